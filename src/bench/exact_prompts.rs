@@ -1,8 +1,14 @@
-//! Requests of exact token counts: which token ids may be used, random prompts of them, and the parameters that the
-//! benchmarks made of such requests share.
+//! Requests of exact token counts: which token ids may be used, random prompts of them, how they are sent, and the parameters
+//! that the benchmarks made of such requests share.
 
+use crate::bench::Job;
+use crate::bench::params::server::ServerParams;
+use crate::bench::side::endpoint::Endpoint;
+use crate::cause::Failure;
 use crate::ids::sha256_hex;
+use crate::load::{Backend, BodyOptions, Content, Request};
 use crate::rng::NumpyPcg64;
+use serde_json::{Map, Value, json};
 use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
@@ -26,6 +32,53 @@ crate::params! {
     }
 }
 
+crate::one_of! {
+    /// Which phase of serving is measured.
+    pub enum Phase {
+        /// Prompts are computed, up to their first token.
+        Prefill = "prefill",
+        /// Tokens are generated after prompts.
+        Decode = "decode",
+    }
+}
+
+/// Finds a server for completions that say with every event how many tokens there are so far.
+pub(super) async fn open(job: &Job, url: &str, server: &ServerParams) -> Result<Endpoint, Failure> {
+    let mut extra = Map::new();
+    extra.insert("temperature".to_owned(), json!(0));
+    let counted = json!({"include_usage": true, "continuous_usage_stats": true});
+    extra.insert("stream_options".to_owned(), counted);
+    let body = BodyOptions {
+        backend: Backend::Completions,
+        model: server.model.as_ref().unwrap_or(&job.served_model).clone(),
+        ignore_eos: true,
+        logprobs: None,
+        extra,
+    };
+    Endpoint::open(job, url, server, Backend::Completions.endpoint(), body).await
+}
+
+/// A prompt that gets exactly so many tokens. With a rank, the request goes to that engine of the server.
+pub(super) fn request(
+    endpoint: &Endpoint,
+    prompt: &[u32],
+    output_len: usize,
+    rank: Option<usize>,
+) -> Result<Request, String> {
+    let mut overrides = Map::new();
+    overrides.insert("min_tokens".to_owned(), json!(output_len));
+    let mut options = endpoint.options.clone();
+    let rank = rank.map(|rank| ("X-data-parallel-rank".to_owned(), rank.to_string()));
+    options.headers.extend(rank);
+    options.request(&Content {
+        prompt: Some(&Value::from(prompt)),
+        overrides: Some(&overrides),
+        prompt_len: prompt.len() as u64,
+        output_len: output_len as u64,
+        ..Content::default()
+    })
+}
+
 /// Ids that may stand in prompts when there is no tokenizer.
 pub(super) fn plain_ids(vocab_size: Option<u32>, model_root: &str) -> Range<u32> {
     let known = vocab_size.or_else(|| vocabulary_of(Path::new(model_root)));
@@ -40,7 +93,7 @@ pub(super) fn plain_ids(vocab_size: Option<u32>, model_root: &str) -> Range<u32>
 /// `vocab_size` in the `config.json` of a local model folder.
 fn vocabulary_of(model: &Path) -> Option<u32> {
     let text = std::fs::read_to_string(model.join("config.json")).ok()?;
-    let config: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let config: Value = serde_json::from_str(&text).ok()?;
     let size = config
         .get("vocab_size")
         .or_else(|| config.get("text_config")?.get("vocab_size"))?;

@@ -2,7 +2,7 @@
 //!
 //! Returns data; writing it down is the `run` room's work (an external command's own files go to a scratch folder).
 
-mod exact_prompts;
+pub mod exact_prompts;
 mod external;
 pub mod iterations;
 pub mod judge;
@@ -18,9 +18,9 @@ pub(crate) use external::{Program, of_engine};
 pub use native::as_flags::told;
 pub use side::limits::kv_cache_tokens;
 
-use crate::cause::Failure;
+use crate::cause::{Cause, Failure};
 use crate::metrics::RunResult;
-use crate::plan::{BenchRunner, FigurePlace, Offline, Params, Warmup};
+use crate::plan::{BenchRunner, FigurePlace, Params, Warmup};
 use crate::search::{Cut, RequestLatencies, Watch};
 use crate::server::cpus::Cpus;
 use crate::telemetry::series::Window;
@@ -48,7 +48,7 @@ pub struct Job {
     /// The key that the server asks for, where that is known; else `OPENAI_API_KEY` holds it.
     pub api_key: Option<String>,
     /// Who performs it when there is no command line.
-    pub runner: Runner,
+    pub runner: BenchRunner,
     /// Command line of an external benchmark; `None` for one of ours.
     pub argv: Option<Vec<String>>,
     /// Environment added for an external benchmark.
@@ -81,7 +81,7 @@ impl Job {
             model_root: model_root.into(),
             params,
             api_key: None,
-            runner: Runner::Native,
+            runner: BenchRunner::Native,
             argv: None,
             env: BTreeMap::new(),
             places: BTreeMap::new(),
@@ -90,32 +90,6 @@ impl Job {
             warmup: Warmup::Requests(0),
             timeout: LONGEST,
             counters: Arc::default(),
-        }
-    }
-}
-
-/// The benchmarks that are no command of the plan's.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Runner {
-    /// The load generator, as `vllm bench serve`.
-    #[default]
-    Native,
-    /// One batch after the other, each held until it is whole.
-    Iterations,
-    /// Prefill or decode throughput over a window of time.
-    Phases,
-    /// One of vLLM's that needs no server; its command line follows from the server's.
-    Offline(Offline),
-}
-
-impl Runner {
-    /// The one that a plan names; the default where it has a command.
-    pub fn of(runner: &BenchRunner) -> Runner {
-        match runner {
-            BenchRunner::Iterations => Runner::Iterations,
-            BenchRunner::Phases => Runner::Phases,
-            BenchRunner::Offline(offline) => Runner::Offline(*offline),
-            BenchRunner::Native | BenchRunner::Command(_) => Runner::Native,
         }
     }
 }
@@ -186,7 +160,7 @@ impl Counters {
 }
 
 /// One run's figures.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Measurement {
     /// Keys and order as in `vllm bench serve`'s result JSON.
     pub result: RunResult,
@@ -205,11 +179,8 @@ impl Measurement {
     /// Of a run that was cut before anything had ended.
     pub fn of_nothing(cut: Cut) -> Measurement {
         Measurement {
-            result: RunResult::default(),
-            failure: None,
-            doubts: Vec::new(),
-            requests: Vec::new(),
             cut: Some(cut),
+            ..Measurement::default()
         }
     }
 
@@ -233,34 +204,45 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
 /// The same, ended as soon as the watch has seen enough. Only the load generator can be watched; all others run to their
 /// end.
 pub async fn probe(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
-    if job.argv.is_some() || job.runner != Runner::Native {
+    if job.argv.is_some() || job.runner != BenchRunner::Native {
         // These do not say when they begin.
         job.counters.sending.get_or_init(Instant::now);
     }
-    match &job.argv {
-        Some(argv) => external::measure(job, argv).await,
-        None => match job.runner {
-            Runner::Native => {
-                let measured = native::measure(job, watch).await;
-                native::stop_profiler(job).await;
-                measured
-            }
-            Runner::Iterations => iterations::measure(job).await,
-            Runner::Phases => phases::measure(job).await,
-            Runner::Offline(_) => unreachable!("the benchmark of an engine has a command line"),
-        },
+    match (&job.argv, &job.runner) {
+        (Some(argv), _) => external::measure(job, argv).await,
+        (None, BenchRunner::Native) => {
+            let measured = native::measure(job, watch).await;
+            native::stop_profiler(job).await;
+            measured
+        }
+        (None, BenchRunner::Iterations) => iterations::measure(job).await,
+        (None, BenchRunner::Phases) => phases::measure(job).await,
+        (None, BenchRunner::Offline(_) | BenchRunner::Command(_)) => {
+            unreachable!("the benchmark of another program has a command line")
+        }
     }
 }
 
-/// Everything that is wrong with the parameters of one of our benchmarks, as sentences.
-pub fn check(runner: Runner, params: &Params) -> Vec<String> {
-    match runner {
-        Runner::Native => native::check(params),
-        Runner::Iterations => iterations::check(params),
-        Runner::Phases => phases::check(params),
+/// Everything that is wrong with the parameters of one of our benchmarks, as sentences; empty if it can start.
+pub fn check(runner: &BenchRunner, params: &Params) -> Vec<String> {
+    let problems = match runner {
+        BenchRunner::Native => native::settings::Settings::read(params).err(),
+        BenchRunner::Iterations => iterations::settings::Settings::read(params).err(),
+        BenchRunner::Phases => phases::settings::Settings::read(params).err(),
         // What its program takes is not known here.
-        Runner::Offline(_) => Vec::new(),
-    }
+        BenchRunner::Offline(_) | BenchRunner::Command(_) => None,
+    };
+    problems.unwrap_or_default()
+}
+
+/// A failure of the benchmark itself.
+fn broken(detail: impl Into<String>) -> Failure {
+    Failure::new(Cause::BenchFailed, detail)
+}
+
+/// Settings without problems.
+fn sound<T>(read: Result<T, Vec<String>>) -> Result<T, Failure> {
+    read.map_err(|problems| broken(problems.join("; ")))
 }
 
 /// The reference of every benchmark's parameters as Markdown.

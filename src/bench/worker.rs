@@ -1,6 +1,7 @@
 //! A measurement on a thread of its own that leaves no trace when it is given up: dropping the future, or its time running
 //! out, stops the thread's generators and waits until it has tidied up behind itself.
 
+use crate::bench::broken;
 use crate::cause::{Cause, Failure};
 use crate::load::Stop;
 use std::thread::JoinHandle;
@@ -27,7 +28,6 @@ pub(super) async fn perform<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    let failed = |detail: String| Failure::new(Cause::BenchFailed, detail);
     let (report, reported) = tokio::sync::oneshot::channel();
     let thread = std::thread::Builder::new().name("vsweep-load".to_owned());
     let thread = thread
@@ -35,14 +35,14 @@ pub(super) async fn perform<T: Send + 'static>(
             // Nobody listens any more if the run was given up.
             let _ = report.send(work());
         })
-        .map_err(|error| failed(format!("cannot start the generator's thread: {error}")))?;
+        .map_err(|error| broken(format!("cannot start the generator's thread: {error}")))?;
     let _ends_with_the_future = Worker {
         stops,
         thread: Some(thread),
     };
     match tokio::time::timeout(limit, reported).await {
         Ok(Ok(done)) => done,
-        Ok(Err(_)) => Err(failed("the generator's thread ended early".to_owned())),
+        Ok(Err(_)) => Err(broken("the generator's thread ended early")),
         Err(_) => {
             let detail = format!("not done after {} s", limit.as_secs());
             Err(Failure::new(Cause::BenchTimeout, detail))

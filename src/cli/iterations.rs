@@ -4,12 +4,13 @@ use super::flags::{FlagTable, TableFlags};
 use super::machine;
 use super::output::say;
 use super::sweeping::{self, Ended, MeasuredServer, entries};
-use crate::bench::iterations::settings::{Mode, Settings, TABLE};
+use crate::bench::Measurement;
+use crate::bench::exact_prompts::Phase;
+use crate::bench::iterations::settings::{Settings, TABLE};
 use crate::bench::params::Param;
-use crate::bench::{Measurement, Runner};
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
-use crate::plan::{Params, show};
+use crate::plan::{BenchRunner, Params, show};
 use crate::run::Interrupt;
 use serde_json::{Map, Value, json};
 use std::path::PathBuf;
@@ -65,7 +66,13 @@ async fn measure_all(args: &Args, shapes: &[Params], settings: &[Settings]) -> R
         rows.push(row.into());
         save(args, &rows)
     };
-    let ended = sweeping::measure_each(&server, Runner::Iterations, ("shapes", loads), &mut interrupt, measured);
+    let ended = sweeping::measure_each(
+        &server,
+        &BenchRunner::Iterations,
+        ("shapes", loads),
+        &mut interrupt,
+        measured,
+    );
     let Ended::Through(last_failure) = ended.await? else {
         return Ok(Exit::Interrupted);
     };
@@ -112,11 +119,11 @@ fn describe(settings: &Settings) -> String {
     let (mode, shape) = (settings.mode.name(), &settings.batch);
     let (context, batch) = (shape.context_len, shape.batch_size);
     match settings.mode {
-        Mode::Prefill => format!(
+        Phase::Prefill => format!(
             "{mode}, context {context}, input {}, batch {batch}",
             settings.input_len()
         ),
-        Mode::Decode => format!(
+        Phase::Decode => format!(
             "{mode}, context {context}, batch {batch}, {} iterations",
             settings.output_len()
         ),

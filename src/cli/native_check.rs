@@ -1,6 +1,6 @@
 //! What a benchmark of ours objects to in a plan's loads, found before anything starts instead of in the first run.
 
-use crate::bench::{self, Runner};
+use crate::bench;
 use crate::matrix::Matrix;
 use crate::plan::{BenchRunner, Found, Params, Plan, Problem, Required, Side, Span, Warmup, show, spelling};
 use crate::search::{Criterion, Quantity, Vary};
@@ -36,28 +36,28 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
         }
         return;
     }
-    let runner = Runner::of(&plan.bench.runner);
+    let runner = &plan.bench.runner;
     let is_whole = found.is_empty();
     let loads = matrix.specimens().take(MOST_POINTS);
     let sentences: BTreeSet<String> = loads.flat_map(|params| bench::check(runner, &params)).collect();
-    if runner != Runner::Native && matches!(plan.bench.warmup, Warmup::Requests(1..)) {
+    if *runner != BenchRunner::Native && matches!(plan.bench.warmup, Warmup::Requests(1..)) {
         let message = "`bench.warmup_prompts` is for the load generator; this runner warms up by itself";
         found.object(plan.origin.key_span(&["bench", "warmup_prompts"]), message, "remove it");
     }
     let searched = plan.sla.as_ref().map(|sla| sla.vary);
     let place = plan.origin.key_span(&["sla"]);
     match (runner, searched) {
-        (Runner::Iterations, Some(_)) => {
+        (BenchRunner::Iterations, Some(_)) => {
             let message = "a batch of known shape has no load that a search could vary";
             found.object(place, message, "remove `[sla]`, and sweep batch_size");
         }
-        (Runner::Phases, Some(Vary::RequestRate)) => {
+        (BenchRunner::Phases, Some(Vary::RequestRate)) => {
             let message = "runner phases keeps requests in flight; it has no request rate";
             found.object(place, message, "search with `vary = \"max_concurrency\"`");
         }
         _ => {}
     }
-    if runner == Runner::Native && is_whole {
+    if *runner == BenchRunner::Native && is_whole {
         goodput(plan, matrix, found);
         latencies(plan, matrix, found);
     }

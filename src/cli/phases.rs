@@ -4,12 +4,12 @@ use super::flags::{FlagTable, TableFlags};
 use super::machine;
 use super::output::{say, tell};
 use super::sweeping::{self, Ended, MeasuredServer, entries};
+use crate::bench::Measurement;
 use crate::bench::params::{Param, param};
 use crate::bench::phases::settings::{Settings, TABLE};
-use crate::bench::{Measurement, Runner};
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};
-use crate::plan::{Params, show};
+use crate::plan::{BenchRunner, Params, show};
 use crate::report::phases::Phases;
 use crate::report::picture;
 use crate::run::Interrupt;
@@ -128,7 +128,13 @@ async fn measure_all(args: &Args, levels: &[Params], first: &Settings) -> Result
         phases.add(&show(&params["phase"]), row);
         write(args, &server, &phases).map(drop)
     };
-    let ended = sweeping::measure_each(&server, Runner::Phases, ("levels", loads), &mut interrupt, measured);
+    let ended = sweeping::measure_each(
+        &server,
+        &BenchRunner::Phases,
+        ("levels", loads),
+        &mut interrupt,
+        measured,
+    );
     let failure = match ended.await? {
         Ended::Through(failure) => failure,
         Ended::Interrupted => {

@@ -4,9 +4,9 @@
 use super::bench::first_model;
 use super::output::tell;
 use crate::bench::params::server::ServerParams;
-use crate::bench::{Job, Measurement, Runner, measure};
+use crate::bench::{Job, Measurement, measure};
 use crate::error::{Error, Result};
-use crate::plan::Params;
+use crate::plan::{BenchRunner, Params};
 use crate::run::Interrupt;
 use itertools::Itertools;
 use serde_json::Value;
@@ -57,7 +57,7 @@ pub async fn find(params: &ServerParams) -> Result<MeasuredServer> {
 /// ends it in order: nothing is left in flight, no server is left asleep.
 pub async fn measure_each(
     server: &MeasuredServer,
-    runner: Runner,
+    runner: &BenchRunner,
     (kind, loads): (&str, impl IntoIterator<Item = (String, &Params)>),
     interrupt: &mut Interrupt,
     mut measured: impl FnMut(usize, &str, &Measurement) -> Result<()>,
@@ -65,7 +65,7 @@ pub async fn measure_each(
     let mut last_failure = None;
     for (place, (what, params)) in loads.into_iter().enumerate() {
         let job = Job {
-            runner,
+            runner: runner.clone(),
             timeout: LONGEST,
             ..Job::new(&server.base_url, &server.model, &server.root, with_seed(params))
         };

@@ -7,12 +7,12 @@ use crate::scripted::job;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 use std::path::Path;
-use vsweep::bench::{Runner, command_line};
+use vsweep::bench::command_line;
 use vsweep::cause::Outcome as Measured;
 use vsweep::cli::server_flags;
 use vsweep::import::{self, Loads, Sweep, theirs};
 use vsweep::matrix::{self, Matrix, argv};
-use vsweep::plan::{self, Format, Offline, World, spelling, vllm};
+use vsweep::plan::{self, BenchRunner, Format, Offline, World, spelling, vllm};
 use vsweep::report::charts::grid::file_name;
 use vsweep::table::{Bin, Cell, Filter, Row, Table, TableBuilder};
 
@@ -201,7 +201,7 @@ fn is_option_of_startup(name: &str) -> bool {
 fn startup_command(input: &Value) -> Vec<String> {
     let argv: Vec<String> = serde_json::from_value(input.clone()).expect("words");
     let mut job = job("http://unused", json!({}));
-    job.runner = Runner::Offline(Offline::Startup);
+    job.runner = BenchRunner::Offline(Offline::Startup);
     command_line(&job, Path::new("R/run=0.json"), &argv)
 }
 

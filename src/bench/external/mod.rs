@@ -18,9 +18,9 @@ pub use params::params_of;
 use crate::bench::judge::{RunFigures, doubts, on_failed_requests};
 use crate::bench::native::settings::Settings;
 use crate::bench::native::warmup::Amount;
-use crate::bench::{Job, Measurement, Runner};
+use crate::bench::{Job, Measurement, broken};
 use crate::cause::{Cause, Failure};
-use crate::plan::{FigurePlace, Params, Warmup};
+use crate::plan::{BenchRunner, FigurePlace, Params, Warmup};
 use crate::printable::printable;
 use crate::python_json;
 use crate::server::diagnose::{self, Phase};
@@ -67,11 +67,10 @@ impl Program {
         let log = job.scratch.join(LOG);
         let result = job.scratch.join(RESULT);
         if result.to_str().is_none() {
-            let detail = format!(
+            return Err(broken(format!(
                 "the program cannot be told of {}, which is no UTF-8; choose another directory with -o",
                 result.display()
-            );
-            return Err(Failure::new(Cause::BenchFailed, detail));
+            )));
         }
         let target = Destination::of(job, &result);
         let (argv, notes) = target.arguments(job, argv);
@@ -79,14 +78,10 @@ impl Program {
             true => BTreeMap::new(),
             false => job.places.clone(),
         };
-        let output = prepare(&log, &result, &notes).map_err(|error| {
-            Failure::new(
-                Cause::BenchFailed,
-                format!("cannot write to {}: {error}", job.scratch.display()),
-            )
-        })?;
+        let output = prepare(&log, &result, &notes)
+            .map_err(|error| broken(format!("cannot write to {}: {error}", job.scratch.display())))?;
         let mut env = job.env.clone();
-        let loads_engine = matches!(job.runner, Runner::Offline(_));
+        let loads_engine = matches!(job.runner, BenchRunner::Offline(_));
         if !loads_engine {
             env.extend([
                 ("VSWEEP_BASE_URL".to_owned(), job.base_url.clone()),
@@ -141,10 +136,7 @@ impl Program {
         let known = self.loads_engine.then(of_engine);
         known
             .filter(|failure| failure.cause != Cause::CrashedStarting)
-            .unwrap_or_else(|| {
-                let detail = format!("{exit}; {}", diagnose::decisive(&self.log));
-                Failure::new(Cause::BenchFailed, detail)
-            })
+            .unwrap_or_else(|| broken(format!("{exit}; {}", diagnose::decisive(&self.log))))
     }
 
     /// Ends it in order, with all that it started.
@@ -209,7 +201,7 @@ impl Destination {
     /// The command line to run, and notes about what was replaced in it.
     fn arguments(&self, job: &Job, argv: &[String]) -> (Vec<String>, Vec<String>) {
         let mut notes = Vec::new();
-        if let Runner::Offline(_) = job.runner {
+        if let BenchRunner::Offline(_) = job.runner {
             let mut argv = argv.to_vec();
             for given in take(&mut argv, "--output-json") {
                 notes.push(format!("--output-json {given} was replaced; vsweep decides it"));
@@ -336,7 +328,7 @@ pub const AIPERF_RESULT: &str = "profile_export_aiperf.json";
 
 /// The figures that the program left.
 fn read(path: &Path, places: &BTreeMap<String, FigurePlace>) -> Result<Params, Failure> {
-    let failed = |what: String| Failure::new(Cause::BenchFailed, format!("exit code 0, but {what}"));
+    let failed = |what: String| broken(format!("exit code 0, but {what}"));
     let path = match path.is_dir() {
         true => &path.join(AIPERF_RESULT),
         false => path,
@@ -392,7 +384,7 @@ pub fn judge(result: Params) -> Measurement {
         doubts: doubts(seen),
         requests: saved_requests::requests(&result),
         result: result.into(),
-        cut: None,
+        ..Measurement::default()
     }
 }
 

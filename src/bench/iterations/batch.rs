@@ -1,9 +1,11 @@
 //! One batch on its way: requests spread over the engines, held, let go, timed, and looked at whether it ran as one.
 
-use super::counts::ServerCounts;
+use super::Bench;
 use super::hold::Held;
-use super::{Bench, broken};
+use crate::bench::broken;
+use crate::bench::exact_prompts::request;
 use crate::bench::result::failure_reasons;
+use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::endpoint::Endpoint;
 use crate::bench::side::limits::ServerLimits;
 use crate::cause::{Cause, Failure};
@@ -42,7 +44,7 @@ pub(super) struct Timing {
     /// Generated tokens by the servers' count.
     pub completion_tokens: u64,
     /// What the servers counted, if they show it.
-    pub counts: Option<ServerCounts>,
+    pub counts: Option<ServerCounters>,
     /// Steps of an engine beyond those that one batch takes, if that is known.
     pub extra_steps: Option<f64>,
 }
@@ -62,7 +64,7 @@ impl Batch {
         });
         let engines: Vec<(usize, Option<usize>)> = engines.collect();
         for (prompt, (at, rank)) in prompts.iter().zip(engines.iter().cycle()) {
-            requests[*at].push(endpoints[*at].request(prompt, output_len, *rank)?);
+            requests[*at].push(request(&endpoints[*at], prompt, output_len, *rank)?);
         }
         Ok(Batch { requests, output_len })
     }
@@ -120,7 +122,7 @@ impl Batch {
         let after = counts(endpoints);
         let mut timing = Timing {
             wake: wake.as_secs_f64(),
-            counts: before.zip(after).map(|(before, after)| after.since(before)),
+            counts: before.zip(after).map(|(before, after)| after.since(&before)),
             ..Timing::default()
         };
         for outcome in &outcomes {
@@ -142,11 +144,11 @@ impl Batch {
 
     /// Steps beyond those of one batch: its prefill in as few steps as its tokens allow, then one for each further token.
     fn extra_steps(&self, timing: &Timing, facts: &[ServerLimits]) -> Option<f64> {
-        let counts = timing.counts?;
+        let counts = timing.counts.as_ref()?;
         let limit = facts.iter().map(|facts| facts.max_num_batched_tokens).min()?? as f64;
         let engines = facts.iter().map(|facts| facts.engines).sum::<usize>() as f64;
         let sequences = self.requests.iter().map(Vec::len).sum::<usize>() as f64 / engines;
-        let new_tokens = (timing.prompt_tokens as f64 - counts.cached) / engines;
+        let new_tokens = (timing.prompt_tokens as f64 - counts.cached()) / engines;
         let steps = (new_tokens / limit).ceil().max(1.0);
         // Sequences that are done with their prefill take a token of each step in which others are not.
         let prefill = match steps > 1.0 {
@@ -154,7 +156,7 @@ impl Batch {
             false => 1.0,
         };
         let expected = prefill + (self.output_len - 1) as f64;
-        Some((counts.steps / engines - expected).max(0.0))
+        Some((counts.steps()? / engines - expected).max(0.0))
     }
 
     fn connect(&self, generators: &mut [Generator]) -> Result<(), Failure> {
@@ -219,12 +221,13 @@ fn whole(outcomes: Vec<LoadOutcome>) -> Result<Vec<LoadOutcome>, Failure> {
     Err(Failure::new(Cause::RequestErrors, detail))
 }
 
-/// What all servers have counted so far; nothing if one does not show it.
-fn counts(endpoints: &mut [Endpoint]) -> Option<ServerCounts> {
-    let each = endpoints
-        .iter_mut()
-        .map(|endpoint| ServerCounts::read(&endpoint.metrics()?));
-    each.reduce(|all, counts| Some(all?.plus(counts?))).flatten()
+/// What all servers have counted so far; nothing if one does not count its steps.
+fn counts(endpoints: &mut [Endpoint]) -> Option<ServerCounters> {
+    let each = endpoints.iter_mut().map(|endpoint| {
+        let counters = endpoint.counters().ok()?;
+        counters.steps().map(|_| counters)
+    });
+    each.reduce(|all, counters| Some(all?.plus(&counters?))).flatten()
 }
 
 #[cfg(test)]
@@ -238,11 +241,9 @@ mod tests {
         };
         let timing = Timing {
             prompt_tokens,
-            counts: Some(ServerCounts {
-                steps,
-                cached,
-                ..ServerCounts::default()
-            }),
+            counts: Some(ServerCounters::read(&format!(
+                "vllm:iteration_tokens_total_count {steps}\nvllm:prefix_cache_hits_total {cached}"
+            ))),
             ..Timing::default()
         };
         let facts = ServerLimits {
@@ -273,7 +274,7 @@ mod tests {
             output_len: 1,
         };
         let timing = Timing {
-            counts: Some(ServerCounts::default()),
+            counts: Some(ServerCounters::default()),
             ..Timing::default()
         };
         assert_eq!(batch.extra_steps(&timing, &[ServerLimits::default()]), None);

@@ -3,7 +3,9 @@
 
 use super::settings::Hold;
 use crate::bench::side::endpoint::Endpoint;
+use crate::threads;
 use reqwest::StatusCode;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -31,7 +33,7 @@ impl<'a> Held<'a> {
             let endpoint = &mut held.endpoints[at];
             // Counted before the answer: a server whose answer was lost may be held all the same.
             held.count = at + 1;
-            endpoint.ask("POST", route, LIMIT).map_err(|error| match error.status == Some(StatusCode::NOT_FOUND) {
+            endpoint.post(route, LIMIT).map_err(|error| match error.status == Some(StatusCode::NOT_FOUND) {
                 true => format!(
                     "the server at {} has no {}: it is not in development mode; start it with VLLM_SERVER_DEV_MODE=1",
                     endpoint.url,
@@ -54,26 +56,11 @@ impl<'a> Held<'a> {
         let (_, route) = self.hold.routes();
         let count = std::mem::take(&mut self.count);
         let held = &mut self.endpoints[..count];
-        if let [only] = held {
-            return wake(only, route);
-        }
-        std::thread::scope(|scope| {
-            let waking: Vec<_> = held
-                .iter_mut()
-                .map(|endpoint| {
-                    let url = endpoint.url.clone();
-                    let thread = std::thread::Builder::new().spawn_scoped(scope, move || wake(endpoint, route));
-                    thread.map_err(|error| may_be_held(&url, route, &format!("no thread can be started: {error}")))
-                })
-                .collect();
-            let woken = waking.into_iter().map(|thread| match thread?.join() {
-                Ok(woken) => woken,
-                Err(_) => Err("a thread that wakes a server ended early".to_owned()),
-            });
-            // All of them, before the first error is told.
-            let woken: Vec<Result<(), String>> = woken.collect();
-            woken.into_iter().collect()
-        })
+        let held: Vec<Mutex<&mut Endpoint>> = held.iter_mut().map(Mutex::new).collect();
+        let wake =
+            |server: &Mutex<&mut Endpoint>| wake(&mut server.lock().unwrap_or_else(PoisonError::into_inner), route);
+        // All of them, before the first error is told.
+        threads::map(held.len(), &held, wake).into_iter().collect()
     }
 }
 
@@ -87,16 +74,15 @@ impl Drop for Held<'_> {
 fn wake(endpoint: &mut Endpoint, route: &str) -> Result<(), String> {
     let mut failed = String::new();
     for _ in 0..WAKE_TRIES {
-        match endpoint.ask("POST", route, LIMIT) {
+        match endpoint.post(route, LIMIT) {
             Ok(_) => return Ok(()),
             Err(error) => failed = error.to_string(),
         }
     }
-    Err(may_be_held(&endpoint.url, route, &failed))
-}
-
-fn may_be_held(url: &str, route: &str, why: &str) -> String {
-    format!("the server at {url} may still be held: {why}; let it go with curl -X POST {url}{route}")
+    let url = &endpoint.url;
+    Err(format!(
+        "the server at {url} may still be held: {failed}; let it go with curl -X POST {url}{route}"
+    ))
 }
 
 fn path(route: &str) -> &str {

@@ -6,43 +6,32 @@
 //! the caller's work.
 
 mod batch;
-mod counts;
 mod hold;
 mod result;
 pub mod settings;
 
 use self::batch::Batch;
-use self::settings::{Mode, Settings};
-use crate::bench::exact_prompts::{Prompts, plain_ids};
-use crate::bench::side::control::PROFILER;
-use crate::bench::side::endpoint::Endpoint;
+use self::settings::Settings;
+use crate::bench::exact_prompts::{self, Phase, Prompts, plain_ids};
+use crate::bench::side::endpoint::{Endpoint, PROFILER};
 use crate::bench::side::limits::ServerLimits;
-use crate::bench::{Job, Measurement, worker};
-use crate::cause::{Cause, Failure};
+use crate::bench::{Job, Measurement, broken, sound, worker};
+use crate::cause::Failure;
 use crate::load::{Generator, allow_connections};
-use crate::plan::Params;
 use std::sync::atomic::Ordering::Relaxed;
-
-/// Everything that is wrong with the parameters, as sentences; empty if a batch can be measured.
-pub fn check(params: &Params) -> Vec<String> {
-    Settings::read(params).err().unwrap_or_default()
-}
 
 /// Measures one shape. Dropping the future lets the servers go first.
 pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
-    let settings = Settings::read(&job.params).map_err(|problems| broken(problems.join("; ")))?;
+    let settings = sound(Settings::read(&job.params))?;
     let mut urls = settings.endpoints();
     if urls.is_empty() {
         urls.push(job.base_url.clone());
     }
-    let server = settings.server.asking_for(job.api_key.as_deref());
-    let model = job.served_model.clone();
-    let opening = worker::perform(vec![], job.timeout, move || {
-        let opened = urls.iter().map(|url| Endpoint::open(url, &server, &model));
-        let opened: Result<Vec<(Endpoint, Generator)>, String> = opened.collect();
-        opened.map_err(broken)
-    });
-    let (endpoints, generators): (Vec<Endpoint>, Vec<Generator>) = opening.await?.into_iter().unzip();
+    let mut endpoints = Vec::new();
+    for url in urls {
+        endpoints.push(exact_prompts::open(job, &url, &settings.server).await?);
+    }
+    let generators: Vec<Generator> = endpoints.iter().map(Endpoint::generator).collect::<Result<_, _>>()?;
     let stops = generators.iter().map(Generator::stop_handle).collect();
     let bench = Bench {
         prompts: settings.prompts(plain_ids(settings.exact.vocab_size, &job.model_root)),
@@ -52,10 +41,6 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
         generators,
     };
     worker::perform(stops, job.timeout, move || bench.perform()).await
-}
-
-fn broken(detail: String) -> Failure {
-    Failure::new(Cause::BenchFailed, detail)
 }
 
 /// One shape being measured, on a thread of its own.
@@ -137,7 +122,7 @@ impl Bench {
                  {limit}; lower batch_size or the lengths"
             ));
         }
-        if settings.mode == Mode::Decode && settings.batch.context_len > 1 && facts.prefix_caching == Some(false) {
+        if settings.mode == Phase::Decode && settings.batch.context_len > 1 && facts.prefix_caching == Some(false) {
             return Err(
                 "a decode batch needs its contexts in the prefix cache, which the server has turned off; start it with \
                  --enable-prefix-caching"
@@ -153,7 +138,7 @@ impl Bench {
             return;
         }
         for endpoint in &mut self.endpoints {
-            let done = endpoint.ask("POST", &format!("/{action}_profile"), PROFILER);
+            let done = endpoint.post(&format!("/{action}_profile"), PROFILER);
             self.job.counters.note(match done {
                 Ok(_) => format!("Profiler: {action} done"),
                 Err(error) => format!("Profiler: cannot {action}: {error}; start the server with --profiler-config"),

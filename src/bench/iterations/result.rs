@@ -1,8 +1,8 @@
 //! The figures of one shape: medians over its measured batches, with what they can and cannot be trusted for.
 
 use super::batch::Timing;
-use super::counts::mean_ms;
-use super::settings::{Mode, Settings};
+use super::settings::Settings;
+use crate::bench::exact_prompts::Phase;
 use crate::bench::side::limits::ServerLimits;
 use crate::bench::{Job, Measurement};
 use crate::metrics::median as middle;
@@ -44,7 +44,7 @@ pub(super) fn measurement(
     set("first_token_ms", json!(ms(&|timing| largest(&timing.first_tokens))));
     let spread = |timing: &Timing| Some(largest(&timing.first_tokens)? - smallest(&timing.first_tokens)?);
     set("first_token_spread_ms", json!(ms(&spread)));
-    let is_decode = settings.mode == Mode::Decode && settings.output_len() > 1;
+    let is_decode = settings.mode == Phase::Decode && settings.output_len() > 1;
     if is_decode {
         let step = |timing: &Timing| middle(timing.steps.iter().copied());
         set("step_ms", json!(ms(&step)));
@@ -53,7 +53,7 @@ pub(super) fn measurement(
 
     let prompt = |timing: &Timing| Some(timing.prompt_tokens as f64);
     let generated = |timing: &Timing| Some(timing.completion_tokens as f64);
-    let cached = |timing: &Timing| Some(timing.counts?.cached);
+    let cached = |timing: &Timing| Some(timing.counts.as_ref()?.cached());
     set("prompt_tokens", whole(median(&prompt)));
     set("completion_tokens", whole(median(&generated)));
     set("cached_tokens", whole(median(&cached)));
@@ -69,15 +69,18 @@ pub(super) fn measurement(
         "output_throughput",
         json!(median(&|timing| Some(generated(timing)? / timing.total))),
     );
-    let steps = |timing: &Timing| Some(timing.counts?.steps / engines as f64);
+    let steps = |timing: &Timing| Some(timing.counts.as_ref()?.steps()? / engines as f64);
     set("engine_steps", json!(median(&steps)));
     set(
         "server_prefill_ms",
-        json!(median(&|timing| mean_ms(timing.counts?.prefill))),
+        json!(median(&|timing| timing
+            .counts
+            .as_ref()?
+            .mean_ms("request_prefill_time_seconds"))),
     );
     if is_decode {
         let each = (settings.output_len() - 1) as f64;
-        let step = |timing: &Timing| Some(mean_ms(timing.counts?.decode)? / each);
+        let step = |timing: &Timing| Some(timing.counts.as_ref()?.mean_ms("request_decode_time_seconds")? / each);
         set("server_step_ms", json!(median(&step)));
     }
     let first = &facts[0];
@@ -94,10 +97,8 @@ pub(super) fn measurement(
     }
     Measurement {
         result: result.into(),
-        failure: None,
         doubts: apart(timings).into_iter().chain(stood_still(timings)).collect(),
-        requests: Vec::new(),
-        cut: None,
+        ..Measurement::default()
     }
 }
 
@@ -154,7 +155,9 @@ fn apart(timings: &[Timing]) -> Option<Doubt> {
 
 fn warnings(settings: &Settings, sequences: usize, timings: &[Timing]) -> Vec<String> {
     let context = (settings.batch.context_len * sequences) as f64;
-    let cached = timings.iter().filter_map(|timing| Some(timing.counts?.cached));
+    let cached = timings
+        .iter()
+        .filter_map(|timing| Some(timing.counts.as_ref()?.cached()));
     let least = cached.min_by(f64::total_cmp);
     let mut warnings = Vec::new();
     match least {

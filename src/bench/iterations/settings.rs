@@ -1,6 +1,6 @@
 //! Parameters of the iterations benchmark as typed values: the shape of one batch, and how it is measured.
 
-use crate::bench::exact_prompts::{ExactParams, Prompts};
+use crate::bench::exact_prompts::{ExactParams, Phase, Prompts};
 use crate::bench::params::server::ServerParams;
 use crate::bench::params::{ParamGroup, Table};
 use crate::plan::Params;
@@ -11,18 +11,9 @@ use std::time::Duration;
 pub const TABLE: Table = Table {
     whose: "the iterations benchmark",
     groups: &[
-        ParamGroup {
-            title: "Batch",
-            params: BatchParams::PARAMS,
-        },
-        ParamGroup {
-            title: "Server",
-            params: ServerParams::PARAMS,
-        },
-        ParamGroup {
-            title: "Requests",
-            params: ExactParams::PARAMS,
-        },
+        ParamGroup::of("Batch", BatchParams::PARAMS),
+        ParamGroup::of("Server", ServerParams::PARAMS),
+        ParamGroup::of("Requests", ExactParams::PARAMS),
     ],
     has_datasets: false,
     remedy: "remove it, or see \"vsweep iterations --help\" for those it has",
@@ -33,7 +24,7 @@ crate::params! {
     /// One batch.
     pub struct BatchParams {
         /// prefill or decode (required).
-        mode: Option<Mode> = param("mode"),
+        mode: Option<Phase> = param("mode"),
         /// Tokens of each sequence that are in the KV cache before; decode needs at least 1.
         context_len: usize = param("context_len").default("0"),
         /// New prompt tokens of each sequence; prefill only.
@@ -56,16 +47,6 @@ crate::params! {
         profile: bool = param("profile"),
         /// Servers that share the batch, each an address.
         endpoints: Vec<String> = param("endpoints").otherwise("the one at base_url"),
-    }
-}
-
-crate::one_of! {
-    /// Which phase is measured.
-    pub enum Mode {
-        /// Prompts are computed, up to their first token.
-        Prefill = "prefill",
-        /// Tokens are generated after prompts that are in the cache.
-        Decode = "decode",
     }
 }
 
@@ -98,7 +79,7 @@ pub struct Settings {
     /// What its requests are made of.
     pub exact: ExactParams,
     /// The phase.
-    pub mode: Mode,
+    pub mode: Phase,
     /// The batch.
     pub batch: BatchParams,
 }
@@ -111,13 +92,13 @@ impl Settings {
         if batch.mode.is_none() && !reader.has("mode") {
             reader.problem("mode is missing; the iterations benchmark measures \"prefill\" or \"decode\"");
         }
-        if batch.mode == Some(Mode::Decode) && batch.context_len == 0 {
+        if batch.mode == Some(Phase::Decode) && batch.context_len == 0 {
             reader.problem("context_len is 0; a decode batch needs a context of at least 1 token");
         }
         let settings = Settings {
             server: ServerParams::checked(&mut reader),
             exact: ExactParams::read(&mut reader),
-            mode: batch.mode.unwrap_or(Mode::Prefill),
+            mode: batch.mode.unwrap_or(Phase::Prefill),
             batch,
         };
         reader.finish(settings)
@@ -137,16 +118,16 @@ impl Settings {
     /// New prompt tokens of each sequence.
     pub fn input_len(&self) -> usize {
         match self.mode {
-            Mode::Prefill => self.batch.input_len,
-            Mode::Decode => 0,
+            Phase::Prefill => self.batch.input_len,
+            Phase::Decode => 0,
         }
     }
 
     /// Tokens to generate for each sequence.
     pub fn output_len(&self) -> usize {
         match self.mode {
-            Mode::Prefill => 1,
-            Mode::Decode => self.batch.iterations,
+            Phase::Prefill => 1,
+            Phase::Decode => self.batch.iterations,
         }
     }
 

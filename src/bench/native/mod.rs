@@ -22,15 +22,15 @@ use crate::bench::native::settings::{Settings, TABLE};
 use crate::bench::result::warnings;
 use crate::bench::result::{Context, figures, result};
 use crate::bench::side::counters::ServerCounters;
+use crate::bench::side::endpoint::Endpoint;
 use crate::bench::side::probe::Probe;
-use crate::bench::{Counters, Job, Measurement, worker};
+use crate::bench::{Counters, Job, Measurement, broken, sound};
 use crate::cause::{Cause, Failure};
-use crate::load::{BodyOptions, Generator, RequestOptions, Stop, Target, Tls};
+use crate::load::{BodyOptions, Generator, Stop};
 use crate::metrics::{Nanos, RunResult, Sample, Samples, Underway, seconds};
 use crate::plan::Params;
 use crate::search::Watch;
 use crate::telemetry::series::Window;
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -41,11 +41,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 const OPEN_LOOP_CONNECTIONS: usize = 64;
 /// Most connections opened in advance.
 const MOST_CONNECTIONS: usize = 8192;
-
-/// Everything that is wrong with the parameters, as sentences; empty if a benchmark can start.
-pub fn check(params: &Params) -> Vec<String> {
-    Settings::read(params).err().unwrap_or_default()
-}
 
 /// Mean lengths of prompts and of outputs, in tokens, of a run with these parameters; `None` where the dataset must be read
 /// to know them.
@@ -70,19 +65,17 @@ pub fn knows(name: &str) -> bool {
 /// Performs one run, to its end or until the watch has seen enough. Dropping the future ends its requests at once. A
 /// profiler that it started runs on until [`stop_profiler`].
 pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
-    let failed = |detail: String| Failure::new(Cause::BenchFailed, detail);
-    let settings = Settings::read(&job.params).map_err(|problems| failed(problems.join("; ")))?;
+    let settings = sound(Settings::read(&job.params))?;
     let started = Instant::now();
-    let server = FoundServer::find(job, &settings).await?;
-    let prober = settings.side.probe_rate().map(|_| server.generator()).transpose()?;
-    let generator = server.generator()?;
-    let _ends_with_the_future = StopOnDrop(generator.stop_handle());
+    let endpoint = open(job, &settings).await?;
+    let prober = settings.side.probe_rate().map(|_| endpoint.generator()).transpose()?;
+    let generator = endpoint.generator()?;
+    let _ends_with_the_future = StopOnDrop([generator.stop_handle(), endpoint.stop_handle()]);
     let (report, reported) = tokio::sync::oneshot::channel();
     let run = NativeRun {
         job: job.clone(),
-        options: request_options(job, &settings, &server.target),
         settings,
-        target: server.target,
+        endpoint,
         generator,
         prober,
         watch,
@@ -94,7 +87,7 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
             let _ = report.send(run.perform());
         })
         .map_err(|error| {
-            failed(format!(
+            broken(format!(
                 "cannot start the generator's thread: {error}; raise the limit of processes"
             ))
         })?;
@@ -104,7 +97,7 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
         let left = limit.saturating_sub(started.elapsed());
         match tokio::time::timeout(left, &mut reported).await {
             Ok(Ok(measured)) => return measured,
-            Ok(Err(_)) => return Err(failed("the generator's thread ended early".to_owned())),
+            Ok(Err(_)) => return Err(broken("the generator's thread ended early")),
             // The time for the run begins after its warm-up.
             Err(_) if limit < job.timeout + job.counters.warmed_for() => {
                 limit = job.timeout + job.counters.warmed_for()
@@ -132,46 +125,30 @@ pub fn measurement_of(settings: &Settings, samples: &Samples, duration: Nanos) -
     Some(Measurement {
         failure: on_failed_requests(seen),
         // What makes a measured run doubtful is not foreseen.
-        doubts: Vec::new(),
         result: figures.into(),
         requests: requests(samples),
-        cut: None,
+        ..Measurement::default()
     })
 }
 
-/// Where a job's server is, and how to speak with it.
-struct FoundServer {
-    target: Target,
-    addresses: Vec<SocketAddr>,
-    tls: Option<Tls>,
+/// Finds the server of a job.
+async fn open(job: &Job, settings: &Settings) -> Result<Endpoint, Failure> {
+    let api = &settings.api;
+    let body = BodyOptions {
+        backend: api.backend(),
+        model: api.served_model_name.as_ref().unwrap_or(&job.served_model).clone(),
+        ignore_eos: settings.ignores_eos(),
+        logprobs: api.logprobs,
+        extra: api.extra_body.clone(),
+    };
+    Endpoint::open(job, &job.base_url, &settings.server, &api.endpoint(), body).await
 }
 
-impl FoundServer {
-    async fn find(job: &Job, settings: &Settings) -> Result<FoundServer, Failure> {
-        let failed = |detail: String| Failure::new(Cause::BenchFailed, detail);
-        let target = Target::parse(&job.base_url).map_err(failed)?;
-        let resolving = target.clone();
-        let addresses = worker::perform(vec![], job.timeout, move || resolving.resolve().map_err(failed)).await?;
-        let tls = target
-            .is_https
-            .then(|| Tls::new(&target.host, settings.server.insecure));
-        let tls = tls.transpose().map_err(failed)?;
-        Ok(FoundServer { target, addresses, tls })
-    }
-
-    fn generator(&self) -> Result<Generator, Failure> {
-        Generator::new(self.addresses.clone(), self.tls.clone()).map_err(|error| {
-            let detail = format!("cannot start the generator: {error}; raise the limit of open files");
-            Failure::new(Cause::BenchFailed, detail)
-        })
-    }
-}
-
-struct StopOnDrop(Stop);
+struct StopOnDrop([Stop; 2]);
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        self.0.stop();
+        self.0.iter().for_each(Stop::stop);
     }
 }
 
@@ -179,8 +156,8 @@ impl Drop for StopOnDrop {
 struct NativeRun {
     job: Job,
     settings: Settings,
-    target: Target,
-    options: RequestOptions,
+    endpoint: Endpoint,
+    /// For the measured requests.
     generator: Generator,
     /// Sends the probes, if there are any.
     prober: Option<Generator>,
@@ -189,8 +166,7 @@ struct NativeRun {
 
 impl NativeRun {
     fn perform(mut self) -> Result<Measurement, Failure> {
-        let failed = |detail: String| Failure::new(Cause::BenchFailed, detail);
-        let mut prompts = self.prompts().map_err(failed)?;
+        let mut prompts = self.prompts().map_err(broken)?;
         let total = prompts.measured.len();
         self.job.counters.planned.store(total as u64, Relaxed);
         let due = std::mem::take(&mut prompts.due);
@@ -287,8 +263,9 @@ impl NativeRun {
     /// Names the address behind a refusal that may be about it.
     fn with_url(&self, mut failure: Failure) -> Failure {
         if matches!(failure.status(), Some(300..=399 | 404 | 405)) {
-            let scheme = if self.target.is_https { "https" } else { "http" };
-            let asked = format!(" (asked {scheme}://{}{})", self.options.host, self.options.path);
+            let Endpoint { target, options, .. } = &self.endpoint;
+            let scheme = if target.is_https { "https" } else { "http" };
+            let asked = format!(" (asked {scheme}://{}{})", options.host, options.path);
             failure.detail.push_str(&asked);
         }
         failure
@@ -305,26 +282,6 @@ impl NativeRun {
     }
 }
 
-fn request_options(job: &Job, settings: &Settings, target: &Target) -> RequestOptions {
-    RequestOptions {
-        host: target.authority(),
-        path: format!("{}{}", target.path, settings.api.endpoint()),
-        headers: settings.server.asking_for(job.api_key.as_deref()).all_headers(),
-        body: BodyOptions {
-            backend: settings.api.backend(),
-            model: settings
-                .api
-                .served_model_name
-                .as_ref()
-                .unwrap_or(&job.served_model)
-                .clone(),
-            ignore_eos: settings.ignores_eos(),
-            logprobs: settings.api.logprobs,
-            extra: settings.api.extra_body.clone(),
-        },
-    }
-}
-
 fn count_end(counters: &Counters, sample: &Sample) {
     counters.finished.fetch_add(1, Relaxed);
     if !sample.is_ok() {
@@ -336,10 +293,9 @@ fn count_end(counters: &Counters, sample: &Sample) {
 }
 
 pub(super) fn broke(error: std::io::Error) -> Failure {
-    Failure::new(
-        Cause::BenchFailed,
-        format!("the generator could not go on: {error}; look whether the machine is out of memory or disk"),
-    )
+    broken(format!(
+        "the generator could not go on: {error}; look whether the machine is out of memory or disk"
+    ))
 }
 
 fn requests(samples: &Samples) -> Vec<crate::search::RequestLatencies> {

@@ -4,11 +4,12 @@ use super::prompts::Prompts;
 use super::traffic::traffic;
 use super::warmup::{self, Amount};
 use super::{CONNECT_TIMEOUT, NativeRun, broke};
+use crate::bench::broken;
 use crate::bench::result::warnings;
-use crate::bench::side::control::{ControlClient, await_next_try};
 use crate::bench::side::counters::ServerCounters;
+use crate::bench::side::endpoint::await_next_try;
 use crate::bench::side::probe::{Probe, pause_at};
-use crate::cause::{Cause, Failure};
+use crate::cause::Failure;
 use crate::load::{Load, Request, Requests, allow_connections, unopened};
 use crate::metrics::Samples;
 use crate::validity::{Code, Doubt};
@@ -37,7 +38,7 @@ impl NativeRun {
             None => self.note("Skipping endpoint ready check."),
         }
         let count = self.connections(prompts.starts);
-        allow_connections(count).map_err(|detail| Failure::new(Cause::BenchFailed, detail))?;
+        allow_connections(count).map_err(broken)?;
         let began = Instant::now();
         self.connect(count)?;
         let connection_setup = began.elapsed();
@@ -112,8 +113,7 @@ impl NativeRun {
         let connected = self.generator.connect(count, CONNECT_TIMEOUT);
         connected.map_err(|error| {
             let connections = if count == 1 { "a connection" } else { "connections" };
-            let detail = unopened(connections, &self.target, &error, CONNECT_TIMEOUT);
-            Failure::new(Cause::BenchFailed, detail)
+            broken(unopened(connections, &self.endpoint.target, &error, CONNECT_TIMEOUT))
         })
     }
 
@@ -130,7 +130,7 @@ impl NativeRun {
             let error = outcome.samples.iter().find_map(|sample| sample.error);
             let Some(error) = error else { break };
             let waited = await_next_try(began, limit, &error);
-            waited.map_err(|detail| self.with_url(Failure::new(Cause::BenchFailed, detail)))?;
+            waited.map_err(|detail| self.with_url(broken(detail)))?;
         }
         self.note("Initial test run completed.");
         Ok(())
@@ -143,26 +143,19 @@ impl NativeRun {
         let mut load = self.load(vec![prompts.probe.clone()], vec![0]);
         load.request_timeout = load.request_timeout.min(PROBE_TIMEOUT);
         let started = Probe::start(prober, load, pause_at(rate));
-        let failed = |error| Failure::new(Cause::BenchFailed, format!("cannot start the probes: {error}"));
-        started.map(Some).map_err(failed)
+        started
+            .map(Some)
+            .map_err(|error| broken(format!("cannot start the probes: {error}")))
     }
 
     /// The server's counters, if it shows any; and what to say if that is not known.
     pub(super) fn read_counters(&mut self) -> (Option<ServerCounters>, Option<String>) {
-        match self.control().metrics() {
-            Ok(text) => (Some(ServerCounters::read(&text)), None),
+        match self.endpoint.counters() {
+            Ok(counters) => (Some(counters), None),
             Err(error) => (
                 None,
                 warnings::of_silence("/metrics", &error, "what the server counts itself is left out"),
             ),
-        }
-    }
-
-    pub(super) fn control(&mut self) -> ControlClient<'_> {
-        ControlClient {
-            generator: &mut self.generator,
-            options: &self.options,
-            base: &self.target.path,
         }
     }
 
@@ -171,7 +164,7 @@ impl NativeRun {
             requests: requests.into(),
             due,
             limit: self.settings.concurrency(),
-            reply: self.options.reply(),
+            reply: self.endpoint.options.reply(),
             request_timeout: self.settings.limits.request,
             silence_timeout: self.settings.limits.silence,
             keep_texts: self.settings.figures.save_detailed,

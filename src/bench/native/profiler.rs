@@ -1,12 +1,12 @@
 //! The server's profiler around a run: started before t0, and stopped once the figures are safe, because a server may
 //! write its traces for minutes. A server without one is no reason to stop.
 
-use super::{FoundServer, NativeRun, request_options};
-use crate::bench::Job;
+use super::{NativeRun, open};
 use crate::bench::native::settings::Settings;
-use crate::bench::side::control::{ControlClient, PROFILER};
+use crate::bench::side::endpoint::PROFILER;
 use crate::bench::worker::perform;
-use crate::cause::{Cause, Failure};
+use crate::bench::{Job, broken, sound};
+use crate::cause::Failure;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl NativeRun {
@@ -18,8 +18,8 @@ impl NativeRun {
         // From here on it may run, even if nobody is left to hear so.
         self.job.counters.is_profiling.store(true, Relaxed);
         self.note("Starting profiler...");
-        match self.control().profile("/start_profile") {
-            Ok(()) => self.note("Profiler started"),
+        match self.endpoint.post("/start_profile", PROFILER) {
+            Ok(_) => self.note("Profiler started"),
             Err(error) => {
                 if error.status.is_some() {
                     self.job.counters.is_profiling.store(false, Relaxed);
@@ -43,20 +43,11 @@ pub async fn stop_profiler(job: &Job) {
 }
 
 async fn stop(job: &Job) -> Result<(), Failure> {
-    let failed = |detail: String| Failure::new(Cause::BenchFailed, detail);
-    let settings = Settings::read(&job.params).map_err(|problems| failed(problems.join("; ")))?;
-    let server = FoundServer::find(job, &settings).await?;
-    let options = request_options(job, &settings, &server.target);
-    let mut generator = server.generator()?;
-    perform(vec![generator.stop_handle()], PROFILER, move || {
-        let mut control = ControlClient {
-            generator: &mut generator,
-            options: &options,
-            base: &server.target.path,
-        };
-        control
-            .profile("/stop_profile")
-            .map_err(|error| failed(error.to_string()))
-    })
-    .await
+    let settings = sound(Settings::read(&job.params))?;
+    let mut endpoint = open(job, &settings).await?;
+    let stopping = perform(vec![endpoint.stop_handle()], PROFILER, move || {
+        let stopped = endpoint.post("/stop_profile", PROFILER);
+        stopped.map_err(|error| broken(error.to_string()))
+    });
+    stopping.await.map(drop)
 }

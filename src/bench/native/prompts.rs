@@ -5,7 +5,7 @@ use super::warmup::Amount;
 use crate::bench::exact_prompts::plain_ids;
 use crate::bench::native::settings::Settings;
 use crate::bench::result::warnings;
-use crate::bench::side::control::ControlClient;
+use crate::bench::side::endpoint::Endpoint;
 use crate::bench::side::tokenizer::{Alignment, server_tokenizer};
 use crate::dataset::{self, ChatTemplate, Draw, Item, Material, Prompt, PromptSource, Tokenizer, Traits, Vocabulary};
 use crate::load::{Backend, Content, Request, RequestOptions, Requests, Turn, Turns};
@@ -41,7 +41,7 @@ pub(super) struct Prompts {
 
 impl NativeRun {
     pub(super) fn prompts(&mut self) -> Result<Prompts, String> {
-        let settings = self.settings.clone();
+        let settings = &self.settings;
         let (dataset, traits) = (&settings.dataset, settings.dataset.traits());
         let seed = settings.prompts.seed;
         let tokenizer_name = settings
@@ -52,17 +52,14 @@ impl NativeRun {
             .clone();
         let tokenizer = self.tokenizer(&tokenizer_name)?;
         let template = self.template(tokenizer.as_ref())?;
-        let (options, model_root) = (self.options.clone(), self.job.model_root.clone());
-        let counters = self.job.counters.clone();
-        let model = &options.body.model;
-        let count = 1 + Amount::of(self.job.warmup, &settings).most();
-        let (control, mut warnings) = (RefCell::new(self.control()), vec![]);
+        let (options, mut warnings) = (self.endpoint.options.clone(), vec![]);
+        let count = 1 + Amount::of(self.job.warmup, settings).most();
+        let server = RefCell::new(&mut self.endpoint);
         let vocabulary = vocabulary_of(
-            &settings,
-            &model_root,
+            settings,
+            &self.job.model_root,
             tokenizer.as_ref(),
-            &control,
-            model,
+            &server,
             &mut warnings,
         )?;
         let source = traits.source(&vocabulary, template.as_ref());
@@ -70,7 +67,7 @@ impl NativeRun {
         let without = without_tokenizer(traits, source, counted_by);
         if let Some(without) = without.filter(|_| tokenizer.is_none() && !settings.tokens.is_skipped) {
             let sentence = format!("no tokenizer.json of {tokenizer_name} is here: {without}; name one with tokenizer");
-            counters.caution(sentence);
+            self.job.counters.caution(sentence);
         }
         let is_aligned = traits.may_be_cut && matches!(source, PromptSource::Tokenizer | PromptSource::ServerWords);
 
@@ -80,7 +77,7 @@ impl NativeRun {
         let (mut due_seconds, mut known) = (vec![], HashSet::new());
         let mut take = |mut items: Vec<Item>| {
             if is_aligned {
-                alignment = Some(control.borrow_mut().align(model, alignment, &mut items));
+                alignment = Some(server.borrow_mut().align(alignment, &mut items));
             }
             if settings.is_self_timed() {
                 due_seconds = dataset::sort_by_time(&mut items);
@@ -196,7 +193,7 @@ impl NativeRun {
             last.is_last = true;
         }
         Turns {
-            options: self.options.clone(),
+            options: self.endpoint.options.clone(),
             each,
             pause: self.settings.turns.pause().as_nanos() as u64,
             with_history,
@@ -246,8 +243,7 @@ fn vocabulary_of<'a>(
     settings: &Settings,
     model_root: &str,
     tokenizer: Option<&'a Tokenizer>,
-    control: &'a RefCell<ControlClient<'_>>,
-    model: &'a str,
+    server: &'a RefCell<&mut Endpoint>,
     warnings: &mut Vec<String>,
 ) -> Result<Vocabulary<'a>, String> {
     if let Some(tokenizer) = tokenizer {
@@ -258,10 +254,10 @@ fn vocabulary_of<'a>(
     if !settings.tokens.is_skipped && (wants_words || traits.depends_on_counts) {
         // A server that is still starting has no tokenizer yet.
         if let Some(limit) = settings.limits.ready() {
-            control.borrow_mut().await_answer(limit)?;
+            server.borrow_mut().await_answer(limit)?;
         }
-        match server_tokenizer(control, model, wants_words) {
-            Ok(server) => return Ok(Vocabulary::Server(server)),
+        match server_tokenizer(server, wants_words) {
+            Ok(tokenizer) => return Ok(Vocabulary::Server(tokenizer)),
             Err(error) => warnings.extend(warnings::of_silence(
                 "/tokenize",
                 &error,

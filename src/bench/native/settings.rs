@@ -5,7 +5,7 @@ use super::arrivals::ArrivalParams;
 use super::figures::FigureParams;
 use super::refused::REFUSED;
 use crate::bench::params::server::ServerParams;
-use crate::bench::params::{Param, ParamGroup, Table};
+use crate::bench::params::{ParamGroup, Table};
 use crate::dataset::{Dataset, KINDS, Material, PromptParams, TurnParams};
 use crate::load::Backend;
 use crate::metrics::{Metric, SteadyRule};
@@ -55,22 +55,18 @@ pub const TABLE: Table = Table {
 };
 
 const GROUPS: &[ParamGroup] = &[
-    group("Server", ServerParams::PARAMS),
-    group("Requests", Api::PARAMS),
-    group("Requests", SAMPLING),
-    group("Load", ArrivalParams::PARAMS),
-    group("Limits", Limits::PARAMS),
-    group("Beside the load", SideParams::PARAMS),
-    group("Result", FigureParams::PARAMS),
-    group("Result", Output::PARAMS),
-    group("Prompts", PromptParams::PARAMS),
-    group("Prompts", Tokens::PARAMS),
-    group("Conversations", TurnParams::PARAMS),
+    ParamGroup::of("Server", ServerParams::PARAMS),
+    ParamGroup::of("Requests", Api::PARAMS),
+    ParamGroup::of("Requests", SAMPLING),
+    ParamGroup::of("Load", ArrivalParams::PARAMS),
+    ParamGroup::of("Limits", Limits::PARAMS),
+    ParamGroup::of("Beside the load", SideParams::PARAMS),
+    ParamGroup::of("Result", FigureParams::PARAMS),
+    ParamGroup::of("Result", Output::PARAMS),
+    ParamGroup::of("Prompts", PromptParams::PARAMS),
+    ParamGroup::of("Prompts", Tokens::PARAMS),
+    ParamGroup::of("Conversations", TurnParams::PARAMS),
 ];
-
-const fn group(title: &'static str, params: &'static [Param]) -> ParamGroup {
-    ParamGroup { title, params }
-}
 
 crate::params! {
     /// What text is made of, and who counts its tokens.

@@ -9,18 +9,16 @@ mod figures;
 mod result;
 pub mod settings;
 
-use self::settings::{Phase, Settings};
-use crate::bench::exact_prompts::{Prompts, plain_ids};
+use self::settings::Settings;
+use crate::bench::exact_prompts::{self, Phase, Prompts, plain_ids};
 use crate::bench::judge::commonest_error;
 use crate::bench::native::broke;
-use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::endpoint::Endpoint;
 use crate::bench::side::limits::ServerLimits;
-use crate::bench::{Job, Measurement, worker};
+use crate::bench::{Job, Measurement, broken, sound, worker};
 use crate::cause::{Cause, Failure};
 use crate::load::{Generator, Load, Reply, Requests, Window, allow_connections};
-use crate::plan::Params;
-use crate::telemetry::{prometheus, series};
+use crate::telemetry::series;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -30,20 +28,11 @@ const MOST_PROMPTS: u64 = 200_000;
 /// Shorter sequences have no phases.
 const SHORTEST: u64 = 4;
 
-/// Everything that is wrong with the parameters, as sentences; empty if a run can start.
-pub fn check(params: &Params) -> Vec<String> {
-    Settings::read(params).err().unwrap_or_default()
-}
-
 /// Measures one phase at one level. Dropping the future ends its requests first.
 pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
-    let settings = Settings::read(&job.params).map_err(|problems| broken(problems.join("; ")))?;
-    let server = settings.server.asking_for(job.api_key.as_deref());
-    let (url, model) = (job.base_url.clone(), job.served_model.clone());
-    let opening = worker::perform(vec![], job.timeout, move || {
-        Endpoint::open(&url, &server, &model).map_err(broken)
-    });
-    let (endpoint, generator) = opening.await?;
+    let settings = sound(Settings::read(&job.params))?;
+    let endpoint = exact_prompts::open(job, &job.base_url, &settings.server).await?;
+    let generator = endpoint.generator()?;
     let stops = vec![generator.stop_handle()];
     let run = PhaseRun {
         prompts: settings.prompts(plain_ids(settings.exact.vocab_size, &job.model_root)),
@@ -53,10 +42,6 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
         generator,
     };
     worker::perform(stops, job.timeout, move || run.perform()).await
-}
-
-fn broken(detail: String) -> Failure {
-    Failure::new(Cause::BenchFailed, detail)
 }
 
 /// One run, on a thread of its own.
@@ -94,7 +79,7 @@ impl Shape {
         let length = limit.map_or(share, |limit| share.min(limit));
         let input = match settings.phase {
             Phase::Prefill => length.saturating_sub(1),
-            Phase::Decode(ratio) => (length as f64 * ratio) as u64,
+            Phase::Decode => (length as f64 * settings.window.ratio) as u64,
         };
         let output = length.saturating_sub(input);
         if length < SHORTEST || input < 1 || output < 1 {
@@ -122,7 +107,7 @@ impl PhaseRun {
         let connected = self.generator.connect(self.settings.concurrency, CONNECT_TIMEOUT);
         let count = self.settings.concurrency;
         connected.map_err(|error| broken(format!("cannot open {count} connections: {error}")))?;
-        let before = self.endpoint.metrics();
+        let before = self.endpoint.counters();
         let counters = self.job.counters.clone();
         let outcome = self
             .generator
@@ -131,11 +116,11 @@ impl PhaseRun {
                 counters.failed.fetch_add(u64::from(!sample.is_ok()), Relaxed);
             })
             .map_err(broke)?;
-        let after = self.endpoint.metrics();
-        let grown = before.zip(after).map(|(before, after)| Grown {
-            caches: ServerCounters::read(&after).since(&ServerCounters::read(&before)),
-            preemptions: preemptions(&after) - preemptions(&before),
-        });
+        // From before the warm-up to the end.
+        let grown = before
+            .ok()
+            .zip(self.endpoint.counters().ok())
+            .map(|(before, after)| after.since(&before));
         let Some(seen) = &outcome.window else {
             let said = commonest_error(&outcome.samples).unwrap_or_default();
             let detail = format!("the server was given up after many failed requests, most often with: {said}");
@@ -170,7 +155,7 @@ impl PhaseRun {
             let graded = (shape.output_len * (slot + 1)).div_ceil(slots);
             let output_len = if slot < slots { graded } else { shape.output_len };
             let prompt = self.prompts.draw(shape.input_len);
-            requests.push(&self.endpoint.request(&prompt, output_len, None)?);
+            requests.push(&exact_prompts::request(&self.endpoint, &prompt, output_len, None)?);
         }
         let (earliest, latest) = self.settings.warmup_bounds();
         Ok(Load {
@@ -189,17 +174,6 @@ impl PhaseRun {
             ..Load::default()
         })
     }
-}
-
-/// What the server counted from before the warm-up to the end.
-struct Grown {
-    caches: ServerCounters,
-    preemptions: f64,
-}
-
-fn preemptions(metrics: &str) -> f64 {
-    let counted = prometheus::samples(metrics).filter(|sample| sample.name == "vllm:num_preemptions_total");
-    counted.map(|sample| sample.value).sum()
 }
 
 #[cfg(test)]

@@ -1,14 +1,16 @@
 //! The figures of one phase at one level, and how far they can be believed.
 
+use super::Shape;
 use super::figures::WindowFigures;
-use super::settings::{Phase, Settings};
-use super::{Grown, Shape};
+use super::settings::Settings;
+use crate::bench::exact_prompts::Phase;
 use crate::bench::judge;
 use crate::bench::result::extra_keys::generator;
 use crate::bench::result::{failure_reasons, write_stats};
+use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::limits::ServerLimits;
-use crate::bench::{Job, Measurement};
-use crate::cause::{Cause, Failure};
+use crate::bench::{Job, Measurement, broken};
+use crate::cause::Failure;
 use crate::load::{LoadOutcome, WindowSeen};
 use crate::metrics::confidence::Interval;
 use crate::metrics::seconds;
@@ -21,7 +23,7 @@ pub(super) fn measurement(
     settings: &Settings,
     facts: &ServerLimits,
     shape: Shape,
-    grown: Option<Grown>,
+    grown: Option<ServerCounters>,
     outcome: &LoadOutcome,
     seen: &WindowSeen,
 ) -> Measurement {
@@ -64,7 +66,7 @@ pub(super) fn measurement(
     let sequence_share = (input + output) as f64 / output as f64;
     set("total_throughput", json!(output_rate * sequence_share));
     // Prompts are done by the step, several at once: spans of time say nothing of how far their rate is by chance.
-    if let (Phase::Decode(_), Some(Interval { low, high })) = (settings.phase, figures.events_per_s) {
+    if let (Phase::Decode, Some(Interval { low, high })) = (settings.phase, figures.events_per_s) {
         let pair = [low * sequence_share, high * sequence_share];
         set("confidence_95", json!({"total_throughput": pair}));
     }
@@ -79,13 +81,14 @@ pub(super) fn measurement(
         set("failure_reasons", json!(reasons));
     }
     let mut warnings: Vec<String> = Vec::new();
-    if let Some(Grown { caches, preemptions }) = &grown {
-        set("preemptions", json!(*preemptions as u64));
-        if let Some(rate) = caches.hit_rate() {
+    if let Some(grown) = &grown {
+        let preemptions = grown.get("num_preemptions_total").unwrap_or(0.0);
+        set("preemptions", json!(preemptions as u64));
+        if let Some(rate) = grown.hit_rate() {
             set("prefix_cache_hit_rate", json!(rate));
             warnings.extend(judge::cached(rate, 0.0).map(|doubt| doubt.detail));
         }
-        if *preemptions > 0.0 {
+        if preemptions > 0.0 {
             warnings.push(format!(
                 "{preemptions} preemptions: the KV cache did not hold {} sequences of {} tokens at once",
                 settings.concurrency,
@@ -113,19 +116,17 @@ pub(super) fn measurement(
         failure: failure.or_else(|| without_output(&figures)),
         doubts: doubts.chain(judge::of_generator(&result)).collect(),
         result: result.into(),
-        requests: Vec::new(),
-        cut: None,
+        ..Measurement::default()
     }
 }
 
 /// A window without a single output token has measured no decoding.
 fn without_output(figures: &WindowFigures) -> Option<Failure> {
     (figures.output_tokens == 0).then(|| {
-        let detail = format!(
+        broken(format!(
             "no output token came within the window of {:.1} s; raise duration, or lower max_concurrency",
             figures.window_s
-        );
-        Failure::new(Cause::BenchFailed, detail)
+        ))
     })
 }
 

@@ -1,6 +1,6 @@
 //! Parameters of the phases benchmark as typed values.
 
-use crate::bench::exact_prompts::{ExactParams, Prompts};
+use crate::bench::exact_prompts::{ExactParams, Phase, Prompts};
 use crate::bench::params::server::ServerParams;
 use crate::bench::params::{ParamGroup, Table};
 use crate::plan::Params;
@@ -11,18 +11,9 @@ use std::time::Duration;
 pub const TABLE: Table = Table {
     whose: "the phases benchmark",
     groups: &[
-        ParamGroup {
-            title: "Window",
-            params: WindowParams::PARAMS,
-        },
-        ParamGroup {
-            title: "Server",
-            params: ServerParams::PARAMS,
-        },
-        ParamGroup {
-            title: "Requests",
-            params: ExactParams::PARAMS,
-        },
+        ParamGroup::of("Window", WindowParams::PARAMS),
+        ParamGroup::of("Server", ServerParams::PARAMS),
+        ParamGroup::of("Requests", ExactParams::PARAMS),
     ],
     has_datasets: false,
     remedy: "remove it, or see docs/phases.md for those it has",
@@ -33,7 +24,7 @@ crate::params! {
     /// What is measured, and for how long.
     pub struct WindowParams {
         /// prefill or decode (required).
-        kind: Option<PhaseKind> = param("phase"),
+        phase: Option<Phase> = param("phase"),
         /// Requests in flight at once (required); they share the KV cache evenly.
         max_concurrency: Option<usize> = param("max_concurrency").least(1),
         /// Prompt's share of each sequence; decode only.
@@ -59,29 +50,10 @@ crate::params! {
     }
 }
 
-crate::one_of! {
-    /// A phase by its name.
-    pub enum PhaseKind {
-        /// Prompts.
-        Prefill = "prefill",
-        /// Outputs.
-        Decode = "decode",
-    }
-}
-
 /// The longest automatic warm-up.
 const LONGEST_WARMUP: Duration = Duration::from_secs(120);
 /// The shortest, as a share of the measured time: 5 s of 15 s.
 const SHORTEST_WARMUP: f64 = 1.0 / 3.0;
-
-/// Which phase is measured.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Phase {
-    /// Requests of one output token.
-    Prefill,
-    /// Sequences of which this share is the prompt.
-    Decode(f64),
-}
 
 /// Everything the benchmark was told.
 #[derive(Debug, Clone)]
@@ -114,10 +86,7 @@ impl Settings {
         let settings = Settings {
             server: ServerParams::checked(&mut reader),
             exact: ExactParams::read(&mut reader),
-            phase: match window.kind {
-                Some(PhaseKind::Decode) => Phase::Decode(window.ratio),
-                Some(PhaseKind::Prefill) | None => Phase::Prefill,
-            },
+            phase: window.phase.unwrap_or(Phase::Prefill),
             concurrency: window.max_concurrency.unwrap_or(1),
             window,
         };
@@ -126,7 +95,11 @@ impl Settings {
 
     /// Prompts that no other level has.
     pub(super) fn prompts(&self, ids: Range<u32>) -> Prompts {
-        Prompts::new(ids, self.exact.seed, &format!("{:?} {}", self.phase, self.concurrency))
+        let phase = match self.phase {
+            Phase::Prefill => "Prefill".to_owned(),
+            Phase::Decode => format!("Decode({:?})", self.window.ratio),
+        };
+        Prompts::new(ids, self.exact.seed, &format!("{phase} {}", self.concurrency))
     }
 
     /// The shortest and the longest time before the window opens.
@@ -154,7 +127,7 @@ mod tests {
     fn warm_up_is_automatic_unless_told() {
         let told = json!({"phase": "decode", "max-concurrency": 4, "ratio": 0.25, "duration": 3});
         let mut settings = read(told).expect("valid");
-        assert_eq!(settings.phase, Phase::Decode(0.25));
+        assert_eq!((settings.phase, settings.window.ratio), (Phase::Decode, 0.25));
         assert_eq!(
             settings.warmup_bounds(),
             (Duration::from_secs(1), Duration::from_secs(120))

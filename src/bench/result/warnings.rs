@@ -1,6 +1,6 @@
 //! Sentences for the `warnings` of a result: why its figures must be read with care. Judging a run is not done here.
 
-use crate::bench::side::control::NoAnswer;
+use crate::bench::side::endpoint::NoAnswer;
 use crate::plan::Params;
 use crate::search::Cut;
 use serde_json::Value;

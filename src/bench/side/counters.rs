@@ -1,131 +1,136 @@
-//! What the server counted during a run: speculative decoding, diffusion, and hits of its prefix cache, as differences of
-//! its `/metrics` before and after.
+//! What a server counted during a run, as the growth of its `/metrics`: engine steps, hits of its prefix cache, speculative
+//! decoding, diffusion.
 
 use crate::telemetry::prometheus;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Counters at one moment, or their growth between two.
+/// Counters at one moment, or their growth between two: by their names without `vllm:`, and by the position in a draft where
+/// they have one. Those of several engines and servers are added up.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(in crate::bench) struct ServerCounters {
-    drafts: i64,
-    draft_tokens: i64,
-    accepted_tokens: i64,
-    accepted_by_position: BTreeMap<u64, i64>,
-    denoising_steps: i64,
-    canvas_positions: i64,
-    committed_tokens: i64,
-    cache_queries: i64,
-    cache_hits: i64,
-}
+pub(in crate::bench) struct ServerCounters(BTreeMap<(String, u64), f64>);
 
 impl ServerCounters {
-    /// Reads a text of `/metrics`, adding up all label sets.
+    /// Reads a text of `/metrics`.
     pub fn read(text: &str) -> ServerCounters {
         let mut counters = ServerCounters::default();
         for sample in prometheus::samples(text) {
-            let (Some(name), value) = (sample.name.strip_prefix("vllm:"), sample.value as i64) else {
-                continue;
-            };
-            let Some(name) = name.strip_suffix("_total") else {
-                continue;
-            };
-            let counter = match name {
-                "prefix_cache_queries" => &mut counters.cache_queries,
-                "prefix_cache_hits" => &mut counters.cache_hits,
-                _ if name.starts_with("spec_decode") && name.contains("num_drafts") => &mut counters.drafts,
-                _ if name.starts_with("spec_decode") && name.contains("num_draft_tokens") => &mut counters.draft_tokens,
-                _ if name.starts_with("spec_decode") && name.contains("num_accepted_tokens_per_pos") => {
-                    let Some(position) = sample.label("position").and_then(|position| position.parse().ok()) else {
-                        continue;
-                    };
-                    counters.accepted_by_position.entry(position).or_default()
-                }
-                _ if name.starts_with("spec_decode") && name.contains("num_accepted_tokens") => {
-                    &mut counters.accepted_tokens
-                }
-                _ if name.starts_with("diffusion") && name.contains("num_denoising_steps") => {
-                    &mut counters.denoising_steps
-                }
-                _ if name.starts_with("diffusion") && name.contains("num_canvas_positions") => {
-                    &mut counters.canvas_positions
-                }
-                _ if name.starts_with("diffusion") && name.contains("num_committed_tokens") => {
-                    &mut counters.committed_tokens
-                }
-                _ => continue,
-            };
-            *counter += value;
+            if let Some(name) = sample.name.strip_prefix("vllm:") {
+                let position = sample.label("position").and_then(|position| position.parse().ok());
+                counters.add(name, position.unwrap_or(0), sample.value);
+            }
         }
         counters
     }
 
-    /// How they grew since `before`.
-    pub fn since(&self, before: &ServerCounters) -> ServerCounters {
-        let position = |(position, before): (&u64, &i64)| {
-            let after = self.accepted_by_position.get(position).unwrap_or(before);
-            (*position, after - before)
-        };
-        let mut accepted_by_position: BTreeMap<u64, i64> = before.accepted_by_position.iter().map(position).collect();
-        for (position, after) in &self.accepted_by_position {
-            accepted_by_position.entry(*position).or_insert(*after);
-        }
-        ServerCounters {
-            drafts: self.drafts - before.drafts,
-            draft_tokens: self.draft_tokens - before.draft_tokens,
-            accepted_tokens: self.accepted_tokens - before.accepted_tokens,
-            accepted_by_position,
-            denoising_steps: self.denoising_steps - before.denoising_steps,
-            canvas_positions: self.canvas_positions - before.canvas_positions,
-            committed_tokens: self.committed_tokens - before.committed_tokens,
-            cache_queries: self.cache_queries - before.cache_queries,
-            cache_hits: self.cache_hits - before.cache_hits,
-        }
+    fn add(&mut self, name: &str, position: u64, value: f64) {
+        *self.0.entry((name.to_owned(), position)).or_default() += value;
     }
 
-    /// The keys of `vllm bench serve` for what grew, in its order.
-    pub fn write(&self, duration_s: f64, set: &mut impl FnMut(&str, Value)) {
-        if self.draft_tokens > 0 {
-            let drafts = self.drafts as f64;
-            let per_draft = |accepted: i64| {
-                if self.drafts == 0 {
-                    0.0
-                } else {
-                    accepted as f64 / drafts
-                }
-            };
-            let positions = self.accepted_by_position.values().filter(|_| self.drafts > 0);
-            let positions: Vec<f64> = positions.map(|accepted| per_draft(*accepted)).collect();
-            let rate = 100.0 * self.accepted_tokens as f64 / self.draft_tokens as f64;
-            set("spec_decode_acceptance_rate", json!(rate));
-            let length = if self.drafts == 0 {
-                0.0
-            } else {
-                1.0 + per_draft(self.accepted_tokens)
-            };
-            set("spec_decode_acceptance_length", json!(length));
-            set("spec_decode_num_drafts", json!(self.drafts));
-            set("spec_decode_draft_tokens", json!(self.draft_tokens));
-            set("spec_decode_accepted_tokens", json!(self.accepted_tokens));
-            set("spec_decode_per_position_acceptance_rates", json!(positions));
+    /// With those of another server.
+    pub fn plus(mut self, other: &ServerCounters) -> ServerCounters {
+        other
+            .0
+            .iter()
+            .for_each(|((name, position), value)| self.add(name, *position, *value));
+        self
+    }
+
+    /// How they grew since `before`.
+    pub fn since(mut self, before: &ServerCounters) -> ServerCounters {
+        for (key, value) in &mut self.0 {
+            *value -= before.0.get(key).unwrap_or(&0.0);
         }
-        if self.denoising_steps > 0 && self.committed_tokens > 0 {
-            let (all_steps, committed) = (self.denoising_steps as f64, self.committed_tokens as f64);
-            let canvases = committed / (self.canvas_positions as f64 / all_steps);
-            let steps = all_steps - canvases;
-            let ratio = |a: f64, b: f64| if b == 0.0 { 0.0 } else { a / b };
-            set("diffusion_committed_throughput", json!(ratio(committed, duration_s)));
-            set("diffusion_steps_per_canvas", json!(ratio(steps, canvases)));
-            set("diffusion_committed_per_step", json!(ratio(committed, steps)));
-            set("diffusion_committed_tokens", json!(self.committed_tokens));
-            set("diffusion_denoising_steps", json!(self.denoising_steps));
-            set("diffusion_canvas_positions", json!(self.canvas_positions));
-        }
+        self
+    }
+
+    /// A counter; `None` if the server does not have it.
+    pub fn get(&self, name: &str) -> Option<f64> {
+        self.0.get(&(name.to_owned(), 0)).copied()
+    }
+
+    fn count(&self, name: &str) -> i64 {
+        self.get(name).unwrap_or(0.0) as i64
+    }
+
+    /// Steps of all engines; `None` if the server does not count them.
+    pub fn steps(&self) -> Option<f64> {
+        self.get("iteration_tokens_total_count")
+    }
+
+    /// Prompt tokens that were in the prefix cache.
+    pub fn cached(&self) -> f64 {
+        self.get("prefix_cache_hits_total").unwrap_or(0.0)
+    }
+
+    /// Mean of a histogram of seconds in milliseconds, if it has any.
+    pub fn mean_ms(&self, histogram: &str) -> Option<f64> {
+        let count = self.get(&format!("{histogram}_count")).filter(|count| *count > 0.0)?;
+        Some(self.get(&format!("{histogram}_sum"))? / count * 1000.0)
     }
 
     /// Share of prompt tokens that the server found in its prefix cache, if it looked for any.
     pub fn hit_rate(&self) -> Option<f64> {
-        (self.cache_queries > 0).then(|| self.cache_hits as f64 / self.cache_queries as f64)
+        let queries = self
+            .get("prefix_cache_queries_total")
+            .filter(|queries| *queries > 0.0)?;
+        Some(self.cached() / queries)
+    }
+
+    /// The keys of `vllm bench serve` for what grew, in its order.
+    pub fn write(&self, duration_s: f64, set: &mut impl FnMut(&str, Value)) {
+        let ratio = |a: f64, b: f64| if b == 0.0 { 0.0 } else { a / b };
+        let (drafts, draft_tokens) = (
+            self.count("spec_decode_num_drafts_total"),
+            self.count("spec_decode_num_draft_tokens_total"),
+        );
+        if draft_tokens > 0 {
+            let accepted = self.count("spec_decode_num_accepted_tokens_total");
+            let per_draft = |accepted: f64| ratio(accepted, drafts as f64);
+            let by_position = self
+                .0
+                .iter()
+                .filter(|((name, _), _)| drafts > 0 && name == "spec_decode_num_accepted_tokens_per_pos_total");
+            let positions: Vec<f64> = by_position.map(|(_, accepted)| per_draft(*accepted)).collect();
+            let length = if drafts == 0 {
+                0.0
+            } else {
+                1.0 + per_draft(accepted as f64)
+            };
+            set(
+                "spec_decode_acceptance_rate",
+                json!(100.0 * accepted as f64 / draft_tokens as f64),
+            );
+            set("spec_decode_acceptance_length", json!(length));
+            set("spec_decode_num_drafts", json!(drafts));
+            set("spec_decode_draft_tokens", json!(draft_tokens));
+            set("spec_decode_accepted_tokens", json!(accepted));
+            set("spec_decode_per_position_acceptance_rates", json!(positions));
+        }
+        let of_diffusion = |what: &str| -> i64 {
+            let named = self
+                .0
+                .iter()
+                .filter(|((name, _), _)| name.starts_with("diffusion") && name.ends_with(what));
+            named.map(|(_, value)| *value as i64).sum()
+        };
+        let [steps, positions, committed] = [
+            "num_denoising_steps_total",
+            "num_canvas_positions_total",
+            "num_committed_tokens_total",
+        ]
+        .map(of_diffusion);
+        if steps > 0 && committed > 0 {
+            let tokens = committed as f64;
+            let canvases = tokens / (positions as f64 / steps as f64);
+            let own_steps = steps as f64 - canvases;
+            set("diffusion_committed_throughput", json!(ratio(tokens, duration_s)));
+            set("diffusion_steps_per_canvas", json!(ratio(own_steps, canvases)));
+            set("diffusion_committed_per_step", json!(ratio(tokens, own_steps)));
+            set("diffusion_committed_tokens", json!(committed));
+            set("diffusion_denoising_steps", json!(steps));
+            set("diffusion_canvas_positions", json!(positions));
+        }
     }
 }
 
@@ -172,5 +177,22 @@ mod tests {
     fn hits_are_a_share_of_the_tokens_looked_for() {
         assert_eq!(growth().hit_rate(), Some(0.98));
         assert_eq!(ServerCounters::default().hit_rate(), None);
+    }
+
+    #[test]
+    fn growth_is_summed_over_engines() {
+        let text = |steps: u32| {
+            format!(
+                "vllm:iteration_tokens_total_count{{engine=\"0\"}} {steps}\nvllm:iteration_tokens_total_count{{engine=\"1\"}} 2\n\
+                 vllm:request_decode_time_seconds_sum 3.5\nvllm:request_decode_time_seconds_count {steps}\n"
+            )
+        };
+        let grown = ServerCounters::read(&text(9)).since(&ServerCounters::read(&text(4)));
+        assert_eq!(grown.steps(), Some(5.0));
+        assert_eq!(grown.get("request_decode_time_seconds_sum"), Some(0.0));
+        assert_eq!(grown.get("request_decode_time_seconds_count"), Some(5.0));
+        let timed = ServerCounters::read("vllm:x_sum 0.5\nvllm:x_count 2\nvllm:y_sum 0\nvllm:y_count 0");
+        assert_eq!((timed.mean_ms("x"), timed.mean_ms("y")), (Some(250.0), None));
+        assert_eq!(ServerCounters::read("up 1").steps(), None);
     }
 }

@@ -1,110 +1,231 @@
-//! One server of a benchmark: its address, how requests to it look, and a connection for what goes beside the measured
-//! requests.
+//! One server of a benchmark: its address, how requests to it look, and a generator of its own for what is asked beside the
+//! measured requests. A request that was refused is known by its status, never by its text.
 
-use super::control::{ControlClient, NoAnswer, SHORT};
+use super::counters::ServerCounters;
 use crate::bench::params::server::ServerParams;
-use crate::load::{Backend, BodyOptions, Content, Generator, Request, RequestOptions, Target, Tls, unopened};
-use serde_json::{Map, Value, json};
-use std::time::Duration;
+use crate::bench::{Job, broken, worker};
+use crate::cause::Failure;
+use crate::load::{BodyOptions, Generator, Load, Reply, RequestOptions, Stop, Target, Tls, unopened};
+use reqwest::StatusCode;
+use serde_json::Value;
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
 
 /// Limit for opening the connection beside the load.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Requests in flight.
+const AT_ONCE: usize = 64;
+pub(in crate::bench) const SHORT: Duration = Duration::from_secs(10);
+/// Time between tries of a server that is not up yet.
+const READY_PAUSE: Duration = Duration::from_secs(1);
+/// Starting and stopping a profiler writes traces.
+pub(in crate::bench) const PROFILER: Duration = Duration::from_secs(600);
 
 /// One server.
 pub(in crate::bench) struct Endpoint {
     pub url: String,
-    target: Target,
-    options: RequestOptions,
+    pub target: Target,
+    /// How requests to it look.
+    pub options: RequestOptions,
+    addresses: Vec<SocketAddr>,
+    tls: Option<Tls>,
     control: Generator,
 }
 
-impl Endpoint {
-    /// Finds the server at `url`; the generator is for the measured requests. Asks the name service, so it may block.
-    pub fn open(url: &str, server: &ServerParams, model: &str) -> Result<(Endpoint, Generator), String> {
-        let target = Target::parse(url)?;
-        let addresses = target.resolve()?;
-        let tls = target.is_https.then(|| Tls::new(&target.host, server.insecure));
-        let tls = tls.transpose()?;
-        let generator = || {
-            Generator::new(addresses.clone(), tls.clone())
-                .map_err(|error| format!("cannot start the generator: {error}"))
-        };
-        let (control, traffic) = (generator()?, generator()?);
-        let endpoint = Endpoint {
-            url: url.to_owned(),
-            options: options(server, &target, model),
-            target,
-            control,
-        };
-        Ok((endpoint, traffic))
+/// Why a request has no answer of use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::bench) struct NoAnswer {
+    /// The status that the server answered with, if it answered.
+    pub status: Option<StatusCode>,
+    reason: String,
+}
+
+impl NoAnswer {
+    /// Of an answer that cannot be used.
+    pub fn because(reason: impl Into<String>) -> NoAnswer {
+        NoAnswer {
+            status: None,
+            reason: reason.into(),
+        }
     }
 
-    /// The body of the answer to a request beside the load.
-    pub fn ask(&mut self, method: &str, path: &str, limit: Duration) -> Result<String, NoAnswer> {
+    /// As the generator says it: "HTTP 404: …" of a refusal.
+    fn of(error: String) -> NoAnswer {
+        let digits = error.strip_prefix("HTTP ").and_then(|rest| rest.get(..3));
+        NoAnswer {
+            status: digits.and_then(|digits| StatusCode::from_bytes(digits.as_bytes()).ok()),
+            reason: error,
+        }
+    }
+
+    /// Whether the server has no such route, or none for us.
+    pub fn is_refusal(&self) -> bool {
+        self.status
+            .is_some_and(|status| status.is_client_error() || status == StatusCode::NOT_IMPLEMENTED)
+    }
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+/// Pauses before a server that gave this error is asked again, unless the time for that is over.
+pub(in crate::bench) fn await_next_try(
+    began: Instant,
+    limit: Duration,
+    error: &dyn fmt::Display,
+) -> Result<(), String> {
+    let left = limit.saturating_sub(began.elapsed());
+    if left.is_zero() {
+        return Err(format!(
+            "the server was not ready within {} s: {error}",
+            limit.as_secs_f64()
+        ));
+    }
+    std::thread::sleep(left.min(READY_PAUSE));
+    Ok(())
+}
+
+impl Endpoint {
+    /// Finds the server at `url` for a job whose requests go to `path` below it.
+    pub async fn open(
+        job: &Job,
+        url: &str,
+        server: &ServerParams,
+        path: &str,
+        body: BodyOptions,
+    ) -> Result<Endpoint, Failure> {
+        let target = Target::parse(url).map_err(broken)?;
+        let resolving = target.clone();
+        let addresses = worker::perform(vec![], job.timeout, move || resolving.resolve().map_err(broken)).await?;
+        let tls = target.is_https.then(|| Tls::new(&target.host, server.insecure));
+        let tls = tls.transpose().map_err(broken)?;
+        Ok(Endpoint {
+            url: url.to_owned(),
+            options: RequestOptions {
+                host: target.authority(),
+                path: format!("{}{path}", target.path),
+                headers: server.asking_for(job.api_key.as_deref()).all_headers(),
+                body,
+            },
+            control: generator(&addresses, tls.as_ref())?,
+            target,
+            addresses,
+            tls,
+        })
+    }
+
+    /// A generator for measured requests to it.
+    pub fn generator(&self) -> Result<Generator, Failure> {
+        generator(&self.addresses, self.tls.as_ref())
+    }
+
+    /// The means to end what is asked of it from another thread.
+    pub fn stop_handle(&self) -> Stop {
+        self.control.stop_handle()
+    }
+
+    /// The body of the answer to a request for what stands there.
+    pub fn get(&mut self, path: &str, limit: Duration) -> Result<String, NoAnswer> {
+        self.ask("GET", path, String::new(), limit)
+    }
+
+    /// The body of the answer to a request that says nothing.
+    pub fn post(&mut self, path: &str, limit: Duration) -> Result<String, NoAnswer> {
+        self.ask("POST", path, String::new(), limit)
+    }
+
+    /// The body of the answer to a question about the model.
+    pub fn question(&mut self, path: &str, question: Value) -> Result<String, NoAnswer> {
+        let question = self.about_model(question);
+        self.ask("POST", path, question, SHORT)
+    }
+
+    /// The same for several questions; each may lack an answer by itself.
+    pub fn questions(
+        &mut self,
+        path: &str,
+        questions: impl Iterator<Item = Value>,
+    ) -> Result<Vec<Result<String, NoAnswer>>, NoAnswer> {
+        let questions: Vec<String> = questions.map(|question| self.about_model(question)).collect();
+        self.ask_all("POST", path, &questions, SHORT)
+    }
+
+    fn about_model(&self, mut question: Value) -> String {
+        question["model"] = self.options.body.model.as_str().into();
+        question.to_string()
+    }
+
+    fn ask(&mut self, method: &str, path: &str, body: String, limit: Duration) -> Result<String, NoAnswer> {
+        let answer = self.ask_all(method, path, &[body], limit)?.pop();
+        answer.unwrap_or_else(|| Err(NoAnswer::because("no answer")))
+    }
+
+    fn ask_all(
+        &mut self,
+        method: &str,
+        path: &str,
+        bodies: &[String],
+        limit: Duration,
+    ) -> Result<Vec<Result<String, NoAnswer>>, NoAnswer> {
         // Replaces a connection that the server has closed since it was last used.
         self.control
             .connect(1, CONNECT_TIMEOUT)
             .map_err(|error| NoAnswer::because(unopened("a connection", &self.target, &error, CONNECT_TIMEOUT)))?;
-        let mut control = ControlClient {
-            generator: &mut self.control,
-            options: &self.options,
-            base: &self.target.path,
+        let path = format!("{}{path}", self.target.path);
+        let requests = bodies
+            .iter()
+            .map(|body| self.options.aside(method, &path, body.as_bytes()));
+        let load = Load {
+            requests: requests.collect(),
+            due: vec![0; bodies.len()],
+            limit: Some(AT_ONCE),
+            reply: Reply::Text,
+            request_timeout: limit,
+            silence_timeout: limit,
+            ..Load::default()
         };
-        control.ask(method, path, None, limit)
+        let outcome = self.control.drive(&load, &mut |_| {});
+        let outcome = outcome.map_err(|error| NoAnswer::because(error.to_string()))?;
+        let answers = outcome.samples.in_order().map(|sample| match sample.error {
+            Some(error) => Err(NoAnswer::of(error)),
+            None => Ok(sample.text.unwrap_or_default()),
+        });
+        Ok(answers.collect())
+    }
+
+    /// Waits until the server answers anything but that it cannot; the error says what it said last.
+    pub fn await_answer(&mut self, limit: Duration) -> Result<(), String> {
+        let began = Instant::now();
+        loop {
+            match self.get("/health", SHORT) {
+                Ok(_) => return Ok(()),
+                // A server without this route is up as well.
+                Err(error) if error.is_refusal() => return Ok(()),
+                Err(error) => await_next_try(began, limit, &error)?,
+            }
+        }
     }
 
     /// Empties the prefix cache, so that prompts of an earlier run are not found there. A server that will not is noticed
     /// by what it then finds.
     pub fn forget_prefixes(&mut self) {
-        let _ = self.ask("POST", "/reset_prefix_cache", SHORT);
+        let _ = self.post("/reset_prefix_cache", SHORT);
     }
 
-    /// The server's counters as text, if it shows any.
-    pub fn metrics(&mut self) -> Option<String> {
-        self.ask("GET", "/metrics", SHORT).ok()
-    }
-
-    /// A prompt that gets exactly so many tokens. With a rank, the request goes to that engine of the server.
-    pub fn request(&self, prompt: &[u32], output_len: usize, rank: Option<usize>) -> Result<Request, String> {
-        let mut overrides = Map::new();
-        overrides.insert("min_tokens".to_owned(), json!(output_len));
-        let prompt_value = Value::from(prompt);
-        let content = Content {
-            prompt: Some(&prompt_value),
-            overrides: Some(&overrides),
-            prompt_len: prompt.len() as u64,
-            output_len: output_len as u64,
-            ..Content::default()
-        };
-        match rank {
-            None => self.options.request(&content),
-            Some(rank) => {
-                let mut options = self.options.clone();
-                options
-                    .headers
-                    .push(("X-data-parallel-rank".to_owned(), rank.to_string()));
-                options.request(&content)
-            }
-        }
+    /// What the server has counted so far.
+    pub fn counters(&mut self) -> Result<ServerCounters, NoAnswer> {
+        Ok(ServerCounters::read(&self.get("/metrics", SHORT)?))
     }
 }
 
-/// Requests to one server: completions that say with every event how many tokens there are so far.
-fn options(server: &ServerParams, target: &Target, model: &str) -> RequestOptions {
-    let mut extra = Map::new();
-    extra.insert("temperature".to_owned(), json!(0));
-    let counted = json!({"include_usage": true, "continuous_usage_stats": true});
-    extra.insert("stream_options".to_owned(), counted);
-    RequestOptions {
-        host: target.authority(),
-        path: format!("{}{}", target.path, Backend::Completions.endpoint()),
-        headers: server.all_headers(),
-        body: BodyOptions {
-            backend: Backend::Completions,
-            model: server.model.as_deref().unwrap_or(model).to_owned(),
-            ignore_eos: true,
-            logprobs: None,
-            extra,
-        },
-    }
+fn generator(addresses: &[SocketAddr], tls: Option<&Tls>) -> Result<Generator, Failure> {
+    Generator::new(addresses.to_vec(), tls.cloned()).map_err(|error| {
+        broken(format!(
+            "cannot start the generator: {error}; raise the limit of open files"
+        ))
+    })
 }

@@ -2,8 +2,7 @@
 //! `/metrics` and `/v1/models`, which every vLLM has, and `/server_info`, which needs the development mode. What it does not
 //! say stays unknown.
 
-use super::control::SHORT;
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, SHORT};
 use crate::telemetry::prometheus;
 use crate::telemetry::scrape::cache_tokens;
 use serde_json::Value;
@@ -39,9 +38,9 @@ pub(in crate::bench) struct ServerLimits {
 impl ServerLimits {
     /// Asks a server.
     pub fn of(endpoint: &mut Endpoint) -> ServerLimits {
-        let metrics = endpoint.metrics().unwrap_or_default();
+        let metrics = endpoint.get("/metrics", SHORT).unwrap_or_default();
         let mut ask = |path: &str, limit| -> Value {
-            let answer = endpoint.ask("GET", path, limit).unwrap_or_default();
+            let answer = endpoint.get(path, limit).unwrap_or_default();
             serde_json::from_str(&answer).unwrap_or_default()
         };
         let (models, info) = (ask("/v1/models", SHORT), ask("/server_info?config_format=json", SLOW));

@@ -1,6 +1,6 @@
 //! The server's own tokenizer: whether it counts as ours does, and what it can do where there is none of ours.
 
-use super::control::{ControlClient, NoAnswer, SHORT};
+use super::endpoint::{Endpoint, NoAnswer};
 use crate::dataset::{COMMON_WORDS, Item, Prompt, ServerTokenizer};
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -32,21 +32,21 @@ impl Alignment {
     }
 }
 
-impl ControlClient<'_> {
+impl Endpoint {
     /// Cuts text prompts that the server's tokenizer finds longer than they should be; lists of texts are not checked. Asks for the first prompt alone,
     /// and for all others only if it differs; a prompt that cannot be checked stays as it is. `before` is what came of
     /// the prompts before these.
-    pub fn align(&mut self, model: &str, before: Option<Alignment>, items: &mut [Item]) -> Alignment {
+    pub fn align(&mut self, before: Option<Alignment>, items: &mut [Item]) -> Alignment {
         if items.iter().any(|item| !matches!(item.prompt, Prompt::Text(_))) {
             return Alignment::Unknown;
         }
-        let question = |item: &Item| json!({"model": model, "prompt": item.prompt, "add_special_tokens": false});
+        let question = |item: &Item| json!({"prompt": item.prompt, "add_special_tokens": false});
         let cut_before = match (before, items.first()) {
             (Some(Alignment::Cut(prompts)), _) => prompts,
             (Some(other), _) => return other,
             (None, None) => return Alignment::Unknown,
             (None, Some(first)) => {
-                let answer = self.ask("POST", "/tokenize", Some(&question(first)), SHORT);
+                let answer = self.question("/tokenize", question(first));
                 match answer.ok().as_deref().and_then(token_ids) {
                     None => return Alignment::Unknown,
                     Some(ids) if ids.len() as u64 == first.prompt_len => return Alignment::Equal,
@@ -54,11 +54,10 @@ impl ControlClient<'_> {
                 }
             }
         };
-        let questions: Vec<String> = items.iter().map(|item| question(item).to_string()).collect();
-        let Ok(answers) = self.ask_all("POST", "/tokenize", &questions, SHORT) else {
+        let Ok(answers) = self.questions("/tokenize", items.iter().map(question)) else {
             return before.unwrap_or(Alignment::Unknown);
         };
-        let too_long: Vec<(usize, String)> = answers
+        let too_long: Vec<(usize, Value)> = answers
             .iter()
             .enumerate()
             .filter_map(|(i, answer)| {
@@ -66,18 +65,18 @@ impl ControlClient<'_> {
                 let wanted = items[i].prompt_len as usize;
                 (ids.len() > wanted).then(|| {
                     ids.truncate(wanted);
-                    (i, json!({"model": model, "tokens": ids}).to_string())
+                    (i, json!({"tokens": ids}))
                 })
             })
             .collect();
-        let questions: Vec<String> = too_long.iter().map(|(_, question)| question.clone()).collect();
-        let Ok(answers) = self.ask_all("POST", "/detokenize", &questions, SHORT) else {
+        let (too_long, questions): (Vec<usize>, Vec<Value>) = too_long.into_iter().unzip();
+        let Ok(answers) = self.questions("/detokenize", questions.into_iter()) else {
             return before.unwrap_or(Alignment::Unknown);
         };
         let mut cut = cut_before;
-        for ((i, _), answer) in too_long.iter().zip(answers) {
+        for (i, answer) in too_long.into_iter().zip(answers) {
             if let Some(text) = answer.ok().as_deref().and_then(text_of) {
-                items[*i].prompt = Prompt::Text(text);
+                items[i].prompt = Prompt::Text(text);
                 cut += 1;
             }
         }
@@ -85,21 +84,18 @@ impl ControlClient<'_> {
     }
 
     /// How many tokens the server finds in each text; `None` where it does not say.
-    fn counts(&mut self, model: &str, texts: &[String], with_specials: bool) -> Vec<Option<usize>> {
-        let texts = texts
-            .iter()
-            .map(|text| question(model, text, with_specials).to_string());
-        let questions: Vec<String> = texts.collect();
-        let answers = self.ask_all("POST", "/tokenize", &questions, SHORT).unwrap_or_default();
+    fn counts(&mut self, texts: &[String], with_specials: bool) -> Vec<Option<usize>> {
+        let questions = texts.iter().map(|text| how_many(text, with_specials));
+        let answers = self.questions("/tokenize", questions).unwrap_or_default();
         let count = |answer: Result<String, NoAnswer>| Some(token_ids(&answer.ok()?)?.len());
         answers.into_iter().map(count).collect()
     }
 
     /// Which of the words are a token each wherever they stand: at the start, and behind every other one of them. Whole
     /// prompts then have as many tokens as words. None if that holds for too few.
-    fn one_token_words(&mut self, model: &str, words: Vec<String>) -> Option<Vec<String>> {
+    fn one_token_words(&mut self, words: Vec<String>) -> Option<Vec<String>> {
         let doubled: Vec<String> = words.iter().map(|word| format!("{word} {word}")).collect();
-        let counts = self.counts(model, &doubled, false);
+        let counts = self.counts(&doubled, false);
         let pairs = words.into_iter().zip(counts);
         let words: Vec<String> = pairs
             .filter(|(_, count)| *count == Some(2))
@@ -109,19 +105,15 @@ impl ControlClient<'_> {
             return None;
         }
         let text = every_pair(&words).join(" ");
-        let is_exact = self.counts(model, &[text], false) == [Some(words.len() * words.len() + 1)];
+        let is_exact = self.counts(&[text], false) == [Some(words.len() * words.len() + 1)];
         is_exact.then_some(words)
     }
 
     /// Texts of single ids, as far as they can stand for words.
-    fn pieces(&mut self, model: &str) -> Vec<String> {
+    fn pieces(&mut self) -> Vec<String> {
         let ids = IDS_OF_WORDS.step_by(IDS_OF_WORDS.len() / COMMON_WORDS.len());
-        let questions: Vec<String> = ids
-            .map(|id| json!({"model": model, "tokens": [id]}).to_string())
-            .collect();
-        let answers = self
-            .ask_all("POST", "/detokenize", &questions, SHORT)
-            .unwrap_or_default();
+        let questions = ids.map(|id| json!({"tokens": [id]}));
+        let answers = self.questions("/detokenize", questions).unwrap_or_default();
         let texts = answers.into_iter().filter_map(|answer| text_of(&answer.ok()?));
         let mut words: Vec<String> = texts.map(|text| text.trim().to_owned()).collect();
         words.retain(|word| !word.is_empty() && word.chars().all(char::is_alphanumeric));
@@ -132,15 +124,14 @@ impl ControlClient<'_> {
 }
 
 /// The server's tokenizer, or why it cannot be asked; words are looked for only if they are wanted.
-pub(in crate::bench) fn server_tokenizer<'a, 'g>(
-    control: &'a RefCell<ControlClient<'g>>,
-    model: &'a str,
+pub(in crate::bench) fn server_tokenizer<'a>(
+    server: &'a RefCell<&mut Endpoint>,
     wants_words: bool,
 ) -> Result<ServerTokenizer<'a>, NoAnswer> {
-    let mut asked = control.borrow_mut();
+    let mut asked = server.borrow_mut();
     let probe = COMMON_WORDS[0];
     let mut count = |with_specials: bool| {
-        let answer = asked.ask("POST", "/tokenize", Some(&question(model, probe, with_specials)), SHORT)?;
+        let answer = asked.question("/tokenize", how_many(probe, with_specials))?;
         let ids = token_ids(&answer).ok_or_else(|| NoAnswer::because("the answer holds no tokens"))?;
         Ok::<usize, NoAnswer>(ids.len())
     };
@@ -148,14 +139,14 @@ pub(in crate::bench) fn server_tokenizer<'a, 'g>(
     let mut words = None;
     if wants_words {
         let common = COMMON_WORDS.map(str::to_owned).to_vec();
-        words = asked.one_token_words(model, common);
+        words = asked.one_token_words(common);
         if words.is_none() {
-            let pieces = asked.pieces(model);
-            words = asked.one_token_words(model, pieces);
+            let pieces = asked.pieces();
+            words = asked.one_token_words(pieces);
         }
     }
     let count = move |text: &str| {
-        let counted = control.borrow_mut().counts(model, &[text.to_owned()], true).pop();
+        let counted = server.borrow_mut().counts(&[text.to_owned()], true).pop();
         let counted = counted.flatten().ok_or_else(|| {
             "the server's tokenizer has stopped answering; look into the server's log, or set skip_tokenizer_init to \
              estimate lengths"
@@ -170,9 +161,9 @@ pub(in crate::bench) fn server_tokenizer<'a, 'g>(
     })
 }
 
-/// How a text is counted.
-fn question(model: &str, text: &str, with_specials: bool) -> Value {
-    json!({"model": model, "prompt": text, "add_special_tokens": with_specials})
+/// The question how many tokens a text has.
+fn how_many(text: &str, with_specials: bool) -> Value {
+    json!({"prompt": text, "add_special_tokens": with_specials})
 }
 
 /// A sequence in which every word stands behind every word, itself included (a de Bruijn sequence of order two).

@@ -1,7 +1,7 @@
 //! The matrix as a shell script that measures it by hand: one subshell for each server, which starts it, waits until it
 //! is ready, runs its benchmarks and stops it. Secrets stay references to variables of their name.
 
-use crate::bench::{Job, Runner, command_line, told};
+use crate::bench::{Job, command_line, told};
 use crate::matrix::{Matrix, Point, ServerConfig, argv, text};
 use crate::plan::{BenchRunner, Piece, Plan, Reset, Target};
 use crate::printable::printable;
@@ -245,7 +245,7 @@ impl Script<'_> {
             );
         };
         let job = Job {
-            runner: Runner::of(&bench.runner),
+            runner: bench.runner.clone(),
             scratch: self.folder.clone(),
             warmup: bench.warmup,
             timeout: bench.timeout,

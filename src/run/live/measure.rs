@@ -3,12 +3,12 @@
 use super::{Live, Running};
 use crate::agenda::{self, Evidence, Outcome, Ran, Task};
 use crate::bench::judge;
-use crate::bench::{self, Counters, Job, Measurement, Runner};
+use crate::bench::{self, Counters, Job, Measurement};
 use crate::cause::{Cause, Failure};
 use crate::error::Result;
 use crate::files::{create_folder, write_atomic};
 use crate::journal::{Measured, RunFiles};
-use crate::plan::{Params, Plan, Warmup, spelling};
+use crate::plan::{BenchRunner, Params, Plan, Warmup, spelling};
 use crate::run::Update;
 use crate::run::sampler::{self, Sampler};
 use crate::server::{Identity, Server};
@@ -187,8 +187,7 @@ fn offers(identity: &Identity, task: &Task) -> std::result::Result<(), Failure> 
 fn job(plan: &Plan, run: &agenda::Run, running: &Running, identity: &Identity, scratch: PathBuf) -> Job {
     let task = &run.task;
     let mut params = task.params();
-    let runner = Runner::of(&plan.bench.runner);
-    if runner == Runner::Phases && task.reader.is_some() {
+    if plan.bench.runner == BenchRunner::Phases && task.reader.is_some() {
         // A search says how many requests to send; a window of time has no use for it.
         params.shift_remove("num_prompts");
     }
@@ -201,7 +200,7 @@ fn job(plan: &Plan, run: &agenda::Run, running: &Running, identity: &Identity, s
         model_root: identity.model_root.clone(),
         params,
         api_key: running.server.api_key(),
-        runner,
+        runner: plan.bench.runner.clone(),
         argv: task.point.argv.clone(),
         env: plan.bench.env.clone(),
         cpus: None,
@@ -244,7 +243,7 @@ pub(super) fn ran(result: std::result::Result<Box<Ran>, Failure>, seconds: f64) 
 /// the known ones warms up is not known, and our other benchmarks do so by themselves.
 fn unwarmed(plan: &Plan, job: &Job, is_warm: bool) -> Option<Doubt> {
     let is_known = match &job.argv {
-        None => job.runner == Runner::Native,
+        None => job.runner == BenchRunner::Native,
         Some(argv) => bench::params_of(argv).is_some(),
     };
     let is_told = spelling::find(&job.params, "num_warmups").is_some_and(|count| count != 0);

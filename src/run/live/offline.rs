@@ -4,11 +4,11 @@
 use super::measure::{ran, readings};
 use super::{Live, reduce};
 use crate::agenda::{self, Facts, Outcome};
-use crate::bench::{self, Job, LOG, Program, Runner, judge};
+use crate::bench::{self, Job, LOG, Program, judge};
 use crate::cause::Failure;
 use crate::error::Result;
 use crate::journal::{Launch as LaunchId, RunFiles};
-use crate::plan::{Offline, ServeCommand};
+use crate::plan::{BenchRunner, Offline, ServeCommand};
 use crate::run::{Update, sampler};
 use crate::server::{diagnose, startup};
 use crate::table::count_gpus;
@@ -47,7 +47,7 @@ impl Live<'_, '_> {
         let plan = self.plan;
         let argv = run.task.point.argv.clone().unwrap_or_default();
         let job = Job {
-            runner: Runner::Offline(offline),
+            runner: BenchRunner::Offline(offline),
             argv: Some(argv.clone()),
             env: self.env(),
             cpus: self.seat.cpus.clone(),

@@ -83,9 +83,6 @@ pub const KINDS: &[Kind] = &[
 
 /// The parameters of each dataset, under its name.
 pub fn groups() -> impl Iterator<Item = ParamGroup> + Clone {
-    let of = |kind: &'static Kind| {
-        let title = kind.name;
-        kind.params.iter().map(move |params| ParamGroup { title, params })
-    };
+    let of = |kind: &'static Kind| kind.params.iter().map(|params| ParamGroup::of(kind.name, params));
     KINDS.iter().flat_map(of)
 }

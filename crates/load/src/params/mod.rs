@@ -66,6 +66,13 @@ pub struct ParamGroup {
     pub params: &'static [Param],
 }
 
+impl ParamGroup {
+    /// These under this title.
+    pub const fn of(title: &'static str, params: &'static [Param]) -> ParamGroup {
+        ParamGroup { title, params }
+    }
+}
+
 /// A parameter of this name, without a default. Its type is that of the field it is declared for.
 pub const fn param(name: &'static str) -> Param {
     Param {

@@ -3,12 +3,12 @@
 use super::batch::Timing;
 use super::settings::Settings;
 use crate::bench::exact_prompts::Phase;
+use crate::bench::result::{date, members};
 use crate::bench::side::limits::ServerLimits;
 use crate::bench::{Job, Measurement};
 use crate::metrics::median as middle;
-use crate::plan::Params;
 use crate::validity::{Code, Doubt};
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Above this share of its context that had to be computed again, a batch had no context.
 const LOST_CONTEXT: f64 = 0.5;
@@ -23,77 +23,59 @@ pub(super) fn measurement(
     let engines: usize = facts.iter().map(|facts| facts.engines).sum();
     let median = |of: &dyn Fn(&Timing) -> Option<f64>| -> Option<f64> { middle(timings.iter().filter_map(of)) };
     let ms = |of: &dyn Fn(&Timing) -> Option<f64>| median(of).map(|seconds| seconds * 1000.0);
-    let mut result = Params::new();
-    let mut set = |key: &str, value: Value| drop(result.insert(key.to_owned(), value));
-    let model = settings.server.model.as_ref().unwrap_or(&job.model_root);
-    set("date", json!(jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string()));
-    set("model_id", json!(model));
-    set("engines", json!(engines));
-    set("global_batch_size", json!(sequences));
-    set("completed", json!(sequences * timings.len()));
-    set("failed", json!(0));
-
-    let total = |timing: &Timing| Some(timing.total);
-    set("total_latency_ms", json!(ms(&total)));
-    let totals: Vec<f64> = timings.iter().map(|timing| timing.total * 1000.0).collect();
-    set("total_latencies_ms", json!(totals));
-    set("min_total_latency_ms", json!(smallest(&totals)));
-    set("max_total_latency_ms", json!(largest(&totals)));
-    let per_iteration = |timing: &Timing| Some(timing.total / settings.output_len() as f64);
-    set("latency_per_iter_ms", json!(ms(&per_iteration)));
-    set("first_token_ms", json!(ms(&|timing| largest(&timing.first_tokens))));
-    let spread = |timing: &Timing| Some(largest(&timing.first_tokens)? - smallest(&timing.first_tokens)?);
-    set("first_token_spread_ms", json!(ms(&spread)));
     let is_decode = settings.mode == Phase::Decode && settings.output_len() > 1;
+    let totals: Vec<f64> = timings.iter().map(|timing| timing.total * 1000.0).collect();
+    let mut result = members(json!({
+        "date": date(),
+        "model_id": settings.server.model.as_ref().unwrap_or(&job.model_root),
+        "engines": engines,
+        "global_batch_size": sequences,
+        "completed": sequences * timings.len(),
+        "failed": 0,
+        "total_latency_ms": ms(&|timing| Some(timing.total)),
+        "total_latencies_ms": totals,
+        "min_total_latency_ms": smallest(&totals),
+        "max_total_latency_ms": largest(&totals),
+        "latency_per_iter_ms": ms(&|timing| Some(timing.total / settings.output_len() as f64)),
+        "first_token_ms": ms(&|timing| largest(&timing.first_tokens)),
+        "first_token_spread_ms": ms(&|timing| Some(largest(&timing.first_tokens)? - smallest(&timing.first_tokens)?)),
+    }));
     if is_decode {
-        let step = |timing: &Timing| middle(timing.steps.iter().copied());
-        set("step_ms", json!(ms(&step)));
+        let step = ms(&|timing| middle(timing.steps.iter().copied()));
+        result.insert("step_ms".to_owned(), json!(step));
     }
-    set("wake_ms", json!(ms(&|timing| Some(timing.wake))));
-
     let prompt = |timing: &Timing| Some(timing.prompt_tokens as f64);
     let generated = |timing: &Timing| Some(timing.completion_tokens as f64);
     let cached = |timing: &Timing| Some(timing.counts.as_ref()?.cached());
-    set("prompt_tokens", whole(median(&prompt)));
-    set("completion_tokens", whole(median(&generated)));
-    set("cached_tokens", whole(median(&cached)));
-    let both = |timing: &Timing| Some((prompt(timing)? + generated(timing)?) / timing.total);
-    set("tokens_per_second", json!(median(&both)));
-    let new = |timing: &Timing| Some((prompt(timing)? + generated(timing)? - cached(timing)?) / timing.total);
-    set("new_tokens_per_second", json!(median(&new)));
-    set(
-        "cached_tokens_per_second",
-        json!(median(&|timing| Some(cached(timing)? / timing.total))),
-    );
-    set(
-        "output_throughput",
-        json!(median(&|timing| Some(generated(timing)? / timing.total))),
-    );
-    let steps = |timing: &Timing| Some(timing.counts.as_ref()?.steps()? / engines as f64);
-    set("engine_steps", json!(median(&steps)));
-    set(
-        "server_prefill_ms",
-        json!(median(&|timing| timing
-            .counts
-            .as_ref()?
-            .mean_ms("request_prefill_time_seconds"))),
-    );
+    let both = |timing: &Timing| Some(prompt(timing)? + generated(timing)?);
+    let per_s = |of: &dyn Fn(&Timing) -> Option<f64>| median(&|timing| Some(of(timing)? / timing.total));
+    let server_ms = |histogram: &'static str| move |timing: &Timing| timing.counts.as_ref()?.mean_ms(histogram);
+    result.extend(members(json!({
+        "wake_ms": ms(&|timing| Some(timing.wake)),
+        "prompt_tokens": whole(median(&prompt)),
+        "completion_tokens": whole(median(&generated)),
+        "cached_tokens": whole(median(&cached)),
+        "tokens_per_second": per_s(&both),
+        "new_tokens_per_second": per_s(&|timing| Some(both(timing)? - cached(timing)?)),
+        "cached_tokens_per_second": per_s(&cached),
+        "output_throughput": per_s(&generated),
+        "engine_steps": median(&|timing| Some(timing.counts.as_ref()?.steps()? / engines as f64)),
+        "server_prefill_ms": median(&server_ms("request_prefill_time_seconds")),
+    })));
     if is_decode {
         let each = (settings.output_len() - 1) as f64;
-        let step = |timing: &Timing| Some(timing.counts.as_ref()?.mean_ms("request_decode_time_seconds")? / each);
-        set("server_step_ms", json!(median(&step)));
+        let of_answer = server_ms("request_decode_time_seconds");
+        let step = median(&|timing| Some(of_answer(timing)? / each));
+        result.insert("server_step_ms".to_owned(), json!(step));
     }
-    let first = &facts[0];
-    for (key, value) in [
-        ("tensor_parallel", first.tensor_parallel),
-        ("pipeline_parallel", first.pipeline_parallel),
-        ("kv_capacity_tokens", first.kv_cache_tokens),
-    ] {
-        set(key, json!(value));
-    }
+    result.extend(members(json!({
+        "tensor_parallel": facts[0].tensor_parallel,
+        "pipeline_parallel": facts[0].pipeline_parallel,
+        "kv_capacity_tokens": facts[0].kv_cache_tokens,
+    })));
     let warnings = warnings(settings, sequences, timings);
     if !warnings.is_empty() {
-        set("warnings", json!(warnings));
+        result.insert("warnings".to_owned(), json!(warnings));
     }
     Measurement {
         result: result.into(),
@@ -110,9 +92,9 @@ fn smallest(values: &[f64]) -> Option<f64> {
     values.iter().copied().min_by(f64::total_cmp)
 }
 
-/// A count as a whole number; null if it is unknown.
-fn whole(count: Option<f64>) -> Value {
-    json!(count.map(|count| count.round() as u64))
+/// A count as a whole number.
+fn whole(count: Option<f64>) -> Option<u64> {
+    count.map(|count| count.round() as u64)
 }
 
 /// Standing still for longer than this shows in the time of a batch, in seconds.

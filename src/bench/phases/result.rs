@@ -6,7 +6,7 @@ use super::settings::Settings;
 use crate::bench::exact_prompts::Phase;
 use crate::bench::judge;
 use crate::bench::result::extra_keys::generator;
-use crate::bench::result::{failure_reasons, write_stats};
+use crate::bench::result::{date, failure_reasons, members, write_stats};
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::limits::ServerLimits;
 use crate::bench::{Job, Measurement, broken};
@@ -14,9 +14,8 @@ use crate::cause::Failure;
 use crate::load::{LoadOutcome, WindowSeen};
 use crate::metrics::confidence::Interval;
 use crate::metrics::seconds;
-use crate::plan::Params;
 use crate::validity::{Code, Doubt};
-use serde_json::{Value, json};
+use serde_json::json;
 
 pub(super) fn measurement(
     job: &Job,
@@ -28,64 +27,62 @@ pub(super) fn measurement(
     seen: &WindowSeen,
 ) -> Measurement {
     let figures = WindowFigures::of(&outcome.samples, &seen.cut, seen.start..seen.end);
-    let mut result = Params::new();
-    let mut set = |key: &str, value: Value| drop(result.insert(key.to_owned(), value));
-    let model = settings.server.model.as_ref().unwrap_or(&job.model_root);
-    set("date", json!(jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string()));
-    set("model_id", json!(model));
-    set("max_concurrency", json!(settings.concurrency));
     let (input, output) = (shape.input_len, shape.output_len);
-    set("input_len", json!(input));
-    set("output_len", json!(output));
-    set("seq_len", json!(input + output));
-    set("kv_capacity_tokens", json!(shape.kv_tokens));
-    set("sequence_limit", json!(shape.limit));
-    set("kv_cache_dtype", json!(facts.cache_dtype));
-    set("prefix_caching", json!(facts.prefix_caching));
-    set("tensor_parallel", json!(facts.tensor_parallel));
-    set("engines", json!(facts.engines));
-    set("warmup_s", json!(seconds(seen.start)));
-    set("primed_s", json!(seen.primed.map(seconds)));
-    set("window_s", json!(figures.window_s));
-
     let failed = outcome.samples.failed();
-    set("requests_started", json!(figures.started));
-    set("completed", json!(figures.completed));
-    set("failed", json!(failed));
-    set("input_tokens", json!(figures.input_tokens));
-    set("output_tokens", json!(figures.output_tokens));
     let (input_rate, output_rate) = (
         figures.per_s(figures.input_tokens),
         figures.per_s(figures.output_tokens),
     );
-    set("request_throughput", json!(figures.per_s(figures.completed)));
-    set("input_throughput", json!(input_rate));
-    set("output_throughput", json!(output_rate));
-    set("total_token_throughput", json!(input_rate + output_rate));
     // As if prompts were computed as fast as their outputs end, which holds in the long run.
     let sequence_share = (input + output) as f64 / output as f64;
-    set("total_throughput", json!(output_rate * sequence_share));
+    let mut result = members(json!({
+        "date": date(),
+        "model_id": settings.server.model.as_ref().unwrap_or(&job.model_root),
+        "max_concurrency": settings.concurrency,
+        "input_len": input,
+        "output_len": output,
+        "seq_len": input + output,
+        "kv_capacity_tokens": shape.kv_tokens,
+        "sequence_limit": shape.limit,
+        "kv_cache_dtype": facts.cache_dtype,
+        "prefix_caching": facts.prefix_caching,
+        "tensor_parallel": facts.tensor_parallel,
+        "engines": facts.engines,
+        "warmup_s": seconds(seen.start),
+        "primed_s": seen.primed.map(seconds),
+        "window_s": figures.window_s,
+        "requests_started": figures.started,
+        "completed": figures.completed,
+        "failed": failed,
+        "input_tokens": figures.input_tokens,
+        "output_tokens": figures.output_tokens,
+        "request_throughput": figures.per_s(figures.completed),
+        "input_throughput": input_rate,
+        "output_throughput": output_rate,
+        "total_token_throughput": input_rate + output_rate,
+        "total_throughput": output_rate * sequence_share,
+    }));
     // Prompts are done by the step, several at once: spans of time say nothing of how far their rate is by chance.
     if let (Phase::Decode, Some(Interval { low, high })) = (settings.phase, figures.events_per_s) {
         let pair = [low * sequence_share, high * sequence_share];
-        set("confidence_95", json!({"total_throughput": pair}));
+        result.insert("confidence_95".to_owned(), json!({"total_throughput": pair}));
     }
     for (latency, stats) in [("ttft", &figures.ttft), ("itl", &figures.itl)] {
         if stats.count > 0 {
-            write_stats(latency, stats, &mut set);
+            write_stats(latency, stats, &mut result);
         }
     }
-    generator(outcome, &mut set);
+    result.extend(generator(outcome));
     let reasons = failure_reasons(&outcome.samples);
     if !reasons.is_empty() {
-        set("failure_reasons", json!(reasons));
+        result.insert("failure_reasons".to_owned(), json!(reasons));
     }
     let mut warnings: Vec<String> = Vec::new();
     if let Some(grown) = &grown {
         let preemptions = grown.get("num_preemptions_total").unwrap_or(0.0);
-        set("preemptions", json!(preemptions as u64));
+        result.insert("preemptions".to_owned(), json!(preemptions as u64));
         if let Some(rate) = grown.hit_rate() {
-            set("prefix_cache_hit_rate", json!(rate));
+            result.insert("prefix_cache_hit_rate".to_owned(), json!(rate));
             warnings.extend(judge::cached(rate, 0.0).map(|doubt| doubt.detail));
         }
         if preemptions > 0.0 {
@@ -106,7 +103,7 @@ pub(super) fn measurement(
         ));
     }
     if !warnings.is_empty() {
-        set("warnings", json!(warnings));
+        result.insert("warnings".to_owned(), json!(warnings));
     }
     let commonest = judge::commonest_error(&outcome.samples);
     let all = outcome.samples.len() + seen.cut.len();

@@ -1,18 +1,14 @@
 //! What the result says of conversations. The keys are those of the Rust client of vLLM.
 
 use crate::bench::native::settings::Settings;
-use crate::bench::result::write_stats;
+use crate::bench::result::{members, write_metrics};
 use crate::load::{LoadOutcome, Turns};
 use crate::metrics::{Sample, Samples, Summary, seconds};
-use serde_json::{Map, Value, json};
+use crate::plan::Params;
+use serde_json::{Value, json};
 
 /// Writes what became of the conversations, and the figures of each turn.
-pub(in crate::bench) fn write(
-    settings: &Settings,
-    turns: &Turns,
-    outcome: &LoadOutcome,
-    set: &mut impl FnMut(&str, Value),
-) {
+pub(in crate::bench) fn write(settings: &Settings, turns: &Turns, outcome: &LoadOutcome, result: &mut Params) {
     let samples: Vec<Sample> = outcome.samples.in_order().collect();
     let conversations = conversations(turns, &samples);
     let (count, planned) = (conversations.len(), samples.len());
@@ -28,23 +24,7 @@ pub(in crate::bench) fn write(
             .zip(last)
             .map_or(0.0, |(first, last)| seconds(last.end.saturating_sub(first.sent)))
     };
-    let mean = |sum: f64, count: usize| {
-        if count > 0 {
-            json!(sum / count as f64)
-        } else {
-            Value::Null
-        }
-    };
-    set("mode", json!("multi_turn"));
-    set("num_conversations", json!(count));
-    set("turns_per_conversation", mean(planned as f64, count));
-    set("multi_turn_concurrency", json!(settings.concurrency()));
-    set("inter_turn_delay_ms", json!(settings.turns.delay_ms));
-    set("conversations_completed", json!(whole.len()));
-    set("conversations_failed", json!(count - whole.len()));
-    set("avg_turns_completed", mean(answered as f64, count));
-    let sum: f64 = whole.iter().map(duration).sum();
-    set("avg_conversation_duration_ms", mean(sum * 1000.0, whole.len()));
+    let mean = |sum: f64, count: usize| (count > 0).then(|| sum / count as f64);
     let each = (0..longest).map(|turn| {
         let samples: Samples = conversations
             .iter()
@@ -52,7 +32,18 @@ pub(in crate::bench) fn write(
             .collect();
         of_turn(turn, &samples, seconds(outcome.duration), settings)
     });
-    set("per_turn_metrics", each.collect());
+    result.extend(members(json!({
+        "mode": "multi_turn",
+        "num_conversations": count,
+        "turns_per_conversation": mean(planned as f64, count),
+        "multi_turn_concurrency": settings.concurrency(),
+        "inter_turn_delay_ms": settings.turns.delay_ms,
+        "conversations_completed": whole.len(),
+        "conversations_failed": count - whole.len(),
+        "avg_turns_completed": mean(answered as f64, count),
+        "avg_conversation_duration_ms": mean(whole.iter().map(duration).sum::<f64>() * 1000.0, whole.len()),
+        "per_turn_metrics": each.collect::<Value>(),
+    })));
 }
 
 /// The samples of each conversation.
@@ -71,23 +62,18 @@ fn conversations<'a>(turns: &Turns, samples: &'a [Sample]) -> Vec<&'a [Sample]> 
 /// The figures of one place in all conversations that have it; rates are over the whole run.
 fn of_turn(turn: usize, samples: &Samples, duration_s: f64, settings: &Settings) -> Value {
     let summary = Summary::of(samples, duration_s, None);
-    let mut figures = Map::new();
-    let mut set = |key: &str, value: Value| drop(figures.insert(key.to_owned(), value));
-    set("turn_index", json!(turn));
-    set("num_samples", json!(samples.len()));
-    set("completed", json!(summary.completed));
-    set("failed", json!(summary.failed));
-    set("total_input_tokens", json!(summary.total_input));
-    set("total_output_tokens", json!(summary.total_output));
-    set("request_throughput", json!(summary.request_throughput));
-    set(
-        "input_throughput",
-        json!(summary.total_token_throughput - summary.output_throughput),
-    );
-    set("output_throughput", json!(summary.output_throughput));
-    set("total_token_throughput", json!(summary.total_token_throughput));
-    for metric in settings.metrics() {
-        write_stats(metric.name(), &metric.stats(samples, settings.percentiles()), &mut set);
-    }
+    let mut figures = members(json!({
+        "turn_index": turn,
+        "num_samples": samples.len(),
+        "completed": summary.completed,
+        "failed": summary.failed,
+        "total_input_tokens": summary.total_input,
+        "total_output_tokens": summary.total_output,
+        "request_throughput": summary.request_throughput,
+        "input_throughput": summary.total_token_throughput - summary.output_throughput,
+        "output_throughput": summary.output_throughput,
+        "total_token_throughput": summary.total_token_throughput,
+    }));
+    write_metrics(settings, samples, &mut figures);
     figures.into()
 }

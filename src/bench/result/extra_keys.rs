@@ -2,94 +2,85 @@
 
 use crate::bench::native::settings::Settings;
 use crate::bench::result::conversations;
-use crate::bench::result::{Context, cpu_share, failure_reasons, lag, write_stats};
+use crate::bench::result::{Context, cpu_share, failure_reasons, lag, members, write_stats};
 use crate::load::LoadOutcome;
 use crate::metrics::confidence::{self, Interval};
 use crate::metrics::{Metric, Nanos, Sample, Samples, Stats, SteadyState, Summary, seconds};
+use crate::plan::Params;
 use serde_json::{Map, Value, json};
 
 /// Metrics with one value a request; values of one request among themselves, such as its ITL, are no independent ones.
 const ONE_A_REQUEST: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::E2el];
 
 /// Writes them, after all others.
-pub(in crate::bench) fn write(
-    context: &Context<'_>,
-    summary: &Summary,
-    outcome: &LoadOutcome,
-    set: &mut impl FnMut(&str, Value),
-) {
+pub(in crate::bench) fn write(context: &Context<'_>, summary: &Summary, outcome: &LoadOutcome, result: &mut Params) {
     let (settings, samples) = (context.settings, &outcome.samples);
-    set("failed", json!(summary.failed));
-    set("prompt_source", json!(context.prompt_source));
-    set("prompt_tokens_counted_by", json!(context.counted_by));
-    set("prompt_alignment", json!(context.alignment.describe()));
-    set("peak_concurrent_requests", json!(summary.peak_concurrent_requests));
+    result.extend(members(json!({
+        "failed": summary.failed,
+        "prompt_source": context.prompt_source,
+        "prompt_tokens_counted_by": context.counted_by,
+        "prompt_alignment": context.alignment.describe(),
+        "peak_concurrent_requests": summary.peak_concurrent_requests,
+    })));
     if let Some(turns) = context.turns {
-        conversations::write(settings, turns, outcome, set);
+        conversations::write(settings, turns, outcome, result);
     }
     if settings.is_open_loop() {
-        from_due("ttft_from_due", samples, settings, Sample::ttft, set);
-        from_due("e2el_from_due", samples, settings, Sample::latency, set);
+        from_due("ttft_from_due", samples, settings, Sample::ttft, result);
+        from_due("e2el_from_due", samples, settings, Sample::latency, result);
     }
     if settings.api.backend().generates()
         && let Some(stats) = Metric::itl_per_token(samples, settings.percentiles())
     {
-        write_stats("itl_per_token", &stats, set);
+        write_stats("itl_per_token", &stats, result);
     }
-    set("confidence_95", intervals(settings, outcome));
+    result.insert("confidence_95".to_owned(), intervals(settings, outcome));
     if let Some(rule) = settings.steady() {
-        let found = SteadyState::find(samples, rule, settings.percentiles());
-        set(
-            "steady_state",
-            match found {
-                Ok(steady) => steady_state(&steady, settings, summary),
-                Err(reason) => json!(reason.to_string()),
-            },
-        );
+        let steady = match SteadyState::find(samples, rule, settings.percentiles()) {
+            Ok(steady) => steady_state(&steady, settings, summary),
+            Err(reason) => json!(reason.to_string()),
+        };
+        result.insert("steady_state".to_owned(), steady);
     }
     let lag = lag(samples, &[50.0, 99.0, 100.0]);
-    for (percent, name) in [(0, "p50"), (1, "p99"), (2, "max")] {
-        set(&format!("generator_lag_{name}_ms"), json!(lag.percentiles[percent].1));
-    }
-    generator(outcome, set);
-    set("generator_late_connections", json!(outcome.late_connections));
-    set(
-        "connection_setup_ms",
-        json!(context.connection_setup.as_secs_f64() * 1000.0),
-    );
+    result.extend(members(json!({
+        "generator_lag_p50_ms": lag.percentiles[0].1,
+        "generator_lag_p99_ms": lag.percentiles[1].1,
+        "generator_lag_max_ms": lag.percentiles[2].1,
+    })));
+    result.extend(generator(outcome));
+    result.extend(members(json!({
+        "generator_late_connections": outcome.late_connections,
+        "connection_setup_ms": context.connection_setup.as_secs_f64() * 1000.0,
+    })));
     let reasons = failure_reasons(samples);
     if !reasons.is_empty() {
-        set("failure_reasons", json!(reasons));
+        result.insert("failure_reasons".to_owned(), json!(reasons));
     }
     if let Some(rate) = context.server.hit_rate() {
-        set("prefix_cache_hit_rate", json!(rate));
+        result.insert("prefix_cache_hit_rate".to_owned(), json!(rate));
     }
     if !context.warnings.is_empty() {
-        set("warnings", json!(context.warnings));
+        result.insert("warnings".to_owned(), json!(context.warnings));
     }
 }
 
 /// How the generator did its part: what its judges look at.
-pub(in crate::bench) fn generator(outcome: &LoadOutcome, set: &mut impl FnMut(&str, Value)) {
-    let ms = |nanos| json!(seconds(nanos) * 1000.0);
-    set("generator_cpu_share", json!(cpu_share(outcome)));
-    set("generator_longest_turn_ms", ms(outcome.longest_turn));
-    set("generator_away_ms", ms(outcome.away));
-    set("generator_kernel_stamped_share", json!(outcome.stamped_share));
+pub(in crate::bench) fn generator(outcome: &LoadOutcome) -> Params {
+    members(json!({
+        "generator_cpu_share": cpu_share(outcome),
+        "generator_longest_turn_ms": seconds(outcome.longest_turn) * 1000.0,
+        "generator_away_ms": seconds(outcome.away) * 1000.0,
+        "generator_kernel_stamped_share": outcome.stamped_share,
+    }))
 }
 
-fn from_due(
-    name: &str,
-    samples: &Samples,
-    settings: &Settings,
-    of: fn(&Sample) -> Nanos,
-    set: &mut impl FnMut(&str, Value),
-) {
+fn from_due(name: &str, samples: &Samples, settings: &Settings, of: fn(&Sample) -> Nanos, result: &mut Params) {
     let values = samples
         .ok()
         .map(|sample| seconds(sample.queue() + of(&sample)))
         .collect();
-    write_stats(name, &Stats::of_seconds(values, settings.percentiles()), set);
+    write_stats(name, &Stats::of_seconds(values, settings.percentiles()), result);
 }
 
 /// What chance alone may have done to rates and percentiles; null where the run is too short to say.
@@ -129,11 +120,8 @@ fn steady_state(steady: &SteadyState, settings: &Settings, summary: &Summary) ->
     let is_short = steady.duration_s() < shortest;
     let warning = is_short.then(|| format!("{:.1} s are short of {shortest:.1} s", steady.duration_s()));
     let rule = settings.steady();
-    let mut object = Map::new();
-    let mut set = |key: &str, value: Value| drop(object.insert(key.to_owned(), value));
-    set(
-        "window",
-        json!({
+    let mut found = members(json!({
+        "window": {
             "start_s": seconds(steady.start),
             "end_s": seconds(steady.end),
             "duration_s": steady.duration_s(),
@@ -145,16 +133,13 @@ fn steady_state(steady: &SteadyState, settings: &Settings, summary: &Summary) ->
             "requests_completed_in_window": steady.completed,
             "requests_total": summary.completed,
             "warning": warning,
-        }),
-    );
-    set("request_throughput", json!(steady.request_throughput));
-    set("input_throughput", json!(steady.input_throughput));
-    set("output_throughput", json!(steady.output_throughput));
-    set(
-        "total_token_throughput",
-        json!(steady.input_throughput + steady.output_throughput),
-    );
-    write_stats("ttft", &steady.ttft, &mut set);
-    write_stats("tpot", &steady.tpot, &mut set);
-    object.into()
+        },
+        "request_throughput": steady.request_throughput,
+        "input_throughput": steady.input_throughput,
+        "output_throughput": steady.output_throughput,
+        "total_token_throughput": steady.input_throughput + steady.output_throughput,
+    }));
+    write_stats("ttft", &steady.ttft, &mut found);
+    write_stats("tpot", &steady.tpot, &mut found);
+    found.into()
 }

@@ -47,55 +47,62 @@ pub(super) fn result(mut context: Context<'_>, outcome: &LoadOutcome) -> Params 
     let settings = context.settings;
     let samples = &outcome.samples;
     let summary = Summary::of(samples, seconds(outcome.duration), settings.figures.goodput().as_ref());
-    let mut result = Params::new();
-    let mut set = |key: &str, value: Value| {
-        result.insert(key.to_owned(), value);
-    };
-    set("date", json!(jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string()));
-    set("endpoint_type", json!(settings.api.backend_name()));
-    set("backend", json!(settings.api.backend_name()));
-    set("label", json!(settings.figures.label));
-    set("model_id", json!(context.model_id));
-    set("tokenizer_id", json!(context.tokenizer_id));
-    set("num_prompts", json!(settings.prompts.num_prompts));
+    let mut result = members(json!({
+        "date": date(),
+        "endpoint_type": settings.api.backend_name(),
+        "backend": settings.api.backend_name(),
+        "label": settings.figures.label,
+        "model_id": context.model_id,
+        "tokenizer_id": context.tokenizer_id,
+        "num_prompts": settings.prompts.num_prompts,
+    }));
     for (key, value) in &settings.figures.metadata {
-        set(key, json!(value));
+        result.insert(key.clone(), json!(value));
     }
     let arrivals = settings.arrival.arrivals();
-    set("request_rate", finite(arrivals.rate));
-    set("burstiness", finite(arrivals.burstiness));
-    set("max_concurrency", json!(settings.concurrency()));
+    result.extend(members(json!({
+        "request_rate": finite(arrivals.rate),
+        "burstiness": finite(arrivals.burstiness),
+        "max_concurrency": settings.concurrency(),
+    })));
     if let Some(ramp) = arrivals.ramp {
-        set("ramp_up_strategy", json!(ramp.shape.name()));
-        set("ramp_up_start_rps", whole(ramp.start));
-        set("ramp_up_end_rps", whole(ramp.end));
+        result.extend(members(json!({
+            "ramp_up_strategy": ramp.shape.name(),
+            "ramp_up_start_rps": whole(ramp.start),
+            "ramp_up_end_rps": whole(ramp.end),
+        })));
     }
     if settings.api.backend().generates() {
-        generation(&mut context, &summary, outcome, &mut set);
+        generation(&mut context, &summary, outcome, &mut result);
     } else {
-        pooling(settings, &summary, &mut set);
+        pooling(settings, &summary, &mut result);
     }
-    for metric in settings.metrics() {
-        write_stats(metric.name(), &metric.stats(samples, settings.percentiles()), &mut set);
-    }
-    extra_keys::write(&context, &summary, outcome, &mut set);
-    set("histograms", histograms(settings, samples));
+    write_metrics(settings, samples, &mut result);
+    extra_keys::write(&context, &summary, outcome, &mut result);
+    result.insert("histograms".to_owned(), histograms(settings, samples));
     result
 }
 
 /// The figures that timelines alone give: rates, and the distributions that the settings ask for.
 pub(super) fn figures(settings: &Settings, samples: &Samples, duration: Nanos) -> Params {
     let summary = Summary::of(samples, seconds(duration), settings.figures.goodput().as_ref());
-    let mut figures = Params::new();
-    let mut set = |key: &str, value: Value| {
-        figures.insert(key.to_owned(), value);
-    };
-    rates(&summary, &mut set);
-    for metric in settings.metrics() {
-        write_stats(metric.name(), &metric.stats(samples, settings.percentiles()), &mut set);
-    }
-    set("histograms", histograms(settings, samples));
+    let mut figures = rates(&summary);
+    write_metrics(settings, samples, &mut figures);
+    figures.insert("histograms".to_owned(), histograms(settings, samples));
     figures
+}
+
+/// The members of a JSON object.
+pub(super) fn members(object: Value) -> Params {
+    match object {
+        Value::Object(members) => members,
+        _ => Params::new(),
+    }
+}
+
+/// Now, as results say it.
+pub(super) fn date() -> String {
+    jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string()
 }
 
 /// The distributions that every result has; what answers with vectors or scores has no tokens to wait for.
@@ -107,48 +114,54 @@ fn histograms(settings: &Settings, samples: &Samples) -> Value {
 }
 
 /// Counts and rates of what generates tokens.
-fn rates(summary: &Summary, set: &mut impl FnMut(&str, Value)) {
-    set("duration", json!(summary.duration_s));
-    set("completed", json!(summary.completed));
-    set("failed", json!(summary.failed));
-    set("total_input_tokens", json!(summary.total_input));
-    set("total_output_tokens", json!(summary.total_output));
-    set("request_throughput", json!(summary.request_throughput));
-    set("request_goodput", json!(summary.request_goodput));
-    set("output_throughput", json!(summary.output_throughput));
-    set("total_token_throughput", json!(summary.total_token_throughput));
+fn rates(summary: &Summary) -> Params {
+    members(json!({
+        "duration": summary.duration_s,
+        "completed": summary.completed,
+        "failed": summary.failed,
+        "total_input_tokens": summary.total_input,
+        "total_output_tokens": summary.total_output,
+        "request_throughput": summary.request_throughput,
+        "request_goodput": summary.request_goodput,
+        "output_throughput": summary.output_throughput,
+        "total_token_throughput": summary.total_token_throughput,
+    }))
 }
 
 /// The figures of what generates tokens.
-fn generation(context: &mut Context<'_>, summary: &Summary, outcome: &LoadOutcome, set: &mut impl FnMut(&str, Value)) {
-    let (settings, samples) = (context.settings, &outcome.samples);
-    rates(summary, set);
-    columns(settings.figures.save_detailed, &Column::ALL, set);
-    set("max_output_tokens_per_s", json!(summary.max_output_tokens_per_s));
-    set("max_concurrent_requests", json!(summary.max_concurrent_requests));
-    set("rtfx", json!(summary.rtfx));
-    context.probes.write(set);
+fn generation(context: &mut Context<'_>, summary: &Summary, outcome: &LoadOutcome, result: &mut Params) {
+    let settings = context.settings;
+    result.extend(rates(summary));
+    columns(settings.figures.save_detailed, &Column::ALL, result);
+    result.extend(members(json!({
+        "max_output_tokens_per_s": summary.max_output_tokens_per_s,
+        "max_concurrent_requests": summary.max_concurrent_requests,
+        "rtfx": summary.rtfx,
+    })));
+    context.probes.write(result);
     if settings.arrival.ramp.is_some() {
-        set("rps_change_events", rate_changes(context, samples));
+        result.insert("rps_change_events".to_owned(), rate_changes(context, &outcome.samples));
     }
-    context.server.write(summary.duration_s, set);
+    context.server.write(summary.duration_s, result);
 }
 
 /// The figures of what answers with vectors or scores.
-fn pooling(settings: &Settings, summary: &Summary, set: &mut impl FnMut(&str, Value)) {
-    set("duration", json!(summary.duration_s));
-    set("completed", json!(summary.completed));
-    set("total_input_tokens", json!(summary.total_input));
-    set("total_input_sequences", json!(summary.total_sequences));
-    set("request_throughput", json!(summary.request_throughput));
-    set("input_sequence_throughput", json!(summary.sequence_throughput));
+fn pooling(settings: &Settings, summary: &Summary, result: &mut Params) {
     let rate = if summary.duration_s > 0.0 {
         summary.total_input as f64 / summary.duration_s
     } else {
         0.0
     };
-    set("total_token_throughput", json!(rate));
-    columns(settings.figures.save_detailed, &OF_POOLING, set);
+    result.extend(members(json!({
+        "duration": summary.duration_s,
+        "completed": summary.completed,
+        "total_input_tokens": summary.total_input,
+        "total_input_sequences": summary.total_sequences,
+        "request_throughput": summary.request_throughput,
+        "input_sequence_throughput": summary.sequence_throughput,
+        "total_token_throughput": rate,
+    })));
+    columns(settings.figures.save_detailed, &OF_POOLING, result);
 }
 
 /// When the rate of a ramp reached another whole number, by the wall clock.
@@ -171,18 +184,26 @@ fn rate_changes(context: &Context<'_>, samples: &Samples) -> Value {
 }
 
 /// Leaves their places to the columns of a result; most are wanted only in detail.
-fn columns(detailed: bool, columns: &[Column], set: &mut impl FnMut(&str, Value)) {
+fn columns(detailed: bool, columns: &[Column], result: &mut Params) {
     let always = [Column::Latencies, Column::QueueTimes];
     let wanted = columns.iter().filter(|column| detailed || always.contains(column));
-    wanted.for_each(|column| set(column.name(), Value::Null));
+    result.extend(wanted.map(|column| (column.name().to_owned(), Value::Null)));
 }
 
-pub(super) fn write_stats(name: &str, stats: &Stats, set: &mut impl FnMut(&str, Value)) {
-    set(&format!("mean_{name}_ms"), json!(stats.mean));
-    set(&format!("median_{name}_ms"), json!(stats.median));
-    set(&format!("std_{name}_ms"), json!(stats.std));
-    for (percent, value) in &stats.percentiles {
-        set(&format!("p{percent}_{name}_ms"), json!(value));
+/// The distributions that the settings ask for.
+fn write_metrics(settings: &Settings, samples: &Samples, result: &mut Params) {
+    for metric in settings.metrics() {
+        write_stats(metric.name(), &metric.stats(samples, settings.percentiles()), result);
+    }
+}
+
+pub(super) fn write_stats(name: &str, stats: &Stats, result: &mut Params) {
+    let percentiles = stats.percentiles.iter();
+    let percentiles = percentiles.map(|(percent, value)| (format!("p{percent}"), *value));
+    let statistics = [("mean", stats.mean), ("median", stats.median), ("std", stats.std)];
+    let statistics = statistics.map(|(statistic, value)| (statistic.to_owned(), value));
+    for (statistic, value) in statistics.into_iter().chain(percentiles) {
+        result.insert(format!("{statistic}_{name}_ms"), json!(value));
     }
 }
 

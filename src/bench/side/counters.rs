@@ -1,8 +1,10 @@
 //! What a server counted during a run, as the growth of its `/metrics`: engine steps, hits of its prefix cache, speculative
 //! decoding, diffusion.
 
+use crate::bench::result::members;
+use crate::plan::Params;
 use crate::telemetry::prometheus;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeMap;
 
 /// Counters at one moment, or their growth between two: by their names without `vllm:`, and by the position in a draft where
@@ -78,7 +80,7 @@ impl ServerCounters {
     }
 
     /// The keys of `vllm bench serve` for what grew, in its order.
-    pub fn write(&self, duration_s: f64, set: &mut impl FnMut(&str, Value)) {
+    pub fn write(&self, duration_s: f64, result: &mut Params) {
         let ratio = |a: f64, b: f64| if b == 0.0 { 0.0 } else { a / b };
         let (drafts, draft_tokens) = (
             self.count("spec_decode_num_drafts_total"),
@@ -97,15 +99,14 @@ impl ServerCounters {
             } else {
                 1.0 + per_draft(accepted as f64)
             };
-            set(
-                "spec_decode_acceptance_rate",
-                json!(100.0 * accepted as f64 / draft_tokens as f64),
-            );
-            set("spec_decode_acceptance_length", json!(length));
-            set("spec_decode_num_drafts", json!(drafts));
-            set("spec_decode_draft_tokens", json!(draft_tokens));
-            set("spec_decode_accepted_tokens", json!(accepted));
-            set("spec_decode_per_position_acceptance_rates", json!(positions));
+            result.extend(members(json!({
+                "spec_decode_acceptance_rate": 100.0 * accepted as f64 / draft_tokens as f64,
+                "spec_decode_acceptance_length": length,
+                "spec_decode_num_drafts": drafts,
+                "spec_decode_draft_tokens": draft_tokens,
+                "spec_decode_accepted_tokens": accepted,
+                "spec_decode_per_position_acceptance_rates": positions,
+            })));
         }
         let of_diffusion = |what: &str| -> i64 {
             let named = self
@@ -124,12 +125,14 @@ impl ServerCounters {
             let tokens = committed as f64;
             let canvases = tokens / (positions as f64 / steps as f64);
             let own_steps = steps as f64 - canvases;
-            set("diffusion_committed_throughput", json!(ratio(tokens, duration_s)));
-            set("diffusion_steps_per_canvas", json!(ratio(own_steps, canvases)));
-            set("diffusion_committed_per_step", json!(ratio(tokens, own_steps)));
-            set("diffusion_committed_tokens", json!(committed));
-            set("diffusion_denoising_steps", json!(steps));
-            set("diffusion_canvas_positions", json!(positions));
+            result.extend(members(json!({
+                "diffusion_committed_throughput": ratio(tokens, duration_s),
+                "diffusion_steps_per_canvas": ratio(own_steps, canvases),
+                "diffusion_committed_per_step": ratio(tokens, own_steps),
+                "diffusion_committed_tokens": committed,
+                "diffusion_denoising_steps": steps,
+                "diffusion_canvas_positions": positions,
+            })));
         }
     }
 }
@@ -157,10 +160,16 @@ mod tests {
 
     #[test]
     fn acceptance_is_what_grew() {
-        let mut keys = vec![];
-        growth().write(1.0, &mut |key, value| keys.push(format!("{key} {value}")));
+        let written = |counters: ServerCounters| {
+            let mut figures = Params::new();
+            counters.write(1.0, &mut figures);
+            figures
+                .iter()
+                .map(|(key, value)| format!("{key} {value}"))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(
-            keys,
+            written(growth()),
             [
                 "spec_decode_acceptance_rate 50.0",
                 "spec_decode_acceptance_length 2.5",
@@ -170,7 +179,7 @@ mod tests {
                 "spec_decode_per_position_acceptance_rates [0.75]"
             ]
         );
-        ServerCounters::default().write(1.0, &mut |key, _| panic!("{key} of nothing"));
+        assert_eq!(written(ServerCounters::default()), [""; 0]);
     }
 
     #[test]

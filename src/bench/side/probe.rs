@@ -1,9 +1,11 @@
 //! Probes: one small request after the other beside the load, on a connection and a thread of their own, so that they wait
 //! for no slot.
 
+use crate::bench::result::members;
 use crate::load::{Generator, Load};
 use crate::metrics::{Nanos, percentile, seconds};
-use serde_json::{Value, json};
+use crate::plan::Params;
+use serde_json::json;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -63,17 +65,19 @@ impl Probe {
 
 impl ProbeCounts {
     /// The keys of `vllm bench serve`; none if no probe succeeded.
-    pub fn write(&mut self, set: &mut impl FnMut(&str, Value)) {
+    pub fn write(&mut self, result: &mut Params) {
         if self.latencies_s.is_empty() {
             return;
         }
         self.latencies_s.sort_by(f64::total_cmp);
-        set("probe_completed", json!(self.latencies_s.len()));
-        set("probe_failed", json!(self.failed));
-        for (name, percent) in [("median", 50.0), ("p99", 99.0), ("max", 100.0)] {
-            let value = percentile(&self.latencies_s, percent) * 1000.0;
-            set(&format!("probe_{name}_e2el_ms"), json!(value));
-        }
+        let ms = |percent| percentile(&self.latencies_s, percent) * 1000.0;
+        result.extend(members(json!({
+            "probe_completed": self.latencies_s.len(),
+            "probe_failed": self.failed,
+            "probe_median_e2el_ms": ms(50.0),
+            "probe_p99_e2el_ms": ms(99.0),
+            "probe_max_e2el_ms": ms(100.0),
+        })));
     }
 }
 

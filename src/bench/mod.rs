@@ -28,7 +28,7 @@ use crate::validity::{Doubt, Validity};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Limit of a run that has no other.
@@ -123,17 +123,11 @@ pub struct Counters {
 
 impl Counters {
     fn note(&self, sentence: impl Into<String>) {
-        self.notes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(sentence.into());
+        sentences(&self.notes).push(sentence.into());
     }
 
     fn caution(&self, sentence: impl Into<String>) {
-        self.cautions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(sentence.into());
+        sentences(&self.cautions).push(sentence.into());
     }
 
     /// Whether the warm-up is under way.
@@ -150,13 +144,17 @@ impl Counters {
 
     /// The sentences since this was last asked.
     pub fn take_notes(&self) -> Vec<String> {
-        std::mem::take(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut sentences(&self.notes))
     }
 
     /// The cautions since this was last asked.
     pub fn take_cautions(&self) -> Vec<String> {
-        std::mem::take(&mut self.cautions.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut sentences(&self.cautions))
     }
+}
+
+fn sentences(of: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One run's figures.

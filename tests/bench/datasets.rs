@@ -3,7 +3,8 @@
 use crate::scripted::{self, Server, completion, refusal};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
-use vsweep::bench::{measure, native};
+use vsweep::bench::{self, measure};
+use vsweep::plan::BenchRunner;
 
 /// Runs a benchmark; the result, and the bodies that the server got, in order.
 async fn run(params: Value) -> Result<(Value, Vec<Value>), String> {
@@ -175,7 +176,7 @@ fn settings_that_do_not_fit_are_refused_before_anything_starts() {
         let Value::Object(params) = params else {
             panic!("an object")
         };
-        native::check(&params).join("\n")
+        bench::check(&BenchRunner::Native, &params).join("\n")
     };
     let found = [
         json!({"dataset_name": "sharegpt"}),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use vsweep::bench::measure;
 use vsweep::cause::Cause;
-use vsweep::plan::Warmup;
+use vsweep::plan::{BenchRunner, Warmup};
 
 #[tokio::test]
 async fn a_closed_loop_measures_every_request() {
@@ -250,7 +250,7 @@ async fn an_unreachable_server_is_named() {
 
 #[test]
 fn wrong_parameters_are_found_before_anything_starts() {
-    let problems = |params: Value| vsweep::bench::native::check(params.as_object().expect("an object"));
+    let problems = |params: Value| vsweep::bench::check(&BenchRunner::Native, params.as_object().expect("an object"));
     assert_eq!(
         problems(json!({"max-concurrency": "8", "request_rate": "inf", "ignore_eos": true})),
         [""; 0]

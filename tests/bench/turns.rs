@@ -4,7 +4,8 @@ use crate::scripted::{Seen, Server, chat, refusal, run};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex};
-use vsweep::bench::native;
+use vsweep::bench;
+use vsweep::plan::BenchRunner;
 
 /// Answers with words that tell which request they answer.
 async fn server() -> Server {
@@ -240,7 +241,8 @@ async fn recorded_conversations_are_asked_whole() {
 
 #[test]
 fn settings_that_do_not_fit_are_refused() {
-    let problems = |params: Value| native::check(params.as_object().expect("an object")).join("\n");
+    let problems =
+        |params: Value| bench::check(&BenchRunner::Native, params.as_object().expect("an object")).join("\n");
     insta::assert_snapshot!(
         [
             problems(json!({"multi_turn": true})),

@@ -6,9 +6,9 @@ use proptest::prelude::*;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use vsweep::bench::native;
+use vsweep::bench;
 use vsweep::matrix::Matrix;
-use vsweep::plan::{self, Draft, Format, World, reference, schema};
+use vsweep::plan::{self, BenchRunner, Draft, Format, World, reference, schema};
 
 fn files(folder: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).expect("the folder is there");
@@ -151,7 +151,7 @@ fn survive(text: &str, format: Format) {
         plan.redacted_text();
         if let Some(matrix) = Matrix::draft(&plan, &mut found) {
             let points = matrix.points().take(3);
-            points.for_each(|point| drop(native::check(&point.params)));
+            points.for_each(|point| drop(bench::check(&BenchRunner::Native, &point.params)));
         }
         Err::<(), _>(found.into_problems(&plan.origin.sources, &plan.secrets))
     });

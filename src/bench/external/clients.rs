@@ -13,6 +13,14 @@ use std::collections::BTreeMap;
 
 /// The percentiles that both programs give.
 const PERCENTS: [(f64, &str); 4] = [(50.0, "p50"), (90.0, "p90"), (95.0, "p95"), (99.0, "p99")];
+/// Figures that are whole numbers.
+const COUNTS: [&str; 5] = [
+    "completed",
+    "failed",
+    "total_input_tokens",
+    "total_output_tokens",
+    "max_concurrency",
+];
 
 /// The figures in a file of results: of a known client in vLLM's words, lists one by one, and several documents in one file, as
 /// `vllm bench serve --append-result` leaves them; the error completes a sentence that begins with the file.
@@ -26,7 +34,9 @@ pub fn read_results(json: &[u8]) -> Result<Vec<Params>, String> {
         };
         for item in items {
             match item {
-                Value::Object(result) if !result.is_empty() => found.extend(records(harmless_members(result))?),
+                Value::Object(result) if !result.is_empty() => {
+                    found.extend(records(harmless_members(result), &BTreeMap::new())?)
+                }
                 _ => return Err("holds something else than JSON objects with figures".into()),
             }
         }
@@ -37,40 +47,31 @@ pub fn read_results(json: &[u8]) -> Result<Vec<Params>, String> {
     }
 }
 
-/// The figures of a result, as many as it has benchmarks: those of a client that is known, else the result as it is.
-pub fn records(result: Params) -> Result<Vec<Params>, String> {
-    if let Some(version) = result.get("aiperf_version").and_then(Value::as_str) {
-        let mut figures = aiperf(&result)?;
-        figures.insert("client".into(), format!("aiperf {version}").into());
-        return Ok(vec![figures]);
+/// The figures of a result, as many as it has benchmarks: those of a client that is known, else those at the places that the
+/// plan names, else the result as it is.
+pub fn records(result: Params, places: &BTreeMap<String, FigurePlace>) -> Result<Vec<Params>, String> {
+    let result = Value::Object(result);
+    let of_client = |client: &str, version: &str, figures: Params| {
+        let mut figures = figures;
+        figures.insert("client".into(), format!("{client} {version}").into());
+        figures
+    };
+    if let Some(version) = result["aiperf_version"].as_str() {
+        return Ok(vec![of_client("aiperf", version, aiperf(&result)?)]);
     }
-    let guidellm = result
-        .get("metadata")
-        .and_then(|metadata| metadata["guidellm_version"].as_str());
-    let Some((version, benchmarks)) = guidellm.zip(result.get("benchmarks").and_then(Value::as_array)) else {
-        return Ok(vec![result]);
-    };
-    let read = |benchmark: &Value| {
-        let mut figures = guidellm_benchmark(benchmark)?;
-        figures.insert("client".into(), format!("guidellm {version}").into());
-        Ok(figures)
-    };
-    benchmarks.iter().map(read).collect()
-}
-
-/// Whether it is the result of a client whose words are known.
-pub fn is_known(result: &Params) -> bool {
-    let is_guidellm = || {
-        result
-            .get("metadata")
-            .is_some_and(|metadata| metadata["guidellm_version"].is_string())
-    };
-    result.contains_key("aiperf_version") || is_guidellm()
+    let guidellm = result["metadata"]["guidellm_version"].as_str();
+    if let Some((version, benchmarks)) = guidellm.zip(result["benchmarks"].as_array()) {
+        let read = |benchmark| Ok(of_client("guidellm", version, guidellm_benchmark(benchmark)?));
+        return benchmarks.iter().map(read).collect();
+    }
+    match result {
+        Value::Object(result) if places.is_empty() => Ok(vec![result]),
+        result => Ok(vec![at_places(&result, places)?]),
+    }
 }
 
 /// What the plan says of where the figures stand.
-pub fn at_places(result: &Params, places: &BTreeMap<String, FigurePlace>) -> Result<Params, String> {
-    let result = Value::Object(result.clone());
+fn at_places(result: &Value, places: &BTreeMap<String, FigurePlace>) -> Result<Params, String> {
     let mut figures = Params::new();
     for (name, place) in places {
         let Some(value) = result.pointer(&place.at) else {
@@ -88,80 +89,72 @@ pub fn at_places(result: &Params, places: &BTreeMap<String, FigurePlace>) -> Res
     Ok(figures)
 }
 
-/// Figures under the names of vLLM.
-#[derive(Default)]
-struct ClientFigures(Params);
-
-impl ClientFigures {
-    fn set(&mut self, name: &str, value: Option<f64>) {
-        self.0.extend(value.map(|value| (name.to_owned(), json!(value))));
-    }
-
-    /// A whole number, as counts are.
-    fn count(&mut self, name: &str, value: Option<f64>) {
-        self.0
-            .extend(value.map(|value| (name.to_owned(), json!(value.round() as u64))));
-    }
-
-    /// Mean, median, deviation and percentiles of a latency in milliseconds, as far as `of` knows them.
-    fn latency(&mut self, name: &str, of: impl Fn(&str) -> Option<f64>) {
-        for statistic in ["mean", "median", "std"] {
-            self.set(&format!("{statistic}_{name}_ms"), of(statistic));
-        }
-        for (_, percentile) in PERCENTS {
-            self.set(&format!("{percentile}_{name}_ms"), of(percentile));
-        }
-    }
+/// Figures under the names of vLLM, as far as they are known.
+fn known<N: Into<String>>(figures: impl IntoIterator<Item = (N, Option<f64>)>) -> Params {
+    let figures = figures
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.into(), value?)));
+    figures
+        .map(|(name, value)| {
+            let is_count = COUNTS.contains(&name.as_str());
+            let value = if is_count {
+                json!(value.round() as u64)
+            } else {
+                json!(value)
+            };
+            (name, value)
+        })
+        .collect()
 }
 
-fn aiperf(result: &Params) -> Result<Params, String> {
-    let avg = |name: &str| result.get(name).and_then(|metric| metric["avg"].as_f64());
+/// Mean, median, deviation and percentiles of a latency in milliseconds, as far as `of` knows them.
+fn latency(name: &str, of: impl Fn(&str) -> Option<f64>) -> Params {
+    let statistics = ["mean", "median", "std"].into_iter();
+    let statistics = statistics.chain(PERCENTS.map(|(_, percentile)| percentile));
+    known(statistics.map(|statistic| (format!("{statistic}_{name}_ms"), of(statistic))))
+}
+
+fn aiperf(result: &Value) -> Result<Params, String> {
+    let avg = |name: &str| result[name]["avg"].as_f64();
     let completed = avg("completed_request_count").or_else(|| avg("request_count"));
     let completed = completed.ok_or("is of aiperf, but without `request_count`")?;
-    let mut figures = ClientFigures::default();
-    figures.count("completed", Some(completed));
-    let errors = result
-        .get("error_summary")
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
+    let errors = result["error_summary"].as_array().into_iter().flatten();
     let failed = errors.filter_map(|error| error["count"].as_f64()).sum();
-    figures.count("failed", avg("error_request_count").or(Some(failed)));
-    figures.set("duration", avg("benchmark_duration"));
-    figures.count("total_input_tokens", avg("total_isl"));
-    figures.count("total_output_tokens", avg("total_osl"));
-    for (name, theirs) in [
-        ("request_throughput", "request_throughput"),
-        ("output_throughput", "output_token_throughput"),
-        ("total_token_throughput", "total_token_throughput"),
-    ] {
-        figures.set(name, avg(theirs));
-    }
+    let mut figures = known([
+        ("completed", Some(completed)),
+        ("failed", avg("error_request_count").or(Some(failed))),
+        ("duration", avg("benchmark_duration")),
+        ("total_input_tokens", avg("total_isl")),
+        ("total_output_tokens", avg("total_osl")),
+        ("request_throughput", avg("request_throughput")),
+        ("output_throughput", avg("output_token_throughput")),
+        ("total_token_throughput", avg("total_token_throughput")),
+    ]);
     for (name, theirs) in [
         ("ttft", "time_to_first_token"),
         ("tpot", "inter_token_latency"),
         ("itl", "inter_chunk_latency"),
         ("e2el", "request_latency"),
     ] {
-        figures.latency(name, |statistic| {
+        figures.extend(latency(name, |statistic| {
             let theirs_of = match statistic {
                 "mean" => "avg",
                 "median" => "p50",
                 other => other,
             };
-            result.get(theirs)?[theirs_of].as_f64()
-        });
+            result[theirs][theirs_of].as_f64()
+        }));
     }
-    let phases = result
-        .get("input_config")
-        .and_then(|config| config["phases"].as_array())
-        .into_iter()
-        .flatten();
-    if let Some(phase) = phases.last() {
-        figures.set("request_rate", phase["rate"].as_f64());
-        figures.count("max_concurrency", phase["concurrency"].as_f64());
+    if let Some(phase) = result["input_config"]["phases"]
+        .as_array()
+        .and_then(|phases| phases.last())
+    {
+        figures.extend(known([
+            ("request_rate", phase["rate"].as_f64()),
+            ("max_concurrency", phase["concurrency"].as_f64()),
+        ]));
     }
-    Ok(figures.0)
+    Ok(figures)
 }
 
 fn guidellm_benchmark(benchmark: &Value) -> Result<Params, String> {
@@ -169,35 +162,32 @@ fn guidellm_benchmark(benchmark: &Value) -> Result<Params, String> {
     let of = |name: &str| &metrics[name]["successful"];
     let completed = metrics["request_totals"]["successful"].as_f64();
     let completed = completed.ok_or("is of guidellm, but without `request_totals`")?;
-    let mut figures = ClientFigures::default();
-    figures.count("completed", Some(completed));
-    // A request that the end of the benchmark cut short is no failure.
-    figures.count("failed", metrics["request_totals"]["errored"].as_f64());
-    figures.set("duration", benchmark["duration"].as_f64());
-    figures.count("total_input_tokens", of("prompt_token_count")["total_sum"].as_f64());
-    figures.count("total_output_tokens", of("output_token_count")["total_sum"].as_f64());
-    for (name, theirs) in [
-        ("request_throughput", "requests_per_second"),
-        ("output_throughput", "output_tokens_per_second"),
-        ("total_token_throughput", "tokens_per_second"),
-    ] {
-        figures.set(name, of(theirs)["mean"].as_f64());
-    }
+    let mut figures = known([
+        ("completed", Some(completed)),
+        // A request that the end of the benchmark cut short is no failure.
+        ("failed", metrics["request_totals"]["errored"].as_f64()),
+        ("duration", benchmark["duration"].as_f64()),
+        ("total_input_tokens", of("prompt_token_count")["total_sum"].as_f64()),
+        ("total_output_tokens", of("output_token_count")["total_sum"].as_f64()),
+        ("request_throughput", of("requests_per_second")["mean"].as_f64()),
+        ("output_throughput", of("output_tokens_per_second")["mean"].as_f64()),
+        ("total_token_throughput", of("tokens_per_second")["mean"].as_f64()),
+    ]);
     for (name, theirs, times) in [
         ("ttft", "time_to_first_token_ms", 1.0),
         ("e2el", "request_latency", 1000.0),
     ] {
-        figures.latency(name, |statistic| {
+        figures.extend(latency(name, |statistic| {
             let value = match statistic {
                 "std" => &of(theirs)["std_dev"],
                 "mean" | "median" => &of(theirs)[statistic],
                 percentile => &of(theirs)["percentiles"][percentile],
             };
             Some(times * value.as_f64()?)
-        });
+        }));
     }
     // Over all gaps between tokens: weighted by tokens, as the mean ITL is. Its percentiles are of requests, not of gaps.
-    figures.set("mean_itl_ms", of("inter_token_latency_ms")["mean"].as_f64());
+    figures.extend(known([("mean_itl_ms", of("inter_token_latency_ms")["mean"].as_f64())]));
     let requests = benchmark["requests"]["successful"].as_array().into_iter().flatten();
     let mut tpots: Vec<f64> = requests
         .filter_map(|request| request["inter_token_latency_ms"].as_f64())
@@ -207,19 +197,21 @@ fn guidellm_benchmark(benchmark: &Value) -> Result<Params, String> {
     if !tpots.is_empty() && tpots.len() as f64 == completed {
         let mean = tpots.iter().sum::<f64>() / completed;
         let variance = tpots.iter().map(|tpot| (tpot - mean).powi(2)).sum::<f64>() / completed;
-        figures.latency("tpot", |statistic| {
+        figures.extend(latency("tpot", |statistic| {
             Some(match statistic {
                 "mean" => mean,
                 "std" => variance.sqrt(),
                 "median" => percentile(&tpots, 50.0),
                 name => percentile(&tpots, PERCENTS.iter().find(|(_, known)| *known == name)?.0),
             })
-        });
+        }));
     }
     let strategy = &benchmark["config"]["strategy"];
-    figures.set("request_rate", strategy["rate"].as_f64());
-    figures.count("max_concurrency", strategy["streams"].as_f64());
-    Ok(figures.0)
+    figures.extend(known([
+        ("request_rate", strategy["rate"].as_f64()),
+        ("max_concurrency", strategy["streams"].as_f64()),
+    ]));
+    Ok(figures)
 }
 
 #[cfg(test)]

@@ -11,11 +11,12 @@ mod engine;
 mod params;
 mod saved_requests;
 
-pub use clients::{read_results, records};
+pub use clients::read_results;
 pub(crate) use engine::of_engine;
 pub use params::params_of;
 
 use crate::bench::judge::{RunFigures, doubts, on_failed_requests};
+use crate::bench::native::figures::PLAN_METRICS;
 use crate::bench::native::settings::Settings;
 use crate::bench::native::warmup::Amount;
 use crate::bench::{Job, Measurement, broken};
@@ -72,8 +73,7 @@ impl Program {
                 result.display()
             )));
         }
-        let target = Destination::of(job, &result);
-        let (argv, notes) = target.arguments(job, argv);
+        let (argv, notes) = arguments(job, &result, argv);
         let places = match speaks_vllm_bench(&argv) {
             true => BTreeMap::new(),
             false => job.places.clone(),
@@ -153,7 +153,7 @@ impl Program {
 /// The command line that a run starts: placeholders filled in, and for a command like `vllm bench serve` the flags it
 /// needs.
 pub fn command_line(job: &Job, result: &Path, argv: &[String]) -> Vec<String> {
-    Destination::of(job, result).arguments(job, argv).0
+    arguments(job, result, argv).0
 }
 
 /// Makes the scratch folder, without a result of an earlier try, and opens the log.
@@ -177,92 +177,70 @@ fn prepare(log: &Path, result: &Path, notes: &[String]) -> io::Result<File> {
     Ok(output)
 }
 
-/// What a benchmark must aim at.
-struct Destination {
-    base_url: String,
-    host: String,
-    port: String,
-    result: PathBuf,
-}
-
-impl Destination {
-    fn of(job: &Job, result: &Path) -> Destination {
-        let url = reqwest::Url::parse(&job.base_url).ok();
-        let host = url.as_ref().and_then(|url| url.host_str()).unwrap_or("127.0.0.1");
-        let port = url.as_ref().and_then(|url| url.port_or_known_default()).unwrap_or(8000);
-        Destination {
-            base_url: job.base_url.clone(),
-            host: host.trim_matches(['[', ']']).to_owned(),
-            port: port.to_string(),
-            result: result.to_path_buf(),
+/// The command line to run, and notes about what was replaced in it.
+fn arguments(job: &Job, result: &Path, argv: &[String]) -> (Vec<String>, Vec<String>) {
+    let mut notes = Vec::new();
+    let mut remove = |argv: &mut Vec<String>, flag: &str| {
+        for given in take(argv, flag) {
+            notes.push(format!("{flag} {given} was replaced; vsweep decides it"));
         }
+    };
+    if let BenchRunner::Offline(_) = job.runner {
+        let mut argv = argv.to_vec();
+        remove(&mut argv, "--output-json");
+        argv.extend(["--output-json".to_owned(), result.display().to_string()]);
+        return (argv, notes);
     }
-
-    /// The command line to run, and notes about what was replaced in it.
-    fn arguments(&self, job: &Job, argv: &[String]) -> (Vec<String>, Vec<String>) {
-        let mut notes = Vec::new();
-        if let BenchRunner::Offline(_) = job.runner {
-            let mut argv = argv.to_vec();
-            for given in take(&mut argv, "--output-json") {
-                notes.push(format!("--output-json {given} was replaced; vsweep decides it"));
-            }
-            argv.extend(["--output-json".to_owned(), self.result.display().to_string()]);
-            return (argv, notes);
-        }
-        let mut argv: Vec<String> = argv.iter().map(|word| self.fill_in(job, word)).collect();
-        if !speaks_vllm_bench(&argv) {
-            return (argv, notes);
-        }
-        let folder = self.result.parent().unwrap_or(Path::new(".")).display().to_string();
-        let file = self
-            .result
-            .file_name()
-            .unwrap_or_default()
-            .to_string_lossy()
-            .into_owned();
-        let plain = self.base_url == format!("http://{}:{}", bracketed(&self.host), self.port);
-        let address = match plain {
-            true => vec![("--host", self.host.clone()), ("--port", self.port.clone())],
-            false => vec![("--base-url", self.base_url.clone())],
-        };
-        for flag in ["--host", "--port", "--base-url", "--result-dir", "--result-filename"] {
-            for given in take(&mut argv, flag) {
-                notes.push(format!("{flag} {given} was replaced; vsweep decides it"));
-            }
-        }
-        let ours = [("--result-dir", folder), ("--result-filename", file)];
-        for (flag, value) in address.into_iter().chain(ours) {
-            argv.extend([flag.to_owned(), value]);
-        }
-        let model = value_of(&argv, "--model");
-        if model.is_none() {
-            argv.extend(["--model".to_owned(), job.model_root.clone()]);
-        }
-        let asked_for = model.unwrap_or_else(|| job.model_root.clone());
-        if value_of(&argv, "--served-model-name").is_none() && asked_for != job.served_model {
-            argv.extend(["--served-model-name".to_owned(), job.served_model.clone()]);
-        }
-        if value_of(&argv, "--num-warmups").is_none()
-            && let count @ 1.. = warmups(job, &argv)
-        {
-            argv.extend(["--num-warmups".to_owned(), count.to_string()]);
-        }
-        if value_of(&argv, "--percentile-metrics").is_none() {
-            argv.extend(["--percentile-metrics".to_owned(), "ttft,tpot,itl,e2el".to_owned()]);
-        }
-        if !argv.iter().any(|word| is_flag(word, "--save-result")) {
-            argv.push("--save-result".to_owned());
-        }
-        (argv, notes)
-    }
-
-    fn fill_in(&self, job: &Job, word: &str) -> String {
-        word.replace("{base_url}", &self.base_url)
-            .replace("{host}", &self.host)
-            .replace("{port}", &self.port)
+    let url = reqwest::Url::parse(&job.base_url).ok();
+    let host = url.as_ref().and_then(|url| url.host_str()).unwrap_or("127.0.0.1");
+    let port = url.as_ref().and_then(|url| url.port_or_known_default()).unwrap_or(8000);
+    let is_plain = job.base_url == format!("http://{host}:{port}");
+    let (host, port) = (host.trim_matches(['[', ']']), port.to_string());
+    let fill_in = |word: &String| {
+        word.replace("{base_url}", &job.base_url)
+            .replace("{host}", host)
+            .replace("{port}", &port)
             .replace("{model}", &job.served_model)
-            .replace("{result}", &self.result.display().to_string())
+            .replace("{result}", &result.display().to_string())
+    };
+    let mut argv: Vec<String> = argv.iter().map(fill_in).collect();
+    if !speaks_vllm_bench(&argv) {
+        return (argv, notes);
     }
+    for flag in ["--host", "--port", "--base-url", "--result-dir", "--result-filename"] {
+        remove(&mut argv, flag);
+    }
+    let add = |argv: &mut Vec<String>, flag: &str, value: &str| argv.extend([flag.to_owned(), value.to_owned()]);
+    if is_plain {
+        add(&mut argv, "--host", host);
+        add(&mut argv, "--port", &port);
+    } else {
+        add(&mut argv, "--base-url", &job.base_url);
+    }
+    let folder = result.parent().unwrap_or(Path::new("."));
+    add(&mut argv, "--result-dir", &folder.display().to_string());
+    let file = result.file_name().unwrap_or_default();
+    add(&mut argv, "--result-filename", &file.to_string_lossy());
+    let model = value_of(&argv, "--model");
+    if model.is_none() {
+        add(&mut argv, "--model", &job.model_root);
+    }
+    let asked_for = model.as_ref().unwrap_or(&job.model_root);
+    if value_of(&argv, "--served-model-name").is_none() && *asked_for != job.served_model {
+        add(&mut argv, "--served-model-name", &job.served_model);
+    }
+    if value_of(&argv, "--num-warmups").is_none()
+        && let count @ 1.. = warmups(job, &argv)
+    {
+        add(&mut argv, "--num-warmups", &count.to_string());
+    }
+    if value_of(&argv, "--percentile-metrics").is_none() {
+        add(&mut argv, "--percentile-metrics", PLAN_METRICS);
+    }
+    if !argv.iter().any(|word| is_flag(word, "--save-result")) {
+        argv.push("--save-result".to_owned());
+    }
+    (argv, notes)
 }
 
 /// Requests that a command like `vllm bench serve` is to send unmeasured.
@@ -276,14 +254,6 @@ fn warmups(job: &Job, argv: &[String]) -> usize {
             let slots = value_of(argv, "--max-concurrency").and_then(|slots| slots.parse().ok());
             slots.unwrap_or(0)
         }
-    }
-}
-
-fn bracketed(host: &str) -> String {
-    if host.contains(':') {
-        format!("[{host}]")
-    } else {
-        host.to_owned()
     }
 }
 
@@ -336,10 +306,7 @@ fn read(path: &Path, places: &BTreeMap<String, FigurePlace>) -> Result<Params, F
     let bytes = fs::read(path).map_err(|_| failed(format!("it wrote no result to {}", path.display())))?;
     let of_result = |what: String| failed(format!("its result {what}"));
     let result = read_result(&bytes).map_err(of_result)?;
-    if !places.is_empty() && !clients::is_known(&result) {
-        return clients::at_places(&result, places).map_err(of_result);
-    }
-    let mut records = records(result).map_err(of_result)?;
+    let mut records = clients::records(result, places).map_err(of_result)?;
     match (records.pop(), records.len()) {
         (Some(record), 0) => Ok(record),
         (_, others) => Err(of_result(format!(
@@ -375,10 +342,7 @@ fn harmless_members(members: Params) -> Params {
 
 /// Judges a result by what it says of itself.
 pub fn judge(result: Params) -> Measurement {
-    let seen = RunFigures {
-        figures: &result,
-        is_whole: true,
-    };
+    let seen = RunFigures::whole(&result);
     Measurement {
         failure: on_failed_requests(seen),
         doubts: doubts(seen),
@@ -405,7 +369,7 @@ mod tests {
     fn arguments(line: &str, base_url: &str) -> (String, Vec<String>) {
         let job = job(base_url);
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        let (argv, notes) = Destination::of(&job, Path::new("/scratch/result.json")).arguments(&job, &words);
+        let (argv, notes) = super::arguments(&job, Path::new("/scratch/result.json"), &words);
         (argv.join(" "), notes)
     }
 

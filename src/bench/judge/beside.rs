@@ -20,10 +20,7 @@ const SHOWS: f64 = 0.1;
 
 /// Every reason to doubt a whole run by what was read beside it.
 pub fn beside(figures: &Params, course: &Course) -> Vec<Doubt> {
-    let seen = RunFigures {
-        figures,
-        is_whole: true,
-    };
+    let seen = RunFigures::whole(figures);
     let of_gpus = |code, share: Option<f64>, what: &str| {
         let share = share.filter(|share| *share > SHOWS)?;
         let detail = format!("{what} in {:.0} % of the readings", share * 100.0);

@@ -56,7 +56,13 @@ pub(super) fn of_generator(figures: &Params) -> impl Iterator<Item = Doubt> + us
     doubts.into_iter().flatten()
 }
 
-impl RunFigures<'_> {
+impl<'a> RunFigures<'a> {
+    /// Those of a run whose requests were all sent.
+    pub fn whole(figures: &'a Params) -> RunFigures<'a> {
+        let is_whole = true;
+        RunFigures { figures, is_whole }
+    }
+
     fn number(self, key: &str) -> Option<f64> {
         self.figures.get(key).and_then(Value::as_f64)
     }
@@ -82,7 +88,6 @@ impl RunFigures<'_> {
 #[cfg(test)]
 fn judge(figures: Value) -> Vec<String> {
     let figures = figures.as_object().expect("an object");
-    let is_whole = true;
-    let told = doubts(RunFigures { figures, is_whole }).into_iter();
+    let told = doubts(RunFigures::whole(figures)).into_iter();
     told.map(|doubt| format!("{}: {}", doubt.code, doubt.detail)).collect()
 }

@@ -118,10 +118,7 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
 pub fn measurement_of(settings: &Settings, samples: &Samples, duration: Nanos) -> Option<Measurement> {
     refuse_empty(samples).ok()?;
     let figures = figures(settings, samples, duration);
-    let seen = RunFigures {
-        figures: &figures,
-        is_whole: true,
-    };
+    let seen = RunFigures::whole(&figures);
     Some(Measurement {
         failure: on_failed_requests(seen),
         // What makes a measured run doubtful is not foreseen.
@@ -236,7 +233,7 @@ impl NativeRun {
             server,
             warnings,
         };
-        let values = result(context, &outcome);
+        let mut values = result(context, &outcome);
         let seen = RunFigures {
             figures: &values,
             is_whole: cut.is_none(),
@@ -254,7 +251,6 @@ impl NativeRun {
             result: RunResult::default(),
             cut,
         };
-        let mut values = values;
         warnings::of_objections(&mut values, measurement.objections());
         measurement.result = RunResult::new(values, outcome.samples);
         Ok(measurement)

@@ -12,27 +12,7 @@ const WIDTH: usize = 50;
 /// The block for a result; the metrics are those that the result holds.
 pub fn console(result: &Params) -> String {
     let mut text = format!("{:=^WIDTH$}\n", " Serving Benchmark Result ");
-    let rate = result.get("request_rate").filter(|rate| rate.is_number());
-    let lines = [
-        ("Successful requests:", result.get("completed")),
-        ("Failed requests:", result.get("failed")),
-        ("Maximum request concurrency:", result.get("max_concurrency")),
-        ("Request rate configured (RPS):", rate),
-        ("Benchmark duration (s):", result.get("duration")),
-        ("Total input tokens:", result.get("total_input_tokens")),
-        ("Total generated tokens:", result.get("total_output_tokens")),
-        ("Request throughput (req/s):", result.get("request_throughput")),
-        ("Input throughput (inputs/s):", result.get("input_sequence_throughput")),
-        ("Request goodput (req/s):", result.get("request_goodput")),
-        ("Output token throughput (tok/s):", result.get("output_throughput")),
-        (
-            "Peak output token throughput (tok/s):",
-            result.get("max_output_tokens_per_s"),
-        ),
-    ];
-    lines
-        .into_iter()
-        .for_each(|(label, value)| line(&mut text, label, value));
+    lines(&mut text, &HEAD, result);
     let peak = result
         .get("max_concurrent_requests")
         .and_then(Value::as_f64)
@@ -69,6 +49,20 @@ pub fn console(result: &Params) -> String {
     text
 }
 
+const HEAD: [(&str, &str); 12] = [
+    ("Successful requests:", "completed"),
+    ("Failed requests:", "failed"),
+    ("Maximum request concurrency:", "max_concurrency"),
+    ("Request rate configured (RPS):", "request_rate"),
+    ("Benchmark duration (s):", "duration"),
+    ("Total input tokens:", "total_input_tokens"),
+    ("Total generated tokens:", "total_output_tokens"),
+    ("Request throughput (req/s):", "request_throughput"),
+    ("Input throughput (inputs/s):", "input_sequence_throughput"),
+    ("Request goodput (req/s):", "request_goodput"),
+    ("Output token throughput (tok/s):", "output_throughput"),
+    ("Peak output token throughput (tok/s):", "max_output_tokens_per_s"),
+];
 const PROBES: [(&str, &str); 5] = [
     ("Probe requests completed:", "probe_completed"),
     ("Probe requests failed:", "probe_failed"),
@@ -99,9 +93,13 @@ const SPECULATION: [(&str, &str); 5] = [
 ];
 
 /// A title, and a line for each figure.
-fn block(text: &mut String, title: &str, lines: &[(&str, &str)], result: &Params) {
+fn block(text: &mut String, title: &str, figures: &[(&str, &str)], result: &Params) {
     let _ = writeln!(text, "{title:-^WIDTH$}");
-    for (label, key) in lines {
+    lines(text, figures, result);
+}
+
+fn lines(text: &mut String, figures: &[(&str, &str)], result: &Params) {
+    for (label, key) in figures {
         line(text, label, result.get(*key));
     }
 }

@@ -132,7 +132,7 @@ fn rates(summary: &Summary) -> Params {
 fn generation(context: &mut Context<'_>, summary: &Summary, outcome: &LoadOutcome, result: &mut Params) {
     let settings = context.settings;
     result.extend(rates(summary));
-    columns(settings.figures.save_detailed, &Column::ALL, result);
+    columns(settings.figures.save_detailed, |_| true, result);
     result.extend(members(json!({
         "max_output_tokens_per_s": summary.max_output_tokens_per_s,
         "max_concurrent_requests": summary.max_concurrent_requests,
@@ -161,7 +161,11 @@ fn pooling(settings: &Settings, summary: &Summary, result: &mut Params) {
         "input_sequence_throughput": summary.sequence_throughput,
         "total_token_throughput": rate,
     })));
-    columns(settings.figures.save_detailed, &OF_POOLING, result);
+    columns(
+        settings.figures.save_detailed,
+        |column| OF_POOLING.contains(&column),
+        result,
+    );
 }
 
 /// When the rate of a ramp reached another whole number, by the wall clock.
@@ -183,11 +187,14 @@ fn rate_changes(context: &Context<'_>, samples: &Samples) -> Value {
     events.into()
 }
 
-/// Leaves their places to the columns of a result; most are wanted only in detail.
-fn columns(detailed: bool, columns: &[Column], result: &mut Params) {
-    let always = [Column::Latencies, Column::QueueTimes];
-    let wanted = columns.iter().filter(|column| detailed || always.contains(column));
-    result.extend(wanted.map(|column| (column.name().to_owned(), Value::Null)));
+/// Leaves their places to those columns of a result that it can have; most are wanted only in detail.
+fn columns(detailed: bool, has: impl Fn(Column) -> bool, result: &mut Params) {
+    for (key, column) in Column::KEYS {
+        let is_wanted = detailed || matches!(column, Column::Latencies | Column::QueueTimes);
+        if is_wanted && has(column) {
+            result.insert(key.to_owned(), Value::Null);
+        }
+    }
 }
 
 /// The distributions that the settings ask for.

@@ -33,36 +33,22 @@ pub enum Column {
 }
 
 impl Column {
-    /// Every column, in the order of a result file.
-    pub const ALL: [Column; 9] = [
-        Column::InputLens,
-        Column::OutputLens,
-        Column::Ttfts,
-        Column::Itls,
-        Column::Latencies,
-        Column::StartTimes,
-        Column::QueueTimes,
-        Column::GeneratedTexts,
-        Column::Errors,
+    /// Every column under its key, in the order of a result file.
+    pub const KEYS: [(&str, Column); 9] = [
+        ("input_lens", Column::InputLens),
+        ("output_lens", Column::OutputLens),
+        ("ttfts", Column::Ttfts),
+        ("itls", Column::Itls),
+        ("latencies", Column::Latencies),
+        ("start_times", Column::StartTimes),
+        ("queue_times", Column::QueueTimes),
+        ("generated_texts", Column::GeneratedTexts),
+        ("errors", Column::Errors),
     ];
 
-    /// Its key.
-    pub fn name(self) -> &'static str {
-        match self {
-            Column::InputLens => "input_lens",
-            Column::OutputLens => "output_lens",
-            Column::Ttfts => "ttfts",
-            Column::Itls => "itls",
-            Column::Latencies => "latencies",
-            Column::StartTimes => "start_times",
-            Column::QueueTimes => "queue_times",
-            Column::GeneratedTexts => "generated_texts",
-            Column::Errors => "errors",
-        }
-    }
-
     fn named(name: &str) -> Option<Column> {
-        Column::ALL.into_iter().find(|column| column.name() == name)
+        let (_, column) = Column::KEYS.into_iter().find(|(key, _)| *key == name)?;
+        Some(column)
     }
 }
 

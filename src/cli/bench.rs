@@ -181,7 +181,7 @@ pub(super) async fn first_model(server: &ServerParams) -> Result<(String, String
         .map_err(|error| failed(&error))?
         .get(&url)
         .timeout(Duration::from_secs(30));
-    for (name, value) in server.all_headers() {
+    for (name, value) in server.all_headers(None) {
         request = request.header(name, value);
     }
     let answer = request.send().await.map_err(|error| failed(&Silence::from(error)))?;

@@ -5,20 +5,23 @@ use super::scrape::Scrape;
 use super::series::{Reading, Series, Window};
 use std::collections::BTreeMap;
 
-const SERVER_COLUMNS: [&str; 11] = [
-    "seconds",
-    "running",
-    "waiting",
-    "kv_cache_usage",
-    "preemptions",
-    "prefix_cache_queries",
-    "prefix_cache_hits",
-    "prompt_tokens",
-    "generation_tokens",
-    "draft_tokens",
-    "accepted_tokens",
-];
+/// What is read of a `T`, under its column.
+type Figures<T, const N: usize> = [(&'static str, fn(&T) -> Option<f64>); N];
 
+const GAUGES: Figures<Scrape, 3> = [
+    ("running", |server| server.running),
+    ("waiting", |server| server.waiting),
+    ("kv_cache_usage", |server| server.kv_cache_usage),
+];
+const COUNTERS: Figures<Scrape, 7> = [
+    ("preemptions", |server| server.preemptions),
+    ("prefix_cache_queries", |server| server.prefix_cache_queries),
+    ("prefix_cache_hits", |server| server.prefix_cache_hits),
+    ("prompt_tokens", |server| server.prompt_tokens),
+    ("generation_tokens", |server| server.generation_tokens),
+    ("draft_tokens", |server| server.draft_tokens),
+    ("accepted_tokens", |server| server.accepted_tokens),
+];
 const GPU_COLUMNS: [&str; 9] = [
     "power_watts",
     "energy_joules",
@@ -52,7 +55,10 @@ impl Columns {
 
     /// The line of names.
     pub fn head(&self) -> String {
-        let mut text = SERVER_COLUMNS.join(",");
+        let mut text = "seconds".to_owned();
+        for (name, _) in GAUGES.iter().chain(&COUNTERS) {
+            text += &format!(",{name}");
+        }
         for index in self.first_energies.keys() {
             GPU_COLUMNS
                 .iter()
@@ -65,17 +71,8 @@ impl Columns {
     pub fn row(&self, reading: &Reading, seconds: f64) -> String {
         let mut row: Vec<String> = vec![number(Some(seconds))];
         let (server, first) = (reading.server.unwrap_or_default(), self.first);
-        row.extend([server.running, server.waiting, server.kv_cache_usage].map(number));
-        let counters = [
-            (server.preemptions, first.preemptions),
-            (server.prefix_cache_queries, first.prefix_cache_queries),
-            (server.prefix_cache_hits, first.prefix_cache_hits),
-            (server.prompt_tokens, first.prompt_tokens),
-            (server.generation_tokens, first.generation_tokens),
-            (server.draft_tokens, first.draft_tokens),
-            (server.accepted_tokens, first.accepted_tokens),
-        ];
-        row.extend(counters.map(|(now, first)| number(now.zip(first).map(|(now, first)| now - first))));
+        row.extend(GAUGES.map(|(_, of)| number(of(&server))));
+        row.extend(COUNTERS.map(|(_, of)| number(since(of(&server), of(&first)))));
         for (index, first_energy) in &self.first_energies {
             let gpu = reading.gpus.iter().find(|gpu| gpu.index == *index);
             row.extend(gpu_cells(gpu.unwrap_or(&GpuReading::default()), *first_energy));
@@ -104,7 +101,7 @@ fn gpu_cells(gpu: &GpuReading, first_energy: Option<f64>) -> [String; 9] {
     });
     [
         number(gpu.power_watts),
-        number(gpu.energy_joules.zip(first_energy).map(|(now, first)| now - first)),
+        number(since(gpu.energy_joules, first_energy)),
         number(gpu.utilization),
         number(gpu.memory_gib()),
         number(gpu.sm_clock_mhz.map(f64::from)),
@@ -113,6 +110,10 @@ fn gpu_cells(gpu: &GpuReading, first_energy: Option<f64>) -> [String; 9] {
         throttle.unwrap_or_default(),
         number(gpu.strangers.map(f64::from)),
     ]
+}
+
+fn since(now: Option<f64>, first: Option<f64>) -> Option<f64> {
+    Some(now? - first?)
 }
 
 /// Up to four decimals, which no figure here exceeds; nothing where it is unknown.

@@ -114,10 +114,8 @@ impl Series {
             Some(rate(pair)? / running).filter(|_| running > 0.0)
         };
         let is_slowed = |gpu: &GpuReading| {
-            let reasons = gpu.throttle.as_ref()?;
-            Some(f64::from(u8::from(
-                reasons.iter().any(|reason| SLOWED.contains(reason)),
-            )))
+            let mut reasons = gpu.throttle.as_ref()?.iter();
+            Some(f64::from(u8::from(reasons.any(|reason| SLOWED.contains(reason)))))
         };
         let is_shared = |gpu: &GpuReading| Some(f64::from(u8::from(gpu.strangers? > 0)));
         let share = |of: &dyn Fn(&GpuReading) -> Option<f64>| {
@@ -182,25 +180,40 @@ impl Series {
         figures.insert("gpu_energy_joules".into(), json!(energy));
         figures.insert("gpu_power_watts_mean".into(), json!(power));
         figures.insert("gpu_power_watts_max".into(), together(|gpu| gpu.power_watts).max());
-        let utilization = each(|gpu| gpu.utilization);
-        figures.insert("gpu_utilization_mean".into(), utilization.mean());
-        let memory = each(GpuReading::memory_gib);
-        figures.insert("gpu_memory_gib_max".into(), memory.max());
-        let clock = each(|gpu| gpu.sm_clock_mhz.map(f64::from));
-        figures.insert("gpu_sm_clock_mhz_mean".into(), clock.mean());
-        figures.insert("gpu_sm_clock_mhz_min".into(), clock.min());
-        let memory_clock = each(|gpu| gpu.memory_clock_mhz.map(f64::from));
-        figures.insert("gpu_memory_clock_mhz_mean".into(), memory_clock.mean());
-        let heat = each(|gpu| gpu.temperature_celsius.map(f64::from));
-        figures.insert("gpu_temperature_celsius_max".into(), heat.max());
-        let strangers = each(|gpu| gpu.strangers.map(f64::from));
-        figures.insert("gpu_other_processes_max".into(), strangers.max());
-        let slowed = each(|gpu| {
-            gpu.throttle
-                .as_ref()
-                .map(|reasons| f64::from(u8::from(!reasons.is_empty())))
-        });
-        figures.insert("gpu_throttled_share".into(), slowed.mean());
+        let is_slowed = |gpu: &GpuReading| Some(f64::from(u8::from(!gpu.throttle.as_ref()?.is_empty())));
+        let of_each: [(&str, fn(&GpuReading) -> Option<f64>, fn(&Gauge) -> Value); 8] = [
+            ("gpu_utilization_mean", |gpu| gpu.utilization, Gauge::mean),
+            ("gpu_memory_gib_max", GpuReading::memory_gib, Gauge::max),
+            (
+                "gpu_sm_clock_mhz_mean",
+                |gpu| gpu.sm_clock_mhz.map(f64::from),
+                Gauge::mean,
+            ),
+            (
+                "gpu_sm_clock_mhz_min",
+                |gpu| gpu.sm_clock_mhz.map(f64::from),
+                Gauge::min,
+            ),
+            (
+                "gpu_memory_clock_mhz_mean",
+                |gpu| gpu.memory_clock_mhz.map(f64::from),
+                Gauge::mean,
+            ),
+            (
+                "gpu_temperature_celsius_max",
+                |gpu| gpu.temperature_celsius.map(f64::from),
+                Gauge::max,
+            ),
+            (
+                "gpu_other_processes_max",
+                |gpu| gpu.strangers.map(f64::from),
+                Gauge::max,
+            ),
+            ("gpu_throttled_share", is_slowed, Gauge::mean),
+        ];
+        for (name, of, statistic) in of_each {
+            figures.insert(name.into(), statistic(&each(of)));
+        }
         let reasons = inside.iter().flat_map(|reading| &reading.gpus);
         let reasons: BTreeSet<&str> = reasons.flat_map(|gpu| gpu.throttle.iter().flatten().copied()).collect();
         if !reasons.is_empty() {

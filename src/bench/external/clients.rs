@@ -221,7 +221,8 @@ mod tests {
     fn read(name: &str) -> Params {
         let path = format!("{}/tests/data/clients/{name}.json", env!("CARGO_MANIFEST_DIR"));
         let text = std::fs::read_to_string(path).expect("a file");
-        let records = records(serde_json::from_str(&text).expect("an object")).expect("a known client");
+        let records =
+            records(serde_json::from_str(&text).expect("an object"), &BTreeMap::new()).expect("a known client");
         let [record] = &records[..] else {
             panic!("one benchmark")
         };
@@ -296,12 +297,13 @@ mod tests {
             .as_object()
             .cloned()
             .expect("an object");
-        assert_eq!(records(result.clone()), Ok(vec![result.clone()]));
+        assert_eq!(records(result.clone(), &BTreeMap::new()), Ok(vec![result.clone()]));
         let place = |at: &str, times: f64| FigurePlace { at: at.into(), times };
         let mut places = BTreeMap::from([
             ("request_throughput".to_owned(), place("/rps", 1.0)),
             ("p99_e2el_ms".to_owned(), place("/latency/p99_s", 1000.0)),
         ]);
+        let result = Value::Object(result);
         let figures = at_places(&result, &places).expect("both are there");
         assert_eq!(
             Value::Object(figures),

@@ -10,7 +10,7 @@ use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::endpoint::await_next_try;
 use crate::bench::side::probe::{Probe, pause_at};
 use crate::cause::Failure;
-use crate::load::{Load, Request, Requests, allow_connections, unopened};
+use crate::load::{Load, Request, Requests, allow_connections};
 use crate::metrics::Samples;
 use crate::validity::{Code, Doubt};
 use std::ops::ControlFlow;
@@ -113,7 +113,7 @@ impl NativeRun {
         let connected = self.generator.connect(count, CONNECT_TIMEOUT);
         connected.map_err(|error| {
             let connections = if count == 1 { "a connection" } else { "connections" };
-            broken(unopened(connections, &self.endpoint.target, &error, CONNECT_TIMEOUT))
+            broken(self.endpoint.target.unopened(connections, &error, CONNECT_TIMEOUT))
         })
     }
 

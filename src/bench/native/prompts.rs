@@ -30,7 +30,7 @@ pub(super) struct Prompts {
     pub first: Request,
     pub warmup: Vec<Request>,
     pub probe: Request,
-    pub source: &'static str,
+    pub source: PromptSource,
     /// Who said how many tokens the prompts have.
     pub counted_by: &'static str,
     pub tokenizer_id: Option<String>,
@@ -145,7 +145,7 @@ impl NativeRun {
             first: unmeasured.next().transpose()?.unwrap_or_default(),
             warmup: unmeasured.collect::<Result<_, _>>()?,
             probe: probe.transpose()?.unwrap_or_default(),
-            source: source.name(),
+            source,
             counted_by,
             tokenizer_id: tokenizer.is_some().then_some(tokenizer_name),
             alignment: alignment.unwrap_or(Alignment::Unknown),

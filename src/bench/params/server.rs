@@ -53,22 +53,15 @@ impl ServerParams {
         }
     }
 
-    /// The same server where it is known for which key it asks: that takes the place of `OPENAI_API_KEY`.
-    pub(in crate::bench) fn asking_for(&self, key: Option<&str>) -> ServerParams {
-        let mut server = self.clone();
-        // Of headers with one name the last counts, so one that was given still does.
-        let known = key.map(|key| ("Authorization".to_owned(), format!("Bearer {key}")));
-        server.headers.splice(0..0, known);
-        server
-    }
-
-    /// Header lines of every request: the API key from `OPENAI_API_KEY`, then those given.
-    pub fn all_headers(&self) -> Vec<(String, String)> {
+    /// Header lines of every request: the API key from `OPENAI_API_KEY`, in its place the one that the server is known to ask
+    /// for, then those given. Of headers with one name the last counts.
+    pub fn all_headers(&self, known_key: Option<&str>) -> Vec<(String, String)> {
         let key = std::env::var("OPENAI_API_KEY").ok();
         // A key that was read from a file often ends in a line break.
-        let key = key.map(|key| key.trim().to_owned()).filter(|key| !key.is_empty());
-        let authorization = key.map(|key| ("Authorization".to_owned(), format!("Bearer {key}")));
-        authorization.into_iter().chain(self.headers.iter().cloned()).collect()
+        let key = key.as_deref().map(str::trim).filter(|key| !key.is_empty());
+        let keys = key.into_iter().chain(known_key);
+        let authorizations = keys.map(|key| ("Authorization".to_owned(), format!("Bearer {key}")));
+        authorizations.chain(self.headers.iter().cloned()).collect()
     }
 }
 

@@ -11,6 +11,7 @@ use crate::bench::native::settings::Settings;
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::probe::ProbeCounts;
 use crate::bench::side::tokenizer::Alignment;
+use crate::dataset::PromptSource;
 use crate::load::{LoadOutcome, Turns};
 use crate::metrics::{Column, Histogram, Metric, Nanos, Samples, Stats, Summary, seconds};
 use crate::plan::Params;
@@ -27,7 +28,7 @@ pub(super) struct Context<'a> {
     pub settings: &'a Settings,
     pub model_id: &'a str,
     pub tokenizer_id: Option<&'a str>,
-    pub prompt_source: &'static str,
+    pub prompt_source: PromptSource,
     pub counted_by: &'static str,
     pub alignment: Alignment,
     pub connection_setup: Duration,

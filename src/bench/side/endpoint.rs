@@ -5,7 +5,7 @@ use super::counters::ServerCounters;
 use crate::bench::params::server::ServerParams;
 use crate::bench::{Job, broken, worker};
 use crate::cause::Failure;
-use crate::load::{BodyOptions, Generator, Load, Reply, RequestOptions, Stop, Target, Tls, unopened};
+use crate::load::{BodyOptions, Generator, Load, Reply, RequestOptions, Stop, Target, Tls};
 use reqwest::StatusCode;
 use serde_json::Value;
 use std::fmt;
@@ -108,7 +108,7 @@ impl Endpoint {
             options: RequestOptions {
                 host: target.authority(),
                 path: format!("{}{path}", target.path),
-                headers: server.asking_for(job.api_key.as_deref()).all_headers(),
+                headers: server.all_headers(job.api_key.as_deref()),
                 body,
             },
             control: generator(&addresses, tls.as_ref())?,
@@ -174,7 +174,7 @@ impl Endpoint {
         // Replaces a connection that the server has closed since it was last used.
         self.control
             .connect(1, CONNECT_TIMEOUT)
-            .map_err(|error| NoAnswer::because(unopened("a connection", &self.target, &error, CONNECT_TIMEOUT)))?;
+            .map_err(|error| NoAnswer::because(self.target.unopened("a connection", &error, CONNECT_TIMEOUT)))?;
         let path = format!("{}{path}", self.target.path);
         let requests = bodies
             .iter()

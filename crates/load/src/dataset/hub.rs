@@ -2,7 +2,6 @@
 //!
 //! `HF_ENDPOINT` names another Hub, `HF_TOKEN` is sent to it alone and shown nowhere, `HF_HUB_OFFLINE` forbids to ask.
 
-use super::cache;
 use reqwest::header::{AUTHORIZATION, HeaderValue};
 use serde_json::Value;
 use std::env;
@@ -35,9 +34,19 @@ impl Hub {
             endpoint: set("HF_ENDPOINT").unwrap_or_else(|| ENDPOINT.to_owned()),
             token: set("HF_TOKEN"),
             is_offline: set("HF_HUB_OFFLINE").is_some_and(|value| value != "0"),
-            cache: cache::hub().ok_or("there is no place for downloads; set HF_HOME")?,
+            cache: cache().ok_or("there is no place for downloads; set HF_HOME")?,
         })
     }
+}
+
+/// Where the Hugging Face tools keep what they download: `HF_HUB_CACHE`, else `hub` below `HF_HOME`, else below
+/// `~/.cache/huggingface`; `None` without a home folder.
+pub(super) fn cache() -> Option<PathBuf> {
+    env::var_os("HF_HUB_CACHE").map(PathBuf::from).or_else(|| {
+        let home = env::var_os("HF_HOME").map(PathBuf::from);
+        let home = home.or_else(|| env::home_dir().map(|home| home.join(".cache/huggingface")));
+        home.map(|home| home.join("hub"))
+    })
 }
 
 /// The files of the data set `id` that `choose` picks from all their names.

@@ -125,7 +125,7 @@ impl<'a> Draw<'a> {
 }
 
 /// What the program must know of a dataset. The default is that of texts from a file.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Traits {
     /// What its prompts are made of.
     pub made_of: Material,
@@ -145,39 +145,22 @@ pub struct Traits {
     pub has_history: bool,
     /// `num_prompts = 0` means every row of its file.
     pub takes_every_row: bool,
-    /// Fewest requests that it can draw.
+    /// Fewest requests that it can draw, if more than one.
     pub least: usize,
     /// The share of prompt tokens that all prompts have in common by design.
     pub shared_share: f64,
 }
 
 /// What prompts are made of.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Material {
     /// Tokens of the vocabulary.
     Vocabulary,
     /// Token ids.
     TokenIds,
     /// Texts of a file.
+    #[default]
     Text,
-}
-
-impl Default for Traits {
-    fn default() -> Self {
-        Traits {
-            made_of: Material::Text,
-            wants_template: false,
-            depends_on_counts: false,
-            may_be_cut: false,
-            fixes_outputs: false,
-            is_timed: false,
-            has_turns: false,
-            has_history: false,
-            takes_every_row: false,
-            least: 1,
-            shared_share: 0.0,
-        }
-    }
 }
 
 impl Traits {

@@ -1,11 +1,12 @@
 //! Lengths of random prompts and outputs: uniform around a mean, from numpy's `default_rng`.
 
 use crate::params::{FromParam, Param, Takes};
+use serde::Deserialize;
 use serde_json::Value;
 use vsweep_metrics::rng::NumpyPcg64;
 
 /// How far lengths spread around their mean: a ratio `r` in [0, 1) means from `(1 - r)` to `(1 + r)` times the mean.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 pub struct RangeRatio {
     /// Of input lengths.
     pub input: f64,
@@ -24,27 +25,30 @@ impl FromParam for RangeRatio {
                 param.name
             )
         };
-        let parsed = match value {
+        let parsed: Value = match value {
             Value::String(text) => serde_json::from_str(text).map_err(|_| wrong(value))?,
             other => other.clone(),
         };
-        let ratio = |value: Option<&Value>| {
-            let ratio = value.and_then(Value::as_f64);
-            ratio
-                .filter(|ratio| (0.0..1.0).contains(ratio))
-                .ok_or_else(|| wrong(&parsed))
-        };
-        match &parsed {
-            Value::Object(object) => Ok(RangeRatio {
-                input: ratio(object.get("input"))?,
-                output: ratio(object.get("output"))?,
-            }),
-            number => ratio(Some(number)).map(|ratio| RangeRatio {
+        let ratio = match serde_json::from_value(parsed.clone()) {
+            Ok(Spread::Same(ratio)) => RangeRatio {
                 input: ratio,
                 output: ratio,
-            }),
-        }
+            },
+            Ok(Spread::Each(ratio)) => ratio,
+            Err(_) => return Err(wrong(&parsed)),
+        };
+        let fits = |ratio: f64| (0.0..1.0).contains(&ratio);
+        let is_sound = fits(ratio.input) && fits(ratio.output);
+        is_sound.then_some(ratio).ok_or_else(|| wrong(&parsed))
     }
+}
+
+/// As it is written.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Spread {
+    Same(f64),
+    Each(RangeRatio),
 }
 
 /// Lengths and first tokens of random requests.

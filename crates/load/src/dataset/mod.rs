@@ -5,12 +5,10 @@
 
 mod burstgpt;
 mod byte_level;
-mod cache;
 mod chat_template;
 mod conversations;
 mod custom;
 mod custom_media;
-mod cut;
 mod hf;
 mod hub;
 mod kind;

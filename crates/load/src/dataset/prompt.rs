@@ -20,16 +20,9 @@ pub enum Prompt {
 impl Prompt {
     /// The prompt as a JSON value.
     pub fn to_value(&self) -> Value {
-        match self {
-            Prompt::Text(text) => Value::from(text.as_str()),
-            Prompt::Ids(ids) => Value::from(ids.as_slice()),
-            Prompt::Batch(prompts) => prompts.iter().map(Prompt::to_value).collect(),
-            Prompt::Parts(parts) => parts.clone(),
-        }
+        serde_json::to_value(self).expect("texts and numbers are JSON")
     }
-}
 
-impl Prompt {
     /// Changes how it begins. A prefix cache knows a prompt by its beginning, so nothing of another one is in it because of
     /// this one.
     pub fn begin_otherwise(&mut self) {
@@ -102,7 +95,8 @@ impl Item {
 }
 
 /// How prompts were made, as the result file says it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PromptSource {
     /// Text of exact length by the model's tokenizer.
     Tokenizer,
@@ -115,21 +109,8 @@ pub enum PromptSource {
     /// Text from a file.
     Text,
     /// Text from a file, put into the model's chat template.
+    #[serde(rename = "text_in_chat_template")]
     Template,
-}
-
-impl PromptSource {
-    /// The name in result files.
-    pub fn name(self) -> &'static str {
-        match self {
-            PromptSource::Tokenizer => "tokenizer",
-            PromptSource::TokenIds => "token_ids",
-            PromptSource::Words => "words",
-            PromptSource::ServerWords => "server_words",
-            PromptSource::Text => "text",
-            PromptSource::Template => "text_in_chat_template",
-        }
-    }
 }
 
 #[cfg(test)]

@@ -56,13 +56,7 @@ pub(super) fn choose(
         Some(subset) => of(&data, |name| {
             words(name).any(|word| word == subset) || folder(name) == subset
         }),
-        None => {
-            let usual = SUBSETS.iter().map(|usual| of(&data, |name| folder(name) == *usual));
-            usual
-                .into_iter()
-                .find(|files| !files.is_empty())
-                .unwrap_or(data.clone())
-        }
+        None => usual(&SUBSETS, &data, |name, subset| folder(name) == subset),
     };
     let folders = distinct(of_subset.iter().map(|name| folder(name)));
     if of_subset.is_empty() || (subset.is_none() && folders.len() > 1) {
@@ -72,16 +66,10 @@ pub(super) fn choose(
             subsets.join(", ")
         ));
     }
-    let of_split = |split: &str| of(&of_subset, |name| words(name).any(|word| word == split));
+    let is_of_split = |name: &str, split: &str| words(name).any(|word| word == split);
     let chosen = match split {
-        Some(split) => of_split(split),
-        None => {
-            let usual = SPLITS.iter().map(|split| of_split(split));
-            usual
-                .into_iter()
-                .find(|files| !files.is_empty())
-                .unwrap_or(of_subset.clone())
-        }
+        Some(split) => of(&of_subset, |name| is_of_split(name, split)),
+        None => usual(&SPLITS, &of_subset, is_of_split),
     };
     if chosen.is_empty() {
         let files: Vec<&str> = of_subset.iter().take(12).map(|name| name.as_str()).collect();
@@ -96,6 +84,14 @@ pub(super) fn choose(
 
 fn of<'a>(names: &[&'a String], is_wanted: impl Fn(&str) -> bool) -> Vec<&'a String> {
     names.iter().copied().filter(|name| is_wanted(name)).collect()
+}
+
+/// The names that are of the first usual word that any of them is of; all of them if there is none.
+fn usual<'a>(words: &[&str], names: &[&'a String], is_of: impl Fn(&str, &str) -> bool) -> Vec<&'a String> {
+    let each = words.iter().map(|word| of(names, |name| is_of(name, word)));
+    each.into_iter()
+        .find(|files| !files.is_empty())
+        .unwrap_or(names.to_vec())
 }
 
 fn distinct<'a>(folders: impl Iterator<Item = &'a str>) -> Vec<&'a str> {

@@ -1,7 +1,7 @@
 //! The model's tokenizer, from a local folder or a `tokenizer.json`.
 
 use super::byte_level::{ByteLevel, InWords};
-use super::{cache, special_tokens};
+use super::{hub, special_tokens};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -159,8 +159,7 @@ fn locate(path: &Path) -> Option<PathBuf> {
 
 /// `models--ORG--NAME/snapshots/<commit of main>/tokenizer.json` below the Hugging Face cache.
 fn locate_in_cache(name: &str) -> Option<PathBuf> {
-    let hub = cache::hub()?;
-    let model = hub.join(format!("models--{}", name.replace('/', "--")));
+    let model = hub::cache()?.join(format!("models--{}", name.replace('/', "--")));
     let commit = std::fs::read_to_string(model.join("refs/main")).ok()?;
     locate(&model.join("snapshots").join(commit.trim()))
 }

@@ -78,31 +78,20 @@ impl Response {
         while !bytes.is_empty() {
             bytes = match self.state {
                 Parsing::Head => self.take_head(bytes)?,
-                Parsing::Length(left) => {
+                state @ (Parsing::Length(left) | Parsing::Chunk(left)) => {
                     let (data, rest) = split(bytes, left);
                     body(self.status, data);
-                    let left = left - data.len() as u64;
-                    self.state = if left == 0 {
-                        Parsing::Done
-                    } else {
-                        Parsing::Length(left)
+                    self.state = match (state, left - data.len() as u64) {
+                        (Parsing::Length(_), 0) => Parsing::Done,
+                        (Parsing::Length(_), left) => Parsing::Length(left),
+                        (_, 0) => Parsing::ChunkEnd,
+                        (_, left) => Parsing::Chunk(left),
                     };
                     rest
                 }
                 Parsing::UntilClose => {
                     body(self.status, bytes);
                     &[]
-                }
-                Parsing::Chunk(left) => {
-                    let (data, rest) = split(bytes, left);
-                    body(self.status, data);
-                    let left = left - data.len() as u64;
-                    self.state = if left == 0 {
-                        Parsing::ChunkEnd
-                    } else {
-                        Parsing::Chunk(left)
-                    };
-                    rest
                 }
                 Parsing::Done => {
                     self.keeps_alive = false;

@@ -26,7 +26,6 @@ mod stop;
 mod target;
 mod transport;
 mod turns;
-mod unopened;
 mod window;
 
 pub use backend::{Backend, Reply};
@@ -40,5 +39,4 @@ pub use stop::Stop;
 pub use target::Target;
 pub use transport::Tls;
 pub use turns::{Turn, Turns};
-pub use unopened::unopened;
 pub use window::{Window, WindowSeen};

@@ -38,9 +38,7 @@ fn main() -> ExitCode {
 fn engine(running: usize) -> f64 {
     let flags = Flags::parse(&["demo-8b".into(), "--max-num-seqs".into(), running.to_string()]).expect("known flags");
     let mut settings = Settings::resolve(&flags, &|_| None).expect("usable");
-    settings.limits.num_blocks = Memory::plan(&settings.cost, &settings.budget())
-        .expect("it fits")
-        .blocks;
+    settings.limits.num_blocks = Memory::plan(&settings.cost, &settings.limits).expect("it fits").blocks;
     let mut engine: Engine = settings.engine(1000, 0);
     let (mut now, mut tokens, mut number) = (0.0, 0, 0u64);
     let start = Instant::now();

@@ -12,9 +12,9 @@ use crate::sim::engine::gpu::GPUS;
 use crate::sim::engine::memory::{Memory, Misfit};
 use crate::sim::engine::model::Model;
 use crate::sim::fault::Fault;
-use crate::sim::flags::Flags;
+use crate::sim::flags::{Flags, Refusal};
 use crate::sim::phases;
-use crate::sim::settings::{Settings, Unusable};
+use crate::sim::settings::Settings;
 use serde_json::Value;
 use std::path::Path;
 
@@ -76,21 +76,19 @@ impl StandIn {
     /// The stand-in of a server config; `Err` says what is not known and how to tell it.
     pub fn of(server: &ServerConfig, options: &Options) -> Result<StandIn, String> {
         let (kind, args) = command(&server.argv)?;
-        let mut flags = match Flags::parse(&placed(args)) {
-            Ok(flags) => flags,
-            Err(refusal) => return Ok(StandIn::refused(kind, Cause::BadFlag, &refusal.0)),
-        };
-        if kind == ProgramKind::Vllm {
-            place(&mut flags, options)?;
-        }
         let environment = |name: &str| {
             let own = server.env.get(name).cloned();
             own.or_else(|| std::env::var(name).ok().filter(|_| kind == ProgramKind::Simulator))
         };
-        let settings = match Settings::resolve(&flags, &environment) {
+        let settings = match Flags::parse(&placed(args)) {
+            Ok(flags) if kind == ProgramKind::Vllm => Settings::resolve(&on_card(flags, options)?, &environment),
+            Ok(flags) => Settings::resolve(&flags, &environment),
+            Err(refusal) => Err(refusal),
+        };
+        let settings = match settings {
             Ok(settings) => settings,
-            Err(Unusable::Flag(text)) => return Ok(StandIn::refused(kind, Cause::BadFlag, &text)),
-            Err(Unusable::Exception(text)) => return Ok(StandIn::refused(kind, Cause::BadConfig, &text)),
+            Err(Refusal::Usage(text)) => return Ok(StandIn::refused(kind, Cause::BadFlag, &text)),
+            Err(Refusal::Exception(_, text)) => return Ok(StandIn::refused(kind, Cause::BadConfig, &text)),
         };
         let failure = fault(&settings).or_else(|| misfit(&settings));
         let phases = settings.phases();
@@ -161,15 +159,13 @@ pub(super) fn command(argv: &[String]) -> Result<(ProgramKind, &[String]), Strin
     }
 }
 
-/// Puts the assumed GPU and the model's shape into the flags of a real server.
-fn place(flags: &mut Flags, options: &Options) -> Result<(), String> {
+/// The flags of a real server, with the assumed GPU and the model's shape.
+fn on_card(mut flags: Flags, options: &Options) -> Result<Flags, String> {
     let Some(card) = options.card else {
         return Err("the GPU is not known: name it with --gpu".to_owned());
     };
     flags.set("sim_gpu", Value::from(card.gpu.name));
     flags.set("sim_start", Value::from("modelled"));
-    let given = flags.model_tag.clone();
-    let given = given.or_else(|| flags.get("model").and_then(Value::as_str).map(str::to_owned));
     if let Some(file) = &options.model_config {
         let folder = match file.file_name() {
             Some(name) if name == "config.json" => file.parent().unwrap_or(Path::new(".")),
@@ -178,10 +174,10 @@ fn place(flags: &mut Flags, options: &Options) -> Result<(), String> {
         // A bare relative name could be taken for one of the hub.
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
         flags.model_tag = Some(folder.display().to_string());
-        return Ok(());
+        return Ok(flags);
     }
-    match &given {
-        Some(model) if Path::new(model).join("config.json").is_file() || Model::states_its_size(model) => Ok(()),
+    match flags.model() {
+        Some(model) if Path::new(model).join("config.json").is_file() || Model::states_its_size(model) => Ok(flags),
         Some(model) => Err(format!(
             "nothing is known of the model `{model}`: name its config.json with --model-config FILE"
         )),
@@ -206,7 +202,7 @@ fn fault(settings: &Settings) -> Option<Failure> {
 }
 
 fn misfit(settings: &Settings) -> Option<Failure> {
-    match Memory::plan(&settings.cost, &settings.budget()) {
+    match Memory::plan(&settings.cost, &settings.limits) {
         Ok(_) => None,
         Err(Misfit::OutOfMemory(_)) => {
             let gpus = settings.gpus();

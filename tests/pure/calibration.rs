@@ -59,7 +59,7 @@ fn engine(row: &Row) -> (Engine, usize) {
     );
     let flags = Flags::parse(&shell_words::split(&line).expect("quoted well")).expect("known flags");
     let mut settings = Settings::resolve(&flags, &|_| None).expect("usable");
-    let memory = Memory::plan(&settings.cost, &settings.budget()).expect("it fits");
+    let memory = Memory::plan(&settings.cost, &settings.limits).expect("it fits");
     settings.limits.num_blocks = memory.blocks;
     let room = memory.blocks * settings.limits.block_size / longest;
     let batch = row.batch.unwrap_or(settings.limits.max_num_seqs);

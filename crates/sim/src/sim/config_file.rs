@@ -1,15 +1,11 @@
 //! `--config FILE`: settings from a YAML file, put in front of the command line's own as vLLM puts them, so that the
 //! command line wins. Nested tables become JSON, lists several values, `false` the negative flag where there is one.
 
-use super::flags::has_negative;
+use super::flags::{Refusal, has_negative};
 use serde_json::Value;
 
-/// Why a file cannot be used: the exception that vLLM would raise.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Unreadable(pub String);
-
 /// The arguments after `serve`, with what the file says in place of `--config FILE`.
-pub fn expand(args: &[String]) -> Result<Vec<String>, Unreadable> {
+pub fn expand(args: &[String]) -> Result<Vec<String>, Refusal> {
     let names_a_file = |arg: &String| arg == "--config" || arg.starts_with("--config=");
     let Some(at) = args.iter().position(names_a_file) else {
         return Ok(args.to_vec());
@@ -28,9 +24,7 @@ pub fn expand(args: &[String]) -> Result<Vec<String>, Unreadable> {
     let model = usize::from(args.first().is_some_and(|arg| !arg.starts_with('-')));
     let (own, rest) = (&args[model.min(at)..at], &args[after..]);
     if rest.iter().any(names_a_file) {
-        return Err(Unreadable(
-            "AssertionError: More than one config file specified!".into(),
-        ));
+        return Err(refusal("AssertionError: More than one config file specified!".into()));
     }
     if model == 0 && !from_file.iter().any(|arg| arg == "--model") {
         return Err(value_error(
@@ -40,11 +34,15 @@ pub fn expand(args: &[String]) -> Result<Vec<String>, Unreadable> {
     Ok([&args[..model], &from_file, own, rest].concat())
 }
 
-fn value_error(message: &str) -> Unreadable {
-    Unreadable(format!("ValueError: {message}"))
+fn refusal(exception: String) -> Refusal {
+    Refusal::Exception("vllm/utils/argparse_utils.py", exception)
 }
 
-fn arguments(path: &str) -> Result<Vec<String>, Unreadable> {
+fn value_error(message: &str) -> Refusal {
+    refusal(format!("ValueError: {message}"))
+}
+
+fn arguments(path: &str) -> Result<Vec<String>, Refusal> {
     let extension = path.rsplit('.').next().unwrap_or_default();
     if !["yaml", "yml"].contains(&extension) {
         return Err(value_error(&format!(
@@ -56,13 +54,13 @@ fn arguments(path: &str) -> Result<Vec<String>, Unreadable> {
             std::io::ErrorKind::NotFound => "FileNotFoundError: [Errno 2] No such file or directory".to_string(),
             _ => format!("OSError: {error}"),
         };
-        Unreadable(format!("{kind}: '{path}'"))
+        refusal(format!("{kind}: '{path}'"))
     })?;
-    let wrong = |why: String| Unreadable(format!("yaml.scanner.ScannerError: {why}\n  in \"{path}\""));
+    let wrong = |why: String| refusal(format!("yaml.scanner.ScannerError: {why}\n  in \"{path}\""));
     match serde_saphyr::from_str::<Value>(&text).map_err(|error| wrong(error.to_string()))? {
         Value::Object(settings) => Ok(settings.iter().flat_map(|(key, value)| words(key, value)).collect()),
         Value::Null => Ok(Vec::new()),
-        _ => Err(Unreadable(
+        _ => Err(refusal(
             "AttributeError: the configuration is not a table of settings".into(),
         )),
     }
@@ -93,7 +91,7 @@ fn plain(value: &Value) -> String {
 mod tests {
     use super::*;
 
-    fn expanded(yaml: &str, args: &str) -> Result<Vec<String>, Unreadable> {
+    fn expanded(yaml: &str, args: &str) -> Result<Vec<String>, Refusal> {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("c.yaml");
         std::fs::write(&file, yaml).expect("written");
@@ -116,7 +114,7 @@ mod tests {
     #[test]
     fn what_vllm_refuses_is_refused_in_its_words() {
         let refusal = |yaml: &str, args: &str| match expanded(yaml, args) {
-            Err(Unreadable(text)) => text,
+            Err(Refusal::Exception(_, text)) => text,
             other => panic!("{other:?}"),
         };
         assert!(refusal("port: 1", "--config FILE").contains("No model specified!"));

@@ -6,6 +6,7 @@ mod lint;
 
 pub use lint::{Objection, names, objections};
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::iter::Peekable;
 
@@ -97,19 +98,29 @@ pub struct Flags {
     values: Vec<(String, Value)>,
 }
 
-/// Why a command line is refused: vLLM's text for stderr.
+/// Why a server would not start, in vLLM's words.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Refusal(pub String);
+pub enum Refusal {
+    /// The command line is wrong.
+    Usage(String),
+    /// An exception would be raised by this file while the configuration is built.
+    Exception(&'static str, String),
+}
 
 impl Refusal {
-    fn serve(message: String) -> Self {
-        Refusal(format!(
-            "usage: vllm serve [model_tag] [options]\nvllm serve: error: {message}"
+    /// A flag, by its destination, is refused for what argparse says.
+    pub fn argument(name: &str, why: impl std::fmt::Display) -> Refusal {
+        Refusal::labelled(&format!("--{}", name.replace('_', "-")), why)
+    }
+
+    fn labelled(label: &str, why: impl std::fmt::Display) -> Refusal {
+        Refusal::Usage(format!(
+            "usage: vllm serve [model_tag] [options]\nvllm serve: error: argument {label}: {why}"
         ))
     }
 
-    fn unrecognized(extras: &[String]) -> Self {
-        Refusal(format!(
+    fn unrecognized(extras: &[&str]) -> Refusal {
+        Refusal::Usage(format!(
             "usage: vllm [-h] [-v]\n            \
              {{chat,complete,serve,launch,bench,collect-env,download-kernels,preload,run-batch,snapshot}}\n            \
              ...\nvllm: error: unrecognized arguments: {}",
@@ -118,36 +129,59 @@ impl Refusal {
     }
 }
 
+/// A part of a command line.
+enum Argument<'a> {
+    /// A word that belongs to no flag.
+    Word(&'a str),
+    /// A flag that vLLM does not have, and the word behind it, which is most likely its value.
+    Unknown(&'a str, Option<&'a str>),
+    /// A flag as it is typed, and its value or what argparse says of it.
+    Known(&'a str, FoundFlag<'a>, Result<Value, String>),
+}
+
+/// The parts of a command line, in their order.
+fn arguments<'a>(table: &'a [Flag], args: &'a [String]) -> impl Iterator<Item = Argument<'a>> {
+    let mut rest = args.iter().map(String::as_str).peekable();
+    std::iter::from_fn(move || {
+        let argument = rest.next()?;
+        if !looks_like_a_flag(argument) {
+            return Some(Argument::Word(argument));
+        }
+        let (typed, attached) = match argument.split_once('=') {
+            Some((typed, value)) => (typed, Some(value)),
+            None => (argument, None),
+        };
+        Some(match find(table, typed) {
+            None if attached.is_some() => Argument::Unknown(argument, None),
+            None => Argument::Unknown(argument, rest.next_if(|word| !looks_like_a_flag(word))),
+            Some(found) => {
+                let value = take_value(&found, attached, &mut rest);
+                Argument::Known(typed, found, value)
+            }
+        })
+    })
+}
+
 impl Flags {
     /// Reads the arguments after `serve`.
     pub fn parse(args: &[String]) -> Result<Flags, Refusal> {
         let table = table();
         let mut flags = Flags::default();
         let mut extras = Vec::new();
-        let mut rest = args.iter().map(String::as_str).peekable();
-        while let Some(argument) = rest.next() {
-            if !looks_like_a_flag(argument) {
-                match flags.model_tag {
-                    None => flags.model_tag = Some(argument.into()),
-                    Some(_) => extras.push(argument.to_string()),
+        for argument in arguments(&table, args) {
+            match argument {
+                Argument::Word(word) if flags.model_tag.is_none() => flags.model_tag = Some(word.to_owned()),
+                Argument::Word(word) => extras.push(word),
+                Argument::Unknown(flag, value) => extras.extend(std::iter::once(flag).chain(value)),
+                Argument::Known(_, found, value) => {
+                    let value = value.map_err(|why| Refusal::labelled(&found.flag.names.join("/"), why))?;
+                    flags.put(found, value);
                 }
-                continue;
             }
-            let (name, attached) = match argument.split_once('=') {
-                Some((name, value)) => (name, Some(value)),
-                None => (argument, None),
-            };
-            let Some(found) = find(&table, name) else {
-                extras.push(argument.to_string());
-                continue;
-            };
-            let value = take_value(&found, attached, &mut rest)?;
-            flags.put(found, value);
         }
-        if extras.is_empty() {
-            Ok(flags)
-        } else {
-            Err(Refusal::unrecognized(&extras))
+        match extras.is_empty() {
+            true => Ok(flags),
+            false => Err(Refusal::unrecognized(&extras)),
         }
     }
 
@@ -204,6 +238,32 @@ impl Flags {
             .map(|(_, value)| value)
     }
 
+    /// The text of a flag.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.get(name).and_then(Value::as_str)
+    }
+
+    /// The texts of a flag that takes many.
+    pub fn texts(&self, name: &str) -> Vec<String> {
+        let list = self.get(name).and_then(|list| Vec::deserialize(list).ok());
+        list.unwrap_or_default()
+    }
+
+    /// Whether a switch is on.
+    pub fn on(&self, name: &str, default: bool) -> bool {
+        self.get(name).and_then(Value::as_bool).unwrap_or(default)
+    }
+
+    /// The number of a flag.
+    pub fn float(&self, name: &str, default: f64) -> f64 {
+        self.get(name).and_then(Value::as_f64).unwrap_or(default)
+    }
+
+    /// The model, wherever it is named.
+    pub fn model(&self) -> Option<&str> {
+        self.model_tag.as_deref().or_else(|| self.text("model"))
+    }
+
     /// vLLM's log line of what differs from the defaults, as Python prints a dict. The simulator's own flags are left out.
     pub fn non_default(&self) -> String {
         let mut parts: Vec<String> = Vec::new();
@@ -217,47 +277,38 @@ impl Flags {
     }
 }
 
-/// The value of a flag: in the same word, or in those that follow.
+/// The value of a flag: in the same word, or in those that follow. `Err` is what argparse says.
 fn take_value<'a>(
     found: &FoundFlag<'_>,
     mut attached: Option<&'a str>,
     rest: &mut Peekable<impl Iterator<Item = &'a str>>,
-) -> Result<Value, Refusal> {
-    let label = found.flag.names.join("/");
+) -> Result<Value, String> {
     let mut next = || {
         attached
             .take()
             .or_else(|| rest.next_if(|value| !looks_like_a_flag(value)))
     };
-    let expected_one = || Refusal::serve(format!("argument {label}: expected one argument"));
-    Ok(match found.flag.kind {
+    let kind = found.flag.kind;
+    Ok(match kind {
         FlagKind::Bool | FlagKind::Flag => match attached {
-            Some(value) => {
-                return Err(Refusal::serve(format!(
-                    "argument {label}: ignored explicit argument '{value}'"
-                )));
-            }
+            Some(value) => return Err(format!("ignored explicit argument '{value}'")),
             None => Value::Bool(!found.negated),
         },
         FlagKind::Maybe => next().map_or(Value::Bool(true), Value::from),
         FlagKind::Texts | FlagKind::Ints => {
-            let mut values = Vec::new();
-            while let Some(text) = next() {
-                values.push(if found.flag.kind == FlagKind::Ints {
-                    int(text, &label)?
-                } else {
-                    text.into()
-                });
+            let values: Vec<Value> = std::iter::from_fn(next)
+                .map(|text| convert(kind, text))
+                .collect::<Result<_, _>>()?;
+            match values.is_empty() {
+                true => return Err("expected at least one argument".to_owned()),
+                false => Value::Array(values),
             }
-            if values.is_empty() {
-                return Err(Refusal::serve(format!(
-                    "argument {label}: expected at least one argument"
-                )));
-            }
-            Value::Array(values)
         }
-        _ if found.path.is_some() => scalar(next().ok_or_else(expected_one)?),
-        kind => convert(kind, next().ok_or_else(expected_one)?, &label)?,
+        _ => match (next().ok_or("expected one argument")?, &found.path) {
+            // JSON where it can be, and text otherwise.
+            (text, Some(_)) => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
+            (text, None) => convert(kind, text)?,
+        },
     })
 }
 
@@ -306,39 +357,26 @@ fn looks_like_a_flag(argument: &str) -> bool {
     argument.len() > 1 && argument.starts_with('-') && argument.parse::<f64>().is_err()
 }
 
-fn convert(kind: FlagKind, text: &str, label: &str) -> Result<Value, Refusal> {
-    let invalid = |kind: &str| Refusal::serve(format!("argument {label}: invalid {kind} value: '{text}'"));
+/// One word as a value of this kind. `Err` is what argparse says.
+fn convert(kind: FlagKind, text: &str) -> Result<Value, String> {
+    let or_invalid = |value: Option<Value>, kind: &str| value.ok_or(format!("invalid {kind} value: '{text}'"));
     match kind {
-        FlagKind::Int => int(text, label),
-        FlagKind::Human => human(text)
-            .map(Value::from)
-            .ok_or_else(|| invalid("human_readable_int")),
+        FlagKind::Int | FlagKind::Ints => {
+            let number = text.trim().replace('_', "").parse::<i64>();
+            or_invalid(number.ok().map(Value::from), "int")
+        }
+        FlagKind::Human => or_invalid(human(text).map(Value::from), "human_readable_int"),
         FlagKind::HumanOrAuto if text == "auto" || text == "-1" => Ok((-1).into()),
-        FlagKind::HumanOrAuto => human(text)
-            .map(Value::from)
-            .ok_or_else(|| invalid("human_readable_int_or_auto")),
-        FlagKind::Float => text
-            .trim()
-            .parse::<f64>()
-            .map(Value::from)
-            .map_err(|_| invalid("float")),
-        FlagKind::Json => serde_json::from_str(text).map_err(|_| invalid("loads")),
+        FlagKind::HumanOrAuto => or_invalid(human(text).map(Value::from), "human_readable_int_or_auto"),
+        FlagKind::Float => or_invalid(text.trim().parse::<f64>().ok().map(Value::from), "float"),
+        FlagKind::Json => or_invalid(serde_json::from_str(text).ok(), "loads"),
         FlagKind::Choice(choices) if !choices.split('|').any(|choice| choice == text) => {
             let choices: Vec<String> = choices.split('|').map(|choice| format!("'{choice}'")).collect();
             let choices = choices.join(", ");
-            Err(Refusal::serve(format!(
-                "argument {label}: invalid choice: '{text}' (choose from {choices})"
-            )))
+            Err(format!("invalid choice: '{text}' (choose from {choices})"))
         }
         _ => Ok(text.into()),
     }
-}
-
-fn int(text: &str, label: &str) -> Result<Value, Refusal> {
-    let number = text.trim().replace('_', "").parse::<i64>();
-    number
-        .map(Value::from)
-        .map_err(|_| Refusal::serve(format!("argument {label}: invalid int value: '{text}'")))
 }
 
 /// `1k` is 1000, `1K` is 1024, and so on with m, g, t.
@@ -353,11 +391,6 @@ fn human(text: &str) -> Option<i64> {
     // Only the decimal units may carry a fraction, as in vLLM.
     let whole = unit.is_ascii_lowercase() || number.fract() == 0.0;
     (whole && number.is_finite()).then_some((number * base.powi(power as i32 + 1)) as i64)
-}
-
-/// A dotted value is JSON where it can be and text otherwise.
-fn scalar(text: &str) -> Value {
-    serde_json::from_str(text).unwrap_or_else(|_| text.into())
 }
 
 /// A value as Python's `repr` prints it.
@@ -389,7 +422,9 @@ mod tests {
     }
 
     fn refusal(line: &str) -> String {
-        parse(line).expect_err("refused").0
+        match parse(line).expect_err("refused") {
+            Refusal::Usage(text) | Refusal::Exception(_, text) => text,
+        }
     }
 
     #[test]

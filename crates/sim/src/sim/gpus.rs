@@ -4,10 +4,10 @@
 //! has eight GPUs, whatever holds most of one says which kind.
 
 use super::engine::gpu::{GPUS, Gpu};
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// GPUs of the simulated node.
 const NODE: usize = 8;
@@ -16,18 +16,20 @@ const MIB: f64 = 1024.0 * 1024.0;
 const IDLE_MIB: u64 = 4;
 
 /// What one engine process holds on each of some GPUs.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Holding {
     /// The engine process.
     pub pid: u32,
-    /// The kind of GPU.
-    pub gpu: Gpu,
+    /// When it started, so that another process that is given its pid is not taken for it.
+    pub started: Option<u64>,
+    /// The kind of GPU, by its name for `--sim-gpu`.
+    pub gpu: String,
     /// Which ones.
     pub devices: Vec<usize>,
     /// How much of each, in MiB.
     pub mib: u64,
-    /// How long it stays taken once the process is gone.
-    pub late: Duration,
+    /// How long it stays taken once the process is gone, in milliseconds.
+    pub late_ms: u64,
 }
 
 /// The devices of a server that needs `count`: the visible ones in their order.
@@ -41,13 +43,9 @@ impl Holding {
     /// Notes it in the folder.
     pub fn write(&self, folder: &Path) -> std::io::Result<()> {
         fs::create_dir_all(folder)?;
-        let note = json!({
-            "pid": self.pid, "started": started(self.pid), "gpu": self.gpu.name, "devices": self.devices,
-            "mib": self.mib, "late_ms": self.late.as_millis() as u64,
-        });
         let path = folder.join(format!("{}.json", self.pid));
         let new = path.with_extension("new");
-        fs::write(&new, note.to_string())?;
+        fs::write(&new, serde_json::to_string(self)?)?;
         fs::rename(new, path)
     }
 }
@@ -62,38 +60,27 @@ pub fn holdings(folder: &Path) -> Vec<Holding> {
 }
 
 fn in_force(path: &Path) -> Option<Holding> {
-    let note: Value = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
-    let number = |key: &str| note[key].as_u64();
-    let pid = u32::try_from(number("pid")?).ok()?;
-    let holding = Holding {
-        pid,
-        gpu: Gpu::named(note["gpu"].as_str()?)?,
-        devices: note["devices"]
-            .as_array()?
-            .iter()
-            .filter_map(|device| Some(device.as_u64()? as usize))
-            .collect(),
-        mib: number("mib")?,
-        late: Duration::from_millis(number("late_ms")?),
-    };
-    // A pid may have been given to another process since.
-    let start = started(pid);
-    let lives = start.is_some() && start == number("started");
-    (lives || !released(path, holding.late)).then_some(holding)
+    let holding: Holding = serde_json::from_str(&fs::read_to_string(path).ok()?).ok()?;
+    let started = started(holding.pid);
+    let lives = started.is_some() && started == holding.started;
+    (lives || !released(path, holding.late_ms)).then_some(holding)
 }
 
 /// Whether the memory of a process that is gone is free. The delay counts from when it was first seen to be gone: a
 /// killed process can note nothing.
-fn released(path: &Path, late: Duration) -> bool {
+fn released(path: &Path, late_ms: u64) -> bool {
     let gone = path.with_extension("gone");
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_millis() as u64;
     let since = fs::read_to_string(&gone).ok().and_then(|text| text.parse::<u64>().ok());
     let since = since.unwrap_or_else(|| {
         // Nobody else may be looking; if writing fails the next look starts the delay again.
-        let _ = fs::write(&gone, now.as_millis().to_string());
-        now.as_millis() as u64
+        let _ = fs::write(&gone, now.to_string());
+        now
     });
-    let free = now.as_millis() as u64 >= since + late.as_millis() as u64;
+    let free = now >= since + late_ms;
     if free {
         let _ = fs::remove_file(path);
         let _ = fs::remove_file(gone);
@@ -102,7 +89,7 @@ fn released(path: &Path, late: Duration) -> bool {
 }
 
 /// When a process started, in clock ticks since boot; `None` if it is gone or only waits to be reaped.
-fn started(pid: u32) -> Option<u64> {
+pub fn started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();
     (fields.first() != Some(&"Z")).then_some(())?;
@@ -134,7 +121,7 @@ pub fn smi(folder: &Path, args: &[String]) -> Option<String> {
     let holdings = holdings(folder);
     let kind = holdings
         .iter()
-        .map(|h| h.gpu)
+        .filter_map(|holding| Gpu::named(&holding.gpu))
         .max_by(|a, b| a.memory.total_cmp(&b.memory));
     let kind = kind.unwrap_or(GPUS[0]);
     let mut lines = Vec::new();
@@ -186,13 +173,14 @@ fn uuid(device: usize) -> String {
 mod tests {
     use super::*;
 
-    fn holding(pid: u32, late: Duration) -> Holding {
+    fn holding(pid: u32, late_ms: u64) -> Holding {
         Holding {
             pid,
-            gpu: GPUS[0],
+            started: started(pid),
+            gpu: "h100".into(),
             devices: vec![0, 1],
             mib: 70_000,
-            late,
+            late_ms,
         }
     }
 
@@ -209,7 +197,7 @@ mod tests {
     fn a_living_process_holds_its_memory_and_a_dead_one_does_not() {
         let folder = tempfile::tempdir().expect("a folder");
         let me = std::process::id();
-        holding(me, Duration::ZERO).write(folder.path()).expect("written");
+        holding(me, 0).write(folder.path()).expect("written");
         assert_eq!(used(folder.path())[..3], ["70004", "70004", "4"]);
         assert_eq!(taken(folder.path(), &[1, 2], 0), 70_000.0 * MIB);
         assert_eq!(taken(folder.path(), &[1, 2], me), 0.0, "its own is not in its way");
@@ -223,18 +211,14 @@ mod tests {
         )));
 
         fs::remove_dir_all(folder.path()).expect("ours");
-        holding(u32::MAX - 1, Duration::ZERO)
-            .write(folder.path())
-            .expect("written");
+        holding(u32::MAX - 1, 0).write(folder.path()).expect("written");
         assert_eq!(used(folder.path())[0], "4");
     }
 
     #[test]
     fn memory_may_be_released_late() {
         let folder = tempfile::tempdir().expect("a folder");
-        holding(u32::MAX - 1, Duration::from_secs(3600))
-            .write(folder.path())
-            .expect("written");
+        holding(u32::MAX - 1, 3_600_000).write(folder.path()).expect("written");
         assert_eq!(used(folder.path())[0], "70004");
         let gone = folder.path().join(format!("{}.gone", u32::MAX - 1));
         assert!(gone.exists());

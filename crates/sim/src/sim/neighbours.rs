@@ -28,12 +28,6 @@ impl Default for Crowd {
     }
 }
 
-impl PartialEq for Crowd {
-    fn eq(&self, other: &Crowd) -> bool {
-        self.factor() == other.factor()
-    }
-}
-
 impl Crowd {
     /// The factor now.
     pub fn factor(&self) -> f64 {

@@ -3,14 +3,14 @@
 
 use super::api::{self, App};
 use super::child::{EngineProcess, Role};
-use super::config_file::{self, Unreadable};
+use super::config_file;
 use super::driver::{Ambush, EngineEvent, Handle, Strike};
 use super::engine::noise::mix_text;
 use super::fault::{After, Fault, Kinds};
-use super::flags::Flags;
+use super::flags::{Flags, Refusal};
 use super::log::{self, Source};
 use super::neighbours::Neighbour;
-use super::settings::{Settings, Unusable};
+use super::settings::Settings;
 use super::start::{self, fail};
 use super::stops::Stops;
 use super::tokenizer::Tokenizer;
@@ -62,17 +62,18 @@ pub fn serve(args: &[String]) -> u8 {
         let _ = writeln!(std::io::stdout(), "{HELP}\nFaults: {}", Kinds);
         return 0;
     }
-    let refused = |text: &str| {
-        log::error(text);
-        2
-    };
-    let args = match config_file::expand(args) {
-        Ok(args) => args,
-        Err(Unreadable(exception)) => return fail("vllm/utils/argparse_utils.py", &exception),
-    };
-    let flags = match Flags::parse(&args) {
-        Ok(flags) => flags,
-        Err(refusal) => return refused(&refusal.0),
+    let settings = config_file::expand(args).and_then(|args| {
+        let flags = Flags::parse(&args)?;
+        banner(&flags);
+        Ok((Settings::resolve(&flags, &|name| std::env::var(name).ok())?, flags))
+    });
+    let (settings, flags) = match settings {
+        Ok(settings) => settings,
+        Err(Refusal::Usage(text)) => {
+            log::error(text);
+            return 2;
+        }
+        Err(Refusal::Exception(file, exception)) => return fail(file, &exception),
     };
     raise_file_limit();
     let workers = std::thread::available_parallelism().map_or(2, |n| n.get().clamp(1, 4));
@@ -84,20 +85,7 @@ pub fn serve(args: &[String]) -> u8 {
         Ok(runtime) => runtime,
         Err(error) => return fail("vllm/entrypoints/cli/main.py", &format!("OSError: {error}")),
     };
-    let settings = Settings::resolve(&flags, &|name| std::env::var(name).ok());
-    let code = match settings {
-        Err(Unusable::Flag(message)) => refused(&format!(
-            "usage: vllm serve [model_tag] [options]\nvllm serve: error: {message}"
-        )),
-        Err(Unusable::Exception(exception)) => {
-            banner(&flags, flags.model_tag.as_deref().unwrap_or_default());
-            fail("vllm/engine/arg_utils.py", &exception)
-        }
-        Ok(settings) => {
-            banner(&flags, &settings.model);
-            runtime.block_on(live(settings, &flags)).unwrap_or_else(|code| code)
-        }
-    };
+    let code = runtime.block_on(live(settings, &flags)).unwrap_or_else(|code| code);
     // Connections that do not end are no reason to stay.
     runtime.shutdown_background();
     code
@@ -112,8 +100,8 @@ fn raise_file_limit() {
     }
 }
 
-fn banner(flags: &Flags, model: &str) {
-    let version = api::VERSION;
+fn banner(flags: &Flags) {
+    let (version, model) = (api::VERSION, flags.model().unwrap_or_default());
     let art = format!(
         "\n       █     █     █▄   ▄█\n ▄▄ ▄█ █     █     █ ▀▄▀ █  version {version} (vsweep simulator)\n  █▄█▀ █     █     █     \
          █  model   {model}\n   ▀▀  ▀▀▀▀▀ ▀▀▀▀▀ ▀     ▀\n"
@@ -213,7 +201,6 @@ fn app(settings: Settings, flags: &Flags, driver: Handle, tokenizer: Tokenizer) 
         requests: AtomicU64::new(0),
         in_flight: AtomicU64::new(0),
         resets: AtomicU64::new(0),
-        created: api::unix_seconds() as u64,
         started: (api::unix_seconds() * 100.0).round() / 100.0,
         fingerprint: format!("vllm-{}-{:08x}", api::VERSION, hash as u32),
     }

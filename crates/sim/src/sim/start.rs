@@ -192,14 +192,14 @@ async fn compile(settings: &Settings, phases: &Phases, cache: Option<&Path>, eng
 
 /// What fits, or the exception that says what does not.
 fn plan_memory(settings: &Settings) -> Result<Memory, String> {
-    let (mut cost, mut budget) = (settings.cost.clone(), settings.budget());
+    let (mut cost, mut limits) = (settings.cost.clone(), settings.limits.clone());
     if settings.has(Fault::OomAtLoad) {
         cost.model.parameters *= 1e6;
     }
     if settings.has(Fault::KvTooSmall) {
-        budget.num_gpu_blocks_override = Some(1);
+        limits.num_gpu_blocks_override = Some(1);
     }
-    Memory::plan(&cost, &budget).map_err(|misfit| match misfit {
+    Memory::plan(&cost, &limits).map_err(|misfit| match misfit {
         Misfit::OutOfMemory(message) => format!("torch.OutOfMemoryError: {message}"),
         Misfit::KvCache(message) => format!("ValueError: {message}"),
     })
@@ -211,7 +211,7 @@ fn check_free_memory(settings: &Settings, pid: u32) -> Result<(), String> {
     let devices = gpus::devices(settings.devices.as_deref(), settings.gpus());
     let total = settings.cost.gpu.memory;
     let free = total - gpus::taken(folder, &devices, pid);
-    let wanted = total * settings.gpu_memory_utilization;
+    let wanted = total * settings.limits.gpu_memory_utilization;
     if free >= wanted {
         return Ok(());
     }
@@ -220,7 +220,7 @@ fn check_free_memory(settings: &Settings, pid: u32) -> Result<(), String> {
          ({}, {:.2} GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.",
         free / GIB,
         total / GIB,
-        settings.gpu_memory_utilization,
+        settings.limits.gpu_memory_utilization,
         wanted / GIB,
     ))
 }
@@ -229,15 +229,16 @@ fn check_free_memory(settings: &Settings, pid: u32) -> Result<(), String> {
 fn hold_memory(settings: &Settings, pid: u32) {
     let Some(folder) = &settings.node else { return };
     let late = settings.faults.iter().find_map(|fault| match fault {
-        Fault::LateRelease(time) => Some(*time),
+        Fault::LateRelease(time) => Some(time.as_millis() as u64),
         _ => None,
     });
     let holding = Holding {
         pid,
-        gpu: settings.cost.gpu,
+        started: gpus::started(pid),
+        gpu: settings.cost.gpu.name.to_owned(),
         devices: gpus::devices(settings.devices.as_deref(), settings.gpus()),
-        mib: (settings.cost.gpu.memory * settings.gpu_memory_utilization / (1024.0 * 1024.0)) as u64,
-        late: late.unwrap_or_default(),
+        mib: (settings.cost.gpu.memory * settings.limits.gpu_memory_utilization / (1024.0 * 1024.0)) as u64,
+        late_ms: late.unwrap_or_default(),
     };
     if let Err(error) = holding.write(folder) {
         let folder = folder.display();

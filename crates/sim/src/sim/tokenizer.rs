@@ -91,7 +91,7 @@ impl Tokenizer {
 }
 
 /// Writes a text as it stands between the quotes of a JSON string.
-pub fn escape(text: &str, out: &mut Vec<u8>) {
+fn escape(text: &str, out: &mut Vec<u8>) {
     if text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
         out.extend_from_slice(text.as_bytes());
     } else {

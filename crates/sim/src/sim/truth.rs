@@ -3,7 +3,7 @@
 
 use super::engine::Key;
 use nix::time::{ClockId, clock_gettime};
-use serde_json::json;
+use serde::Serialize;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -12,19 +12,22 @@ use std::path::Path;
 /// A sequence: which engine, and its key there.
 pub type Name = (usize, Key);
 
-struct Record {
-    id: String,
+/// One sequence, as its line says it.
+#[derive(Serialize)]
+struct SequenceTimes {
+    request_id: String,
     choice: usize,
-    prompt: usize,
-    output: usize,
     arrival_ms: f64,
+    first_token_ms: Option<f64>,
     token_ms: Vec<f64>,
+    prompt_tokens: usize,
+    output_tokens: usize,
 }
 
 /// The open file and the requests that are not finished.
 pub struct Truth {
     file: BufWriter<File>,
-    open: HashMap<Name, Record>,
+    open: HashMap<Name, SequenceTimes>,
 }
 
 /// Milliseconds of CLOCK_MONOTONIC.
@@ -44,32 +47,26 @@ impl Truth {
 
     /// A sequence entered the engine's queue.
     pub(super) fn arrived(&mut self, name: Name, id: &str, choice: usize, prompt: usize, output: usize) {
-        let record = Record {
-            id: id.into(),
+        let sequence = SequenceTimes {
+            request_id: id.into(),
             choice,
-            prompt,
-            output,
             arrival_ms: monotonic_ms(),
+            first_token_ms: None,
             token_ms: Vec::with_capacity(output),
+            prompt_tokens: prompt,
+            output_tokens: output,
         };
-        self.open.insert(name, record);
+        self.open.insert(name, sequence);
     }
 
     /// The next tokens were handed over at `at_ms`.
     pub(super) fn tokens(&mut self, name: Name, at_ms: f64, count: usize, last: bool) {
-        if let Some(record) = self.open.get_mut(&name) {
-            record.token_ms.extend(std::iter::repeat_n(at_ms, count));
+        if let Some(sequence) = self.open.get_mut(&name) {
+            sequence.first_token_ms.get_or_insert(at_ms);
+            sequence.token_ms.extend(std::iter::repeat_n(at_ms, count));
         }
-        if last && let Some(record) = self.open.remove(&name) {
-            let line = json!({
-                "request_id": record.id,
-                "choice": record.choice,
-                "arrival_ms": record.arrival_ms,
-                "first_token_ms": record.token_ms.first(),
-                "token_ms": record.token_ms,
-                "prompt_tokens": record.prompt,
-                "output_tokens": record.output,
-            });
+        if last && let Some(sequence) = self.open.remove(&name) {
+            let line = serde_json::to_string(&sequence).expect("numbers and a text");
             // A full disk must not stop the server; whoever reads the file will miss the line.
             let _ = writeln!(self.file, "{line}").and_then(|()| self.file.flush());
         }

@@ -59,7 +59,7 @@ pub struct VirtualServer {
 impl VirtualServer {
     /// A server with these settings, or why the model does not fit. Faults are not looked at.
     pub fn start(settings: &Settings) -> Result<VirtualServer, Misfit> {
-        let memory = Memory::plan(&settings.cost, &settings.budget())?;
+        let memory = Memory::plan(&settings.cost, &settings.limits)?;
         let mut settings = settings.clone();
         settings.limits.num_blocks = memory.blocks;
         let vocabulary = u32::try_from(settings.cost.model.vocabulary).unwrap_or(u32::MAX);

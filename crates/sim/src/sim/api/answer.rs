@@ -4,6 +4,9 @@ use super::{App, InFlight};
 use crate::sim::driver::EngineEvent;
 use crate::sim::engine::noise::{mix, uniform};
 use crate::sim::engine::token_id;
+use serde_json::{Value, json};
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 use tokio::sync::mpsc::UnboundedReceiver;
 
@@ -116,9 +119,59 @@ impl PendingAnswer {
         }
     }
 
-    /// Text of a token of a choice.
-    pub fn piece(&self, choice: &Choice, index: usize) -> std::borrow::Cow<'static, str> {
+    fn piece(&self, choice: &Choice, index: usize) -> Cow<'static, str> {
         self.app.tokenizer.piece(self.token(choice, index))
+    }
+
+    /// Text of some tokens of a choice; before the first one stands the prompt, if it is to be repeated.
+    pub fn text(&self, choice: &Choice, tokens: Range<usize>) -> String {
+        let echo = choice.echo.clone().filter(|_| tokens.start == 0);
+        let pieces = tokens.map(|place| self.piece(choice, place));
+        echo.map(Cow::Owned).into_iter().chain(pieces).collect()
+    }
+
+    /// Ids of some tokens of a choice, if they are to be told.
+    pub fn ids(&self, choice: &Choice, tokens: Range<usize>) -> Option<Vec<u32>> {
+        let ids = || tokens.map(|place| self.token(choice, place)).collect();
+        self.token_ids.then(ids)
+    }
+
+    /// Log probabilities of some tokens, if they are to be told, in the shape of the interface.
+    pub fn logprobs_of(&self, choice: &Choice, tokens: Range<usize>) -> Option<Value> {
+        let top = self.logprobs?;
+        // As vLLM does, the token that is told has an entry, however few are asked for.
+        let entries = |place| -> Vec<(String, f64)> {
+            let ranked = self.ranked(choice, place).into_iter().take(top.max(1));
+            let entry = |(id, logprob)| (self.app.tokenizer.piece(id).into_owned(), logprob);
+            ranked.map(entry).collect()
+        };
+        let mut offset: usize = (0..tokens.start).map(|place| self.piece(choice, place).len()).sum();
+        let ranked: Vec<Vec<(String, f64)>> = tokens.map(entries).collect();
+        Some(match self.style {
+            Style::Completion => {
+                let told = ranked.iter().map(|ranked| (ranked[0].0.as_str(), ranked[0].1));
+                let (texts, logprobs): (Vec<&str>, Vec<f64>) = told.unzip();
+                let offset_of = |text: &&str| {
+                    offset += text.len();
+                    offset - text.len()
+                };
+                let offsets: Vec<usize> = texts.iter().map(offset_of).collect();
+                let top: Vec<Value> = ranked
+                    .iter()
+                    .map(|ranked| ranked.iter().rev().cloned().collect())
+                    .collect();
+                json!({"text_offset": offsets, "token_logprobs": logprobs, "tokens": texts, "top_logprobs": top})
+            }
+            Style::Chat => {
+                let entry = |(text, logprob): &(String, f64)| json!({"token": text, "logprob": logprob, "bytes": text.as_bytes()});
+                let content = ranked.iter().map(|ranked| {
+                    let mut entry_of_token = entry(&ranked[0]);
+                    entry_of_token["top_logprobs"] = ranked.iter().take(top).map(entry).collect();
+                    entry_of_token
+                });
+                json!({"content": content.collect::<Vec<_>>()})
+            }
+        })
     }
 
     /// Id of a token of a choice.

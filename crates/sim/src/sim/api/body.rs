@@ -1,6 +1,7 @@
 //! Reading the fields of a request's JSON body, refusing what pydantic refuses in its words.
 
 use super::error::ApiError;
+use serde::Deserialize;
 use serde_json::{Map, Value};
 
 /// A body that is a JSON object.
@@ -33,75 +34,58 @@ impl Body {
             .ok_or_else(|| ApiError::invalid("missing", &format!("body.{name}"), "Field required", &input()))
     }
 
+    /// A field as `read` reads it; where that is not possible, pydantic's kind of error and its message.
+    fn field<'b, T>(
+        &'b self,
+        name: &str,
+        read: impl FnOnce(&'b Value) -> Option<T>,
+        (kind, message): (&str, &str),
+    ) -> Result<Option<T>, ApiError> {
+        let Some(value) = self.get(name) else { return Ok(None) };
+        let refusal = || ApiError::invalid(kind, &format!("body.{name}"), message, value);
+        read(value).map(Some).ok_or_else(refusal)
+    }
+
     /// An integer, also as text, as pydantic's lax mode takes it.
     pub fn int(&self, name: &str) -> Result<Option<i64>, ApiError> {
-        let Some(value) = self.get(name) else { return Ok(None) };
-        let refuse = |kind: &str, why: &str| {
-            Err(ApiError::invalid(
-                kind,
-                &format!("body.{name}"),
-                &format!("Input should be a valid integer{why}"),
-                value,
-            ))
+        let (kind, why) = match self.get(name) {
+            Some(Value::Number(_)) => ("int_from_float", ", got a number with a fractional part"),
+            Some(Value::String(_)) => ("int_parsing", ", unable to parse string as an integer"),
+            _ => ("int_type", ""),
         };
-        match value {
-            Value::Number(number) => match number
-                .as_i64()
-                .or_else(|| number.as_f64().filter(|f| f.fract() == 0.0).map(|f| f as i64))
-            {
-                Some(int) => Ok(Some(int)),
-                None => refuse("int_from_float", ", got a number with a fractional part"),
-            },
-            Value::String(text) => match text.trim().parse() {
-                Ok(int) => Ok(Some(int)),
-                Err(_) => refuse("int_parsing", ", unable to parse string as an integer"),
-            },
-            _ => refuse("int_type", ""),
-        }
+        let read = |value: &Value| match value {
+            Value::String(text) => text.trim().parse().ok(),
+            other => {
+                let whole = other.as_f64().filter(|number| number.fract() == 0.0);
+                other.as_i64().or(whole.map(|number| number as i64))
+            }
+        };
+        self.field(name, read, (kind, &format!("Input should be a valid integer{why}")))
     }
 
     /// A switch.
     pub fn flag(&self, name: &str) -> Result<bool, ApiError> {
-        match self.get(name) {
-            None => Ok(false),
-            Some(Value::Bool(on)) => Ok(*on),
-            Some(other) => Err(ApiError::invalid(
-                "bool_parsing",
-                &format!("body.{name}"),
-                "Input should be a valid boolean, unable to interpret input",
-                other,
-            )),
-        }
+        let refusal = (
+            "bool_parsing",
+            "Input should be a valid boolean, unable to interpret input",
+        );
+        Ok(self.field(name, Value::as_bool, refusal)?.unwrap_or(false))
     }
 
     /// A text.
     pub fn text(&self, name: &str) -> Result<Option<&str>, ApiError> {
-        match self.get(name) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text)),
-            Some(other) => Err(ApiError::invalid(
-                "string_type",
-                &format!("body.{name}"),
-                "Input should be a valid string",
-                other,
-            )),
-        }
+        self.field(name, Value::as_str, NO_TEXT)
     }
 
     /// A text or a list of texts.
     pub fn texts(&self, name: &str) -> Result<Vec<String>, ApiError> {
-        match self.get(name) {
-            None => Ok(Vec::new()),
-            Some(Value::String(text)) => Ok(vec![text.clone()]),
-            Some(Value::Array(list)) if list.iter().all(Value::is_string) => {
-                Ok(list.iter().filter_map(Value::as_str).map(str::to_string).collect())
-            }
-            Some(other) => Err(ApiError::invalid(
-                "string_type",
-                &format!("body.{name}"),
-                "Input should be a valid string",
-                other,
-            )),
-        }
+        let read = |value: &Value| match value {
+            Value::String(text) => Some(vec![text.clone()]),
+            list => Vec::deserialize(list).ok(),
+        };
+        Ok(self.field(name, read, NO_TEXT)?.unwrap_or_default())
     }
 }
+
+/// How pydantic refuses what is no text.
+pub const NO_TEXT: (&str, &str) = ("string_type", "Input should be a valid string");

@@ -5,7 +5,7 @@ use crate::sim::driver::Snapshot;
 use crate::sim::fault::Fault;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -22,11 +22,11 @@ pub fn router() -> Router<Arc<App>> {
         .route("/start_profile", post(nothing))
         .route("/stop_profile", post(nothing))
         .route("/sleep", post(sleep))
-        .route("/wake_up", post(wake_up))
-        .route("/is_sleeping", get(is_sleeping))
+        .route("/wake_up", go_on(json!({"status": "awake", "tags": null})))
+        .route("/is_sleeping", is_paused("is_sleeping"))
         .route("/pause", post(pause))
-        .route("/resume", post(resume))
-        .route("/is_paused", get(is_paused))
+        .route("/resume", go_on(json!({"status": "resumed"})))
+        .route("/is_paused", is_paused("is_paused"))
         .route("/server_info", get(server_info))
 }
 
@@ -64,9 +64,18 @@ async fn stop_scheduling(app: &App, asked: &HashMap<String, String>) {
     app.driver.pause(true);
 }
 
-fn go_on(app: &App) {
-    app.paused.store(false, Ordering::Relaxed);
-    app.driver.pause(false);
+/// Goes on scheduling, with this answer.
+fn go_on(answer: Value) -> MethodRouter<Arc<App>> {
+    post(async move |State(app): State<Arc<App>>| {
+        app.paused.store(false, Ordering::Relaxed);
+        app.driver.pause(false);
+        Json(answer)
+    })
+}
+
+/// Whether scheduling is stopped, under this key: as in vLLM, a server that is paused sleeps, and one that sleeps is paused.
+fn is_paused(key: &'static str) -> MethodRouter<Arc<App>> {
+    get(async move |State(app): State<Arc<App>>| Json(json!({key: app.paused.load(Ordering::Relaxed)})))
 }
 
 /// Level 0 stops scheduling and nothing else; the others also lose the KV cache.
@@ -79,16 +88,6 @@ async fn sleep(State(app): State<Arc<App>>, Query(asked): Asked) -> Json<Value> 
     Json(json!({"status": "sleeping", "level": level}))
 }
 
-async fn wake_up(State(app): State<Arc<App>>) -> Json<Value> {
-    go_on(&app);
-    Json(json!({"status": "awake", "tags": null}))
-}
-
-/// As in vLLM, a server that is paused sleeps, and one that sleeps is paused.
-async fn is_sleeping(State(app): State<Arc<App>>) -> Json<Value> {
-    Json(json!({"is_sleeping": app.paused.load(Ordering::Relaxed)}))
-}
-
 async fn pause(State(app): State<Arc<App>>, Query(asked): Asked) -> Json<Value> {
     stop_scheduling(&app, &asked).await;
     // As in vLLM 0.32, in every mode: its documentation says otherwise of `keep`.
@@ -98,22 +97,13 @@ async fn pause(State(app): State<Arc<App>>, Query(asked): Asked) -> Json<Value> 
     Json(json!({"status": "paused"}))
 }
 
-async fn resume(State(app): State<Arc<App>>) -> Json<Value> {
-    go_on(&app);
-    Json(json!({"status": "resumed"}))
-}
-
-async fn is_paused(State(app): State<Arc<App>>) -> Json<Value> {
-    Json(json!({"is_paused": app.paused.load(Ordering::Relaxed)}))
-}
-
 /// The part of vLLM's configuration that the simulator knows.
 async fn server_info(State(app): State<Arc<App>>) -> Json<Value> {
     let (settings, limits) = (&app.settings, &app.settings.limits);
     let config = json!({
         "model_config": {"model": settings.model, "max_model_len": limits.max_model_len, "seed": settings.seed},
         "cache_config": {
-            "block_size": limits.block_size, "gpu_memory_utilization": settings.gpu_memory_utilization,
+            "block_size": limits.block_size, "gpu_memory_utilization": limits.gpu_memory_utilization,
             "num_gpu_blocks": limits.num_blocks, "enable_prefix_caching": limits.prefix_caching,
         },
         "parallel_config": {

@@ -14,19 +14,29 @@ pub struct ApiError {
     status: StatusCode,
     kind: &'static str,
     message: String,
+    /// The field that it is about, if any.
     param: Option<String>,
 }
 
 impl ApiError {
-    /// 400 for a value that is of the right type and still not possible.
-    pub fn bad_request(param: &str, message: impl Into<String>) -> Self {
-        let (message, param) = (message.into(), Some(param.to_string()));
+    fn new(status: StatusCode, kind: &'static str, message: impl Into<String>) -> Self {
+        let (message, param) = (message.into(), None);
         ApiError {
-            status: StatusCode::BAD_REQUEST,
-            kind: "BadRequestError",
+            status,
+            kind,
             message,
             param,
         }
+    }
+
+    fn about(self, param: &str) -> Self {
+        let param = Some(param.to_owned());
+        ApiError { param, ..self }
+    }
+
+    /// 400 for a value that is of the right type and still not possible.
+    pub fn bad_request(param: &str, message: impl Into<String>) -> Self {
+        ApiError::new(StatusCode::BAD_REQUEST, "BadRequestError", message).about(param)
     }
 
     /// 400 for a body that pydantic would not accept. `found` is the offending value.
@@ -50,67 +60,34 @@ impl ApiError {
 
     fn validation(location: &str, detail: String) -> Self {
         let message = format!("1 validation error:\n  {detail}");
-        ApiError {
-            status: StatusCode::BAD_REQUEST,
-            kind: "Bad Request",
-            message,
-            param: Some(location.into()),
-        }
+        ApiError::new(StatusCode::BAD_REQUEST, "Bad Request", message).about(location)
     }
 
     /// 404.
-    pub fn not_found(message: &str) -> Self {
-        ApiError {
-            status: StatusCode::NOT_FOUND,
-            kind: "NotFoundError",
-            message: message.into(),
-            param: None,
-        }
+    pub fn not_found(message: impl Into<String>) -> Self {
+        ApiError::new(StatusCode::NOT_FOUND, "NotFoundError", message)
     }
 
     /// 404 for a model that is not served.
     pub fn no_such_model(asked: &str, served: &[String]) -> Self {
-        let message = format!(
-            "The model `{asked}` does not exist. Valid aliases: {}.",
-            served.join(", ")
-        );
-        ApiError {
-            param: Some("model".into()),
-            ..Self::not_found(&message)
-        }
+        let served = served.join(", ");
+        ApiError::not_found(format!("The model `{asked}` does not exist. Valid aliases: {served}.")).about("model")
     }
 
     /// 401.
     pub fn unauthorized() -> Self {
-        let message = "Unauthorized".to_string();
-        ApiError {
-            status: StatusCode::UNAUTHORIZED,
-            kind: "UnauthorizedError",
-            message,
-            param: None,
-        }
+        ApiError::new(StatusCode::UNAUTHORIZED, "UnauthorizedError", "Unauthorized")
     }
 
     /// 429, as an overloaded server or a proxy before it answers.
     pub fn too_many() -> Self {
-        let message = "The server is overloaded, please retry later.".to_string();
-        ApiError {
-            status: StatusCode::TOO_MANY_REQUESTS,
-            kind: "TooManyRequestsError",
-            message,
-            param: None,
-        }
+        let message = "The server is overloaded, please retry later.";
+        ApiError::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequestsError", message)
     }
 
     /// 500.
     pub fn internal(message: &str) -> Self {
-        let status = StatusCode::INTERNAL_SERVER_ERROR;
-        ApiError {
-            status,
-            kind: "InternalServerError",
-            message: message.into(),
-            param: None,
-        }
+        ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", message)
     }
 }
 

@@ -19,57 +19,45 @@ pub fn positive(name: &str, value: i64) -> Result<usize, ApiError> {
     }
 }
 
-/// How many tokens an answer may have; vLLM's two refusals of what is too long.
+/// How many tokens an answer may have; vLLM's refusals of what is too long.
 pub fn output_limit(app: &App, style: Style, prompt: usize, asked: Option<i64>) -> Result<usize, ApiError> {
     let longest = app.settings.limits.max_model_len;
-    if prompt >= longest {
-        return Err(ApiError::bad_request(
-            "input_tokens",
-            format!(
-                "This model's maximum context length is {longest} tokens. However, your prompt contains {prompt} input \
-                 tokens, which exceeds this limit even without any output tokens. Please reduce the length of the input \
-                 prompt. (parameter=input_tokens, value={prompt})"
-            ),
-        ));
-    }
-    let name = if style == Style::Chat {
-        "max_completion_tokens"
-    } else {
-        "max_tokens"
+    let refusal = |param: &str, value: i64, why: String| {
+        ApiError::bad_request(param, format!("{why} (parameter={param}, value={value})"))
     };
+    let context = format!("This model's maximum context length is {longest} tokens. However,");
+    if prompt >= longest {
+        let why = format!(
+            "{context} your prompt contains {prompt} input tokens, which exceeds this limit even without any output \
+             tokens. Please reduce the length of the input prompt."
+        );
+        return Err(refusal("input_tokens", prompt as i64, why));
+    }
     let Some(asked) = asked else {
         return Ok(longest - prompt);
     };
-    let asked = usize::try_from(asked)
-        .ok()
-        .filter(|tokens| *tokens >= 1)
-        .ok_or_else(|| {
-            ApiError::bad_request(
-                name,
-                format!("{name} must be at least 1, got {asked}. (parameter={name}, value={asked})"),
-            )
-        })?;
-    if asked > longest {
-        return Err(ApiError::bad_request(
-            name,
-            format!(
-                "{name}={asked} cannot be greater than max_model_len={longest}. Please request fewer output tokens. \
-                 (parameter={name}, value={asked})"
-            ),
-        ));
+    let name = match style {
+        Style::Chat => "max_completion_tokens",
+        Style::Completion => "max_tokens",
+    };
+    if asked < 1 {
+        return Err(refusal(name, asked, format!("{name} must be at least 1, got {asked}.")));
     }
-    if prompt + asked > longest {
-        return Err(ApiError::bad_request(
-            "input_tokens",
-            format!(
-                "This model's maximum context length is {longest} tokens. However, you requested {asked} output tokens and \
-                 your prompt contains {prompt} input tokens, for a total of {} tokens. Please reduce the length of the \
-                 input prompt or the number of requested output tokens. (parameter=input_tokens, value={prompt})",
-                prompt + asked
-            ),
-        ));
+    if asked > longest as i64 {
+        let why = format!(
+            "{name}={asked} cannot be greater than max_model_len={longest}. Please request fewer output tokens."
+        );
+        return Err(refusal(name, asked, why));
     }
-    Ok(asked)
+    let total = prompt + asked as usize;
+    if total > longest {
+        let why = format!(
+            "{context} you requested {asked} output tokens and your prompt contains {prompt} input tokens, for a total of \
+             {total} tokens. Please reduce the length of the input prompt or the number of requested output tokens."
+        );
+        return Err(refusal("input_tokens", prompt as i64, why));
+    }
+    Ok(asked as usize)
 }
 
 /// What may end an answer before its limit.

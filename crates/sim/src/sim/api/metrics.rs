@@ -1,53 +1,76 @@
-//! `GET /metrics`: the engines' figures in the Prometheus text format, under vLLM's names, a sample for each engine. Only
-//! what the clients of a benchmark read is there; a real server has more.
+//! `GET /metrics`: the engines' figures in the Prometheus text format, under vLLM's names and labels, a sample for each engine.
+//! Only what the clients of a benchmark read is there; a real server has more.
 
 use super::App;
-use super::page::{Labels, Page};
 use crate::sim::driver::Snapshot;
 use crate::sim::engine::stats::Histogram;
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use std::fmt::Write;
 use std::sync::Arc;
 
 /// What a metric is of an engine.
 enum Figure {
     Gauge(fn(&Snapshot) -> f64),
-    Counter(fn(&Snapshot) -> f64),
+    Counter(fn(&Snapshot) -> u64),
+    /// A counter for each value of this label.
+    Counters(&'static str, fn(&Snapshot) -> Vec<(String, u64)>),
     Histogram(for<'s> fn(&'s Snapshot) -> &'s Histogram),
 }
 
-/// A metric a line: its kind, its name without `vllm:`, its help, and what it is of an engine.
+use Figure::{Counter, Counters, Gauge};
+
+/// A table with a metric a line: its name without `vllm:` and `_total`, its help, and what it is of an engine.
 macro_rules! metrics {
-    ($($kind:ident $name:literal $help:literal $of:expr;)*) => {
-        const METRICS: &[(&str, &str, Figure)] = &[$(($name, $help, Figure::$kind($of))),*];
+    ($table:ident: $($name:literal $help:literal $figure:expr;)*) => {
+        const $table: &[(&str, &str, Figure)] = &[$(($name, $help, $figure)),*];
     };
 }
 
-metrics! {
-    Gauge "num_requests_running" "Number of requests in model execution batches." |s| s.running as f64;
-    Gauge "num_requests_waiting" "Number of requests waiting to be processed." |s| s.waiting as f64;
-    Gauge "kv_cache_usage_perc" "KV-cache usage. 1 means 100 percent usage." |s| s.kv_usage;
-    Counter "prefix_cache_queries" "Prefix cache queries, in terms of number of queried tokens."
-        |s| s.stats.prefix_queries as f64;
-    Counter "prefix_cache_hits" "Prefix cache hits, in terms of number of cached tokens." |s| s.stats.prefix_hits as f64;
-    Counter "num_preemptions" "Cumulative number of preemption from the engine." |s| s.stats.preemptions as f64;
-    Counter "prompt_tokens" "Number of prefill tokens processed." |s| s.stats.prompt_tokens as f64;
-    Counter "prompt_tokens_cached" "Number of cached prompt tokens (local + external)." |s| s.stats.prompt_cached as f64;
-    Counter "generation_tokens" "Number of generation tokens processed." |s| s.stats.generation_tokens as f64;
-    Histogram "request_prompt_tokens" "Number of prefill tokens processed." |s| &s.stats.request_prompt_tokens;
-    Histogram "request_generation_tokens" "Number of generation tokens processed." |s| &s.stats.request_generation_tokens;
-    Histogram "iteration_tokens_total" "Histogram of number of tokens per engine_step." |s| &s.stats.iteration_tokens;
-    Histogram "time_to_first_token_seconds" "Histogram of time to first token in seconds."
-        |s| &s.stats.time_to_first_token;
-    Histogram "inter_token_latency_seconds" "Histogram of inter-token latency in seconds."
-        |s| &s.stats.inter_token_latency;
-    Histogram "request_time_per_output_token_seconds" "Histogram of time_per_output_token_seconds per request."
-        |s| &s.stats.time_per_output_token;
-    Histogram "e2e_request_latency_seconds" "Histogram of e2e request latency in seconds." |s| &s.stats.e2e;
-    Histogram "request_queue_time_seconds" "Histogram of time spent in WAITING phase for request." |s| &s.stats.queue;
-    Histogram "request_prefill_time_seconds" "Histogram of time spent in PREFILL phase for request." |s| &s.stats.prefill;
-    Histogram "request_decode_time_seconds" "Histogram of time spent in DECODE phase for request." |s| &s.stats.decode;
+metrics! { METRICS:
+    "num_requests_running" "Number of requests in model execution batches." Gauge(|s| s.running as f64);
+    "num_requests_waiting" "Number of requests waiting to be processed." Gauge(|s| s.waiting as f64);
+    "kv_cache_usage_perc" "KV-cache usage. 1 means 100 percent usage." Gauge(|s| s.kv_usage);
+    "prefix_cache_queries" "Prefix cache queries, in terms of number of queried tokens." Counter(|s| s.stats.prefix_queries);
+    "prefix_cache_hits" "Prefix cache hits, in terms of number of cached tokens." Counter(|s| s.stats.prefix_hits);
+    "num_preemptions" "Cumulative number of preemption from the engine." Counter(|s| s.stats.preemptions);
+    "prompt_tokens" "Number of prefill tokens processed." Counter(|s| s.stats.prompt_tokens);
+    "prompt_tokens_cached" "Number of cached prompt tokens (local + external)." Counter(|s| s.stats.prompt_cached);
+    "generation_tokens" "Number of generation tokens processed." Counter(|s| s.stats.generation_tokens);
+    "request_success" "Count of successfully processed requests." Counters("finished_reason", |s| {
+        let counts = [("stop", s.stats.stopped), ("length", s.stats.finished_by_length), ("abort", s.stats.aborted)];
+        counts.map(|(reason, count)| (reason.to_owned(), count)).to_vec()
+    });
+    "request_prompt_tokens" "Number of prefill tokens processed." Figure::Histogram(|s| &s.stats.request_prompt_tokens);
+    "request_generation_tokens" "Number of generation tokens processed."
+        Figure::Histogram(|s| &s.stats.request_generation_tokens);
+    "iteration_tokens_total" "Histogram of number of tokens per engine_step."
+        Figure::Histogram(|s| &s.stats.iteration_tokens);
+    "time_to_first_token_seconds" "Histogram of time to first token in seconds."
+        Figure::Histogram(|s| &s.stats.time_to_first_token);
+    "inter_token_latency_seconds" "Histogram of inter-token latency in seconds."
+        Figure::Histogram(|s| &s.stats.inter_token_latency);
+    "request_time_per_output_token_seconds" "Histogram of time_per_output_token_seconds per request."
+        Figure::Histogram(|s| &s.stats.time_per_output_token);
+    "e2e_request_latency_seconds" "Histogram of e2e request latency in seconds." Figure::Histogram(|s| &s.stats.e2e);
+    "request_queue_time_seconds" "Histogram of time spent in WAITING phase for request."
+        Figure::Histogram(|s| &s.stats.queue);
+    "request_prefill_time_seconds" "Histogram of time spent in PREFILL phase for request."
+        Figure::Histogram(|s| &s.stats.prefill);
+    "request_decode_time_seconds" "Histogram of time spent in DECODE phase for request."
+        Figure::Histogram(|s| &s.stats.decode);
+}
+
+// Only of a server that guesses ahead.
+metrics! { SPECULATION:
+    "spec_decode_num_drafts" "Number of spec decoding drafts." Counter(|s| s.stats.drafts);
+    "spec_decode_num_draft_tokens" "Number of draft tokens." Counter(|s| s.stats.draft_tokens);
+    "spec_decode_num_accepted_tokens" "Number of accepted tokens." Counter(|s| s.stats.accepted.iter().sum());
+    "spec_decode_num_accepted_tokens_per_pos" "Accepted tokens per draft position." Counters("position", |s| {
+        let counts = s.stats.accepted.iter().enumerate();
+        counts.map(|(place, count)| (place.to_string(), *count)).collect()
+    });
 }
 
 /// The answer; 500 once an engine has ended.
@@ -62,97 +85,90 @@ pub async fn metrics(State(app): State<Arc<App>>) -> Response {
 }
 
 fn text(app: &App, states: &[Snapshot]) -> String {
-    let mut page = Page::new(app.model_name());
-    for (name, help, figure) in METRICS {
-        let each = states.iter().enumerate();
-        match figure {
-            Figure::Gauge(of) => page.gauge(name, help, each.map(|(engine, state)| (engine, vec![], of(state)))),
-            Figure::Counter(of) => page.counter(name, help, each.map(|(engine, state)| (engine, vec![], of(state)))),
-            Figure::Histogram(of) => page.histogram(name, help, each.map(|(engine, state)| (engine, of(state)))),
+    let mut page = String::with_capacity(16 << 10);
+    let speculation = app.settings.cost.speculation.iter().flat_map(|_| SPECULATION);
+    for (name, help, figure) in METRICS.iter().chain(speculation) {
+        let (name, kind) = match figure {
+            Gauge(_) => (format!("vllm:{name}"), "gauge"),
+            Counter(_) | Counters(..) => (format!("vllm:{name}_total"), "counter"),
+            Figure::Histogram(_) => (format!("vllm:{name}"), "histogram"),
+        };
+        head(&mut page, &name, kind, help);
+        for (engine, state) in states.iter().enumerate() {
+            let mut add = |suffix: &str, label: Option<(&'static str, String)>, value: f64| {
+                let mut labels = vec![
+                    ("engine", engine.to_string()),
+                    ("model_name", app.model_name().to_owned()),
+                ];
+                labels.extend(label);
+                sample(&mut page, &format!("{name}{suffix}"), labels, value);
+            };
+            match figure {
+                Gauge(of) => add("", None, of(state)),
+                Counter(of) => add("", None, of(state) as f64),
+                Counters(label, of) => {
+                    let counts = of(state).into_iter();
+                    counts.for_each(|(value, count)| add("", Some((label, value)), count as f64));
+                }
+                Figure::Histogram(of) => {
+                    let (histogram, mut below) = (of(state), 0);
+                    let bounds = histogram.bounds.iter().map(|bound| format!("{bound:?}"));
+                    for (bound, count) in bounds.chain(["+Inf".to_owned()]).zip(&histogram.counts) {
+                        below += count;
+                        add("_bucket", Some(("le", bound)), below as f64);
+                    }
+                    add("_count", None, below as f64);
+                    add("_sum", None, histogram.sum);
+                }
+            }
         }
     }
-    let ends = states.iter().enumerate().flat_map(|(engine, Snapshot { stats, .. })| {
-        let counts = [
-            ("stop", stats.stopped),
-            ("length", stats.finished_by_length),
-            ("abort", stats.aborted),
-        ];
-        counts.map(|(reason, count)| (engine, vec![("finished_reason", reason.to_owned())], count as f64))
-    });
-    page.counter("request_success", "Count of successfully processed requests.", ends);
-    let caches = (0..states.len()).map(|engine| (cache_config(app, engine), 1.0));
-    page.bare_gauge(
-        "vllm:cache_config_info",
-        "Information of the LLMEngine CacheConfig",
-        caches,
-    );
-    if let Some(guess) = &app.settings.cost.speculation {
-        speculation(&mut page, states, guess.tokens);
-    }
+    let name = "vllm:cache_config_info";
+    head(&mut page, name, "gauge", "Information of the LLMEngine CacheConfig");
+    (0..states.len()).for_each(|engine| sample(&mut page, name, cache_config(app, engine), 1.0));
+    let name = "process_start_time_seconds";
     let help = "Start time of the process since unix epoch in seconds.";
-    page.bare_gauge("process_start_time_seconds", help, [(vec![], app.started)]);
-    page.text()
+    head(&mut page, name, "gauge", help);
+    sample(&mut page, name, vec![], app.started);
+    page
+}
+
+fn head(page: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+type Labels = Vec<(&'static str, String)>;
+
+/// One sample, its labels in alphabetical order as Python's client writes them.
+fn sample(page: &mut String, name: &str, mut labels: Labels, value: f64) {
+    labels.sort_unstable();
+    let escaped = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let label = |(key, value): &(&str, String)| format!("{key}=\"{}\"", escaped(value));
+    let labels: Vec<String> = labels.iter().map(label).collect();
+    let labels = match labels.is_empty() {
+        true => String::new(),
+        false => format!("{{{}}}", labels.join(",")),
+    };
+    let _ = writeln!(page, "{name}{labels} {value:?}");
 }
 
 /// vLLM's settings of the cache, as labels.
 fn cache_config(app: &App, engine: usize) -> Labels {
     let (settings, limits) = (&app.settings, &app.settings.limits);
     let tokens = limits.num_blocks * limits.block_size;
+    let concurrency = tokens as f64 / limits.max_model_len as f64;
     let cache_dtype = if settings.cost.kv_bytes < 2.0 { "fp8" } else { "auto" };
-    let blocks = settings.num_gpu_blocks_override.map(|blocks| blocks.to_string());
+    let prefix_caching = if limits.prefix_caching { "True" } else { "False" };
+    let blocks = limits.num_gpu_blocks_override.map(|blocks| blocks.to_string());
     vec![
         ("block_size", limits.block_size.to_string()),
         ("cache_dtype", cache_dtype.to_owned()),
         ("engine", engine.to_string()),
-        (
-            "enable_prefix_caching",
-            if limits.prefix_caching { "True" } else { "False" }.to_owned(),
-        ),
-        ("gpu_memory_utilization", settings.gpu_memory_utilization.to_string()),
-        (
-            "kv_cache_max_concurrency",
-            format!("{:?}", tokens as f64 / limits.max_model_len as f64),
-        ),
+        ("enable_prefix_caching", prefix_caching.to_owned()),
+        ("gpu_memory_utilization", limits.gpu_memory_utilization.to_string()),
+        ("kv_cache_max_concurrency", format!("{concurrency:?}")),
         ("kv_cache_size_tokens", tokens.to_string()),
         ("num_gpu_blocks", limits.num_blocks.to_string()),
         ("num_gpu_blocks_override", blocks.unwrap_or_else(|| "None".to_owned())),
     ]
-}
-
-/// What speculative decoding counts: `guesses` tokens are guessed ahead in a step.
-fn speculation(page: &mut Page, states: &[Snapshot], guesses: usize) {
-    let accepted = |state: &Snapshot| state.stats.accepted.iter().sum::<u64>();
-    for (name, help, of) in [
-        (
-            "spec_decode_num_drafts",
-            "Number of spec decoding drafts.",
-            (|state| state.stats.drafts) as fn(&Snapshot) -> u64,
-        ),
-        ("spec_decode_num_draft_tokens", "Number of draft tokens.", |state| {
-            state.stats.draft_tokens
-        }),
-        (
-            "spec_decode_num_accepted_tokens",
-            "Number of accepted tokens.",
-            accepted,
-        ),
-    ] {
-        let samples = states
-            .iter()
-            .enumerate()
-            .map(|(engine, state)| (engine, vec![], of(state) as f64));
-        page.counter(name, help, samples);
-    }
-    let places = states.iter().enumerate().flat_map(|(engine, state)| {
-        let place = move |place: usize| {
-            let count = state.stats.accepted.get(place).copied().unwrap_or(0);
-            (engine, vec![("position", place.to_string())], count as f64)
-        };
-        (0..guesses).map(place)
-    });
-    page.counter(
-        "spec_decode_num_accepted_tokens_per_pos",
-        "Accepted tokens per draft position.",
-        places,
-    );
 }

@@ -8,7 +8,6 @@ mod error;
 mod generate;
 mod limit;
 mod metrics;
-mod page;
 mod plain;
 mod prompt;
 mod stream;
@@ -53,9 +52,7 @@ pub struct App {
     pub in_flight: AtomicU64,
     /// Resets of the prefix cache so far.
     pub resets: AtomicU64,
-    /// Start of the server, seconds since 1970.
-    pub created: u64,
-    /// The same to a hundredth of a second, as its metrics tell it.
+    /// Start of the server, seconds since 1970, to a hundredth.
     pub started: f64,
     /// Identifies the configuration in answers.
     pub fingerprint: String,

@@ -10,6 +10,7 @@ use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -28,23 +29,20 @@ pub async fn version() -> Json<Value> {
 }
 
 fn card(app: &App, name: &str) -> Value {
+    let created = app.started as u64;
+    let root = match app.settings.has(Fault::WrongModel) {
+        true => app.model_name(),
+        false => &app.settings.model,
+    };
     let permission = json!({
-        "id": format!("modelperm-{:016x}", mix(app.created)), "object": "model_permission", "created": app.created,
+        "id": format!("modelperm-{:016x}", mix(created)), "object": "model_permission", "created": created,
         "allow_create_engine": false, "allow_sampling": true, "allow_logprobs": true, "allow_search_indices": false,
         "allow_view": true, "allow_fine_tuning": false, "organization": "*", "group": null, "is_blocking": false,
     });
     json!({
-        "id": name, "object": "model", "created": app.created, "owned_by": "vllm", "root": root(app), "parent": null,
+        "id": name, "object": "model", "created": created, "owned_by": "vllm", "root": root, "parent": null,
         "max_model_len": app.settings.limits.max_model_len, "permission": [permission],
     })
-}
-
-fn root(app: &App) -> &str {
-    if app.settings.has(Fault::WrongModel) {
-        app.model_name()
-    } else {
-        &app.settings.model
-    }
 }
 
 /// An adapter's card names what it adapts.
@@ -104,12 +102,8 @@ pub async fn detokenize(State(app): State<Arc<App>>, bytes: Bytes) -> Result<Jso
     let body = Body::read(&bytes)?;
     check_model(&app, &body)?;
     let list = body.required("tokens")?;
-    let ids = list.as_array().and_then(|list| {
-        list.iter()
-            .map(|id| u32::try_from(id.as_u64()?).ok())
-            .collect::<Option<Vec<_>>>()
-    });
-    let ids = ids.ok_or_else(|| ApiError::invalid("list_type", "body.tokens", "Input should be a valid list", list))?;
+    let refusal = |_| ApiError::invalid("list_type", "body.tokens", "Input should be a valid list", list);
+    let ids: Vec<u32> = Vec::deserialize(list).map_err(refusal)?;
     let prompt = app
         .tokenizer
         .decode(&ids)

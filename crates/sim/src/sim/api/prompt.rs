@@ -2,8 +2,9 @@
 
 use super::App;
 use super::answer::Style;
-use super::body::Body;
+use super::body::{Body, NO_TEXT};
 use super::error::ApiError;
+use serde::Deserialize;
 use serde_json::Value;
 
 /// A prompt as token ids, with its text where it is known.
@@ -17,41 +18,26 @@ pub struct Prompt {
 /// The prompts of a request.
 pub fn prompts(app: &App, style: Style, body: &Body) -> Result<Vec<Prompt>, ApiError> {
     let of_text = |text: String| {
-        let ids = app
-            .tokenizer
-            .encode(&text, true)
-            .map_err(|error| ApiError::bad_request("prompt", error))?;
+        let ids = app.tokenizer.encode(&text, true);
+        let ids = ids.map_err(|error| ApiError::bad_request("prompt", error))?;
         Ok(Prompt { ids, text: Some(text) })
     };
-    let of_ids = |list: &[Value]| {
-        let id = |value: &Value| value.as_u64().and_then(|id| u32::try_from(id).ok());
-        let ids: Option<Vec<u32>> = list.iter().map(id).collect();
-        let ids = ids.ok_or_else(|| ApiError::bad_request("prompt", "token ids must be non-negative integers"))?;
-        Ok(Prompt { ids, text: None })
+    let of_value = |value: &Value| match value {
+        Value::String(text) => of_text(text.clone()),
+        Value::Array(_) => {
+            let refusal = |_| ApiError::bad_request("prompt", "token ids must be non-negative integers");
+            let ids = Vec::deserialize(value).map_err(refusal)?;
+            Ok(Prompt { ids, text: None })
+        }
+        other => Err(ApiError::invalid(NO_TEXT.0, "body.prompt", NO_TEXT.1, other)),
     };
     let prompts: Vec<Prompt> = match style {
         Style::Chat => vec![of_text(chat_text(body.required("messages")?)?)?],
         Style::Completion => match body.required("prompt")? {
-            Value::String(text) => vec![of_text(text.clone())?],
-            Value::Array(list) if list.iter().all(Value::is_string) => list
-                .iter()
-                .filter_map(Value::as_str)
-                .map(|text| of_text(text.into()))
-                .collect::<Result<_, ApiError>>()?,
-            Value::Array(list) if list.iter().all(Value::is_array) => list
-                .iter()
-                .filter_map(Value::as_array)
-                .map(|ids| of_ids(ids))
-                .collect::<Result<_, ApiError>>()?,
-            Value::Array(list) => vec![of_ids(list)?],
-            other => {
-                return Err(ApiError::invalid(
-                    "string_type",
-                    "body.prompt",
-                    "Input should be a valid string",
-                    other,
-                ));
+            Value::Array(list) if list.iter().all(Value::is_string) || list.iter().all(Value::is_array) => {
+                list.iter().map(of_value).collect::<Result<_, ApiError>>()?
             }
+            one => vec![of_value(one)?],
         },
     };
     if prompts.is_empty() || prompts.iter().any(|prompt| prompt.ids.is_empty()) {

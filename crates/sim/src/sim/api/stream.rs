@@ -1,85 +1,51 @@
-//! Answers as server-sent events, one chunk a step, byte for byte as vLLM writes them. The bytes around the text are
-//! made once for each choice; a token costs one copy. Whatever is ready when the connection asks goes out in one write.
+//! Answers as server-sent events, one chunk a step, as vLLM writes them. Most chunks of a choice differ in their text alone: what
+//! is around it is made once. Whatever is ready when the connection asks goes out in one write.
 
-use super::answer::{Choice, PendingAnswer, Style};
+use super::answer::{PendingAnswer, Style};
 use super::error::ENGINE_DEAD;
-use super::whole::{self, Usage};
+use super::whole::{head, usage};
 use crate::sim::driver::EngineEvent;
-use crate::sim::tokenizer::escape;
 use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::convert::Infallible;
+use std::io::Write;
+use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The fixed bytes of one choice's chunks.
-struct Frame {
-    /// Up to the text.
-    before: String,
-    /// The end of the text.
-    close: &'static str,
-    /// From the log probabilities to the token ids, for a chunk that is not the last.
-    after: String,
-    /// The same for the last one.
-    after_last: String,
-    /// Everything after the text, for a chunk that is neither first nor last, if it is the same for all of them.
-    rest: Option<String>,
+/// The stream of one choice.
+struct ChoiceStream {
     /// Tokens written.
     written: usize,
+    /// What stands before and after the text of a chunk that is neither the first nor the last, if that is the same for all of them.
+    frame: Option<(String, String)>,
 }
 
-impl Frame {
-    fn of(answer: &PendingAnswer, index: usize, choice: &Choice) -> Frame {
-        let head = head(answer);
-        let reason = choice.finish_reason;
-        let stop = json!(choice.stop_reason);
-        let (before, close, after) = match answer.style {
-            Style::Completion => (
-                format!("{head}\"choices\":[{{\"index\":{index},\"text\":\""),
-                "\",\"logprobs\":",
-                "\"finish_reason\":null,\"stop_reason\":null,",
-            ),
-            Style::Chat => (
-                format!("{head}\"choices\":[{{\"index\":{index},\"delta\":{{\"content\":\""),
-                "\"},\"logprobs\":",
-                "\"finish_reason\":null,",
-            ),
+impl ChoiceStream {
+    fn new(answer: &PendingAnswer, index: usize) -> ChoiceStream {
+        let is_same = answer.logprobs.is_none() && !answer.token_ids && !answer.continuous_usage;
+        let frame = || {
+            let text = match answer.style {
+                Style::Completion => r#""text":""#,
+                Style::Chat => r#""content":""#,
+            };
+            let chunk = chunk(answer, index, "", 1..1, false).to_string();
+            let (before, after) = chunk.split_once(text)?;
+            Some((format!("data: {before}{text}"), format!("{after}\n\n")))
         };
-        let prompt_ids = match answer.style {
-            Style::Completion => "\"prompt_token_ids\":null,",
-            Style::Chat => "",
-        };
-        let same = answer.logprobs.is_none() && !answer.token_ids && !answer.continuous_usage;
-        Frame {
-            before,
-            close,
-            after: after.into(),
-            after_last: format!("\"finish_reason\":\"{reason}\",\"stop_reason\":{stop},"),
-            rest: same.then(|| format!("{close}null,{after}{prompt_ids}\"token_ids\":null}}]}}\n\n")),
+        ChoiceStream {
             written: 0,
+            frame: is_same.then(frame).flatten(),
         }
     }
-}
-
-/// `data: {"id":…,"model":…,`
-fn head(answer: &PendingAnswer) -> String {
-    let object = match answer.style {
-        Style::Completion => "text_completion",
-        Style::Chat => "chat.completion.chunk",
-    };
-    let (id, model) = (json!(answer.id), json!(answer.model));
-    format!(
-        "data: {{\"id\":{id},\"object\":\"{object}\",\"created\":{},\"model\":{model},",
-        answer.created
-    )
 }
 
 /// The body of a streaming answer.
 struct Chunks {
     answer: PendingAnswer,
-    frames: Vec<Frame>,
+    choices: Vec<ChoiceStream>,
     events: Vec<EngineEvent>,
     out: Vec<u8>,
     /// Tokens of all choices.
@@ -89,15 +55,10 @@ struct Chunks {
 
 /// A streaming answer.
 pub fn respond(answer: PendingAnswer) -> Response {
-    let frames = answer
-        .choices
-        .iter()
-        .enumerate()
-        .map(|(index, choice)| Frame::of(&answer, index, choice))
-        .collect();
+    let choices = 0..answer.choices.len();
     let chunks = Chunks {
+        choices: choices.map(|index| ChoiceStream::new(&answer, index)).collect(),
         answer,
-        frames,
         events: Vec::new(),
         out: Vec::new(),
         tokens: 0,
@@ -136,7 +97,7 @@ impl Chunks {
     fn write(&mut self, event: EngineEvent) {
         match event {
             EngineEvent::Tokens { choice, count, last } => {
-                self.chunk(choice as usize, count as usize, last);
+                self.write_tokens(choice as usize, count as usize, last);
                 if self.answer.spoilt.cut && self.tokens >= 2 {
                     self.ended = true;
                 } else if last && self.answer.finish_choice() {
@@ -145,124 +106,113 @@ impl Chunks {
             }
             EngineEvent::Aborted => self.abort(),
             EngineEvent::EngineDead => {
+                // Unlike the chunks it is written by Python's `json.dumps`, with blanks.
                 let error = format!(
                     "{{\"error\": {{\"message\": \"{ENGINE_DEAD}\", \"type\": \"InternalServerError\", \"param\": null, \"code\": 500}}}}"
                 );
-                self.out
-                    .extend_from_slice(format!("data: {error}\n\ndata: [DONE]\n\n").as_bytes());
+                self.send(error);
+                self.send("[DONE]");
                 self.ended = true;
             }
         }
     }
 
+    fn send(&mut self, data: impl std::fmt::Display) {
+        write!(self.out, "data: {data}\n\n").expect("memory can be written");
+    }
+
     /// Writes the next tokens of a choice as one chunk: those of one step, as vLLM does.
-    fn chunk(&mut self, index: usize, count: usize, last: bool) {
-        let frame = &mut self.frames[index];
-        let choice = &self.answer.choices[index];
-        let place = frame.written;
-        let tokens = place..place + count;
-        frame.written += count;
+    fn write_tokens(&mut self, index: usize, count: usize, last: bool) {
+        let (answer, stream) = (&self.answer, &mut self.choices[index]);
+        let tokens = stream.written..stream.written + count;
+        let is_first = stream.written == 0;
+        stream.written += count;
         self.tokens += count;
-        if place == 0 && self.answer.style == Style::Chat {
-            role_chunk(&self.answer, index, &mut self.out);
-        }
-        let out = &mut self.out;
-        out.extend_from_slice(frame.before.as_bytes());
-        if let (0, Some(echo)) = (place, &choice.echo) {
-            escape(echo, out);
-        }
-        for place in tokens.clone() {
-            self.answer.app.tokenizer.append(self.answer.token(choice, place), out);
-        }
-        if let Some(rest) = frame.rest.as_deref().filter(|_| place > 0 && !last) {
-            out.extend_from_slice(rest.as_bytes());
+        let choice = &answer.choices[index];
+        if let Some((before, after)) = stream.frame.as_ref().filter(|_| !is_first && !last) {
+            self.out.extend_from_slice(before.as_bytes());
+            for place in tokens {
+                answer.app.tokenizer.append(answer.token(choice, place), &mut self.out);
+            }
+            self.out.extend_from_slice(after.as_bytes());
             return;
         }
-        out.extend_from_slice(frame.close.as_bytes());
-        match self.answer.logprobs {
-            None => out.extend_from_slice(b"null,"),
-            Some(_) => {
-                let logprobs = whole::logprobs(&self.answer, choice, tokens.clone());
-                out.extend_from_slice(format!("{logprobs},").as_bytes());
-            }
-        }
-        out.extend_from_slice(if last { &frame.after_last } else { &frame.after }.as_bytes());
-        if self.answer.style == Style::Completion {
-            let ids = choice.prompt_ids.as_ref().filter(|_| place == 0);
-            out.extend_from_slice(format!("\"prompt_token_ids\":{},", json!(ids)).as_bytes());
-        }
-        let ids: Option<Vec<u32>> = match self.answer.token_ids {
-            true => Some(tokens.map(|place| self.answer.token(choice, place)).collect()),
-            false => None,
-        };
-        out.extend_from_slice(format!("\"token_ids\":{}}}]", json!(ids)).as_bytes());
-        if self.answer.continuous_usage {
-            let usage = Usage {
-                prompt: choice.prompt_len,
-                completion: self.answer.counted(place + count),
-            };
-            out.extend_from_slice(format!(",\"usage\":{usage}").as_bytes());
-        }
-        out.extend_from_slice(b"}\n\n");
+        let chunk = chunk(answer, index, &answer.text(choice, tokens.clone()), tokens, last);
+        let role = (is_first && answer.style == Style::Chat).then(|| role_chunk(answer, index));
+        role.into_iter().for_each(|role| self.send(role));
+        self.send(chunk);
     }
 
     /// The usage chunk, if asked for, and the end mark.
     fn end(&mut self) {
         if self.answer.usage {
-            let usage = Usage {
-                prompt: self.answer.prompt_tokens,
-                completion: self.answer.counted(self.tokens),
-            };
-            let fingerprint = &self.answer.app.fingerprint;
-            let head = head(&self.answer);
-            let chunk =
-                format!("{head}\"choices\":[],\"usage\":{usage},\"system_fingerprint\":\"{fingerprint}\"}}\n\n");
-            self.out.extend_from_slice(chunk.as_bytes());
+            let mut chunk = head(&self.answer, OBJECTS, vec![]);
+            chunk["usage"] = usage(self.answer.prompt_tokens, self.answer.counted(self.tokens));
+            chunk["system_fingerprint"] = self.answer.app.fingerprint.as_str().into();
+            self.send(chunk);
         }
-        self.out.extend_from_slice(b"data: [DONE]\n\n");
+        self.send("[DONE]");
         self.ended = true;
     }
 
     /// Every unfinished choice ends with an empty chunk that says why.
     fn abort(&mut self) {
-        for (index, choice) in self.answer.choices.iter().enumerate() {
-            if self.frames[index].written < choice.len {
-                let aborted = Choice {
-                    finish_reason: "abort",
-                    stop_reason: None,
-                    ..choice.clone()
-                };
-                let frame = Frame::of(&self.answer, index, &aborted);
-                let Frame {
-                    before,
-                    close,
-                    after_last,
-                    ..
-                } = frame;
-                let chunk = format!("{before}{close}null,{after_last}\"token_ids\":null}}]}}\n\n");
-                self.out.extend_from_slice(chunk.as_bytes());
+        for index in 0..self.choices.len() {
+            let (written, choice) = (self.choices[index].written, &mut self.answer.choices[index]);
+            if written < choice.len {
+                (choice.finish_reason, choice.stop_reason) = ("abort", None);
+                self.send(chunk(&self.answer, index, "", written..written, true));
             }
         }
         self.end();
     }
 }
 
-/// The chunk that only names the role; it carries no token.
-fn role_chunk(answer: &PendingAnswer, index: usize, out: &mut Vec<u8>) {
+/// What vLLM calls a chunk of a completion and of a chat.
+const OBJECTS: [&str; 2] = ["text_completion", "chat.completion.chunk"];
+
+/// A chunk with these tokens of a choice.
+fn chunk(answer: &PendingAnswer, index: usize, text: &str, tokens: Range<usize>, last: bool) -> Value {
     let choice = &answer.choices[index];
-    let ids = json!(choice.prompt_ids);
-    let chunk = format!(
-        "{}\"choices\":[{{\"index\":{index},\"delta\":{{\"role\":\"assistant\",\"content\":\"\"}},\"logprobs\":null,\
-         \"finish_reason\":null}}],\"prompt_token_ids\":{ids},\"prompt_text\":null",
-        head(answer)
-    );
-    out.extend_from_slice(chunk.as_bytes());
+    let logprobs = answer.logprobs_of(choice, tokens.clone());
+    let reason = last.then_some(choice.finish_reason);
+    let stop = choice.stop_reason.as_ref().filter(|_| last);
+    let ids = answer.ids(choice, tokens.clone());
+    let choice_of_chunk = match answer.style {
+        Style::Completion => {
+            let prompt_ids = choice.prompt_ids.as_ref().filter(|_| tokens.start == 0);
+            json!({
+                "index": index, "text": text, "logprobs": logprobs, "finish_reason": reason, "stop_reason": stop,
+                "prompt_token_ids": prompt_ids, "token_ids": ids,
+            })
+        }
+        Style::Chat => {
+            let delta = json!({"content": text});
+            let mut chat = json!({"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": reason});
+            if last {
+                chat["stop_reason"] = json!(stop);
+            }
+            chat["token_ids"] = json!(ids);
+            chat
+        }
+    };
+    let mut chunk = head(answer, OBJECTS, vec![choice_of_chunk]);
     if answer.continuous_usage {
-        let usage = Usage {
-            prompt: choice.prompt_len,
-            completion: 0,
-        };
-        out.extend_from_slice(format!(",\"usage\":{usage}").as_bytes());
+        chunk["usage"] = usage(choice.prompt_len, answer.counted(tokens.end));
     }
-    out.extend_from_slice(b"}\n\n");
+    chunk
+}
+
+/// The chunk that only names the role; it carries no token.
+fn role_chunk(answer: &PendingAnswer, index: usize) -> Value {
+    let choice = &answer.choices[index];
+    let delta = json!({"role": "assistant", "content": ""});
+    let choices = vec![json!({"index": index, "delta": delta, "logprobs": null, "finish_reason": null})];
+    let mut chunk = head(answer, OBJECTS, choices);
+    chunk["prompt_token_ids"] = json!(choice.prompt_ids);
+    chunk["prompt_text"] = Value::Null;
+    if answer.continuous_usage {
+        chunk["usage"] = usage(choice.prompt_len, 0);
+    }
+    chunk
 }

@@ -6,27 +6,22 @@ use crate::sim::driver::EngineEvent;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
-use std::fmt;
 use std::future::poll_fn;
-use std::ops::Range;
 
 /// Token counts as they stand in an answer.
-pub struct Usage {
-    /// Tokens of the prompts.
-    pub prompt: usize,
-    /// Tokens of the answers.
-    pub completion: usize,
+pub fn usage(prompt: usize, completion: usize) -> Value {
+    json!({"prompt_tokens": prompt, "total_tokens": prompt + completion, "completion_tokens": completion})
 }
 
-impl fmt::Display for Usage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (prompt, completion) = (self.prompt, self.completion);
-        let total = prompt + completion;
-        write!(
-            f,
-            "{{\"prompt_tokens\":{prompt},\"total_tokens\":{total},\"completion_tokens\":{completion}}}"
-        )
-    }
+/// The beginning of an answer or a chunk; `objects` says what that is called of a completion and of a chat.
+pub fn head(answer: &PendingAnswer, objects: [&str; 2], choices: Vec<Value>) -> Value {
+    let object = match answer.style {
+        Style::Completion => objects[0],
+        Style::Chat => objects[1],
+    };
+    json!({
+        "id": answer.id, "object": object, "created": answer.created, "model": answer.model, "choices": choices,
+    })
 }
 
 /// Waits for all tokens and writes the answer.
@@ -58,28 +53,16 @@ pub async fn respond(mut answer: PendingAnswer) -> Result<Response, ApiError> {
 }
 
 fn body(answer: &PendingAnswer) -> Value {
-    let prompt = answer.prompt_tokens;
-    let completion = answer.counted(answer.choices.iter().map(|choice| choice.len).sum());
-    let usage = json!({
-        "prompt_tokens": prompt, "total_tokens": prompt + completion, "completion_tokens": completion,
-        "prompt_tokens_details": null, "completion_tokens_details": null,
-    });
-    let choices: Vec<Value> = answer
-        .choices
-        .iter()
-        .enumerate()
-        .map(|(index, c)| choice(answer, index, c))
-        .collect();
-    let mut body = json!({
-        "id": answer.id,
-        "object": if answer.style == Style::Chat { "chat.completion" } else { "text_completion" },
-        "created": answer.created,
-        "model": answer.model,
-        "choices": choices,
-        "service_tier": null,
-        "system_fingerprint": answer.app.fingerprint,
-        "usage": usage,
-    });
+    let tokens = answer.choices.iter().map(|choice| choice.len).sum();
+    let choices = answer.choices.iter().enumerate();
+    let choices = choices.map(|(index, of)| choice(answer, index, of)).collect();
+    let mut body = head(answer, ["text_completion", "chat.completion"], choices);
+    body["service_tier"] = Value::Null;
+    body["system_fingerprint"] = answer.app.fingerprint.as_str().into();
+    body["usage"] = usage(answer.prompt_tokens, answer.counted(tokens));
+    for key in ["prompt_tokens_details", "completion_tokens_details"] {
+        body["usage"][key] = Value::Null;
+    }
     if answer.style == Style::Chat {
         body["prompt_logprobs"] = Value::Null;
         body["prompt_token_ids"] = json!(answer.choices.first().and_then(|choice| choice.prompt_ids.as_ref()));
@@ -92,14 +75,10 @@ fn body(answer: &PendingAnswer) -> Value {
 }
 
 fn choice(answer: &PendingAnswer, index: usize, choice: &Choice) -> Value {
-    let mut text = choice.echo.clone().unwrap_or_default();
-    (0..choice.len).for_each(|place| text.push_str(&answer.piece(choice, place)));
-    let ids = answer.token_ids.then(|| {
-        (0..choice.len)
-            .map(|place| answer.token(choice, place))
-            .collect::<Vec<_>>()
-    });
-    let logprobs = answer.logprobs.map(|_| logprobs(answer, choice, 0..choice.len));
+    let tokens = 0..choice.len;
+    let text = answer.text(choice, tokens.clone());
+    let ids = answer.ids(choice, tokens.clone());
+    let logprobs = answer.logprobs_of(choice, tokens);
     match answer.style {
         Style::Completion => json!({
             "index": index, "text": text, "logprobs": logprobs, "finish_reason": choice.finish_reason,
@@ -115,54 +94,5 @@ fn choice(answer: &PendingAnswer, index: usize, choice: &Choice) -> Value {
             "logprobs": logprobs, "finish_reason": choice.finish_reason, "stop_reason": choice.stop_reason,
             "token_ids": ids, "routed_experts": null,
         }),
-    }
-}
-
-/// Log probabilities of some tokens, in the shape of the interface.
-pub fn logprobs(answer: &PendingAnswer, choice: &Choice, tokens: Range<usize>) -> Value {
-    let top = answer.logprobs.unwrap_or_default();
-    let start: usize = (0..tokens.start).map(|place| answer.piece(choice, place).len()).sum();
-    // As vLLM does, the token that is told has an entry, however few are asked for.
-    let ranked: Vec<Vec<(String, f64)>> = tokens
-        .map(|place| {
-            let ranked = answer.ranked(choice, place).into_iter().take(top.max(1));
-            ranked
-                .map(|(id, logprob)| (answer.app.tokenizer.piece(id).into_owned(), logprob))
-                .collect()
-        })
-        .collect();
-    match answer.style {
-        Style::Completion => {
-            let pieces: Vec<&str> = ranked.iter().map(|ranked| ranked[0].0.as_str()).collect();
-            let offsets: Vec<usize> = pieces
-                .iter()
-                .scan(start, |offset, piece| {
-                    *offset += piece.len();
-                    Some(*offset - piece.len())
-                })
-                .collect();
-            let own: Vec<f64> = ranked.iter().map(|ranked| ranked[0].1).collect();
-            let top: Vec<Value> = ranked
-                .iter()
-                .map(|ranked| {
-                    ranked
-                        .iter()
-                        .rev()
-                        .map(|(text, logprob)| (text.clone(), json!(logprob)))
-                        .collect()
-                })
-                .collect();
-            json!({"text_offset": offsets, "token_logprobs": own, "tokens": pieces, "top_logprobs": top})
-        }
-        Style::Chat => {
-            let entry =
-                |(text, logprob): &(String, f64)| json!({"token": text, "logprob": logprob, "bytes": text.as_bytes()});
-            let content = ranked.iter().map(|ranked| {
-                let mut entry_of_token = entry(&ranked[0]);
-                entry_of_token["top_logprobs"] = ranked.iter().take(top).map(entry).collect();
-                entry_of_token
-            });
-            json!({"content": content.collect::<Vec<_>>()})
-        }
     }
 }

@@ -50,9 +50,10 @@ impl HeldBlocks {
     }
 }
 
-/// Contents are hashes already: hashing them again would be half the cost of a cached block.
+/// Hashes a number as itself: contents are hashes already, and the keys of requests follow each other. Hashing them again would be
+/// half the cost of a cached block.
 #[derive(Debug, Default)]
-struct AsIs(u64);
+pub(super) struct AsIs(u64);
 
 impl Hasher for AsIs {
     fn write_u64(&mut self, hash: u64) {

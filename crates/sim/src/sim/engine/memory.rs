@@ -1,5 +1,6 @@
 //! What fits into the GPUs: weights, activations and what is left for the KV cache, with vLLM's words for what does not.
 
+use super::Limits;
 use super::cost::CostModel;
 
 const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
@@ -26,26 +27,9 @@ pub enum Misfit {
     KvCache(String),
 }
 
-/// The settings that decide memory beside the cost model.
-#[derive(Debug, Clone, Copy)]
-pub struct Budget {
-    /// Share of the GPU's memory to use, 0 to 1.
-    pub gpu_memory_utilization: f64,
-    /// Most tokens of a step.
-    pub max_num_batched_tokens: usize,
-    /// Most sequences of a step.
-    pub max_num_seqs: usize,
-    /// Longest request.
-    pub max_model_len: usize,
-    /// Tokens in a block.
-    pub block_size: usize,
-    /// Blocks, if the user says so.
-    pub num_gpu_blocks_override: Option<usize>,
-}
-
 impl Memory {
     /// Shares out the memory, or says what does not fit.
-    pub fn plan(cost: &CostModel, budget: &Budget) -> Result<Memory, Misfit> {
+    pub fn plan(cost: &CostModel, limits: &Limits) -> Result<Memory, Misfit> {
         let stages = cost.pipeline_parallel as f64;
         let weights = cost.weights_per_gpu();
         let total = cost.gpu.memory;
@@ -54,21 +38,21 @@ impl Memory {
         }
         // The widest moment of a layer (residual, attention input, gate and up projection) and the logits in 32 bits.
         let width = (4 * cost.model.hidden) as f64 + 7.0 * cost.model.hidden as f64 / cost.tensor_parallel as f64;
-        let logits = 2.0 * 4.0 * (budget.max_num_seqs * cost.model.vocabulary) as f64;
-        let activations = 2.0 * width * budget.max_num_batched_tokens as f64 + logits;
-        let kv = total * budget.gpu_memory_utilization - weights - activations - FIXED;
+        let logits = 2.0 * 4.0 * (limits.max_num_seqs * cost.model.vocabulary) as f64;
+        let activations = 2.0 * width * limits.max_num_batched_tokens as f64 + logits;
+        let kv = total * limits.gpu_memory_utilization - weights - activations - FIXED;
 
         let per_token = cost.kv_bytes_per_gpu() / stages;
-        let per_block = per_token * budget.block_size as f64;
-        let blocks = budget
+        let per_block = per_token * limits.block_size as f64;
+        let blocks = limits
             .num_gpu_blocks_override
             .unwrap_or((kv / per_block).max(0.0) as usize);
-        let available = if budget.num_gpu_blocks_override.is_some() {
+        let available = if limits.num_gpu_blocks_override.is_some() {
             blocks as f64 * per_block
         } else {
             kv
         };
-        check_kv_cache(available, per_token, blocks * budget.block_size, budget.max_model_len)?;
+        check_kv_cache(available, per_token, blocks * limits.block_size, limits.max_model_len)?;
         Ok(Memory {
             weights,
             kv: available,
@@ -141,18 +125,23 @@ mod tests {
         }
     }
 
-    const BUDGET: Budget = Budget {
-        gpu_memory_utilization: 0.92,
-        max_num_batched_tokens: 8192,
+    const LIMITS: Limits = Limits {
         max_num_seqs: 256,
+        max_num_batched_tokens: 8192,
         max_model_len: 131_072,
         block_size: 16,
+        num_blocks: 0,
+        gpu_memory_utilization: 0.92,
         num_gpu_blocks_override: None,
+        prefix_caching: true,
+        chunked_prefill: true,
+        long_prefill_token_threshold: 0,
+        by_priority: false,
     };
 
     #[test]
     fn an_8b_model_fits_one_h100_with_room_for_long_requests() {
-        let memory = Memory::plan(&cost("8b", 1), &BUDGET).expect("fits");
+        let memory = Memory::plan(&cost("8b", 1), &LIMITS).expect("fits");
         let tokens = memory.blocks * 16;
         assert!((350_000..500_000).contains(&tokens), "{tokens}");
     }
@@ -160,28 +149,28 @@ mod tests {
     #[test]
     fn a_70b_model_needs_more_than_one_gpu() {
         assert!(matches!(
-            Memory::plan(&cost("70b", 1), &BUDGET),
+            Memory::plan(&cost("70b", 1), &LIMITS),
             Err(Misfit::OutOfMemory(_))
         ));
         assert!(matches!(
-            Memory::plan(&cost("70b", 2), &BUDGET),
+            Memory::plan(&cost("70b", 2), &LIMITS),
             Err(Misfit::KvCache(_))
         ));
-        assert!(Memory::plan(&cost("70b", 4), &BUDGET).is_ok());
+        assert!(Memory::plan(&cost("70b", 4), &LIMITS).is_ok());
     }
 
     #[test]
     fn blocks_may_be_stated() {
-        let budget = Budget {
+        let limits = Limits {
             num_gpu_blocks_override: Some(10),
             max_model_len: 160,
-            ..BUDGET
+            ..LIMITS
         };
-        assert_eq!(Memory::plan(&cost("8b", 1), &budget).expect("fits").blocks, 10);
-        let budget = Budget {
+        assert_eq!(Memory::plan(&cost("8b", 1), &limits).expect("fits").blocks, 10);
+        let limits = Limits {
             max_model_len: 161,
-            ..budget
+            ..limits
         };
-        assert!(matches!(Memory::plan(&cost("8b", 1), &budget), Err(Misfit::KvCache(_))));
+        assert!(matches!(Memory::plan(&cost("8b", 1), &limits), Err(Misfit::KvCache(_))));
     }
 }

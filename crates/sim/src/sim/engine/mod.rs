@@ -15,7 +15,6 @@ pub mod memory;
 pub mod model;
 pub mod noise;
 mod roofline;
-mod roster;
 mod schedule;
 mod sequence;
 pub mod speculate;
@@ -26,16 +25,16 @@ mod tests;
 
 use self::cost::{CostModel, Work};
 use self::decoders::Decoders;
-use self::kv::Pool;
+use self::kv::{AsIs, Pool};
 pub use self::leap::Leap;
 use self::noise::Noise;
 use self::roofline::Roofline;
-use self::roster::Roster;
 use self::sequence::Sequence;
 pub use self::sequence::token_id;
 use self::stats::Stats;
 use super::neighbours::Crowd;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
+use std::hash::BuildHasherDefault;
 
 /// Settings of the scheduler and the KV cache, by vLLM's names.
 #[derive(Debug, Clone)]
@@ -48,8 +47,12 @@ pub struct Limits {
     pub max_model_len: usize,
     /// Tokens in one KV block.
     pub block_size: usize,
-    /// KV blocks of the whole cache.
+    /// KV blocks of the whole cache, once memory is planned.
     pub num_blocks: usize,
+    /// Share of the GPU's memory to use, 0 to 1.
+    pub gpu_memory_utilization: f64,
+    /// KV blocks, if the user says how many.
+    pub num_gpu_blocks_override: Option<usize>,
     /// Whether full blocks are kept and found again by content.
     pub prefix_caching: bool,
     /// Whether a prompt may be split over several steps.
@@ -102,7 +105,8 @@ pub struct Engine {
     vocabulary: u32,
     pool: Pool,
     next_key: Key,
-    sequences: Roster,
+    /// Waiting and running requests.
+    sequences: HashMap<Key, Sequence, BuildHasherDefault<AsIs>>,
     waiting: VecDeque<Key>,
     /// In order of admission: the last one is preempted first.
     running: Vec<Key>,
@@ -128,7 +132,7 @@ impl Engine {
             vocabulary,
             pool,
             next_key: 0,
-            sequences: Roster::default(),
+            sequences: HashMap::default(),
             waiting: VecDeque::new(),
             running: Vec::new(),
             decoders: None,
@@ -198,11 +202,6 @@ impl Engine {
     /// Counters and histograms since the start.
     pub fn stats(&self) -> &Stats {
         &self.stats
-    }
-
-    /// The settings it runs with.
-    pub fn limits(&self) -> &Limits {
-        &self.limits
     }
 
     /// Forgets cached blocks. Refused, as in vLLM, while a request holds blocks.

@@ -3,7 +3,7 @@
 use super::sequence::Sequence;
 
 /// A cumulative-bucket histogram as Prometheus means it: its buckets, count and sum always add up.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Histogram {
     /// Upper bounds, without infinity.
     pub bounds: Vec<f64>,
@@ -21,8 +21,7 @@ impl Histogram {
         Histogram {
             bounds: bounds.to_vec(),
             counts: vec![0; bounds.len() + 1],
-            sum: 0.0,
-            latest: 0,
+            ..Histogram::default()
         }
     }
 
@@ -65,7 +64,7 @@ const ITERATION: [f64; 13] = [
 ];
 
 /// Counters and histograms of one engine, named as vLLM's metrics without prefix and unit.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Stats {
     /// Prompt tokens whose prefill is done.
     pub prompt_tokens: u64,
@@ -119,17 +118,6 @@ impl Stats {
     pub fn new(max_model_len: usize, guesses: usize) -> Self {
         let lengths = one_two_five(max_model_len);
         Stats {
-            prompt_tokens: 0,
-            generation_tokens: 0,
-            preemptions: 0,
-            prefix_queries: 0,
-            prefix_hits: 0,
-            stopped: 0,
-            finished_by_length: 0,
-            aborted: 0,
-            prompt_cached: 0,
-            drafts: 0,
-            draft_tokens: 0,
             accepted: vec![0; guesses],
             iteration_tokens: Histogram::new(&ITERATION),
             time_to_first_token: Histogram::new(&TTFT),
@@ -141,6 +129,7 @@ impl Stats {
             decode: Histogram::new(&LATENCY),
             request_prompt_tokens: Histogram::new(&lengths),
             request_generation_tokens: Histogram::new(&lengths),
+            ..Stats::default()
         }
     }
 
@@ -170,11 +159,10 @@ impl Stats {
 
     /// Counts a request that got its last token at `now`.
     pub(super) fn finished(&mut self, done: &Sequence, now: f64) {
-        *if done.request.stops {
-            &mut self.stopped
-        } else {
-            &mut self.finished_by_length
-        } += 1;
+        match done.request.stops {
+            true => self.stopped += 1,
+            false => self.finished_by_length += 1,
+        }
         let scheduled = done.scheduled.unwrap_or(done.arrived);
         self.e2e.observe(now - done.arrived);
         self.queue.observe(scheduled - done.arrived);

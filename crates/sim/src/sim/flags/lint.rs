@@ -1,6 +1,6 @@
 //! Everything that vLLM would object to in a command line, where argparse ends with the first thing.
 
-use super::{find, looks_like_a_flag, table, take_value};
+use super::{Argument, arguments, table};
 
 /// One thing that vLLM would refuse.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,40 +26,22 @@ pub enum Objection {
 
 /// Every objection to the arguments after `serve`, in their order.
 pub fn objections(args: &[String]) -> Vec<Objection> {
-    let table = table();
-    let (mut objections, mut has_model) = (Vec::new(), false);
-    let mut rest = args.iter().map(String::as_str).peekable();
-    while let Some(argument) = rest.next() {
-        if !looks_like_a_flag(argument) {
-            if std::mem::replace(&mut has_model, true) {
-                let word = argument.to_owned();
-                objections.push(Objection::Word { word });
-            }
-            continue;
+    let mut has_model = false;
+    let mut objection = |argument| match argument {
+        Argument::Word(word) => {
+            let word = word.to_owned();
+            std::mem::replace(&mut has_model, true).then_some(Objection::Word { word })
         }
-        let (name, attached) = match argument.split_once('=') {
-            Some((name, value)) => (name, Some(value)),
-            None => (argument, None),
-        };
-        let flag = name.to_owned();
-        match find(&table, name) {
-            None => {
-                // Most likely its value.
-                if attached.is_none() {
-                    rest.next_if(|word| !looks_like_a_flag(word));
-                }
-                objections.push(Objection::Unknown { flag });
-            }
-            Some(found) => {
-                if let Err(refusal) = take_value(&found, attached, &mut rest) {
-                    let why = refusal.0.rsplit_once(": argument ").map_or(&*refusal.0, |(_, why)| why);
-                    let why = why.split_once(": ").map_or(why, |(_, why)| why).to_owned();
-                    objections.push(Objection::Value { flag, why });
-                }
-            }
+        Argument::Unknown(argument, _) => {
+            let flag = argument.split('=').next().unwrap_or(argument).to_owned();
+            Some(Objection::Unknown { flag })
         }
-    }
-    objections
+        Argument::Known(typed, _, value) => {
+            let (flag, why) = (typed.to_owned(), value.err()?);
+            Some(Objection::Value { flag, why })
+        }
+    };
+    arguments(&table(), args).filter_map(&mut objection).collect()
 }
 
 /// The long names of all flags.

@@ -1,14 +1,14 @@
 //! What the engine's flags mean: vLLM's defaults by GPU, its checks that need no GPU, and its words for what they refuse.
 
-use super::{FlagReader, Unusable, own, value_error};
+use super::{own, positive, validation, value_error};
 use crate::sim::engine::Limits;
 use crate::sim::engine::gpu::Gpu;
 use crate::sim::engine::model::Model;
 use crate::sim::engine::speculate::Speculation;
-use crate::sim::flags::Flags;
+use crate::sim::flags::{Flags, Refusal};
 use serde_json::Value;
 
-pub(super) fn check_parallel(model: &Model, tensor_parallel: usize, world: usize, gpus: usize) -> Result<(), Unusable> {
+pub(super) fn check_parallel(model: &Model, tensor_parallel: usize, world: usize, gpus: usize) -> Result<(), Refusal> {
     if !model.heads.is_multiple_of(tensor_parallel) {
         let heads = model.heads;
         return Err(value_error(
@@ -27,7 +27,7 @@ pub(super) fn check_parallel(model: &Model, tensor_parallel: usize, world: usize
     Ok(())
 }
 
-pub(super) fn max_model_len(flags: &Flags, model: &Model) -> Result<usize, Unusable> {
+fn max_model_len(flags: &Flags, model: &Model) -> Result<usize, Refusal> {
     match flags.get("max_model_len").and_then(Value::as_i64) {
         None | Some(-1) => Ok(model.max_len),
         Some(asked) if asked >= 1 && asked as usize <= model.max_len => Ok(asked as usize),
@@ -48,16 +48,17 @@ pub(super) fn max_model_len(flags: &Flags, model: &Model) -> Result<usize, Unusa
 }
 
 /// vLLM's defaults for the API server by GPU (`vllm/engine/arg_utils.py`, 0.32) and its checks.
-pub(super) fn limits(read: &FlagReader, gpu: &Gpu, max_model_len: usize) -> Result<Limits, Unusable> {
+pub(super) fn limits(flags: &Flags, gpu: &Gpu, model: &Model) -> Result<Limits, Refusal> {
+    let max_model_len = max_model_len(flags, model)?;
     let gib = gpu.memory / (1u64 << 30) as f64;
     let (tokens, seqs) = match gib {
         160.0.. => (16_384, 1024),
         70.0.. if gpu.name != "a100" => (8192, 1024),
         _ => (2048, 256),
     };
-    let chunked_prefill = read.on("enable_chunked_prefill", true);
-    let asked_tokens = read.positive("max_num_batched_tokens", "SchedulerConfig")?;
-    let asked_seqs = read.positive("max_num_seqs", "SchedulerConfig")?;
+    let chunked_prefill = flags.on("enable_chunked_prefill", true);
+    let asked_tokens = positive(flags, "max_num_batched_tokens", "SchedulerConfig")?;
+    let asked_seqs = positive(flags, "max_num_seqs", "SchedulerConfig")?;
     let max_num_seqs = asked_seqs.unwrap_or_else(|| seqs.min(asked_tokens.unwrap_or(usize::MAX)));
     let max_num_batched_tokens = asked_tokens.unwrap_or_else(|| {
         let whole_prompt = if chunked_prefill { 0 } else { max_model_len };
@@ -82,27 +83,36 @@ pub(super) fn limits(read: &FlagReader, gpu: &Gpu, max_model_len: usize) -> Resu
             ),
         ));
     }
+    let gpu_memory_utilization = flags.float("gpu_memory_utilization", 0.92);
+    if !(gpu_memory_utilization > 0.0 && gpu_memory_utilization <= 1.0) {
+        return Err(validation(
+            "CacheConfig",
+            "gpu_memory_utilization\n  Input should be greater than 0 and at most 1",
+        ));
+    }
     Ok(Limits {
+        gpu_memory_utilization,
+        num_gpu_blocks_override: positive(flags, "num_gpu_blocks_override", "CacheConfig")?,
         max_num_seqs,
         max_num_batched_tokens,
         max_model_len,
-        block_size: read.positive("block_size", "CacheConfig")?.unwrap_or(16),
+        block_size: positive(flags, "block_size", "CacheConfig")?.unwrap_or(16),
         num_blocks: 0,
-        prefix_caching: read.on("enable_prefix_caching", true),
+        prefix_caching: flags.on("enable_prefix_caching", true),
         chunked_prefill,
-        long_prefill_token_threshold: read.float("long_prefill_token_threshold", 0.0).max(0.0) as usize,
-        by_priority: read.text("scheduling_policy") == Some("priority"),
+        long_prefill_token_threshold: flags.float("long_prefill_token_threshold", 0.0).max(0.0) as usize,
+        by_priority: flags.text("scheduling_policy") == Some("priority"),
     })
 }
 
 /// Bytes of a weight, and whether the arithmetic is in 8 bits.
-pub(super) fn weights(read: &FlagReader) -> (f64, bool) {
-    let dtype = if matches!(read.text("dtype"), Some("float" | "float32")) {
+pub(super) fn weights(flags: &Flags) -> (f64, bool) {
+    let dtype = if matches!(flags.text("dtype"), Some("float" | "float32")) {
         4.0
     } else {
         2.0
     };
-    match read.text("quantization").unwrap_or_default() {
+    match flags.text("quantization").unwrap_or_default() {
         "" | "none" => (dtype, false),
         name if name.contains("fp8") || name.contains("int8") || name == "modelopt" => (1.0, true),
         // Four bits and their scales; the arithmetic stays in 16 bits.
@@ -118,8 +128,8 @@ pub(super) fn weights(read: &FlagReader) -> (f64, bool) {
 
 /// Tokens guessed ahead, from `--speculative-config`: how many, what the guessing costs, and how often it is right. A
 /// stated synthetic acceptance is vLLM's own setting; otherwise it is the simulator's.
-pub(super) fn speculation(read: &FlagReader, model: &Model) -> Result<Option<Speculation>, Unusable> {
-    let Some(config) = read.0.get("speculative_config").filter(|config| config.is_object()) else {
+pub(super) fn speculation(flags: &Flags, model: &Model) -> Result<Option<Speculation>, Refusal> {
+    let Some(config) = flags.get("speculative_config").filter(|config| config.is_object()) else {
         return Ok(None);
     };
     let tokens = config.get("num_speculative_tokens").and_then(Value::as_u64);
@@ -147,12 +157,12 @@ pub(super) fn speculation(read: &FlagReader, model: &Model) -> Result<Option<Spe
                 Some(rate / std::mem::replace(before, *rate).max(1e-9))
             })
             .collect(),
-        None => vec![own::within(read, "sim_acceptance", 0.7, 1.0)?],
+        None => vec![own::within(flags, "sim_acceptance", 0.7, 1.0)?],
     };
     Ok(Some(Speculation {
         tokens: tokens as usize,
         parameters,
         acceptance,
-        falling: own::within(read, "sim_acceptance_falling", 0.0, 100.0)?,
+        falling: own::within(flags, "sim_acceptance_falling", 0.0, 100.0)?,
     }))
 }

@@ -1,22 +1,18 @@
 //! What the command line means: vLLM's defaults, its checks that do not need a GPU, and the simulator's own settings.
 
-mod adapters;
 mod engine;
 mod own;
 
-pub use self::adapters::Adapter;
-pub use self::own::StartTime;
-
 use super::engine::cost::CostModel;
 use super::engine::gpu::{GPUS, Gpu};
-use super::engine::memory::Budget;
 use super::engine::model::Model;
 use super::engine::noise::{Noise, Spread, mix, mix_text};
 use super::engine::{Engine, Limits};
 use super::fault::Fault;
-use super::flags::Flags;
+use super::flags::{Flags, Refusal};
 use super::neighbours::{CrossTalk, Crowd};
 use super::phases::Phases;
+use serde::Deserialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -44,11 +40,7 @@ pub struct Settings {
     pub force_usage: bool,
     /// Time that running requests get when told to stop.
     pub shutdown_timeout: Duration,
-    /// Share of GPU memory to use.
-    pub gpu_memory_utilization: f64,
-    /// KV blocks, if stated.
-    pub num_gpu_blocks_override: Option<usize>,
-    /// The scheduler's limits; `num_blocks` is filled in when memory is planned.
+    /// The scheduler's limits and those of the KV cache; `num_blocks` is filled in when memory is planned.
     pub limits: Limits,
     /// Step times.
     pub cost: CostModel,
@@ -62,8 +54,8 @@ pub struct Settings {
     pub seed: u64,
     /// Tells servers of other settings apart, whatever their port.
     pub server: u64,
-    /// How long the start takes.
-    pub start: StartTime,
+    /// How long the start takes in all; unset means as long as its phases do by the model.
+    pub start: Option<Duration>,
     /// Folder in which compiled graphs are kept, if any: what is there need not be compiled again.
     pub compile_cache: Option<PathBuf>,
     /// Folder that says what holds memory of which simulated GPU, if any (`VSWEEP_SIM_GPUS`).
@@ -76,61 +68,59 @@ pub struct Settings {
     pub faults: Vec<Fault>,
 }
 
-/// Why the settings cannot be used.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Unusable {
-    /// A flag's value, refused as the command line is.
-    Flag(String),
-    /// vLLM would raise this exception while it builds its configuration.
-    Exception(String),
+/// An adapter that is served, by `--lora-modules name=path` or as JSON. It costs nothing here: it has a name and shares no cached
+/// prefix.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct Adapter {
+    /// The name that requests ask for.
+    pub name: String,
+    /// Where it would be loaded from.
+    pub path: String,
 }
 
-/// Reads the values of one command line.
-struct FlagReader<'f>(&'f Flags);
-
-impl FlagReader<'_> {
-    fn text(&self, name: &str) -> Option<&str> {
-        self.0.get(name).and_then(Value::as_str)
-    }
-
-    fn texts(&self, name: &str) -> Vec<String> {
-        let list = self.0.get(name).and_then(Value::as_array);
-        list.into_iter()
-            .flatten()
-            .filter_map(|text| text.as_str().map(str::to_string))
-            .collect()
-    }
-
-    fn on(&self, name: &str, default: bool) -> bool {
-        self.0.get(name).and_then(Value::as_bool).unwrap_or(default)
-    }
-
-    fn float(&self, name: &str, default: f64) -> f64 {
-        self.0.get(name).and_then(Value::as_f64).unwrap_or(default)
-    }
-
-    /// A positive integer, or what pydantic says of another.
-    fn positive(&self, name: &str, class: &str) -> Result<Option<usize>, Unusable> {
-        match self.0.get(name).and_then(Value::as_i64) {
-            None => Ok(None),
-            Some(value) if value >= 1 => Ok(Some(value as usize)),
-            Some(value) => Err(validation(
-                class,
-                &format!(
-                    "{name}\n  Input should be greater than or equal to 1 [type=greater_than_equal, input_value={value}, input_type=int]"
-                ),
-            )),
+impl Adapter {
+    fn read(text: &str) -> Result<Adapter, Refusal> {
+        let refuse = |why: String| Refusal::argument("lora_modules", why);
+        match text.split_once('=') {
+            _ if text.trim_start().starts_with('{') => serde_json::from_str(text).map_err(|_| {
+                refuse(format!(
+                    "Invalid fields for --lora-modules: {text} - missing name or path"
+                ))
+            }),
+            Some((name, path)) => Ok(Adapter {
+                name: name.into(),
+                path: path.into(),
+            }),
+            None => Err(refuse(format!("Invalid JSON format for --lora-modules: {text}"))),
         }
     }
 }
 
-fn validation(class: &str, message: &str) -> Unusable {
-    Unusable::Exception(format!(
+/// A positive integer, or what pydantic says of another.
+fn positive(flags: &Flags, name: &str, class: &str) -> Result<Option<usize>, Refusal> {
+    match flags.get(name).and_then(Value::as_i64) {
+        None => Ok(None),
+        Some(value) if value >= 1 => Ok(Some(value as usize)),
+        Some(value) => Err(validation(
+            class,
+            &format!(
+                "{name}\n  Input should be greater than or equal to 1 [type=greater_than_equal, input_value={value}, input_type=int]"
+            ),
+        )),
+    }
+}
+
+fn exception(text: String) -> Refusal {
+    Refusal::Exception("vllm/engine/arg_utils.py", text)
+}
+
+fn validation(class: &str, message: &str) -> Refusal {
+    exception(format!(
         "pydantic_core._pydantic_core.ValidationError: 1 validation error for {class}\n{message}"
     ))
 }
 
-fn value_error(class: &str, message: &str) -> Unusable {
+fn value_error(class: &str, message: &str) -> Refusal {
     validation(
         class,
         &format!("  Value error, {message} [type=value_error, input_type=ArgsKwargs]"),
@@ -139,44 +129,33 @@ fn value_error(class: &str, message: &str) -> Unusable {
 
 impl Settings {
     /// Resolves the flags. `environment` looks up a variable.
-    pub fn resolve(flags: &Flags, environment: &dyn Fn(&str) -> Option<String>) -> Result<Settings, Unusable> {
-        let seed = FlagReader(flags).float("sim_seed", FlagReader(flags).float("seed", 0.0)) as u64;
+    pub fn resolve(flags: &Flags, environment: &dyn Fn(&str) -> Option<String>) -> Result<Settings, Refusal> {
+        let seed = flags.float("sim_seed", flags.float("seed", 0.0)) as u64;
         let server = fingerprint(flags);
         let faults = own::faults(flags, environment, mix(seed ^ server))?;
         let flags = &without_ignored(flags, &faults);
-        let read = FlagReader(flags);
-        let given = flags.model_tag.as_deref().or_else(|| read.text("model"));
-        let name = given.unwrap_or("Qwen/Qwen3-0.6B").to_string();
+        let name = flags.model().unwrap_or("Qwen/Qwen3-0.6B").to_string();
         let model = find_model(&name)?;
-        let gpu = match read.text("sim_gpu") {
+        let gpu = match flags.text("sim_gpu") {
             None => GPUS[0],
             Some(name) => Gpu::named(name).ok_or_else(|| {
-                let names: Vec<&str> = GPUS.iter().map(|gpu| gpu.name).collect();
-                Unusable::Flag(format!(
-                    "argument --sim-gpu: unknown GPU '{name}': use one of {}",
-                    names.join(", ")
-                ))
+                let names = GPUS.map(|gpu| gpu.name).join(", ");
+                Refusal::argument("sim_gpu", format!("unknown GPU '{name}': use one of {names}"))
             })?,
         };
 
-        let tensor_parallel = read.positive("tensor_parallel_size", "ParallelConfig")?.unwrap_or(1);
-        let pipeline_parallel = read.positive("pipeline_parallel_size", "ParallelConfig")?.unwrap_or(1);
-        let data_parallel = read.positive("data_parallel_size", "ParallelConfig")?.unwrap_or(1);
-        let gpus = read.positive("sim_gpus", "ParallelConfig")?.unwrap_or(8);
+        let parallel = |name: &str, default: usize| {
+            let given = positive(flags, name, "ParallelConfig")?;
+            Ok::<_, Refusal>(given.unwrap_or(default))
+        };
+        let tensor_parallel = parallel("tensor_parallel_size", 1)?;
+        let pipeline_parallel = parallel("pipeline_parallel_size", 1)?;
+        let data_parallel = parallel("data_parallel_size", 1)?;
         let world = tensor_parallel * pipeline_parallel * data_parallel;
-        engine::check_parallel(&model, tensor_parallel, world, gpus)?;
-        let max_model_len = engine::max_model_len(flags, &model)?;
-        let limits = engine::limits(&read, &gpu, max_model_len)?;
-        let gpu_memory_utilization = read.float("gpu_memory_utilization", 0.92);
-        if !(gpu_memory_utilization > 0.0 && gpu_memory_utilization <= 1.0) {
-            return Err(validation(
-                "CacheConfig",
-                "gpu_memory_utilization\n  Input should be greater than 0 and at most 1",
-            ));
-        }
-
-        let (weight_bytes, eight_bit) = engine::weights(&read);
-        let speculation = engine::speculation(&read, &model)?;
+        engine::check_parallel(&model, tensor_parallel, world, parallel("sim_gpus", 8)?)?;
+        let limits = engine::limits(flags, &gpu, &model)?;
+        let (weight_bytes, eight_bit) = engine::weights(flags);
+        let speculation = engine::speculation(flags, &model)?;
         let cost = CostModel {
             gpu,
             model,
@@ -185,59 +164,46 @@ impl Settings {
             data_parallel,
             speculation,
             weight_bytes,
-            kv_bytes: if read.text("kv_cache_dtype").is_some_and(|d| d.starts_with("fp8")) {
+            kv_bytes: if flags.text("kv_cache_dtype").is_some_and(|d| d.starts_with("fp8")) {
                 1.0
             } else {
                 2.0
             },
             eight_bit,
-            eager: read.on("enforce_eager", false),
-            speed: own::speed(&read)?,
+            eager: flags.on("enforce_eager", false),
+            speed: own::speed(flags)?,
         };
-        let mut served_names = read.texts("served_model_name");
+        let adapters = flags.texts("lora_modules").into_iter().map(|text| Adapter::read(&text));
+        let mut served_names = flags.texts("served_model_name");
         if served_names.is_empty() {
             served_names.push(name.clone());
         }
         Ok(Settings {
             model: name,
             served_names,
-            adapters: adapters::adapters(&read)?,
-            host: read.text("host").unwrap_or("127.0.0.1").to_string(),
+            adapters: adapters.collect::<Result<_, _>>()?,
+            host: flags.text("host").unwrap_or("127.0.0.1").to_string(),
             port: port(flags)?,
-            api_keys: read.texts("api_key"),
+            api_keys: flags.texts("api_key"),
             dev_mode: environment("VLLM_SERVER_DEV_MODE").is_some_and(|value| value == "1"),
-            access_log: !read.on("disable_uvicorn_access_log", false)
-                && !matches!(read.text("uvicorn_log_level"), Some("warning" | "error" | "critical")),
-            force_usage: read.on("enable_force_include_usage", false),
-            shutdown_timeout: Duration::from_secs(read.float("shutdown_timeout", 0.0).max(0.0) as u64),
-            gpu_memory_utilization,
-            num_gpu_blocks_override: read.positive("num_gpu_blocks_override", "CacheConfig")?,
+            access_log: !flags.on("disable_uvicorn_access_log", false)
+                && !matches!(flags.text("uvicorn_log_level"), Some("warning" | "error" | "critical")),
+            force_usage: flags.on("enable_force_include_usage", false),
+            shutdown_timeout: Duration::from_secs(flags.float("shutdown_timeout", 0.0).max(0.0) as u64),
             limits,
             cost,
-            spread: own::spread(&read)?,
-            cross_talk: own::cross_talk(&read)?,
+            spread: own::spread(flags)?,
+            cross_talk: own::cross_talk(flags)?,
             crowd: Crowd::default(),
             seed,
             server,
-            start: own::start(&read, &faults)?,
-            compile_cache: read.text("sim_compile_cache").map(PathBuf::from),
+            start: own::start(flags, &faults)?,
+            compile_cache: flags.text("sim_compile_cache").map(PathBuf::from),
             node: environment("VSWEEP_SIM_GPUS").map(PathBuf::from),
             devices: environment("CUDA_VISIBLE_DEVICES"),
-            truth: read.text("sim_truth").map(PathBuf::from),
+            truth: flags.text("sim_truth").map(PathBuf::from),
             faults,
         })
-    }
-
-    /// What memory planning needs.
-    pub fn budget(&self) -> Budget {
-        Budget {
-            gpu_memory_utilization: self.gpu_memory_utilization,
-            max_num_batched_tokens: self.limits.max_num_batched_tokens,
-            max_num_seqs: self.limits.max_num_seqs,
-            max_model_len: self.limits.max_model_len,
-            block_size: self.limits.block_size,
-            num_gpu_blocks_override: self.num_gpu_blocks_override,
-        }
     }
 
     /// The engines, one for each replica; `limits.num_blocks` must have been filled in. `vocabulary` bounds the ids of
@@ -258,8 +224,8 @@ impl Settings {
         let warm = self.graph_cache().is_some_and(|path| path.is_file());
         let phases = Phases::of(&self.cost, self.limits.max_num_seqs, warm);
         match self.start {
-            StartTime::Modelled => phases,
-            StartTime::Within(total) => phases.within(total),
+            None => phases,
+            Some(total) => phases.within(total),
         }
     }
 
@@ -301,16 +267,16 @@ fn without_ignored(flags: &Flags, faults: &[Fault]) -> Flags {
 }
 
 /// A folder's model, or one by its name. A path that is not there is refused as the Hugging Face library does.
-fn find_model(name: &str) -> Result<Model, Unusable> {
+fn find_model(name: &str) -> Result<Model, Refusal> {
     let path = Path::new(name);
     if let Some(model) = Model::in_folder(path) {
-        return model.map_err(|error| Unusable::Exception(format!("ValueError: {error}")));
+        return model.map_err(|error| exception(format!("ValueError: {error}")));
     }
     let is_hub_name = !name.starts_with(['/', '.']) && name.matches('/').count() <= 1 && !name.is_empty();
     if is_hub_name && !path.is_dir() {
         return Ok(Model::named(name));
     }
-    Err(Unusable::Exception(if path.is_dir() {
+    Err(exception(if path.is_dir() {
         format!("OSError: {name} does not appear to have a file named config.json.")
     } else {
         format!(
@@ -320,7 +286,7 @@ fn find_model(name: &str) -> Result<Model, Unusable> {
     }))
 }
 
-fn port(flags: &Flags) -> Result<u16, Unusable> {
+fn port(flags: &Flags) -> Result<u16, Refusal> {
     let port = flags.get("port").and_then(Value::as_i64).unwrap_or(8000);
-    u16::try_from(port).map_err(|_| Unusable::Exception("OverflowError: bind(): port must be 0-65535.".into()))
+    u16::try_from(port).map_err(|_| exception("OverflowError: bind(): port must be 0-65535.".into()))
 }

@@ -28,14 +28,14 @@ pub const USUAL_PROBES: f64 = 8.0;
 /// How well that is known: disks differ.
 const PAUSE: Belief = Belief::of(1.0, 0.7);
 
-/// How far repetitions of one point differ.
-const REPEATED: Belief = Belief::of(0.02, 0.05);
+/// How far repetitions of a point that was measured differ.
+pub const REPEATED: Belief = Belief::of(0.02, 0.05);
 
-/// How well the time besides the load is known.
-const OVERHEAD: Belief = Belief::of(0.5, 0.3);
+/// How well what a run takes besides its load is known.
+pub const OVERHEAD: Belief = Belief::of(0.5, 0.3);
 
-/// How far runs that were not played are off the measured ones.
-const USUAL: Belief = Belief::of(0.3, 0.5);
+/// How far runs that cannot be played are off the measured ones.
+pub const USUAL: Belief = Belief::of(0.3, 0.5);
 
 /// What is believed after the record was read.
 #[derive(Debug, Clone)]
@@ -44,40 +44,21 @@ pub struct Lessons {
     pub start: Belief,
     /// Of runs.
     pub run: Belief,
-    /// Of repetitions of a point that was measured.
-    pub repeated: Belief,
-    /// Of runs that cannot be played, by those that were measured.
-    pub usual: Belief,
-    /// Of what a run takes besides its load.
-    pub overhead: Belief,
     /// Of what lies between two runs.
     pub pause: Belief,
     /// Mean size of a run's file and rows, if any was recorded.
     pub run_bytes: Option<u64>,
     /// What was learned from, in words.
     pub sources: Vec<String>,
-    measured: HashMap<PointId, Mean>,
-    by_load: HashMap<String, Mean>,
-    all: Mean,
+    /// What measured runs took, in seconds: by point, by load, and all.
+    by_point: HashMap<PointId, Vec<f64>>,
+    by_load: HashMap<String, Vec<f64>>,
+    all: Vec<f64>,
     measured_server: Option<StandIn>,
 }
 
-/// A mean that grows with every value.
-#[derive(Debug, Clone, Copy, Default)]
-struct Mean {
-    sum: f64,
-    count: u32,
-}
-
-impl Mean {
-    fn add(&mut self, value: f64) {
-        self.sum += value;
-        self.count += 1;
-    }
-
-    fn value(self) -> Option<f64> {
-        (self.count > 0).then(|| self.sum / f64::from(self.count))
-    }
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// Whether any run was measured.
@@ -95,15 +76,12 @@ impl Lessons {
         Lessons {
             start: server.kind.start_belief(),
             run: server.run_belief(),
-            repeated: REPEATED,
-            usual: USUAL,
-            overhead: OVERHEAD,
             pause: PAUSE,
             run_bytes: None,
             sources: Vec::new(),
-            measured: HashMap::new(),
+            by_point: HashMap::new(),
             by_load: HashMap::new(),
-            all: Mean::default(),
+            all: Vec::new(),
             measured_server: None,
         }
     }
@@ -132,13 +110,13 @@ impl Lessons {
 
     /// The mean measured time of a point, in seconds.
     pub fn measured(&self, point: &PointId) -> Option<f64> {
-        self.measured.get(point).and_then(|mean| mean.value())
+        mean(self.by_point.get(point)?)
     }
 
     /// What a run that is not played will take by the measured ones, in seconds: those of its point, of the same load, or all.
     pub fn usual(&self, point: &Point) -> Option<f64> {
-        let by_load = || self.by_load.get(&point.name).and_then(|mean| mean.value());
-        self.measured(&point.id).or_else(by_load).or_else(|| self.all.value())
+        let by_load = || mean(self.by_load.get(&point.name)?);
+        self.measured(&point.id).or_else(by_load).or_else(|| mean(&self.all))
     }
 
     /// A server as it is in virtual time; one of which the model knows nothing is like those that were measured.
@@ -188,9 +166,9 @@ impl Lessons {
             return;
         }
         for run in &runs {
-            self.measured.entry(run.point.clone()).or_default().add(run.seconds);
-            self.by_load.entry(run.name.clone()).or_default().add(run.seconds);
-            self.all.add(run.seconds);
+            self.by_point.entry(run.point.clone()).or_default().push(run.seconds);
+            self.by_load.entry(run.name.clone()).or_default().push(run.seconds);
+            self.all.push(run.seconds);
         }
         let sizes: Vec<u64> = runs.iter().filter_map(|run| Some(run.file.as_ref()?.bytes)).collect();
         if !sizes.is_empty() {

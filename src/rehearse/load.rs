@@ -76,8 +76,8 @@ pub struct Player<'a> {
     keeps_caches: bool,
     /// Whether somebody reads the gaps between tokens, the only figure that needs the time of every token.
     reads_gaps: bool,
-    server: Option<VirtualServer>,
-    has_content: bool,
+    /// A server, and whether the content of prompts counts on it.
+    server: Option<(bool, VirtualServer)>,
 }
 
 /// One run to be played.
@@ -101,7 +101,6 @@ impl<'a> Player<'a> {
             keeps_caches,
             reads_gaps,
             server: None,
-            has_content: false,
         }
     }
 
@@ -193,19 +192,15 @@ impl<'a> Player<'a> {
         let own = self.stand_in.settings.as_ref().ok_or("the server does not start")?;
         let shares = settings.dataset.traits().shared_share > 0.0 || self.keeps_caches;
         let has_content = own.limits.prefix_caching && shares;
-        if self.has_content != has_content {
-            self.server = None;
-        }
-        self.has_content = has_content;
         let server = match self.server.take() {
-            Some(server) => server,
-            None => {
+            Some((content, server)) if content == has_content => server,
+            _ => {
                 let mut own = own.clone();
                 own.limits.prefix_caching = has_content;
                 VirtualServer::start(&own).map_err(|_| "the model does not fit")?
             }
         };
-        let server = self.server.insert(server);
+        let (_, server) = self.server.insert((has_content, server));
         if !self.keeps_caches {
             server.reset();
         }

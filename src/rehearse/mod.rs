@@ -112,7 +112,7 @@ pub struct Loss {
 }
 
 /// What is predicted for one server config.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Forecast {
     /// Which one.
     pub server: ServerId,
@@ -137,7 +137,7 @@ pub struct Forecast {
 }
 
 /// What is predicted for a whole plan, or for what is left of it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rehearsal {
     /// One a server, in the order of the plan.
     pub servers: Vec<Forecast>,
@@ -188,12 +188,8 @@ struct Company<'a> {
 pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &Options) -> Result<Rehearsal, Unknown> {
     let Schedule { plan, matrix, .. } = schedule;
     let mut rehearsal = Rehearsal {
-        servers: Vec::new(),
-        total: Total::default(),
-        packed: None,
         disk_bytes: disk::BASE,
-        assumptions: Vec::new(),
-        learned_from: Vec::new(),
+        ..Rehearsal::default()
     };
     let mut starts = schedule.foreseen(done);
     let Some(first) = starts.find(|start| schedule.sure_group(start, done).is_some()) else {
@@ -366,20 +362,5 @@ impl Forecast {
         self.losses.extend(new);
         self.disk_bytes += other.disk_bytes;
         self.total += other.total;
-    }
-
-    fn new(server: ServerId, name: String) -> Forecast {
-        Forecast {
-            server,
-            name,
-            starts: 0,
-            runs: 0,
-            unknown_runs: 0,
-            answers: Vec::new(),
-            failure: None,
-            losses: Vec::new(),
-            disk_bytes: 0,
-            total: Total::default(),
-        }
     }
 }

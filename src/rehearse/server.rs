@@ -8,7 +8,7 @@ use crate::journal::State;
 use crate::matrix::ServerConfig;
 use crate::plan::{Program, ServeCommand};
 use crate::server::address::placed;
-use crate::sim::engine::gpu::GPUS;
+use crate::sim::engine::gpu::{GIB, GPUS};
 use crate::sim::engine::memory::{Memory, Misfit};
 use crate::sim::engine::model::Model;
 use crate::sim::fault::Fault;
@@ -17,8 +17,6 @@ use crate::sim::phases;
 use crate::sim::settings::Settings;
 use serde_json::Value;
 use std::path::Path;
-
-const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
 /// Who answers in the real run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

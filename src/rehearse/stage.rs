@@ -4,7 +4,7 @@
 use super::Company;
 use super::disk;
 use super::imagined::Imagined;
-use super::learn::{PAUSE_S, USUAL_PROBES};
+use super::learn::{OVERHEAD, PAUSE_S, REPEATED, USUAL, USUAL_PROBES};
 use super::load::{Driver, Play, Player};
 use super::plays::Timing;
 use super::server::StandIn;
@@ -98,7 +98,11 @@ fn play(
     };
     let server = &group.server;
     let is_up = company.options.at_work && is_up(state, &server.id, group.slot);
-    let forecast = RefCell::new(Forecast::new(server.id.clone(), plan.secrets.redact(&server.name)));
+    let forecast = RefCell::new(Forecast {
+        server: server.id.clone(),
+        name: plan.secrets.redact(&server.name),
+        ..Forecast::default()
+    });
     let mut agenda = Agenda::new(scope, group, hints, state);
     let mut stage = Played {
         company,
@@ -185,7 +189,7 @@ impl Played<'_> {
             if let Some(seconds) = lessons.measured(&point.id) {
                 self.count(point, 0);
                 let total = &mut self.forecast.borrow_mut().total;
-                total.runs += lessons.repeated.time(seconds);
+                total.runs += REPEATED.time(seconds);
                 total.runs += lessons.pause.time(PAUSE_S);
                 return Ok(ran(Ok(Ran::default()), seconds));
             }
@@ -266,7 +270,7 @@ impl Played<'_> {
             let searched = job.task.reader.is_some();
             forecast.unknown_runs += u64::from(searched);
             let runs = if searched { USUAL_PROBES } else { 1.0 };
-            forecast.total.runs += lessons.usual.time(runs * seconds);
+            forecast.total.runs += USUAL.time(runs * seconds);
             forecast.total.runs += lessons.pause.time(runs * PAUSE_S);
             return ran(Ok(Ran::default()), seconds);
         }
@@ -302,7 +306,7 @@ impl Played<'_> {
         let overhead = Driver::of(point.argv.as_deref()).overhead_s();
         let total = &mut self.forecast.borrow_mut().total;
         total.runs += lessons.run.time(warmup_s + timing.seconds);
-        total.runs += lessons.overhead.time(overhead);
+        total.runs += OVERHEAD.time(overhead);
         total.runs += lessons.pause.time(PAUSE_S);
     }
 

@@ -13,8 +13,8 @@ const OUTPUT: usize = 128;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let flags = Flags::parse(&args).map_err(|refusal| refusal.0)?;
-    let settings = Settings::resolve(&flags, &|_| None).map_err(|unusable| format!("{unusable:?}"))?;
+    let settings = Flags::parse(&args).and_then(|flags| Settings::resolve(&flags, &|_| None));
+    let settings = settings.map_err(|refusal| format!("{refusal:?}"))?;
     for users in [1, 4, 16, 64, 256] {
         let mut server = VirtualServer::start(&settings).map_err(|misfit| format!("{misfit:?}"))?;
         let request = |number: u64| Request {

@@ -2,15 +2,12 @@
 //! shared memory segment, outlives a killed parent, is deaf to SIGTERM for a while, and leaves nothing behind if it is
 //! told to stop in order.
 
-use super::engine::noise::mix;
 use super::log::{self, Source};
 use nix::sys::prctl;
-use std::fs::{File, OpenOptions};
 use std::os::fd::AsFd;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
+use tempfile::NamedTempFile;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, ChildStdin, Command};
@@ -92,47 +89,15 @@ impl EngineProcess {
     }
 }
 
-/// A POSIX shared memory segment as Python's `multiprocessing` makes it, open as long as this lives.
-struct Segment {
-    path: PathBuf,
-    _file: File,
-}
-
-impl Segment {
-    fn create() -> std::io::Result<Segment> {
-        // Another process may have the name: of another container, or an older one with this pid that left it behind.
-        let mut attempt = 0;
-        loop {
-            let unique = mix(u64::from(std::process::id()) << 32 | attempt);
-            let path = PathBuf::from(format!("/dev/shm/psm_{:08x}", unique as u32));
-            let file = OpenOptions::new()
-                .create_new(true)
-                .read(true)
-                .write(true)
-                .mode(0o600)
-                .open(&path);
-            match file {
-                Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => attempt += 1,
-                Err(error) => return Err(error),
-                Ok(file) => {
-                    // Sparse, as vLLM's message queues are until they are used.
-                    let long = file.set_len(1 << 20);
-                    let segment = Segment { path, _file: file };
-                    return match long {
-                        Ok(()) => Ok(segment),
-                        Err(error) => {
-                            segment.remove();
-                            Err(error)
-                        }
-                    };
-                }
-            }
-        }
-    }
-
-    fn remove(self) {
-        let _ = std::fs::remove_file(&self.path);
-    }
+/// A POSIX shared memory segment as Python's `multiprocessing` makes it, there as long as this lives.
+fn segment() -> std::io::Result<NamedTempFile> {
+    let segment = tempfile::Builder::new()
+        .prefix("psm_")
+        .rand_bytes(8)
+        .tempfile_in("/dev/shm")?;
+    // Sparse, as vLLM's message queues are until they are used.
+    segment.as_file().set_len(1 << 20)?;
+    Ok(segment)
 }
 
 /// The life of the child process.
@@ -149,13 +114,13 @@ pub fn live(role: Role) -> std::io::Result<()> {
                 tokio::time::sleep(ORPHAN_LIFE).await;
             }
             Role::Engine => {
-                let segment = Segment::create()?;
+                let segment = segment()?;
                 let mut parent = Receiver::from_owned_fd(std::io::stdin().as_fd().try_clone_to_owned()?)?;
                 let mut order = [0u8; 1];
                 if parent.read(&mut order).await? == 0 {
                     orphaned(&mut terminate).await;
                 }
-                segment.remove();
+                segment.close()?;
             }
         }
         Ok(())

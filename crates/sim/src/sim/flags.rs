@@ -7,7 +7,7 @@ mod lint;
 pub use lint::{Objection, names, objections};
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::iter::Peekable;
 
 /// How a flag takes its value.
@@ -95,7 +95,7 @@ fn table() -> Vec<Flag> {
 pub struct Flags {
     /// The positional model, if any.
     pub model_tag: Option<String>,
-    values: Vec<(String, Value)>,
+    values: Map<String, Value>,
 }
 
 /// Why a server would not start, in vLLM's words.
@@ -187,21 +187,15 @@ impl Flags {
 
     fn put(&mut self, found: FoundFlag, value: Value) {
         let name = found.flag.names[0].trim_start_matches('-').replace('-', "_");
-        let place = self.values.iter().position(|(other, _)| *other == name);
-        match (found.flag.kind, place, found.path) {
-            (FlagKind::Append, Some(place), _) => {
-                if let Value::Array(list) = &mut self.values[place].1 {
-                    list.push(value);
-                }
+        let place = self.values.entry(name);
+        match (found.flag.kind, found.path) {
+            (FlagKind::Append, _) => {
+                let list = place.or_insert_with(|| json!([])).as_array_mut();
+                list.expect("only a list is put here").push(value);
             }
-            (FlagKind::Append, None, _) => self.values.push((name, json!([value]))),
-            (_, place, Some(path)) => {
-                let place = place.unwrap_or_else(|| {
-                    self.values.push((name, json!({})));
-                    self.values.len() - 1
-                });
-                let mut node = &mut self.values[place].1;
-                for key in path.split('.') {
+            (_, path) => {
+                let mut node = place.or_insert(Value::Null);
+                for key in path.iter().flat_map(|path| path.split('.')) {
                     if !node.is_object() {
                         *node = json!({});
                     }
@@ -209,33 +203,24 @@ impl Flags {
                 }
                 *node = value;
             }
-            (_, _, None) => self.set(&name, value),
         }
     }
 
     /// Sets a flag by its destination.
     pub fn set(&mut self, name: &str, value: Value) {
-        match self.values.iter_mut().find(|(other, _)| other == name) {
-            Some((_, old)) => *old = value,
-            None => self.values.push((name.to_owned(), value)),
-        }
+        self.values.insert(name.to_owned(), value);
     }
 
     /// The same without some of the flags.
     pub fn without(&self, leave_out: impl Fn(&str) -> bool) -> Flags {
-        let kept = self.values.iter().filter(|(name, _)| !leave_out(name));
-        Flags {
-            model_tag: self.model_tag.clone(),
-            values: kept.cloned().collect(),
-        }
+        let mut kept = self.clone();
+        kept.values.retain(|name, _| !leave_out(name));
+        kept
     }
 
     /// The value of a flag by its destination.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        self.values
-            .iter()
-            .find(|(other, _)| other == name)
-            .map(|(_, value)| value)
+        self.values.get(name)
     }
 
     /// The text of a flag.
@@ -266,14 +251,13 @@ impl Flags {
 
     /// vLLM's log line of what differs from the defaults, as Python prints a dict. The simulator's own flags are left out.
     pub fn non_default(&self) -> String {
-        let mut parts: Vec<String> = Vec::new();
-        if let Some(model) = &self.model_tag {
-            parts.push(format!("'model_tag': {}", python(&Value::from(model.as_str()))));
-        }
-        let own = |name: &str| name.starts_with("sim_");
-        let given = self.values.iter().filter(|(name, _)| !own(name));
-        parts.extend(given.map(|(name, value)| format!("'{name}': {}", python(value))));
-        format!("{{{}}}", parts.join(", "))
+        let model = self
+            .model_tag
+            .iter()
+            .map(|model| ("model_tag".to_owned(), model.as_str().into()));
+        let given = self.values.clone().into_iter();
+        let given = given.filter(|(name, _)| !name.starts_with("sim_"));
+        python(&model.chain(given).collect())
     }
 }
 

@@ -4,7 +4,7 @@
 use super::api::{self, App};
 use super::child::{EngineProcess, Role};
 use super::config_file;
-use super::driver::{Ambush, EngineEvent, Handle, Strike};
+use super::driver::{EngineEvent, Handle, Strike};
 use super::engine::noise::mix_text;
 use super::fault::{After, Fault, Kinds};
 use super::flags::{Flags, Refusal};
@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch;
 
@@ -113,59 +113,60 @@ fn banner(flags: &Flags) {
     );
 }
 
+fn os_error(error: std::io::Error) -> u8 {
+    fail("vllm/entrypoints/launchers/launcher.py", &format!("OSError: {error}"))
+}
+
 /// `Err` is the exit code of a start that failed.
-async fn live(mut settings: Settings, flags: &Flags) -> Result<u8, u8> {
-    let io = |error: std::io::Error| fail("vllm/entrypoints/launchers/launcher.py", &format!("OSError: {error}"));
-    let mut stops = Stops::listen(settings.has(Fault::IgnoreTerm)).map_err(io)?;
+async fn live(settings: Settings, flags: &Flags) -> Result<u8, u8> {
+    let stops = Stops::listen(settings.has(Fault::IgnoreTerm)).map_err(os_error)?;
     // The other nodes of a server have an engine and no port.
     let is_headless = flags.get("headless").is_some();
     let socket = match is_headless {
         true => None,
         false => Some(start::bind(&settings)?),
     };
+    let mut engine = EngineProcess::spawn(Role::Engine).map_err(os_error)?;
+    let code = live_with(&mut engine, settings, flags, socket, stops).await;
+    engine.stop().await;
+    code
+}
+
+/// The life of the server beside its engine process.
+async fn live_with(
+    engine: &mut EngineProcess,
+    mut settings: Settings,
+    flags: &Flags,
+    socket: Option<TcpSocket>,
+    mut stops: Stops,
+) -> Result<u8, u8> {
     let tokenizer = Tokenizer::of(&settings.model);
     let tokenizer = tokenizer.map_err(|error| fail("vllm/tokenizers/hf.py", &format!("ValueError: {error}")))?;
-    let mut engine = EngineProcess::spawn(Role::Engine).map_err(io)?;
     if settings.has(Fault::LeakChild) {
-        EngineProcess::spawn(Role::Stray).map_err(io)?;
+        EngineProcess::spawn(Role::Stray).map_err(os_error)?;
     }
     let neighbour = Neighbour::starting(settings.node.as_deref(), settings.cross_talk);
-    let started = tokio::select! {
-        started = start::load(&mut settings, engine.pid()) => started,
-        () = stops.recv() => Err(0),
-        () = engine.ended() => Err(start::initialization_failed()),
-    };
-    let served = started.and_then(|()| {
-        let Some(socket) = socket else { return Ok(None) };
-        let (driver, strikes) = start_driver(&settings, tokenizer.vocabulary()).map_err(io)?;
-        Ok(Some((socket.listen(4096).map_err(io)?, driver, strikes)))
-    });
-    match served {
-        Ok(None) => {
-            let code = tokio::select! {
-                () = stops.recv() => 0,
-                () = engine.ended() => 1,
-            };
-            engine.stop().await;
-            Ok(code)
-        }
-        Ok(Some((listener, driver, strikes))) => {
-            let crowd = settings.crowd.clone();
-            let app = Arc::new(app(settings, flags, driver, tokenizer));
-            let asked = app.clone();
-            let is_busy = move || asked.in_flight.load(Ordering::Relaxed) > 0;
-            let looking = neighbour.map(|neighbour| tokio::spawn(neighbour.live(crowd, is_busy)));
-            let code = run(app, listener, engine, stops, strikes).await;
-            if let Some(looking) = looking {
-                looking.abort();
-            }
-            Ok(code)
-        }
-        Err(code) => {
-            engine.stop().await;
-            Err(code)
-        }
+    tokio::select! {
+        started = start::load(&mut settings, engine.pid()) => started?,
+        () = stops.recv() => return Err(0),
+        () = engine.ended() => return Err(start::initialization_failed()),
     }
+    let Some(socket) = socket else {
+        return tokio::select! {
+            () = stops.recv() => Ok(0),
+            () = engine.ended() => Ok(1),
+        };
+    };
+    let (driver, strikes) = start_driver(&settings, tokenizer.vocabulary()).map_err(os_error)?;
+    let listener = socket.listen(4096).map_err(os_error)?;
+    let crowd = settings.crowd.clone();
+    let app = Arc::new(app(settings, flags, driver, tokenizer));
+    if let Some(neighbour) = neighbour {
+        let app = app.clone();
+        let is_busy = move || app.in_flight.load(Ordering::Relaxed) > 0;
+        tokio::spawn(neighbour.live(crowd, is_busy));
+    }
+    Ok(run(app, listener, engine, stops, strikes).await)
 }
 
 fn start_driver(settings: &Settings, vocabulary: u32) -> std::io::Result<(Handle, UnboundedReceiver<Strike>)> {
@@ -174,7 +175,7 @@ fn start_driver(settings: &Settings, vocabulary: u32) -> std::io::Result<(Handle
     let mut ambushes = Vec::new();
     for fault in &settings.faults {
         match *fault {
-            Fault::Strikes(strike, After::Requests(after)) => ambushes.push(Ambush { after, strike }),
+            Fault::Strikes(strike, After::Requests(after)) => ambushes.push((after, strike)),
             Fault::Strikes(strike, After::Time(time)) => {
                 let strikes = strikes_in.clone();
                 tokio::spawn(async move {
@@ -210,7 +211,7 @@ fn app(settings: Settings, flags: &Flags, driver: Handle, tokenizer: Tokenizer) 
 async fn run(
     app: Arc<App>,
     listener: TcpListener,
-    mut engine: EngineProcess,
+    engine: &mut EngineProcess,
     mut stops: Stops,
     mut strikes: UnboundedReceiver<Strike>,
 ) -> u8 {
@@ -226,7 +227,7 @@ async fn run(
     let code = loop {
         tokio::select! {
             () = stops.recv() => {
-                stop(&app, &mut engine).await;
+                stop(&app, engine).await;
                 break 0;
             }
             () = engine.ended(), if watched => {

@@ -2,6 +2,7 @@
 //! it would need, and vLLM's words for what goes wrong.
 
 use super::api;
+use super::engine::gpu::GIB;
 use super::engine::memory::{Memory, Misfit, out_of_memory};
 use super::fault::Fault;
 use super::gpus::{self, Holding};
@@ -12,8 +13,6 @@ use std::net::ToSocketAddrs;
 use std::path::Path;
 use tokio::net::TcpSocket;
 use tokio::time::sleep;
-
-const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
 /// Prints an exception as Python does and gives the exit code it ends in.
 pub fn fail(file: &str, exception: &str) -> u8 {
@@ -66,15 +65,6 @@ fn engine_failed(pid: u32, exception: &str) -> u8 {
 
 /// Loads the model that is not there: the phases with their durations, and the failures that belong to them.
 pub async fn load(settings: &mut Settings, pid: u32) -> Result<(), u8> {
-    log::api(
-        "model.py:2152",
-        &format!("Using max model len {}", settings.limits.max_model_len),
-    );
-    if settings.cost.eager {
-        let why = "Enforce eager set, disabling torch.compile, CUDAGraphs, and JIT kernel warmup. This is equivalent to \
-                   setting -cc.mode=none -cc.cudagraph_mode=none and --kernel_config.enable_jit_warmup=False";
-        log::line(Source::Api, "WARNING", "vllm.py:1703", why);
-    }
     let (cache, phases) = (settings.graph_cache(), settings.phases());
     let engine = |place: &str, message: &str| log::line(Source::Engine(pid), "INFO", place, message);
     let failed = |exception: String| engine_failed(pid, &exception);
@@ -122,10 +112,6 @@ pub async fn load(settings: &mut Settings, pid: u32) -> Result<(), u8> {
             out_of_memory(memory.weights, total)
         )));
     }
-    engine(
-        "gpu_worker.py:760",
-        &format!("Available KV cache memory: {:.2} GiB", memory.kv / GIB),
-    );
     let tokens = memory.blocks * settings.limits.block_size;
     let longest = settings.limits.max_model_len;
     let (size, length) = (thousands(tokens), thousands(longest));
@@ -162,13 +148,6 @@ pub async fn load(settings: &mut Settings, pid: u32) -> Result<(), u8> {
 async fn compile(settings: &Settings, phases: &Phases, cache: Option<&Path>, engine: &impl Fn(&str, &str)) {
     let warm = cache.is_some_and(Path::is_file);
     let largest = settings.limits.max_num_batched_tokens;
-    if let Some(folder) = cache.and_then(Path::parent) {
-        let folder = folder.display();
-        engine(
-            "backends.py:1105",
-            &format!("Using cache directory: {folder} for vLLM's torch.compile"),
-        );
-    }
     let seconds = phases.compile.as_secs_f64();
     let (dynamo, rest) = (0.3 * seconds, 0.7 * seconds);
     sleep(phases.compile).await;

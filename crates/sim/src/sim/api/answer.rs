@@ -1,6 +1,6 @@
 //! A request for text that was admitted, and what is to be written as its answer.
 
-use super::{App, InFlight};
+use super::App;
 use crate::sim::driver::EngineEvent;
 use crate::sim::engine::noise::{mix, uniform};
 use crate::sim::engine::token_id;
@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 /// So many of the most probable tokens have a log probability at each place.
@@ -41,7 +42,7 @@ pub struct Choice {
     pub echo: Option<String>,
 }
 
-/// A request that was admitted: what to write, and where the tokens come from.
+/// A request that was admitted: what to write, and where the tokens come from. It counts as in flight as long as it lives.
 pub struct PendingAnswer {
     /// `cmpl-…` or `chatcmpl-…`.
     pub id: String,
@@ -69,7 +70,6 @@ pub struct PendingAnswer {
     pub app: Arc<App>,
     pub(super) events: UnboundedReceiver<EngineEvent>,
     pub(super) finished: usize,
-    pub(super) _in_flight: InFlight,
 }
 
 /// What faults make of an answer.
@@ -226,6 +226,7 @@ impl PendingAnswer {
 
 impl Drop for PendingAnswer {
     fn drop(&mut self) {
+        self.app.in_flight.fetch_sub(1, Ordering::Relaxed);
         if self.finished < self.choices.len() {
             self.app.driver.abort(&self.id);
         }

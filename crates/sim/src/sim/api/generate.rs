@@ -6,7 +6,7 @@ use super::body::Body;
 use super::error::{ApiError, ENGINE_DEAD};
 use super::limit::{Stop, output_limit, positive};
 use super::prompt::{Prompt, prompts};
-use super::{App, InFlight, stream, whole};
+use super::{App, stream, whole};
 use crate::sim::driver::Submission;
 use crate::sim::engine::Request;
 use crate::sim::engine::noise::{mix, mix_text, uniform};
@@ -15,7 +15,7 @@ use crate::sim::log;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::HeaderMap;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use serde_json::Value;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,17 +25,13 @@ use tokio::sync::mpsc::unbounded_channel;
 const DEFAULT_MAX_TOKENS: i64 = 16;
 
 /// `POST /v1/completions`
-pub async fn completions(State(app): State<Arc<App>>, headers: HeaderMap, bytes: Bytes) -> Response {
-    answer(app, Style::Completion, &headers, &bytes)
-        .await
-        .unwrap_or_else(IntoResponse::into_response)
+pub async fn completions(app: State<Arc<App>>, headers: HeaderMap, bytes: Bytes) -> Result<Response, ApiError> {
+    answer(app.0, Style::Completion, &headers, &bytes).await
 }
 
 /// `POST /v1/chat/completions`
-pub async fn chat(State(app): State<Arc<App>>, headers: HeaderMap, bytes: Bytes) -> Response {
-    answer(app, Style::Chat, &headers, &bytes)
-        .await
-        .unwrap_or_else(IntoResponse::into_response)
+pub async fn chat(app: State<Arc<App>>, headers: HeaderMap, bytes: Bytes) -> Result<Response, ApiError> {
+    answer(app.0, Style::Chat, &headers, &bytes).await
 }
 
 async fn answer(app: Arc<App>, style: Style, headers: &HeaderMap, bytes: &[u8]) -> Result<Response, ApiError> {
@@ -66,19 +62,17 @@ async fn answer(app: Arc<App>, style: Style, headers: &HeaderMap, bytes: &[u8]) 
 
 /// The client's id if it sent one, as vLLM does; else one of its own.
 fn request_id(headers: &HeaderMap, number: u64) -> String {
-    let given = headers.get("x-request-id").and_then(|value| value.to_str().ok());
-    given.map_or_else(
-        || format!("{:016x}", mix(number ^ u64::from(std::process::id()) << 32)),
-        str::to_string,
-    )
+    let own = || format!("{:016x}", mix(number ^ u64::from(std::process::id()) << 32));
+    header(headers, "x-request-id").map_or_else(own, str::to_owned)
+}
+
+fn header<'h>(headers: &'h HeaderMap, name: &str) -> Option<&'h str> {
+    headers.get(name)?.to_str().ok()
 }
 
 /// The engine that the client chose, as vLLM lets a router do.
 fn rank(app: &App, headers: &HeaderMap) -> Result<Option<usize>, ApiError> {
-    let given = headers
-        .get("x-data-parallel-rank")
-        .and_then(|value| value.to_str().ok());
-    let rank = given.and_then(|rank| rank.parse::<usize>().ok());
+    let rank = header(headers, "x-data-parallel-rank").and_then(|rank| rank.parse::<usize>().ok());
     let engines = app.settings.cost.data_parallel;
     match rank.filter(|rank| *rank >= engines) {
         None => Ok(rank),
@@ -168,20 +162,21 @@ fn admit(
     }
 
     let (usage, continuous_usage) = usage(&app, body);
+    let logprobs = logprobs(style, body)?;
     let (events_in, events) = unbounded_channel();
+    app.in_flight.fetch_add(1, Ordering::Relaxed);
     let answer = PendingAnswer {
         id: format!("{}-{id}", if style == Style::Chat { "chatcmpl" } else { "cmpl" }),
         style,
         choices,
         prompt_tokens,
         token_ids,
-        logprobs: logprobs(style, body)?,
+        logprobs,
         usage,
         continuous_usage,
         spoilt: Spoilt::default(),
         model: String::new(),
         created: super::unix_seconds() as u64,
-        _in_flight: InFlight::of(&app),
         app: app.clone(),
         events,
         finished: 0,

@@ -149,20 +149,3 @@ fn authorized(app: &App, request: &Request) -> bool {
         .and_then(|value| value.strip_prefix("Bearer "))
         .is_some_and(|key| keys.iter().any(|known| known == key))
 }
-
-/// Counts a request as in flight as long as it lives.
-pub struct InFlight(Arc<App>);
-
-impl InFlight {
-    /// Starts counting.
-    pub fn of(app: &Arc<App>) -> Self {
-        app.in_flight.fetch_add(1, Ordering::Relaxed);
-        InFlight(app.clone())
-    }
-}
-
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
-    }
-}

@@ -2,21 +2,21 @@
 //! token to its request the moment the step ends. It alone owns the engine.
 
 use super::{EngineCommand, EngineEvent, Shared, Snapshot, Strike, Submission};
-use crate::sim::engine::{Engine, Key, Output};
+use crate::sim::engine::{Engine, Key};
 use crate::sim::truth::{self, Truth};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 
-/// One request: its sequences have consecutive keys, one for each choice.
-struct Client {
+/// Whose a sequence is.
+struct Owner {
+    /// The request.
+    id: String,
+    choice: u32,
     events: UnboundedSender<EngineEvent>,
-    first: Key,
-    sequences: usize,
-    unfinished: usize,
 }
 
 /// A thread's state.
@@ -24,9 +24,8 @@ pub(super) struct Lane {
     number: usize,
     engine: Engine,
     commands: Receiver<EngineCommand>,
-    clients: HashMap<String, Client>,
-    /// Request and choice of each sequence.
-    owners: HashMap<Key, (String, u32, UnboundedSender<EngineEvent>)>,
+    /// Of the sequences that are not finished.
+    owners: BTreeMap<Key, Owner>,
     shared: Arc<Shared>,
     unfinished: Arc<AtomicUsize>,
     zero: Instant,
@@ -51,8 +50,7 @@ impl Lane {
             number,
             engine,
             commands,
-            clients: HashMap::new(),
-            owners: HashMap::new(),
+            owners: BTreeMap::new(),
             shared,
             unfinished,
             zero: Instant::now(),
@@ -67,31 +65,14 @@ impl Lane {
         self.spring_ambush();
         let mut free_at = Instant::now();
         loop {
-            let hung = self.shared.hung.load(Ordering::Relaxed);
-            let able = self.engine.is_busy() && !self.paused && !hung;
-            if !able {
-                match self.commands.recv() {
-                    Ok(command) => self.obey(command),
-                    Err(_) => return,
-                }
-                continue;
-            }
-            // The next step begins when the last one ended, even if this thread was late to notice.
-            let now = Instant::now();
-            let start = if now.saturating_duration_since(free_at) > MAKE_UP || self.fresh() {
-                now
-            } else {
-                free_at
-            };
-            let Some(seconds) = self.engine.begin_step(self.seconds(start)) else {
-                // Everything runs out of blocks only if nothing runs; a command must change that.
+            let Some(end) = self.begin_step(free_at) else {
                 match self.commands.recv() {
                     Ok(command) => self.obey(command),
                     Err(_) => return,
                 }
                 continue;
             };
-            free_at = start + Duration::from_secs_f64(seconds);
+            free_at = end;
             if !self.obey_until(free_at) {
                 return;
             }
@@ -100,9 +81,20 @@ impl Lane {
         }
     }
 
-    /// Whether the coming step is the first after an idle time.
-    fn fresh(&self) -> bool {
-        self.engine.running() == 0
+    /// Begins a step and says when it ends; `None` if a command must come first.
+    fn begin_step(&mut self, free_at: Instant) -> Option<Instant> {
+        if self.paused || self.shared.hung.load(Ordering::Relaxed) || !self.engine.is_busy() {
+            return None;
+        }
+        // It begins when the last one ended, even if this thread was late to notice, unless it is the first after an idle time.
+        let now = Instant::now();
+        let is_first = self.engine.running() == 0;
+        let start = match is_first || now.saturating_duration_since(free_at) > MAKE_UP {
+            true => now,
+            false => free_at,
+        };
+        let seconds = self.engine.begin_step(self.seconds(start))?;
+        Some(start + Duration::from_secs_f64(seconds))
     }
 
     fn seconds(&self, at: Instant) -> f64 {
@@ -135,54 +127,30 @@ impl Lane {
         let instant = self.shared.truth.is_some().then(truth::monotonic_ms);
         let outputs = self.engine.end_step(now);
         let mut truth = lock(&self.shared);
-        let mut finished = Vec::new();
         for tokens in outputs.chunk_by(|one, next| one.key == next.key) {
-            let [
-                ..,
-                Output {
-                    key, finished: last, ..
-                },
-            ] = *tokens
-            else {
+            let (key, last) = (tokens[0].key, tokens[tokens.len() - 1].finished);
+            let Some(owner) = self.owners.get(&key) else {
                 continue;
             };
-            let Some((_, choice, events)) = self.owners.get(&key) else {
-                continue;
-            };
-            let (choice, count) = (*choice, tokens.len() as u32);
             if last {
                 // Before anybody hears of the end: who asks again at once finds the engine idle.
                 self.unfinished.fetch_sub(1, Ordering::Relaxed);
             }
-            let _ = events.send(EngineEvent::Tokens { choice, count, last });
+            let (choice, count) = (owner.choice, tokens.len() as u32);
+            let _ = owner.events.send(EngineEvent::Tokens { choice, count, last });
             if let (Some(truth), Some(instant)) = (&mut truth, instant) {
                 truth.tokens((self.number, key), instant, tokens.len(), last);
             }
             if last {
-                finished.push(key);
+                self.owners.remove(&key);
             }
-        }
-        drop(truth);
-        finished.into_iter().for_each(|key| self.finish(key));
-    }
-
-    fn finish(&mut self, key: Key) {
-        let Some((id, ..)) = self.owners.remove(&key) else {
-            return;
-        };
-        let Some(client) = self.clients.get_mut(&id) else {
-            return;
-        };
-        client.unfinished -= 1;
-        if client.unfinished == 0 {
-            self.clients.remove(&id);
         }
     }
 
     fn obey(&mut self, command: EngineCommand) {
         match command {
             EngineCommand::Submit(submission) => self.submit(submission),
-            EngineCommand::Abort(id) => self.abort(&id),
+            EngineCommand::Abort(id) => self.abort(EngineEvent::Aborted, |owner| owner.id == id),
             EngineCommand::Inspect(answer) => {
                 let now = (self.engine.running(), self.engine.waiting());
                 let (running, waiting) = self.shown.unwrap_or(now);
@@ -201,21 +169,11 @@ impl Lane {
                 let now = (self.engine.running(), self.engine.waiting());
                 self.shown = paused.then(|| self.shown.unwrap_or(now));
             }
-            EngineCommand::AbortAll => self.end_all(EngineEvent::Aborted),
+            EngineCommand::AbortAll => self.abort(EngineEvent::Aborted, |_| true),
             EngineCommand::End(event) => {
                 self.ended = Some(event);
-                self.end_all(event);
+                self.abort(event, |_| true);
             }
-        }
-    }
-
-    fn end_all(&mut self, event: EngineEvent) {
-        let ids: Vec<String> = self.clients.keys().cloned().collect();
-        for id in ids {
-            if let Some(client) = self.clients.get(&id) {
-                let _ = client.events.send(event);
-            }
-            self.abort(&id);
         }
     }
 
@@ -228,35 +186,27 @@ impl Lane {
         }
         self.shared.admitted.fetch_add(1, Ordering::Relaxed);
         let now = self.seconds(Instant::now());
-        let mut first = None;
         for (choice, request) in submission.sequences.into_iter().enumerate() {
             let (prompt, output) = (request.prompt.len(), request.output_len);
             let key = self.engine.add(now, request);
-            first = first.or(Some(key));
             if let Some(mut truth) = lock(&self.shared) {
                 truth.arrived((self.number, key), &submission.id, choice, prompt, output);
             }
-            self.owners
-                .insert(key, (submission.id.clone(), choice as u32, submission.events.clone()));
+            let owner = Owner {
+                id: submission.id.clone(),
+                choice: choice as u32,
+                events: submission.events.clone(),
+            };
+            self.owners.insert(key, owner);
         }
-        let client = Client {
-            events: submission.events,
-            first: first.unwrap_or_default(),
-            sequences,
-            unfinished: sequences,
-        };
-        self.clients.insert(submission.id, client);
     }
 
-    fn abort(&mut self, id: &str) {
-        let Some(client) = self.clients.remove(id) else { return };
-        let _ = client.events.send(EngineEvent::Aborted);
-        if self.shared.hung.load(Ordering::Relaxed) {
-            // The engine does not hear of it, and what it last said stands in the metrics.
-            return;
-        }
-        for key in client.first..client.first + client.sequences as Key {
-            if self.owners.remove(&key).is_none() {
+    /// Takes sequences out, each of which is told by this event.
+    fn abort(&mut self, event: EngineEvent, is_meant: impl Fn(&Owner) -> bool) {
+        for (key, owner) in self.owners.extract_if(.., |_, owner| is_meant(owner)) {
+            let _ = owner.events.send(event);
+            if self.shared.hung.load(Ordering::Relaxed) {
+                // The engine does not hear of it, and what it last said stands in the metrics.
                 continue;
             }
             self.unfinished.fetch_sub(1, Ordering::Relaxed);
@@ -270,13 +220,13 @@ impl Lane {
     fn spring_ambush(&mut self) {
         let admitted = self.shared.admitted.load(Ordering::Relaxed);
         let mut ambushes = self.shared.ambushes.lock().unwrap_or_else(PoisonError::into_inner);
-        for ambush in ambushes.extract_if(.., |ambush| admitted >= ambush.after) {
+        for (_, strike) in ambushes.extract_if(.., |(after, _)| admitted >= *after) {
             // What is about to die produces nothing more: else a short load could end well before the process hears of it.
-            if ambush.strike != Strike::Mute {
+            if strike != Strike::Mute {
                 self.shared.hung.store(true, Ordering::Relaxed);
             }
-            if ambush.strike != Strike::Hang {
-                let _ = self.shared.strikes.send(ambush.strike);
+            if strike != Strike::Hang {
+                let _ = self.shared.strikes.send(strike);
             }
         }
     }

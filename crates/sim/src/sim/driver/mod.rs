@@ -83,19 +83,11 @@ pub enum Strike {
     Mute,
 }
 
-/// Which fault strikes after how many admitted requests.
-#[derive(Debug, Clone, Copy)]
-pub struct Ambush {
-    /// Requests to admit before.
-    pub after: u64,
-    /// What then happens.
-    pub strike: Strike,
-}
-
 /// What all lanes share.
 struct Shared {
     truth: Option<Mutex<Truth>>,
-    ambushes: Mutex<Vec<Ambush>>,
+    /// What happens once so many requests were admitted.
+    ambushes: Mutex<Vec<(u64, Strike)>>,
     strikes: UnboundedSender<Strike>,
     admitted: AtomicU64,
     hung: AtomicBool,
@@ -116,11 +108,11 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Starts a thread for each engine. Strikes of the ambushes go to `strikes`.
+    /// Starts a thread for each engine. What each ambush does once so many requests were admitted is told to `strikes`.
     pub fn start(
         engines: Vec<Engine>,
         truth: Option<Truth>,
-        ambushes: Vec<Ambush>,
+        ambushes: Vec<(u64, Strike)>,
         strikes: UnboundedSender<Strike>,
     ) -> std::io::Result<Handle> {
         let shared = Arc::new(Shared {

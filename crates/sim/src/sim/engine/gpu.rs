@@ -23,7 +23,8 @@ pub struct Gpu {
     pub model_error: f64,
 }
 
-const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
+/// Bytes in a GiB.
+pub const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
 /// Every GPU that can be stated; the first is the default.
 pub const GPUS: [Gpu; 5] = [

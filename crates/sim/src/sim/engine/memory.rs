@@ -2,8 +2,8 @@
 
 use super::Limits;
 use super::cost::CostModel;
+use super::gpu::GIB;
 
-const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 /// CUDA context, communication buffers and graphs on every GPU, in bytes.
 const FIXED: f64 = 1.3 * GIB;
 
@@ -12,8 +12,6 @@ const FIXED: f64 = 1.3 * GIB;
 pub struct Memory {
     /// Weights, in bytes.
     pub weights: f64,
-    /// Left for the KV cache, in bytes; negative if the rest is too large already.
-    pub kv: f64,
     /// Blocks of the KV cache.
     pub blocks: usize,
 }
@@ -53,11 +51,7 @@ impl Memory {
             kv
         };
         check_kv_cache(available, per_token, blocks * limits.block_size, limits.max_model_len)?;
-        Ok(Memory {
-            weights,
-            kv: available,
-            blocks,
-        })
+        Ok(Memory { weights, blocks })
     }
 }
 
@@ -88,28 +82,18 @@ fn check_kv_cache(available: f64, per_token: f64, tokens: usize, max_model_len: 
     if tokens >= max_model_len {
         return Ok(());
     }
-    Err(Misfit::KvCache(kv_cache_too_small(
-        available,
-        per_token,
-        tokens,
-        max_model_len,
-        more,
-    )))
-}
-
-fn kv_cache_too_small(available: f64, per_token: f64, tokens: usize, max_model_len: usize, more: &str) -> String {
     let estimate = match tokens {
         0 => String::new(),
         tokens => format!("Based on the available memory, the estimated maximum model length is {tokens}. "),
     };
-    format!(
+    Err(Misfit::KvCache(format!(
         "To serve at least one request with the model's max seq len ({max_model_len}), ({:.2} GiB KV cache is needed, \
          which is larger than the available KV cache memory ({:.2} GiB). {estimate}Try increasing \
          `gpu_memory_utilization` (which also controls CPU memory on the CPU backend) or decreasing `max_model_len` when \
          initializing the engine. {more}",
         max_model_len as f64 * per_token / GIB,
         available / GIB,
-    )
+    )))
 }
 
 #[cfg(test)]

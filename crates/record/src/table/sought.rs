@@ -19,7 +19,8 @@ pub struct Sought<'a> {
     pub target: &'a Target,
     /// What all starts found together, once the search has ended on every planned one.
     answer: Option<Answer>,
-    state: &'a State,
+    /// What the journals tell.
+    pub state: &'a State,
 }
 
 /// What was sought for one target under one load, on every server. What long prompts allow is no match for what short ones do, so loads do
@@ -95,6 +96,16 @@ fn finalists(race: &[Sought<'_>]) -> Vec<usize> {
 }
 
 impl<'a> Race<'a> {
+    /// The server that holds the highest load.
+    pub fn winner(&self) -> &Sought<'a> {
+        &self.servers[0]
+    }
+
+    /// Those that cannot be told from the winner.
+    pub fn tied(&self) -> &[Sought<'a>] {
+        &self.servers[1..self.equals.max(1)]
+    }
+
     fn of(mut servers: Vec<Sought<'a>>) -> Race<'a> {
         let order = |one: &Sought<'_>, other: &Sought<'_>| {
             let load = |sought: &Sought<'_>| sought.load().unwrap_or(f64::NEG_INFINITY);

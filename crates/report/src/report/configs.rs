@@ -6,7 +6,7 @@ use super::answer::{Answer, KNEE, mark as suspect};
 use super::environment::facts;
 use super::inputs::Inputs;
 use super::nodes;
-use super::sla::{Ranked, by_target};
+use super::sla;
 use super::template::plain;
 use super::variation::{settings, varying};
 use super::words::{axis_title, show_number, show_spread};
@@ -21,7 +21,7 @@ use vsweep_plan::matrix::ServeFlags;
 use vsweep_plan::printable::printable;
 use vsweep_plan::shell::shell_command;
 use vsweep_record::journal::RunRecord;
-use vsweep_record::table::{Cell, Column, ONE_START, Point, Section, Spread};
+use vsweep_record::table::{Cell, Column, ONE_START, Point, Race, Section, Spread, races};
 
 /// Loads of the envelope.
 const MOST_LOADS: usize = 40;
@@ -111,24 +111,25 @@ fn of_answer(inputs: &Inputs<'_>, answer: &Answer) -> Vec<Winner> {
 
 /// For each target, the server that holds the highest load; others whose limit may lie as high are named.
 fn of_targets(inputs: &Inputs<'_>, runs: &[&RunRecord]) -> Vec<Winner> {
-    let winner = |ranked: Ranked<'_>| {
-        let (best, _) = ranked.split();
-        let value = best.value_in_words()?;
-        let as_high = ranked.tied().iter();
-        let as_high = as_high.map(|other| format!("{} with {}", other.settings(), other.load().unwrap_or_default()));
+    let winner = |race: Race<'_>| {
+        let best = race.winner();
+        let value = sla::value_in_words(best)?;
+        let as_high = race.tied().iter();
+        let as_high =
+            as_high.map(|other| format!("{} with {}", sla::server_name(other), other.load().unwrap_or_default()));
         let (target, vary) = (best.target, best.record().started.vary.name());
+        let question = sla::question(best);
         Some(Winner {
-            question: best.question(),
             reason: format!(
-                "{} ({}): highest load {vary} {value}{}",
-                best.question(),
+                "{question} ({}): highest load {vary} {value}{}",
                 target.criteria.iter().join(", "),
-                tied(&as_high.collect::<Vec<String>>())
+                tied(&as_high.collect_vec())
             ),
-            point: best.point(inputs.points, runs)?,
+            question,
+            point: sla::point(best, inputs.points, runs)?,
         })
     };
-    by_target(inputs.state).into_iter().filter_map(winner).collect()
+    races(inputs.state).into_iter().filter_map(winner).collect()
 }
 
 /// Others that cannot be told apart from the best, a few of them by name.

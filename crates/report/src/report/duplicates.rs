@@ -2,9 +2,11 @@
 //! how far the two differ. Two sessions that did not know of each other leave some, and so does a run that was tried again.
 
 use super::attainment::Shares;
+use super::files;
 use super::rows::read_figures;
+use itertools::Itertools;
 use vsweep_plan::units::show_many;
-use vsweep_record::journal::{Directory, RunRecord, State};
+use vsweep_record::journal::{Directory, RunRecord, Spare, State};
 use vsweep_record::table::Cell;
 
 /// Figures that are shown of each.
@@ -12,47 +14,32 @@ const FIGURES: [&str; 4] = ["request_throughput", "output_throughput", "p99_ttft
 
 /// The table; `None` where every result counts.
 pub fn to_csv(directory: &Directory, state: &State) -> Option<Vec<u8>> {
-    let spares = state.spares();
-    if spares.is_empty() {
-        return None;
+    fn shown<T: ToString>(value: Option<T>) -> String {
+        value.map_or_else(String::new, |value| value.to_string())
     }
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let mut write = |record: &[String]| writer.write_record(record).expect("memory takes every row");
-    let columns = [
-        "point", "slot", "run", "started", "launch", "outcome", "validity", "cause", "why", "counts",
-    ];
-    let header = columns.iter().chain(&FIGURES).map(|name| (*name).to_owned());
-    write(&header.chain(["differs_percent".to_owned()]).collect::<Vec<_>>());
-    for spare in spares {
+    let row = |spare: Spare<'_>| {
         let run = spare.run;
-        let figures = figures(directory, run);
-        let counted = spare.counts.map(|counts| self::figures(directory, counts));
-        let mut line = vec![
-            run.point.to_string(),
-            run.slot.to_string(),
-            run.run.to_string(),
-            run.started.to_string(),
-            run.launch.map_or_else(String::new, |launch| launch.to_string()),
-            run.outcome.to_string(),
-            run.validity.to_string(),
-            run.cause.map_or_else(String::new, |cause| cause.to_string()),
-            spare.why,
-            spare
-                .counts
-                .map_or_else(String::new, |counts| counts.started.to_string()),
+        let own = figures(directory, run);
+        let counted = spare.counts.map(|counts| figures(directory, counts));
+        let both = own[0].zip(counted.and_then(|counted| counted[0]));
+        let differs = both.map(|(own, counted)| format!("{:.1}", 100.0 * (own / counted - 1.0)));
+        let mut row = vec![
+            ("point", run.point.to_string()),
+            ("slot", run.slot.to_string()),
+            ("run", run.run.to_string()),
+            ("started", run.started.to_string()),
+            ("launch", shown(run.launch)),
+            ("outcome", run.outcome.to_string()),
+            ("validity", run.validity.to_string()),
+            ("cause", shown(run.cause)),
+            ("why", spare.why),
+            ("counts", shown(spare.counts.map(|counts| counts.started))),
         ];
-        line.extend(
-            figures
-                .iter()
-                .map(|figure| figure.map_or_else(String::new, |figure| figure.to_string())),
-        );
-        let both = figures[0].zip(counted.and_then(|counted| counted[0]));
-        line.push(both.map_or_else(String::new, |(own, counted)| {
-            format!("{:.1}", 100.0 * (own / counted - 1.0))
-        }));
-        write(&line);
-    }
-    Some(writer.into_inner().expect("memory takes every row"))
+        row.extend(FIGURES.into_iter().zip(own.map(shown)));
+        row.push(("differs_percent", differs.unwrap_or_default()));
+        row
+    };
+    files::to_csv(&state.spares().into_iter().map(row).collect_vec())
 }
 
 /// What is in no table because its server is another one now or is measured anew, a sentence a reason.

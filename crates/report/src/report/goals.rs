@@ -6,7 +6,7 @@ use super::requirements::{Verdict, of_point};
 use itertools::Itertools;
 use std::collections::BTreeMap;
 use vsweep_plan::ids::{PointId, ServerId};
-use vsweep_plan::plan::{Assertion, Params, Required, Requirement};
+use vsweep_plan::plan::{Assertion, Required, Requirement};
 use vsweep_record::journal::{RunRecord, SearchEnd, State};
 use vsweep_record::table::{Cell, Column, Point, Points, Section};
 use vsweep_strategy::search::{Probe, Target};
@@ -149,8 +149,7 @@ impl Goals {
 fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal> {
     let mut probes: BTreeMap<&PointId, Vec<(&RunRecord, &Probe)>> = BTreeMap::new();
     for run in runs {
-        let probe = run.probe();
-        if let Some(probe) = probe {
+        if let Some(probe) = run.probe() {
             probes.entry(&run.point).or_default().push((run, probe));
         }
     }
@@ -198,13 +197,9 @@ fn limit(state: &State, run: &RunRecord, target: &str) -> Option<f64> {
 
 /// What each point says of an assertion, and whether the assertion lets it be recommended.
 fn asserted(assertion: &Assertion, state: &State, runs: &[&RunRecord], points: &Points<'_>) -> (Vec<Said>, Vec<bool>) {
-    let none = Params::new();
     let judge = |at: usize| {
-        let point = &points.points[at];
-        let run = runs.get(point.row)?;
-        let serve = state.servers.get(&run.server).map_or(&none, |server| &server.params);
-        let is_about = assertion.is_about(serve, &run.params);
-        is_about.then(|| of_point(assertion, point, run, points).0)
+        let run = runs.get(points.points[at].row)?;
+        Some(of_point(assertion, at, run, state, points)?.0)
     };
     let verdicts: Vec<Option<Verdict>> = (0..points.points.len()).map(judge).collect();
     let server = |at: usize| runs.get(points.points[at].row).map(|run| &run.server);

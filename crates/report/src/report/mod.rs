@@ -21,7 +21,7 @@ pub mod effects;
 mod environment;
 pub mod failures;
 pub mod figures;
-mod folder;
+mod files;
 pub mod goals;
 pub mod history;
 pub mod html;

@@ -1,7 +1,7 @@
 //! Writes `report.html`, `report.md` and the configuration files in `best/`.
 
 use super::configs::{self, Config};
-use super::folder::write_folder;
+use super::files::write_folder;
 use super::inputs::Inputs;
 use super::rows::read_asked;
 use super::{basis, document, html, markdown};
@@ -27,7 +27,7 @@ pub(super) fn make_reports(inputs: &Inputs<'_>, configs: &[Config]) -> [(PathBuf
 
 /// The page or the text as it is now, for a place of its own; nothing is written.
 pub fn render_report(directory: &Directory, state: &State, options: &ReportOptions, form: ReportForm) -> String {
-    let runs = read_asked(directory, state, options);
+    let runs = read_asked(directory, state, options, None);
     let points = Points::of(&runs.table);
     let mut inputs = Inputs::gather(directory, state, &points, options);
     if let ReportForm::Live(version) = form {

@@ -2,15 +2,14 @@
 //! come out. Which exit code they make is the `cli` room's affair.
 
 use super::compared;
-use super::sla::{self, by_target};
+use super::sla;
 use super::status::unfinished;
 use super::variation::name_workload;
 use itertools::Itertools;
 use std::fmt;
-use vsweep_plan::ids::ServerId;
 use vsweep_plan::plan::{Assertion, Params, Required, Requirement, Servers};
 use vsweep_record::journal::{RunRecord, State};
-use vsweep_record::table::{Point, Points, Workload};
+use vsweep_record::table::{Points, Sought, races};
 use vsweep_strategy::search::{Criterion, Found, Quantity};
 use vsweep_strategy::stats;
 
@@ -90,16 +89,13 @@ fn of_comparison(state: &State) -> Vec<Judged> {
 }
 
 fn of_target(required: &Requirement, name: &str, state: &State) -> Vec<Judged> {
-    let searched = by_target(state)
-        .into_iter()
-        .map(|ranked| ranked.rows)
-        .filter(|rows| rows[0].target.name == name);
-    let judged = searched.map(|rows| {
-        let said = rows.iter().map(|row| {
-            let (verdict, why) = answer(row);
-            (verdict, format!("{}: {why}", row.settings()))
+    let races = races(state).into_iter();
+    let judged = races.filter(|race| race.winner().target.name == name).map(|race| {
+        let said = race.servers.iter().map(|sought| {
+            let (verdict, why) = answer(sought);
+            (verdict, format!("{}: {why}", sla::server_name(sought)))
         });
-        let load = rows[0].load_name().map_or(String::new(), |load| format!(", {load}"));
+        let load = sla::load_name(race.winner()).map_or(String::new(), |load| format!(", {load}"));
         conclude(required, load, said.collect(), state)
     });
     let judged: Vec<Judged> = judged.collect();
@@ -109,8 +105,8 @@ fn of_target(required: &Requirement, name: &str, state: &State) -> Vec<Judged> {
     }
 }
 
-fn answer(row: &sla::Row<'_>) -> Said {
-    match row.answer().map(|answer| answer.found) {
+fn answer(sought: &Sought<'_>) -> Said {
+    match sought.answer().map(|answer| answer.found) {
         Some(Found::Met(value)) => (Verdict::Met, format!("up to {value}")),
         Some(Found::Beyond(value)) => (Verdict::Met, format!("{value} and beyond")),
         Some(Found::None) => (Verdict::Unmet, "at no load".to_owned()),
@@ -124,17 +120,17 @@ fn of_points(required: &Requirement, assertion: &Assertion, state: &State, point
     let runs: Vec<&RunRecord> = state.runs().collect();
     let workloads = points.workloads();
     let judged = workloads.iter().map(|workload| {
-        let servers = servers(workload, assertion, &runs, state, points);
-        let said = servers.into_iter().map(|(server, own)| {
-            let name = state
-                .servers
-                .get(server)
-                .map_or(server.0.as_str(), |server| &server.name);
-            let said = own
-                .into_iter()
-                .map(|point| of_point(assertion, point, runs[point.row], points));
-            let (verdict, why) = said.max_by_key(|(verdict, _)| *verdict).expect("a group has a point");
-            (verdict, format!("{name}: {why}"))
+        let own = workload.points.iter().filter_map(|at| {
+            let run = runs.get(points.points[*at].row)?;
+            Some((&run.server, of_point(assertion, *at, run, state, points)?))
+        });
+        let own = own.collect_vec();
+        let said = own.iter().map(|(server, _)| *server).unique().map(|server| {
+            let name = state.servers.get(server).map_or(server.0.as_str(), |known| &known.name);
+            let of_server = own.iter().filter(|(other, _)| *other == server).map(|(_, said)| said);
+            let worst = of_server.max_by_key(|(verdict, _)| *verdict);
+            let (verdict, why) = worst.expect("it has a point");
+            (*verdict, format!("{name}: {why}"))
         });
         let named = match workload.is_only() {
             true => String::new(),
@@ -145,34 +141,20 @@ fn of_points(required: &Requirement, assertion: &Assertion, state: &State, point
     judged.collect()
 }
 
-/// The servers with points that an assertion is about, in the order of the table.
-fn servers<'s, 'p>(
-    workload: &Workload<'_>,
+/// What the medians of a point say: the criterion that decides, and the load where it did. None where the assertion is not about it.
+pub(super) fn of_point(
     assertion: &Assertion,
-    runs: &[&'s RunRecord],
-    state: &'s State,
-    points: &'p Points<'_>,
-) -> Vec<(&'s ServerId, Vec<&'p Point>)> {
+    at: usize,
+    run: &RunRecord,
+    state: &State,
+    points: &Points<'_>,
+) -> Option<Said> {
     let none = Params::new();
-    let is_meant = |point: &&Point| {
-        let Some(run) = runs.get(point.row) else { return false };
-        let serve = state.servers.get(&run.server).map_or(&none, |server| &server.params);
-        assertion.is_about(serve, &run.params)
-    };
-    let own = workload.points.iter().map(|at| &points.points[*at]).filter(is_meant);
-    let mut servers: Vec<(&ServerId, Vec<&Point>)> = Vec::new();
-    for point in own {
-        let server = &runs[point.row].server;
-        match servers.iter_mut().find(|(known, _)| *known == server) {
-            Some((_, points)) => points.push(point),
-            None => servers.push((server, vec![point])),
-        }
+    let serve = state.servers.get(&run.server).map_or(&none, |server| &server.params);
+    if !assertion.is_about(serve, &run.params) {
+        return None;
     }
-    servers
-}
-
-/// What the medians of a point say: the criterion that decides, and the load where it did.
-pub(super) fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, points: &Points<'_>) -> Said {
+    let point = &points.points[at];
     let of_criterion = |criterion: &Criterion| {
         let median = points.spread(point, &criterion.figure()).map(|spread| spread.median);
         match median.map(|median| criterion.comparison.holds(median, criterion.limit)) {
@@ -190,7 +172,7 @@ pub(super) fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, po
     let (verdict, why) = said
         .max_by_key(|(verdict, _)| *verdict)
         .unwrap_or((Verdict::Undecided, "nothing is bounded".to_owned()));
-    (verdict, format!("{why} at {}", run.name))
+    Some((verdict, format!("{why} at {}", run.name)))
 }
 
 /// What all servers say together. Before the sweep is finished another one may still say otherwise.

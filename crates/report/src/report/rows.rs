@@ -30,44 +30,22 @@ pub(super) type Figures = Vec<(Box<str>, Cell)>;
 
 /// Figures of run files that were read and believed before, by their SHA-256: while a sweep runs, its tables are written
 /// after every run, and only the new file needs to be read.
-#[derive(Debug, Default)]
-pub struct Believed(HashMap<String, Figures>);
+pub type Believed = HashMap<String, Figures>;
 
 /// Reads the files of all recorded runs and makes one row of each.
 pub fn read_runs(directory: &Directory, state: &State) -> Runs {
-    make_rows(directory, state, &Shares::default(), None)
+    read_asked(directory, state, &ReportOptions::default(), None)
 }
 
-/// The same with the columns that a plan asks for: shares of requests within limits, and what tokens cost.
-pub fn read_asked(directory: &Directory, state: &State, options: &ReportOptions) -> Runs {
-    asked(directory, state, options, None)
-}
-
-/// The same, without reading again what was read before.
-pub fn reread_asked(directory: &Directory, state: &State, options: &ReportOptions, believed: &mut Believed) -> Runs {
-    asked(directory, state, options, Some(&mut believed.0))
-}
-
-fn asked(
+/// The same with the columns that a plan asks for: shares of requests within limits, and what tokens cost. What was believed before is
+/// not read again.
+pub fn read_asked(
     directory: &Directory,
     state: &State,
     options: &ReportOptions,
-    believed: Option<&mut HashMap<String, Figures>>,
+    mut believed: Option<&mut Believed>,
 ) -> Runs {
     let shares = Shares::asked_by(&options.requirements);
-    let mut runs = make_rows(directory, state, &shares, believed);
-    if let Some(price) = options.price_per_gpu_hour {
-        runs.table.add_costs(price);
-    }
-    runs
-}
-
-fn make_rows(
-    directory: &Directory,
-    state: &State,
-    shares: &Shares,
-    mut believed: Option<&mut HashMap<String, Figures>>,
-) -> Runs {
     let unknown = ServerRecord::default();
     let count = |(id, server): (_, &ServerRecord)| {
         // What a server was given is what it used, whatever its flags say.
@@ -91,7 +69,8 @@ fn make_rows(
     let runs: Vec<&RunRecord> = state.runs().collect();
     for batch in runs.chunks(BATCH) {
         let known = |run: &RunRecord| believed.as_ref()?.get(&run.file.as_ref()?.sha256).cloned();
-        let figures = read_batch(directory.root(), batch, shares, &known);
+        let read = |run: &&RunRecord| known(run).map_or_else(|| read_figures(directory.root(), run, &shares), Ok);
+        let figures = threads::map(threads::cores(), batch, read);
         for (run, figures) in batch.iter().zip(figures) {
             let server = state.servers.get(&run.server).unwrap_or(&unknown);
             let serve = with_combo(&server.params, server.combo.as_deref());
@@ -134,6 +113,9 @@ fn make_rows(
     }
     let mut table = builder.finish();
     table.add_energies();
+    if let Some(price) = options.price_per_gpu_hour {
+        table.add_costs(price);
+    }
     Runs { table, damaged }
 }
 
@@ -154,16 +136,6 @@ pub(super) fn told(run: &RunRecord) -> Cow<'_, str> {
         true => Cow::Borrowed(&run.detail),
         false => Cow::Owned(format!("{NOT_TRIED}{}", run.detail)),
     }
-}
-
-fn read_batch(
-    root: &Path,
-    runs: &[&RunRecord],
-    shares: &Shares,
-    known: &(dyn Fn(&RunRecord) -> Option<Figures> + Sync),
-) -> Vec<Result<Figures, String>> {
-    let read = |run: &&RunRecord| known(run).map_or_else(|| read_figures(root, run, shares), Ok);
-    threads::map(threads::cores(), runs, read)
 }
 
 pub(super) fn read_figures(root: &Path, run: &RunRecord, shares: &Shares) -> Result<Figures, String> {

@@ -1,7 +1,9 @@
 //! `starts.csv`: every start of a server, where it ran, for how long it held its GPUs, and how much of that was spent measuring. It is
 //! the night's timeline as a table.
 
+use super::files;
 use super::words::show_number;
+use itertools::Itertools;
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use vsweep_plan::cause::Cause;
@@ -114,66 +116,35 @@ fn taken(state: &State) -> Vec<Taken<'_>> {
 
 /// The table; `None` where no server was started.
 pub fn to_csv(state: &State) -> Option<Vec<u8>> {
-    let taken = taken(state);
-    if taken.is_empty() {
-        return None;
-    }
-    let mut writer = csv::Writer::from_writer(Vec::new());
-    let mut write = |record: &[String]| writer.write_record(record).expect("memory takes every row");
-    write(&COLUMNS.map(str::to_owned));
-    for taken in &taken {
-        let (start, simulated) = (taken.start, taken.server.is_simulated());
-        let figure =
-            |figure: Option<f64>, digits: usize| figure.map_or_else(String::new, |it| format!("{it:.digits$}"));
-        let gpus: Vec<String> = start.gpus.iter().map(u32::to_string).collect();
-        write(&[
-            taken.id.to_string(),
-            inert(&taken.server.name).into_owned(),
-            start.slot.to_string(),
-            start.launch.to_string(),
-            inert(&taken.node).into_owned(),
-            gpus.join(" "),
-            taken.gpus.to_string(),
-            start.started_at.clone(),
-            figure(start.ready_seconds, 1),
-            start.exited_at.clone().unwrap_or_default(),
-            start.cause.map_or("", Cause::name).to_owned(),
-            simulated.map_or_else(String::new, |simulated| simulated.to_string()),
-            taken.spent.runs.to_string(),
-            figure(taken.held_s(), 1),
-            figure(Some(taken.spent.measured_s), 1),
-            figure(Some(taken.spent.warmup_s), 1),
-            figure(Some(taken.spent.reset_s), 1),
-            figure(start.stop_seconds, 1),
-            figure(taken.gpu_hours(), 4),
-            figure(taken.utilisation(), 3),
-        ]);
-    }
-    Some(writer.into_inner().expect("memory takes every row"))
+    let figure = |figure: Option<f64>, digits: usize| figure.map_or_else(String::new, |it| format!("{it:.digits$}"));
+    let row = |taken: Taken<'_>| {
+        let (start, spent) = (taken.start, taken.spent);
+        let simulated = taken.server.is_simulated();
+        vec![
+            ("server", taken.id.to_string()),
+            ("name", inert(&taken.server.name).into_owned()),
+            ("start", start.slot.to_string()),
+            ("launch", start.launch.to_string()),
+            ("node", inert(&taken.node).into_owned()),
+            ("gpus", start.gpus.iter().join(" ")),
+            ("gpu_count", taken.gpus.to_string()),
+            ("started", start.started_at.clone()),
+            ("startup_s", figure(start.ready_seconds, 1)),
+            ("ended", start.exited_at.clone().unwrap_or_default()),
+            ("cause", start.cause.map_or("", Cause::name).to_owned()),
+            ("simulated", simulated.map_or_else(String::new, |it| it.to_string())),
+            ("runs", spent.runs.to_string()),
+            ("held_s", figure(taken.held_s(), 1)),
+            ("measured_s", figure(Some(spent.measured_s), 1)),
+            ("warmup_s", figure(Some(spent.warmup_s), 1)),
+            ("reset_s", figure(Some(spent.reset_s), 1)),
+            ("stop_s", figure(start.stop_seconds, 1)),
+            ("gpu_hours", figure(taken.gpu_hours(), 4)),
+            ("utilisation", figure(taken.utilisation(), 3)),
+        ]
+    };
+    files::to_csv(&taken(state).into_iter().map(row).collect_vec())
 }
-
-const COLUMNS: [&str; 20] = [
-    "server",
-    "name",
-    "start",
-    "launch",
-    "node",
-    "gpus",
-    "gpu_count",
-    "started",
-    "startup_s",
-    "ended",
-    "cause",
-    "simulated",
-    "runs",
-    "held_s",
-    "measured_s",
-    "warmup_s",
-    "reset_s",
-    "stop_s",
-    "gpu_hours",
-    "utilisation",
-];
 
 /// `3 in 2 server starts, 40 % of it measuring; 8 GPUs were held 93 % of the time`; nothing without any, and of simulated ones.
 pub(super) fn in_words(state: &State) -> Option<String> {

@@ -7,6 +7,7 @@ use super::inputs::Inputs;
 use super::pages::make_reports;
 use super::rows::read_asked;
 use super::write::{make_tables, make_typed};
+use itertools::{EitherOrBoth, Itertools};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,7 +34,7 @@ pub struct Verified {
 
 /// Compares every table, both reports and the files of `best/`.
 pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> Verified {
-    let runs = read_asked(directory, state, options);
+    let runs = read_asked(directory, state, options, None);
     let points = Points::of(&runs.table);
     let mut verified = Verified {
         runs: runs.table.rows(),
@@ -42,7 +43,7 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
     };
     let mut inputs = Inputs::gather(directory, state, &points, options);
     for (path, content) in make_tables(directory, state, &runs, &points, &inputs.goals) {
-        let content = content.map(text);
+        let content = content.map(|content| String::from_utf8(content).expect("tables are text"));
         verified.compare(directory.root(), &path, content.as_deref(), csv_differences);
     }
     // The folder may have another name since the pages were made.
@@ -75,10 +76,6 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
         verified.compare(directory.root(), &path, content.as_deref(), line_differences);
     }
     verified
-}
-
-fn text(content: Vec<u8>) -> String {
-    String::from_utf8(content).expect("tables are text")
 }
 
 impl Verified {
@@ -142,23 +139,18 @@ fn both(stored: Option<&str>, made: Option<&str>) -> String {
 
 /// Differences of two texts, line by line.
 fn line_differences(stored: &str, made: &str) -> Vec<String> {
-    let (mut stored, mut made) = (stored.lines(), made.lines());
     let mut differences = Vec::new();
-    for line in 1.. {
-        match (stored.next(), made.next()) {
-            (None, None) => break,
-            (stored, made) if stored == made => {}
-            (stored, made) => {
-                let (stored, made) = match (stored, made) {
-                    (Some(stored), Some(made)) => {
-                        let alike = alike(stored, made);
-                        (Some(&stored[alike..]), Some(&made[alike..]))
-                    }
-                    other => other,
-                };
-                differences.push(format!("line {line}: {}", both(stored, made)));
+    for (line, pair) in (1..).zip(stored.lines().zip_longest(made.lines())) {
+        let shown = match pair {
+            EitherOrBoth::Both(stored, made) if stored == made => continue,
+            EitherOrBoth::Both(stored, made) => {
+                let alike = alike(stored, made);
+                both(Some(&stored[alike..]), Some(&made[alike..]))
             }
-        }
+            EitherOrBoth::Left(stored) => both(Some(stored), None),
+            EitherOrBoth::Right(made) => both(None, Some(made)),
+        };
+        differences.push(format!("line {line}: {shown}"));
     }
     differences
 }

@@ -4,18 +4,17 @@
 use super::chart::Chart;
 use super::charts::{Subject, cdf, make_charts, make_search_charts};
 use super::environment::sign;
-use super::folder::write_folder;
+use super::files::write_folder;
 use super::goals::Goals;
 use super::inputs::Inputs;
 use super::pages::write_pages;
 use super::picture::{Form, render};
 use super::requirements::{self, Judged};
-use super::rows::{Believed, Runs, read_asked, reread_asked};
+use super::rows::{Believed, Runs, read_asked};
 use super::sla;
 use super::text::summarize;
 use super::{duplicates, starts};
 use std::fs;
-use std::iter;
 use std::path::PathBuf;
 use vsweep_metrics::threads;
 use vsweep_plan::error::{Error, Result};
@@ -68,7 +67,7 @@ impl LiveTables {
 
     /// Replaces the tables in text by what the journals tell now.
     pub fn write(&mut self, state: &State) -> Result<Written> {
-        let runs = reread_asked(&self.directory, state, &self.options, &mut self.believed);
+        let runs = read_asked(&self.directory, state, &self.options, Some(&mut self.believed));
         let points = Points::of(&runs.table);
         let goals = Goals::judge(&self.options.requirements, state, &points);
         write_tables(&self.directory, state, &runs, &points, &goals)
@@ -77,11 +76,13 @@ impl LiveTables {
 
 /// Writes the tables and every chart, all from the journal and the run files.
 pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) -> Result<Written> {
-    let runs = read_asked(directory, state, options);
+    let runs = read_asked(directory, state, options, None);
     let points = Points::of(&runs.table);
     let inputs = Inputs::gather(directory, state, &points, options);
     let mut written = write_tables(directory, state, &runs, &points, &inputs.goals)?;
-    written.files.push(write_typed(directory, &runs.table)?);
+    let typed = directory.summary_parquet();
+    write_atomic(&typed, &make_typed(directory, &runs.table)?)?;
+    written.files.push(typed);
     written.summary = summarize(&inputs);
     let subject = Subject {
         experiment: &inputs.experiment,
@@ -96,21 +97,19 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
         .map(|chart| sign(chart, &inputs.manifest, state))
         .collect();
     for form in [Form::Png, Form::Svg] {
-        let mut problems = Vec::new();
-        let draw = |chart: &Chart| render(chart, form);
-        let drawn = all
-            .chunks(DRAWN_AT_ONCE)
-            .flat_map(|batch| batch.iter().zip(threads::map(DRAWN_AT_ONCE, batch, draw)));
-        let images = drawn.filter_map(|(chart, drawn)| match drawn {
-            Ok(image) => Some((format!("{}.{}", chart.name, form.extension()), image)),
-            Err(error) => {
-                problems.push(format!("the chart {} could not be drawn: {error}", chart.name));
-                None
+        let mut images = Vec::new();
+        let drawn = threads::map(DRAWN_AT_ONCE, &all, |chart| render(chart, form));
+        for (chart, drawn) in all.iter().zip(drawn) {
+            match drawn {
+                Ok(image) => images.push((format!("{}.{}", chart.name, form.extension()), image)),
+                Err(error) => {
+                    let problem = format!("the chart {} could not be drawn: {error}", chart.name);
+                    written.problems.push(problem);
+                }
             }
-        });
-        let folder = directory.charts();
-        written.files.extend(write_folder(&folder, form.extension(), images)?);
-        written.problems.extend(problems);
+        }
+        let files = write_folder(&directory.charts(), form.extension(), images.into_iter())?;
+        written.files.extend(files);
     }
     written.files.extend(write_pages(&inputs)?);
     written.requirements = inputs.requirements;
@@ -122,35 +121,29 @@ pub fn judge(directory: &Directory, state: &State, options: &ReportOptions) -> V
     if options.requirements.is_empty() && state.compared().is_none() {
         return Vec::new();
     }
-    let runs = read_asked(directory, state, options);
+    let runs = read_asked(directory, state, options, None);
     requirements::judge(&options.requirements, state, &Points::of(&runs.table))
 }
 
 /// Charts drawn at the same time; each takes 25 MB while it is drawn.
 const DRAWN_AT_ONCE: usize = 2;
 
-/// The tables in text, each with its content as it must be; one that does not apply has none. Each is made when it is asked for,
-/// since that of 100 000 runs takes 60 MB.
-pub(super) fn make_tables<'a>(
-    directory: &'a Directory,
-    state: &'a State,
-    runs: &'a Runs,
-    points: &'a Points<'_>,
-    goals: &'a Goals,
-) -> impl Iterator<Item = (PathBuf, Option<Vec<u8>>)> + 'a {
-    let of_runs = iter::once_with(|| (directory.summary_csv(), Some(to_csv(&runs.table))));
-    let of_points = iter::once_with(|| {
-        let table = points.to_table(goals.columns());
-        (directory.points_csv(), Some(to_csv(&table)))
-    });
-    let of_searches = iter::once_with(|| (directory.sla_csv(), sla::to_csv(state)));
-    let of_duplicates = iter::once_with(|| (directory.duplicates_csv(), duplicates::to_csv(directory, state)));
-    let of_starts = iter::once_with(|| (directory.starts_csv(), starts::to_csv(state)));
-    of_runs
-        .chain(of_points)
-        .chain(of_searches)
-        .chain(of_duplicates)
-        .chain(of_starts)
+/// The tables in text, each with its content as it must be; one that does not apply has none.
+pub(super) fn make_tables(
+    directory: &Directory,
+    state: &State,
+    runs: &Runs,
+    points: &Points<'_>,
+    goals: &Goals,
+) -> [(PathBuf, Option<Vec<u8>>); 5] {
+    let of_points = points.to_table(goals.columns());
+    [
+        (directory.summary_csv(), Some(to_csv(&runs.table))),
+        (directory.points_csv(), Some(to_csv(&of_points))),
+        (directory.sla_csv(), sla::to_csv(state)),
+        (directory.duplicates_csv(), duplicates::to_csv(directory, state)),
+        (directory.starts_csv(), starts::to_csv(state)),
+    ]
 }
 
 fn to_csv(table: &Table) -> Vec<u8> {
@@ -180,11 +173,9 @@ fn write_tables(
     Ok(Written {
         files,
         problems: runs.damaged.clone(),
-        notes: Vec::new(),
         runs: runs.table.rows(),
         points: points.points.len(),
-        summary: String::new(),
-        requirements: Vec::new(),
+        ..Written::default()
     })
 }
 
@@ -193,10 +184,4 @@ pub(super) fn make_typed(directory: &Directory, table: &Table) -> Result<Vec<u8>
     let mut content = Vec::new();
     write_parquet(table, &mut content).map_err(Error::io("write", &directory.summary_parquet()))?;
     Ok(content)
-}
-
-fn write_typed(directory: &Directory, table: &Table) -> Result<PathBuf> {
-    let path = directory.summary_parquet();
-    write_atomic(&path, &make_typed(directory, table)?)?;
-    Ok(path)
 }

@@ -4,13 +4,14 @@
 use super::card::Card;
 use crate::report::configs::Config;
 use crate::report::inputs::Inputs;
-use crate::report::sla::{self, Ranked, by_target};
+use crate::report::sla;
 use crate::report::words::show_number;
 use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 use vsweep_plan::units::show_many;
 use vsweep_record::journal::RunRecord;
+use vsweep_record::table::{Race, races};
 
 /// Searches without an answer that are told of.
 const MOST_TOLD: usize = 3;
@@ -27,25 +28,25 @@ pub fn parts(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
             coarse => sla::COARSE,
         }
     });
-    let targets = by_target(state);
+    let targets = races(state);
     context! {
         limits,
-        targets => targets.iter().map(|ranked| target(inputs, configs, &runs, ranked)).collect_vec(),
+        targets => targets.iter().map(|race| target(inputs, configs, &runs, race)).collect_vec(),
     }
 }
 
-fn target(inputs: &Inputs<'_>, configs: &[Config], runs: &[&RunRecord], ranked: &Ranked<'_>) -> Value {
-    let (rows, (best, _)) = (&ranked.rows, ranked.split());
+fn target(inputs: &Inputs<'_>, configs: &[Config], runs: &[&RunRecord], race: &Race<'_>) -> Value {
+    let (servers, best) = (&race.servers, race.winner());
     let criteria = best.target.criteria.iter().join(", ");
-    let title = best.question();
-    let open = match rows.iter().filter(|row| row.is_open()).count() {
+    let title = sla::question(best);
+    let open = match servers.iter().filter(|row| row.is_open()).count() {
         0 => None,
         open => Some(show_many(open as u64, "search")),
     };
-    let at = best.point(inputs.points, runs);
-    let (Some(answer), Some((low, high)), Some(at)) = (best.answer(), best.interval(), at) else {
-        let told = rows.iter().filter(|row| row.answer().is_none()).take(MOST_TOLD);
-        let told = told.map(|row| format!("{}: {}; {}", row.settings(), row.words(), row.notes()));
+    let at = sla::point(best, inputs.points, runs);
+    let (Some(answer), Some((low, high)), Some(at)) = (best.answer(), sla::interval(best), at) else {
+        let told = servers.iter().filter(|row| row.answer().is_none()).take(MOST_TOLD);
+        let told = told.map(|row| format!("{}: {}; {}", sla::server_name(row), sla::words(row), sla::notes(row)));
         return context! { title, criteria, open, why_none => told.collect_vec() };
     };
     let limit = match high.is_finite() {
@@ -59,9 +60,9 @@ fn target(inputs: &Inputs<'_>, configs: &[Config], runs: &[&RunRecord], ranked: 
         true => format!(" ({})", answer.words()),
         false => String::new(),
     };
-    let tied = ranked.tied().iter().map(|other| {
+    let tied = race.tied().iter().map(|other| {
         let value = other.load().map_or_else(String::new, show_number);
-        format!("{} (holds {value})", other.settings())
+        format!("{} (holds {value})", sla::server_name(other))
     });
     let card = Card {
         title: &title,
@@ -69,7 +70,7 @@ fn target(inputs: &Inputs<'_>, configs: &[Config], runs: &[&RunRecord], ranked: 
         told: &inputs.varied,
         at,
         metric: best.record().started.vary.name(),
-        shown: best.value_in_words(),
+        shown: sla::value_in_words(best),
     };
     context! {
         best => card.parts(inputs, configs),
@@ -79,7 +80,7 @@ fn target(inputs: &Inputs<'_>, configs: &[Config], runs: &[&RunRecord], ranked: 
         binding => answer.binding.as_deref(),
         is_cut => inputs.points.points[at].used.is_empty(),
         open,
-        why_tied => ranked.why_tied(),
+        why_tied => sla::why_tied(race),
         tied => tied.collect_vec(),
     }
 }

@@ -1,10 +1,23 @@
-//! Folders of a report that hold files of one kind, and nothing else of it.
+//! The files of a report: tables of few columns as CSV, and folders that hold files of one kind and nothing else of the report.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use vsweep_plan::error::{Error, Result};
 use vsweep_plan::files::{create_folder, write_atomic};
+
+/// Rows as CSV, each a list of cells with their columns' names, which are the same in every row; `None` without rows.
+pub(super) fn to_csv<N: AsRef<str>>(rows: &[Vec<(N, String)>]) -> Option<Vec<u8>> {
+    let header = rows.first()?.iter().map(|(name, _)| name.as_ref());
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    writer.write_record(header).expect("memory takes every row");
+    for row in rows {
+        let cells = row.iter().map(|(_, cell)| cell);
+        writer.write_record(cells).expect("memory takes every row");
+    }
+    Some(writer.into_inner().expect("memory takes every row"))
+}
+
 /// Writes these files into a folder and removes others of the extension, which an earlier report wrote.
 pub(super) fn write_folder(
     folder: &Path,

@@ -41,7 +41,7 @@ pub use gpus::{DEGREES, count_gpus};
 pub use pareto::{distinct, frontier, knee};
 pub use points::{Point, PointOutcome, Points};
 pub use row::Row;
-pub use scalars::{Scalar, read_scalars};
+pub use scalars::read_scalars;
 pub use sought::{Race, Sought, races, searches_of_finalists, sought};
 pub use spread::Spread;
 pub use stack::EXPERIMENT;

@@ -35,7 +35,7 @@ impl<'de> Visitor<'de> for Scalars {
 
 /// A scalar, or nothing where the value was an array or an object, whose elements are not built.
 #[derive(Debug, Clone)]
-pub struct Scalar(pub Option<Cell>);
+struct Scalar(Option<Cell>);
 
 impl<'de> serde::Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

@@ -2,9 +2,10 @@
 //! all of them, and a table of everything. vLLM's own plots read it, and so does [`super::read_any`].
 
 use super::rows::{read_content, told, with_combo};
+use itertools::Itertools;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashSet;
 use std::io::Write;
 use std::path::Path;
 use vsweep_plan::cause::Outcome;
@@ -96,17 +97,10 @@ fn side_of_load(directory: &Directory, state: &State) -> &'static str {
 /// The runs of each point by its folder: named as vLLM names it, by ids where that is no name for a file or another's.
 fn folders<'s>(state: &'s State, side: &str) -> Vec<(String, Vec<&'s RunRecord>)> {
     let unknown = ServerRecord::default();
-    let mut points: Vec<(&str, Vec<&RunRecord>)> = Vec::new();
-    let mut places: HashMap<&str, usize> = HashMap::new();
-    for run in state.runs() {
-        let place = *places.entry(&run.point.0).or_insert_with(|| {
-            points.push((&run.point.0, Vec::new()));
-            points.len() - 1
-        });
-        points[place].1.push(run);
-    }
-    let mut taken: BTreeMap<String, usize> = BTreeMap::new();
-    let named = points.into_iter().map(|(id, mut runs)| {
+    let mut runs = state.runs().into_group_map_by(|run| &run.point);
+    let mut taken = HashSet::new();
+    let named = state.runs().map(|run| &run.point).unique().map(|id| {
+        let mut runs = runs.remove(id).expect("a point has a run");
         runs.sort_by_key(|run| (run.slot, run.run, run.started));
         let run = runs[0];
         let server = state.servers.get(&run.server).unwrap_or(&unknown);
@@ -119,10 +113,9 @@ fn folders<'s>(state: &'s State, side: &str) -> Vec<(String, Vec<&'s RunRecord>)
             (side, &record(&run.combo, &run.params)),
         ];
         let name = theirs::folder_of(sides, &[]);
-        let uses = taken.entry(name.clone()).or_default();
-        *uses += 1;
+        let is_free = taken.insert(name.clone());
         let is_a_name = !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains(acts);
-        let name = match is_a_name && *uses == 1 {
+        let name = match is_a_name && is_free {
             true => name,
             false => format!("SERVE--{}-{side}-{id}", run.server.0),
         };
@@ -186,14 +179,7 @@ fn write_json(path: &Path, value: &impl Serialize, indent: usize) -> Result<()> 
 /// The table as pandas writes it, without the lists of single requests: a number before each row, empty cells for what is missing, Python's texts of values, and
 /// whole numbers as decimals in a column with gaps. No text acts on who reads it, as in tables of ours.
 fn write_table(records: &[Params], to: &mut impl Write) -> std::io::Result<()> {
-    let mut columns: Vec<&String> = Vec::new();
-    let mut places: HashMap<&String, usize> = HashMap::new();
-    for name in records.iter().flat_map(Map::keys) {
-        places.entry(name).or_insert_with(|| {
-            columns.push(name);
-            columns.len() - 1
-        });
-    }
+    let columns: Vec<&String> = records.iter().flat_map(Map::keys).unique().collect();
     let is_missing = |value: Option<&Value>| value.is_none_or(Value::is_null);
     let has_gaps: Vec<bool> = columns
         .iter()

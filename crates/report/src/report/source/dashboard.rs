@@ -1,8 +1,8 @@
 //! The rows of `benchmark_results.json`, which vLLM's dashboard scripts make of its performance CI: tests of a server, of latency and of
 //! throughput, with columns named for people.
 
+use itertools::Itertools;
 use serde_json::Value;
-use std::collections::HashMap;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::plan::Params;
 use vsweep_plan::validity::Validity;
@@ -63,12 +63,9 @@ pub fn read(file: &str, records: &[Params], builder: &mut TableBuilder) {
         .iter()
         .map(|record| (named(record, &SERVE), named(record, &BENCH)))
         .collect();
-    let mut uses: HashMap<String, usize> = HashMap::new();
     let key =
         |(serve, bench): &(Params, Params)| format!("{} {}", Value::from(serve.clone()), Value::from(bench.clone()));
-    for side in &sides {
-        *uses.entry(key(side)).or_default() += 1;
-    }
+    let uses = sides.iter().map(key).counts();
     for (row, (record, side)) in records.iter().zip(sides).enumerate() {
         let is_alone = uses[&key(&side)] == 1;
         let (mut serve, bench) = side;

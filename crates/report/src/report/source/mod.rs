@@ -4,10 +4,8 @@
 mod dashboard;
 
 use super::rows::{Runs, read_runs};
-use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use std::collections::HashMap;
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use vsweep_plan::cause::Outcome;
@@ -17,7 +15,7 @@ use vsweep_plan::plan::Params;
 use vsweep_plan::python_json;
 use vsweep_plan::validity::{Code, Doubt, Validity};
 use vsweep_record::journal::{self, Check, Directory};
-use vsweep_record::table::{COMBO, Cell, DEGREES, ECHOED, Row, Scalar, TableBuilder, count_gpus};
+use vsweep_record::table::{COMBO, Cell, DEGREES, ECHOED, Row, TableBuilder, count_gpus};
 
 /// The runs of either kind of directory.
 pub fn read_any(root: &Path) -> Result<Runs> {
@@ -72,7 +70,7 @@ pub fn read_records(files: Vec<(String, Vec<Params>)>) -> std::result::Result<Ru
                     keys.join(", ")
                 ));
             }
-            let record = Record::deserialize(Value::Object(record)).map_err(|error| format!("{name}: {error}"))?;
+            let record = Record::of(record);
             let point = format!(
                 "{name} {} {}",
                 Value::from(record.params.clone()),
@@ -122,12 +120,13 @@ fn read_tree(root: &Path, files: &[PathBuf]) -> Runs {
         let point = folder.strip_prefix(root).unwrap_or(folder).to_string_lossy();
         let content = fs::read(file).map_err(|error| format!("cannot be read: {error}"));
         let records = content.and_then(|content| {
-            serde_json::from_slice::<Vec<Record>>(&python_json::strict(&content))
+            serde_json::from_slice::<Vec<Params>>(&python_json::strict(&content))
                 .map_err(|error| format!("is no list of runs: {error}"))
         });
         match records {
             Ok(records) => {
-                for (i, mut record) in records.into_iter().enumerate() {
+                for (i, record) in records.into_iter().enumerate() {
+                    let mut record = Record::of(record);
                     record.name_sides(&folder.file_name().unwrap_or_default().to_string_lossy());
                     record.push_to(&mut builder, &point, i);
                 }
@@ -166,6 +165,7 @@ fn is_of_load(name: &str) -> bool {
 
 /// One run in a `summary.json`: what was measured, then `run_number`, then the parameters that the sweep set. A parameter
 /// that has the name of a result's key stands in that key's place.
+#[derive(Default)]
 struct Record {
     figures: Vec<(Box<str>, Cell)>,
     /// The load: settings that a result repeats, such as `max_concurrency`, and parameters that only a benchmark has.
@@ -173,7 +173,31 @@ struct Record {
     params: Params,
 }
 
+/// The parameter that names a combination.
+const NAME: &str = "_benchmark_name";
+
 impl Record {
+    fn of(record: Params) -> Record {
+        let mut own = Record::default();
+        let mut is_measured = true;
+        for (name, value) in record {
+            if name == "run_number" {
+                is_measured = false;
+            } else if !is_measured && is_of_load(&name) {
+                own.settings.insert(name, value);
+            } else if !is_measured {
+                own.params.insert(name, value);
+            } else if !value.is_array() && !value.is_object() {
+                let cell = Cell::from_json(&value);
+                match ECHOED.contains(&&*name) {
+                    true => drop(own.settings.insert(name, cell.to_json())),
+                    false => own.figures.push((name.into(), cell)),
+                }
+            }
+        }
+        own
+    }
+
     fn push_to(&self, builder: &mut TableBuilder, point: &str, number: usize) {
         let figure = |name: &str| {
             let mut named = self.figures.iter().filter(|(key, _)| &**key == name);
@@ -201,12 +225,7 @@ impl Record {
             ..Row::default()
         });
     }
-}
 
-/// The parameter that names a combination.
-const NAME: &str = "_benchmark_name";
-
-impl Record {
     /// Gives the name of each side's combination to its side. A record holds one name, the load's where both have one; the
     /// folder holds both.
     fn name_sides(&mut self, folder: &str) {
@@ -246,51 +265,5 @@ impl Record {
         let mut told: Params = told.map(|(name, cell)| (name.to_string(), cell.to_json())).collect();
         told.extend(self.params.clone());
         told
-    }
-}
-
-impl<'de> Deserialize<'de> for Record {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(RecordVisitor)
-    }
-}
-
-struct RecordVisitor;
-
-impl<'de> Visitor<'de> for RecordVisitor {
-    type Value = Record;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the JSON object of one run")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Record, A::Error> {
-        let mut record = Record {
-            figures: Vec::with_capacity(64),
-            settings: Params::new(),
-            params: Params::new(),
-        };
-        let mut is_measured = true;
-        while let Some(key) = map.next_key::<Box<str>>()? {
-            if !is_measured {
-                let side = match is_of_load(&key) {
-                    true => &mut record.settings,
-                    false => &mut record.params,
-                };
-                side.insert(key.into(), map.next_value()?);
-                continue;
-            }
-            let Scalar(Some(cell)) = map.next_value()? else {
-                continue;
-            };
-            if &*key == "run_number" {
-                is_measured = false;
-            } else if ECHOED.contains(&&*key) {
-                record.settings.insert(key.into(), cell.to_json());
-            } else {
-                record.figures.push((key, cell));
-            }
-        }
-        Ok(record)
     }
 }

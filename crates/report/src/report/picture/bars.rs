@@ -1,9 +1,8 @@
 //! Bars that lie along x, each with its interval and its figure at the end. Where they lie is the panel's business.
 
-use super::canvas::{Align, Canvas, Drawn, Position, Type, text_width};
+use super::canvas::{Align, Canvas, Colour, Position, Type, text_width};
 use super::font::Weight;
 use super::palette::{ACCENT, BACKGROUND, INK, WHITE};
-use plotters::style::RGBColor;
 
 /// Words beside a point or a bar.
 pub const LABEL: Type = Type {
@@ -15,18 +14,18 @@ pub const LABEL: Type = Type {
 const HEIGHT: f64 = 34.0;
 
 /// The colour of bars of this strength: 0 stands out.
-pub fn colour(number: usize) -> RGBColor {
+pub fn colour(number: usize) -> Colour {
     if number == 0 { ACCENT } else { BACKGROUND }
 }
 
 /// Draws a bar from zero to its end, with its interval. What does not stand out is hollow from the second strength on.
 pub fn draw(
-    canvas: &Canvas<'_>,
+    canvas: &mut Canvas,
     [zero, end]: [Position; 2],
     interval: Option<[Position; 2]>,
     label: &str,
     number: usize,
-) -> Drawn {
+) {
     let half = HEIGHT / 2.0;
     let box_of = |inset: f64| {
         let (left, right) = (zero.0.min(end.0), zero.0.max(end.0).max(zero.0.min(end.0) + 2.0));
@@ -36,21 +35,21 @@ pub fn draw(
         )
     };
     let (from, to) = box_of(0.0);
-    canvas.rectangle(from, to, colour(number))?;
+    canvas.rectangle(from, to, colour(number));
     let (from, to) = box_of(3.0);
     if number > 1 && to.0 > from.0 {
-        canvas.rectangle(from, to, WHITE)?;
+        canvas.rectangle(from, to, WHITE);
     }
     let mut right = zero.0.max(end.0);
     if let Some([low, high]) = interval {
-        canvas.line(&[low, high], 3.0, INK)?;
+        canvas.line(&[low, high], 3.0, INK);
         for (x, y) in [low, high] {
-            canvas.line(&[(x, y - 7.0), (x, y + 7.0)], 3.0, INK)?;
+            canvas.line(&[(x, y - 7.0), (x, y + 7.0)], 3.0, INK);
         }
         right = right.max(high.0);
     }
     // At the end of its own bar, never beside that of another.
     let ground = (right + 18.0 + text_width(label, LABEL), end.1 + half);
-    canvas.rectangle((right + 6.0, end.1 - half), ground, WHITE)?;
-    canvas.text((right + 10.0, end.1), label, LABEL, Align::Left)
+    canvas.rectangle((right + 6.0, end.1 - half), ground, WHITE);
+    canvas.text((right + 10.0, end.1), label, LABEL, Align::Left);
 }

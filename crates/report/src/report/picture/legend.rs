@@ -1,6 +1,6 @@
 //! The legend: below the panels, in one row if it fits, else in as many columns as its longest entry allows.
 
-use super::canvas::{Align, Canvas, Drawn, Position, Type, fit, text_width};
+use super::canvas::{Align, Canvas, Position, Type, fit, text_width};
 use super::font::Weight;
 use super::palette::INK;
 use super::panel::draw_sample;
@@ -79,12 +79,11 @@ impl Legend {
     }
 
     /// Draws it with its upper left corner at the place.
-    pub fn draw(&self, canvas: &Canvas<'_>, (left, top): Position) -> Drawn {
+    pub fn draw(&self, canvas: &mut Canvas, (left, top): Position) {
         for (name, style, (right, down)) in &self.entries {
             let (x, y) = (left + right, top + down);
-            draw_sample(canvas, *style, (x, y), SAMPLE - 16.0)?;
-            canvas.text((x + SAMPLE, y), name, ENTRY, Align::Left)?;
+            draw_sample(canvas, *style, (x, y), SAMPLE - 16.0);
+            canvas.text((x + SAMPLE, y), name, ENTRY, Align::Left);
         }
-        Ok(())
     }
 }

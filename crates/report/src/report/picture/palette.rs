@@ -2,33 +2,32 @@
 //! that they can be told apart in grey and by people who see few colours. The hues were searched for the largest distance between
 //! the nearest two as seen by a trichromat, a protanope and a deuteranope; the page has the same.
 
-use super::canvas::Shape;
-use plotters::style::RGBColor;
+use super::canvas::{Colour, Shape};
 
 /// Text, axes.
-pub const INK: RGBColor = RGBColor(28, 32, 38);
+pub const INK: Colour = Colour(28, 32, 38);
 /// Notes, ticks.
-pub const MUTED: RGBColor = RGBColor(92, 99, 110);
+pub const MUTED: Colour = Colour(92, 99, 110);
 /// Lines behind the data.
-pub const GRID: RGBColor = RGBColor(228, 231, 235);
+pub const GRID: Colour = Colour(228, 231, 235);
 /// Points behind the data.
-pub const BACKGROUND: RGBColor = RGBColor(168, 177, 189);
+pub const BACKGROUND: Colour = Colour(168, 177, 189);
 /// What the picture is about.
-pub const ACCENT: RGBColor = RGBColor(0, 98, 165);
+pub const ACCENT: Colour = Colour(0, 98, 165);
 /// The ring around a point: no curve has its colour.
-pub const RING: RGBColor = INK;
+pub const RING: Colour = INK;
 /// The mark of simulated figures.
-pub const SIMULATED: RGBColor = RGBColor(190, 75, 0);
+pub const SIMULATED: Colour = Colour(190, 75, 0);
 /// Paper.
-pub const WHITE: RGBColor = RGBColor(255, 255, 255);
+pub const WHITE: Colour = Colour(255, 255, 255);
 
-const HUES: [RGBColor; 6] = [
-    RGBColor(0x0a, 0x55, 0xbb),
-    RGBColor(0xee, 0x3f, 0x14),
-    RGBColor(0x00, 0x80, 0x5d),
-    RGBColor(0xb0, 0x4c, 0x89),
-    RGBColor(0x80, 0x92, 0x28),
-    RGBColor(0x2f, 0x8f, 0xc4),
+const HUES: [Colour; 6] = [
+    Colour(0x0a, 0x55, 0xbb),
+    Colour(0xee, 0x3f, 0x14),
+    Colour(0x00, 0x80, 0x5d),
+    Colour(0xb0, 0x4c, 0x89),
+    Colour(0x80, 0x92, 0x28),
+    Colour(0x2f, 0x8f, 0xc4),
 ];
 
 const SHAPES: [Shape; 6] = [
@@ -43,7 +42,7 @@ const SHAPES: [Shape; 6] = [
 /// The look of one curve.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
-    pub colour: RGBColor,
+    pub colour: Colour,
     pub shape: Shape,
     pub dashed: bool,
 }
@@ -168,7 +167,7 @@ mod tests {
                 }
             }
             if side == 0 {
-                let drawn = HUES.map(|RGBColor(red, green, blue)| format!("#{red:02x}{green:02x}{blue:02x}"));
+                let drawn = HUES.map(|Colour(red, green, blue)| format!("#{red:02x}{green:02x}{blue:02x}"));
                 assert_eq!(drawn.as_slice(), curves, "pictures and page have the same");
             }
         }
@@ -177,7 +176,7 @@ mod tests {
     #[test]
     fn a_page_has_a_colour_of_its_own_for_each_of_a_picture() {
         let others = [INK, MUTED, GRID, BACKGROUND, ACCENT, SIMULATED, WHITE];
-        for RGBColor(red, green, blue) in HUES.into_iter().chain(others) {
+        for Colour(red, green, blue) in HUES.into_iter().chain(others) {
             for part in ["fill", "stroke"] {
                 let rule = format!("svg [{part}=\"#{red:02x}{green:02x}{blue:02x}\"] {{ {part}: var(--");
                 assert!(STYLE.contains(&rule), "{rule}");

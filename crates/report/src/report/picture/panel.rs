@@ -1,13 +1,12 @@
 //! One pair of axes and what lies between them.
 
 use super::bars::{self, LABEL};
-use super::canvas::{Align, Canvas, Drawn, Position, Shape, Type, fit, text_width};
+use super::canvas::{Align, Canvas, Colour, Position, Shape, Type, fit, text_width};
 use super::font::Weight;
 use super::labels::{Label, Rect, Surroundings, anchor, place_labels};
 use super::palette::{ACCENT, BACKGROUND, GRID, INK, MUTED, RING, WHITE, look};
 use super::ticks::Span;
 use crate::report::chart::{Axis, Mark, Panel, Series, Style, Tick};
-use plotters::style::RGBColor;
 use std::f64::consts::TAU;
 
 const AXIS_TITLE: Type = Type {
@@ -43,6 +42,8 @@ const MARKER: f64 = 7.5;
 const HOLE: f64 = 3.5;
 /// Radius of a ring around one.
 const RADIUS: f64 = MARKER + 8.0;
+/// How much of a band's colour is seen.
+const OPACITY: f64 = 0.16;
 /// How far the bars of curves are moved from their points at most, so that those at one x can be told apart: no farther than
 /// the marker, which still shows whose they are.
 const BAR_SHIFT: f64 = MARKER - 1.0;
@@ -71,8 +72,8 @@ impl Frame {
 }
 
 /// Draws a panel between two corners.
-pub fn draw(canvas: &Canvas<'_>, panel: &Panel, (left, top): Position, (right, bottom): Position) -> Drawn {
-    let marks = || panel.series.iter().flat_map(|series| &series.points);
+pub fn draw(canvas: &mut Canvas, panel: &Panel, (left, top): Position, (right, bottom): Position) {
+    let marks = || panel.marks();
     let is_bars = panel.series.iter().any(|series| matches!(series.style, Style::Bar(_)));
     let reach = |along: bool, at: f64, mark: &Mark| {
         mark.bar
@@ -94,7 +95,7 @@ pub fn draw(canvas: &Canvas<'_>, panel: &Panel, (left, top): Position, (right, b
         .fold(0.0, f64::max);
     let title_height = if panel.title.is_empty() { 0.0 } else { 44.0 };
     let above = ((left + right) / 2.0, top + 14.0);
-    canvas.text_within(above, &panel.title, PANEL_TITLE, Align::Centre, right - left)?;
+    canvas.text_within(above, &panel.title, PANEL_TITLE, Align::Centre, right - left);
     let top = top + title_height;
     let (left_of_frame, right_of_frame) = (left + widest + 16.0, right - 6.0);
     if panel.x.ticks.is_empty() && !is_bars {
@@ -115,12 +116,12 @@ pub fn draw(canvas: &Canvas<'_>, panel: &Panel, (left, top): Position, (right, b
         AXIS_TITLE,
         Align::Left,
         right - left,
-    )?;
-    draw_y_axis(canvas, &frame, &y_ticks)?;
-    draw_x_axis(canvas, &frame, &panel.x)?;
+    );
+    draw_y_axis(canvas, &frame, &y_ticks);
+    draw_x_axis(canvas, &frame, &panel.x);
     if panel.series.is_empty() {
         let middle = ((frame.left + frame.right) / 2.0, (frame.top + frame.bottom) / 2.0);
-        canvas.text(middle, "no data", TICK, Align::Centre)?;
+        canvas.text(middle, "no data", TICK, Align::Centre);
     }
     // Points of curves stand at the same few places along x.
     let is_barred = |series: &&Series| {
@@ -129,9 +130,9 @@ pub fn draw(canvas: &Canvas<'_>, panel: &Panel, (left, top): Position, (right, b
     let mut shifts = bar_shifts(panel.series.iter().filter(is_barred).count());
     for series in &panel.series {
         let shift = if is_barred(&series) { shifts.next() } else { None };
-        draw_series(canvas, &frame, series, shift.unwrap_or(0.0))?;
+        draw_series(canvas, &frame, series, shift.unwrap_or(0.0));
     }
-    draw_labels(canvas, &frame, &panel.series)
+    draw_labels(canvas, &frame, &panel.series);
 }
 
 /// What stands beside an axis: a logarithmic one says so.
@@ -150,30 +151,29 @@ fn ticks(axis: &Axis, span: &Span, wanted: usize) -> Vec<Tick> {
     }
 }
 
-fn draw_y_axis(canvas: &Canvas<'_>, frame: &Frame, ticks: &[Tick]) -> Drawn {
+fn draw_y_axis(canvas: &mut Canvas, frame: &Frame, ticks: &[Tick]) {
     for tick in ticks {
         let y = frame.bottom - frame.y.fraction(tick.at) * (frame.bottom - frame.top);
-        canvas.line(&[(frame.left, y), (frame.right, y)], 1.5, GRID)?;
-        canvas.text((frame.left - 12.0, y), &tick.label, TICK, Align::Right)?;
+        canvas.line(&[(frame.left, y), (frame.right, y)], 1.5, GRID);
+        canvas.text((frame.left - 12.0, y), &tick.label, TICK, Align::Right);
     }
-    Ok(())
 }
 
-fn draw_x_axis(canvas: &Canvas<'_>, frame: &Frame, axis: &Axis) -> Drawn {
+fn draw_x_axis(canvas: &mut Canvas, frame: &Frame, axis: &Axis) {
     let width = frame.right - frame.left;
-    canvas.line(&[(frame.left, frame.bottom), (frame.right, frame.bottom)], 2.0, MUTED)?;
+    canvas.line(&[(frame.left, frame.bottom), (frame.right, frame.bottom)], 2.0, MUTED);
     let mut free_from = f64::NEG_INFINITY;
     for tick in ticks(axis, &frame.x, ((width / X_TICK) as usize).max(FEWEST_TICKS)) {
         let x = frame.left + frame.x.fraction(tick.at) * width;
-        canvas.line(&[(x, frame.bottom), (x, frame.bottom + 7.0)], 2.0, MUTED)?;
+        canvas.line(&[(x, frame.bottom), (x, frame.bottom + 7.0)], 2.0, MUTED);
         let half = text_width(&tick.label, TICK) / 2.0;
         if x - half >= free_from {
-            canvas.text((x, frame.bottom + 27.0), &tick.label, TICK, Align::Centre)?;
+            canvas.text((x, frame.bottom + 27.0), &tick.label, TICK, Align::Centre);
             free_from = x + half + 14.0;
         }
     }
     let below = ((frame.left + frame.right) / 2.0, frame.bottom + 66.0);
-    canvas.text_within(below, &title(axis, &frame.x), AXIS_TITLE, Align::Centre, width)
+    canvas.text_within(below, &title(axis, &frame.x), AXIS_TITLE, Align::Centre, width);
 }
 
 /// Where the bars of each of so many series stand beside their points.
@@ -188,44 +188,38 @@ fn bar_shifts(count: usize) -> impl Iterator<Item = f64> {
     })
 }
 
-fn draw_series(canvas: &Canvas<'_>, frame: &Frame, series: &Series, bar_shift: f64) -> Drawn {
+fn draw_series(canvas: &mut Canvas, frame: &Frame, series: &Series, bar_shift: f64) {
     if let Style::Bar(number) = series.style {
-        return series.points.iter().try_for_each(|mark| {
+        for mark in &series.points {
             let place = |x: f64| frame.place(x, mark.y);
             let interval = mark.bar.map(|(low, high)| [place(low), place(high)]);
-            bars::draw(
-                canvas,
-                [place(0.0), place(mark.x)],
-                interval,
-                &mark.label.join(" "),
-                number,
-            )
-        });
+            let ends = [place(0.0), place(mark.x)];
+            bars::draw(canvas, ends, interval, &mark.label.join(" "), number);
+        }
+        return;
     }
     if let Style::Band(number) = series.style {
         let ends = |mark: &Mark| mark.bar.unwrap_or((mark.y, mark.y));
         let above = series.points.iter().map(|mark| frame.place(mark.x, ends(mark).1));
         let below = series.points.iter().rev().map(|mark| frame.place(mark.x, ends(mark).0));
-        let corners: Vec<Position> = above.chain(below).collect();
-        return canvas.area(&corners, look(number).colour);
+        return canvas.polygon(above.chain(below).collect(), OPACITY, look(number).colour);
     }
     let mut places = frame.places(&series.points);
     // A limit holds wherever one looks.
     if let (Style::Limit, [first, .., last]) = (series.style, &mut places[..]) {
         (first.0, last.0) = (frame.left, frame.right);
     }
-    draw_line(canvas, series.style, &places)?;
+    draw_line(canvas, series.style, &places);
     for (mark, place) in series.points.iter().zip(places) {
-        draw_bar(canvas, frame, mark, bar_shift, colour(series.style))?;
-        draw_marker(canvas, series.style, place)?;
+        draw_bar(canvas, frame, mark, bar_shift, colour(series.style));
+        draw_marker(canvas, series.style, place);
         if mark.suspect && !matches!(series.style, Style::Ring | Style::Faint) {
-            canvas.disc(place, HOLE, WHITE)?;
+            canvas.disc(place, HOLE, WHITE);
         }
     }
-    Ok(())
 }
 
-fn colour(style: Style) -> RGBColor {
+fn colour(style: Style) -> Colour {
     match style {
         Style::Curve(number) | Style::Line(number) => look(number).colour,
         Style::Background | Style::Faint => BACKGROUND,
@@ -237,56 +231,53 @@ fn colour(style: Style) -> RGBColor {
 }
 
 /// Draws what connects the points of a style.
-fn draw_line(canvas: &Canvas<'_>, style: Style, places: &[Position]) -> Drawn {
+fn draw_line(canvas: &mut Canvas, style: Style, places: &[Position]) {
     match style {
         Style::Curve(number) | Style::Line(number) if look(number).dashed => canvas.dashes(places, 4.0, colour(style)),
         Style::Curve(_) | Style::Line(_) | Style::Frontier => canvas.line(places, 4.0, colour(style)),
         Style::Limit => canvas.dashes(places, 3.0, colour(style)),
         Style::Faint => canvas.line(places, 2.0, colour(style)),
-        Style::Background | Style::Ring | Style::Bar(_) | Style::Band(_) => Ok(()),
+        Style::Background | Style::Ring | Style::Bar(_) | Style::Band(_) => {}
     }
 }
 
 /// Draws one point of a style.
-fn draw_marker(canvas: &Canvas<'_>, style: Style, place: Position) -> Drawn {
+fn draw_marker(canvas: &mut Canvas, style: Style, place: Position) {
     match style {
         Style::Curve(number) => canvas.marker(look(number).shape, place, MARKER, colour(style)),
         Style::Background => canvas.marker(Shape::Circle, place, MARKER - 1.5, colour(style)),
         Style::Frontier => canvas.marker(Shape::Circle, place, MARKER + 1.5, colour(style)),
         Style::Ring => canvas.ring(place, RADIUS, 3.5, colour(style)),
-        Style::Line(_) | Style::Faint | Style::Limit | Style::Bar(_) | Style::Band(_) => Ok(()),
+        Style::Line(_) | Style::Faint | Style::Limit | Style::Bar(_) | Style::Band(_) => {}
     }
 }
 
 /// Draws the error bar of a point, if it has one.
-fn draw_bar(canvas: &Canvas<'_>, frame: &Frame, mark: &Mark, shift: f64, colour: RGBColor) -> Drawn {
-    let Some((low, high)) = mark.bar else {
-        return Ok(());
-    };
+fn draw_bar(canvas: &mut Canvas, frame: &Frame, mark: &Mark, shift: f64, colour: Colour) {
+    let Some((low, high)) = mark.bar else { return };
     let shifted = |y| {
         let (x, y) = frame.place(mark.x, y);
         (x + shift, y)
     };
     let (low, high) = (shifted(low), shifted(high));
-    canvas.line(&[low, high], 2.5, colour)?;
+    canvas.line(&[low, high], 2.5, colour);
     let half = if shift == 0.0 { 7.0 } else { 4.0 };
     for (x, y) in [low, high] {
-        canvas.line(&[(x - half, y), (x + half, y)], 2.5, colour)?;
+        canvas.line(&[(x - half, y), (x + half, y)], 2.5, colour);
     }
-    Ok(())
 }
 
 /// Draws what a series looks like in the legend: from the place to the right.
-pub fn draw_sample(canvas: &Canvas<'_>, style: Style, (x, y): Position, width: f64) -> Drawn {
+pub fn draw_sample(canvas: &mut Canvas, style: Style, (x, y): Position, width: f64) {
     if let Style::Bar(number) = style {
-        canvas.rectangle((x, y - 9.0), (x + width, y + 9.0), bars::colour(number))?;
-        return match number {
-            0 | 1 => Ok(()),
-            _ => canvas.rectangle((x + 3.0, y - 6.0), (x + width - 3.0, y + 6.0), WHITE),
-        };
+        canvas.rectangle((x, y - 9.0), (x + width, y + 9.0), bars::colour(number));
+        if number > 1 {
+            canvas.rectangle((x + 3.0, y - 6.0), (x + width - 3.0, y + 6.0), WHITE);
+        }
+        return;
     }
-    draw_line(canvas, style, &[(x, y), (x + width, y)])?;
-    draw_marker(canvas, style, (x + width / 2.0, y))
+    draw_line(canvas, style, &[(x, y), (x + width, y)]);
+    draw_marker(canvas, style, (x + width / 2.0, y));
 }
 
 /// The places that a point takes: its own, its ring's, and its bar's from end to end.
@@ -305,7 +296,7 @@ fn occupied(frame: &Frame, style: Style, mark: &Mark) -> Vec<Position> {
     along.chain([(x, y)]).collect()
 }
 
-fn draw_labels(canvas: &Canvas<'_>, frame: &Frame, series: &[Series]) -> Drawn {
+fn draw_labels(canvas: &mut Canvas, frame: &Frame, series: &[Series]) {
     let short = |mark: &Mark| mark.label.iter().map(|line| fit(line, LABEL, LABEL_WIDTH)).collect();
     let placed = series.iter().filter(|series| !matches!(series.style, Style::Bar(_)));
     let labelled: Vec<(Position, Vec<String>)> = placed
@@ -351,16 +342,15 @@ fn draw_labels(canvas: &Canvas<'_>, frame: &Frame, series: &[Series]) -> Drawn {
             // From the marker's edge, so that it does not lie over it.
             let part = surroundings.reach / length;
             let start = (point.0 + (end.0 - point.0) * part, point.1 + (end.1 - point.1) * part);
-            canvas.line(&[start, end], 1.5, BACKGROUND)?;
+            canvas.line(&[start, end], 1.5, BACKGROUND);
         }
         for (i, text) in lines.iter().enumerate() {
             let y = room.top + (i as f64 + 0.5) * LABEL_LINE;
             // A rim of white keeps the grid out of the letters without blanking it.
             for (dx, dy) in [(-2.0, 0.0), (2.0, 0.0), (0.0, -2.0), (0.0, 2.0)] {
-                canvas.text((room.left + dx, y + dy), text, RIM, Align::Left)?;
+                canvas.text((room.left + dx, y + dy), text, RIM, Align::Left);
             }
-            canvas.text((room.left, y), text, LABEL, Align::Left)?;
+            canvas.text((room.left, y), text, LABEL, Align::Left);
         }
     }
-    Ok(())
 }

@@ -4,8 +4,8 @@
 use super::answer::Answer;
 use super::distributions::shorten;
 use itertools::Itertools;
+use serde::Serialize;
 use serde_json::{Value, json};
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use vsweep_record::journal::{Directory, RunRecord, State};
 use vsweep_record::table::Points;
@@ -17,7 +17,7 @@ const MOST_BYTES: usize = 250_000;
 const MOST_PLACES: usize = 90;
 
 /// The readings on a page.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize)]
 pub struct Telemetry {
     /// One JSON object a run: its row in the table, seconds since t0, and the charts.
     pub runs: Vec<Value>,
@@ -44,10 +44,10 @@ pub fn gather(directory: &Directory, state: &State, points: &Points<'_>, answers
             telemetry.left_out += 1;
             continue;
         }
-        match read(&path).map(|readings| readings.charts(row)) {
-            Some(charts) => {
-                bytes += charts.to_string().len();
-                telemetry.runs.push(charts);
+        match of_run(&path, row) {
+            Some(run) => {
+                bytes += run.to_string().len();
+                telemetry.runs.push(run);
             }
             None => telemetry.missing += 1,
         }
@@ -55,78 +55,37 @@ pub fn gather(directory: &Directory, state: &State, points: &Points<'_>, answers
     telemetry
 }
 
+/// The charts of one run, which has this row in the table.
+fn of_run(path: &Path, row: usize) -> Option<Value> {
+    let readings = thin(&read(path));
+    let mut run = charts(&readings);
+    run["row"] = row.into();
+    (!readings.is_empty()).then_some(run)
+}
+
 /// The moment of a file's last reading, in seconds by its own count.
 pub(super) fn last_second(path: &Path) -> Option<f64> {
-    *read(path)?.columns.get("seconds")?.last()?
+    Some(read(path).last()?.second)
 }
 
 /// The readings of several files, one after the other, each from its moment on in seconds; null if there are none. Readings from
 /// more than so many seconds before zero are left out.
 pub(super) fn join(files: &[(f64, PathBuf)], seconds_back: f64) -> Value {
-    let mut seconds: Vec<Value> = Vec::new();
-    let mut charts: Vec<Value> = Vec::new();
-    let files = files
-        .iter()
-        .filter_map(|(from, path)| Some((*from, read(path)?.since(-seconds_back - from).charts(0))));
-    for (from, mut own) in files {
-        let before = seconds.len();
-        let moments = own["seconds"].as_array().map_or(&[][..], Vec::as_slice);
-        let moments = moments.iter().map(|at| at.as_f64().unwrap_or_default() + from);
+    let mut joined: Vec<Reading> = Vec::new();
+    for (from, path) in files {
+        let mut own = read(path);
+        own.retain(|reading| reading.second + from >= -seconds_back);
         // Readings begin before their run does, when those of the run before have not ended.
-        let last = seconds.last().and_then(Value::as_f64).unwrap_or(f64::NEG_INFINITY);
-        let known = moments.clone().take_while(|at| *at <= last).count();
-        seconds.extend(moments.skip(known).map(|at| json!(shorten(at))));
-        for chart in own["charts"].as_array_mut().into_iter().flatten() {
-            for line in lines(chart) {
-                line[1].as_array_mut().expect("a line has values").drain(..known);
-            }
-            let at = charts.iter().position(|known| known["title"] == chart["title"]);
-            match at {
-                Some(at) => extend(&mut charts[at], chart, before),
-                None => {
-                    lines(chart).iter_mut().for_each(|line| pad(line, before, true));
-                    charts.push(chart.take());
-                }
-            }
-        }
-        for chart in &mut charts {
-            lines(chart).iter_mut().for_each(|line| pad(line, seconds.len(), false));
-        }
+        let last = joined.last().map_or(f64::NEG_INFINITY, |reading| reading.second);
+        let moved = thin(&own).into_iter().map(|reading| Reading {
+            second: shorten(reading.second + from),
+            ..reading
+        });
+        joined.extend(moved.filter(|reading| reading.second > last));
     }
-    match seconds.is_empty() {
+    match joined.is_empty() {
         true => Value::Null,
-        false => json!({"seconds": seconds, "charts": charts}),
-    }
-}
-
-fn lines(chart: &mut Value) -> &mut Vec<Value> {
-    chart["lines"].as_array_mut().expect("a chart has lines")
-}
-
-/// Appends the lines of a chart to those of the same name.
-fn extend(known: &mut Value, more: &mut Value, before: usize) {
-    for mut line in lines(more).drain(..) {
-        let same = lines(known).iter_mut().find(|other| other[0] == line[0]);
-        match same {
-            Some(other) => {
-                let values = line[1].as_array().cloned().unwrap_or_default();
-                other[1].as_array_mut().expect("a line has values").extend(values);
-            }
-            None => {
-                pad(&mut line, before, true);
-                lines(known).push(line);
-            }
-        }
-    }
-}
-
-/// Makes a line so long, or so much longer at its beginning, with readings that are unknown.
-fn pad(line: &mut Value, count: usize, is_begin: bool) {
-    let values = line[1].as_array_mut().expect("a line has values");
-    if is_begin {
-        values.splice(0..0, vec![Value::Null; count]);
-    } else {
-        values.resize(count.max(values.len()), Value::Null);
+        false => charts(&joined),
     }
 }
 
@@ -138,146 +97,137 @@ pub(super) fn order(points: &Points<'_>, answers: &[Answer]) -> Vec<usize> {
     bests.chain(front).chain(0..points.points.len()).unique().collect()
 }
 
-/// The columns of one file by name; an empty or unreadable cell is no number.
-struct Readings {
-    columns: HashMap<String, Vec<Option<f64>>>,
-    /// GPUs, by the begin of their columns' names.
-    gpus: Vec<String>,
-    /// Whether some GPU was slowed down.
-    slowed: Vec<Option<f64>>,
+/// What is drawn of the readings: the title of the chart, its unit, and the name of the line where a chart has several.
+const LINES: [(&str, &str, &str); 11] = [
+    ("Requests", "", "running"),
+    ("Requests", "", "waiting"),
+    ("KV cache in use", "%", ""),
+    ("Output tokens", "tokens/s", ""),
+    ("Preemptions so far", "", ""),
+    ("GPU power, all GPUs", "W", ""),
+    ("GPU utilization, lowest GPU", "%", ""),
+    ("GPU memory, fullest GPU", "GiB", ""),
+    ("SM clock, slowest GPU", "MHz", ""),
+    ("GPUs slowed down", "% of readings", ""),
+    ("Host CPU busy", "%", ""),
+];
+/// Charts that are left out where nothing happened.
+const SELDOM: [&str; 2] = ["Preemptions so far", "GPUs slowed down"];
+
+/// What was read at one moment, or the means of several: a value for each of [`LINES`], where it is known.
+struct Reading {
+    second: f64,
+    values: [Option<f64>; LINES.len()],
 }
 
-fn read(path: &Path) -> Option<Readings> {
-    let mut reader = csv::Reader::from_path(path).ok()?;
-    let names: Vec<String> = reader.headers().ok()?.iter().map(str::to_owned).collect();
+/// The readings of a file; none of one that is no telemetry.
+fn read(path: &Path) -> Vec<Reading> {
+    let Ok(mut reader) = csv::Reader::from_path(path) else {
+        return Vec::new();
+    };
+    let Ok(names) = reader.headers().cloned() else {
+        return Vec::new();
+    };
     // The last line of a run that goes on may be half written.
     let records: Vec<csv::StringRecord> = reader.records().map_while(Result::ok).collect();
-    let column = |at: usize| records.iter().map(|record| record.get(at)?.parse().ok()).collect();
-    let gpus = names
-        .iter()
-        .filter_map(|name| name.strip_suffix("_power_watts"))
-        .map(str::to_owned);
-    let throttles: Vec<usize> = (0..names.len())
-        .filter(|at| names[*at].ends_with("_throttle"))
-        .collect();
-    let slowed = |record: &csv::StringRecord| {
-        let mut reasons = throttles
-            .iter()
-            .filter_map(|at| record.get(*at))
-            .filter(|reason| !reason.is_empty())
-            .peekable();
-        reasons.peek()?;
-        Some(f64::from(u8::from(reasons.any(|reason| reason != "none"))))
+    let lines: Vec<Line<'_>> = records.iter().map(|record| Line { names: &names, record }).collect();
+    let reading = |(at, line): (usize, &Line<'_>)| {
+        let before = at.checked_sub(1).map(|before| &lines[before]);
+        Some(Reading {
+            second: line.number("seconds")?,
+            values: [
+                line.number("running"),
+                line.number("waiting"),
+                percent(line.number("kv_cache_usage")),
+                before.and_then(|before| line.rate("generation_tokens", before)),
+                line.number("preemptions"),
+                line.over_gpus("_power_watts", |sum, value| sum + value),
+                percent(line.over_gpus("_utilization", f64::min)),
+                line.over_gpus("_memory_gib", f64::max),
+                line.over_gpus("_sm_clock_mhz", f64::min),
+                percent(line.slowed()),
+                percent(line.number("host_cpu_share")),
+            ],
+        })
     };
-    let readings = Readings {
-        gpus: gpus.collect(),
-        slowed: records.iter().map(slowed).collect(),
-        columns: names
-            .iter()
-            .enumerate()
-            .map(|(at, name)| (name.clone(), column(at)))
-            .collect(),
-    };
-    (!records.is_empty() && readings.columns.contains_key("seconds")).then_some(readings)
+    lines.iter().enumerate().filter_map(reading).collect()
 }
 
-impl Readings {
-    /// Those from a moment on.
-    fn since(mut self, from: f64) -> Readings {
-        let seconds = self.columns.get("seconds").cloned().unwrap_or_default();
-        let old = seconds.iter().take_while(|at| at.is_some_and(|at| at < from)).count();
-        self.columns.values_mut().for_each(|column| drop(column.drain(..old)));
-        self.slowed.drain(..old);
-        self
+fn percent(share: Option<f64>) -> Option<f64> {
+    Some(share? * 100.0)
+}
+
+/// A line of a file; an empty or unreadable cell is no number.
+struct Line<'a> {
+    names: &'a csv::StringRecord,
+    record: &'a csv::StringRecord,
+}
+
+impl Line<'_> {
+    fn number(&self, name: &str) -> Option<f64> {
+        let at = self.names.iter().position(|known| known == name)?;
+        self.record.get(at)?.parse().ok()
     }
 
-    fn charts(&self, row: usize) -> Value {
-        let chart = |title: &str, unit: &str, lines: &[(&str, Vec<Option<f64>>)]| {
-            let told = lines.iter().filter(|(_, values)| values.iter().any(Option::is_some));
-            let told: Vec<Value> = told.map(|(name, values)| json!([name, self.thin(values)])).collect();
-            (!told.is_empty()).then(|| json!({"title": title, "unit": unit, "lines": told}))
-        };
-        let named = |name: &str| self.columns.get(name).cloned().unwrap_or_default();
-        let percent = |values: Vec<Option<f64>>| values.into_iter().map(|value| Some(value? * 100.0)).collect();
-        let preemptions = named("preemptions");
-        let has_preempted = preemptions.iter().flatten().any(|count| *count > 0.0);
-        let slowed = self.slowed.iter().flatten().any(|share| *share > 0.0);
-        let charts = [
-            chart(
-                "Requests",
-                "",
-                &[("running", named("running")), ("waiting", named("waiting"))],
-            ),
-            chart("KV cache in use", "%", &[("", percent(named("kv_cache_usage")))]),
-            chart("Output tokens", "tokens/s", &[("", self.rate("generation_tokens"))]),
-            chart("Preemptions so far", "", &[("", preemptions)]).filter(|_| has_preempted),
-            chart(
-                "GPU power, all GPUs",
-                "W",
-                &[("", self.over_gpus("power_watts", |sum, value| sum + value))],
-            ),
-            chart(
-                "GPU utilization, lowest GPU",
-                "%",
-                &[("", percent(self.over_gpus("utilization", f64::min)))],
-            ),
-            chart(
-                "GPU memory, fullest GPU",
-                "GiB",
-                &[("", self.over_gpus("memory_gib", f64::max))],
-            ),
-            chart(
-                "SM clock, slowest GPU",
-                "MHz",
-                &[("", self.over_gpus("sm_clock_mhz", f64::min))],
-            ),
-            chart(
-                "GPUs slowed down",
-                "% of readings",
-                &[("", percent(self.slowed.clone()))],
-            )
-            .filter(|_| slowed),
-            chart("Host CPU busy", "%", &[("", percent(named("host_cpu_share")))]),
-        ];
-        let seconds = self.thin(&named("seconds"));
-        json!({"row": row, "seconds": seconds, "charts": charts.into_iter().flatten().collect::<Vec<_>>()})
+    /// The cells of all GPUs in the columns whose names end so.
+    fn of_gpus(&self, end: &str) -> impl Iterator<Item = &str> {
+        let cells = self.names.iter().zip(self.record);
+        let own = cells.filter(move |(name, _)| name.starts_with("gpu") && name.ends_with(end));
+        own.map(|(_, cell)| cell)
     }
 
     /// One figure of all GPUs together; unknown where one of them does not tell.
-    fn over_gpus(&self, name: &str, join: fn(f64, f64) -> f64) -> Vec<Option<f64>> {
-        let columns = self
-            .gpus
-            .iter()
-            .filter_map(|gpu| self.columns.get(&format!("{gpu}_{name}")));
-        let joined = columns.cloned().reduce(|one, other| {
-            let pairs = one.into_iter().zip(other);
-            pairs.map(|(one, other)| Some(join(one?, other?))).collect()
-        });
-        joined.unwrap_or_default()
+    fn over_gpus(&self, end: &str, join: fn(f64, f64) -> f64) -> Option<f64> {
+        let numbers = self.of_gpus(end).map(|cell| cell.parse().ok());
+        numbers.reduce(|one, other| Some(join(one?, other?)))?
     }
 
-    /// Growth of a counter a second, since the reading before.
-    fn rate(&self, name: &str) -> Vec<Option<f64>> {
-        let (Some(values), Some(seconds)) = (self.columns.get(name), self.columns.get("seconds")) else {
-            return Vec::new();
-        };
-        let rate = |i: usize| {
-            let before = i.checked_sub(1)?;
-            let passed = (seconds[i]? - seconds[before]?).max(1e-3);
-            Some((values[i]? - values[before]?) / passed)
-        };
-        (0..values.len()).map(rate).collect()
+    /// 1 if some GPU was slowed down, 0 if none was.
+    fn slowed(&self) -> Option<f64> {
+        let mut reasons = self.of_gpus("_throttle").filter(|reason| !reason.is_empty()).peekable();
+        reasons.peek()?;
+        Some(f64::from(u8::from(reasons.any(|reason| reason != "none"))))
     }
 
-    /// Means of equal parts where there are too many readings, with four digits.
-    fn thin(&self, values: &[Option<f64>]) -> Vec<Option<f64>> {
-        let part = values.len().div_ceil(MOST_PLACES).max(1);
-        let mean = |part: &[Option<f64>]| {
-            let known: Vec<f64> = part.iter().copied().flatten().collect();
+    /// Growth of a counter a second, since the line before.
+    fn rate(&self, name: &str, before: &Line<'_>) -> Option<f64> {
+        let growth = |name: &str| Some(self.number(name)? - before.number(name)?);
+        Some(growth(name)? / growth("seconds")?.max(1e-3))
+    }
+}
+
+/// Means of equal parts where there are too many readings, with four digits.
+fn thin(readings: &[Reading]) -> Vec<Reading> {
+    let part = readings.len().div_ceil(MOST_PLACES).max(1);
+    let mean = |part: &[Reading]| Reading {
+        second: shorten(part.iter().map(|reading| reading.second).sum::<f64>() / part.len() as f64),
+        values: std::array::from_fn(|line| {
+            let known: Vec<f64> = part.iter().filter_map(|reading| reading.values[line]).collect();
             (!known.is_empty()).then(|| shorten(known.iter().sum::<f64>() / known.len() as f64))
-        };
-        values.chunks(part).map(mean).collect()
+        }),
+    };
+    readings.chunks(part).map(mean).collect()
+}
+
+/// The charts that have anything to show, each with its lines: name and values.
+fn charts(readings: &[Reading]) -> Value {
+    let mut charts: Vec<Value> = Vec::new();
+    for (at, (title, unit, name)) in LINES.iter().enumerate() {
+        let values: Vec<Option<f64>> = readings.iter().map(|reading| reading.values[at]).collect();
+        let is_shown = |value: &f64| *value > 0.0 || !SELDOM.contains(title);
+        if !values.iter().flatten().any(is_shown) {
+            continue;
+        }
+        match charts.last_mut().filter(|chart| chart["title"] == *title) {
+            Some(chart) => chart["lines"]
+                .as_array_mut()
+                .expect("a chart has lines")
+                .push(json!([name, values])),
+            None => charts.push(json!({"title": title, "unit": unit, "lines": [[name, values]]})),
+        }
     }
+    let seconds: Vec<f64> = readings.iter().map(|reading| reading.second).collect();
+    json!({"seconds": seconds, "charts": charts})
 }
 
 #[cfg(test)]
@@ -285,18 +235,18 @@ mod tests {
     use super::*;
     use std::fs;
 
-    fn charts(text: &str) -> Value {
+    fn charts_of(text: &str) -> Value {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("0.telemetry.csv");
         fs::write(&path, text).expect("written");
-        read(&path).map_or(Value::Null, |readings| readings.charts(7))
+        of_run(&path, 7).unwrap_or_default()
     }
 
     #[test]
     fn gpus_are_joined_and_counters_become_rates() {
         let text = "seconds,running,generation_tokens,gpu0_power_watts,gpu1_power_watts,gpu0_throttle,gpu1_throttle\n\
             -0.5,0,0,100,110,none,none\n0.5,8,500,400,,none,sw_power_cap\n1.5,8,1500,400,410,,\n";
-        let charts = charts(text);
+        let charts = charts_of(text);
         assert_eq!(charts["row"], 7);
         let lines: Vec<String> = charts["charts"]
             .as_array()
@@ -322,7 +272,7 @@ mod tests {
     #[test]
     fn many_readings_are_put_together() {
         let rows: String = (0..900).map(|i| format!("{i},{}\n", i % 2)).collect();
-        let charts = charts(&format!("seconds,running\n{rows}"));
+        let charts = charts_of(&format!("seconds,running\n{rows}"));
         let places = charts["charts"][0]["lines"][0][1].as_array().expect("values");
         assert_eq!((places.len(), &places[3]), (MOST_PLACES, &json!(0.5)));
     }
@@ -362,7 +312,7 @@ mod tests {
     #[test]
     fn what_is_no_telemetry_has_no_charts() {
         for text in ["", "seconds\n", "a,b\n1,2\n", "seconds,a\n1\n"] {
-            assert_eq!(charts(text), Value::Null, "{text}");
+            assert_eq!(charts_of(text), Value::Null, "{text}");
         }
     }
 }

@@ -5,6 +5,7 @@ use super::text::embed_json;
 use crate::report::answer::FRONTIER;
 use crate::report::inputs::Inputs;
 use crate::report::rows::told;
+use crate::report::telemetry::Telemetry;
 use crate::report::variation::swept;
 use crate::report::words::{axis_title, short_name};
 use crate::report::yardstick::Yardstick;
@@ -58,11 +59,7 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
         pareto: json!(FRONTIER),
         varying: inputs.varied.iter().map(|column| column.name.as_str()).collect(),
         swept: swept(points, &inputs.varied).map(|column| column.name.as_str()),
-        telemetry: json!({
-            "runs": inputs.telemetry.runs,
-            "left_out": inputs.telemetry.left_out,
-            "missing": inputs.telemetry.missing,
-        }),
+        telemetry: &inputs.telemetry,
         leading: inputs.mattered.leading(),
         price: inputs.options.price_per_gpu_hour,
         cdfs: inputs.distributions.encode(),
@@ -106,7 +103,7 @@ struct Rest<'a> {
     pareto: Value,
     varying: Vec<&'a str>,
     swept: Option<&'a str>,
-    telemetry: Value,
+    telemetry: &'a Telemetry,
     leading: Option<&'a str>,
     price: Option<f64>,
     cdfs: Value,

@@ -36,6 +36,12 @@ pub struct Panel {
 }
 
 impl Panel {
+    /// A panel of which nothing is special.
+    pub fn of(x: Axis, y: Axis, series: Vec<Series>) -> Panel {
+        let title = String::new();
+        Panel { title, x, y, series }
+    }
+
     /// All that is drawn in it, series by series.
     pub fn marks(&self) -> impl Iterator<Item = &Mark> + Clone {
         self.series.iter().flat_map(|series| &series.points)
@@ -99,6 +105,14 @@ pub struct Series {
     pub points: Vec<Mark>,
 }
 
+impl Series {
+    /// A series of these points.
+    pub fn new(name: impl Into<String>, style: Style, points: Vec<Mark>) -> Series {
+        let name = name.into();
+        Series { name, style, points }
+    }
+}
+
 /// How a series looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -149,6 +163,11 @@ impl Mark {
             label: Vec::new(),
             suspect: false,
         }
+    }
+
+    /// The ends of its error bar; where it has none, itself twice.
+    pub fn ends(&self) -> [f64; 2] {
+        self.bar.map_or([self.y; 2], |(low, high)| [low, high])
     }
 }
 

@@ -39,27 +39,19 @@ fn draw(
             let histogram = distributions.of(*at, name)?;
             let mark = |(ms, share): (f64, f64)| Mark::at(ms, share * 100.0);
             let positive = histogram.cumulative().into_iter().filter(|(ms, _)| *ms > 0.0);
-            Some(Series {
-                name: settings(&told, points.points[*at].row),
-                style: Style::Line(number),
-                points: positive.map(mark).collect(),
-            })
+            let name = settings(&told, points.points[*at].row);
+            Some(Series::new(name, Style::Line(number), positive.map(mark).collect()))
         };
         let series: Vec<Series> = shown.iter().enumerate().filter_map(curve).collect();
-        (!series.is_empty()).then(|| Panel {
-            title: String::new(),
-            x: Axis::of(format!("{title} (ms)"), Scale::Log),
-            y: Axis {
-                covers: Some((0.0, 100.0)),
-                ..Axis::of("Share of requests (%)", Scale::Linear)
-            },
-            series,
-        })
+        let x = Axis::of(format!("{title} (ms)"), Scale::Log);
+        let counted = if name == "itl" { "gaps" } else { "requests" };
+        let y = Axis {
+            covers: Some((0.0, 100.0)),
+            ..Axis::of(format!("Share of {counted} (%)"), Scale::Linear)
+        };
+        (!series.is_empty()).then(|| Panel::of(x, y, series))
     };
-    let mut panels: Vec<Panel> = LATENCIES.into_iter().filter_map(panel).collect();
-    for panel in panels.iter_mut().filter(|panel| panel.x.title.starts_with("ITL")) {
-        panel.y.title = "Share of gaps (%)".to_owned();
-    }
+    let panels: Vec<Panel> = LATENCIES.into_iter().filter_map(panel).collect();
     let title = of_workload("How latencies are distributed", &answer.workload);
     let note = "The share of requests (of gaps between tokens for ITL) that took at most so long, at the best points and the knee, over \
                 all runs. Further left is better.";

@@ -3,7 +3,7 @@
 
 use super::ladder::{Ladder, scale_of_figures};
 use super::multiples::{Arranged, Curve, arrange};
-use super::{Subject, numbered, of_workload};
+use super::{Subject, numbered, of_workload, share_extent};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::effects::{Findings, Mattered};
 use crate::report::variation::{name_workload, swept, varying, within};
@@ -18,7 +18,7 @@ use vsweep_record::table::{Column, Point, Points, Workload};
 const WIDEST: f64 = 10.0;
 
 /// What to draw against what.
-pub struct Request<'a> {
+pub struct Lines<'a> {
     /// File name of the chart.
     pub name: String,
     /// Title of the chart.
@@ -36,70 +36,56 @@ pub struct Request<'a> {
 /// Panels beside each other where there is but one metric.
 const MOST_COLUMNS: usize = 3;
 
-/// The charts that the request takes, or why there is none.
-pub fn draw(subject: &Subject<'_>, request: &Request<'_>, found: &Findings<'_>) -> Result<Vec<Chart>, String> {
+/// The charts that show these lines: one for each workload that has any.
+pub fn draw(subject: &Subject<'_>, lines: &Lines<'_>, found: &Findings<'_>) -> Vec<Chart> {
     let points = subject.points;
-    for y in request.ys {
-        if !points.points.iter().any(|point| points.spread(point, y).is_some()) {
-            return Err(format!("no run has a number for {y}"));
-        }
-    }
-    let is_measured = |workload: &Workload<'_>| workload.points.iter().any(|at| !points.points[*at].used.is_empty());
-    let workloads = points.workloads();
-    let measured = workloads
-        .iter()
-        .enumerate()
-        .filter(|(_, workload)| is_measured(workload));
     let varied = varying(points);
-    let pictures =
-        measured.map(|(place, workload)| picture(subject, request, (workload, &varied), found.of_workload(place)));
-    let mut pictures = numbered(&request.name, pictures.collect());
+    let workloads = points.workloads();
+    let pictures = workloads.iter().enumerate().filter_map(|(place, workload)| {
+        let own = workload.points.iter().map(|at| &points.points[*at]);
+        let own: Vec<&Point> = own.filter(|point| !point.used.is_empty()).collect();
+        let varied = within(&varied, workload).collect_vec();
+        (!own.is_empty()).then(|| picture(subject, lines, workload, &own, &varied, found.of_workload(place)))
+    });
+    let mut pictures = numbered(&lines.name, pictures.collect());
     pictures.retain(|picture| !picture.panels.is_empty());
-    Ok(pictures)
+    pictures
 }
 
+/// The picture of one workload, of its measured points and the parameters that tell them apart.
 fn picture(
     subject: &Subject<'_>,
-    request: &Request<'_>,
-    (workload, varied): (&Workload<'_>, &[&Column]),
+    lines: &Lines<'_>,
+    workload: &Workload<'_>,
+    own: &[&Point],
+    varied: &[&Column],
     found: &[Mattered<'_>],
 ) -> Chart {
     let points = subject.points;
-    let own = workload.points.iter().map(|at| &points.points[*at]);
-    let own: Vec<&Point> = own.filter(|point| !point.used.is_empty()).collect();
-    let arranged = arrange(&own, columns(request, workload, &own, found));
+    let arranged = arrange(own, columns(lines, workload, own, found));
     // What was not measured under this workload, or says nothing of it, has no panel.
     let yardstick = Yardstick::of(points, workload);
     let is_drawn = |y: &&String| yardstick.knows(y) && own.iter().any(|point| points.spread(point, y).is_some());
-    let ys: Vec<&String> = request.ys.iter().filter(is_drawn).collect();
-    let ladder = Ladder::of(own.iter().map(|point| &request.x.cells[point.row]), None);
-    let traced = match request.x.section.is_parameter() {
-        true => Some(request.x),
-        false => swept(points, &within(varied, workload).collect::<Vec<_>>()),
-    };
+    let ys: Vec<&String> = lines.ys.iter().filter(is_drawn).collect();
     let sketch = Sketch {
         points,
-        request,
-        ladder: &ladder,
-        traced,
+        x: lines.x,
+        ladder: Ladder::of(own.iter().map(|point| &lines.x.cells[point.row]), None),
+        traced: match lines.x.section.is_parameter() {
+            true => Some(lines.x),
+            false => swept(points, varied),
+        },
     };
     let groups = arranged.panels.iter();
     let mut panels: Vec<Panel> = groups
         .flat_map(|(title, curves)| ys.iter().map(|y| sketch.panel(title, curves, y)))
         .collect();
     share_scale(&mut panels);
-    share_extent(&mut panels, ys.len());
-    let is_banded = panels
-        .iter()
-        .flat_map(|panel| &panel.series)
-        .any(|series| matches!(series.style, Style::Band(_)));
-    let is_told = |column: &&Column| {
-        let mut told = arranged.told.iter().copied().chain([request.x]).chain(traced);
-        !told.any(|told| told.name == column.name)
-    };
-    let others: Vec<&Column> = within(varied, workload).filter(is_told).collect();
-    let title = of_workload(&request.title, &name_workload(points, workload));
-    let note = note(subject, &arranged, is_banded.then_some(others));
+    if arranged.panels.len() > 1 {
+        (0..ys.len()).for_each(|metric| share_extent(&mut panels, metric, ys.len()));
+    }
+    let title = of_workload(&lines.title, &name_workload(points, workload));
+    let note = note(subject, &arranged, &sketch, &panels, varied);
     Chart {
         columns: match ys.len() {
             0 | 1 => arranged.panels.len().clamp(1, MOST_COLUMNS),
@@ -110,28 +96,31 @@ fn picture(
 }
 
 /// The parameters that make curves in this workload, the one that matters most first.
-fn columns<'a>(
-    request: &Request<'a>,
-    workload: &Workload<'_>,
-    own: &[&Point],
-    found: &[Mattered<'_>],
-) -> Vec<&'a Column> {
+fn columns<'a>(lines: &Lines<'a>, workload: &Workload<'_>, own: &[&Point], found: &[Mattered<'_>]) -> Vec<&'a Column> {
     // What is unset wherever something was measured tells no curve from another.
-    let is_drawn = |column: &&Column| {
-        let is_shared = workload.settings.iter().any(|shared| shared.name == column.name);
-        !is_shared && own.iter().any(|point| !column.cells[point.row].is_missing())
-    };
-    let mut columns: Vec<&Column> = request.curve_by.iter().copied().filter(is_drawn).collect();
-    if let Some(found) = found.first().filter(|_| !request.is_asked) {
+    let is_set = |column: &&Column| own.iter().any(|point| !column.cells[point.row].is_missing());
+    let mut columns: Vec<&Column> = within(&lines.curve_by, workload).filter(is_set).collect();
+    if let Some(found) = found.first().filter(|_| !lines.is_asked) {
         found.sort(&mut columns);
     }
     columns
 }
 
-fn note(subject: &Subject<'_>, arranged: &Arranged<'_>, others: Option<Vec<&Column>>) -> String {
+fn note(
+    subject: &Subject<'_>,
+    arranged: &Arranged<'_>,
+    sketch: &Sketch<'_>,
+    panels: &[Panel],
+    varied: &[&Column],
+) -> String {
     let mut note = subject.reading().to_owned();
-    if let Some(others) = others {
-        let over = others.iter().map(|column| short_name(&column.name)).join(" and ");
+    let mut series = panels.iter().flat_map(|panel| &panel.series);
+    if series.any(|series| matches!(series.style, Style::Band(_))) {
+        let told = arranged.told.iter().copied().chain([sketch.x]).chain(sketch.traced);
+        let others = varied
+            .iter()
+            .filter(|column| !told.clone().any(|told| told.name == column.name));
+        let over = others.map(|column| short_name(&column.name)).join(" and ");
         let over = if over.is_empty() {
             "points of equal settings"
         } else {
@@ -148,12 +137,7 @@ fn note(subject: &Subject<'_>, arranged: &Arranged<'_>, others: Option<Vec<&Colu
 /// Panels side by side are read against each other, so where one needs a logarithmic axis all have one, if they can.
 fn share_scale(panels: &mut [Panel]) {
     let needs_log = panels.iter().any(|panel| panel.y.scale == Scale::Log);
-    let is_positive = |panel: &Panel| {
-        let marks = panel.series.iter().flat_map(|series| &series.points);
-        marks
-            .map(|mark| mark.bar.map_or(mark.y, |(low, _)| low))
-            .all(|low| low > 0.0)
-    };
+    let is_positive = |panel: &Panel| panel.marks().all(|mark| mark.ends()[0] > 0.0);
     if needs_log && panels.iter().all(is_positive) {
         for panel in panels {
             panel.y.scale = Scale::Log;
@@ -161,100 +145,64 @@ fn share_scale(panels: &mut [Panel]) {
     }
 }
 
-/// Panels of one metric have one extent, so that they can be compared.
-fn share_extent(panels: &mut [Panel], metrics: usize) {
-    if panels.len() <= metrics || metrics == 0 {
-        return;
-    }
-    for metric in 0..metrics {
-        let own = || panels.iter().skip(metric).step_by(metrics);
-        let marks = || own().flat_map(|panel| &panel.series).flat_map(|series| &series.points);
-        let ends = |mark: &Mark| mark.bar.map_or([mark.y; 2], |(low, high)| [low, high]);
-        let extent =
-            |values: &mut dyn Iterator<Item = f64>| values.filter(|value| value.is_finite()).minmax().into_option();
-        let (x, y) = (
-            extent(&mut marks().map(|mark| mark.x)),
-            extent(&mut marks().flat_map(ends)),
-        );
-        let is_log = own().any(|panel| panel.y.scale == Scale::Log) && marks().flat_map(ends).all(|value| value > 0.0);
-        for panel in panels.iter_mut().skip(metric).step_by(metrics) {
-            (panel.x.covers, panel.y.covers) = (x, y);
-            if is_log {
-                panel.y.scale = Scale::Log;
-            }
-        }
-    }
-}
-
 /// What all panels of a picture share.
 struct Sketch<'a> {
     points: &'a Points<'a>,
-    request: &'a Request<'a>,
-    ladder: &'a Ladder,
+    /// The column along the x axis.
+    x: &'a Column,
+    ladder: Ladder,
     /// The parameter along a curve.
     traced: Option<&'a Column>,
 }
 
 impl Sketch<'_> {
     fn panel(&self, title: &str, curves: &[Curve<'_>], y: &str) -> Panel {
-        let x = self.request.x;
-        let drawn = curves.iter().map(|curve| (curve, self.marks(curve, y)));
-        let drawn: Vec<(&Curve<'_>, Vec<(Mark, bool)>)> = drawn.collect();
-        let bands = drawn.iter().filter_map(|(curve, marks)| {
-            let is_banded = marks.iter().any(|(_, is_median)| *is_median);
-            let points = marks.iter().map(|(mark, _)| mark.clone()).collect();
-            is_banded.then_some(Series {
-                name: String::new(),
-                style: Style::Band(curve.number),
-                points,
-            })
-        });
-        let lines = drawn.iter().map(|(curve, marks)| Series {
-            name: curve.name.clone(),
-            style: Style::Curve(curve.number),
-            points: marks
-                .iter()
-                .map(|(mark, is_median)| Mark {
-                    bar: mark.bar.filter(|_| !is_median),
-                    ..mark.clone()
-                })
-                .collect(),
-        });
-        let series: Vec<Series> = bands.chain(lines).collect();
-        let values = series.iter().flat_map(|series| &series.points).map(|mark| mark.y);
+        let (mut bands, mut lines) = (Vec::new(), Vec::new());
+        for curve in curves {
+            let (mut marks, is_banded) = self.marks(curve, y);
+            if is_banded {
+                bands.push(Series::new("", Style::Band(curve.number), marks.clone()));
+                marks.iter_mut().for_each(|mark| mark.bar = None);
+            }
+            lines.push(Series::new(&curve.name, Style::Curve(curve.number), marks));
+        }
+        let values = lines.iter().flat_map(|line| &line.points).map(|mark| mark.y);
         Panel {
             title: title.to_owned(),
             y: Axis::of(axis_title(y), scale_of_figures(values)),
             x: Axis {
-                ticks: match x.section.is_parameter() {
+                ticks: match self.x.section.is_parameter() {
                     true => self.ladder.ticks.clone(),
                     false => Vec::new(),
                 },
-                ..Axis::of(axis_title(&x.name), self.ladder.scale)
+                ..Axis::of(axis_title(&self.x.name), self.ladder.scale)
             },
-            series,
+            series: bands.into_iter().chain(lines).collect(),
         }
     }
 
-    /// The marks of a curve from left to right, and whether each stands for several points.
-    fn marks(&self, curve: &Curve<'_>, y: &str) -> Vec<(Mark, bool)> {
+    /// The marks of a curve from left to right, and whether any stands for several points.
+    fn marks(&self, curve: &Curve<'_>, y: &str) -> (Vec<Mark>, bool) {
+        // Without a parameter along the curve each point stands for itself.
+        let place = |point: &Point| match self.traced {
+            Some(traced) => traced.cells[point.row].to_string(),
+            None => point.id.to_string(),
+        };
         let mut places: BTreeMap<String, Vec<&Point>> = BTreeMap::new();
         for point in &curve.points {
-            // Without a parameter along the curve each point stands for itself.
-            let key = self
-                .traced
-                .map_or(point.id.to_string(), |traced| traced.cells[point.row].to_string());
-            places.entry(key).or_default().push(point);
+            places.entry(place(point)).or_default().push(point);
         }
         let marks = places.values().filter_map(|points| self.mark(points, y));
-        marks.sorted_by(|(a, _), (b, _)| a.x.total_cmp(&b.x)).collect()
+        let marks = marks.sorted_by(|(a, _), (b, _)| a.x.total_cmp(&b.x)).collect_vec();
+        let is_banded = marks.iter().any(|(_, points)| *points > 1);
+        (marks.into_iter().map(|(mark, _)| mark).collect(), is_banded)
     }
 
-    fn mark(&self, together: &[&Point], y: &str) -> Option<(Mark, bool)> {
-        let x = &self.request.x;
-        let place = |point: &Point| match x.section.is_parameter() {
-            true => self.ladder.place(&x.cells[point.row]),
-            false => self.points.spread(point, &x.name).map(|spread| spread.median),
+    /// The mark of the points at one place, and how many they are.
+    fn mark(&self, together: &[&Point], y: &str) -> Option<(Mark, usize)> {
+        let place = |point: &Point| match self.x.section.is_parameter() {
+            true => self.ladder.place(&self.x.cells[point.row]),
+            false => self.points.spread(point, &self.x.name).map(|spread| spread.median),
         };
         let spread = |point: &Point| {
             let spread = self.points.spread(point, y)?;
@@ -264,26 +212,18 @@ impl Sketch<'_> {
             .iter()
             .filter_map(|point| Some((place(point)?, spread(point)?, *point)));
         let placed: Vec<_> = placed.collect();
+        let medians = || placed.iter().map(|(_, spread, _)| spread.median);
         let reach = match &placed[..] {
-            [] => return None,
             // What spans anything says nothing, and would squeeze all else.
-            [(_, only, _)] if only.interval.is_some_and(|(low, high)| high > WIDEST * low) => {
-                (only.median, only.median)
-            }
-            [(_, only, _)] => only.reach(),
-            several => several
-                .iter()
-                .map(|(_, spread, _)| spread.median)
-                .minmax()
-                .into_option()?,
+            [(_, only, _)] if only.interval.is_some_and(|(low, high)| high > WIDEST * low) => None,
+            [(_, only, _)] => Some(only.reach()),
+            _ => medians().minmax().into_option(),
         };
         let mark = Mark {
-            x: median(placed.iter().map(|(x, _, _)| *x))?,
-            y: median(placed.iter().map(|(_, spread, _)| spread.median))?,
-            bar: Some(reach).filter(|(low, high)| high > low && high.is_finite()),
-            label: Vec::new(),
+            bar: reach.filter(|(low, high)| high > low && high.is_finite()),
             suspect: placed.iter().any(|(_, _, point)| point.is_suspect()),
+            ..Mark::at(median(placed.iter().map(|(x, _, _)| *x))?, median(medians())?)
         };
-        Some((mark, placed.len() > 1))
+        Some((mark, placed.len()))
     }
 }

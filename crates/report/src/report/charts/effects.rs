@@ -1,6 +1,6 @@
 //! Which setting of the server mattered, as bars: for each, how much more its best value gives than its worst at equal load.
 
-use super::{Subject, numbered, of_workload};
+use super::{Subject, of_workload};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style, Tick};
 use crate::report::effects::{Findings, Mattered, Weight, percent};
 use crate::report::variation::name_workload;
@@ -13,11 +13,6 @@ const ROOM: f64 = 1.3;
 /// Bars of a panel.
 const MOST_BARS: usize = 12;
 
-/// A chart for each workload that has one.
-pub fn charts(subject: &Subject<'_>, found: &Findings<'_>) -> Vec<Chart> {
-    numbered("effects", of_each(subject, found).into_iter().flatten().collect())
-}
-
 /// The chart of each workload, in their order; `None` for those that varied no setting, or measured too little.
 pub fn of_each(subject: &Subject<'_>, found: &Findings<'_>) -> Vec<Option<Chart>> {
     let workloads = subject.points.workloads();
@@ -27,14 +22,8 @@ pub fn of_each(subject: &Subject<'_>, found: &Findings<'_>) -> Vec<Option<Chart>
 }
 
 fn draw(subject: &Subject<'_>, workload: &Workload<'_>, found: &[Mattered<'_>]) -> Option<Chart> {
-    let is_model = |mattered: &Mattered<'_>| {
-        mattered
-            .found
-            .effects
-            .iter()
-            .any(|effect| matches!(effect.basis, Basis::Model(_)))
-    };
-    let how = match found.iter().any(is_model) {
+    let mut effects = found.iter().flat_map(|mattered| &mattered.found.effects);
+    let how = match effects.any(|effect| matches!(effect.basis, Basis::Model(_))) {
         false => "servers that differ in this setting alone",
         true => {
             "servers that differ in this setting alone, or, where there are none, by a model of additive logarithms"
@@ -42,11 +31,7 @@ fn draw(subject: &Subject<'_>, workload: &Workload<'_>, found: &[Mattered<'_>]) 
     };
     let title = of_workload("Which setting mattered", &name_workload(subject.points, workload));
     let panels: Vec<Panel> = found.iter().map(panel).collect();
-    let mut marks = panels
-        .iter()
-        .flat_map(|panel| &panel.series)
-        .flat_map(|series| &series.points);
-    let lines = match marks.any(|mark| mark.bar.is_some()) {
+    let lines = match panels.iter().flat_map(Panel::marks).any(|mark| mark.bar.is_some()) {
         true => " Lines: 95 % intervals.",
         false => "",
     };
@@ -81,11 +66,7 @@ fn panel(mattered: &Mattered<'_>) -> Panel {
             label: vec![percent(effect.ratio.log)],
             ..Mark::at(change(effect.ratio.log), place(rank))
         });
-        Series {
-            name: name.to_owned(),
-            style: Style::Bar(number),
-            points: marks.collect(),
-        }
+        Series::new(name, Style::Bar(number), marks.collect())
     });
     let series: Vec<Series> = series.filter(|series| !series.points.is_empty()).collect();
     let title = axis_title(&mattered.metric);

@@ -1,6 +1,6 @@
 //! What explorations found: how latency grows with throughput from one request at a time to saturation.
 
-use super::Subject;
+use super::{Subject, mean_of};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
 use crate::report::sla::search_name;
 use crate::report::words::{axis_title, show_number};
@@ -17,17 +17,10 @@ pub fn charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
         .filter(|(_, marks)| !marks.is_empty())
         .collect();
     let parts = curves.chunks(MOST_CURVES).enumerate();
-    let chart = |(part, curves): (usize, &[(&SearchRecord, Vec<Mark>)])| Chart {
-        name: match part {
-            0 => "explored".to_owned(),
-            part => format!("explored_{}", part + 1),
-        },
-        title: "Latency against throughput, from one request at a time to saturation".into(),
-        note: "Points are the levels explored (means of repeats, bars from the lowest to the highest run).".into(),
-        footer: subject.footer_of_runs(),
-        simulated: subject.is_simulated(),
-        columns: 1,
-        panels: vec![panel(curves, state)],
+    let chart = |(part, curves): (usize, &[(&SearchRecord, Vec<Mark>)])| {
+        let title = "Latency against throughput, from one request at a time to saturation";
+        let note = "Points are the levels explored (means of repeats, bars from the lowest to the highest run).";
+        subject.search_chart("explored", part, title.into(), note, vec![panel(curves, state)])
     };
     parts.map(chart).collect()
 }
@@ -54,17 +47,15 @@ pub fn in_words(state: &State) -> Vec<String> {
 
 fn panel(curves: &[(&SearchRecord, Vec<Mark>)], state: &State) -> Panel {
     let axis = |title: String| Axis::of(title, Scale::Log);
-    let series = curves.iter().enumerate().map(|(colour, (record, marks))| Series {
-        name: search_name(record, state),
-        style: Style::Curve(colour),
-        points: marks.clone(),
-    });
-    Panel {
-        title: String::new(),
-        x: axis(axis_title("request_throughput")),
-        y: axis(axis_title("mean_e2el_ms")),
-        series: series.collect(),
-    }
+    let series = curves
+        .iter()
+        .enumerate()
+        .map(|(colour, (record, marks))| Series::new(search_name(record, state), Style::Curve(colour), marks.clone()));
+    Panel::of(
+        axis(axis_title("request_throughput")),
+        axis(axis_title("mean_e2el_ms")),
+        series.collect(),
+    )
 }
 
 /// The point from which on more throughput costs much latency.
@@ -102,18 +93,12 @@ fn marks(record: &SearchRecord, state: &State) -> Vec<Mark> {
     let measured = runs.filter_map(|run| Some((run.load, run.figures?)));
     let position = |load: &Load| position(record.started.vary, load);
     let measured = measured.sorted_by(|(one, _), (other, _)| position(one).total_cmp(&position(other)));
-    let mut marks: Vec<Mark> = Vec::new();
-    for (_, runs) in &measured.chunk_by(|(load, _)| *load) {
-        let runs: Vec<_> = runs.map(|(_, figures)| figures).collect();
-        let latencies = || runs.iter().map(|run| run.latency_ms);
-        let count = runs.len() as f64;
-        let throughput = runs.iter().map(|run| run.throughput).sum::<f64>() / count;
-        marks.push(Mark {
-            bar: latencies().minmax().into_option().filter(|_| runs.len() > 1),
-            ..Mark::at(throughput, latencies().sum::<f64>() / count)
-        });
-    }
-    marks
+    let levels = measured.chunk_by(|(load, _)| *load);
+    let levels = levels.into_iter().map(|(_, runs)| {
+        let runs = runs.map(|(_, figures)| (figures.throughput, figures.latency_ms));
+        mean_of(&runs.collect::<Vec<_>>())
+    });
+    levels.collect()
 }
 
 #[cfg(test)]

@@ -1,14 +1,13 @@
 //! One curve a server config in the plane of throughput per GPU against speed per user, with the load along it: what each server can
 //! be, beside what every other can be. The setting that matters most gives the colours.
 
-use super::multiples::order;
-use super::{Subject, numbered, of_workload};
+use super::multiples::groups;
+use super::{Subject, of_workload};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
 use crate::report::effects::{Findings, Mattered};
 use crate::report::variation::{name_workload, settings, swept, varying_within};
 use crate::report::words::{axis_title, short_name, short_setting};
 use crate::report::yardstick::Yardstick;
-use itertools::Itertools;
 use vsweep_plan::units::show_many;
 use vsweep_record::table::{Column, Measure, Placed, Section, Tradeoff};
 
@@ -18,14 +17,6 @@ const MOST_OWN: usize = 6;
 const MOST_FAINT: usize = 40;
 /// Points of a curve whose load stands beside them.
 const MOST_LABELS: usize = 10;
-/// Why there is no chart.
-const NONE: &str = "no workload has two servers that were measured under several loads";
-
-/// A chart for each workload, or why there is none.
-pub fn charts(subject: &Subject<'_>, found: &Findings<'_>) -> Result<Vec<Chart>, String> {
-    let named = numbered("families", of_each(subject, found).into_iter().flatten().collect());
-    if named.is_empty() { Err(NONE.into()) } else { Ok(named) }
-}
 
 /// The chart of each workload, in their order; `None` for those that have none.
 pub fn of_each(subject: &Subject<'_>, found: &Findings<'_>) -> Vec<Option<Chart>> {
@@ -104,36 +95,21 @@ fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, found: &[Mattered<'_>]) 
         short_name(&load.name),
         if is_repeated { "Medians over runs; u" } else { "U" },
     );
-    let panel = Panel {
-        title: String::new(),
-        x: axis(&tradeoff.x),
-        y: axis(&tradeoff.y),
-        series,
-    };
+    let panel = Panel::of(axis(&tradeoff.x), axis(&tradeoff.y), series);
     let title = of_workload("Throughput per GPU against speed per user", &workload);
     Some(subject.chart(title, note, vec![panel]))
 }
 
 /// The points of each server config, in the order of these settings, as in the charts of latency: a server has one colour.
 fn families<'t>(tradeoff: &'t Tradeoff<'t>, server: &[&Column], load: &Column) -> Vec<Family<'t>> {
-    let mut families: Vec<Family<'t>> = Vec::new();
-    let order = |a: &&Placed<'_>, b: &&Placed<'_>| order(server, a.point, b.point);
-    for placed in tradeoff.placed.iter().sorted_by(order) {
-        let name = settings(server, placed.point.row);
-        match families.iter_mut().find(|family| family.name == name) {
-            Some(family) => family.points.push(placed),
-            None => families.push(Family {
-                points: vec![placed],
-                name,
-            }),
-        }
-    }
-    for family in &mut families {
-        family
-            .points
-            .sort_by(|a, b| load_of(load, a).total_cmp(&load_of(load, b)));
-    }
-    families
+    let placed: Vec<&Placed<'_>> = tradeoff.placed.iter().collect();
+    let family = |mut points: Vec<&'t Placed<'t>>| {
+        points.sort_by(|a, b| load_of(load, a).total_cmp(&load_of(load, b)));
+        let name = settings(server, points[0].point.row);
+        Family { points, name }
+    };
+    let families = groups(&placed, server, |placed| placed.point.row);
+    families.into_iter().map(family).collect()
 }
 
 fn load_of(load: &Column, placed: &Placed<'_>) -> f64 {
@@ -150,21 +126,13 @@ impl Family<'_> {
         let step = self.points.len().div_ceil(MOST_LABELS);
         let mark = |(i, placed): (usize, &&Placed<'_>)| {
             let is_labelled = matches!(style, Style::Curve(_)) && i.is_multiple_of(step);
+            let load = is_labelled.then(|| load.cells[placed.point.row].to_string());
             Mark {
-                x: placed.x.median,
-                y: placed.y.median,
-                bar: None,
-                label: is_labelled
-                    .then(|| load.cells[placed.point.row].to_string())
-                    .into_iter()
-                    .collect(),
+                label: load.into_iter().collect(),
                 suspect: placed.point.is_suspect(),
+                ..Mark::at(placed.x.median, placed.y.median)
             }
         };
-        Series {
-            name,
-            style,
-            points: self.points.iter().enumerate().map(mark).collect(),
-        }
+        Series::new(name, style, self.points.iter().enumerate().map(mark).collect())
     }
 }

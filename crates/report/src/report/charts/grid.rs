@@ -2,9 +2,11 @@
 //! combination of the columns that are named for it, all in the order of their values.
 
 use super::ladder::{Ladder, scale_of_figures};
+use super::multiples::{groups, order};
+use super::{of_workload, share_extent};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::words::{axis_title, short_name, short_setting, show_setting};
-use std::cmp::Ordering;
+use itertools::Itertools;
 use vsweep_plan::validity::Validity;
 use vsweep_record::table::{Cell, Column, Table};
 
@@ -53,44 +55,45 @@ pub struct Figure {
 impl Grid<'_> {
     /// One picture for each group of these rows.
     pub fn draw(&self, rows: &[usize]) -> Vec<Figure> {
-        groups(rows, &self.fig_by)
-            .iter()
-            .map(|rows| self.figure(rows))
-            .collect()
+        let groups = groups(rows, &self.fig_by, |row| *row);
+        groups.iter().map(|rows| self.figure(rows)).collect()
     }
 
     fn figure(&self, rows: &[usize]) -> Figure {
         let ladder = Ladder::of(rows.iter().map(|row| &self.x.cells[*row]), self.scales.0);
-        let curves = groups(rows, &self.curve_by);
-        let columns = groups(rows, &self.col_by);
-        let facets = groups(rows, &self.row_by);
-        let mut panels = Vec::new();
-        for facet in &facets {
-            for column in &columns {
-                let here = |row: &usize| same(&self.row_by, *row, facet[0]) && same(&self.col_by, *row, column[0]);
-                let rows: Vec<usize> = rows.iter().copied().filter(here).collect();
-                let varied = self
-                    .row_by
-                    .iter()
-                    .map(|by| (by, facet[0]))
-                    .chain(self.col_by.iter().map(|by| (by, column[0])));
-                let title: Vec<String> = varied.map(|(by, row)| show_setting(&by.name, &by.cells[row])).collect();
-                let series = self.series(&rows, &curves, &ladder);
-                panels.push((title.join(", "), series));
-            }
+        let by = |columns: &[&Column]| groups(rows, columns, |row| *row);
+        let (facets, columns, curves) = (by(&self.row_by), by(&self.col_by), by(&self.curve_by));
+        let (mut panels, mut drawn) = (Vec::new(), 0);
+        for (facet, column) in facets.iter().cartesian_product(&columns) {
+            let here = |row: &usize| order(&self.col_by, *row, column[0]).is_eq();
+            let here: Vec<usize> = facet.iter().copied().filter(here).collect();
+            let of_facet = self.row_by.iter().map(|by| (by, facet[0]));
+            let varied = of_facet.chain(self.col_by.iter().map(|by| (by, column[0])));
+            let (series, runs) = self.series(&here, &curves, &ladder);
+            drawn += runs;
+            panels.push(Panel {
+                title: varied
+                    .map(|(by, row)| show_setting(&by.name, &by.cells[row]))
+                    .join(", "),
+                x: Axis {
+                    ticks: match self.x_is_setting {
+                        true => ladder.ticks.clone(),
+                        false => Vec::new(),
+                    },
+                    ..Axis::of(axis_title(&self.x.name), ladder.scale)
+                },
+                y: Axis::of(axis_title(&self.y.name), Scale::Linear),
+                series,
+            });
         }
-        let drawn: usize = panels.iter().flat_map(|(_, series)| series).map(|(_, runs)| runs).sum();
-        let panels = self.panels(panels, &ladder);
+        self.share_axes(&mut panels);
         let shared = self.fig_by.iter().map(|by| (by, &by.cells[rows[0]]));
-        let group: Vec<String> = shared.clone().map(|(by, cell)| show_setting(&by.name, cell)).collect();
-        let mut title = format!("{} against {}", axis_title(&self.y.name), axis_title(&self.x.name));
-        if !group.is_empty() {
-            title += &format!(", {}", group.join(", "));
-        }
+        let group = shared.clone().map(|(by, cell)| show_setting(&by.name, cell)).join(", ");
+        let title = format!("{} against {}", axis_title(&self.y.name), axis_title(&self.x.name));
         Figure {
             chart: Chart {
                 name: file_name(&self.name, shared.map(|(by, cell)| (by.name.as_str(), cell))),
-                title,
+                title: of_workload(&title, &group),
                 note: self.note(&panels, rows.len() - drawn),
                 footer: self.footer.clone(),
                 simulated: rows
@@ -99,127 +102,86 @@ impl Grid<'_> {
                 columns: columns.len(),
                 panels,
             },
-            group: group.join(", "),
+            group,
             left_out: rows.len() - drawn,
         }
     }
 
-    /// The curves of one panel, each with the number of runs in it.
-    fn series(&self, rows: &[usize], curves: &[Vec<usize>], ladder: &Ladder) -> Vec<(Series, usize)> {
-        let curve = |(number, group): (usize, &Vec<usize>)| {
-            let own: Vec<usize> = rows
-                .iter()
-                .copied()
-                .filter(|row| same(&self.curve_by, *row, group[0]))
-                .collect();
-            let (points, runs) = self.marks(&own, ladder);
-            let names: Vec<String> = self
+    /// Panels have the same axes, so that they can be compared.
+    fn share_axes(&self, panels: &mut [Panel]) {
+        share_extent(panels, 0, 1);
+        let marks = || panels.iter().flat_map(Panel::marks);
+        let x = match self.x_is_setting {
+            true => None,
+            false => Some(
+                self.scales
+                    .0
+                    .unwrap_or_else(|| scale_of_figures(marks().map(|mark| mark.x))),
+            ),
+        };
+        let y = self.scales.1;
+        let y = y.unwrap_or_else(|| scale_of_figures(marks().flat_map(Mark::ends)));
+        for panel in panels {
+            panel.x.scale = x.unwrap_or(panel.x.scale);
+            panel.y.scale = y;
+        }
+    }
+
+    /// The curves of one panel, and the number of runs in them.
+    fn series(&self, rows: &[usize], curves: &[Vec<usize>], ladder: &Ladder) -> (Vec<Series>, usize) {
+        let together: Vec<&Column> = match self.x_is_setting {
+            true => vec![self.x],
+            false => self.runs.column("point").into_iter().collect(),
+        };
+        let (mut series, mut drawn) = (Vec::new(), 0);
+        for (number, curve) in curves.iter().enumerate() {
+            let is_own = |row: &usize| order(&self.curve_by, *row, curve[0]).is_eq();
+            let own: Vec<usize> = rows.iter().copied().filter(is_own).collect();
+            let places = groups(&own, &together, |row| *row);
+            let marks = places.iter().filter_map(|place| self.mark(place, ladder));
+            let (mut marks, runs): (Vec<Mark>, Vec<usize>) = marks.unzip();
+            if marks.is_empty() {
+                continue;
+            }
+            marks.sort_by(|a, b| a.x.total_cmp(&b.x));
+            let names = self
                 .curve_by
                 .iter()
-                .map(|by| short_setting(&by.name, &by.cells[group[0]]))
-                .collect();
-            let series = Series {
-                name: names.join(", "),
-                style: Style::Curve(number),
-                points,
-            };
-            (runs > 0).then_some((series, runs))
-        };
-        curves.iter().enumerate().filter_map(curve).collect()
+                .map(|by| short_setting(&by.name, &by.cells[curve[0]]));
+            series.push(Series::new(names.into_iter().join(", "), Style::Curve(number), marks));
+            drawn += runs.iter().sum::<usize>();
+        }
+        (series, drawn)
     }
 
-    fn marks(&self, rows: &[usize], ladder: &Ladder) -> (Vec<Mark>, usize) {
-        let point = self.runs.column("point");
-        let together: Vec<&Column> = if self.x_is_setting {
-            vec![self.x]
-        } else {
-            point.into_iter().collect()
-        };
+    /// The mark of runs that belong together, and how many of them have a number; `None` where none has one that the axes can show.
+    fn mark(&self, rows: &[usize], ladder: &Ladder) -> Option<(Mark, usize)> {
         let can_show =
             |scale: Option<Scale>, value: f64| value.is_finite() && (scale != Some(Scale::Log) || value > 0.0);
-        let mut runs = 0;
-        let mut mark = |group: Vec<usize>| {
-            let x = match self.x_is_setting {
-                true => ladder.place(&self.x.cells[group[0]])?,
-                false => self.x.spread(&group)?.median,
-            };
-            let y = self.y.spread(&group)?;
-            if !can_show(self.scales.0, x) || !can_show(self.scales.1, y.median) {
-                return None;
-            }
-            runs += y.count;
-            let has_bar = self.error_bars && y.max > y.min && can_show(self.scales.1, y.min) && y.max.is_finite();
-            Some(Mark {
-                x,
-                y: y.median,
-                bar: has_bar.then_some((y.min, y.max)),
-                label: Vec::new(),
-                suspect: group
-                    .iter()
-                    .any(|row| self.runs.cell("validity", *row).to_string() == Validity::Suspect.name()),
-            })
+        let x = match self.x_is_setting {
+            true => ladder.place(&self.x.cells[rows[0]])?,
+            false => self.x.spread(rows)?.median,
         };
-        let mut marks: Vec<Mark> = groups(rows, &together).into_iter().filter_map(&mut mark).collect();
-        marks.sort_by(|a, b| a.x.total_cmp(&b.x));
-        (marks, runs)
-    }
-
-    /// Panels whose axes have one extent, so that they can be compared.
-    fn panels(&self, panels: Vec<(String, Vec<(Series, usize)>)>, ladder: &Ladder) -> Vec<Panel> {
-        let all = panels
-            .iter()
-            .flat_map(|(_, series)| series)
-            .flat_map(|(series, _)| &series.points);
-        let xs = || all.clone().map(|mark| mark.x);
-        let ys = || {
-            all.clone()
-                .flat_map(|mark| mark.bar.map_or([mark.y; 2], |(low, high)| [low, high]))
+        let y = self.y.spread(rows)?;
+        if !can_show(self.scales.0, x) || !can_show(self.scales.1, y.median) {
+            return None;
+        }
+        let has_bar = self.error_bars && y.max > y.min && can_show(self.scales.1, y.min) && y.max.is_finite();
+        let validity = |row: &usize| self.runs.cell("validity", *row).to_string();
+        let mark = Mark {
+            bar: has_bar.then_some((y.min, y.max)),
+            suspect: rows.iter().any(|row| validity(row) == Validity::Suspect.name()),
+            ..Mark::at(x, y.median)
         };
-        let (x, y) = (
-            Axis {
-                title: axis_title(&self.x.name),
-                scale: match self.x_is_setting {
-                    true => ladder.scale,
-                    false => self.scales.0.unwrap_or_else(|| scale_of_figures(xs())),
-                },
-                ticks: if self.x_is_setting {
-                    ladder.ticks.clone()
-                } else {
-                    Vec::new()
-                },
-                covers: extent(xs()),
-            },
-            Axis {
-                title: axis_title(&self.y.name),
-                scale: self.scales.1.unwrap_or_else(|| scale_of_figures(ys())),
-                ticks: Vec::new(),
-                covers: extent(ys()),
-            },
-        );
-        let panel = |(title, series): (String, Vec<(Series, usize)>)| Panel {
-            title,
-            x: x.clone(),
-            y: y.clone(),
-            series: series.into_iter().map(|(series, _)| series).collect(),
-        };
-        panels.into_iter().map(panel).collect()
+        Some((mark, y.count))
     }
 
     fn note(&self, panels: &[Panel], left_out: usize) -> String {
-        let marks = panels
-            .iter()
-            .flat_map(|panel| &panel.series)
-            .flat_map(|series| &series.points);
-        let mut over = self
-            .over
-            .iter()
-            .map(|column| short_name(&column.name))
-            .collect::<Vec<_>>()
-            .join(" and ");
+        let mut over = self.over.iter().map(|column| short_name(&column.name)).join(" and ");
         if !over.is_empty() {
             over = format!(" and over {over}");
         }
-        let mut note = match marks.clone().any(|mark| mark.bar.is_some()) {
+        let mut note = match panels.iter().flat_map(Panel::marks).any(|mark| mark.bar.is_some()) {
             true => format!("Points are medians over runs{over}, bars reach from the lowest to the highest run."),
             false => format!("Points are medians over runs{over}."),
         };
@@ -233,32 +195,6 @@ impl Grid<'_> {
     }
 }
 
-/// The rows that have equal cells in these columns, ordered by those cells; one group if there are no columns.
-fn groups(rows: &[usize], by: &[&Column]) -> Vec<Vec<usize>> {
-    let mut rows = rows.to_vec();
-    rows.sort_by(|a, b| order(by, *a, *b));
-    rows.chunk_by(|a, b| same(by, *a, *b)).map(<[usize]>::to_vec).collect()
-}
-
-fn order(by: &[&Column], a: usize, b: usize) -> Ordering {
-    let orders = by.iter().map(|column| column.cells[a].order(&column.cells[b]));
-    orders
-        .into_iter()
-        .find(|order| order.is_ne())
-        .unwrap_or(Ordering::Equal)
-}
-
-fn same(by: &[&Column], a: usize, b: usize) -> bool {
-    order(by, a, b) == Ordering::Equal
-}
-
-fn extent(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
-    values.fold(None, |extent, value| {
-        let (least, most) = extent.unwrap_or((value, value));
-        Some((value.min(least), value.max(most)))
-    })
-}
-
 /// Longest name in bytes, so that an extension and a number still fit a file name's 255.
 const LONGEST_NAME: usize = 200;
 
@@ -267,18 +203,12 @@ const LONGEST_NAME: usize = 200;
 pub fn file_name<'a>(first: &str, group: impl Iterator<Item = (&'a str, &'a Cell)>) -> String {
     let mut name = first.to_owned();
     for (column, cell) in group {
-        let value = if cell.is_missing() {
-            "unset".to_owned()
-        } else {
-            cell.to_string()
+        name += &match cell.is_missing() {
+            true => format!("-{column}=unset"),
+            false => format!("-{column}={cell}"),
         };
-        name += &format!("-{column}={value}");
     }
     let name: String = name.replace(['/', '\0'], "_").replace("..", "__");
     let name = name.trim_start_matches('\'').trim_start_matches('"');
-    let mut end = name.len().min(LONGEST_NAME);
-    while !name.is_char_boundary(end) {
-        end -= 1;
-    }
-    name[..end].to_owned()
+    name[..name.floor_char_boundary(LONGEST_NAME)].to_owned()
 }

@@ -3,12 +3,12 @@
 
 use crate::report::chart::{Scale, Tick};
 use crate::report::words::show_number;
-use std::cmp::Ordering;
+use itertools::Itertools;
 use vsweep_record::table::Cell;
 
 /// From this ratio of the largest to the smallest value, an axis is logarithmic: loads, because ladders double;
 /// figures, where small ones would vanish.
-const WIDE_LOAD: f64 = 8.0;
+pub const WIDE_LOAD: f64 = 8.0;
 const WIDE_FIGURES: f64 = 60.0;
 
 /// Where the values of a parameter lie.
@@ -23,9 +23,8 @@ pub struct Ladder {
 impl Ladder {
     /// The ladder of these values, spaced as asked or as suits them.
     pub fn of<'a>(cells: impl Iterator<Item = &'a Cell>, scale: Option<Scale>) -> Ladder {
-        let mut cells: Vec<&Cell> = cells.collect();
-        cells.sort_by(|a, b| a.order(b));
-        cells.dedup_by(|a, b| a.order(b) == Ordering::Equal);
+        let mut cells: Vec<&Cell> = cells.sorted_by(|a, b| a.order(b)).collect();
+        cells.dedup_by(|a, b| a.order(b).is_eq());
         let number = |cell: &Cell| cell.number().filter(|number| number.is_finite());
         let numbers: Vec<f64> = cells.iter().filter_map(|cell| number(cell)).collect();
         let scale = scale.unwrap_or_else(|| scale_of_steps(&numbers));
@@ -50,12 +49,13 @@ impl Ladder {
                 beyond.push(((*cell).clone(), place));
             }
         }
-        let tick = |at, label| Tick { at, label };
-        let ticks = numbers.iter().map(|number| tick(*number, show_number(*number)));
-        let ticks = ticks
-            .chain(beyond.iter().map(|(cell, at)| tick(*at, label(cell))))
-            .collect();
-        Ladder { scale, ticks, beyond }
+        let numbers = numbers.iter().map(|number| (*number, show_number(*number)));
+        let ticks = numbers.chain(beyond.iter().map(|(cell, at)| (*at, label(cell))));
+        Ladder {
+            scale,
+            ticks: ticks.map(|(at, label)| Tick { at, label }).collect(),
+            beyond,
+        }
     }
 
     /// The place of a value; `None` where its axis has no room for it.
@@ -63,11 +63,9 @@ impl Ladder {
         match cell.number().filter(|number| number.is_finite()) {
             Some(number) => (self.scale != Scale::Log || number > 0.0).then_some(number),
             None => {
-                let mut known = self
-                    .beyond
-                    .iter()
-                    .filter(|(other, _)| other.order(cell) == Ordering::Equal);
-                known.next().map(|(_, place)| *place)
+                let mut beyond = self.beyond.iter();
+                let (_, place) = beyond.find(|(other, _)| other.order(cell).is_eq())?;
+                Some(*place)
             }
         }
     }
@@ -100,19 +98,15 @@ fn scale_of_steps(numbers: &[f64]) -> Scale {
 
 /// The spacing that suits measured figures.
 pub fn scale_of_figures(values: impl Iterator<Item = f64>) -> Scale {
-    if ratio(values) > WIDE_FIGURES {
-        Scale::Log
-    } else {
-        Scale::Linear
-    }
+    scale_of(values, WIDE_FIGURES)
 }
 
-/// Largest by smallest value; 0 if one is not positive, where a logarithmic axis is impossible.
-fn ratio(values: impl Iterator<Item = f64>) -> f64 {
-    let (least, most) = values.fold((f64::INFINITY, 0.0_f64), |(least, most), value| {
-        (least.min(value), most.max(value))
-    });
-    if least > 0.0 { most / least } else { 0.0 }
+/// Logarithmic from this ratio of the largest to the smallest value on, if all are positive.
+pub fn scale_of(values: impl Iterator<Item = f64>, wide: f64) -> Scale {
+    match values.minmax().into_option() {
+        Some((least, most)) if least > 0.0 && most / least >= wide => Scale::Log,
+        _ => Scale::Linear,
+    }
 }
 
 #[cfg(test)]

@@ -7,16 +7,15 @@ pub(super) mod explore;
 pub mod families;
 pub mod grid;
 mod ladder;
-mod latency;
 mod multiples;
 pub mod pareto;
-mod plot;
 mod sla;
+mod standard;
 mod startup;
-mod throughput;
 
-use super::chart::{Chart, Panel};
+use super::chart::{Chart, Mark, Panel};
 use super::effects::Findings;
+use itertools::Itertools;
 use vsweep_plan::plan::ReportOptions;
 use vsweep_plan::units::show_many;
 use vsweep_plan::validity::Validity;
@@ -55,16 +54,20 @@ pub fn make_charts(subject: &Subject<'_>, options: &ReportOptions) -> Charts {
     }
     let found = Findings::of(subject.points);
     charts.add("Pareto chart", pareto::charts(subject, &options.pareto_label_by));
-    if let Ok(families) = families::charts(subject, &found) {
-        charts.charts.extend(families);
+    for (name, of_each) in [
+        ("families", families::of_each(subject, &found)),
+        ("effects", effects::of_each(subject, &found)),
+    ] {
+        charts
+            .charts
+            .extend(numbered(name, of_each.into_iter().flatten().collect()));
     }
-    charts.charts.extend(effects::charts(subject, &found));
-    charts.add("latency charts", latency::charts(subject, &found));
-    charts.add("throughput chart", throughput::charts(subject, &found));
+    charts.add("latency charts", standard::latency(subject, &found));
+    charts.add("throughput chart", standard::throughput(subject, &found));
     charts.charts.extend(startup::charts(subject));
     for (i, plot) in options.plots.iter().enumerate() {
         let what = format!("plot {} of the plan ({} against {})", i + 1, plot.y, plot.x);
-        charts.add(&what, plot::charts(subject, &found, plot, i + 1));
+        charts.add(&what, standard::asked(subject, &found, plot, i + 1));
     }
     charts
 }
@@ -100,6 +103,27 @@ fn of_workload(title: &str, workload: &str) -> String {
     }
 }
 
+/// Gives every so manieth panel from the first on the same extent of its axes, so that they can be compared.
+fn share_extent(panels: &mut [Panel], first: usize, step: usize) {
+    let marks = || panels.iter().skip(first).step_by(step).flat_map(Panel::marks);
+    let finite = |value: &f64| value.is_finite();
+    let x = marks().map(|mark| mark.x).filter(finite).minmax().into_option();
+    let y = marks().flat_map(Mark::ends).filter(finite).minmax().into_option();
+    for panel in panels.iter_mut().skip(first).step_by(step) {
+        (panel.x.covers, panel.y.covers) = (x, y);
+    }
+}
+
+/// Repeats as one mark: the means of both figures, and a bar from the lowest to the highest of the second.
+fn mean_of(repeats: &[(f64, f64)]) -> Mark {
+    let mean = |figures: &mut dyn Iterator<Item = f64>| figures.sum::<f64>() / repeats.len() as f64;
+    let ys = || repeats.iter().map(|(_, y)| *y);
+    Mark {
+        bar: ys().minmax().into_option().filter(|_| repeats.len() > 1),
+        ..Mark::at(mean(&mut repeats.iter().map(|(x, _)| *x)), mean(&mut ys()))
+    }
+}
+
 impl Charts {
     fn add(&mut self, what: &str, made: Result<Vec<Chart>, String>) {
         match made {
@@ -112,15 +136,12 @@ impl Charts {
 impl Subject<'_> {
     /// A chart with its panels side by side, still without a name.
     fn chart(&self, title: String, note: String, panels: Vec<Panel>) -> Chart {
-        let mut marks = panels
-            .iter()
-            .flat_map(|panel| &panel.series)
-            .flat_map(|series| &series.points);
+        let has_hollow = panels.iter().flat_map(Panel::marks).any(|mark| mark.suspect);
         Chart {
             name: String::new(),
             title,
             note,
-            footer: self.footer_with(marks.any(|mark| mark.suspect)),
+            footer: self.footer_with(has_hollow),
             simulated: self.is_simulated(),
             columns: panels.len(),
             panels,
@@ -134,21 +155,13 @@ impl Subject<'_> {
 
     /// The same of a chart in which suspect points are hollow, if any are there.
     fn footer_with(&self, has_hollow: bool) -> String {
-        let counts = self
-            .points
-            .points
-            .iter()
-            .map(|point| point.used.len())
-            .filter(|count| *count > 0);
-        let (least, most) = counts.fold((usize::MAX, 0), |(least, most), count| {
-            (least.min(count), most.max(count))
-        });
-        let runs = match (least, most) {
+        let counts = self.points.points.iter().map(|point| point.used.len());
+        let runs = match counts.filter(|count| *count > 0).minmax().into_option() {
             // Nothing but probes that were cut short.
-            (_, 0) => return self.footer_of_runs(),
-            (1, 1) => "1 run per point".to_owned(),
-            (least, most) if least == most => format!("{most} runs per point"),
-            (least, most) => format!("{least} to {most} runs per point"),
+            None => return self.footer_of_runs(),
+            Some((1, 1)) => "1 run per point".to_owned(),
+            Some((least, most)) if least == most => format!("{most} runs per point"),
+            Some((least, most)) => format!("{least} to {most} runs per point"),
         };
         let starts = match self.points.have_one_start() {
             true => format!(" · {ONE_START}"),
@@ -164,15 +177,13 @@ impl Subject<'_> {
 
     /// What is to be known of points that may not be believed.
     fn doubts(&self, has_hollow: bool) -> String {
-        let points = || self.points.points.iter();
         let mut doubts = String::new();
         if has_hollow {
             doubts += " · hollow: suspect";
         }
-        if let invalid @ 1.. = points()
-            .filter(|point| point.validity == Some(Validity::Invalid))
-            .count()
-        {
+        let points = self.points.points.iter();
+        let invalid = points.filter(|point| point.validity == Some(Validity::Invalid));
+        if let invalid @ 1.. = invalid.count() {
             doubts += &format!(" · {} left out", show_many(invalid as u64, "invalid point"));
         }
         doubts
@@ -182,6 +193,18 @@ impl Subject<'_> {
     pub fn footer_of_runs(&self) -> String {
         let runs = show_many(self.points.runs.rows() as u64, "run");
         format!("{} · {runs} · vsweep {}", self.experiment, env!("CARGO_PKG_VERSION"))
+    }
+
+    /// A chart of searches; of several parts, those after the first have a number.
+    fn search_chart(&self, name: &str, part: usize, title: String, note: &str, panels: Vec<Panel>) -> Chart {
+        Chart {
+            name: match part {
+                0 => name.to_owned(),
+                part => format!("{name}_{}", part + 1),
+            },
+            footer: self.footer_of_runs(),
+            ..self.chart(title, note.to_owned(), panels)
+        }
     }
 
     fn is_simulated(&self) -> bool {

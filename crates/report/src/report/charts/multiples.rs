@@ -52,7 +52,7 @@ pub fn arrange<'a>(points: &[&'a Point], columns: Vec<&'a Column>) -> Arranged<'
         told.pop();
     }
     let within = without(&told, panel_by);
-    let names: Vec<String> = groups(points, &within)
+    let names: Vec<String> = grouped(points, &within)
         .iter()
         .map(|group| name(&within, group[0]))
         .collect();
@@ -65,10 +65,10 @@ pub fn arrange<'a>(points: &[&'a Point], columns: Vec<&'a Column>) -> Arranged<'
                 points,
             }
         };
-        groups(points, &within).into_iter().map(curve).collect()
+        grouped(points, &within).into_iter().map(curve).collect()
     };
     let mut panels: Vec<(String, Vec<Curve<'_>>)> = match panel_by {
-        Some(column) => groups(points, &[column])
+        Some(column) => grouped(points, &[column])
             .into_iter()
             .map(|points| (name(&[column], points[0]), of_panel(&points)))
             .collect(),
@@ -99,25 +99,25 @@ fn in_parts(curves: Vec<Curve<'_>>) -> Vec<(String, Vec<Curve<'_>>)> {
     titled.collect()
 }
 
-fn count(points: &[&Point], columns: &[&Column]) -> usize {
-    groups(points, columns).len()
+fn grouped<'a>(points: &[&'a Point], by: &[&Column]) -> Vec<Vec<&'a Point>> {
+    groups(points, by, |point| point.row)
 }
 
-/// Which of two points comes first by their values of some parameters.
-pub fn order(by: &[&Column], a: &Point, b: &Point) -> Ordering {
-    let mut orders = by.iter().map(|column| column.cells[a.row].order(&column.cells[b.row]));
+fn count(points: &[&Point], columns: &[&Column]) -> usize {
+    grouped(points, columns).len()
+}
+
+/// Which of two rows comes first by its values of some parameters.
+pub fn order(by: &[&Column], a: usize, b: usize) -> Ordering {
+    let mut orders = by.iter().map(|column| column.cells[a].order(&column.cells[b]));
     orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-/// Points that agree in some parameters, in the order of their values.
-fn groups<'a>(points: &[&'a Point], by: &[&Column]) -> Vec<Vec<&'a Point>> {
-    let order = |a: &&Point, b: &&Point| order(by, a, b);
-    let mut points = points.to_vec();
-    points.sort_by(order);
-    points
-        .chunk_by(|a, b| order(a, b).is_eq())
-        .map(<[&Point]>::to_vec)
-        .collect()
+/// What agrees in some parameters, in the order of their values; all in one group if there are no parameters.
+pub fn groups<T: Copy>(all: &[T], by: &[&Column], row: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
+    let order = |a: &T, b: &T| order(by, row(a), row(b));
+    let sorted: Vec<T> = all.iter().copied().sorted_by(order).collect();
+    sorted.chunk_by(|a, b| order(a, b).is_eq()).map(<[T]>::to_vec).collect()
 }
 
 fn name(columns: &[&Column], point: &Point) -> String {

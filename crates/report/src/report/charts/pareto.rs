@@ -7,7 +7,7 @@ use crate::report::variation::{name_workload, varying_within};
 use crate::report::words::{axis_title, short_setting};
 use std::collections::BTreeMap;
 use vsweep_plan::units::show_many;
-use vsweep_record::table::{Better, Column, Measure, Tradeoff, distinct};
+use vsweep_record::table::{Better, Column, Measure, Placed, Tradeoff, distinct};
 
 /// Characters that fit a line of a label.
 const SHORT_LINE: usize = 24;
@@ -20,25 +20,21 @@ pub fn charts(subject: &Subject<'_>, label_by: &[String]) -> Result<Vec<Chart>, 
         placed.all(|placed| subject.points.reads_prompts_only(placed.point))
     };
     tradeoffs.retain(|tradeoff| !is_prefill(tradeoff));
-    match tradeoffs
-        .iter()
-        .map(|tradeoff| tradeoff.placed.len())
-        .max()
-        .unwrap_or(0)
-    {
+    let largest = tradeoffs.iter().map(|tradeoff| tradeoff.placed.len()).max();
+    match largest.unwrap_or(0) {
         0 => Err(
             "no run has output_throughput and a number of users (max_concurrency, or latencies of its requests)".into(),
         ),
         1 => Err("a frontier needs at least two measured points of one workload".into()),
         _ => {
-            let lone = tradeoffs.iter().filter(|tradeoff| tradeoff.placed.len() == 1).count() as u64;
-            let lone = match lone {
-                0 => String::new(),
-                count => format!(" Not drawn: {} with a single point.", show_many(count, "workload")),
-            };
+            let lone = tradeoffs.iter().filter(|tradeoff| tradeoff.placed.len() == 1).count();
             tradeoffs.retain(|tradeoff| tradeoff.placed.len() > 1);
             let mut charts: Vec<Chart> = tradeoffs.iter().map(|each| draw(subject, each, label_by)).collect();
-            charts.iter_mut().for_each(|chart| chart.note += &lone);
+            if lone > 0 {
+                let lone = show_many(lone as u64, "workload");
+                let told = format!(" Not drawn: {lone} with a single point.");
+                charts.iter_mut().for_each(|chart| chart.note += &told);
+            }
             Ok(numbered("pareto", charts))
         }
     }
@@ -46,78 +42,53 @@ pub fn charts(subject: &Subject<'_>, label_by: &[String]) -> Result<Vec<Chart>, 
 
 /// The Pareto chart of two figures; frontier points are labelled by these columns, or by what varies if none is given.
 pub fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String]) -> Chart {
-    let places: Vec<(f64, f64)> = tradeoff
-        .placed
-        .iter()
-        .map(|placed| (placed.x.median, placed.y.median))
-        .collect();
-    let front = &tradeoff.frontier;
     let labels = label_columns(subject, tradeoff, label_by);
-    let mark = |i: usize, label: Vec<String>| {
-        let y = tradeoff.placed[i].y;
-        let has_bar = y.max > y.min && y.min.is_finite() && y.max.is_finite();
+    let placed = || tradeoff.placed.iter();
+    let mark = |placed: &Placed<'_>| {
+        let (low, high) = (placed.y.min, placed.y.max);
         Mark {
-            x: places[i].0,
-            y: places[i].1,
-            bar: has_bar.then_some((y.min, y.max)),
-            label,
-            suspect: tradeoff.placed[i].point.is_suspect(),
+            bar: (high > low && low.is_finite() && high.is_finite()).then_some((low, high)),
+            suspect: placed.point.is_suspect(),
+            ..Mark::at(placed.x.median, placed.y.median)
         }
     };
-    let settings = |i: usize| {
-        let row = tradeoff.placed[i].point.row;
+    let places: Vec<(f64, f64)> = placed().map(|placed| (placed.x.median, placed.y.median)).collect();
+    let distinct: BTreeMap<usize, usize> = distinct(&places, &tradeoff.frontier).into_iter().collect();
+    let labelled = |i: &usize| {
+        let placed = &tradeoff.placed[*i];
         let settings = labels
             .iter()
-            .map(|column| short_setting(&column.name, &column.cells[row]));
-        settings.collect::<Vec<String>>()
-    };
-    let distinct: BTreeMap<usize, usize> = distinct(&places, front).into_iter().collect();
-    let label = |i: &usize| {
-        let Some(others) = distinct.get(i) else {
-            return mark(*i, Vec::new());
-        };
-        let mut lines = join_short(settings(*i));
-        if *others > 0 {
-            lines.push(format!("and {others} as good"));
+            .map(|column| short_setting(&column.name, &column.cells[placed.point.row]));
+        let label = distinct.get(i).map(|others| {
+            let more = (*others > 0).then(|| format!("and {others} as good"));
+            join_short(settings).into_iter().chain(more).collect()
+        });
+        Mark {
+            label: label.unwrap_or_default(),
+            ..mark(placed)
         }
-        mark(*i, lines)
     };
-    let placed = tradeoff.placed.iter().enumerate();
+    let others = placed().filter(|placed| !placed.on_frontier).map(mark);
+    let knee = placed().filter(|placed| placed.is_knee).map(|placed| Mark {
+        bar: None,
+        ..mark(placed)
+    });
     let mut series = vec![
-        Series {
-            name: "Measured points".into(),
-            style: Style::Background,
-            points: placed
-                .clone()
-                .filter(|(_, placed)| !placed.on_frontier)
-                .map(|(i, _)| mark(i, Vec::new()))
-                .collect(),
-        },
-        Series {
-            name: "Pareto frontier".into(),
-            style: Style::Frontier,
-            points: front.iter().map(label).collect(),
-        },
-        Series {
-            name: "Knee: farthest from the line between the ends".into(),
-            style: Style::Ring,
-            points: placed
-                .filter(|(_, placed)| placed.is_knee)
-                .map(|(i, _)| Mark {
-                    bar: None,
-                    ..mark(i, Vec::new())
-                })
-                .collect(),
-        },
+        Series::new("Measured points", Style::Background, others.collect()),
+        Series::new(
+            "Pareto frontier",
+            Style::Frontier,
+            tradeoff.frontier.iter().map(labelled).collect(),
+        ),
+        Series::new(
+            "Knee: farthest from the line between the ends",
+            Style::Ring,
+            knee.collect(),
+        ),
     ];
     series.retain(|series| !series.points.is_empty());
     let axis = |measure: &Measure| Axis::of(axis_title(&measure.metric), Scale::Linear);
-    let panel = Panel {
-        title: String::new(),
-        x: axis(&tradeoff.x),
-        y: axis(&tradeoff.y),
-        series,
-    };
+    let panel = Panel::of(axis(&tradeoff.x), axis(&tradeoff.y), series);
     let workload = name_workload(subject.points, &tradeoff.workload);
     let title = of_workload(&plain_title(tradeoff), &workload);
     Chart {
@@ -162,7 +133,7 @@ fn note(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>) -> String {
 }
 
 /// Puts settings on as few lines as stay short.
-fn join_short(settings: Vec<String>) -> Vec<String> {
+fn join_short(settings: impl Iterator<Item = String>) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for setting in settings {
         match lines.last_mut() {

@@ -1,15 +1,15 @@
 //! Load against each criterion of a target: what the probes measured, the limit, and the answers.
 
-use super::Subject;
-use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
+use super::ladder::{WIDE_LOAD, scale_of};
+use super::{Subject, mean_of};
+use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Series, Style};
 use crate::report::sla::search_name;
 use crate::report::words::{axis_title, show_number};
 use itertools::Itertools;
 use vsweep_record::journal::{SearchEnd, SearchRecord, State};
 use vsweep_strategy::search::{Answer, Criterion, Found, Quantity, Reading, Target};
 
-/// From this ratio of the largest to the smallest value, an axis is logarithmic.
-const WIDE_LOAD: f64 = 8.0;
+/// From this ratio of the largest to the smallest figure, an axis is logarithmic.
 const WIDE_FIGURES: f64 = 20.0;
 
 /// One chart for each target, split where there are more searches than curves that can be told apart.
@@ -32,20 +32,9 @@ pub fn charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
             if panels.is_empty() {
                 continue;
             }
-            let suffix = if part == 0 {
-                String::new()
-            } else {
-                format!("_{}", part + 1)
-            };
-            charts.push(Chart {
-                name: format!("sla_{}{suffix}", position + 1),
-                title: title_of(target),
-                note: "Points are probes (means of repeats), grey ones stopped early; rings are the answers, the dashed line the limit.".into(),
-                footer: subject.footer_of_runs(),
-                simulated: subject.is_simulated(),
-                columns: panels.len(),
-                panels,
-            });
+            let note = "Points are probes (means of repeats), grey ones stopped early; rings are the answers, the dashed line the limit.";
+            let name = format!("sla_{}", position + 1);
+            charts.push(subject.search_chart(&name, part, title_of(target), note, panels));
         }
     }
     charts
@@ -63,8 +52,9 @@ fn title_of(target: &Target) -> String {
 fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], state: &State) -> Option<Panel> {
     let limit = limit(criterion);
     // Each kind in one row of the legend, and rings over all.
-    let (mut series, mut curves, mut rings) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut stopped, mut curves, mut rings) = (Vec::new(), Vec::new(), Vec::new());
     for (colour, record) in searches.iter().enumerate() {
+        let name = search_name(record, state);
         let points = marks(criterion, record, state, false);
         let cut = marks(criterion, record, state, true);
         let answer = match &record.ended {
@@ -72,56 +62,28 @@ fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], sta
             _ => None,
         };
         let value = answer.and_then(|answer| answer.found.value());
-        let ring: Vec<Mark> = points
-            .iter()
-            .chain(&cut)
-            .filter(|mark| Some(mark.x) == value)
-            .take(1)
-            .map(|mark| Mark {
-                label: ring_label(answer, search_name(record, state)),
-                ..mark.clone()
-            })
-            .collect();
-        series.push(Series {
-            name: "stopped early".into(),
-            style: Style::Background,
-            points: cut,
+        let answered = points.iter().chain(&cut).find(|mark| Some(mark.x) == value);
+        let ring = answered.map(|mark| Mark {
+            label: ring_label(answer, name.clone()),
+            ..mark.clone()
         });
-        curves.push(Series {
-            name: search_name(record, state),
-            style: Style::Curve(colour),
-            points,
-        });
-        rings.push(Series {
-            name: "answer".into(),
-            style: Style::Ring,
-            points: ring,
-        });
+        stopped.push(Series::new("stopped early", Style::Background, cut));
+        curves.push(Series::new(name, Style::Curve(colour), points));
+        rings.push(Series::new("answer", Style::Ring, ring.into_iter().collect()));
     }
-    series.extend(curves.into_iter().chain(rings));
+    let mut series = [stopped, curves, rings].concat();
     series.retain(|series| !series.points.is_empty());
     let marks = || series.iter().flat_map(|series| &series.points);
     let (low, high) = marks().map(|mark| mark.x).minmax().into_option()?;
-    let line = Series {
-        name: "limit".into(),
-        style: Style::Limit,
-        points: vec![Mark::at(low, limit), Mark::at(high, limit)],
-    };
-    let vary = searches.first()?.started.vary.name();
-    let scale = |values: &mut dyn Iterator<Item = f64>, wide: f64| match values.minmax().into_option() {
-        Some((low, high)) if low > 0.0 && high / low >= wide => Scale::Log,
-        _ => Scale::Linear,
-    };
-    let x = Axis::of(axis_title(vary), scale(&mut marks().map(|mark| mark.x), WIDE_LOAD));
-    let wide = scale(&mut marks().map(|mark| mark.y).chain([limit]), WIDE_FIGURES);
-    let y = Axis::of(title(criterion), wide);
-    series.push(line);
-    Some(Panel {
-        title: String::new(),
-        x,
-        y,
-        series,
-    })
+    let x = Axis::of(
+        axis_title(searches.first()?.started.vary.name()),
+        scale_of(marks().map(|mark| mark.x), WIDE_LOAD),
+    );
+    let figures = marks().map(|mark| mark.y).chain([limit]);
+    let y = Axis::of(title(criterion), scale_of(figures, WIDE_FIGURES));
+    let line = vec![Mark::at(low, limit), Mark::at(high, limit)];
+    series.push(Series::new("limit", Style::Limit, line));
+    Some(Panel::of(x, y, series))
 }
 
 /// What stands beside an answer: whose it is, since a probe that was stopped early has no colour, and the load.
@@ -145,12 +107,9 @@ fn marks(criterion: &Criterion, record: &SearchRecord, state: &State, cut: bool)
         figure.is_finite().then_some((probe.question.value, figure))
     });
     let sorted: Vec<(f64, f64)> = measured.sorted_by(|a, b| a.0.total_cmp(&b.0)).collect();
-    let of_load = |runs: &[(f64, f64)]| {
-        let figures = || runs.iter().map(|run| run.1);
-        Mark {
-            bar: figures().minmax().into_option().filter(|_| runs.len() > 1),
-            ..Mark::at(runs[0].0, figures().sum::<f64>() / runs.len() as f64)
-        }
+    let of_load = |runs: &[(f64, f64)]| Mark {
+        x: runs[0].0,
+        ..mean_of(runs)
     };
     sorted.chunk_by(|a, b| a.0 == b.0).map(of_load).collect()
 }

@@ -2,11 +2,11 @@
 //! optimisation trade one for the other.
 
 use super::Subject;
+use super::multiples::groups;
 use super::pareto;
 use crate::report::chart::Chart;
 use crate::report::variation::varying;
-use itertools::Itertools;
-use vsweep_record::table::{Column, Measure, Section, Tradeoff};
+use vsweep_record::table::{Column, Measure, Placed, Section, Tradeoff};
 
 /// Seconds from launch to ready.
 const STARTUP: &str = "startup_s";
@@ -26,14 +26,8 @@ pub fn charts(subject: &Subject<'_>) -> Vec<Chart> {
     let params = varying(points).into_iter();
     let of_server: Vec<&Column> = params.filter(|column| column.section == Section::Serve).collect();
     let servers = |tradeoff: &Tradeoff<'_>| {
-        let settings = |row: usize| {
-            of_server
-                .iter()
-                .map(move |column| column.cells[row].to_string())
-                .collect_vec()
-        };
-        let servers = tradeoff.placed.iter().map(|placed| settings(placed.point.row));
-        servers.unique().count()
+        let placed: Vec<&Placed<'_>> = tradeoff.placed.iter().collect();
+        groups(&placed, &of_server, |placed| placed.point.row).len()
     };
     let tradeoffs = Tradeoff::of_each(points, &startup, &throughput);
     let most = tradeoffs.iter().rev().max_by_key(|tradeoff| servers(tradeoff));

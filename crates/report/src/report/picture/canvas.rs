@@ -60,6 +60,20 @@ pub struct Type {
     pub colour: Colour,
 }
 
+impl Type {
+    /// A text with the font's own strokes.
+    pub const fn light(size: f64, colour: Colour) -> Type {
+        let weight = Weight::Light;
+        Type { size, weight, colour }
+    }
+
+    /// A text that stands out.
+    pub const fn bold(size: f64, colour: Colour) -> Type {
+        let weight = Weight::Bold;
+        Type { size, weight, colour }
+    }
+}
+
 /// The shape of a marker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
@@ -121,6 +135,16 @@ impl Canvas {
         };
         let places: Vec<Position> = (0..=48).map(turn).collect();
         self.line(&places, width, colour);
+    }
+
+    /// The line of an interval between two places, with a stroke of this half length across each end.
+    pub fn interval(&mut self, ends: [Position; 2], half: f64, width: f64, colour: Colour) {
+        self.line(&ends, width, colour);
+        let is_level = ends[0].1 == ends[1].1;
+        let (dx, dy) = if is_level { (0.0, half) } else { (half, 0.0) };
+        for (x, y) in ends {
+            self.line(&[(x - dx, y - dy), (x + dx, y + dy)], width, colour);
+        }
     }
 
     /// A marker with a white edge, so that it stands out from lines and other markers.

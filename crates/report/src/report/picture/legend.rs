@@ -1,16 +1,11 @@
 //! The legend: below the panels, in one row if it fits, else in as many columns as its longest entry allows.
 
 use super::canvas::{Align, Canvas, Position, Type, fit, text_width};
-use super::font::Weight;
 use super::palette::INK;
 use super::panel::draw_sample;
 use crate::report::chart::{Chart, Style};
 
-const ENTRY: Type = Type {
-    size: 24.0,
-    weight: Weight::Light,
-    colour: INK,
-};
+const ENTRY: Type = Type::light(24.0, INK);
 /// Height of one entry.
 const ROW: f64 = 34.0;
 /// Width of the drawn sample and the space after it.

@@ -14,7 +14,6 @@ mod vector;
 
 use super::chart::Chart;
 use canvas::{Align, Canvas, Type, fit, text_width};
-use font::Weight;
 use palette::{INK, MUTED, SIMULATED, WHITE};
 
 /// Natural width of a picture in units.
@@ -34,26 +33,10 @@ const SMALL_PANEL: f64 = 430.0;
 /// Least height of a panel.
 const LEAST_PANEL: f64 = 620.0;
 
-const TITLE: Type = Type {
-    size: 40.0,
-    weight: Weight::Bold,
-    colour: INK,
-};
-const NOTE: Type = Type {
-    size: 24.0,
-    weight: Weight::Light,
-    colour: MUTED,
-};
-const FOOTER: Type = Type {
-    size: 21.0,
-    weight: Weight::Light,
-    colour: MUTED,
-};
-const BADGE: Type = Type {
-    size: 26.0,
-    weight: Weight::Bold,
-    colour: WHITE,
-};
+const TITLE: Type = Type::bold(40.0, INK);
+const NOTE: Type = Type::light(24.0, MUTED);
+const FOOTER: Type = Type::light(21.0, MUTED);
+const BADGE: Type = Type::bold(26.0, WHITE);
 
 /// The format of a picture's file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

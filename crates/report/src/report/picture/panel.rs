@@ -2,28 +2,15 @@
 
 use super::bars::{self, LABEL};
 use super::canvas::{Align, Canvas, Colour, Position, Shape, Type, fit, text_width};
-use super::font::Weight;
 use super::labels::{Label, Rect, Surroundings, anchor, place_labels};
 use super::palette::{ACCENT, BACKGROUND, GRID, INK, MUTED, RING, WHITE, look};
 use super::ticks::Span;
 use crate::report::chart::{Axis, Mark, Panel, Series, Style, Tick};
 use std::f64::consts::TAU;
 
-const AXIS_TITLE: Type = Type {
-    size: 27.0,
-    weight: Weight::Bold,
-    colour: INK,
-};
-const PANEL_TITLE: Type = Type {
-    size: 30.0,
-    weight: Weight::Bold,
-    colour: INK,
-};
-const TICK: Type = Type {
-    size: 24.0,
-    weight: Weight::Light,
-    colour: MUTED,
-};
+const AXIS_TITLE: Type = Type::bold(27.0, INK);
+const PANEL_TITLE: Type = Type::bold(30.0, INK);
+const TICK: Type = Type::light(24.0, MUTED);
 /// Ticks along y, and room for one along x.
 const Y_TICKS: usize = 7;
 const X_TICK: f64 = 130.0;
@@ -127,10 +114,15 @@ pub fn draw(canvas: &mut Canvas, panel: &Panel, (left, top): Position, (right, b
     let is_barred = |series: &&Series| {
         matches!(series.style, Style::Curve(_)) && series.points.iter().any(|mark| mark.bar.is_some())
     };
-    let mut shifts = bar_shifts(panel.series.iter().filter(is_barred).count());
+    let gaps = panel.series.iter().filter(is_barred).count().saturating_sub(1);
+    let mut barred = 0;
     for series in &panel.series {
-        let shift = if is_barred(&series) { shifts.next() } else { None };
-        draw_series(canvas, &frame, series, shift.unwrap_or(0.0));
+        let mut shift = 0.0;
+        if is_barred(&series) && gaps > 0 {
+            shift = BAR_SHIFT * (2.0 * f64::from(barred) / gaps as f64 - 1.0);
+            barred += 1;
+        }
+        draw_series(canvas, &frame, series, shift);
     }
     draw_labels(canvas, &frame, &panel.series);
 }
@@ -174,18 +166,6 @@ fn draw_x_axis(canvas: &mut Canvas, frame: &Frame, axis: &Axis) {
     }
     let below = ((frame.left + frame.right) / 2.0, frame.bottom + 66.0);
     canvas.text_within(below, &title(axis, &frame.x), AXIS_TITLE, Align::Centre, width);
-}
-
-/// Where the bars of each of so many series stand beside their points.
-fn bar_shifts(count: usize) -> impl Iterator<Item = f64> {
-    let gaps = count.saturating_sub(1) as f64;
-    (0..count).map(move |i| {
-        if count > 1 {
-            BAR_SHIFT * (2.0 * i as f64 / gaps - 1.0)
-        } else {
-            0.0
-        }
-    })
 }
 
 fn draw_series(canvas: &mut Canvas, frame: &Frame, series: &Series, bar_shift: f64) {
@@ -259,22 +239,14 @@ fn draw_bar(canvas: &mut Canvas, frame: &Frame, mark: &Mark, shift: f64, colour:
         let (x, y) = frame.place(mark.x, y);
         (x + shift, y)
     };
-    let (low, high) = (shifted(low), shifted(high));
-    canvas.line(&[low, high], 2.5, colour);
     let half = if shift == 0.0 { 7.0 } else { 4.0 };
-    for (x, y) in [low, high] {
-        canvas.line(&[(x - half, y), (x + half, y)], 2.5, colour);
-    }
+    canvas.interval([shifted(low), shifted(high)], half, 2.5, colour);
 }
 
 /// Draws what a series looks like in the legend: from the place to the right.
 pub fn draw_sample(canvas: &mut Canvas, style: Style, (x, y): Position, width: f64) {
     if let Style::Bar(number) = style {
-        canvas.rectangle((x, y - 9.0), (x + width, y + 9.0), bars::colour(number));
-        if number > 1 {
-            canvas.rectangle((x + 3.0, y - 6.0), (x + width - 3.0, y + 6.0), WHITE);
-        }
-        return;
+        return bars::fill(canvas, (x, y - 9.0), (x + width, y + 9.0), number);
     }
     draw_line(canvas, style, &[(x, y), (x + width, y)]);
     draw_marker(canvas, style, (x + width / 2.0, y));

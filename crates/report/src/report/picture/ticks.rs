@@ -2,6 +2,7 @@
 
 use crate::report::chart::{Axis, Scale, Tick};
 use crate::report::words::{show_alike, show_number};
+use itertools::Itertools;
 
 /// An axis with its extent: turns values into fractions from 0 (its start) to 1 (its end).
 #[derive(Debug, Clone, PartialEq)]
@@ -17,11 +18,7 @@ impl Span {
     pub fn of(axis: &Axis, values: impl Iterator<Item = f64>) -> Span {
         let covered = axis.covers.map(|(least, most)| [least, most]).into_iter().flatten();
         let finite = values.chain(covered).filter(|value| value.is_finite());
-        let extent = finite.fold(None, |extent: Option<(f64, f64)>, value| {
-            let (least, most) = extent.unwrap_or((value, value));
-            Some((least.min(value), most.max(value)))
-        });
-        let (least, most) = extent.unwrap_or((0.0, 1.0));
+        let (least, most) = finite.minmax().into_option().unwrap_or((0.0, 1.0));
         match axis.scale {
             Scale::Log if least > 0.0 => {
                 let room = ((most / least).ln() * 0.05).max(0.2);
@@ -64,11 +61,13 @@ impl Span {
 
     /// Where a value lies, as a fraction of the axis; never far outside it, so that any value can be drawn.
     pub fn fraction(&self, value: f64) -> f64 {
-        let fraction = match self.scale {
-            Scale::Linear => (value - self.from) / (self.to - self.from),
-            Scale::Log => (value / self.from).ln() / (self.to / self.from).ln(),
-            Scale::Symlog => (bend(value) - bend(self.from)) / (bend(self.to) - bend(self.from)),
+        let place = |value: f64| match self.scale {
+            Scale::Linear => value,
+            Scale::Log => value.ln(),
+            Scale::Symlog => bend(value),
         };
+        let from = place(self.from);
+        let fraction = (place(value) - from) / (place(self.to) - from);
         if fraction.is_nan() {
             0.0
         } else {

@@ -1,6 +1,6 @@
 //! What the comparison of a plan has found, in words.
 
-use super::compare::between_servers;
+use super::compare::{between_servers, verdict_name};
 use itertools::Itertools;
 use vsweep_plan::units::show_many;
 use vsweep_record::journal::{Asked, Compared, Conclusion, Found, Progress, State};
@@ -76,12 +76,7 @@ fn pairs(compared: &Compared, outcome: &Outcome, conclusion: &Conclusion) -> Vec
     let first = format!("compared {}: {starts}, {why}", names(compared));
     let findings = compared.family.iter().zip(&outcome.findings);
     let findings = findings.map(|(asked, finding)| {
-        let verdict = match finding.verdict {
-            stats::Verdict::Improved => "improved",
-            stats::Verdict::Regressed => "regressed",
-            stats::Verdict::Same => "same",
-            stats::Verdict::Undecided => "undecided",
-        };
+        let verdict = verdict_name(finding.verdict);
         let more = match finding.more_starts {
             Some(more) => format!("; about {} would likely decide", show_many(more as u64, "more start")),
             None => String::new(),
@@ -139,11 +134,11 @@ fn axis(compared: &Compared, located: Option<&Located>, conclusion: &Conclusion)
             )
         }
     };
-    format!("{metric} changed along {}: {found} ({starts})", names(compared)).replacen(
-        "changed along",
-        "along",
-        usize::from(!matches!(located, Some(Located::Between(_)))),
-    )
+    let along = match located {
+        Some(Located::Between(_)) => "changed along",
+        _ => "along",
+    };
+    format!("{metric} {along} {}: {found} ({starts})", names(compared))
 }
 
 /// What differs between the servers on either side of the change.
@@ -153,25 +148,18 @@ fn difference(compared: &Compared, located: Option<&Located>, state: &State) -> 
     };
     let server = |entry: usize| state.servers.get(&compared.entrants[entry].server);
     let changes = between_servers(server(bracket.old)?, server(bracket.new)?);
-    let none = |value: &str| {
-        if value.is_empty() {
-            "(none)".to_owned()
-        } else {
-            value.to_owned()
-        }
+    let none = |value: &str| match value {
+        "" => "(none)".to_owned(),
+        value => value.to_owned(),
     };
     let mut told = changes
         .iter()
         .map(|change| format!("{} {} -> {}", change.name, none(&change.base), none(&change.new)));
+    let told = told.join("; ");
     let names = [bracket.old, bracket.new].map(|entry| compared.entrants[entry].name.as_str());
-    Some(match changes.is_empty() {
+    Some(match told.is_empty() {
         true => format!("nothing that vsweep sees differs between {} and {}", names[0], names[1]),
-        false => format!(
-            "what differs between {} and {}: {}",
-            names[0],
-            names[1],
-            told.join("; ")
-        ),
+        false => format!("what differs between {} and {}: {told}", names[0], names[1]),
     })
 }
 

@@ -5,6 +5,7 @@ use super::variation::{swept, varying, within};
 use super::words::{axis_title, short_name, short_setting, show_number};
 use super::yardstick::Yardstick;
 use itertools::Itertools;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use vsweep_plan::units::show_many;
 use vsweep_record::table::{Cell, Column, Points, Section, Workload};
@@ -140,7 +141,8 @@ impl<'t> Setting<'t> {
 /// The loads of a workload: what its points were measured under apart from the server.
 struct Loads<'t> {
     columns: Vec<&'t Column>,
-    places: BTreeMap<Vec<String>, usize>,
+    /// A row of each load, in order.
+    rows: Vec<usize>,
     /// The parameter whose values are the loads, where it is the only one.
     of_one: Option<&'t Column>,
 }
@@ -148,33 +150,28 @@ struct Loads<'t> {
 impl<'t> Loads<'t> {
     fn of(points: &Points<'t>, bench: &[&'t Column], rows: &[usize]) -> Self {
         let first = swept(points, bench).filter(|column| column.section == Section::Bench);
-        let rest = bench
-            .iter()
-            .copied()
-            .filter(|column| first.is_none_or(|first| first.name != column.name));
-        let columns: Vec<&Column> = first.into_iter().chain(rest).collect();
-        let order = |a: &usize, b: &usize| {
-            let mut orders = columns.iter().map(|column| column.cells[*a].order(&column.cells[*b]));
-            orders.find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
-        };
-        let key = |row: &usize| Self::key(&columns, *row);
-        let keys = rows.iter().sorted_by(|a, b| order(a, b)).map(key).dedup();
-        let places = keys.enumerate().map(|(place, key)| (key, place)).collect();
+        let all = first.into_iter().chain(bench.iter().copied());
+        let columns: Vec<&Column> = all.unique_by(|column| &column.name).collect();
+        let order = |a: &usize, b: &usize| Self::order(&columns, *a, *b);
+        let mut rows = rows.to_vec();
+        rows.sort_by(order);
+        rows.dedup_by(|a, b| order(a, b).is_eq());
         Loads {
             of_one: first.filter(|_| columns.len() == 1),
             columns,
-            places,
+            rows,
         }
     }
 
-    fn key(columns: &[&Column], row: usize) -> Vec<String> {
-        columns.iter().map(|column| column.cells[row].to_string()).collect()
+    fn order(columns: &[&Column], a: usize, b: usize) -> Ordering {
+        let orders = columns.iter().map(|column| column.cells[a].order(&column.cells[b]));
+        orders.fold(Ordering::Equal, Ordering::then)
     }
 
     fn place(&self, row: usize) -> usize {
-        self.places
-            .get(&Self::key(&self.columns, row))
-            .copied()
+        let mut loads = self.rows.iter();
+        loads
+            .position(|load| Self::order(&self.columns, *load, row).is_eq())
             .unwrap_or_default()
     }
 }
@@ -252,25 +249,21 @@ impl Mattered<'_> {
                 .filter(move |effect| self.weight(effect) == weight)
         };
         let mut told: Vec<String> = of(Weight::Matters).map(|effect| self.tell(effect)).collect();
-        let list = |weight| {
-            of(weight)
-                .map(|effect| format!("{} {}", self.short(effect), self.reach(effect)))
-                .join("; ")
-        };
         let runs = percent(self.noise);
-        let lists = [
+        let leads = [
             (
-                list(Weight::Noise),
+                Weight::Noise,
                 format!("Less than the noise, which is {runs} between two runs of a point"),
             ),
-            (list(Weight::Undecided), "Too little was measured to tell".to_owned()),
+            (Weight::Undecided, "Too little was measured to tell".to_owned()),
         ];
-        told.extend(
-            lists
-                .iter()
-                .filter(|(list, _)| !list.is_empty())
-                .map(|(list, lead)| format!("{lead}: {list}")),
-        );
+        for (weight, lead) in leads {
+            let mut named = of(weight).map(|effect| format!("{} {}", self.short(effect), self.reach(effect)));
+            let named = named.join("; ");
+            if !named.is_empty() {
+                told.push(format!("{lead}: {named}"));
+            }
+        }
         told.extend(self.interaction());
         told
     }
@@ -331,19 +324,11 @@ impl Mattered<'_> {
     fn interaction(&self) -> Option<String> {
         let found = self.found.interaction.as_ref()?;
         let setting = &self.settings[found.setting];
-        let name = |at: usize| match found.with {
-            With::Setting(other) => self.settings[other].name(at),
-            With::Load => self.load.as_ref().map_or_else(
-                || {
-                    if at == found.at.0 {
-                        "the lowest load"
-                    } else {
-                        "the highest load"
-                    }
-                    .to_owned()
-                },
-                |load| load.name(at),
-            ),
+        let name = |at: usize| match (found.with, &self.load) {
+            (With::Setting(other), _) => self.settings[other].name(at),
+            (With::Load, Some(load)) => load.name(at),
+            (With::Load, None) if at == found.at.0 => "the lowest load".to_owned(),
+            (With::Load, None) => "the highest load".to_owned(),
         };
         let (first, second) = (found.logs.0.exp(), found.logs.1.exp());
         Some(format!(

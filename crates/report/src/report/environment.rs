@@ -27,12 +27,8 @@ pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
         };
         facts.push((name.trim_end_matches("_bytes").replace('_', " "), shown));
     }
-    let starts = state.servers.values().flat_map(|server| &server.starts);
-    let versions: BTreeSet<&str> = starts.filter_map(|start| start.version.as_deref()).collect();
-    if !versions.is_empty() {
-        let versions: Vec<&str> = versions.into_iter().collect();
-        facts.push(("server version".into(), versions.join(", ")));
-    }
+    let versions = Some(versions(state)).filter(|versions| !versions.is_empty());
+    facts.extend(versions.map(|versions| ("server version".to_owned(), versions)));
     facts.extend(
         nodes::describe(state, manifest["host"].as_str().unwrap_or_default()).map(|nodes| ("nodes".to_owned(), nodes)),
     );
@@ -43,16 +39,10 @@ pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
 
 /// What tells the experiment from others in a few words: models, GPUs, version of the server, day.
 pub fn origin(manifest: &Value, state: &State) -> Vec<String> {
-    let starts = || state.servers.values().flat_map(|server| &server.starts);
-    let list = |names: BTreeSet<&str>| {
-        names
-            .into_iter()
-            .filter(|name| !name.is_empty())
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    let models = list(starts().map(|start| start.model.as_str()).collect());
-    let versions = list(starts().filter_map(|start| start.version.as_deref()).collect());
+    let starts = state.servers.values().flat_map(|server| &server.starts);
+    let models = starts.map(|start| start.model.as_str()).collect::<BTreeSet<_>>();
+    let models = models.into_iter().filter(|model| !model.is_empty()).join(", ");
+    let versions = versions(state);
     let day = |run: &RunRecord| run.finished_at.get(..10).unwrap_or_default().to_owned();
     let (first, last) = (state.runs().map(day).min(), state.runs().map(day).max());
     let days = match (first, last) {
@@ -71,6 +61,13 @@ pub fn origin(manifest: &Value, state: &State) -> Vec<String> {
         days,
     ];
     facts.into_iter().filter(|fact| !fact.is_empty()).collect()
+}
+
+/// Of the servers; an empty text where none told its own.
+fn versions(state: &State) -> String {
+    let starts = state.servers.values().flat_map(|server| &server.starts);
+    let versions: BTreeSet<&str> = starts.filter_map(|start| start.version.as_deref()).collect();
+    versions.into_iter().join(", ")
 }
 
 /// The charts with that in their feet.
@@ -96,19 +93,11 @@ fn time_measuring(state: &State) -> String {
 
 /// `8 × NVIDIA H100 80GB HBM3`
 fn list_gpus(gpus: &[Value]) -> String {
-    let mut counts: Vec<(&str, usize)> = Vec::new();
-    for name in gpus.iter().filter_map(Value::as_str) {
-        match counts.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, count)) => *count += 1,
-            None => counts.push((name, 1)),
-        }
-    }
-    let shown: Vec<String> = counts.iter().map(|(name, count)| format!("{count} × {name}")).collect();
-    if shown.is_empty() {
-        "none".into()
-    } else {
-        shown.join(", ")
-    }
+    let names = gpus.iter().filter_map(Value::as_str);
+    let counts = names.clone().counts();
+    let mut shown = names.unique().map(|name| format!("{} × {name}", counts[name]));
+    let shown = shown.join(", ");
+    if shown.is_empty() { "none".into() } else { shown }
 }
 
 #[cfg(test)]

@@ -3,12 +3,12 @@
 
 use itertools::Itertools;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use vsweep_plan::cause::{Cause, Failure};
-use vsweep_plan::ids::{PointId, ServerId};
+use vsweep_plan::ids::ServerId;
 use vsweep_plan::plan::Secrets;
 use vsweep_plan::printable::printable_lines;
 use vsweep_plan::validity::{Code, Validity};
@@ -134,43 +134,34 @@ fn reasons(
 
 /// Failures first, then doubts, each with the most frequent first.
 fn group_runs<'a>(runs: impl Iterator<Item = (usize, &'a RunRecord, Reason, &'a str)>, state: &State) -> Vec<Group> {
-    let mut groups: BTreeMap<Reason, (Group, Counts<'a>)> = BTreeMap::new();
+    let mut groups: BTreeMap<Reason, Vec<(usize, &RunRecord, &str)>> = BTreeMap::new();
     for (row, run, reason, detail) in runs {
-        let (group, counts) = groups.entry(reason).or_insert_with(|| {
-            let group = Group {
-                reason,
-                runs: 0,
-                rows: Vec::new(),
-                details: Vec::new(),
-                server: run.server.clone(),
-                log: log_of(&run.server, state),
-            };
-            (group, Counts::default())
-        });
-        group.runs += 1;
-        if counts.points.insert(&run.point) {
-            group.rows.push(row);
-        }
-        if !detail.is_empty() {
-            *counts.details.entry(detail).or_default() += 1;
-        }
+        groups.entry(reason).or_default().push((row, run, detail));
     }
-    let sort = |(mut group, counts): (Group, Counts<'_>)| {
-        let details = counts.details.into_iter();
-        group.details = details.map(|(text, count)| (text.to_owned(), count)).collect();
-        group.details.sort_by_key(|(_, count)| Reverse(*count));
-        group
+    let group = |(reason, runs): (Reason, Vec<(usize, &RunRecord, &str)>)| {
+        let points = runs.iter().unique_by(|(_, run, _)| &run.point);
+        let details = runs
+            .iter()
+            .map(|(_, _, detail)| *detail)
+            .filter(|detail| !detail.is_empty());
+        let details = details
+            .counts()
+            .into_iter()
+            .sorted_by_key(|(text, count)| (Reverse(*count), *text));
+        let server = runs[0].1.server.clone();
+        Group {
+            reason,
+            runs: runs.len(),
+            rows: points.map(|(row, ..)| *row).collect(),
+            details: details.map(|(text, count)| (text.to_owned(), count)).collect(),
+            log: log_of(&server, state),
+            server,
+        }
     };
-    let mut groups: Vec<Group> = groups.into_values().map(sort).collect();
-    groups.sort_by_key(|group| (group.reason.rank(), Reverse(group.runs)));
+    let groups = groups.into_iter().map(group);
     groups
-}
-
-/// What is counted of a group while its runs are read.
-#[derive(Default)]
-struct Counts<'a> {
-    points: BTreeSet<&'a PointId>,
-    details: BTreeMap<&'a str, usize>,
+        .sorted_by_key(|group| (group.reason.rank(), Reverse(group.runs)))
+        .collect()
 }
 
 /// For each group, the part of its server's log that shows the decisive line; nothing where no log is there.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
-use vsweep_record::journal::{self, Check, Directory, State};
+use vsweep_record::journal::{self, Check, Directory, Launch, RunRecord, State};
 use vsweep_record::table::{Better, Points};
 use vsweep_strategy::stats::{self, Margin, Noise, Start, Strange};
 
@@ -34,7 +34,7 @@ type Measured = BTreeMap<String, Vec<Start>>;
 /// One experiment: its points, by what makes them equal.
 #[derive(Debug, Clone, Default)]
 struct Past {
-    name: String,
+    root: PathBuf,
     points: BTreeMap<String, Measured>,
 }
 
@@ -96,9 +96,7 @@ pub fn strange(directory: &Directory, state: &State) -> Vec<String> {
     let metrics: Vec<String> = JUDGED.iter().map(|(metric, _)| (*metric).to_owned()).collect();
     let now = read(directory, state, &metrics, is_simulated);
     let mut before = History::of(&folder, &host, is_simulated, &metrics);
-    before
-        .0
-        .retain(|past| !is_same(&folder.join(&past.name), directory.root()));
+    before.0.retain(|past| !is_same(&past.root, directory.root()));
     let judged = JUDGED.iter().flat_map(|(metric, better)| {
         let said = before.judge(&now, metric, *better);
         said.into_iter()
@@ -194,50 +192,36 @@ fn is_same(one: &Path, other: &Path) -> bool {
 }
 
 fn read(directory: &Directory, state: &State, metrics: &[String], is_simulated: bool) -> Past {
-    let name = directory
-        .root()
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
     let table = read_runs(directory, state).table;
-    let launches: Vec<_> = state.runs().map(|run| state.start_of(run)).collect();
-    let versions: BTreeMap<String, &str> = state
-        .servers
-        .values()
-        .flat_map(|server| &server.starts)
-        .map(|start| (start.launch.to_string(), start.version.as_deref().unwrap_or_default()))
+    let runs: Vec<&RunRecord> = state.runs().collect();
+    let starts = state.servers.values().flat_map(|server| &server.starts);
+    let versions: BTreeMap<Launch, &str> = starts
+        .map(|start| (start.launch, start.version.as_deref().unwrap_or_default()))
         .collect();
-    let simulated = table.column("simulated");
-    let is_of_kind =
-        |row: &usize| (simulated.is_some_and(|column| column.cells[*row].to_string() == "true")) == is_simulated;
-    let mut points = BTreeMap::new();
+    let is_of_kind = |run: &RunRecord| {
+        let server = state.servers.get(&run.server);
+        server.is_some_and(|server| server.is_simulated() == Some(true)) == is_simulated
+    };
+    let mut points: BTreeMap<String, Measured> = BTreeMap::new();
     // Valid runs that disagree stay: their scatter is what this measures, and a history without them would be too quiet.
     for point in Points::of(&table).points.iter().filter(|point| point.ok > 0) {
-        let rows: Vec<usize> = point.used.iter().copied().filter(is_of_kind).collect();
-        // By version and launch.
-        let mut values: BTreeMap<(&str, &str, String), Vec<f64>> = BTreeMap::new();
-        for row in rows {
-            let Some(launch) = launches[row].map(|launch| launch.to_string()) else {
-                continue;
-            };
-            let version = versions.get(&launch).copied().unwrap_or_default();
-            for metric in metrics {
-                if let Some(value) = table.cell(metric, row).number() {
-                    values
-                        .entry((version, metric.as_str(), launch.clone()))
-                        .or_default()
-                        .push(value);
+        for metric in metrics {
+            let mut of_starts: BTreeMap<Launch, Vec<f64>> = BTreeMap::new();
+            for row in point.used.iter().filter(|row| is_of_kind(runs[**row])) {
+                let value = table.cell(metric, *row).number();
+                if let Some((launch, value)) = state.start_of(runs[*row]).zip(value) {
+                    of_starts.entry(launch).or_default().push(value);
                 }
             }
-        }
-        for ((version, metric, _), values) in values {
-            let measured: &mut Measured = points.entry(format!("{}@{version}", point.id)).or_default();
-            measured
-                .entry(metric.to_owned())
-                .or_default()
-                .extend(Start::of(&values));
+            for (launch, values) in of_starts {
+                let version = versions.get(&launch).copied().unwrap_or_default();
+                let measured = points.entry(format!("{}@{version}", point.id)).or_default();
+                measured.entry(metric.clone()).or_default().extend(Start::of(&values));
+            }
         }
     }
-    Past { name, points }
+    Past {
+        root: directory.root().to_path_buf(),
+        points,
+    }
 }

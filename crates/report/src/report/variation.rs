@@ -1,6 +1,7 @@
 //! What a sweep varied: which parameters tell its points apart, and which of them is the load along the x axis.
 
 use super::words::{SIZING, short_name, short_setting};
+use itertools::Itertools;
 use std::collections::BTreeMap;
 use vsweep_record::table::{Cell, Column, Points, Section, Workload};
 
@@ -28,9 +29,9 @@ pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
     });
     let mut params: Vec<&Column> = params.collect();
     params.sort_by_key(|column| {
-        let place = FOREMOST.iter().position(|name| plain(column) == *name);
+        let place = FOREMOST.iter().position(|name| bare_name(column) == *name);
         (
-            SIZING.contains(&plain(column).as_str()),
+            SIZING.contains(&bare_name(column).as_str()),
             // The load is what it is; whatever else goes with a combination is told by its name.
             (!is_load(column), !column.is_combo()),
             place.unwrap_or(FOREMOST.len()),
@@ -38,7 +39,7 @@ pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
     });
     let mut kept: Vec<&Column> = Vec::new();
     for column in params {
-        let is_sizing = SIZING.contains(&plain(column).as_str());
+        let is_sizing = SIZING.contains(&bare_name(column).as_str());
         let follows = kept.iter().any(|earlier| points.is_one_to_one(earlier, column));
         if !follows && (kept.is_empty() || !is_sizing) {
             kept.push(column);
@@ -63,7 +64,7 @@ fn name_combos<'t>(points: &Points<'t>, params: Vec<&'t Column>) -> Vec<&'t Colu
 
 fn is_load(column: &Column) -> bool {
     matches!(
-        plain(column).as_str(),
+        bare_name(column).as_str(),
         "max_concurrency" | "request_rate" | "batch_size"
     )
 }
@@ -126,20 +127,14 @@ fn is_told_by(points: &Points<'_>, told: &[&Column], column: &Column) -> bool {
 
 /// What tells the point of a row from the others: `concurrency 8, TP 2`.
 pub fn settings(varying: &[&Column], row: usize) -> String {
-    let told = varying.iter().filter(|column| !column.cells[row].is_missing());
-    let told: Vec<String> = told
-        .map(|column| short_setting(&column.name, &column.cells[row]))
-        .collect();
-    if !told.is_empty() {
-        return told.join(", ");
-    }
-    let unset: Vec<String> = varying
+    let (unset, told): (Vec<&Column>, Vec<&Column>) = varying.iter().partition(|column| column.cells[row].is_missing());
+    let shown = if told.is_empty() { unset } else { told };
+    let mut named = shown
         .iter()
-        .map(|column| short_setting(&column.name, &Cell::Missing))
-        .collect();
-    match unset.is_empty() {
+        .map(|column| short_setting(&column.name, &column.cells[row]));
+    match shown.is_empty() {
         true => "the only point".into(),
-        false => unset.join(", "),
+        false => named.join(", "),
     }
 }
 
@@ -180,7 +175,8 @@ fn distinct<'t>(points: &Points<'t>, column: &'t Column) -> BTreeMap<String, &'t
     cells.map(|cell| (cell.to_string(), cell)).collect()
 }
 
-fn plain(column: &Column) -> String {
+/// A column's name as vLLM spells settings in Python, without its side.
+pub fn bare_name(column: &Column) -> String {
     let name = column.name.replace('-', "_");
     let bare = name.strip_prefix("serve.").or_else(|| name.strip_prefix("bench."));
     bare.map(str::to_owned).unwrap_or(name)

@@ -1,6 +1,7 @@
 //! Which point of one side is which point of the other: those that agree in every setting that either side varies.
 
-use super::super::variation::{settings, varying};
+use crate::report::variation::{bare_name, settings, varying};
+use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_record::table::{Cell, Column, ECHOED, Point, Points, Section};
 
@@ -23,11 +24,9 @@ pub struct PointPair<'p> {
 
 /// Pairs the measured points. Several points of one side with equal deciding settings are left out: nothing says which is meant.
 pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p> {
-    let names = |points: &Points<'_>| varying(points).into_iter().map(plain).collect::<Vec<String>>();
-    let of_base = names(base);
-    let keys: BTreeSet<String> = of_base.iter().cloned().chain(names(new)).collect();
     // Finding what varies takes a look at every run, so it is done once.
     let (in_base, in_new) = (varying(base), varying(new));
+    let keys: BTreeSet<String> = in_base.iter().chain(&in_new).copied().map(plain).collect();
     let (bases, mut news) = (by_key(base, &keys), by_key(new, &keys));
     let mut matched = Matched {
         pairs: Vec::new(),
@@ -40,7 +39,7 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p
     for (key, points) in ordered {
         match (points.as_slice(), news.get(&key).map(Vec::as_slice)) {
             ([point], Some([counterpart])) => {
-                let settings = match of_base.is_empty() {
+                let settings = match in_base.is_empty() {
                     true => settings(&in_new, counterpart.row),
                     false => settings(&in_base, point.row),
                 };
@@ -66,10 +65,7 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p
 pub fn reason(keys: &BTreeSet<String>) -> String {
     match keys.is_empty() {
         true => String::new(),
-        false => {
-            let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-            format!(" (points must agree in {})", keys.join(", "))
-        }
+        false => format!(" (points must agree in {})", keys.iter().join(", ")),
     }
 }
 
@@ -106,16 +102,11 @@ fn settings_of<'t>(points: &Points<'t>) -> impl Iterator<Item = &'t Column> {
 
 /// A setting's name with its side, so that columns that needed no prefix meet those that did.
 pub fn plain(column: &Column) -> String {
-    let side = if column.section == Section::Serve {
-        "serve"
-    } else {
-        "bench"
+    let side = match column.section {
+        Section::Serve => "serve",
+        _ => "bench",
     };
-    let name = column.name.replace('-', "_");
-    match name.strip_prefix("serve.").or_else(|| name.strip_prefix("bench.")) {
-        Some(bare) => format!("{side}.{bare}"),
-        None => format!("{side}.{name}"),
-    }
+    format!("{side}.{}", bare_name(column))
 }
 
 /// The values that a setting takes among measured points, by `side.name`, without the deciding ones.

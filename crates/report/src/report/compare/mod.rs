@@ -195,29 +195,21 @@ impl Comparison {
                 }
             }
         }
+        let is_absent = |metric: &&String| {
+            let mut figures = points.iter().flat_map(|pair: &Pair| &pair.figures);
+            figures.all(|figure| figure.metric != **metric)
+        };
+        let is_unjudged = |limit: &&Limit| judged.iter().all(|(known, ..)| known != *limit);
         let asked = question.metrics.iter().map(|measure| &measure.metric);
-        for metric in asked {
-            if !points
-                .iter()
-                .flat_map(|pair: &Pair| &pair.figures)
-                .any(|figure| figure.metric == *metric)
-            {
-                base.table.numeric_column(metric)?;
-                new.table.numeric_column(metric)?;
-                return Err(format!(
-                    "no common point has {metric} above 0 on both sides; choose another metric"
-                ));
-            }
-        }
-        for limit in &question.limits {
-            if !judged.iter().any(|(known, ..)| known == limit) {
-                base.table.numeric_column(&limit.metric)?;
-                new.table.numeric_column(&limit.metric)?;
-                return Err(format!(
-                    "no common point has {} above 0 on both sides; limit another metric",
-                    limit.metric
-                ));
-            }
+        let absent = asked.filter(is_absent).map(|metric| (metric, "choose"));
+        let unjudged = question.limits.iter().filter(is_unjudged);
+        let unjudged = unjudged.map(|limit| (&limit.metric, "limit"));
+        if let Some((metric, instead)) = absent.chain(unjudged).next() {
+            base.table.numeric_column(metric)?;
+            new.table.numeric_column(metric)?;
+            return Err(format!(
+                "no common point has {metric} above 0 on both sides; {instead} another metric"
+            ));
         }
         let rulings = stats::rule(&family, stats::ALPHA);
         let limits = judged
@@ -341,7 +333,7 @@ const INTERVAL: &str = "95 % interval";
 const STARTS: &str = "starts";
 const HEADS: [&str; 7] = ["metric", "base", "new", "change", INTERVAL, STARTS, "verdict"];
 
-fn verdict_name(verdict: Verdict) -> &'static str {
+pub(super) fn verdict_name(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Improved => "improved",
         Verdict::Regressed => "regressed",

@@ -118,9 +118,8 @@ pub fn mark(point: &Point) -> Option<String> {
 
 /// Finds the answer of every workload, in the order of [`Points::workloads`]; one that was not measured has none.
 pub fn find(points: &Points<'_>, goals: &Goals) -> Vec<Answer> {
-    let workloads = points.workloads();
-    let answers = workloads.iter().map(|workload| find_for(points, goals, workload));
-    answers.collect()
+    let workloads = points.workloads().into_iter();
+    workloads.map(|workload| find_for(points, goals, &workload)).collect()
 }
 
 /// Valid and suspect points compete if they meet what the plan asks, invalid ones do not. Who shows a suspect one marks it.
@@ -186,47 +185,37 @@ fn best(
         Better::Higher => b.1.median.total_cmp(&a.1.median),
         Better::Lower => a.1.median.total_cmp(&b.1.median),
     });
-    let first_of = |median: f64, is_asked: &dyn Fn(usize) -> bool| {
-        let (next, spread) = ranked.iter().find(|(i, _)| is_asked(*i))?;
-        let ratio = median / spread.median;
+    let contest = points.contest(entrants, metric, better);
+    let first = ranked.first()?;
+    let point = contest.as_ref().map_or(first.0, |contest| contest.winner);
+    let spread = points.spread(&points.points[point], metric)?;
+    let reaches = |other: &Spread| {
+        let are_several = spread.count > 1 && other.count > 1;
+        are_several && other.min <= spread.max && spread.min <= other.max
+    };
+    let (tied, standing) = match contest {
+        Some(contest) => (contest.equals, Some(contest.standing)),
+        None => {
+            let tied = ranked.iter().filter(|(_, other)| reaches(other));
+            (tied.map(|(other, _)| *other).collect(), None)
+        }
+    };
+    let first_of = |is_asked: &dyn Fn(usize) -> bool| {
+        let (next, other) = ranked.iter().find(|(other, _)| is_asked(*other))?;
+        let ratio = spread.median / other.median;
         ratio.is_finite().then_some((*next, ratio))
     };
-    let runner_up = |winner: usize, median: f64| first_of(median, &|other| !points.are_of_one_config(&[winner, other]));
-    let plain = points.defaults();
-    let default = |winner: usize, median: f64| {
-        let plain = plain.filter(|plain| !points.are_of_one_config(&[winner, *plain]))?;
-        first_of(median, &|other| points.are_of_one_config(&[plain, other]))
-    };
-    if let Some(contest) = points.contest(entrants, metric, better) {
-        let spread = points.spread(&points.points[contest.winner], metric)?;
-        return Some(Best {
-            question,
-            metric,
-            point: contest.winner,
-            runner_up: runner_up(contest.winner, spread.median),
-            default: default(contest.winner, spread.median),
-            spread,
-            tied: contest
-                .equals
-                .into_iter()
-                .filter(|place| *place != contest.winner)
-                .collect(),
-            standing: Some(contest.standing),
-        });
-    }
-    let (point, spread) = *ranked.first()?;
-    let is_tied =
-        |other: &Spread| spread.count > 1 && other.count > 1 && other.min <= spread.max && spread.min <= other.max;
-    let tied = ranked[1..].iter().filter(|(_, other)| is_tied(other));
+    let is_other = |other: usize| !points.are_of_one_config(&[point, other]);
+    let plain = points.defaults().filter(|plain| is_other(*plain));
     Some(Best {
         question,
         metric,
         point,
         spread,
-        tied: tied.map(|(i, _)| *i).collect(),
-        standing: None,
-        runner_up: runner_up(point, spread.median),
-        default: default(point, spread.median),
+        tied: tied.into_iter().filter(|other| *other != point).collect(),
+        standing,
+        runner_up: first_of(&is_other),
+        default: plain.and_then(|plain| first_of(&|other| points.are_of_one_config(&[plain, other]))),
     })
 }
 

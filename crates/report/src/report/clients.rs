@@ -42,31 +42,18 @@ pub fn side_by_side(points: &Points<'_>) -> Option<Clients> {
         .into_iter()
         .filter(|column| column.name != client.name)
         .collect();
-    let loads = points
-        .points
-        .iter()
-        .into_group_map_by(|point| settings(&varied, point.row));
-    let loads: Vec<(&String, Vec<Option<&Point>>)> = loads
-        .iter()
-        .map(|(load, all)| {
-            (
-                load,
-                clients
-                    .iter()
-                    .map(|client| all.iter().copied().find(|point| name(point) == *client))
-                    .collect(),
-            )
-        })
-        .filter(|(_, of_clients): &(_, Vec<_>)| of_clients.iter().flatten().count() > 1)
-        .sorted_by_key(|(_, of_clients)| of_clients.iter().flatten().map(|point| point.row).min())
-        .collect();
-    let mut table = vec![
-        ["load", "figure"]
-            .map(str::to_owned)
-            .into_iter()
-            .chain(clients.iter().cloned())
-            .collect(),
-    ];
+    let all = points.points.iter();
+    let loads = all.into_group_map_by(|point| settings(&varied, point.row)).into_iter();
+    let loads = loads.map(|(load, all)| {
+        let of_client = |client: &String| all.iter().copied().find(|point| name(point) == *client);
+        (load, clients.iter().map(of_client).collect_vec())
+    });
+    let loads = loads
+        .filter(|(_, own)| own.iter().flatten().count() > 1)
+        .sorted_by_key(|(_, own)| own.iter().flatten().map(|point| point.row).min())
+        .collect_vec();
+    let heads = ["load", "figure"].map(str::to_owned).into_iter();
+    let mut table = vec![heads.chain(clients.iter().cloned()).collect_vec()];
     for (load, of_clients) in loads.iter().take(MOST_LOADS) {
         let tokens = of_clients.iter().map(|point| input_tokens(points, (*point)?));
         let figures = FIGURES.iter().map(|figure| {
@@ -75,16 +62,11 @@ pub fn side_by_side(points: &Points<'_>) -> Option<Clients> {
                 .map(|point| Some(points.spread((*point)?, figure)?.median));
             (axis_title(figure), values.collect())
         });
-        let rows: Vec<(String, Vec<Option<f64>>)> = [("Input tokens of a request".to_owned(), tokens.collect())]
-            .into_iter()
-            .chain(figures)
-            .collect();
-        for (figure, values) in rows
-            .into_iter()
-            .filter(|(_, values)| values.iter().flatten().count() > 1)
-        {
+        let tokens = ("Input tokens of a request".to_owned(), tokens.collect_vec());
+        let rows = [tokens].into_iter().chain(figures);
+        for (figure, values) in rows.filter(|(_, values)| values.iter().flatten().count() > 1) {
             let cells = values.iter().map(|value| beside(values[0], *value));
-            table.push([(*load).clone(), figure].into_iter().chain(cells).collect());
+            table.push([load.clone(), figure].into_iter().chain(cells).collect());
         }
     }
     let more = match loads.len().saturating_sub(MOST_LOADS) {

@@ -22,15 +22,15 @@ pub struct Goals {
     competes: Vec<bool>,
 }
 
-/// What a point says of a goal.
+/// Whether a point meets a goal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Said {
-    Met,
-    Missed,
+enum Meets {
+    Yes,
+    No,
     /// Measured as meeting a target, at a load above the search's answer: for all that the search knows, by chance.
-    Doubtful,
+    InDoubt,
     /// The goal is not about it, or it has no figure to tell.
-    Nothing,
+    Unknown,
 }
 
 /// One target or `[[assert]]`.
@@ -41,7 +41,7 @@ struct Goal {
     /// What it bounds.
     text: String,
     is_target: bool,
-    said: Vec<Said>,
+    meets: Vec<Meets>,
     /// Whether it lets each point be recommended: where it is not about the point, the other points of its server decide.
     allows: Vec<bool>,
 }
@@ -60,12 +60,12 @@ impl Goals {
             let is_short = assertion.name.is_some() || text.chars().count() <= LONGEST_NAME;
             let is_free = goals.iter().all(|goal: &Goal| goal.name != text);
             let name = Some(text).filter(|_| is_short && is_free);
-            let (said, allows) = asserted(assertion, state, &runs, points);
+            let (meets, allows) = asserted(assertion, state, &runs, points);
             goals.push(Goal {
                 name: name.unwrap_or_else(|| format!("assert-{}", number + 1)),
                 text: assertion.criteria.iter().join(", "),
                 is_target: false,
-                said,
+                meets,
                 allows,
             });
         }
@@ -90,26 +90,22 @@ impl Goals {
 
     /// The names of the goals that a point meets, `chat, batch`, with a question mark where that is in doubt; a dash for none.
     pub fn met_by(&self, point: usize) -> String {
-        let met = self.goals.iter().filter_map(|goal| match goal.said[point] {
-            Said::Met => Some(goal.name.clone()),
-            Said::Doubtful => Some(format!("{}?", goal.name)),
-            Said::Missed | Said::Nothing => None,
+        let mut met = self.goals.iter().filter_map(|goal| match goal.meets[point] {
+            Meets::Yes => Some(goal.name.clone()),
+            Meets::InDoubt => Some(format!("{}?", goal.name)),
+            Meets::No | Meets::Unknown => None,
         });
-        match met.collect::<Vec<String>>() {
+        match met.join(", ") {
             none if none.is_empty() => "-".to_owned(),
-            met => met.join(", "),
+            met => met,
         }
     }
 
     /// The names of the goals that a point is known to miss; none if there are none.
     pub fn missed_by(&self, point: usize) -> Option<String> {
-        let mut missed = self
-            .goals
-            .iter()
-            .filter(|goal| goal.said[point] == Said::Missed)
-            .peekable();
-        missed.peek()?;
-        Some(missed.map(|goal| &goal.name).join(", "))
+        let missed = self.goals.iter().filter(|goal| goal.meets[point] == Meets::No);
+        let missed = missed.map(|goal| &goal.name).join(", ");
+        (!missed.is_empty()).then_some(missed)
     }
 
     /// What a point must meet to be recommended: `chat or batch`, `steady and (chat or batch)`.
@@ -129,7 +125,7 @@ impl Goals {
     pub fn legend(&self) -> Vec<String> {
         let named = self.goals.iter().filter(|goal| goal.name != goal.text);
         let named = named.map(|goal| format!("{}: {}", goal.name, goal.text));
-        let is_doubtful = self.goals.iter().any(|goal| goal.said.contains(&Said::Doubtful));
+        let is_doubtful = self.goals.iter().any(|goal| goal.meets.contains(&Meets::InDoubt));
         let doubtful = is_doubtful.then(|| "?: met as measured, but at a load above the search's answer".to_owned());
         named.chain(doubtful).collect()
     }
@@ -139,7 +135,7 @@ impl Goals {
         let column = |goal: &Goal| Column {
             name: format!("meets_{}", goal.name),
             section: Section::Identity,
-            cells: goal.said.iter().map(Said::cell).collect(),
+            cells: goal.meets.iter().map(Meets::cell).collect(),
         };
         self.goals.iter().map(column).collect()
     }
@@ -161,19 +157,19 @@ fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal>
             let (run, probe) = own.first()?;
             let within = limit(state, run, &target.name).is_none_or(|limit| probe.question.value <= limit);
             Some(match target.is_met_by(&told)? {
-                true if within => Said::Met,
-                true => Said::Doubtful,
-                false => Said::Missed,
+                true if within => Meets::Yes,
+                true => Meets::InDoubt,
+                false => Meets::No,
             })
         };
-        let said = points.points.iter().map(|point| says(point).unwrap_or(Said::Nothing));
-        let said: Vec<Said> = said.collect();
+        let all = points.points.iter();
+        let meets: Vec<Meets> = all.map(|point| says(point).unwrap_or(Meets::Unknown)).collect();
         Goal {
             name: target.name.clone(),
             text: target.criteria.iter().join(", "),
             is_target: true,
-            allows: said.iter().map(|said| *said == Said::Met).collect(),
-            said,
+            allows: meets.iter().map(|meets| *meets == Meets::Yes).collect(),
+            meets,
         }
     };
     let mut goals: Vec<Goal> = all.unique_by(|target| &target.name).map(goal).collect();
@@ -196,7 +192,7 @@ fn limit(state: &State, run: &RunRecord, target: &str) -> Option<f64> {
 }
 
 /// What each point says of an assertion, and whether the assertion lets it be recommended.
-fn asserted(assertion: &Assertion, state: &State, runs: &[&RunRecord], points: &Points<'_>) -> (Vec<Said>, Vec<bool>) {
+fn asserted(assertion: &Assertion, state: &State, runs: &[&RunRecord], points: &Points<'_>) -> (Vec<Meets>, Vec<bool>) {
     let judge = |at: usize| {
         let run = runs.get(points.points[at].row)?;
         Some(of_point(assertion, at, run, state, points)?.0)
@@ -215,23 +211,23 @@ fn asserted(assertion: &Assertion, state: &State, runs: &[&RunRecord], points: &
             allows[at] = decisive.is_none_or(|verdict| verdict == Verdict::Met);
         }
     }
-    (verdicts.into_iter().map(Said::of).collect(), allows)
+    (verdicts.into_iter().map(Meets::of).collect(), allows)
 }
 
-impl Said {
-    fn of(verdict: Option<Verdict>) -> Said {
+impl Meets {
+    fn of(verdict: Option<Verdict>) -> Meets {
         match verdict {
-            Some(Verdict::Met) => Said::Met,
-            Some(Verdict::Unmet) => Said::Missed,
-            Some(Verdict::Undecided) | None => Said::Nothing,
+            Some(Verdict::Met) => Meets::Yes,
+            Some(Verdict::Unmet) => Meets::No,
+            Some(Verdict::Undecided) | None => Meets::Unknown,
         }
     }
 
     fn cell(&self) -> Cell {
         match self {
-            Said::Met => Cell::Bool(true),
-            Said::Missed => Cell::Bool(false),
-            Said::Doubtful | Said::Nothing => Cell::Missing,
+            Meets::Yes => Cell::Bool(true),
+            Meets::No => Cell::Bool(false),
+            Meets::InDoubt | Meets::Unknown => Cell::Missing,
         }
     }
 }

@@ -15,7 +15,7 @@ use super::variation::settings;
 use super::words::{axis_title, show_number, show_spread};
 use super::yardstick::Yardstick;
 use itertools::Itertools;
-use minijinja::value::merge_maps;
+use minijinja::value::{Serde, merge_maps};
 use minijinja::{Value, context};
 
 /// Rows of the table of best points.
@@ -42,7 +42,7 @@ fn parts(inputs: &Inputs<'_>, place: usize, answer: &Answer) -> Value {
     let settings = |at: usize| settings(&inputs.varied, points.points[at].row);
     let meets = |at: usize| (!goals.is_empty()).then(|| goals.met_by(at));
     let point = |at: usize| context! { settings => settings(at), meets => meets(at), mark => mark(&points.points[at]) };
-    let recommended = recommend(points, goals, answer, &inputs.varied).into_iter();
+    let recommended = recommend(points, goals, answer, &inputs.varied);
     let bests = answer.bests.iter().map(|best| {
         let tied = best.tied.iter().take(MOST_NAMED);
         context! {
@@ -72,9 +72,7 @@ fn parts(inputs: &Inputs<'_>, place: usize, answer: &Answer) -> Value {
     context! {
         name => answer.workload.as_str(),
         none => answer.none(),
-        recommended => recommended
-            .map(|each| context! { lead => each.lead(), server => each.server, why => each.why })
-            .collect_vec(),
+        recommended => Serde(recommended),
         doubtful => answer.doubtful,
         bests => bests.collect_vec(),
         knee => answer.knee.map(|at| context! { title => KNEE, ..point(at) }),

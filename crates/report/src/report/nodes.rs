@@ -1,7 +1,7 @@
 //! Results of several nodes, in words: which nodes they are, in what they are unlike, and how far they differ in the same point, the
 //! sentinel. A comparison across nodes is never made without saying so.
 
-use super::words::{axis_title, show_number};
+use super::words::{axis_title, show_number, show_some};
 use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_plan::units::show_many;
@@ -55,19 +55,18 @@ pub fn remarks(state: &State) -> Vec<String> {
             .copied()
             .filter(|node| !sentinels.contains_key(*node))
             .collect();
-        let named = |nodes: &[&str]| match nodes.len().saturating_sub(MOST_NAMED) {
-            0 => nodes.join(", "),
-            more => format!("{} and {more} more", nodes[..MOST_NAMED].join(", ")),
-        };
         if sentinels.is_empty() {
             remarks.push(format!(
                 "measured on {} ({}), and nothing says how far these differ: `sentinel = true` in the plan measures the same point on \
                  each",
                 show_many(nodes.len() as u64, "node"),
-                named(&nodes)
+                show_some(nodes.iter(), MOST_NAMED)
             ));
         } else if !missing.is_empty() {
-            remarks.push(format!("the sentinel was not measured on {}", named(&missing)));
+            remarks.push(format!(
+                "the sentinel was not measured on {}",
+                show_some(missing.iter(), MOST_NAMED)
+            ));
         }
     }
     remarks
@@ -87,16 +86,14 @@ pub fn apart(points: &Points<'_>, one: usize, other: usize) -> Option<(String, S
 
 /// That runs had servers of other sessions beside them, if any had.
 pub fn shared(points: &Points<'_>) -> Option<String> {
-    let others = points.runs.column("other_servers_beside")?;
+    let others = points.runs.column("other_servers_beside")?.cells.iter();
     let runs = others
-        .cells
-        .iter()
         .filter(|cell| cell.number().is_some_and(|count| count > 0.0))
         .count();
-    let had = if runs == 1 { "run" } else { "runs" };
+    let had = show_many(runs as u64, "run");
     (runs > 0).then(|| {
         format!(
-            "{runs} {had} had servers of other vsweep sessions beside them on the machine (column other_servers_beside); what that costs them \
+            "{had} had servers of other vsweep sessions beside them on the machine (column other_servers_beside); what that costs them \
              is not measured"
         )
     })
@@ -127,10 +124,8 @@ fn sentinel(sentinels: &BTreeMap<String, Vec<&RunRecord>>) -> Vec<String> {
                 .iter()
                 .map(|run| run.cause.map_or("no figures", |cause| cause.name()))
                 .unique();
-            said.push(format!(
-                "the sentinel could not be measured on {node}: {}",
-                why.collect::<Vec<_>>().join(", ")
-            ));
+            let why = why.format(", ");
+            said.push(format!("the sentinel could not be measured on {node}: {why}"));
         }
     }
     let spreads = JUDGED
@@ -162,22 +157,17 @@ fn spread(sentinels: &BTreeMap<String, Vec<&RunRecord>>, metric: &str) -> Option
             .expect("not empty");
         (most / least - 1.0) * 100.0
     };
-    let means: Vec<f64> = nodes.iter().map(|(_, values)| mean(values)).collect();
     if nodes.len() < 2 {
         return None;
     }
+    let means: Vec<f64> = nodes.iter().map(|(_, values)| mean(values)).collect();
     let within = nodes.iter().map(|(_, values)| apart(values)).fold(0.0, f64::max);
     let between = apart(&means);
-    let shown = nodes.iter().zip(&means).take(MOST_NAMED);
-    let shown = shown
-        .map(|((node, _), mean)| format!("{} on {node}", show_number(*mean)))
-        .join(", ");
-    let more = match nodes.len().saturating_sub(MOST_NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
+    let shown = nodes.iter().zip(&means);
+    let shown = shown.map(|((node, _), mean)| format!("{} on {node}", show_number(*mean)));
+    let shown = show_some(shown, MOST_NAMED);
     Some(format!(
-        "sentinel, {}: {shown}{more}; the nodes differ by up to {between:.1} %, runs on one node by up to {within:.1} %",
+        "sentinel, {}: {shown}; the nodes differ by up to {between:.1} %, runs on one node by up to {within:.1} %",
         axis_title(metric)
     ))
 }

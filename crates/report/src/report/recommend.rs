@@ -6,30 +6,21 @@ use super::goals::Goals;
 use super::nodes::apart;
 use super::variation::settings;
 use super::words::{say, show_number, show_ratio};
+use serde::Serialize;
 use vsweep_record::table::{Column, Points, Section};
 
 /// What output costs, where GPUs have a price.
 const COST: &str = "cost_per_million_output_tokens";
 
 /// A server to run, and why.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Serialize)]
 pub struct Recommended {
-    /// What for: `most throughput per GPU`; empty if it is the same for every goal.
-    pub goal: String,
+    /// `Run`, or what to run it for: `For the most throughput per GPU, run`.
+    pub lead: String,
     /// Its settings.
     pub server: String,
     /// What it gives, and what the next one does not.
     pub why: String,
-}
-
-impl Recommended {
-    /// `Run`, or what to run it for.
-    pub fn lead(&self) -> String {
-        match self.goal.as_str() {
-            "" => "Run".to_owned(),
-            goal => format!("For the {goal}, run"),
-        }
-    }
 }
 
 /// What to run for a workload whose points these columns tell apart, for throughput and for latency. Nothing where the plan leaves
@@ -46,12 +37,12 @@ pub fn recommend(points: &Points<'_>, goals: &Goals, answer: &Answer, varying: &
         bests.truncate(1);
     }
     let is_one = bests.len() == 1;
-    let recommended = bests.into_iter().map(|best| {
-        let goal = best.question.to_lowercase().replace("gpu", "GPU");
-        Recommended {
-            goal: if is_one { String::new() } else { goal },
-            ..of(points, goals, best, varying)
-        }
+    let recommended = bests.into_iter().map(|best| Recommended {
+        lead: match is_one {
+            true => "Run".to_owned(),
+            false => format!("For the {}, run", best.question.to_lowercase().replace("gpu", "GPU")),
+        },
+        ..of(points, goals, best, varying)
     });
     recommended.collect()
 }
@@ -113,7 +104,7 @@ fn of(points: &Points<'_>, goals: &Goals, best: &Best, varying: &[&Column]) -> R
         format!(", ${} per million output tokens", show_number(cost.median))
     });
     Recommended {
-        goal: String::new(),
+        lead: String::new(),
         server: settings(&server, row(best.point)),
         why: format!("{figure}{under}{cost}{next}{plain}.{missed}{is_plain}{nodes}{tied}{doubt}"),
     }

@@ -16,19 +16,19 @@ pub struct Remark {
 
 /// All of them, the gravest first.
 pub fn remarks(state: &State, points: &Points<'_>, clients: Option<&Clients>) -> Vec<Remark> {
-    let of = |about, texts: Vec<String>| texts.into_iter().map(move |text| Remark { about, text });
-    of("Retired", duplicates::retired(state))
-        .chain(of("Started again", started_again(state)))
-        .chain(of("Several nodes", nodes::remarks(state)))
-        .chain(of(
-            "Several clients",
-            clients.map(|clients| clients.remark.clone()).into_iter().collect(),
-        ))
-        .chain(of("No final", unconfirmed(state).into_iter().collect()))
-        .chain(of("Unsteady", unsteady::remarks(points)))
-        .chain(of("Side by side", state.interference().remarks()))
-        .chain(of("Side by side", nodes::shared(points).into_iter().collect()))
-        .collect()
+    let clients = clients.map(|clients| clients.remark.clone());
+    let all = [
+        ("Retired", duplicates::retired(state)),
+        ("Started again", started_again(state)),
+        ("Several nodes", nodes::remarks(state)),
+        ("Several clients", clients.into_iter().collect()),
+        ("No final", unconfirmed(state).into_iter().collect()),
+        ("Unsteady", unsteady::remarks(points)),
+        ("Side by side", state.interference().remarks()),
+        ("Side by side", nodes::shared(points).into_iter().collect()),
+    ];
+    let remarks = |(about, texts): (_, Vec<String>)| texts.into_iter().map(move |text| Remark { about, text });
+    all.into_iter().flat_map(remarks).collect()
 }
 
 /// Servers behind a URL that were measured on several starts and do not tell all of their settings.

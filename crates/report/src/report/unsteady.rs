@@ -3,6 +3,7 @@
 
 use super::variation::{settings, varying};
 use super::words::{axis_title, show_number};
+use vsweep_plan::units::show_many;
 use vsweep_plan::validity::Code;
 use vsweep_record::table::{Column, Drifting, Points, Section};
 
@@ -32,10 +33,9 @@ pub fn remarks(points: &Points<'_>) -> Vec<String> {
     });
     let mut remarks: Vec<String> = named.collect();
     remarks.extend(drifts(points, &varied));
-    match unsteady.len().saturating_sub(MOST_NAMED) {
-        0 => {}
-        1 => remarks.push("the runs of 1 more point disagree; see points.csv".into()),
-        more => remarks.push(format!("the runs of {more} more points disagree; see points.csv")),
+    if let more @ 1.. = unsteady.len().saturating_sub(MOST_NAMED) {
+        let more = show_many(more as u64, "more point");
+        remarks.push(format!("the runs of {more} disagree; see points.csv"));
     }
     remarks
 }

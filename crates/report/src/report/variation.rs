@@ -140,26 +140,17 @@ pub fn settings(varying: &[&Column], row: usize) -> String {
 
 /// What tells a workload from the others: `512 in, 16 out`; empty if it is the only one.
 pub fn name_workload(points: &Points<'_>, workload: &Workload<'_>) -> String {
-    match workload.points.first() {
-        Some(point) if !workload.is_only() => {
-            let row = points.points[*point].row;
-            let (lengths, others): (Vec<&Column>, Vec<&Column>) =
-                workload.settings.iter().partition(|column| length(column).is_some());
-            let mut told = Vec::new();
-            if !lengths.is_empty() {
-                let all = points.runs.columns().iter().filter(|column| length(column).is_some());
-                let shown = all.filter(|column| !column.cells[row].is_missing());
-                told.extend(
-                    shown.map(|column| format!("{} {}", column.cells[row], length(column).unwrap_or_default())),
-                );
-            }
-            if !others.is_empty() {
-                told.push(settings(&others, row));
-            }
-            told.join(", ")
-        }
-        _ => String::new(),
-    }
+    let Some(point) = workload.points.first().filter(|_| !workload.is_only()) else {
+        return String::new();
+    };
+    let row = points.points[*point].row;
+    let (lengths, others): (Vec<&Column>, Vec<&Column>) =
+        workload.settings.iter().partition(|column| length(column).is_some());
+    let columns = points.runs.columns().iter().filter(|_| !lengths.is_empty());
+    let shown = columns.filter(|column| !column.cells[row].is_missing());
+    let shown = shown.filter_map(|column| Some(format!("{} {}", column.cells[row], length(column)?)));
+    let others = (!others.is_empty()).then(|| settings(&others, row));
+    shown.chain(others).join(", ")
 }
 
 /// `in` or `out` if a column is the length of the prompts or of the answers.

@@ -1,6 +1,8 @@
 //! What people call the columns of a table: metric names with units for axes, and short parameter names for labels.
 
+use itertools::Itertools;
 use std::borrow::Cow;
+use std::fmt::Display;
 use vsweep_record::journal::AS_HUNGRY;
 use vsweep_record::table::{COMBO, Cell, Spread};
 
@@ -279,6 +281,15 @@ pub fn show_range(spread: &Spread) -> String {
             show_number(spread.min),
             show_number(spread.max)
         ),
+    }
+}
+
+/// The first of these, and how many more there are: `n0, n1 and 3 more`.
+pub fn show_some<T: Display>(mut all: impl Iterator<Item = T>, most: usize) -> String {
+    let named = all.by_ref().take(most).join(", ");
+    match all.count() {
+        0 => named,
+        more => format!("{named} and {more} more"),
     }
 }
 

@@ -135,23 +135,14 @@ fn side_by_side(group: &Group, place: usize, metric: &str, names: &[&str], load:
                     Some(_) => base / found,
                     None => found / base,
                 });
-                row.push(
-                    ratio
-                        .filter(|ratio| ratio.is_finite())
-                        .map_or("-".into(), |ratio| format!("{ratio:.2}")),
-                );
+                let ratio = ratio.filter(|ratio| ratio.is_finite());
+                row.push(ratio.map_or("-".into(), |ratio| format!("{ratio:.2}")));
             }
         }
         row
     };
-    format!("{}\n\n{}", title(metric, limit), grid(&heads, rows(group).map(row)))
-}
-
-fn title(metric: &str, limit: Option<f64>) -> String {
-    match limit {
-        Some(limit) => format!("{}, bold up to {limit} ms", axis_title(metric)),
-        None => axis_title(metric),
-    }
+    let bold = limit.map_or_else(String::new, |limit| format!(", bold up to {limit} ms"));
+    format!("{}{bold}\n\n{}", axis_title(metric), grid(&heads, rows(group).map(row)))
 }
 
 /// The highest measured load within each limit, and what is had there.
@@ -169,37 +160,29 @@ fn highest_loads(group: &Group, names: &[&str], metrics: &[String; 3], load: &st
     }
     let valid: Vec<[Option<f64>; 3]> = sides.iter().map(|rows| valid_loads(rows, speed)).collect();
     let show = |number: Option<f64>| {
-        number
-            .filter(|number| number.is_finite())
-            .map_or("-".into(), show_number)
+        let number = number.filter(|number| number.is_finite());
+        number.map_or("-".to_owned(), show_number)
     };
+    let line = |label: String, cells: Vec<String>| [vec![label], cells].concat();
     let limits = [("TTFT", speed.ttft_ms), ("TPOT", speed.tpot_ms)];
-    let mut lines: Vec<Vec<String>> = Vec::new();
-    let labels = limits
-        .iter()
-        .map(|(quantity, limit)| format!("{quantity} up to {limit} ms"));
-    for (place, label) in labels.chain(["both".to_owned()]).enumerate() {
-        let cells = valid.iter().map(|valid| show(valid[place]));
-        lines.push(std::iter::once(label).chain(cells).collect());
-    }
-    for (place, metric) in [(3, &metrics[0]), (1, &metrics[1]), (2, &metrics[2])] {
-        let at_both = |(rows, valid): (&Vec<[f64; 4]>, &[Option<f64>; 3])| {
+    let [ttft, tpot] = limits.map(|(quantity, limit)| format!("{quantity} up to {limit} ms"));
+    let highest = [ttft, tpot, "both".to_owned()]
+        .into_iter()
+        .enumerate()
+        .map(|(place, label)| {
+            let cells = valid.iter().map(|valid| show(valid[place]));
+            line(label, cells.collect())
+        });
+    let at_both = [3, 1, 2].into_iter().zip(metrics).map(|(place, metric)| {
+        let cells = sides.iter().zip(&valid).map(|(rows, valid)| {
             let both = rows.iter().find(|row| Some(row[0]) == valid[2]);
             show(both.map(|row| row[place]))
-        };
-        let cells = sides.iter().zip(&valid).map(at_both);
-        lines.push(
-            std::iter::once(format!("{} at both", axis_title(metric)))
-                .chain(cells)
-                .collect(),
-        );
-    }
-    let heads: Vec<String> = ["".to_owned()]
-        .into_iter()
-        .chain(names.iter().map(|name| escape(name)))
-        .collect();
+        });
+        line(format!("{} at both", axis_title(metric)), cells.collect())
+    });
+    let heads = line(String::new(), names.iter().map(|name| escape(name)).collect());
     let mut text = format!("Valid {}\n\n", bare(load));
-    text += &grid(&heads, lines.into_iter());
+    text += &grid(&heads, highest.chain(at_both));
     for ((name, rows), valid) in names.iter().zip(&sides).zip(&valid) {
         for (place, (quantity, limit)) in limits.iter().enumerate() {
             let broken = rows

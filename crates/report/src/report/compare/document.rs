@@ -1,11 +1,17 @@
-//! A comparison in words, as the templates of its forms take it.
+//! The forms of a comparison: a text, Markdown and one offline page, which templates fill in with the same words, and JSON in the Bencher
+//! Metric Format.
 
-use super::{Comparison, HEADS, INTERVAL, STARTS, cells, percent, requirement_name, show_limit, tally, verdict_name};
+use super::{Comparison, HEADS, INTERVAL, STARTS, Side, frontiers};
+use super::{cells, percent, requirement_name, show_limit, tally, verdict_name};
 use crate::report::align::align;
+use crate::report::html::STYLE;
+use crate::report::html::text::{self, safe};
 use crate::report::markdown::environment;
+use crate::report::picture::{Form, render};
 use crate::report::template::{fill, plain};
 use itertools::Itertools;
 use minijinja::{Value, context};
+use serde_json::{Map, json};
 use vsweep_plan::units::show_many;
 
 /// Points without a counterpart that are named.
@@ -21,8 +27,40 @@ pub fn to_markdown(comparison: &Comparison) -> String {
     fill(&environment(), include_str!("compare.md.jinja"), parts(comparison))
 }
 
-/// What all forms say.
-pub(super) fn parts(comparison: &Comparison) -> Value {
+/// As one offline page: the tally first, then limits, both frontiers, a table for each point, and what else changed.
+///
+/// # Errors
+/// If a chart cannot be drawn.
+pub fn to_html(comparison: &Comparison, base: &Side, new: &Side) -> Result<String, String> {
+    let mut pictures = Vec::new();
+    for chart in frontiers::charts(base, new) {
+        let svg = render(&chart, Form::Svg)?;
+        pictures.push(context! { title => chart.title.clone(), svg => safe(String::from_utf8_lossy(&svg)) });
+    }
+    let parts = context! { style => safe(STYLE), pictures, ..parts(comparison) };
+    Ok(text::render(include_str!("page.html.jinja"), parts))
+}
+
+/// The new side in the Bencher Metric Format, for services that keep a history of results: a benchmark for each point, a measure for each
+/// metric, its value and its 95 % interval. A point on one start has no interval.
+pub fn to_bmf(comparison: &Comparison) -> String {
+    let benchmarks = comparison.points.iter().map(|pair| {
+        let measures = pair.figures.iter().map(|figure| {
+            let mut measure = json!({"value": figure.new});
+            if let Some((low, high)) = figure.new_interval {
+                measure["lower_value"] = json!(low);
+                measure["upper_value"] = json!(high);
+            }
+            (figure.metric.clone(), measure)
+        });
+        (pair.settings.clone(), json!(Map::from_iter(measures)))
+    });
+    let benchmarks = Map::from_iter(benchmarks);
+    serde_json::to_string_pretty(&benchmarks).expect("plain data always serialises") + "\n"
+}
+
+/// What all forms in words say.
+fn parts(comparison: &Comparison) -> Value {
     let limits = comparison.limits.iter().map(|judged| {
         [
             show_limit(&judged.limit),

@@ -1,24 +1,19 @@
 //! Two sets of results side by side: each metric of each common point as a ratio with its interval and a verdict, and
 //! everything else that differs between them. The statistics are `vsweep_strategy::stats`; nothing is measured here.
 
-mod bmf;
 mod changes;
 mod dashboard;
 mod document;
 mod doubts;
 mod frontiers;
-mod html;
 mod junit;
 mod matching;
-mod nodes;
 mod side;
 
-pub use bmf::to_bmf;
 pub use changes::Change;
 pub(super) use changes::between_servers;
 pub use dashboard::{Speed, to_dashboard, valid_loads};
-pub use document::{to_markdown, to_text};
-pub use html::to_html;
+pub use document::{to_bmf, to_html, to_markdown, to_text};
 pub use junit::to_junit;
 pub use side::Side;
 
@@ -228,8 +223,8 @@ impl Comparison {
             margin_percent: question.margins.percent_of(""),
             own_margins: question.margins.own.clone(),
             changes: changes::between(base, new, &keys),
-            nodes: nodes::across(base, new, &pairs),
-            doubts: doubts::of(&pairs),
+            nodes: doubts::of_nodes(base, new, &pairs),
+            doubts: doubts::of_runs(&pairs),
             points,
             only_base,
             only_new,
@@ -252,15 +247,12 @@ impl Comparison {
 
     /// What a reader of the verdicts must know.
     fn notes(&self) -> Vec<String> {
-        let one_start = self.has_single_starts().then(|| ONE_START.to_owned());
+        let mut figures = self.points.iter().flat_map(|pair| &pair.figures);
+        // Of a figure on one start nothing is known of the noise between starts.
+        let one_start = figures.any(|figure| figure.interval.is_none());
+        let one_start = one_start.then(|| ONE_START.to_owned());
         let notes = one_start.into_iter().chain(self.nodes.clone());
         notes.chain(self.doubts.iter().cloned()).collect()
-    }
-
-    /// Whether some figure rests on one start, so that nothing is known of the noise between starts.
-    fn has_single_starts(&self) -> bool {
-        let mut figures = self.points.iter().flat_map(|pair| &pair.figures);
-        figures.any(|figure| figure.interval.is_none())
     }
 }
 
@@ -305,11 +297,6 @@ fn percent(ratio: f64) -> String {
     }
 }
 
-/// `-5.1 % to -0.4 %`
-fn show_interval((low, high): (f64, f64)) -> String {
-    format!("{} to {}", percent(low), percent(high))
-}
-
 /// The columns of a figure's row, in the terminal and in Markdown.
 fn cells(figure: &Figure) -> [String; 7] {
     let verdict = match (figure.verdict, figure.more_starts) {
@@ -318,12 +305,15 @@ fn cells(figure: &Figure) -> [String; 7] {
         }
         (verdict, _) => verdict_name(verdict).to_owned(),
     };
+    let interval = figure
+        .interval
+        .map(|(low, high)| format!("{} to {}", percent(low), percent(high)));
     [
         figure.metric.clone(),
         show_number(figure.base),
         show_number(figure.new),
         percent(figure.ratio),
-        figure.interval.map_or("-".to_owned(), show_interval),
+        interval.unwrap_or_else(|| "-".to_owned()),
         format!("{} + {}", figure.starts.0, figure.starts.1),
         verdict,
     ]
@@ -358,24 +348,19 @@ fn show_limit(limit: &Limit) -> String {
 /// `2 improved, 1 regressed, 12 same, 5 undecided; changes within 3 % do not matter`
 fn tally(comparison: &Comparison) -> String {
     let verdicts = [Verdict::Improved, Verdict::Regressed, Verdict::Same, Verdict::Undecided];
-    let counts: Vec<String> = verdicts
-        .into_iter()
-        .map(|verdict| (comparison.count(verdict), verdict))
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, verdict)| format!("{count} {}", verdict_name(verdict)))
-        .collect();
-    let counts = match counts.is_empty() {
-        true => "nothing could be compared".to_owned(),
-        false => counts.join(", "),
+    let counts = verdicts.map(|verdict| (comparison.count(verdict), verdict_name(verdict)));
+    let counts = counts.iter().filter(|(count, _)| *count > 0);
+    let counts = match counts.map(|(count, name)| format!("{count} {name}")).join(", ") {
+        none if none.is_empty() => "nothing could be compared".to_owned(),
+        counts => counts,
     };
     let own = comparison.own_margins.iter();
     let own = own
         .map(|(metric, percent)| (percent.to_string(), metric.as_str()))
         .into_group_map();
     let own = own.into_iter().sorted();
-    let own: Vec<String> = own
-        .map(|(percent, metrics)| format!("{percent} % of {}", metrics.join(", ")))
-        .collect();
+    let own = own.map(|(percent, metrics)| format!("{percent} % of {}", metrics.join(", ")));
+    let own = own.collect_vec();
     match own.is_empty() {
         true => format!("{counts}; changes within {} % do not matter", comparison.margin_percent),
         false => format!(

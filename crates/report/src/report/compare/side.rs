@@ -4,9 +4,8 @@ use super::super::environment::facts;
 use super::super::rows::{Runs, read_runs};
 use itertools::Itertools;
 use serde_json::Value;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::rc::Rc;
 use vsweep_plan::error::Result;
 use vsweep_plan::matrix::{FlagValue, ServeFlags};
 use vsweep_plan::plan::spelling;
@@ -23,7 +22,7 @@ pub struct Side {
     /// The launch that each run was measured on, where known; empty if none is.
     pub launches: Vec<Option<String>>,
     /// Where each run was measured, where known; empty if nothing is.
-    pub machines: Vec<Option<Rc<Machine>>>,
+    pub machines: Vec<Option<Machine>>,
     /// The machine and the versions.
     pub facts: Vec<(String, String)>,
     /// Programs, environment variables, models and flags of its servers; a flag as the setting that it is, `serve.dtype`.
@@ -52,23 +51,14 @@ impl Side {
         let state = journal::load(directory, Check::Hashes)?;
         let Runs { table, mut damaged } = read_runs(directory, &state);
         damaged.extend(state.damage.iter().cloned());
-        let launches = state
-            .runs()
-            .map(|run| state.start_of(run).map(|launch| launch.to_string()));
-        let mut known = HashMap::new();
-        let machines = state.runs().map(|run| {
-            let session = run.started.journal;
-            let machine = known
-                .entry(session)
-                .or_insert_with(|| state.machine_of(session).map(Rc::new));
-            machine.clone()
-        });
-        let machines = machines.collect();
+        let launch = |run| state.start_of(run).map(|launch| launch.to_string());
+        let launches = state.runs().map(launch).collect();
+        let machines = state.runs().map(|run| state.measured_at(run)).collect();
         let manifest = fs::read(directory.manifest()).ok();
         let manifest = manifest.and_then(|content| serde_json::from_slice(&content).ok());
         Ok(Side {
             name,
-            launches: launches.collect(),
+            launches,
             machines,
             facts: facts(&manifest.unwrap_or(Value::Null), &state)
                 .into_iter()

@@ -12,6 +12,7 @@ use crate::report::variation::{settings, varying_within};
 use crate::report::words::{axis_title, show_number};
 use crate::report::yardstick::Yardstick;
 use itertools::Itertools;
+use minijinja::value::Serde;
 use minijinja::{Value, context};
 use vsweep_record::table::{Column, Workload};
 
@@ -30,15 +31,13 @@ pub fn parts(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         .map(|(i, (place, ((workload, answer), [families, effects])))| {
             let found = inputs.mattered.of_workload(place);
             let told = varying_within(points, workload);
-            let recommended = recommend(points, &inputs.goals, answer, &told).into_iter();
+            let recommended = recommend(points, &inputs.goals, answer, &told);
             context! {
                 is_front => i < MOST_FRONT,
                 name => answer.workload.as_str(),
                 none => answer.none(),
                 doubtful => answer.doubtful,
-                recommended => recommended
-                    .map(|each| context! { lead => each.lead(), server => each.server, why => each.why })
-                    .collect_vec(),
+                recommended => Serde(recommended),
                 brief => found.first().and_then(Mattered::brief),
                 families,
                 left_out => answer.left_out(),

@@ -199,10 +199,7 @@ impl Record {
     }
 
     fn push_to(&self, builder: &mut TableBuilder, point: &str, number: usize) {
-        let figure = |name: &str| {
-            let mut named = self.figures.iter().filter(|(key, _)| &**key == name);
-            named.find_map(|(_, cell)| cell.number())
-        };
+        let figure = |name: &str| self.figure(name)?.number();
         let (outcome, doubts) = match (figure("completed"), figure("failed")) {
             (Some(0.0), _) => (Outcome::Failed, vec![]),
             (_, Some(failed)) if failed > 0.0 => {
@@ -219,11 +216,17 @@ impl Record {
             doubts: &doubts,
             serve: &self.params,
             bench: &self.settings,
-            simulated: self.is_simulated().then_some(true),
+            // Only `vsweep export` writes it.
+            simulated: (self.figure("simulated") == Some(&Cell::Bool(true))).then_some(true),
             gpus: Some(count_gpus(&self.told(), &[])),
             metrics: &self.figures,
             ..Row::default()
         });
+    }
+
+    fn figure(&self, name: &str) -> Option<&Cell> {
+        let mut figures = self.figures.iter();
+        figures.find_map(|(key, cell)| (**key == *name).then_some(cell))
     }
 
     /// Gives the name of each side's combination to its side. A record holds one name, the load's where both have one; the
@@ -248,12 +251,6 @@ impl Record {
                 params.shift_insert(0, COMBO.into(), name);
             }
         }
-    }
-
-    /// Whether it says so; only `vsweep export` writes that.
-    fn is_simulated(&self) -> bool {
-        let mut figures = self.figures.iter();
-        figures.any(|(name, cell)| &**name == "simulated" && *cell == Cell::Bool(true))
     }
 
     /// What the record says of the GPUs of its server: the parameters of the sweep, before those of `--metadata`, whose values are texts.

@@ -3,8 +3,9 @@
 
 use crate::error::{Error, Exit, Result};
 use crate::printable::{Printable, printable_lines};
-use crate::report::requirements::{Judged, Verdict};
+use crate::report::requirements::Judged;
 use crate::report::terminal::{Screen, show, show_places};
+use crate::stats::Requirement;
 use console::Term;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -100,14 +101,14 @@ pub fn tell_requirements(judged: &[Judged], is_shown: bool) -> Exit {
     let mut exit = Exit::Done;
     for judged in judged {
         match judged.verdict {
-            Verdict::Met if is_shown => say(judged),
-            Verdict::Met => {}
-            Verdict::Unmet | Verdict::Undecided => tell(judged),
+            Requirement::Met if is_shown => say(judged),
+            Requirement::Met => {}
+            Requirement::Broken | Requirement::Undecided => tell(judged),
         }
         exit = exit.or(match judged.verdict {
-            Verdict::Met => Exit::Done,
-            Verdict::Unmet => Exit::Unmet,
-            Verdict::Undecided => Exit::Undecided,
+            Requirement::Met => Exit::Done,
+            Requirement::Broken => Exit::Unmet,
+            Requirement::Undecided => Exit::Undecided,
         });
     }
     exit

@@ -8,7 +8,6 @@ use super::environment::{self, facts};
 use super::failures::{Group, Reason};
 use super::inputs::Inputs;
 use super::remarks::remarks;
-use super::requirements::Verdict;
 use super::status::unfinished;
 use super::variation::settings;
 use itertools::Itertools;
@@ -16,6 +15,7 @@ use minijinja::value::Serde;
 use minijinja::{Value, context};
 use vsweep_plan::units::{show_count, show_many};
 use vsweep_record::table::{Cell, ONE_START, Point, Points};
+use vsweep_strategy::stats::Requirement;
 
 /// Points of a failure that are named.
 const MOST_ROWS: usize = 20;
@@ -27,7 +27,7 @@ pub fn parts(inputs: &Inputs<'_>) -> Value {
     let requirements = inputs
         .requirements
         .iter()
-        .map(|judged| context! { is_met => judged.verdict == Verdict::Met, text => judged.to_string() });
+        .map(|judged| context! { is_met => judged.verdict == Requirement::Met, text => judged.to_string() });
     let failures = inputs.failures.iter().zip(&inputs.excerpts);
     let sum = |count: fn(&Point) -> usize| points.points.iter().map(count).sum::<usize>();
     let (suspect, failed) = (sum(|point| point.suspect), sum(|point| point.failed));

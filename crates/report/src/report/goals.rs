@@ -2,7 +2,7 @@
 //! it, and only those that meet it are recommended. Whether a requirement holds of the whole sweep is judged in
 //! [`super::requirements`].
 
-use super::requirements::{Verdict, of_point};
+use super::requirements::of_point;
 use itertools::Itertools;
 use std::collections::BTreeMap;
 use vsweep_plan::ids::{PointId, ServerId};
@@ -10,6 +10,7 @@ use vsweep_plan::plan::{Assertion, Required, Requirement};
 use vsweep_record::journal::{RunRecord, SearchEnd, State};
 use vsweep_record::table::{Cell, Column, Point, Points, Section};
 use vsweep_strategy::search::{Probe, Target};
+use vsweep_strategy::stats;
 
 /// Longest text that is a name by itself, in characters.
 const LONGEST_NAME: usize = 24;
@@ -197,29 +198,29 @@ fn asserted(assertion: &Assertion, state: &State, runs: &[&RunRecord], points: &
         let run = runs.get(points.points[at].row)?;
         Some(of_point(assertion, at, run, state, points)?.0)
     };
-    let verdicts: Vec<Option<Verdict>> = (0..points.points.len()).map(judge).collect();
+    let verdicts: Vec<Option<stats::Requirement>> = (0..points.points.len()).map(judge).collect();
     let server = |at: usize| runs.get(points.points[at].row).map(|run| &run.server);
     let mut allows = vec![true; verdicts.len()];
     for workload in points.workloads() {
-        let mut worst: BTreeMap<Option<&ServerId>, Verdict> = BTreeMap::new();
+        let mut worst: BTreeMap<Option<&ServerId>, stats::Requirement> = BTreeMap::new();
         for (at, verdict) in workload.points.iter().filter_map(|at| Some((*at, verdicts[*at]?))) {
             let known = worst.entry(server(at)).or_insert(verdict);
             *known = verdict.max(*known);
         }
         for at in workload.points {
             let decisive = verdicts[at].or_else(|| worst.get(&server(at)).copied());
-            allows[at] = decisive.is_none_or(|verdict| verdict == Verdict::Met);
+            allows[at] = decisive.is_none_or(|verdict| verdict == stats::Requirement::Met);
         }
     }
     (verdicts.into_iter().map(Meets::of).collect(), allows)
 }
 
 impl Meets {
-    fn of(verdict: Option<Verdict>) -> Meets {
+    fn of(verdict: Option<stats::Requirement>) -> Meets {
         match verdict {
-            Some(Verdict::Met) => Meets::Yes,
-            Some(Verdict::Unmet) => Meets::No,
-            Some(Verdict::Undecided) | None => Meets::Unknown,
+            Some(stats::Requirement::Met) => Meets::Yes,
+            Some(stats::Requirement::Broken) => Meets::No,
+            Some(stats::Requirement::Undecided) | None => Meets::Unknown,
         }
     }
 

@@ -63,7 +63,7 @@ impl History {
     }
 
     /// The change of a metric that means nothing on this machine, in percent; none where too little was measured again.
-    pub fn margin_percent(&self, metric: &str) -> Option<f64> {
+    fn margin_percent(&self, metric: &str) -> Option<f64> {
         let mut groups: BTreeMap<&String, Vec<Start>> = BTreeMap::new();
         for (point, measured) in self.0.iter().flat_map(|past| &past.points) {
             let starts = measured.get(metric).into_iter().flatten().cloned();
@@ -85,27 +85,7 @@ impl History {
             .filter_map(|metric| Some((metric.clone(), self.margin_percent(metric)?)));
         known.collect()
     }
-}
 
-/// How the machine of an experiment differs from what it showed before in the other experiments of its folder, in sentences.
-pub fn strange(directory: &Directory, state: &State) -> Vec<String> {
-    let (Some(folder), Some(host)) = (parent(directory.root()), host_of(directory.root())) else {
-        return Vec::new();
-    };
-    let is_simulated = state.servers.values().any(|server| server.is_simulated() == Some(true));
-    let metrics: Vec<String> = JUDGED.iter().map(|(metric, _)| (*metric).to_owned()).collect();
-    let now = read(directory, state, &metrics, is_simulated);
-    let mut before = History::of(&folder, &host, is_simulated, &metrics);
-    before.0.retain(|past| !is_same(&past.root, directory.root()));
-    let judged = JUDGED.iter().flat_map(|(metric, better)| {
-        let said = before.judge(&now, metric, *better);
-        said.into_iter()
-            .map(|(strange, count)| sentence(strange, metric, count, &host))
-    });
-    judged.collect()
-}
-
-impl History {
     /// By the points that every one of the earlier experiments has of those that share any.
     fn judge(&self, now: &Past, metric: &str, better: Better) -> Vec<(Strange, usize)> {
         let has = |past: &Past, point: &String| {
@@ -132,6 +112,24 @@ impl History {
         let strange = history.judge(&of(now), better).into_iter();
         strange.map(|strange| (strange, sharing.len())).collect()
     }
+}
+
+/// How the machine of an experiment differs from what it showed before in the other experiments of its folder, in sentences.
+pub fn strange(directory: &Directory, state: &State) -> Vec<String> {
+    let (Some(folder), Some(host)) = (parent(directory.root()), host_of(directory.root())) else {
+        return Vec::new();
+    };
+    let is_simulated = state.servers.values().any(|server| server.is_simulated() == Some(true));
+    let metrics: Vec<String> = JUDGED.iter().map(|(metric, _)| (*metric).to_owned()).collect();
+    let now = read(directory, state, &metrics, is_simulated);
+    let mut before = History::of(&folder, &host, is_simulated, &metrics);
+    before.0.retain(|past| !is_same(&past.root, directory.root()));
+    let judged = JUDGED.iter().flat_map(|(metric, better)| {
+        let said = before.judge(&now, metric, *better);
+        said.into_iter()
+            .map(|(strange, count)| sentence(strange, metric, count, &host))
+    });
+    judged.collect()
 }
 
 fn sentence(strange: Strange, metric: &str, experiments: usize, host: &str) -> String {
@@ -186,9 +184,8 @@ pub fn parent(root: &Path) -> Option<PathBuf> {
 }
 
 fn is_same(one: &Path, other: &Path) -> bool {
-    fs::canonicalize(one)
-        .ok()
-        .is_some_and(|one| fs::canonicalize(other).is_ok_and(|other| one == other))
+    let both = fs::canonicalize(one).ok().zip(fs::canonicalize(other).ok());
+    both.is_some_and(|(one, other)| one == other)
 }
 
 fn read(directory: &Directory, state: &State, metrics: &[String], is_simulated: bool) -> Past {

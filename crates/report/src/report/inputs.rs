@@ -115,10 +115,6 @@ fn runner(plan: Option<&(String, Format)>) -> BenchRunner {
     let Some((text, format)) = plan else {
         return BenchRunner::Native;
     };
-    let name = match format {
-        Format::Toml => "plan.toml",
-        Format::Json => "plan.json",
-    };
-    let plan = plan::parse(text, *format, Path::new(name), &[], &World::empty());
+    let plan = plan::parse(text, *format, Path::new("plan"), &[], &World::empty());
     plan.map_or(BenchRunner::Native, |plan| plan.bench.runner)
 }

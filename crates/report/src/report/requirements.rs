@@ -7,22 +7,11 @@ use super::status::unfinished;
 use super::variation::name_workload;
 use itertools::Itertools;
 use std::fmt;
-use vsweep_plan::plan::{Assertion, Params, Required, Requirement, Servers};
+use vsweep_plan::plan::{self, Assertion, Params, Required, Servers};
 use vsweep_record::journal::{RunRecord, State};
 use vsweep_record::table::{Points, Sought, races};
 use vsweep_strategy::search::{Criterion, Found, Quantity};
-use vsweep_strategy::stats;
-
-/// Whether a requirement holds. Ordered: the worst is the greatest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
-    /// It holds.
-    Met,
-    /// It could not be decided.
-    Undecided,
-    /// It does not hold.
-    Unmet,
-}
+use vsweep_strategy::stats::Requirement;
 
 /// A requirement of the plan, judged for one workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,7 +19,7 @@ pub struct Judged {
     /// What is required, of which workload if there are several.
     pub text: String,
     /// Whether it holds.
-    pub verdict: Verdict,
+    pub verdict: Requirement,
     /// What was seen.
     pub why: String,
 }
@@ -39,19 +28,19 @@ pub struct Judged {
 impl fmt::Display for Judged {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = match self.verdict {
-            Verdict::Met => "met",
-            Verdict::Undecided => "not decided",
-            Verdict::Unmet => "not met",
+            Requirement::Met => "met",
+            Requirement::Undecided => "not decided",
+            Requirement::Broken => "not met",
         };
         write!(f, "requirement {verdict}: {} ({})", self.text, self.why)
     }
 }
 
 /// What one server, or one of its points, says: its verdict, and why.
-pub(super) type Said = (Verdict, String);
+pub(super) type Said = (Requirement, String);
 
 /// Judges every requirement for each workload.
-pub fn judge(required: &[Requirement], state: &State, points: &Points<'_>) -> Vec<Judged> {
+pub fn judge(required: &[plan::Requirement], state: &State, points: &Points<'_>) -> Vec<Judged> {
     let judged = required.iter().flat_map(|required| match &required.what {
         Required::Target(name) => of_target(required, name, state),
         Required::Points(assertion) => of_points(required, assertion, state, points),
@@ -70,11 +59,9 @@ fn of_comparison(state: &State) -> Vec<Judged> {
         let bound = asked.member.bound?;
         let finding = findings.get(at);
         let (verdict, why) = match finding.and_then(|finding| finding.requirement) {
-            Some(stats::Requirement::Met) if doubt.is_some() => (Verdict::Undecided, doubt.clone().unwrap_or_default()),
-            Some(stats::Requirement::Met) => (Verdict::Met, compared::ratio(finding)),
-            Some(stats::Requirement::Broken) => (Verdict::Unmet, compared::ratio(finding)),
-            Some(stats::Requirement::Undecided) => (Verdict::Undecided, compared::ratio(finding)),
-            None => (Verdict::Undecided, "the comparison is not finished".to_owned()),
+            Some(Requirement::Met) if doubt.is_some() => (Requirement::Undecided, doubt.clone().unwrap_or_default()),
+            Some(requirement) => (requirement, compared::ratio(finding)),
+            None => (Requirement::Undecided, "the comparison is not finished".to_owned()),
         };
         let percent = format!("{:+.3}", bound.log.exp_m1() * 100.0);
         let percent = percent.trim_end_matches('0').trim_end_matches('.');
@@ -88,7 +75,7 @@ fn of_comparison(state: &State) -> Vec<Judged> {
     judged.collect()
 }
 
-fn of_target(required: &Requirement, name: &str, state: &State) -> Vec<Judged> {
+fn of_target(required: &plan::Requirement, name: &str, state: &State) -> Vec<Judged> {
     let races = races(state).into_iter();
     let judged = races.filter(|race| race.winner().target.name == name).map(|race| {
         let said = race.servers.iter().map(|sought| {
@@ -107,16 +94,16 @@ fn of_target(required: &Requirement, name: &str, state: &State) -> Vec<Judged> {
 
 fn answer(sought: &Sought<'_>) -> Said {
     match sought.answer().map(|answer| answer.found) {
-        Some(Found::Met(value)) => (Verdict::Met, format!("up to {value}")),
-        Some(Found::Beyond(value)) => (Verdict::Met, format!("{value} and beyond")),
-        Some(Found::None) => (Verdict::Unmet, "at no load".to_owned()),
-        Some(Found::Undecided) => (Verdict::Undecided, "too few probes to tell".to_owned()),
-        Some(Found::Skipped) => (Verdict::Undecided, "left for a better server".to_owned()),
-        None => (Verdict::Undecided, "its search has no answer".to_owned()),
+        Some(Found::Met(value)) => (Requirement::Met, format!("up to {value}")),
+        Some(Found::Beyond(value)) => (Requirement::Met, format!("{value} and beyond")),
+        Some(Found::None) => (Requirement::Broken, "at no load".to_owned()),
+        Some(Found::Undecided) => (Requirement::Undecided, "too few probes to tell".to_owned()),
+        Some(Found::Skipped) => (Requirement::Undecided, "left for a better server".to_owned()),
+        None => (Requirement::Undecided, "its search has no answer".to_owned()),
     }
 }
 
-fn of_points(required: &Requirement, assertion: &Assertion, state: &State, points: &Points<'_>) -> Vec<Judged> {
+fn of_points(required: &plan::Requirement, assertion: &Assertion, state: &State, points: &Points<'_>) -> Vec<Judged> {
     let runs: Vec<&RunRecord> = state.runs().collect();
     let workloads = points.workloads();
     let judged = workloads.iter().map(|workload| {
@@ -158,25 +145,25 @@ pub(super) fn of_point(
     let of_criterion = |criterion: &Criterion| {
         let median = points.spread(point, &criterion.figure()).map(|spread| spread.median);
         match median.map(|median| criterion.comparison.holds(median, criterion.limit)) {
-            Some(true) => (Verdict::Met, criterion.to_string()),
-            Some(false) => (Verdict::Unmet, format!("not {criterion}")),
-            None if point.used.is_empty() => (Verdict::Undecided, "no valid run".to_owned()),
+            Some(true) => (Requirement::Met, criterion.to_string()),
+            Some(false) => (Requirement::Broken, format!("not {criterion}")),
+            None if point.used.is_empty() => (Requirement::Undecided, "no valid run".to_owned()),
             None if matches!(criterion.quantity, Quantity::Attainment(_)) => (
-                Verdict::Undecided,
+                Requirement::Undecided,
                 format!("no latencies of single requests for {criterion}; set save_detailed = true in [bench.params]"),
             ),
-            None => (Verdict::Undecided, format!("no figure for {criterion}")),
+            None => (Requirement::Undecided, format!("no figure for {criterion}")),
         }
     };
     let said = assertion.criteria.iter().map(of_criterion);
     let (verdict, why) = said
         .max_by_key(|(verdict, _)| *verdict)
-        .unwrap_or((Verdict::Undecided, "nothing is bounded".to_owned()));
+        .unwrap_or((Requirement::Undecided, "nothing is bounded".to_owned()));
     Some((verdict, format!("{why} at {}", run.name)))
 }
 
 /// What all servers say together. Before the sweep is finished another one may still say otherwise.
-fn conclude(required: &Requirement, workload: String, said: Vec<Said>, state: &State) -> Judged {
+fn conclude(required: &plan::Requirement, workload: String, said: Vec<Said>, state: &State) -> Judged {
     let decides = |verdict| said.iter().find(|(other, _)| *other == verdict);
     let all = |verdict| {
         said.iter()
@@ -193,14 +180,21 @@ fn conclude(required: &Requirement, workload: String, said: Vec<Said>, state: &S
             Servers::All => ", every server",
         }
     );
-    let (verdict, why) = match (required.servers, decides(Verdict::Met), decides(Verdict::Unmet)) {
-        _ if said.is_empty() => (Verdict::Undecided, "nothing that it is about was measured".to_owned()),
-        (Servers::All, _, Some(_)) => (Verdict::Unmet, all(Verdict::Unmet)),
-        (Servers::Any, Some((_, why)), _) if left.is_none() => (Verdict::Met, why.clone()),
-        _ if left.is_some() => (Verdict::Undecided, "the sweep is not finished".to_owned()),
-        _ if decides(Verdict::Undecided).is_some() => (Verdict::Undecided, all(Verdict::Undecided)),
-        (Servers::All, ..) => (Verdict::Met, all(Verdict::Met)),
-        (Servers::Any, ..) => (Verdict::Unmet, all(Verdict::Unmet)),
+    let (verdict, why) = match (
+        required.servers,
+        decides(Requirement::Met),
+        decides(Requirement::Broken),
+    ) {
+        _ if said.is_empty() => (
+            Requirement::Undecided,
+            "nothing that it is about was measured".to_owned(),
+        ),
+        (Servers::All, _, Some(_)) => (Requirement::Broken, all(Requirement::Broken)),
+        (Servers::Any, Some((_, why)), _) if left.is_none() => (Requirement::Met, why.clone()),
+        _ if left.is_some() => (Requirement::Undecided, "the sweep is not finished".to_owned()),
+        _ if decides(Requirement::Undecided).is_some() => (Requirement::Undecided, all(Requirement::Undecided)),
+        (Servers::All, ..) => (Requirement::Met, all(Requirement::Met)),
+        (Servers::Any, ..) => (Requirement::Broken, all(Requirement::Broken)),
     };
     Judged { text, verdict, why }
 }

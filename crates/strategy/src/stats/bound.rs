@@ -13,16 +13,16 @@ pub struct Bound {
     pub is_upper: bool,
 }
 
-/// What became of a requirement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// What became of a requirement. Ordered: the worst is the greatest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Requirement {
     /// The ratio's interval lies on the allowed side of the bound.
     Met,
-    /// It lies on the forbidden side, also after Holm's correction.
-    Broken,
     /// It holds the bound, or is known too little.
     Undecided,
+    /// It lies on the forbidden side, also after Holm's correction.
+    Broken,
 }
 
 /// The judgement of one member of a family.

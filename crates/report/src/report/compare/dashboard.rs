@@ -28,7 +28,7 @@ const LOADS: [&str; 2] = ["bench.max_concurrency", "bench.request_rate"];
 type Figures = [Option<f64>; 3];
 
 /// The sides' figures by load, of everything else that is alike.
-type Group = BTreeMap<Vec<String>, Vec<Vec<Figures>>>;
+type Group = BTreeMap<String, Vec<Vec<Figures>>>;
 
 /// Tables in Markdown, for each workload and server one of each figure and one of the highest loads.
 ///
@@ -89,7 +89,7 @@ fn gather(
             if figures.iter().any(Option::is_some) {
                 let group = groups.entry(apart(point)).or_default();
                 let row = group
-                    .entry(load(point))
+                    .entry(load(point).concat())
                     .or_insert_with(|| vec![Vec::new(); points.len()]);
                 row[side].push(figures);
             }
@@ -106,7 +106,7 @@ fn value(cells: &[Figures], place: usize) -> Option<f64> {
 
 /// The loads in their order, each with the figures of every side.
 fn rows(group: &Group) -> impl Iterator<Item = (&str, &Vec<Vec<Figures>>)> {
-    let rows = group.iter().map(|(load, cells)| (load[0].as_str(), cells));
+    let rows = group.iter().map(|(load, cells)| (load.as_str(), cells));
     // What is no number comes last.
     let number = |load: &str| load.parse::<f64>().unwrap_or(f64::INFINITY);
     rows.sorted_by(|(a, _), (b, _)| number(a).total_cmp(&number(b)))

@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use vsweep_plan::plan::Limit;
 use vsweep_plan::units::show_many;
 use vsweep_record::table::{Better, Measure, Point, Points};
-use vsweep_strategy::stats::{self, Bound, Margin, Margins, Requirement, RunPrior, Start, Verdict};
+use vsweep_strategy::stats::{self, Bound, Estimate, Margin, Margins, Requirement, RunPrior, Start, Verdict};
 
 /// What is compared where nothing else is asked for, as far as both sides have it.
 const METRICS: [&str; 8] = [
@@ -165,13 +165,9 @@ impl Comparison {
         let mut family = Vec::new();
         let mut judged = Vec::new();
         for pair in &pairs {
-            let values = |metric: &str| {
-                let of_base = starts(base, pair.base, metric);
-                let of_new = starts(new, pair.new, metric);
-                (!of_base.is_empty() && !of_new.is_empty()).then_some((of_base, of_new))
-            };
+            let starts = |metric: &str| (starts(base, pair.base, metric), starts(new, pair.new, metric));
             let figure = |measure: &Measure| {
-                let (of_base, of_new) = values(&measure.metric)?;
+                let (of_base, of_new) = starts(&measure.metric);
                 let margin = Margin::percent(question.margins.percent_of(&measure.metric));
                 compare(&measure.metric, measure.better, margin, &of_base, &of_new)
             };
@@ -180,11 +176,9 @@ impl Comparison {
                 figures: metrics.iter().filter_map(figure).collect(),
             });
             for limit in &question.limits {
-                if let Some((of_base, of_new)) = values(&limit.metric) {
-                    let ratio = stats::estimate(&of_new, RunPrior::TYPICAL)
-                        .zip(stats::estimate(&of_base, RunPrior::TYPICAL))
-                        .map(|(new, base)| new.minus(base))
-                        .expect("both sides have a start");
+                let (of_base, of_new) = starts(&limit.metric);
+                if let Some((of_base, of_new)) = estimate(&of_base).zip(estimate(&of_new)) {
+                    let ratio = of_new.minus(of_base);
                     family.push((ratio, Bound::percent(limit.percent)));
                     judged.push((limit.clone(), pair.settings.clone(), ratio.log.exp()));
                 }
@@ -240,9 +234,7 @@ impl Comparison {
 
     /// What the limits come to together: broken if one is, else undecided if one is, else met; none without limits.
     pub fn requirement(&self) -> Option<Requirement> {
-        let has = |wanted| self.limits.iter().any(|judged| judged.requirement == wanted);
-        let worst = [Requirement::Broken, Requirement::Undecided, Requirement::Met];
-        worst.into_iter().find(|requirement| has(*requirement))
+        self.limits.iter().map(|judged| judged.requirement).max()
     }
 
     /// What a reader of the verdicts must know.
@@ -271,8 +263,11 @@ fn starts(side: &Side, point: &Point, metric: &str) -> Vec<Start> {
     launches.values().filter_map(|values| Start::of(values)).collect()
 }
 
+fn estimate(starts: &[Start]) -> Option<Estimate> {
+    stats::estimate(starts, RunPrior::TYPICAL)
+}
+
 fn compare(metric: &str, better: Better, margin: Margin, base: &[Start], new: &[Start]) -> Option<Figure> {
-    let estimate = |starts: &[Start]| stats::estimate(starts, RunPrior::TYPICAL);
     let (of_base, of_new) = (estimate(base)?, estimate(new)?);
     let found = stats::compare(base, new, better, margin, RunPrior::TYPICAL)?;
     Some(Figure {

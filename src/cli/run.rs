@@ -287,10 +287,10 @@ pub(super) async fn perform(
 fn ahead(sweep: &Sweep<'_>, state: &State, options: &Options) -> Ahead {
     let mut ahead = Ahead::default();
     if sweep.plan.bench.runner.offline().is_some() {
-        ahead.need_no_server();
+        ahead.without_server = true;
     }
     foresee(&mut ahead, sweep, sweep.schedule().foreseen(state), state);
-    ahead.predict_start(forecast::first_start(sweep.wanted, options));
+    ahead.predicted_start = forecast::first_start(sweep.wanted, options);
     ahead
 }
 

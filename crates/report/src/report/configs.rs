@@ -116,7 +116,7 @@ fn of_targets(inputs: &Inputs<'_>, runs: &[&RunRecord]) -> Vec<Winner> {
         let value = sla::value_in_words(best)?;
         let as_high = race.tied().iter();
         let as_high =
-            as_high.map(|other| format!("{} with {}", sla::server_name(other), other.load().unwrap_or_default()));
+            as_high.map(|other| format!("{} with {}", sla::config_name(other), other.load().unwrap_or_default()));
         let (target, vary) = (best.target, best.record().started.vary.name());
         let question = sla::question(best);
         Some(Winner {

@@ -1,15 +1,18 @@
 //! What goes on in an experiment now, for a page that asks again and again: counts, what each server does, the runs that ended last, and
 //! the readings of the last minutes.
 
+use super::progress::run_name;
 use super::status::Status;
 use super::telemetry;
-use super::words::short_label;
+use super::words::{server_name, short_label};
+use itertools::Itertools;
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 use std::path::PathBuf;
+use vsweep_plan::ids::ServerId;
 use vsweep_plan::units::{show_count, show_duration};
-use vsweep_record::journal::{Directory, RunRecord, State};
+use vsweep_record::journal::{Directory, RunRecord, ServerRecord, State};
 
 /// How far the readings go back.
 const MINUTES: i64 = 5;
@@ -69,10 +72,10 @@ impl Now {
     pub fn of(directory: &Directory, state: &State, seconds_left: Option<f64>, working: bool, at: Timestamp) -> Now {
         let mut status = Status::of(&directory.name(), state);
         status.seconds_left = seconds_left;
-        let mut ended: Vec<&RunRecord> = state.runs().filter(|run| !run.finished_at.is_empty()).collect();
-        ended.sort_by(|a, b| b.finished_at.cmp(&a.finished_at));
+        let ended = state.runs().filter(|run| !run.finished_at.is_empty());
+        let ended: Vec<&RunRecord> = ended.sorted_by(|a, b| b.finished_at.cmp(&a.finished_at)).collect();
         let last = ended.iter().take(MOST_LISTED).map(|run| Ended {
-            name: name(state, run),
+            name: run_name(&run.server, &run.name, &run.number(), state),
             outcome: run.outcome.to_string(),
             at: run.finished_at.clone(),
         });
@@ -115,37 +118,27 @@ fn count(state: &State, status: &Status) -> String {
     text
 }
 
-fn name(state: &State, run: &RunRecord) -> String {
-    let server = state.servers.get(&run.server).map_or("", |server| server.name.as_str());
-    let parts = [server, run.name.as_str()].map(short_label);
-    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    format!("{} #{}", parts.join(", "), run.number())
-}
-
 fn doing(state: &State) -> Vec<Doing> {
     let open = state.runs_in_progress();
     let unended = state.sessions().iter().filter(|session| session.ended.is_none());
     let sessions: Vec<_> = unended.map(|session| session.nonce()).collect();
-    let mut all = Vec::new();
-    for server in state.servers.values() {
-        let mut up = server
-            .starts
-            .iter()
-            .filter(|start| start.exited_at.is_none() && sessions.contains(&start.launch.session));
+    let of_server = |server: &ServerRecord| {
+        let mut starts = server.starts.iter();
         // A session has one process of a config at a time; earlier ones of a killed session are gone.
-        if let Some(start) = up.next_back() {
-            let run = open.iter().find(|run| run.launch == Some(start.launch));
-            let (what, since) = match (start.ready_seconds, run) {
-                (None, _) => ("starting".to_owned(), Some(start.started_at.clone())),
-                (Some(_), Some(run)) => (format!("running {} #{}", short_label(&run.name), run.number()), None),
-                (Some(_), None) => ("ready, between two runs".to_owned(), None),
-            };
-            let server = short_label(&server.name);
-            let server = if server.is_empty() { "server".to_owned() } else { server };
-            all.push(Doing { server, what, since });
-        }
-    }
-    all
+        let start = starts.rfind(|start| start.exited_at.is_none() && sessions.contains(&start.launch.session))?;
+        let run = open.iter().find(|run| run.launch == Some(start.launch));
+        let (what, since) = match (start.ready_seconds, run) {
+            (None, _) => ("starting".to_owned(), Some(start.started_at.clone())),
+            (Some(_), Some(run)) => (format!("running {} #{}", short_label(&run.name), run.number()), None),
+            (Some(_), None) => ("ready, between two runs".to_owned(), None),
+        };
+        let server = match short_label(&server.name) {
+            name if name.is_empty() => "server".to_owned(),
+            name => name,
+        };
+        Some(Doing { server, what, since })
+    };
+    state.servers.values().filter_map(of_server).collect()
 }
 
 /// The readings of the runs that are under way, and of those that ended in the last minutes, in seconds before now. Servers side by side
@@ -161,8 +154,6 @@ fn recent(directory: &Directory, state: &State, ended: &[&RunRecord], working: b
             .contains(&age)
             .then(|| (&run.server, -age - run.seconds, file(run)))
     });
-    let mut past: Vec<_> = past.collect();
-    past.reverse();
     // The last reading of a run that goes on is as old as its file.
     let now = open.iter().filter_map(|run| {
         let file = file(run);
@@ -170,25 +161,23 @@ fn recent(directory: &Directory, state: &State, ended: &[&RunRecord], working: b
         Some((&run.server, telemetry::last_second(&file)?, age.as_secs_f64(), file))
     });
     let now = now.map(|(server, last, age, file)| (server, -age - last, file));
-    let all: Vec<_> = past.into_iter().chain(now).collect();
-    let join = |server: &str, files: Vec<(f64, PathBuf)>| Recent {
-        server: server.to_owned(),
-        read: telemetry::join(&files, limit),
+    let all: Vec<(&ServerId, f64, PathBuf)> = past.rev().chain(now).collect();
+    let read = |name: String, is_theirs: &dyn Fn(&ServerId) -> bool| {
+        let own = all.iter().filter(|(server, ..)| is_theirs(server));
+        let files = own.map(|(_, from, path)| (*from, path.clone())).collect_vec();
+        Recent {
+            server: name,
+            read: telemetry::join(&files, limit),
+        }
     };
-    let recents = match open.len() {
-        0 | 1 => vec![join("", all.into_iter().map(|(_, from, path)| (from, path)).collect())],
-        _ => open
-            .iter()
-            .take(MOST_APART)
-            .map(|run| {
-                let own = all.iter().filter(|(server, ..)| **server == run.server);
-                let name = state.servers.get(&run.server).map_or("", |server| server.name.as_str());
-                join(
-                    &short_label(name),
-                    own.map(|(_, from, path)| (*from, path.clone())).collect(),
-                )
-            })
-            .collect(),
+    let mut recents = match open.len() {
+        0 | 1 => vec![read(String::new(), &|_| true)],
+        _ => {
+            let own = open.iter().take(MOST_APART);
+            own.map(|run| read(server_name(&run.server, state), &|server| *server == run.server))
+                .collect()
+        }
     };
-    recents.into_iter().filter(|recent| !recent.read.is_null()).collect()
+    recents.retain(|recent| !recent.read.is_null());
+    recents
 }

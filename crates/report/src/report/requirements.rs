@@ -80,7 +80,7 @@ fn of_target(required: &plan::Requirement, name: &str, state: &State) -> Vec<Jud
     let judged = races.filter(|race| race.winner().target.name == name).map(|race| {
         let said = race.servers.iter().map(|sought| {
             let (verdict, why) = answer(sought);
-            (verdict, format!("{}: {why}", sla::server_name(sought)))
+            (verdict, format!("{}: {why}", sla::config_name(sought)))
         });
         let load = sla::load_name(race.winner()).map_or(String::new(), |load| format!(", {load}"));
         conclude(required, load, said.collect(), state)

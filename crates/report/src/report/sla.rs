@@ -5,13 +5,13 @@ mod csv;
 pub use csv::to_csv;
 
 use super::align::align;
-use super::words::{short_label, show_number};
+use super::words::{server_name, show_number};
 use serde::Serialize;
 use serde_json::Value;
 use vsweep_plan::plan::spelling;
 use vsweep_plan::units::show_many;
 use vsweep_plan::validity::Validity;
-use vsweep_record::journal::{RunRecord, SearchRecord, ServerRecord, State};
+use vsweep_record::journal::{RunRecord, SearchRecord, SearchStarted, ServerRecord, State};
 use vsweep_record::table::{Point, Points, Race, Sought, races, sought};
 use vsweep_strategy::search::{Answer, Criterion, DOUBT, Found, Probe, RISK, Vary, Verdict};
 
@@ -63,7 +63,7 @@ fn server<'a>(sought: &Sought<'a>) -> Option<&'a ServerRecord> {
 }
 
 /// The server's settings.
-pub(super) fn server_name(sought: &Sought<'_>) -> String {
+pub(super) fn config_name(sought: &Sought<'_>) -> String {
     let id = &sought.record().started.server;
     server(sought).map_or_else(|| id.to_string(), |server| server.name.clone())
 }
@@ -149,17 +149,17 @@ fn seen(sought: &Sought<'_>) -> String {
 
 /// What tells a search from the others: its server, its load unless that is the only one, and its start where there are several.
 pub fn search_name(record: &SearchRecord, state: &State) -> String {
-    let name = name_on_any_start(record, state);
+    let name = name_on_any_start(&record.started, state);
     match state.planning_session().is_some_and(|planned| planned.starts > 1) {
         true => format!("{name}, start {}", record.started.slot + 1),
         false => name,
     }
 }
 
-fn name_on_any_start(record: &SearchRecord, state: &State) -> String {
-    let server = state.servers.get(&record.started.server);
-    let server = server.map_or_else(|| record.started.server.to_string(), |server| short_label(&server.name));
-    match record.started.name.as_str() {
+/// A search in words: its server, and its load unless that is the only one.
+pub(super) fn name_on_any_start(started: &SearchStarted, state: &State) -> String {
+    let server = server_name(&started.server, state);
+    match started.name.as_str() {
         "default" => server,
         load => format!("{server}, {load}"),
     }
@@ -198,7 +198,7 @@ pub fn shown(state: &State) -> Vec<ShownAnswer> {
         });
         ShownAnswer {
             target: sought.target.name.clone(),
-            settings: name_on_any_start(sought.record(), state),
+            settings: name_on_any_start(&sought.record().started, state),
             value: value_in_words(sought).unwrap_or_else(dash),
             interval: interval.unwrap_or_else(dash),
             answer: words(sought),

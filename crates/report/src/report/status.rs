@@ -2,16 +2,15 @@
 
 mod away;
 mod seen;
-mod up;
 
 pub use away::{Cluster, Task, Worker};
 pub use seen::{Seen, describe_reasons};
-pub use up::Up;
 
 use super::compared;
 use super::duplicates;
 use super::failures::{Group, Reason, group_recorded};
 use super::sla;
+use itertools::Itertools;
 use seen::{like_with_like, one_line};
 use serde::Serialize;
 use std::time::Duration;
@@ -19,10 +18,10 @@ use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::error::Result;
 use vsweep_plan::units::{show_duration, show_many};
 use vsweep_plan::validity::{Code, Validity};
-use vsweep_record::journal::{self, Check, Directory, State};
+use vsweep_record::journal::{self, Check, Directory, ServerRecord, State};
 
 /// The state of an experiment. Its JSON form is what `vsweep status --format json` prints.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Status {
     /// Name of the experiment.
     pub experiment: String,
@@ -92,6 +91,32 @@ pub struct Status {
     /// Processes that a killed vsweep left on this machine and that nobody looks after.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub orphans: Vec<Orphan>,
+}
+
+/// A server that is up.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Up {
+    /// Its settings, for people.
+    pub name: String,
+    /// The GPUs that it was given, if any were.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gpus: Vec<u32>,
+}
+
+impl Up {
+    /// Those that the last session started and that have not ended.
+    fn of(state: &State) -> Vec<Up> {
+        let session = state.last_session().map(|session| session.nonce());
+        let up = |server: &ServerRecord| {
+            let start = server.starts.last()?;
+            let is_up = start.exited_at.is_none() && Some(start.launch.session) == session;
+            is_up.then(|| Up {
+                name: server.name.clone(),
+                gpus: start.gpus.clone(),
+            })
+        };
+        state.servers.values().filter_map(up).collect()
+    }
 }
 
 /// A process that nobody looks after.
@@ -197,16 +222,11 @@ impl Status {
             causes,
             doubts,
             reasons,
-            seconds_left: None,
             has_begun: state.last_session().is_some(),
-            running: Vec::new(),
-            servers_up: Vec::new(),
-            workers: Vec::new(),
-            cluster: None,
             ended: state.last_session().and_then(|session| session.ended.clone()),
             interference: state.interference().remarks(),
             killed: state.killed_sessions(),
-            orphans: Vec::new(),
+            ..Status::default()
         }
     }
 
@@ -225,9 +245,9 @@ impl Status {
             (self.cut, "cut"),
         ];
         let parts = parts.iter().filter(|(count, _)| *count > 0);
-        let parts: Vec<String> = parts.map(|(count, name)| format!("{count} {name}")).collect();
+        let parts = parts.map(|(count, name)| format!("{count} {name}")).join(", ");
         if !parts.is_empty() {
-            text += &format!(" ({})", parts.join(", "));
+            text += &format!(" ({parts})");
         }
         text += &match self.searches {
             0 => format!(", {} left", self.left),
@@ -244,21 +264,18 @@ impl Status {
             text += &cluster.to_text(is_done);
         }
         for Up { name, gpus } in &self.servers_up {
-            let on: Vec<String> = gpus.iter().map(u32::to_string).collect();
-            let on = if on.is_empty() {
-                String::new()
-            } else {
-                format!(" on GPU {}", on.join(","))
+            let on = match gpus.is_empty() {
+                true => String::new(),
+                false => format!(" on GPU {}", gpus.iter().join(",")),
             };
             let name = if name.is_empty() { "the server" } else { name };
             text += &format!("  up: {name}{on}\n");
         }
         if !self.orphans.is_empty() {
-            let processes = self
-                .orphans
-                .iter()
-                .map(|orphan| format!("{} ({})", orphan.pid, orphan.program));
-            let processes = processes.collect::<Vec<_>>().join(", ");
+            let orphans = self.orphans.iter();
+            let processes = orphans
+                .map(|orphan| format!("{} ({})", orphan.pid, orphan.program))
+                .join(", ");
             text +=
                 &format!("left running by a vsweep that was killed: {processes}; the next `vsweep run` ends them\n");
         }
@@ -274,24 +291,17 @@ pub(super) fn unfinished(state: &State) -> Option<String> {
         return (!is_decided).then(|| "the comparison is not decided yet".to_owned());
     }
     let planned = state.planning_session()?;
-    let (left, all, noun) = match planned.searches {
-        0 => (
-            planned.runs.saturating_sub(state.runs().count() as u64),
-            planned.runs,
-            "run",
-        ),
-        all => (state.searches_left(), all, "search"),
+    let (left, all) = match planned.searches {
+        0 => {
+            let done = state.runs().count() as u64;
+            (planned.runs.saturating_sub(done), show_many(planned.runs, "run"))
+        }
+        all => (state.searches_left(), show_many(all, "search")),
     };
-    let ended = state.last_session().and_then(|session| session.ended.as_deref());
-    let how = match ended {
+    let how = match state.last_session().and_then(|session| session.ended.as_deref()) {
         Some("finished") => "a part of the plan was run",
         Some(reason) => reason,
         None => "the sweep still runs or was killed",
     };
-    (left > 0).then(|| {
-        format!(
-            "{how}; left: {left} of {}; run the plan again to continue",
-            show_many(all, noun)
-        )
-    })
+    (left > 0).then(|| format!("{how}; left: {left} of {all}; run the plan again to continue"))
 }

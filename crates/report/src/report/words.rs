@@ -3,7 +3,8 @@
 use itertools::Itertools;
 use std::borrow::Cow;
 use std::fmt::Display;
-use vsweep_record::journal::AS_HUNGRY;
+use vsweep_plan::ids::ServerId;
+use vsweep_record::journal::{AS_HUNGRY, State};
 use vsweep_record::table::{COMBO, Cell, Spread};
 
 /// A ratio that is nearer to one says no more than that.
@@ -129,6 +130,13 @@ pub fn short_label(label: &str) -> String {
         .into_iter()
         .map(|(name, value)| say_setting(&name, value));
     said.collect::<Vec<_>>().join(", ")
+}
+
+/// The name of a server config, as short as the charts have it; its id where it has none.
+pub fn server_name(server: &ServerId, state: &State) -> String {
+    let name = state.servers.get(server).map(|record| short_label(&record.name));
+    name.filter(|name| !name.is_empty())
+        .unwrap_or_else(|| server.to_string())
 }
 
 /// A setting by its short name, which may be empty, and its value: `TP 2`, `eager`, `no eager`.

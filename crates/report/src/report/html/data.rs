@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
-use vsweep_plan::plan::Plot;
+use std::hash::Hash;
 use vsweep_plan::shell::{shell_command, shell_line};
 use vsweep_record::journal::RunRecord;
 use vsweep_record::table::{Cell, Column, Section};
@@ -53,17 +53,20 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
     });
     let began = began(inputs);
     let has_goals = !inputs.goals.is_empty();
-    let met = (0..points.points.len()).map(|at| Value::from(inputs.goals.met_by(at)));
+    let met = (0..points.points.len()).map(|at| inputs.goals.met_by(at));
+    let plots = inputs.options.plots.iter();
     let mut rest = Rest {
         workloads: workloads(inputs),
-        pareto: json!(FRONTIER),
+        pareto: FRONTIER,
         varying: inputs.varied.iter().map(|column| column.name.as_str()).collect(),
         swept: swept(points, &inputs.varied).map(|column| column.name.as_str()),
         telemetry: &inputs.telemetry,
         leading: inputs.mattered.leading(),
         price: inputs.options.price_per_gpu_hour,
         cdfs: inputs.distributions.encode(),
-        plots: inputs.options.plots.iter().map(plot).collect(),
+        plots: plots
+            .map(|plot| json!({"x": plot.x, "y": plot.y, "by": plot.curve_by}))
+            .collect(),
         points: points.points.iter().map(|point| &*point.id).collect(),
         suspect: points.points.iter().map(|point| point.is_suspect()).collect(),
         rows: of_row.collect(),
@@ -100,7 +103,7 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
 #[derive(Serialize)]
 struct Rest<'a> {
     workloads: Vec<Value>,
-    pareto: Value,
+    pareto: [&'static str; 2],
     varying: Vec<&'a str>,
     swept: Option<&'a str>,
     telemetry: &'a Telemetry,
@@ -113,7 +116,7 @@ struct Rest<'a> {
     rows: Vec<usize>,
     servers: Vec<Value>,
     #[serde(flatten)]
-    runs: Runs,
+    runs: Runs<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     meets: Option<Dictionary>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,17 +132,17 @@ impl Rest<'_> {
 
 /// Distinct values, and the place of each row's.
 #[derive(Serialize)]
-struct Dictionary<T = Value> {
+struct Dictionary<T = String> {
     of: Vec<T>,
     at: Vec<usize>,
 }
 
-impl<T: ToString> Dictionary<T> {
+impl<T: Clone + Eq + Hash> Dictionary<T> {
     fn of(values: impl Iterator<Item = T>) -> Dictionary<T> {
-        let mut places: HashMap<String, usize> = HashMap::new();
+        let mut places: HashMap<T, usize> = HashMap::new();
         let mut of = Vec::new();
         let at = values.map(|value| {
-            *places.entry(value.to_string()).or_insert_with(|| {
+            *places.entry(value.clone()).or_insert_with(|| {
                 of.push(value);
                 of.len() - 1
             })
@@ -178,10 +181,6 @@ fn competes(inputs: &Inputs<'_>) -> Vec<bool> {
     competes
 }
 
-fn plot(plot: &Plot) -> Value {
-    json!({"x": plot.x, "y": plot.y, "by": plot.curve_by})
-}
-
 /// Whether a column is worth its room: texts that the benchmark repeats in every run are not.
 fn is_shown(column: &Column) -> bool {
     match column.section {
@@ -195,7 +194,7 @@ fn is_shown(column: &Column) -> bool {
 
 /// What each run has beside its figures, by row.
 #[derive(Serialize)]
-struct Runs {
+struct Runs<'a> {
     server: Vec<usize>,
     /// Its start by its place among those of its server, where that is known.
     start: Vec<Option<usize>>,
@@ -208,67 +207,61 @@ struct Runs {
     warmups: Vec<Option<f64>>,
     details: Dictionary,
     bench: Dictionary,
-    files: Files,
+    files: Files<'a>,
 }
 
 /// Where each run's figures are, below the folder of its point: `begin-line.json`. The begins are few, and 10 000 whole names
 /// would be a fifth of a page.
 #[derive(Serialize)]
-struct Files {
-    begin: Dictionary,
+struct Files<'a> {
+    begin: Dictionary<Option<&'a str>>,
     /// Null where a run has no file.
     line: Vec<Option<u64>>,
 }
 
-impl Files {
-    fn of(runs: &[&RunRecord]) -> Files {
-        let parts = |run: &&RunRecord| {
+impl<'a> Files<'a> {
+    fn of(runs: &[&'a RunRecord]) -> Files<'a> {
+        let parts = |run: &&'a RunRecord| {
             let path = run.file.as_ref()?.path.strip_suffix(".json")?;
             let (begin, line) = path.rsplit_once('/')?.1.rsplit_once('-')?;
-            Some((begin.to_owned(), line.parse().ok()?))
+            Some((begin, line.parse().ok()?))
         };
-        let parts: Vec<Option<(String, u64)>> = runs.iter().map(parts).collect();
-        let begins = parts
-            .iter()
-            .map(|parts| parts.as_ref().map_or(Value::Null, |(begin, _)| begin.as_str().into()));
+        let (begins, line): (Vec<_>, Vec<_>) = runs.iter().map(|run| parts(run).unzip()).unzip();
         Files {
-            begin: Dictionary::of(begins),
-            line: parts
-                .iter()
-                .map(|parts| parts.as_ref().map(|(_, line)| *line))
-                .collect(),
+            begin: Dictionary::of(begins.into_iter()),
+            line,
         }
     }
 }
 
-impl Runs {
-    fn of(inputs: &Inputs<'_>, began: Option<Timestamp>) -> Runs {
+impl<'a> Runs<'a> {
+    fn of(inputs: &Inputs<'a>, began: Option<Timestamp>) -> Runs<'a> {
         let runs: Vec<&RunRecord> = inputs.state.runs().collect();
-        let ids: HashMap<_, usize> = inputs.state.servers.keys().enumerate().map(|(i, id)| (id, i)).collect();
-        let ended = |run: &&RunRecord| since(began, &run.finished_at);
-        let starts = inputs.state.servers.iter().flat_map(|(id, server)| {
-            let places = server.starts.iter().enumerate();
-            places.map(move |(at, start)| ((id, start.launch), at))
-        });
-        let places: HashMap<_, usize> = starts.collect();
-        let start = |run: &&RunRecord| places.get(&(&run.server, run.launch?)).copied();
+        let servers: HashMap<_, _> = inputs
+            .state
+            .servers
+            .iter()
+            .enumerate()
+            .map(|(at, (id, server))| (id, (at, server)))
+            .collect();
+        let server = |run: &&RunRecord| servers.get(&run.server).map_or(0, |(at, _)| *at);
+        let start = |run: &&RunRecord| {
+            let mut starts = servers.get(&run.server)?.1.starts.iter();
+            starts.position(|start| Some(start.launch) == run.launch)
+        };
         let command = |run: &&RunRecord| {
-            let server = inputs.state.servers.get(&run.server);
-            let server = server.map_or(&[][..], |server| &server.argv);
-            Value::String(shell_line(inputs.bench_command(server, &run.params)))
+            let argv = servers.get(&run.server).map_or(&[][..], |(_, server)| &server.argv);
+            shell_line(inputs.bench_command(argv, &run.params))
         };
         Runs {
-            server: runs
-                .iter()
-                .map(|run| ids.get(&run.server).copied().unwrap_or_default())
-                .collect(),
+            server: runs.iter().map(server).collect(),
             began: began.map(|began| began.to_string()),
             start: runs.iter().map(start).collect(),
-            ended: runs.iter().map(ended).collect(),
+            ended: runs.iter().map(|run| since(began, &run.finished_at)).collect(),
             seconds: runs.iter().map(|run| tenths(run.seconds)).collect(),
             resets: where_known(runs.iter().map(|run| run.reset_seconds)),
             warmups: where_known(runs.iter().map(|run| run.warmup_seconds)),
-            details: Dictionary::of(runs.iter().map(|run| Value::String(told(run).into_owned()))),
+            details: Dictionary::of(runs.iter().map(|run| told(run).into_owned())),
             bench: Dictionary::of(runs.iter().map(command)),
             files: Files::of(&runs),
         }

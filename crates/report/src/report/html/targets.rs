@@ -46,7 +46,7 @@ fn target(inputs: &Inputs<'_>, configs: &[Config], runs: &[&RunRecord], race: &R
     let at = sla::point(best, inputs.points, runs);
     let (Some(answer), Some((low, high)), Some(at)) = (best.answer(), sla::interval(best), at) else {
         let told = servers.iter().filter(|row| row.answer().is_none()).take(MOST_TOLD);
-        let told = told.map(|row| format!("{}: {}; {}", sla::server_name(row), sla::words(row), sla::notes(row)));
+        let told = told.map(|row| format!("{}: {}; {}", sla::config_name(row), sla::words(row), sla::notes(row)));
         return context! { title, criteria, open, why_none => told.collect_vec() };
     };
     let limit = match high.is_finite() {
@@ -62,7 +62,7 @@ fn target(inputs: &Inputs<'_>, configs: &[Config], runs: &[&RunRecord], race: &R
     };
     let tied = race.tied().iter().map(|other| {
         let value = other.load().map_or_else(String::new, show_number);
-        format!("{} (holds {value})", sla::server_name(other))
+        format!("{} (holds {value})", sla::config_name(other))
     });
     let card = Card {
         title: &title,

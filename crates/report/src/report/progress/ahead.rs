@@ -12,18 +12,14 @@ struct Share {
     searches: BTreeSet<SearchId>,
 }
 
-impl Share {
-    fn is_empty(&self) -> bool {
-        self.runs.is_empty() && self.searches.is_empty()
-    }
-}
-
 /// What lies ahead of one invocation.
 #[derive(Debug, Clone, Default)]
 pub struct Ahead {
     shares: BTreeMap<(ServerId, u32), Share>,
-    total: u64,
-    done: u64,
+    /// Runs that this invocation has to do in all, without those of searches.
+    pub total: u64,
+    /// How many of them are done.
+    pub done: u64,
     up: BTreeSet<(ServerId, u32)>,
     /// Servers under a run that has begun.
     measured: BTreeSet<ServerId>,
@@ -31,23 +27,13 @@ pub struct Ahead {
     begun: BTreeSet<(ServerId, u32)>,
     /// Time that the rest will take, in seconds, if it is known.
     pub seconds_left: Option<f64>,
-    /// What a start takes by a forecast, in seconds.
-    predicted_start: Option<f64>,
-    /// Whether the runs load the engine themselves.
-    without_server: bool,
+    /// What a start takes by a forecast, in seconds; told as long as none was measured.
+    pub predicted_start: Option<f64>,
+    /// Whether the runs load the engine themselves, so that no server is started or stopped for them.
+    pub without_server: bool,
 }
 
 impl Ahead {
-    /// The runs need no server: nothing is started or stopped for them.
-    pub fn need_no_server(&mut self) {
-        self.without_server = true;
-    }
-
-    /// Whether they need none.
-    pub fn is_without_server(&self) -> bool {
-        self.without_server
-    }
-
     /// What one config is called.
     pub fn noun(&self) -> &'static str {
         if self.without_server { "engine" } else { "server" }
@@ -125,7 +111,7 @@ impl Ahead {
     fn end_search(&mut self, search: &SearchId, slot: u32) {
         let of_slot = self.shares.iter_mut().filter(|((_, at), _)| *at == slot);
         of_slot.for_each(|(_, share)| _ = share.searches.remove(search));
-        self.shares.retain(|_, share| !share.is_empty());
+        self.forget_done();
     }
 
     /// Takes off a run that was done. One that was not foreseen (intervals may ask for more) counts as well, but only on
@@ -133,20 +119,21 @@ impl Ahead {
     fn finish(&mut self, server: &ServerId, slot: u32, load: &str) {
         let key = (server.clone(), slot);
         let left = self.shares.get_mut(&key).and_then(|share| share.runs.get_mut(load));
-        let Some(left) = left else {
-            if self.up.contains(&key) {
-                self.total += 1;
-                self.done += 1;
-            }
-            return;
-        };
-        *left -= 1;
-        self.done += 1;
-        let share = self.shares.get_mut(&key).expect("it was found");
-        share.runs.retain(|_, left| *left > 0);
-        if share.is_empty() {
-            self.shares.remove(&key);
+        match left {
+            Some(left) => *left -= 1,
+            None if self.up.contains(&key) => self.total += 1,
+            None => return,
         }
+        self.done += 1;
+        if let Some(share) = self.shares.get_mut(&key) {
+            share.runs.retain(|_, left| *left > 0);
+        }
+        self.forget_done();
+    }
+
+    fn forget_done(&mut self) {
+        self.shares
+            .retain(|_, share| !share.runs.is_empty() || !share.searches.is_empty());
     }
 
     /// Whether a run on this server has begun and is not told of yet.
@@ -154,26 +141,11 @@ impl Ahead {
         self.measured.contains(server)
     }
 
-    /// Runs that this invocation has to do in all, without those of searches.
-    pub fn total(&self) -> u64 {
-        self.total
-    }
-
-    /// How many of them are done.
-    pub fn done(&self) -> u64 {
-        self.done
-    }
-
     /// How many starts of servers were begun or given up, and how many there are in all.
     pub fn servers(&self) -> (u64, u64) {
         let begun = self.begun.len() as u64;
         let to_come = self.shares.keys().filter(|start| !self.begun.contains(start));
         (begun, begun + to_come.count() as u64)
-    }
-
-    /// What a start takes by a forecast, in seconds; told as long as none was measured.
-    pub fn predict_start(&mut self, seconds: Option<f64>) {
-        self.predicted_start = seconds;
     }
 
     /// What a server's start will take, in seconds, and how that is known.

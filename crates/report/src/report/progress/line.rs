@@ -2,7 +2,8 @@
 //! out where standard error is no terminal, and where `NO_COLOR` is set.
 
 use crate::report::terminal::{width, wrap};
-use console::{Style, Term, measure_text_width};
+use console::{Color, Style, Term, measure_text_width};
+use itertools::Itertools;
 use vsweep_plan::printable::printable;
 
 /// Between what a line says.
@@ -44,32 +45,23 @@ pub enum Status {
 }
 
 impl Status {
-    fn word(self) -> &'static str {
+    /// Its word, and the colour of that.
+    fn look(self) -> (&'static str, Color) {
         match self {
-            Status::Sweep => "Sweep",
-            Status::Start => "Start",
-            Status::Ready => "Ready",
-            Status::Stop => "Stop",
-            Status::Run => "Run",
-            Status::Ok => "Ok",
-            Status::Suspect => "Suspect",
-            Status::Invalid => "Invalid",
-            Status::Cut => "Cut",
-            Status::Failed => "Failed",
-            Status::Search => "Search",
-            Status::Found => "Found",
-            Status::Retired => "Retired",
-            Status::Note => "Note",
-        }
-    }
-
-    fn style(self) -> Style {
-        let style = Style::new().for_stderr().bold();
-        match self {
-            Status::Ready | Status::Ok | Status::Found => style.green(),
-            Status::Suspect | Status::Invalid | Status::Cut | Status::Retired | Status::Note => style.yellow(),
-            Status::Failed => style.red(),
-            Status::Sweep | Status::Start | Status::Stop | Status::Run | Status::Search => style.cyan(),
+            Status::Sweep => ("Sweep", Color::Cyan),
+            Status::Start => ("Start", Color::Cyan),
+            Status::Ready => ("Ready", Color::Green),
+            Status::Stop => ("Stop", Color::Cyan),
+            Status::Run => ("Run", Color::Cyan),
+            Status::Ok => ("Ok", Color::Green),
+            Status::Suspect => ("Suspect", Color::Yellow),
+            Status::Invalid => ("Invalid", Color::Yellow),
+            Status::Cut => ("Cut", Color::Yellow),
+            Status::Failed => ("Failed", Color::Red),
+            Status::Search => ("Search", Color::Cyan),
+            Status::Found => ("Found", Color::Green),
+            Status::Retired => ("Retired", Color::Yellow),
+            Status::Note => ("Note", Color::Yellow),
         }
     }
 }
@@ -95,15 +87,15 @@ impl Line {
     /// terminal, if it goes to one.
     pub fn paint(&self, time: Option<&str>) -> String {
         let before = time.map_or(String::new(), |time| format!("{time} "));
-        let word = self.status.style().apply_to(self.status.word());
+        let (word, colour) = self.status.look();
+        let before_word = COLUMN - word.len();
+        let word = Style::new().for_stderr().bold().fg(colour).apply_to(word);
         let room = width(&Term::stderr()).map(|width| width.saturating_sub(before.len() + COLUMN + 1).max(20));
         let indent = format!("\n{:1$}", "", before.len() + COLUMN + 1);
         let text = wrap(&printable(&self.text), room.unwrap_or(usize::MAX)).join(&indent);
-        format!("{before}{:1$}{word} {text}", "", COLUMN - self.status.word().len())
+        format!("{before}{:before_word$}{word} {text}", "")
     }
-}
 
-impl Line {
     /// The same in a single line of the terminal: the name that it begins with is shortened before what is said of it, and that loses
     /// its end. The summary at the end of a sweep has all of it.
     pub fn paint_short(&self, names: &Names) -> String {
@@ -127,12 +119,7 @@ fn shorten(text: &str, Names(names): &Names, most: usize) -> String {
     let parts: Vec<&str> = said.split(": ").collect();
     // An exception's class says no more than its text.
     let is_class = |part: &&str| part.ends_with("Error") && !part.contains(' ');
-    let said = parts
-        .iter()
-        .filter(|part| !is_class(part))
-        .copied()
-        .collect::<Vec<_>>()
-        .join(": ");
+    let said = parts.iter().filter(|part| !is_class(part)).join(": ");
     let room_beside = |text: &str| most.saturating_sub(measure_text_width(text) + ": ".len());
     let name = fitting(
         names,
@@ -163,16 +150,16 @@ fn without_end(text: &str, most: usize) -> String {
 
 /// Twice as much of the end stays as of the beginning.
 fn without_middle(text: &str, most: usize) -> String {
-    let letters: Vec<char> = text.chars().collect();
     if measure_text_width(text) <= most {
         return text.to_owned();
     }
     let kept = most.saturating_sub(1);
-    let (first, last) = (kept / 3, kept - kept / 3);
-    let end = letters.len().saturating_sub(last);
+    let letters: Vec<char> = text.chars().collect();
+    let end = letters.len().saturating_sub(kept - kept / 3);
+    let begin = letters[..end].iter().take(kept / 3);
     format!(
         "{}…{}",
-        letters[..first.min(end)].iter().collect::<String>(),
+        begin.collect::<String>(),
         letters[end..].iter().collect::<String>()
     )
 }

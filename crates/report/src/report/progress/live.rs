@@ -8,6 +8,7 @@ use crate::report::terminal::width;
 use crate::report::words::show_number;
 use console::Term;
 use indicatif::{MultiProgress, ProgressBar, ProgressState, ProgressStyle};
+use itertools::Itertools;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -78,7 +79,7 @@ impl Live {
     pub fn event(&mut self, entry: &Entry, state: &State, ahead: &Ahead) {
         match &entry.event {
             Event::SessionStarted { .. } => self.runs.bar.enable_steady_tick(REDRAW),
-            Event::ServerStarting { server, gpus, .. } if ahead.is_without_server() => {
+            Event::ServerStarting { server, gpus, .. } if ahead.without_server => {
                 self.begin(server, gpus);
                 self.show(server, "waiting for a free machine", String::new(), state);
             }
@@ -89,7 +90,7 @@ impl Live {
                 let expected = expected.unwrap_or_default();
                 self.show(server, "starting", expected, state);
             }
-            Event::ServerReady { .. } if ahead.is_without_server() => {}
+            Event::ServerReady { .. } if ahead.without_server => {}
             Event::ServerReady { server, .. } => self.show(server, "ready", String::new(), state),
             Event::ServerExited { server, cause, .. } => {
                 if let Some(line) = self.servers.remove(server) {
@@ -136,19 +137,16 @@ impl Live {
         let failed = state.runs().filter(|run| run.outcome == Outcome::Failed).count() as u64;
         let (server, servers) = ahead.servers();
         // Where searches decide on their runs, nobody knows how many there will be.
-        let (done, total, what) = match ahead.total() {
-            0 => {
+        let (done, total, what) = match (ahead.done, ahead.total) {
+            (_, 0) => {
                 let probes = show_many(state.runs().count() as u64, "probe");
                 (server.saturating_sub(1), servers, probes)
             }
-            total => {
-                let (done, total) = (ahead.done(), total);
-                (
-                    done,
-                    total,
-                    format!("{} of {} runs", show_count(done), show_count(total)),
-                )
-            }
+            (done, total) => (
+                done,
+                total,
+                format!("{} of {} runs", show_count(done), show_count(total)),
+            ),
         };
         let failed = (failed > 0).then(|| format!("{failed} failed"));
         let server = (servers > 1).then(|| format!("{} {server} of {servers}", ahead.noun()));
@@ -276,19 +274,14 @@ fn server_line(shown: &Shown) -> Vec<String> {
 
 /// What is known of a run in progress; until that is anything, how long it has taken.
 pub fn figures(requests: &Requests, time: &str) -> Vec<String> {
-    let Requests {
-        planned,
-        finished,
-        failed,
-        ..
-    } = *requests;
+    let Requests { planned, finished, .. } = *requests;
     let count = match (requests.phase, planned) {
         (Phase::Preparing | Phase::WarmingUp, _) => return vec![format!("{} {time}", requests.phase)],
         (Phase::Measuring, 0) if finished == 0 => return vec![time.to_owned()],
         (Phase::Measuring, 0) => show_many(finished, "request"),
         (Phase::Measuring, _) => format!("{finished} of {planned} requests"),
     };
-    let failed = (failed > 0).then(|| format!("{failed} failed"));
+    let failed = (requests.failed > 0).then(|| format!("{} failed", requests.failed));
     let rate = requests
         .tokens_per_s
         .map(|rate| format!("{} tokens/s", show_number(rate)));
@@ -309,10 +302,7 @@ fn describe_gpus(gpus: &[u32]) -> String {
     match gpus {
         [] => String::new(),
         [gpu] => format!("GPU {gpu}: "),
-        gpus => {
-            let numbers: Vec<String> = gpus.iter().map(u32::to_string).collect();
-            format!("GPUs {}: ", numbers.join(","))
-        }
+        gpus => format!("GPUs {}: ", gpus.iter().join(",")),
     }
 }
 

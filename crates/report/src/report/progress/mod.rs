@@ -10,6 +10,7 @@ mod name;
 mod wording;
 
 pub use ahead::Ahead;
+pub use wording::run_name;
 
 use line::{Line, Names, Status};
 use live::Live;
@@ -153,7 +154,7 @@ impl Progress {
     /// From now on this server is at something beside its runs.
     pub fn doing(&mut self, server: &ServerId, what: &str, state: &State) {
         match &mut self.sink {
-            Sink::Live(live) if !self.ahead.is_without_server() => live.doing(server, what, state),
+            Sink::Live(live) if !self.ahead.without_server => live.doing(server, what, state),
             _ => {}
         }
     }

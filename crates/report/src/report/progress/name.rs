@@ -1,8 +1,8 @@
 //! What a run or a server is called, from its full name to the shortest one that still tells it from those around it.
 
 use super::line::Names;
-use super::wording::{run_name, server_name};
-use crate::report::words::{say_setting, settings};
+use super::wording::run_name;
+use crate::report::words::{say_setting, server_name, settings};
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::printable::printable;
 use vsweep_record::journal::State;
@@ -40,12 +40,8 @@ impl Names {
 
     /// The same with more around each form.
     pub fn within(self, before: &str, after: &str) -> Names {
-        Names(
-            self.0
-                .into_iter()
-                .map(|form| format!("{before}{form}{after}"))
-                .collect(),
-        )
+        let forms = self.0.iter().map(|form| format!("{before}{form}{after}"));
+        Names(forms.collect())
     }
 }
 

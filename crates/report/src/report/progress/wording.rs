@@ -3,7 +3,9 @@
 use super::Ahead;
 use super::line::{Line, Status};
 use crate::report::failures::log_of;
-use crate::report::words::{short_detail, short_label, show_number};
+use crate::report::sla::name_on_any_start;
+use crate::report::words::{server_name, short_detail, short_label, show_number};
+use itertools::Itertools;
 use std::time::Duration;
 use vsweep_plan::cause::{Failure, Outcome};
 use vsweep_plan::ids::{SearchId, ServerId};
@@ -17,12 +19,12 @@ use vsweep_strategy::search::{Answer, Basis, Found};
 /// The line for an event; none for those that say nothing new.
 pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
     Some(match &entry.event {
-        Event::RunStarted(run) if ahead.is_without_server() => {
+        Event::RunStarted(run) if ahead.without_server => {
             let name = run_name(&run.server, &run.name, &number(run.slot, run.run), state);
             Line::new(Status::Run, name)
         }
         Event::ServerStarting { .. } | Event::ServerReady { .. } | Event::ServerExited { cause: None, .. }
-            if ahead.is_without_server() =>
+            if ahead.without_server =>
         {
             return None;
         }
@@ -73,7 +75,7 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
             ..
         } => {
             let record = state.latest_search(search)?;
-            let name = search_name(&record.started, state);
+            let name = name_on_any_start(&record.started, state);
             match cause {
                 Some(cause) => {
                     let log = log_of(&record.started.server, state);
@@ -95,7 +97,7 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
             let mut line = outcome(run, state);
             let place = match &run.search {
                 Some(search) => bracket(search, state).unwrap_or_else(|| "probe".into()),
-                None => format!("run {} of {}", ahead.done(), ahead.total()),
+                None => format!("run {} of {}", ahead.done, ahead.total),
             };
             let place: Vec<String> = [place].into_iter().chain(time_left(ahead)).collect();
             line.text += &format!(" ({})", place.join(", "));
@@ -113,7 +115,7 @@ fn begin(session: &SessionStarted, state: &State, ahead: &Ahead) -> String {
         return format!("{servers}, {searches} to search for the load; {left} left");
     }
     let (points, runs) = (show_many(session.points, "point"), show_many(session.runs, "run"));
-    format!("{servers}, {points}, {runs}; {} to do now", show_count(ahead.total()))
+    format!("{servers}, {points}, {runs}; {} to do now", show_count(ahead.total))
 }
 
 fn starting(server: &ServerId, state: &State) -> String {
@@ -129,17 +131,18 @@ fn starting(server: &ServerId, state: &State) -> String {
 fn lost(given_up: &GroupGivenUp, state: &State) -> String {
     let (name, cause) = (server_name(&given_up.server, state), given_up.cause);
     let runs = given_up.points.iter().map(|point| point.runs.len() as u64).sum();
+    // The run under which it died was told of.
+    let more = if given_up.blamed.is_some() { "more " } else { "" };
     let lost = [
         (runs, "run", "runs"),
         (given_up.searches.len() as u64, "search", "searches"),
     ];
     let lost = lost.iter().filter(|(count, ..)| *count > 0);
-    // The run under which it died was told of.
-    let more = if given_up.blamed.is_some() { "more " } else { "" };
-    let lost: Vec<String> = lost
-        .map(|(count, one, many)| format!("{} {more}{}", show_count(*count), if *count == 1 { one } else { many }))
-        .collect();
-    let lost = format!("{name}: {} lost: {cause}", lost.join(" and "));
+    let lost = lost.map(|(count, one, many)| {
+        let noun = if *count == 1 { one } else { many };
+        format!("{} {more}{noun}", show_count(*count))
+    });
+    let lost = format!("{name}: {} lost: {cause}", lost.collect::<Vec<_>>().join(" and "));
     match given_up.blamed {
         None => {
             let advice = cause.advice_with(log_of(&given_up.server, state).as_deref());
@@ -158,7 +161,7 @@ fn was_ready(server: &ServerId, state: &State) -> bool {
 
 fn search_for(started: &SearchStarted, state: &State) -> String {
     let names: Vec<&str> = started.targets.iter().map(|target| target.name.as_str()).collect();
-    let name = search_name(started, state);
+    let name = name_on_any_start(started, state);
     if names.is_empty() {
         return format!("{name}: exploring {}", started.vary.name());
     }
@@ -182,14 +185,11 @@ pub fn bracket(search: &SearchId, state: &State) -> Option<String> {
     let criteria: Vec<String> = target.criteria.iter().map(ToString::to_string).collect();
     let (mut met, mut missed) = (f64::NEG_INFINITY, f64::INFINITY);
     for probe in state.probes(search, slot) {
-        let readings = criteria
-            .iter()
-            .map(|criterion| probe.readings.get(criterion).map(|reading| reading.met));
-        let readings: Vec<Option<bool>> = readings.collect();
+        let mut readings = criteria.iter().map(|criterion| probe.readings.get(criterion));
         let value = probe.question.value;
-        if readings.contains(&Some(false)) || probe.readings.is_empty() {
+        if probe.readings.is_empty() || readings.clone().flatten().any(|reading| !reading.met) {
             missed = missed.min(value);
-        } else if readings.iter().all(Option::is_some) {
+        } else if readings.all(|reading| reading.is_some()) {
             met = met.max(value);
         }
     }
@@ -222,29 +222,20 @@ pub fn outcome(run: &RunRecord, state: &State) -> Line {
         (Outcome::Cut, _) => Line::new(Status::Cut, format!("{what}: {} after {seconds}", run.detail)),
         (Outcome::Suspect, _) => {
             let doubts = run.doubts.iter();
-            let doubts: Vec<String> = doubts
+            let doubts = doubts
                 .map(|doubt| format!("{}: {}", doubt.code, doubt.detail))
-                .collect();
+                .join("; ");
             let status = match run.validity {
                 Validity::Invalid => Status::Invalid,
                 _ => Status::Suspect,
             };
-            Line::new(status, format!("{what} in {seconds}: {}", doubts.join("; ")))
+            Line::new(status, format!("{what} in {seconds}: {doubts}"))
         }
         (Outcome::Failed, None) => Line::new(Status::Failed, format!("{what} after {seconds}")),
         (Outcome::Failed, Some(cause)) => {
             let advice = Failure::new(cause, &*run.detail).advice_with(log_of(&run.server, state).as_deref());
             Line::new(Status::Failed, format!("{what}: {cause}: {}; {advice}", run.detail))
         }
-    }
-}
-
-/// A search for people: its server, and its load unless that is the only one.
-fn search_name(started: &SearchStarted, state: &State) -> String {
-    let server = server_name(&started.server, state);
-    match started.name.as_str() {
-        "default" => server,
-        load => format!("{server}, {load}"),
     }
 }
 
@@ -268,13 +259,6 @@ pub fn time_left(ahead: &Ahead) -> Option<String> {
 /// Whether vsweep only measures the server, so that it neither starts nor stops it.
 fn is_attached(server: &ServerId, state: &State) -> bool {
     state.servers.get(server).is_some_and(|record| record.argv.is_empty())
-}
-
-/// The name of a server config for people, as short as the charts have it.
-pub fn server_name(server: &ServerId, state: &State) -> String {
-    let name = state.servers.get(server).map(|record| short_label(&record.name));
-    name.filter(|name| !name.is_empty())
-        .unwrap_or_else(|| server.to_string())
 }
 
 /// `10:15:30` of an RFC 3339 time.
@@ -309,7 +293,7 @@ mod tests {
             let mut entry = state.imagine(event);
             entry.at = "2026-11-20T10:15:30.123Z".into();
             ahead.note(&entry, &state);
-            ahead.seconds_left = Some(12.5 * (ahead.total() - ahead.done()) as f64);
+            ahead.seconds_left = Some(12.5 * (ahead.total - ahead.done) as f64);
             lines.extend(describe(&entry, &state, &ahead).map(|line| line.paint(None)));
             entry.place.line.seq
         };

@@ -4,7 +4,6 @@
 use super::Status;
 use itertools::Itertools;
 use serde::Serialize;
-use std::fmt::Write;
 
 /// A worker that gave a sign of life not long ago.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -57,34 +56,21 @@ impl Cluster {
                 false => format!("whether tasks wait or run in Slurm is unknown: {why}\n"),
             };
         }
-        let mut counts: Vec<String> = Vec::new();
-        let live = self.tasks.iter().filter(|task| task.is_live);
-        for (state, tasks) in live
-            .into_group_map_by(|task| task.state.clone())
+        let live = || self.tasks.iter().filter(|task| task.is_live);
+        let by_state = live()
+            .into_group_map_by(|task| &task.state)
             .into_iter()
-            .sorted_by_key(|(state, _)| state.clone())
-        {
-            let about = |task: &&Task| {
-                if task.reason.is_empty() {
-                    task.node.clone()
-                } else {
-                    task.reason.clone()
-                }
-            };
-            let about: Vec<String> = tasks
-                .iter()
-                .map(about)
-                .filter(|about| !about.is_empty())
-                .sorted()
-                .dedup()
-                .collect();
-            let about = if about.is_empty() {
-                String::new()
-            } else {
-                format!(" ({})", about.join(", "))
-            };
-            counts.push(format!("{} {}{about}", tasks.len(), state.to_lowercase()));
-        }
+            .sorted_by_key(|(state, _)| *state);
+        let count = |(state, tasks): (&String, Vec<&Task>)| {
+            let about = tasks.iter().map(|task| match task.reason.as_str() {
+                "" => &task.node,
+                _ => &task.reason,
+            });
+            let about = about.filter(|about| !about.is_empty()).sorted().dedup().join(", ");
+            let about = if about.is_empty() { about } else { format!(" ({about})") };
+            format!("{} {}{about}", tasks.len(), state.to_lowercase())
+        };
+        let mut counts: Vec<String> = by_state.map(count).collect();
         let early = self
             .tasks
             .iter()
@@ -97,15 +83,10 @@ impl Cluster {
             return String::new();
         }
         let mut text = format!("tasks in Slurm: {}\n", counts.join("; "));
-        let stuck = self.tasks.iter().filter(|task| task.is_live);
-        let stuck = stuck.filter_map(|task| Some(((&task.reason, task.remedy?), task.job.clone())));
+        let stuck = live().filter_map(|task| Some(((&task.reason, task.remedy?), task.job.clone())));
         for ((reason, remedy), jobs) in stuck.into_group_map().into_iter().sorted() {
-            // Writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "  will not start by itself ({reason}): {}; {remedy}",
-                shortened(&jobs)
-            );
+            let jobs = shortened(&jobs);
+            text += &format!("  will not start by itself ({reason}): {jobs}; {remedy}\n");
         }
         text
     }
@@ -131,8 +112,7 @@ impl Status {
             ([], Some(reason)) => format!("not running: {reason}; run the plan again to continue\n"),
             ([], None) => "not running: the last vsweep was killed; run the plan again to continue\n".to_owned(),
             (pids, _) => {
-                let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
-                format!("running now (pid {})\n", pids.join(", "))
+                format!("running now (pid {})\n", pids.iter().join(", "))
             }
         }
     }

@@ -2,9 +2,9 @@
 
 use crate::report::failures::Group;
 use crate::report::words::short_detail;
+use itertools::Itertools;
 use serde::Serialize;
 use std::cmp::Reverse;
-use std::fmt::Write;
 use vsweep_plan::cause::MOST_OFTEN;
 
 /// What is told of one cause.
@@ -31,11 +31,10 @@ pub fn describe_reasons(groups: &[Group]) -> String {
         let plural = if group.runs == 1 { "" } else { "s" };
         let (verb, name) = (group.reason.verb(), group.reason.name());
         let counted = format!("{} run{plural} {verb}: {name}", group.runs);
-        // Writing to a string cannot fail.
-        let _ = match like_with_like(&group.details).as_slice() {
-            [] => writeln!(text, "{counted}"),
-            [only] if only.differs => writeln!(text, "{counted} (such as: {})", shorten(&only.example)),
-            [only] => writeln!(text, "{counted} ({})", shorten(&only.example)),
+        text += &match like_with_like(&group.details).as_slice() {
+            [] => counted,
+            [only] if only.differs => format!("{counted} (such as: {})", shorten(&only.example)),
+            [only] => format!("{counted} ({})", shorten(&only.example)),
             several => {
                 let told: Vec<String> = several
                     .iter()
@@ -43,16 +42,16 @@ pub fn describe_reasons(groups: &[Group]) -> String {
                     .collect();
                 let line = |(at, seen): (usize, &Seen)| {
                     let such_as = if seen.differs { ", such as" } else { "" };
-                    format!("    {}{such_as}: {}\n", seen.runs, shorten_among(&told, at))
+                    format!("\n    {}{such_as}: {}", seen.runs, shorten_among(&told, at))
                 };
-                let mut lines: Vec<String> = several.iter().enumerate().take(MOST_SEEN).map(line).collect();
-                if let more @ 1.. = several.len().saturating_sub(MOST_SEEN) {
-                    lines.push(format!("    and {more} more; see `detail` in summary.csv\n"));
+                let lines: String = several.iter().enumerate().take(MOST_SEEN).map(line).collect();
+                match several.len().saturating_sub(MOST_SEEN) {
+                    0 => counted + &lines,
+                    more => format!("{counted}{lines}\n    and {more} more; see `detail` in summary.csv"),
                 }
-                writeln!(text, "{counted}\n{}", lines.concat().trim_end())
             }
         };
-        let _ = writeln!(text, "    {}", group.advice());
+        text += &format!("\n    {}\n", group.advice());
     }
     text
 }
@@ -66,22 +65,22 @@ pub(super) fn like_with_like(details: &[(String, usize)]) -> Vec<Seen> {
     };
     let mut kinds: Vec<(String, Seen)> = Vec::new();
     for (detail, runs) in details {
-        let (kind, runs) = (kind(detail), *runs as u64);
-        let example = one_line(detail);
-        match kinds.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, seen)) => {
-                seen.runs += runs;
-                seen.differs |= seen.example != example;
-            }
-            None => {
-                let differs = false;
-                kinds.push((kind, Seen { example, runs, differs }));
-            }
-        }
+        let (kind, example) = (kind(detail), one_line(detail));
+        let at = kinds.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
+            let first = Seen {
+                example: example.clone(),
+                runs: 0,
+                differs: false,
+            };
+            kinds.push((kind, first));
+            kinds.len() - 1
+        });
+        let seen = &mut kinds[at].1;
+        seen.runs += *runs as u64;
+        seen.differs |= seen.example != example;
     }
-    let mut seen: Vec<Seen> = kinds.into_iter().map(|(_, seen)| seen).collect();
-    seen.sort_by_key(|seen| Reverse(seen.runs));
-    seen
+    let seen = kinds.into_iter().map(|(_, seen)| seen);
+    seen.sorted_by_key(|seen| Reverse(seen.runs)).collect()
 }
 
 /// A sentence for a terminal, cut between words.
@@ -113,7 +112,7 @@ fn shorten_among(all: &[String], at: usize) -> String {
 }
 
 pub(super) fn one_line(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+    text.split_whitespace().join(" ")
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ pub use requests::Requests;
 use super::html::STYLE;
 use super::html::text::{self, embed_json, safe};
 use super::rows::read_content;
+use itertools::Itertools;
 use minijinja::context;
 use std::path::PathBuf;
 use vsweep_plan::error::{Error, Result};
@@ -38,31 +39,21 @@ pub fn write_timeline(directory: &Directory, state: &State, wanted: &str) -> Res
     let server = state.servers.get(&run.server);
     let server = server.map_or(String::new(), |server| matrix::text(&server.params));
     let settings = [server, matrix::text(&run.params)];
-    let settings: Vec<&str> = settings
-        .iter()
-        .map(String::as_str)
-        .filter(|text| !text.is_empty())
-        .collect();
+    let settings = settings.iter().filter(|text| !text.is_empty()).join(" · ");
     let path = directory.timeline(&run.point, &run.number());
     if let Some(folder) = path.parent() {
         create_folder(folder)?;
     }
     let title = format!("{}: run {} of point {}", directory.name(), run.number(), run.point);
-    write_atomic(&path, requests.render(&title, &settings.join(" · ")).as_bytes())?;
+    write_atomic(&path, requests.render(&title, &settings).as_bytes())?;
     Ok(path)
 }
 
 fn find<'s>(state: &'s State, wanted: &str) -> Result<&'s RunRecord, String> {
     let refuse = |what: &str| {
-        let some: Vec<String> = state
-            .runs()
-            .take(3)
-            .map(|run| format!("{}/{}", run.point, run.number()))
-            .collect();
-        format!(
-            "`{wanted}` {what}; write POINT/K, as in {} (see summary.csv)",
-            some.join(" or ")
-        )
+        let some = state.runs().take(3);
+        let some = some.map(|run| format!("{}/{}", run.point, run.number())).join(" or ");
+        format!("`{wanted}` {what}; write POINT/K, as in {some} (see summary.csv)")
     };
     let parts = wanted.split_once('/').filter(|(point, _)| !point.is_empty());
     let (point, number) = parts.ok_or_else(|| refuse("names no run"))?;

@@ -7,25 +7,22 @@ mod show;
 use super::flags::{FlagTable, TableFlags};
 use super::machine;
 use super::output::{self, tell};
+use super::sweeping::{MeasuredServer, warnings_of};
+use crate::bench::native;
 use crate::bench::native::REFUSED;
 use crate::bench::native::settings::{Settings, TABLE};
 use crate::bench::params::Param;
-use crate::bench::params::server::ServerParams;
 use crate::bench::result::{json_file, pytorch};
-use crate::bench::{Job, native};
 use crate::error::{Error, Exit, Result};
 use crate::metrics::RunResult;
 use crate::plan::Params;
 use crate::python_json;
 use crate::run::Interrupt;
-use crate::server::http::{Silence, body_of, client_for};
 use place::ResultPlace;
-use reqwest::StatusCode;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
-use std::time::Duration;
 
 /// What `vllm bench serve` reports unless told otherwise.
 const DEFAULTS: [(&str, &str); 2] = [("percentile_metrics", "ttft,tpot,itl"), ("metric_percentiles", "99")];
@@ -94,7 +91,7 @@ async fn perform(params: Params, settings: &Settings, place: Option<ResultPlace>
     let mut interrupt = Interrupt::install()?;
     let given = params.clone();
     let job = tokio::select! {
-        job = job(params, settings) => job?,
+        server = MeasuredServer::find(&settings.server) => server?.job(params),
         () = interrupt.requested() => return Ok(Exit::Interrupted),
     };
     let progress = tokio::spawn(show::progress(job.counters.clone(), settings.output.is_quiet, as_json));
@@ -144,7 +141,8 @@ fn finish(
         }
         false => show::block(&result.values),
     };
-    show::warnings(result);
+    // Why it must be read with care is among them.
+    warnings_of(result).for_each(tell);
     if let Some(path) = saved? {
         tell(format_args!("the result is in {}", path.display()));
     }
@@ -154,54 +152,6 @@ fn finish(
     } else {
         Exit::Done
     })
-}
-
-async fn job(params: Params, settings: &Settings) -> Result<Job> {
-    let base_url = settings.server.url();
-    let (served_model, model_root) = match &settings.server.model {
-        Some(model) => (model.clone(), model.clone()),
-        None => first_model(&settings.server).await?,
-    };
-    Ok(Job::new(base_url, served_model, model_root, params))
-}
-
-/// Name and root of the first model that the server lists.
-pub(super) async fn first_model(server: &ServerParams) -> Result<(String, String)> {
-    let base_url = server.url();
-    let url = format!("{base_url}/v1/models");
-    let failed = |why: &dyn std::fmt::Display| {
-        Error::Fatal(format!(
-            "cannot ask {url} for its models: {why}; start the server, or name the model with --model"
-        ))
-    };
-    let client = client_for(&base_url)
-        .tls_danger_accept_invalid_certs(server.insecure)
-        .build();
-    let mut request = client
-        .map_err(|error| failed(&error))?
-        .get(&url)
-        .timeout(Duration::from_secs(30));
-    for (name, value) in server.all_headers(None) {
-        request = request.header(name, value);
-    }
-    let answer = request.send().await.map_err(|error| failed(&Silence::from(error)))?;
-    match answer.status() {
-        StatusCode::OK => {}
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-            return Err(Error::Fatal(format!(
-                "{url} answers {}; set OPENAI_API_KEY, or --header Authorization=..., to a key that the server accepts",
-                answer.status()
-            )));
-        }
-        _ => return Err(failed(&answer.status())),
-    }
-    let body = body_of(answer).await.map_err(|silence| failed(&silence))?;
-    let models: Value = serde_json::from_slice(&body).map_err(|error| failed(&error))?;
-    let first = &models["data"][0];
-    let Some(id) = first["id"].as_str() else {
-        return Err(failed(&"the list is empty"));
-    };
-    Ok((id.to_owned(), first["root"].as_str().unwrap_or(id).to_owned()))
 }
 
 /// Writes the result file, and that for PyTorch's dashboard beside it if one is wanted.

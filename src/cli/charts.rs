@@ -1,10 +1,11 @@
 //! What `plot` and `pareto` share: the names in their arguments, the runs of several directories, and delivering their pictures.
 
-use super::experiment::{planned_price, tell_problems};
+use super::experiment::{options, tell_problems};
 use super::output::{self, finish};
 use super::results;
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};
+use crate::journal::Directory;
 use crate::report::Runs;
 use crate::report::chart::{Chart, Series, Style};
 use crate::report::picture::{Form, Size, render_at};
@@ -48,7 +49,8 @@ impl Directories {
             let Runs { mut table, damaged } = results::read(directory)?;
             damage = damage.or(tell_problems(&damaged));
             prepare(&mut table)?;
-            if let Some(price) = self.price_per_gpu_hour.or_else(|| planned_price(directory)) {
+            let planned = || options(&Directory::at(directory), None).price_per_gpu_hour;
+            if let Some(price) = self.price_per_gpu_hour.or_else(planned) {
                 table.add_costs(price);
             }
             tables.push((name, table));

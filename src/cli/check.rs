@@ -1,8 +1,8 @@
 //! `vsweep check`: validates plans.
 
 use super::forecast::{misfits, misfits_in_words};
-use super::output::{self, Format, say};
-use super::plan_file::{Objections, PlanFile, show};
+use super::output::{self, OutputFormat, print_json, say};
+use super::plan_file::{CheckedPlan, Objections, PlanFile, show};
 use crate::cause::Failure;
 use crate::error::{Exit, Result};
 use crate::matrix::Matrix;
@@ -10,7 +10,6 @@ use crate::plan::{Axis, Plan, Problems, Side, spelling};
 use crate::units::show_many;
 use itertools::Itertools;
 use serde_json::{Value, json};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Validate plans and print every problem with a source excerpt
@@ -24,7 +23,7 @@ pub struct Args {
     overrides: Vec<String>,
     /// How the verdict is printed
     #[arg(long, value_enum, default_value = "text")]
-    format: Format,
+    format: OutputFormat,
 }
 
 pub fn run(args: Args) -> Result<Exit> {
@@ -35,54 +34,37 @@ pub fn run(args: Args) -> Result<Exit> {
             plan: path,
             overrides: args.overrides.clone(),
         };
-        let read = file.read(|_| ()).map(|(plan, matrix, warnings)| Valid {
-            misfits: misfits(&plan, &matrix),
-            plan,
-            matrix,
-            warnings,
-        });
+        let read = file.read(|_| ());
+        let misfits = read
+            .as_ref()
+            .map_or_else(|_| Vec::new(), |read| misfits(&read.plan, &read.matrix));
         exit = exit.or(match &read {
             Err(_) => Exit::Usage,
-            Ok(read) if read.warnings.is_some() || !read.misfits.is_empty() => Exit::SomeFailed,
+            Ok(read) if read.warnings.is_some() || !misfits.is_empty() => Exit::SomeFailed,
             Ok(_) => Exit::Done,
         });
         match args.format {
-            Format::Text => tell(read),
-            Format::Json => checked.push(to_json(&file.plan, read)),
+            OutputFormat::Text => tell(read, &misfits),
+            OutputFormat::Json => checked.push(to_json(&file.plan, read, &misfits)),
         }
     }
     match args.format {
-        Format::Text => Ok(exit),
-        Format::Json => output::finish(writeln!(output::json(), "{:#}", Value::from(checked))).map(|_| exit),
+        OutputFormat::Text => Ok(exit),
+        OutputFormat::Json => print_json(&checked).map(|_| exit),
     }
 }
 
-/// A plan that was read with what is in it and what is doubtful about it, or its problems.
-type CheckedPlan = std::result::Result<Valid, Objections>;
-
-struct Valid {
-    plan: Plan,
-    matrix: Matrix,
-    warnings: Option<Problems>,
-    /// Servers that will not start here.
-    misfits: Vec<(String, Failure)>,
-}
-
-fn tell(read: CheckedPlan) {
-    let Valid {
-        plan,
-        matrix,
-        warnings,
-        misfits,
-    } = match read {
-        Ok(read) => read,
+/// Says what stands against a plan, or what it comes to; `misfits` are servers that will not start here.
+fn tell(read: Result<CheckedPlan, Objections>, misfits: &[(String, Failure)]) {
+    let (plan, matrix, warnings) = match read {
+        Ok(read) => (read.plan, read.matrix, read.warnings),
         Err(objections) => {
             objections.show();
             return;
         }
     };
     warnings.map(show);
-    for misfit in misfits_in_words(&misfits) {
+    for misfit in misfits_in_words(misfits) {
         output::tell(format_args!("warning: {misfit}"));
     }
     let counts = matrix.counts();
@@ -97,7 +79,8 @@ fn tell(read: CheckedPlan) {
     }
 }
 
-fn to_json(path: &Path, read: CheckedPlan) -> Value {
+/// The same for programs.
+fn to_json(path: &Path, read: Result<CheckedPlan, Objections>, misfits: &[(String, Failure)]) -> Value {
     let path = path.to_string_lossy();
     match read {
         Err(objections) => {
@@ -106,12 +89,7 @@ fn to_json(path: &Path, read: CheckedPlan) -> Value {
             let told = told.flat_map(|told| told.as_array().cloned().unwrap_or_default());
             json!({"plan": path, "valid": false, "problems": told.collect::<Vec<Value>>()})
         }
-        Ok(Valid {
-            plan,
-            matrix,
-            warnings,
-            misfits,
-        }) => {
+        Ok(CheckedPlan { plan, matrix, warnings }) => {
             let will_fail = misfits
                 .iter()
                 .map(|(name, failure)| json!({"server": name, "cause": failure.cause, "detail": failure.detail}));

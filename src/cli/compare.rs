@@ -45,7 +45,7 @@ pub struct Args {
     fail_on: Vec<Limit>,
     /// The form of the output
     #[arg(long, value_name = "FORMAT", default_value = "text")]
-    format: Format,
+    format: ComparisonFormat,
     /// Of --format dashboard: which TTFT and TPOT it shows [default: p99]
     #[arg(long, value_name = "STATISTIC", value_parser = ["p99", "median"])]
     latency: Option<String>,
@@ -58,7 +58,7 @@ pub struct Args {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ComparisonFormat {
     /// For people
     Text,
     /// For a pull request's comment or a job's summary
@@ -102,7 +102,7 @@ pub fn run(args: Args) -> Result<Exit> {
     args.check()?;
     let sides = args.sides()?;
     let damaged: Vec<String> = sides.iter().flat_map(|side| side.damaged.clone()).collect();
-    if args.format == Format::Dashboard {
+    if args.format == ComparisonFormat::Dashboard {
         let text = to_dashboard(&sides, &args.speed()).map_err(Error::Usage)?;
         finish(io::stdout().lock().write_all(text.as_bytes()))?;
         return Ok(tell_problems(&damaged));
@@ -113,16 +113,16 @@ pub fn run(args: Args) -> Result<Exit> {
     question.margins.own = own_margins(new, args.new.first().unwrap_or(&args.base), &question);
     let comparison = Comparison::of(base, new, &question).map_err(Error::Usage)?;
     let text = match args.format {
-        Format::Text => to_text(&comparison),
-        Format::Markdown => to_markdown(&comparison),
-        Format::Html => to_html(&comparison, base, new).map_err(Error::Fatal)?,
-        Format::Junit => to_junit(&comparison),
-        Format::Bmf => to_bmf(&comparison),
-        Format::Dashboard => unreachable!("it needs no comparison"),
-        Format::Json => serde_json::to_string_pretty(&comparison).expect("a comparison is JSON") + "\n",
+        ComparisonFormat::Text => to_text(&comparison),
+        ComparisonFormat::Markdown => to_markdown(&comparison),
+        ComparisonFormat::Html => to_html(&comparison, base, new).map_err(Error::Fatal)?,
+        ComparisonFormat::Junit => to_junit(&comparison),
+        ComparisonFormat::Bmf => to_bmf(&comparison),
+        ComparisonFormat::Dashboard => unreachable!("it needs no comparison"),
+        ComparisonFormat::Json => serde_json::to_string_pretty(&comparison).expect("a comparison is JSON") + "\n",
     };
     finish(match args.format {
-        Format::Text => output::text().write_all(text.as_bytes()),
+        ComparisonFormat::Text => output::text().write_all(text.as_bytes()),
         _ => io::stdout().lock().write_all(text.as_bytes()),
     })?;
     let damage = tell_problems(&damaged);
@@ -149,7 +149,7 @@ fn own_margins(new: &Side, root: &Path, question: &Question) -> BTreeMap<String,
 impl Args {
     /// Whether every option has something to say.
     fn check(&self) -> Result<()> {
-        let is_dashboard = self.format == Format::Dashboard;
+        let is_dashboard = self.format == ComparisonFormat::Dashboard;
         let has_speed = self.latency.is_some() || self.ttft_max_ms.is_some() || self.tpot_max_ms.is_some();
         if has_speed && !is_dashboard {
             return Err(Error::Usage(

@@ -1,7 +1,7 @@
 //! Where the results of a plan are and what is recorded there. Only reads; `vsweep run` and `vsweep submit` begin an experiment.
 
 use super::output;
-use super::plan_file::{self, Objections};
+use super::plan_file::{self, CheckedPlan, Objections};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{self, Check, Directory, Manifest, State};
 use crate::matrix::Matrix;
@@ -14,6 +14,29 @@ pub fn folder(output: Option<&Path>, plan: &Plan) -> PathBuf {
     output.map_or_else(|| Path::new("results").join(&plan.name), Path::to_path_buf)
 }
 
+/// The directory at a path, unless something else is there.
+pub fn ours(path: &Path) -> Result<Directory> {
+    let directory = Directory::at(path);
+    match directory.is_ours() {
+        true => Ok(directory),
+        false => Err(Error::Usage(format!(
+            "{} holds files that are no experiment; choose another directory with -o",
+            path.display()
+        ))),
+    }
+}
+
+/// Refuses a directory whose results are all of another plan; `otherwise` is what helps beside another directory.
+pub fn must_not_be_another(directory: &Directory, changes: &Changes, state: &State, otherwise: &str) -> Result<()> {
+    match changes.foreign(state) {
+        None => Ok(()),
+        Some(other) => Err(Error::Usage(format!(
+            "{} holds the results of another plan, {other}, and nothing of them is in this one; choose another directory with -o{otherwise}",
+            directory.root().display()
+        ))),
+    }
+}
+
 /// Says what is lost or damaged; the exit code that tells of it.
 pub fn tell_damage(state: &State) -> Exit {
     tell_problems(&state.damage)
@@ -22,6 +45,11 @@ pub fn tell_damage(state: &State) -> Exit {
 /// The same of any results.
 pub fn tell_problems(damage: &[String]) -> Exit {
     damage.iter().for_each(output::tell);
+    exit_of(damage)
+}
+
+/// The exit code where something is lost or damaged.
+pub fn exit_of(damage: &[String]) -> Exit {
     match damage.is_empty() {
         true => Exit::Done,
         false => Exit::SomeFailed,
@@ -79,8 +107,8 @@ pub fn read_plan(
         adapt(&mut draft.plan);
         plan_file::examine(draft)
     });
-    let (mut plan, matrix) = match read {
-        Ok((plan, matrix, _)) => (plan, matrix),
+    let CheckedPlan { mut plan, matrix, .. } = match read {
+        Ok(read) => read,
         Err(objections) => return Ok(Err(objections)),
     };
     plan.path = given;
@@ -93,25 +121,21 @@ pub fn read_plan(
     Ok(Ok((plan, matrix)))
 }
 
-/// What the plan of an experiment says a GPU costs; nothing where there is no plan that can be read.
-pub fn planned_price(directory: &Path) -> Option<f64> {
-    options(&Directory::at(directory)).price_per_gpu_hour
-}
-
-/// The `[report]` table of the plan that was run. Elsewhere than where it ran, the rest of the plan may refer to files and
-/// variables that are not there; nothing of it matters here.
-pub fn options(directory: &Directory) -> ReportOptions {
+/// The `[report]` table of the plan that was run, with the price that the user gave. Elsewhere than where it ran, the rest of the plan
+/// may refer to files and variables that are not there; nothing of it matters here.
+pub fn options(directory: &Directory, price: Option<f64>) -> ReportOptions {
     let paths = [false, true].map(|json| directory.plan(json));
-    let Some(path) = paths.into_iter().find(|path| path.exists()) else {
-        return ReportOptions::default();
-    };
-    plan::draft(&path, &[])
-        .map(|draft| draft.plan.report)
-        .unwrap_or_else(|_| {
+    let path = paths.into_iter().find(|path| path.exists());
+    let mut options = path.map_or_else(ReportOptions::default, |path| match plan::draft(&path, &[]) {
+        Ok(draft) => draft.plan.report,
+        Err(_) => {
             let path = path.display();
             output::tell(format_args!(
                 "{path} cannot be read here, so the plots it asks for are left out and its requirements not judged; see `vsweep check {path}`"
             ));
             ReportOptions::default()
-        })
+        }
+    });
+    options.price_per_gpu_hour = price.or(options.price_per_gpu_hour);
+    options
 }

@@ -20,20 +20,20 @@ pub struct Args {
     directory: PathBuf,
     /// Whose tools are to read it
     #[arg(long, value_enum)]
-    format: Format,
+    format: ForeignTools,
     /// The folder to write, which must not be there yet; DIR/vllm, if not given
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum ForeignTools {
     /// The tree of `vllm bench sweep serve`
     Vllm,
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let Format::Vllm = args.format;
+    let ForeignTools::Vllm = args.format;
     let directory = Directory::open(&args.directory)?;
     let to = args.output.unwrap_or_else(|| directory.root().join("vllm"));
     must_be_new(&to)?;

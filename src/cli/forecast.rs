@@ -3,7 +3,7 @@
 //! where the GPU is known, since none is assumed.
 
 use super::output;
-use super::rehearse::{Machine, summary};
+use super::rehearse::{AssumedMachine, and_more, summary};
 use crate::agenda::Schedule;
 use crate::cause::{Cause, Failure};
 use crate::journal::{AS_HUNGRY, Entry, Event, State};
@@ -13,10 +13,11 @@ use crate::rehearse::{Options, Rehearsal, StandIn, Unknown, needs_gpu, rehearse}
 use crate::report::words::short_label;
 use crate::run::Sweep;
 use crate::units::show_many;
+use itertools::Itertools;
 use std::time::Instant;
 
 /// Most tokens that are computed unless a rehearsal is asked for: about a second's worth.
-const MOST_TOKENS: u64 = 100_000_000;
+pub const MOST_TOKENS: u64 = 100_000_000;
 
 /// The same each time while a sweep goes on.
 const MOST_TOKENS_BESIDE: u64 = 2_000_000;
@@ -31,8 +32,8 @@ const PAUSES: u32 = 100;
 const MOST_SERVERS: usize = 1000;
 
 /// What is assumed where no rehearsal is asked for.
-pub fn options(machine: &Machine, plan: &Plan, matrix: &Matrix) -> Options {
-    machine.options(plan, matrix, Some(MOST_TOKENS))
+pub fn options(plan: &Plan, matrix: &Matrix) -> Options {
+    AssumedMachine::default().options(plan, matrix, Some(MOST_TOKENS))
 }
 
 /// What a schedule will likely take beyond what is done, learned from a record; `Err` says why that is not known.
@@ -107,7 +108,7 @@ fn is_known(matrix: &Matrix, options: &Options) -> bool {
 /// Servers of a plan that will not start on this machine, whatever load comes: their name, and why. What is wrong with their flags
 /// is told elsewhere.
 pub fn misfits(plan: &Plan, matrix: &Matrix) -> Vec<(String, Failure)> {
-    let options = options(&Machine::default(), plan, matrix);
+    let options = options(plan, matrix);
     if !is_known(matrix, &options) {
         return Vec::new();
     }
@@ -127,29 +128,16 @@ pub fn first_start(matrix: &Matrix, options: &Options) -> Option<f64> {
 
 /// Such servers in a sentence for each reason.
 pub fn misfits_in_words(misfits: &[(String, Failure)]) -> Vec<String> {
-    let mut kinds: Vec<(&Failure, &str, usize)> = Vec::new();
     let (ruled_out, others): (Vec<_>, Vec<_>) = misfits
         .iter()
         .partition(|(_, failure)| failure.detail.starts_with(AS_HUNGRY));
-    for (name, failure) in others {
-        match kinds.iter_mut().find(|(known, ..)| *known == failure) {
-            Some((.., more)) => *more += 1,
-            None => kinds.push((failure, name, 0)),
-        }
-    }
-    let say = |(Failure { cause, detail }, name, more): (&Failure, &str, usize)| {
-        let more = if more > 0 {
-            format!(" and {more} more")
-        } else {
-            String::new()
-        };
-        let name = short_label(name);
-        format!(
-            "server {name}{more}: will likely fail: {cause}: {detail}; {}",
-            cause.advice()
-        )
+    let say = |(name, failure): &(String, Failure)| {
+        let alike = others.iter().filter(|(_, other)| other == failure).count();
+        let (name, more) = (short_label(name), and_more(alike - 1));
+        format!("server {name}{more}: will likely fail: {failure}")
     };
-    let mut told: Vec<String> = kinds.into_iter().map(say).collect();
+    let kinds = others.iter().unique_by(|(_, failure)| failure.to_string());
+    let mut told: Vec<String> = kinds.map(|misfit| say(misfit)).collect();
     if let count @ 1.. = ruled_out.len() as u64 {
         let servers = show_many(count, "server");
         let (need, they) = if count == 1 { ("needs", "it") } else { ("need", "they") };

@@ -1,16 +1,17 @@
 //! `vsweep import`: what was begun with `vllm bench sweep`, to go on with vsweep: its command lines as plans, its result trees
 //! as experiments.
 
-mod results;
 mod sweep_command;
 mod tree;
 
-use super::output::{finish, must_be_new, say, tell_plain};
+use super::output::{finish, json, must_be_new, say, tell_plain};
 use super::plan_file::show;
+use super::results;
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};
 use crate::import::suite::{self, Test};
 use crate::import::{Imported, Sweep, import};
+use crate::report;
 use crate::units::show_many;
 use serde_json::Value;
 use std::io::Write;
@@ -45,7 +46,7 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<Exit> {
     if args.command.is_empty()
-        && let Some(file) = args.tree.as_deref().and_then(super::results::file)
+        && let Some(file) = args.tree.as_deref().and_then(results::file)
     {
         if let Some(tests) = suite_in(&file)? {
             return import_suite(&tests, args.output.as_deref());
@@ -54,7 +55,7 @@ pub fn run(args: Args) -> Result<Exit> {
             .output
             .ok_or_else(|| Error::Usage("say where the results go: -o DIR".into()))?;
         must_be_new(&to)?;
-        return results::import(&file, &to);
+        return import_results(&file, &to);
     }
     if args.command.is_empty() {
         return Err(Error::Usage(without_command(args.tree.as_deref())));
@@ -70,6 +71,25 @@ pub fn run(args: Args) -> Result<Exit> {
             tree::import(tree, &read(&sweep)?, output)
         }
     }
+}
+
+/// What `vllm bench sweep` calls the results of one load.
+const SUMMARY: &str = "summary.json";
+
+/// Writes the benchmarks of the result as the runs of one load.
+fn import_results(file: &Path, to: &Path) -> Result<Exit> {
+    let records = results::records(file)?;
+    report::read_records(vec![(file.display().to_string(), records.clone())]).map_err(Error::Usage)?;
+    create_folder(to)?;
+    let text = serde_json::to_string_pretty(&records).expect("figures are JSON");
+    write_atomic(&to.join(SUMMARY), text.as_bytes())?;
+    say(format_args!(
+        "wrote {} to {}; `vsweep plot {}` draws them",
+        show_many(records.len() as u64, "result"),
+        to.display(),
+        to.display()
+    ));
+    Ok(Exit::Done)
 }
 
 /// The tests of a suite of vLLM's performance CI, which is a list of them or has one; `None` if the file is no suite.
@@ -123,7 +143,7 @@ fn read(sweep: &Sweep) -> Result<Imported> {
 
 fn write_plan(imported: &Imported, output: Option<&Path>) -> Result<Exit> {
     let Some(path) = output else {
-        return finish(super::output::json().write_all(imported.text.as_bytes()));
+        return finish(json().write_all(imported.text.as_bytes()));
     };
     write_atomic(path, imported.text.as_bytes())?;
     say(format_args!(

@@ -48,7 +48,7 @@ enum Goal {
 }
 
 /// What a plan measures.
-struct Subject {
+struct ServedModel {
     /// Its model's name.
     model: String,
     /// Longest sequence in tokens, where known.
@@ -84,9 +84,9 @@ pub fn run(args: Args) -> Result<Exit> {
 }
 
 /// What is known of the model, by the arguments or by the server itself.
-fn subject(args: &Args) -> Result<Subject> {
+fn subject(args: &Args) -> Result<ServedModel> {
     match (&args.model, &args.url) {
-        (Some(model), _) => Ok(Subject {
+        (Some(model), _) => Ok(ServedModel {
             model: model.clone(),
             max_model_len: None,
         }),
@@ -97,7 +97,7 @@ fn subject(args: &Args) -> Result<Subject> {
     }
 }
 
-fn ask(url: &str) -> Result<Subject> {
+fn ask(url: &str) -> Result<ServedModel> {
     Target::parse(url).map_err(Error::Usage)?;
     let identity = machine::runtime()?.block_on(async { Server::attach(url, PATIENCE, PATIENCE).ready().await });
     let identity = identity.map_err(|failure| {
@@ -106,21 +106,23 @@ fn ask(url: &str) -> Result<Subject> {
             "{url}: {detail}; start the server first, or give --model for one that the plan starts"
         ))
     })?;
-    Ok(Subject {
+    Ok(ServedModel {
         model: identity.served_model,
         max_model_len: identity.max_model_len,
     })
 }
 
-fn render(args: &Args, subject: &Subject) -> String {
+fn render(args: &Args, subject: &ServedModel) -> String {
     let fits = |tokens: u64, share: u64| {
         subject
             .max_model_len
             .map_or(tokens, |longest| tokens.min(longest / share).max(1))
     };
+    let goal = args.goal.to_possible_value().expect("no goal is skipped");
+    let goal = goal.get_name();
     let context = context! {
-        goal => args.goal.to_possible_value().expect("no goal is skipped").get_name(),
-        name => toml_text(&experiment(args.goal, &subject.model)),
+        goal => goal,
+        name => toml_text(&experiment(goal, &subject.model)),
         url => args.url.as_deref().map(toml_text),
         command => toml_text(&shell_line(["vllm", "serve", &subject.model])),
         axes => args.goal != Goal::Guard,
@@ -133,21 +135,13 @@ fn render(args: &Args, subject: &Subject) -> String {
 }
 
 /// The last part of a model's name and the goal, as the name of a directory.
-fn experiment(goal: Goal, model: &str) -> String {
-    let last = model
-        .trim_end_matches('/')
-        .rsplit('/')
-        .next()
-        .unwrap_or_default()
-        .to_lowercase();
-    let goal = goal.to_possible_value().expect("no goal is skipped");
-    let kept: String = last
-        .chars()
-        .filter(|c| c.is_ascii_alphanumeric() || "._-".contains(*c))
-        .collect();
-    match kept.trim_start_matches(['.', '-', '_']) {
-        "" => goal.get_name().to_owned(),
-        kept => format!("{kept}-{}", goal.get_name()),
+fn experiment(goal: &str, model: &str) -> String {
+    let last = model.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let mut last = last.to_lowercase();
+    last.retain(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+    match last.trim_start_matches(['.', '-', '_']) {
+        "" => goal.to_owned(),
+        last => format!("{last}-{goal}"),
     }
 }
 

@@ -3,16 +3,16 @@
 use super::flags::{FlagTable, TableFlags};
 use super::machine;
 use super::output::say;
-use super::sweeping::{self, Ended, MeasuredServer, entries};
+use super::sweeping::{self, MeasuredServer, entries};
 use crate::bench::Measurement;
 use crate::bench::exact_prompts::Phase;
 use crate::bench::iterations::settings::{Settings, TABLE};
 use crate::bench::params::Param;
-use crate::error::{Error, Exit, Result};
+use crate::error::{Exit, Result};
 use crate::files::write_atomic;
 use crate::plan::{BenchRunner, Params, show};
 use crate::run::Interrupt;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
 const AFTER: &str = "--context-len, --input-len, --batch-size and --iterations take comma lists; every combination is \
@@ -54,8 +54,8 @@ async fn measure_all(args: &Args, shapes: &[Params], settings: &[Settings]) -> R
     if let Some(endpoint) = first.endpoints().first() {
         params.base_url = Some(endpoint.clone());
     }
-    let server = sweeping::find(&params).await?;
-    let mut rows: Vec<Value> = Vec::new();
+    let server = MeasuredServer::find(&params).await?;
+    let mut rows: Vec<Params> = Vec::new();
     let loads = settings.iter().map(describe).zip(shapes);
     let measured = |place: usize, _: &str, measurement: &Measurement| {
         let row = row(&server, &settings[place], &measurement.result.values);
@@ -63,56 +63,33 @@ async fn measure_all(args: &Args, shapes: &[Params], settings: &[Settings]) -> R
             print_head(&row);
         }
         print_row(&row);
-        rows.push(row.into());
+        rows.push(row);
         save(args, &rows)
     };
-    let ended = sweeping::measure_each(
+    let exit = sweeping::measure_each(
         &server,
         &BenchRunner::Iterations,
         ("shapes", loads),
         &mut interrupt,
         measured,
-    );
-    let Ended::Through(last_failure) = ended.await? else {
-        return Ok(Exit::Interrupted);
-    };
-    match (rows.len(), last_failure) {
-        (0, Some(failure)) => Err(Error::Fatal(format!("no shape was measured: {failure}"))),
-        (_, Some(_)) => Ok(Exit::SomeFailed),
-        (_, None) => {
-            say("=".repeat(WIDTH));
-            Ok(Exit::Done)
-        }
+    )
+    .await?;
+    if exit == Exit::Done {
+        say("=".repeat(WIDTH));
     }
+    Ok(exit)
 }
 
 /// Every combination of the lists, context outermost. What a mode does not look at is not swept.
 fn shapes(params: &Params) -> Vec<Params> {
-    let unused = match params.get("mode").map(show).as_deref() {
+    let mut params = params.clone();
+    params.shift_remove(match params.get("mode").map(show).as_deref() {
         Some("decode") => "input_len",
         _ => "iterations",
-    };
-    let mut shapes = vec![params.clone()];
-    for name in SWEPT {
-        if name == unused {
-            shapes.iter_mut().for_each(|shape| drop(shape.shift_remove(name)));
-            continue;
-        }
-        let values = entries(params, name);
-        if values.is_empty() {
-            continue;
-        }
-        let with = |shape: &Params, value: &Value| {
-            let mut shape = shape.clone();
-            shape.insert(name.to_owned(), value.clone());
-            shape
-        };
-        shapes = shapes
-            .iter()
-            .flat_map(|shape| values.iter().map(move |value| with(shape, value)))
-            .collect();
-    }
-    shapes
+    });
+    let lists = SWEPT.map(|name| (name, entries(&params, name)));
+    let given: Vec<_> = lists.into_iter().filter(|(_, values)| !values.is_empty()).collect();
+    sweeping::combinations(&params, &given)
 }
 
 fn describe(settings: &Settings) -> String {
@@ -131,100 +108,111 @@ fn describe(settings: &Settings) -> String {
 }
 
 /// A row of the file: the keys of `vllm bench iterations`, then ours.
-fn row(server: &MeasuredServer, settings: &Settings, result: &Params) -> Map<String, Value> {
+fn row(server: &MeasuredServer, settings: &Settings, result: &Params) -> Params {
     let endpoints = settings.endpoints();
     let endpoint = match endpoints.is_empty() {
         true => server.base_url.clone(),
         false => endpoints.join(","),
     };
-    let mut row = Map::new();
-    let shape = [
+    let measured = |key: &'static str| (key, result.get(key).cloned().unwrap_or_default());
+    let theirs = [
         ("endpoint", json!(endpoint)),
         ("mode", json!(settings.mode.name())),
         ("context_len", json!(settings.batch.context_len)),
         ("input_len", json!(settings.input_len())),
         ("batch_size", json!(settings.batch.batch_size)),
         ("iteration", json!(settings.output_len())),
+        measured("total_latency_ms"),
+        measured("latency_per_iter_ms"),
+        measured("tokens_per_second"),
+        measured("prompt_tokens"),
+        measured("completion_tokens"),
     ];
-    row.extend(shape.map(|(key, value)| (key.to_owned(), value)));
-    let theirs = [
-        "total_latency_ms",
-        "latency_per_iter_ms",
-        "tokens_per_second",
-        "prompt_tokens",
-        "completion_tokens",
-    ];
-    for key in theirs {
-        row.insert(key.to_owned(), result.get(key).cloned().unwrap_or_default());
-    }
-    row.extend(result.clone());
-    row
+    sweeping::row(theirs, result)
 }
 
-fn print_head(row: &Map<String, Value>) {
+/// A column of the table.
+struct PrintedColumn {
+    title: &'static str,
+    width: usize,
+    /// Its key in a row.
+    key: &'static str,
+    /// Digits after the point, of a figure that was measured.
+    digits: Option<usize>,
+}
+
+const fn column(title: &'static str, width: usize, key: &'static str, digits: Option<usize>) -> PrintedColumn {
+    PrintedColumn {
+        title,
+        width,
+        key,
+        digits,
+    }
+}
+
+/// The columns behind the mode.
+const COLUMNS: [PrintedColumn; 10] = [
+    column("Context", 9, "context_len", None),
+    column("Input", 7, "input_len", None),
+    column("Batch", 6, "batch_size", None),
+    column("Iters", 6, "iteration", None),
+    column("Total(ms)", 11, "total_latency_ms", Some(2)),
+    column("Per-Iter(ms)", 12, "latency_per_iter_ms", Some(3)),
+    column("Tokens/s", 12, "tokens_per_second", Some(1)),
+    column("New tok/s", 10, "new_tokens_per_second", Some(1)),
+    column("Step(ms)", 9, "step_ms", Some(3)),
+    column("Server(ms)", 10, SERVER, Some(3)),
+];
+/// What the server itself says: of a step in the mode `decode`, else of the prefill.
+const SERVER: &str = "server";
+
+fn print_line(mode: &str, cell: impl Fn(&PrintedColumn) -> String) {
+    let cells = COLUMNS
+        .iter()
+        .map(|column| format!(" {:>width$}", cell(column), width = column.width));
+    say(format_args!("{mode:<8}{}", cells.collect::<String>()));
+}
+
+fn print_head(row: &Params) {
     let known = |key: &str| {
         row.get(key)
             .filter(|value| !value.is_null())
             .map_or("?".to_owned(), show)
     };
-    let number = |key: &str| row.get(key).and_then(Value::as_u64);
-    let world = number("tensor_parallel")
-        .zip(number("pipeline_parallel"))
-        .zip(number("engines"));
-    let world = world.map_or("?".to_owned(), |((tp, pp), dp)| (tp * pp * dp).to_string());
+    let [dp, tp, pp] = ["engines", "tensor_parallel", "pipeline_parallel"];
+    let factors = [dp, tp, pp].map(|key| row.get(key).and_then(Value::as_u64));
+    let world: Option<u64> = factors.into_iter().product();
     say("=".repeat(WIDTH));
     say(format_args!(
-        "DP={} TP={} PP={} World={world}",
-        known("engines"),
-        known("tensor_parallel"),
-        known("pipeline_parallel")
+        "DP={} TP={} PP={} World={}",
+        known(dp),
+        known(tp),
+        known(pp),
+        world.map_or("?".to_owned(), |world| world.to_string())
     ));
-    say(format_args!(
-        "{:<8} {:>9} {:>7} {:>6} {:>6} {:>11} {:>12} {:>12} {:>10} {:>9} {:>10}",
-        "Mode",
-        "Context",
-        "Input",
-        "Batch",
-        "Iters",
-        "Total(ms)",
-        "Per-Iter(ms)",
-        "Tokens/s",
-        "New tok/s",
-        "Step(ms)",
-        "Server(ms)"
-    ));
+    print_line("Mode", |column| column.title.to_owned());
     say("-".repeat(WIDTH));
 }
 
-fn print_row(row: &Map<String, Value>) {
+fn print_row(row: &Params) {
     let text = |key: &str| row.get(key).map(show).unwrap_or_default();
-    let number = |key: &str, digits: usize| match row.get(key).and_then(Value::as_f64) {
-        Some(number) => format!("{number:.digits$}"),
-        None => "-".to_owned(),
-    };
-    // What the server itself says: of the prefill, or of a step.
-    let servers = match text("mode").as_str() {
-        "decode" => "server_step_ms",
-        _ => "server_prefill_ms",
-    };
-    say(format_args!(
-        "{:<8} {:>9} {:>7} {:>6} {:>6} {:>11} {:>12} {:>12} {:>10} {:>9} {:>10}",
-        text("mode"),
-        text("context_len"),
-        text("input_len"),
-        text("batch_size"),
-        text("iteration"),
-        number("total_latency_ms", 2),
-        number("latency_per_iter_ms", 3),
-        number("tokens_per_second", 1),
-        number("new_tokens_per_second", 1),
-        number("step_ms", 3),
-        number(servers, 3),
-    ));
+    let mode = text("mode");
+    print_line(&mode, |column| {
+        let key = match (column.key, mode.as_str()) {
+            (SERVER, "decode") => "server_step_ms",
+            (SERVER, _) => "server_prefill_ms",
+            (key, _) => key,
+        };
+        match (column.digits, row.get(key).and_then(Value::as_f64)) {
+            (None, _) => text(key),
+            (Some(digits), Some(figure)) => format!("{figure:.digits$}"),
+            (Some(_), None) => "-".to_owned(),
+        }
+    });
 }
 
 /// Writes what has been measured so far, whole or not at all.
-fn save(args: &Args, rows: &[Value]) -> Result<()> {
+fn save(args: &Args, rows: &[Params]) -> Result<()> {
     let Some(path) = &args.output else { return Ok(()) };
     let timestamp = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S").to_string();
     let document = json!({"results": rows, "timestamp": timestamp});

@@ -25,7 +25,6 @@ mod plan_file;
 mod plot;
 mod preflight;
 mod rehearse;
-mod remaining;
 mod report;
 mod report_check;
 mod results;

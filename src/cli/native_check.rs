@@ -2,7 +2,7 @@
 
 use crate::bench;
 use crate::matrix::Matrix;
-use crate::plan::{BenchRunner, Found, Params, Plan, Problem, Required, Side, Span, Warmup, show, spelling};
+use crate::plan::{BenchRunner, Found, Origin, Params, Plan, Problem, Required, Side, Span, Warmup, show, spelling};
 use crate::search::{Criterion, Quantity, Vary};
 use std::collections::BTreeSet;
 
@@ -31,8 +31,7 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     if let Some(offline) = plan.bench.runner.offline() {
         let mut servers = matrix.servers().take(MOST_POINTS);
         if let Some(why) = servers.find_map(|server| offline.command(&server.argv).err()) {
-            let (message, remedy) = why.rsplit_once("; ").unwrap_or((&why, ""));
-            found.object(plan.origin.value_span(&["serve", "command"]), message, remedy);
+            found.add(problem(plan.origin.value_span(&["serve", "command"]), &why));
         }
         return;
     }
@@ -58,120 +57,99 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
         _ => {}
     }
     if *runner == BenchRunner::Native && is_whole {
-        goodput(plan, matrix, found);
-        latencies(plan, matrix, found);
+        unreported(plan, matrix, found);
     }
     for name in OURS {
-        if let Some(named) = named_param(plan, name) {
+        if let Some(span) = place_named_in(plan, name) {
             let message = format!("vsweep itself decides on `{name}` of a run");
-            let span = place_of(plan, &named).expect("a named parameter has its place");
-            found.object(
-                span,
-                message,
-                "remove it; `serve.url` measures a server that runs already",
-            );
+            let remedy = "remove it; `serve.url` measures a server that runs already";
+            found.object(span, message, remedy);
         }
     }
     for sentence in &sentences {
-        let named = named_param(plan, sentence);
-        if is_whole || named.is_some() {
-            found.add(problem(plan, sentence, named.as_deref()));
+        let place = place_named_in(plan, sentence);
+        if is_whole || place.is_some() {
+            let span = place.unwrap_or_else(|| plan.origin.key_span(&["bench", "params"]));
+            found.add(problem(span, sentence));
         }
     }
 }
 
-/// The criteria of every target and assertion, and the keys that lead to them.
-fn bounds(plan: &Plan) -> Vec<(Vec<String>, &[Criterion])> {
+/// The criteria of every target and assertion, behind the keys that lead to them.
+fn bounds(plan: &Plan) -> Vec<(&'static [&'static str], String, &[Criterion])> {
     let targets = plan.sla.iter().flat_map(|sla| &sla.targets);
     let targets = targets.map(|target| &*target.criteria).enumerate();
-    let asserted = plan
-        .report
-        .requirements
-        .iter()
-        .filter_map(|required| match &required.what {
-            Required::Points(assertion) => Some(&*assertion.criteria),
-            Required::Target(_) => None,
-        });
-    let at = |keys: &[&str], i: usize| keys.iter().map(|key| key.to_string()).chain([i.to_string()]).collect();
-    let targets = targets.map(|(i, criteria)| (at(&["sla", "target"], i), criteria));
-    let asserted = asserted.enumerate().map(|(i, criteria)| (at(&["assert"], i), criteria));
+    let required = plan.report.requirements.iter();
+    let asserted = required.filter_map(|required| match &required.what {
+        Required::Points(assertion) => Some(&*assertion.criteria),
+        Required::Target(_) => None,
+    });
+    let targets = targets.map(|(i, criteria)| (&["sla", "target"][..], i.to_string(), criteria));
+    let asserted = asserted.enumerate();
+    let asserted = asserted.map(|(i, criteria)| (&["assert"][..], i.to_string(), criteria));
     targets.chain(asserted).collect()
 }
 
-fn words(place: &[String]) -> Vec<&str> {
-    place.iter().map(String::as_str).collect()
-}
-
-/// A target may bound the goodput only of runs that are told which requests are good.
-fn goodput(plan: &Plan, matrix: &Matrix, found: &mut Found) {
-    let bounded = |criteria: &[Criterion]| {
-        criteria
-            .iter()
-            .any(|criterion| criterion.quantity == Quantity::Metric(GOODPUT.into()))
-    };
-    let Some((place, _)) = bounds(plan).into_iter().find(|(_, criteria)| bounded(criteria)) else {
-        return;
-    };
-    let mut loads = matrix.specimens().take(MOST_POINTS);
-    if loads.any(|params| spelling::find(&params, "goodput").is_none()) {
-        let message = format!("no run will report `{GOODPUT}`");
-        let remedy = "say which requests are good: goodput = [\"ttft:500\"] in [bench.params]";
-        let span = plan.origin.key_span(&[&words(&place)[..], &[GOODPUT]].concat());
-        found.object(span, message, remedy);
-    }
-}
-
-/// Means, medians and deviations are in a result only for the latencies that it is asked for; percentiles come from the
-/// requests themselves.
-fn latencies(plan: &Plan, matrix: &Matrix, found: &mut Found) {
-    let statistic = |key: &str| {
-        let (statistic, rest) = key.split_once('_')?;
-        let latency = rest.strip_suffix("_ms")?;
-        ["mean", "median", "std"]
-            .contains(&statistic)
-            .then(|| latency.to_owned())
-    };
-    for (place, criteria) in bounds(plan) {
+/// Figures that a target or an assertion bounds, and that a load does not ask for.
+fn unreported(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+    for (table, i, criteria) in bounds(plan) {
         for criterion in criteria {
             let Quantity::Metric(key) = &criterion.quantity else {
                 continue;
             };
-            let Some(latency) = statistic(key) else { continue };
-            let is_left_out = |params: &Params| {
-                let asked = spelling::find(params, "percentile_metrics").map(show);
-                asked.is_some_and(|asked| !asked.split(',').any(|name| name.trim() == latency))
-            };
-            if matrix.specimens().take(MOST_POINTS).any(|params| is_left_out(&params)) {
-                let message = format!("no run will report `{key}`");
-                let remedy = format!("add {latency} to percentile_metrics in [bench.params]");
-                let span = plan.origin.key_span(&[&words(&place)[..], &[key]].concat());
-                found.object(span, message, remedy);
+            let mut loads = matrix.specimens().take(MOST_POINTS);
+            if let Some(remedy) = loads.find_map(|load| how_to_ask(key, &load)) {
+                let span = plan.origin.key_span(&[table, &[&i, key]].concat());
+                found.object(span, format!("no run will report `{key}`"), remedy);
             }
         }
     }
 }
 
-/// The parameter of the plan that the sentence names first, as the plan spells it.
-fn named_param(plan: &Plan, sentence: &str) -> Option<String> {
+/// What lets a load report a figure for which it does not ask. Means, medians and deviations are in a result only for the latencies
+/// that it is asked for; percentiles come from the requests themselves.
+fn how_to_ask(key: &str, load: &Params) -> Option<String> {
+    if key == GOODPUT {
+        let is_asked = spelling::find(load, "goodput").is_some();
+        let remedy = "say which requests are good: goodput = [\"ttft:500\"] in [bench.params]";
+        return (!is_asked).then(|| remedy.to_owned());
+    }
+    let (statistic, rest) = key.split_once('_')?;
+    let latency = rest.strip_suffix("_ms")?;
+    let asked = show(spelling::find(load, "percentile_metrics")?);
+    let is_asked = asked.split(',').any(|name| name.trim() == latency);
+    let is_missing = ["mean", "median", "std"].contains(&statistic) && !is_asked;
+    is_missing.then(|| format!("add {latency} to percentile_metrics in [bench.params]"))
+}
+
+/// Where the plan sets the parameter of a load that the sentence names first, if it sets one.
+fn place_named_in(plan: &Plan, sentence: &str) -> Option<Span> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let words = sentence.split(|c| !is_name(c)).filter(|word| !word.is_empty());
     let mut names = words.flat_map(|word| [word.to_owned(), spelling::flag(word)]);
-    names.find(|name| place_of(plan, name).is_some())
+    names.find_map(|name| place_of_param(plan, Side::Bench, |typed| typed == name, Origin::key_span))
 }
 
-/// Where the plan sets a parameter of a load: in the table, or in the first combination that has it.
-fn place_of(plan: &Plan, name: &str) -> Option<Span> {
-    let at = |keys: &[&str]| plan.origin.has(keys).then(|| plan.origin.key_span(keys));
-    at(&["bench", "params", name]).or_else(|| {
-        let mut combos = (0..plan.combos(Side::Bench).len()).map(|i| i.to_string());
-        combos.find_map(|i| at(&["bench", "combos", &i, name]))
+/// Where the plan sets such a parameter of one side: in the table, or in the first combination that has it.
+pub fn place_of_param(
+    plan: &Plan,
+    side: Side,
+    is_it: impl Fn(&str) -> bool,
+    span: fn(&Origin, &[&str]) -> Span,
+) -> Option<Span> {
+    let origin = &*plan.origin;
+    let place = |name: &str, keys: &[&str]| (is_it(name) && origin.has(keys)).then(|| span(origin, keys));
+    let mut params = plan.params(side).iter();
+    let in_table = params.find_map(|(name, _)| place(name, &[side.table(), "params", name]));
+    in_table.or_else(|| {
+        let combos = plan.combos(side).iter().enumerate();
+        let mut names = combos.flat_map(|(i, combo)| combo.params.keys().map(move |name| (i.to_string(), name)));
+        names.find_map(|(i, name)| place(name, &[side.table(), "combos", &i, name]))
     })
 }
 
-/// Points at the parameter, or at the table.
-fn problem(plan: &Plan, sentence: &str, named: Option<&str>) -> Problem {
-    let place = named.and_then(|name| place_of(plan, name));
-    let span = place.unwrap_or_else(|| plan.origin.key_span(&["bench", "params"]));
+/// A sentence that ends in the remedy, as a problem.
+fn problem(span: Span, sentence: &str) -> Problem {
     let (message, remedy) = sentence.rsplit_once("; ").unwrap_or((sentence, ""));
     Problem::new(span, message, remedy)
 }

@@ -7,6 +7,7 @@ use crate::report::requirements::Judged;
 use crate::report::terminal::{Screen, show, show_places};
 use crate::stats::Requirement;
 use console::Term;
+use serde::Serialize;
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
 use std::path::Path;
@@ -15,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// How a command prints what it found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub enum Format {
+pub enum OutputFormat {
     /// For people
     #[value(alias = "table")]
     Text,
@@ -77,6 +78,12 @@ pub fn file() -> Out {
 /// Standard output for JSON.
 pub fn json() -> Out {
     Printable::json(Box::new(io::stdout().lock()))
+}
+
+/// Prints JSON on standard output.
+pub fn print_json(value: &impl Serialize) -> Result<Exit> {
+    let text = serde_json::to_string_pretty(value).expect("plain data always serialises");
+    finish(writeln!(json(), "{text}"))
 }
 
 /// Says a line on standard output while there is more to do. If it cannot be written, [`all_said`] tells of it at the end.

@@ -1,7 +1,7 @@
 //! `vsweep pareto`: what one figure can be had for the other, and which points no other beats.
 
 use super::charts::{self, Directories, list};
-use super::output::{self, finish};
+use super::output::{self, finish, print_json};
 use crate::error::{Error, Exit, Result};
 use crate::report::chart::Chart;
 use crate::report::charts::grid::file_name;
@@ -10,7 +10,6 @@ use crate::report::picture::{Form, Size};
 use crate::table::{Measure, Points, Table, Tradeoff, list_placed, write_csv};
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
-use std::io::Write;
 
 /// Find the points that no other beats, from directories of vsweep or result trees of vLLM
 #[derive(Debug, clap::Args)]
@@ -39,14 +38,14 @@ pub struct Args {
     label_by: String,
     /// A picture in DIR/pareto, or text on standard output
     #[arg(long, value_name = "FORMAT", default_value = "png")]
-    format: Format,
+    format: FrontierFormat,
     /// Say what would be drawn and write nothing
     #[arg(long, alias = "dry_run")]
     dry_run: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+enum FrontierFormat {
     /// A picture
     Png,
     /// A picture that is sharp at any size
@@ -91,14 +90,10 @@ pub fn run(args: Args) -> Result<Exit> {
         )));
     }
     match args.format {
-        Format::Json => {
-            let text = serde_json::to_string_pretty(&to_json(&points, &tradeoffs, (&x, &y)))
-                .expect("JSON has no shape that fails");
-            finish(writeln!(output::json(), "{text}"))
-        }
-        Format::Csv => finish(write_csv(&list_placed(&tradeoffs, &table), output::file())),
-        Format::Png => draw(&args, &points, &tradeoffs, &labels, Form::Png),
-        Format::Svg => draw(&args, &points, &tradeoffs, &labels, Form::Svg),
+        FrontierFormat::Json => print_json(&to_json(&points, &tradeoffs, (&x, &y))),
+        FrontierFormat::Csv => finish(write_csv(&list_placed(&tradeoffs, &table), output::file())),
+        FrontierFormat::Png => draw(&args, &points, &tradeoffs, &labels, Form::Png),
+        FrontierFormat::Svg => draw(&args, &points, &tradeoffs, &labels, Form::Svg),
     }?;
     Ok(damage)
 }

@@ -3,7 +3,7 @@
 use super::flags::{FlagTable, TableFlags};
 use super::machine;
 use super::output::{say, tell};
-use super::sweeping::{self, Ended, MeasuredServer, entries};
+use super::sweeping::{self, MeasuredServer, entries, split};
 use crate::bench::Measurement;
 use crate::bench::params::{Param, param};
 use crate::bench::phases::settings::{Settings, TABLE};
@@ -13,26 +13,21 @@ use crate::plan::{BenchRunner, Params, show};
 use crate::report::phases::Phases;
 use crate::report::picture;
 use crate::run::Interrupt;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
-const LEVELS: &str = "32,64,128,256,512,1024,2048";
-const RATIOS: &str = "0.25,0.5";
-
 /// Flags of the command that are lists; the others are those of one measurement.
-const LISTS: [(&str, Param); 3] = [
-    list("phase", "prefill,decode", "Phases to measure: prefill, decode or both"),
-    list("concurrency_levels", LEVELS, "Requests in flight at once, a comma list"),
-    list(
-        "ratios",
-        RATIOS,
-        "Prompt's shares of each sequence in decode runs, a comma list",
-    ),
+const LISTS: [Param; 3] = [
+    param("phase")
+        .default("prefill,decode")
+        .described::<String>("Phases to measure: prefill, decode or both"),
+    param("concurrency_levels")
+        .default("32,64,128,256,512,1024,2048")
+        .described::<String>("Requests in flight at once, a comma list"),
+    param("ratios")
+        .default("0.25,0.5")
+        .described::<String>("Prompt's shares of each sequence in decode runs, a comma list"),
 ];
-
-const fn list(name: &'static str, default: &'static str, help: &'static str) -> (&'static str, Param) {
-    ("Window", param(name).default(default).described::<String>(help))
-}
 
 /// Measure prefill and decode throughput of a running server over a window of time
 #[derive(Debug, clap::Args)]
@@ -53,7 +48,7 @@ struct Lists;
 
 impl FlagTable for Lists {
     fn params() -> impl Iterator<Item = (&'static str, &'static Param)> {
-        LISTS.iter().map(|(title, param)| (*title, param))
+        LISTS.iter().map(|param| ("Window", param))
     }
 }
 
@@ -71,45 +66,29 @@ impl FlagTable for Single {
 pub fn run(args: Args) -> Result<Exit> {
     let levels = levels(&args);
     let read = sweeping::read_each(&levels, Settings::read)?;
-    let Some(first) = read.first() else {
-        return Err(Error::Usage(
-            "there is nothing to measure; give --concurrency-levels".to_owned(),
-        ));
-    };
-    machine::runtime()?.block_on(measure_all(&args, &levels, first))
+    machine::runtime()?.block_on(measure_all(&args, &levels, &read[0]))
 }
 
 /// Every measurement: prefill at each level, then decode by ratio and level.
 fn levels(args: &Args) -> Vec<Params> {
-    let list = |name: &str, default: &str| match entries(&args.lists.given, name) {
-        given if given.is_empty() => default.split(',').map(Value::from).collect(),
-        given => given,
-    };
-    let (concurrency, ratios) = (list("concurrency_levels", LEVELS), list("ratios", RATIOS));
-    let mut levels = Vec::new();
-    for phase in list("phase", "prefill,decode") {
-        let shares: Vec<Option<&Value>> = match phase.as_str() {
-            Some("decode") => ratios.iter().map(Some).collect(),
-            _ => vec![None],
-        };
-        for share in shares {
-            for level in &concurrency {
-                let mut params = args.single.given.clone();
-                params.insert("phase".to_owned(), phase.clone());
-                params.insert("max_concurrency".to_owned(), level.clone());
-                if let Some(share) = share {
-                    params.insert("ratio".to_owned(), share.clone());
-                }
-                levels.push(params);
-            }
+    let [phases, concurrency, ratios] = LISTS.map(|param| match args.lists.given.contains_key(param.name) {
+        true => entries(&args.lists.given, param.name),
+        false => split(param.unset().unwrap_or_default()),
+    });
+    let of_phase = |phase: Value| {
+        let mut lists = vec![("max_concurrency", concurrency.clone())];
+        if phase == "decode" {
+            lists.insert(0, ("ratio", ratios.clone()));
         }
-    }
-    levels
+        lists.insert(0, ("phase", vec![phase]));
+        sweeping::combinations(&args.single.given, &lists)
+    };
+    phases.into_iter().flat_map(of_phase).collect()
 }
 
 async fn measure_all(args: &Args, levels: &[Params], first: &Settings) -> Result<Exit> {
     let mut interrupt = Interrupt::install()?;
-    let server = sweeping::find(&first.server).await?;
+    let server = MeasuredServer::find(&first.server).await?;
     let simulated = is_simulated(&server.base_url).await;
     create_folder(&args.output_dir)?;
     let mut phases = Phases::new(&server.model, simulated);
@@ -128,29 +107,22 @@ async fn measure_all(args: &Args, levels: &[Params], first: &Settings) -> Result
         phases.add(&show(&params["phase"]), row);
         write(args, &server, &phases).map(drop)
     };
-    let ended = sweeping::measure_each(
+    let exit = sweeping::measure_each(
         &server,
         &BenchRunner::Phases,
         ("levels", loads),
         &mut interrupt,
         measured,
-    );
-    let failure = match ended.await? {
-        Ended::Through(failure) => failure,
-        Ended::Interrupted => {
-            if !phases.is_empty() {
-                let page = write(args, &server, &phases)?;
-                tell(format_args!("what was measured is in {}", page.display()));
-            }
-            return Ok(Exit::Interrupted);
-        }
-    };
-    if let (true, Some(failure)) = (phases.is_empty(), &failure) {
-        return Err(Error::Fatal(format!("nothing was measured: {failure}")));
+    )
+    .await?;
+    if exit != Exit::Interrupted {
+        draw(args, &server, &phases)?;
+        say(write(args, &server, &phases)?.display());
+    } else if !phases.is_empty() {
+        let page = write(args, &server, &phases)?;
+        tell(format_args!("what was measured is in {}", page.display()));
     }
-    draw(args, &server, &phases)?;
-    say(write(args, &server, &phases)?.display());
-    Ok(failure.map_or(Exit::Done, |_| Exit::SomeFailed))
+    Ok(exit)
 }
 
 fn describe(params: &Params) -> String {
@@ -160,41 +132,30 @@ fn describe(params: &Params) -> String {
 }
 
 /// A row of the file: the keys that the public window benchmark has, then ours.
-fn row(params: &Params, result: &Params) -> Map<String, Value> {
+fn row(params: &Params, result: &Params) -> Params {
     let number = |key: &str| result.get(key).and_then(Value::as_f64);
     let (input, sequence) = (number("input_len").unwrap_or(0.0), number("seq_len").unwrap_or(1.0));
-    let asked = params
-        .get("ratio")
-        .map(show)
-        .and_then(|ratio| ratio.parse::<f64>().ok());
-    let rounded = |value: f64, digits: i32| {
-        let scale = 10f64.powi(digits);
-        json!((value * scale).round() / scale)
-    };
+    let asked = params.get("ratio").map(show);
+    let asked = asked.and_then(|ratio| ratio.parse::<f64>().ok());
     let known = |key: &str| result.get(key).cloned().unwrap_or_default();
-    let rate = |key: &str| number(key).map_or(Value::Null, |rate| rounded(rate, 1));
-    let mut row = Map::new();
+    let rounded = |value: Option<f64>, digits: i32| {
+        let scale = 10f64.powi(digits);
+        json!(value.map(|value| (value * scale).round() / scale))
+    };
     let theirs = [
-        ("ratio", rounded(asked.unwrap_or(input / sequence), 4)),
+        ("ratio", rounded(asked.or(Some(input / sequence)), 4)),
         ("concurrency", known("max_concurrency")),
         ("input_len", known("input_len")),
         ("output_len", known("output_len")),
         ("output_tokens", known("output_tokens")),
-        (
-            "elapsed_s",
-            number("window_s").map_or(Value::Null, |seconds| rounded(seconds, 2)),
-        ),
-        ("output_throughput", rate("output_throughput")),
-        ("total_throughput", rate("total_throughput")),
+        ("elapsed_s", rounded(number("window_s"), 2)),
+        ("output_throughput", rounded(number("output_throughput"), 1)),
+        ("total_throughput", rounded(number("total_throughput"), 1)),
         ("requests_started", known("requests_started")),
         ("requests_completed", known("completed")),
         ("errors", known("failed")),
     ];
-    row.extend(theirs.map(|(key, value)| (key.to_owned(), value)));
-    for (key, value) in result {
-        row.entry(key.clone()).or_insert_with(|| value.clone());
-    }
-    row
+    sweeping::row(theirs, result)
 }
 
 async fn is_simulated(base_url: &str) -> bool {

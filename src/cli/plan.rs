@@ -5,10 +5,10 @@ mod sh;
 pub mod table;
 
 use super::experiment::{folder, recorded};
-use super::forecast::{estimate, options};
+use super::forecast::{MOST_TOKENS, estimate};
 use super::output;
 use super::plan_file::PlanFile;
-use super::rehearse::{self, Machine};
+use super::rehearse::{self, AssumedMachine};
 use crate::agenda::Schedule;
 use crate::error::{Exit, Result};
 use crate::journal::{Directory, Shard, State};
@@ -24,18 +24,18 @@ pub struct Args {
     #[command(flatten)]
     file: PlanFile,
     /// How to show it
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = PlanFormat::Text)]
+    format: PlanFormat,
     /// Show only what meets conditions, e.g. tensor_parallel_size=2,max_concurrency>=8
     #[arg(long, value_name = "EXPR")]
     only: Option<String>,
     #[command(flatten)]
-    machine: Machine,
+    machine: AssumedMachine,
 }
 
 /// How a matrix is shown.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum Format {
+pub enum PlanFormat {
     /// For people
     #[value(alias = "table")]
     Text,
@@ -46,7 +46,7 @@ pub enum Format {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let (plan, mut matrix) = args.file.open()?;
+    let (plan, mut matrix, _) = args.file.open(|_| ())?;
     if let Some(only) = &args.only {
         matrix = matrix.only(&Only::parse(only)?)?;
     }
@@ -54,23 +54,23 @@ pub fn run(args: Args) -> Result<Exit> {
 }
 
 /// Shows a matrix on standard output, with what it will likely take.
-fn show(plan: &Plan, matrix: &Matrix, format: Format, machine: &Machine) -> Result<Exit> {
+fn show(plan: &Plan, matrix: &Matrix, format: PlanFormat, machine: &AssumedMachine) -> Result<Exit> {
     let mut out = BufWriter::new(match format {
-        Format::Json => output::json(),
-        Format::Text => output::text(),
-        Format::Sh => output::file(),
+        PlanFormat::Json => output::json(),
+        PlanFormat::Text => output::text(),
+        PlanFormat::Sh => output::file(),
     });
     let estimate = || {
         let schedule = Schedule::new(plan, matrix, Shard::WHOLE, false);
         // A record that cannot be read is for `run` to complain about.
-        let options = options(machine, plan, matrix);
+        let options = machine.options(plan, matrix, Some(MOST_TOKENS));
         let record = recorded(&Directory::at(folder(None, plan))).unwrap_or_default();
         estimate(schedule, &State::default(), &record, &options)
     };
     let written = match format {
-        Format::Text => table::write(plan, matrix, &mut out).and_then(|()| write_estimate(&estimate(), &mut out)),
-        Format::Json => json::write(plan, matrix, &estimate(), &mut out),
-        Format::Sh => sh::write(plan, matrix, &mut out),
+        PlanFormat::Text => table::write(plan, matrix, &mut out).and_then(|()| write_estimate(&estimate(), &mut out)),
+        PlanFormat::Json => json::write(plan, matrix, &estimate(), &mut out),
+        PlanFormat::Sh => sh::write(plan, matrix, &mut out),
     };
     output::finish(written.and_then(|()| out.flush()))
 }

@@ -19,29 +19,33 @@ pub struct PlanFile {
 }
 
 impl PlanFile {
-    /// Reads and expands the plan. All its problems go to standard error. So do warnings, which end nothing.
-    pub fn open(&self) -> Result<(Plan, Matrix)> {
-        self.open_as(|_| ()).map(|(plan, matrix, _)| (plan, matrix))
+    /// Reads and expands the plan, whose defaults may depend on where its results are. All its problems go to standard error. So do
+    /// warnings, which end nothing; whether there were any comes last.
+    pub fn open(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, bool)> {
+        let read = self.read(adapt).map_err(Objections::show)?;
+        let is_doubtful = read.warnings.is_some();
+        read.warnings.map(show);
+        Ok((read.plan, read.matrix, is_doubtful))
     }
 
-    /// The same of a plan whose defaults depend on where its results are, and whether there were warnings.
-    pub fn open_as(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, bool)> {
-        let (plan, matrix, warnings) = self.read(adapt).map_err(Objections::show)?;
-        let is_doubtful = warnings.is_some();
-        warnings.map(show);
-        Ok((plan, matrix, is_doubtful))
-    }
-
-    /// The same with nothing said: the plan and its warnings, or all that stands against it.
-    pub fn read(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, Option<Problems>), Objections> {
+    /// The same with nothing said.
+    pub fn read(&self, adapt: impl FnOnce(&mut Plan)) -> Result<CheckedPlan, Objections> {
         let mut draft = plan::draft(&self.plan, &self.overrides)?;
         adapt(&mut draft.plan);
         examine(draft)
     }
 }
 
-/// A plan that was read, checked and expanded, and its warnings; or all that stands against it.
-pub fn examine(draft: Draft) -> Result<(Plan, Matrix, Option<Problems>), Objections> {
+/// A plan that can be used, and what it expands to.
+pub struct CheckedPlan {
+    pub plan: Plan,
+    pub matrix: Matrix,
+    /// What would not give what the user wants.
+    pub warnings: Option<Problems>,
+}
+
+/// Checks and expands a plan that was read.
+pub fn examine(draft: Draft) -> Result<CheckedPlan, Objections> {
     let Draft { plan, mut found } = draft;
     let matrix = Matrix::draft(&plan, &mut found);
     if let Some(matrix) = &matrix {
@@ -52,7 +56,7 @@ pub fn examine(draft: Draft) -> Result<(Plan, Matrix, Option<Problems>), Objecti
     }
     let warnings = found.warnings(&plan.origin.sources, &plan.secrets);
     match matrix {
-        Some(matrix) if found.is_empty() => Ok((plan, matrix, warnings)),
+        Some(matrix) if found.is_empty() => Ok(CheckedPlan { plan, matrix, warnings }),
         _ => Err(Objections {
             errors: found.into_problems(&plan.origin.sources, &plan.secrets),
             warnings,

@@ -65,7 +65,7 @@ pub struct Args {
     no_error_bars: bool,
     /// Format of the pictures
     #[arg(long, value_name = "FORMAT", default_value = "png")]
-    format: Format,
+    format: PictureFormat,
     /// Height of each panel in inches
     #[arg(long, alias = "fig_height", value_name = "INCHES", allow_negative_numbers = true, default_value_t = 6.4, value_parser = charts::inches)]
     fig_height: f64,
@@ -78,7 +78,7 @@ pub struct Args {
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
+enum PictureFormat {
     /// Pixels
     Png,
     /// Shapes, sharp at any size
@@ -138,8 +138,8 @@ pub fn run(args: Args) -> Result<Exit> {
     };
     let pictures = figures.iter().map(|figure| (figure.group.as_str(), &figure.chart));
     let form = match args.format {
-        Format::Png => Form::Png,
-        Format::Svg => Form::Svg,
+        PictureFormat::Png => Form::Png,
+        PictureFormat::Svg => Form::Svg,
     };
     charts::deliver(&folder, pictures, (&size, form), args.dry_run)?;
     Ok(damage)

@@ -2,11 +2,11 @@
 
 mod table;
 
-pub use table::summary;
+pub use table::{and_more, summary};
 
 use super::experiment::{folder, recorded, tell_damage};
 use super::machine::runtime;
-use super::output::{self, Format, finish, tell};
+use super::output::{self, OutputFormat, finish, print_json, tell};
 use super::plan_file::PlanFile;
 use crate::agenda::Schedule;
 use crate::error::{Error, Exit, Result};
@@ -47,15 +47,15 @@ pub struct Args {
     #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true)]
     shard: Shard,
     #[command(flatten)]
-    machine: Machine,
+    machine: AssumedMachine,
     /// How the prediction is printed
     #[arg(long, value_enum, default_value = "text")]
-    format: Format,
+    format: OutputFormat,
 }
 
 /// What is assumed of the machine that the plan will run on.
 #[derive(Debug, Clone, Default, clap::Args)]
-pub struct Machine {
+pub struct AssumedMachine {
     /// GPU to assume for vllm serve, and their number where servers run side by side, e.g. 8xh100 [default: this machine's if it
     /// has them, else 8xh100] [possible names: h100, h200, a100, l40s, b200]
     #[arg(long, value_name = "[N x]NAME", value_parser = read_gpus)]
@@ -66,7 +66,7 @@ pub struct Machine {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let (plan, mut matrix, is_doubtful) = args.file.open_as(|_| ())?;
+    let (plan, mut matrix, is_doubtful) = args.file.open(|_| ())?;
     if let Some(only) = &args.only {
         matrix = matrix.only(&Only::parse(only)?)?;
     }
@@ -80,10 +80,13 @@ pub fn run(args: Args) -> Result<Exit> {
     drop(working);
     let rehearsal = rehearsal.map_err(|why| Error::Usage(format!("cannot rehearse the plan: {why}")))?;
     let recorded = done.runs().count();
-    finish(match args.format {
-        Format::Text => output::text().write_all(table::table(&rehearsal, recorded, width(&Term::stdout())).as_bytes()),
-        Format::Json => writeln!(output::json(), "{:#}", json(&rehearsal, recorded)),
-    })?;
+    match args.format {
+        OutputFormat::Text => {
+            let table = table::table(&rehearsal, recorded, width(&Term::stdout()));
+            finish(output::text().write_all(table.as_bytes()))
+        }
+        OutputFormat::Json => print_json(&json(&rehearsal, recorded)),
+    }?;
     let exit = tell_damage(&record);
     Ok(match is_doubtful || rehearsal.foresees_failures() {
         true => exit.or(Exit::SomeFailed),
@@ -116,7 +119,7 @@ fn tell_of(plays: &Arc<Plays>, points: u64) -> Sender<()> {
     working
 }
 
-impl Machine {
+impl AssumedMachine {
     /// What a rehearsal of a plan is told; `most_tokens` bounds what it may compute.
     pub fn options(&self, plan: &Plan, matrix: &Matrix, most_tokens: Option<u64>) -> Options {
         let told = self.gpu.map(|(_, gpu)| Card {
@@ -177,7 +180,7 @@ fn count_gpus(plan: &Plan) -> Option<u32> {
 }
 
 /// The GPU that the servers of a plan will get on this machine, if its figures are known and they need one.
-pub fn installed(plan: &Plan, matrix: &Matrix) -> Option<Card> {
+fn installed(plan: &Plan, matrix: &Matrix) -> Option<Card> {
     if !needs_gpu(matrix) {
         return None;
     }
@@ -192,17 +195,10 @@ pub fn installed(plan: &Plan, matrix: &Matrix) -> Option<Card> {
 }
 
 /// A rehearsal for programs. Times in seconds.
-pub fn json(rehearsal: &Rehearsal, recorded: usize) -> Value {
+fn json(rehearsal: &Rehearsal, recorded: usize) -> Value {
     let server = |(place, server): (usize, &Forecast)| {
-        let failure = server.failure.as_ref();
-        let losses = server
-            .losses
-            .iter()
-            .map(|loss| json!({"point": loss.point, "cause": loss.failure.cause, "detail": loss.failure.detail}));
-        let answers = server
-            .answers
-            .iter()
-            .map(|(target, value)| json!({"target": target, "value": value}));
+        let answers = server.answers.iter();
+        let answers = answers.map(|(target, value)| json!({"target": target, "value": value}));
         json!({
             "server": server.server,
             "name": server.name,
@@ -210,8 +206,8 @@ pub fn json(rehearsal: &Rehearsal, recorded: usize) -> Value {
             "runs": server.runs,
             "unknown_runs": server.unknown_runs,
             "seconds": server.total.interval(),
-            "failure": failure.map(|failure| json!({"cause": failure.cause, "detail": failure.detail})),
-            "losses": losses.collect::<Vec<Value>>(),
+            "failure": server.failure,
+            "losses": server.losses,
             "answers": answers.collect::<Vec<Value>>(),
             "disk_bytes": server.disk_bytes,
             "begins_seconds": rehearsal.packed.as_ref().map(|packed| packed.begins[place]),

@@ -52,8 +52,7 @@ pub fn run(args: Args) -> Result<Exit> {
         finish(writeln!(output::text(), "wrote {}", path.display()))?;
         return Ok(tell_damage(&state));
     }
-    let mut options = options(&directory);
-    options.price_per_gpu_hour = args.directories.price().or(options.price_per_gpu_hour);
+    let options = options(&directory, args.directories.price());
     if let Some(file) = &args.output {
         write_one(
             &report::render_report(&directory, &state, &options, form_of(file)),

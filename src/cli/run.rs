@@ -2,18 +2,18 @@
 
 mod before;
 mod left;
-mod margins;
 mod tables;
 mod words;
 
-pub use before::{check_machine, first_guesses, keep_defaults, lengths, look_around};
+pub use before::{check_machine, keep_defaults, look_around};
 
-use super::experiment::{folder, tell_damage};
+use before::{first_guesses, lengths, margins_in_words, settle_margins};
+
+use super::experiment::{folder, must_not_be_another, ours, tell_damage};
 use super::forecast::{self, Countdown};
 use super::machine;
 use super::output;
 use super::plan_file::PlanFile;
-use super::rehearse::Machine;
 use crate::agenda::{Ending, Start};
 use crate::bench::Counters;
 use crate::error::{Error, Exit, Result};
@@ -64,11 +64,11 @@ pub struct Args {
     quiet: bool,
     /// How progress is shown
     #[arg(long, value_enum, default_value = "text", hide_default_value = true)]
-    format: Format,
+    format: ProgressFormat,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
+enum ProgressFormat {
     /// A live display on a terminal, plain lines otherwise
     #[value(alias = "auto")]
     Text,
@@ -87,7 +87,7 @@ pub fn leave() {
 pub fn run(args: Args) -> Result<Exit> {
     let began = Instant::now();
     let mut interrupt = Interrupt::install_early(leave)?;
-    let (plan, whole, _) = args.file.open_as(|plan| args.keep_defaults(plan))?;
+    let (plan, whole, _) = args.file.open(|plan| args.keep_defaults(plan))?;
     let part = match &args.only {
         Some(only) => Some(whole.only(&Only::parse(only)?)?),
         None => None,
@@ -109,74 +109,61 @@ pub fn run(args: Args) -> Result<Exit> {
     if args.dry_run {
         return left::show(&sweep, &directory);
     }
-    // A new directory is made only for a sweep that can begin.
-    let begun = match directory.is_new() {
-        true => None,
-        false => Some(Recorder::open(directory.clone(), args.shard)?),
-    };
-    let mut state = begun
-        .as_ref()
-        .map_or_else(State::default, |recorder| recorder.state().clone());
-    let changes = Changes::between(&state, &whole, &plan);
-    if let Some(other) = changes.foreign(&state) {
-        let root = directory.root().display();
-        return Err(Error::Usage(format!(
-            "{root} holds the results of another plan, {other}, and nothing of them is in this one; choose another directory \
-             with -o, or begin a new one with --fresh"
-        )));
-    }
-    sweep.imagine_anew(&mut state);
-    check_machine(&sweep, &state)?;
-    let mut recorder = match begun {
-        Some(recorder) => recorder,
-        None => Recorder::open(directory.clone(), args.shard)?,
-    };
-    recorder.hide(plan.secrets.clone());
-    write_plan(&plan, &directory)?;
-    let forecasts = first_guesses(&sweep, &state);
-    let options = forecast::options(&Machine::default(), &plan, wanted);
-    let lengths = lengths(&sweep, &state, &options);
-    let sweep = Sweep {
-        forecasts: &forecasts,
-        lengths: &lengths,
-        ..sweep
-    };
     let mode = args.mode();
-    let runtime = machine::runtime()?;
-    interrupt.heed();
-    if matches!(mode, Mode::Auto | Mode::Plain) {
-        forecast::tell(&sweep, &state, &options);
-    }
-    if let Some(told) = margins::told(&plan).filter(|_| !args.quiet) {
-        output::tell(told);
-    }
-    let tables = Tables::of(recorder.directory(), &plan.report)?;
-    let ending = runtime.block_on(perform(
+    // It holds the directory until all is written.
+    let (mut recorder, state, changes) = begin(&sweep, &directory)?;
+    let tables = Tables::of(&directory, &plan.report)?;
+    let ending = perform(
         sweep,
-        &options,
+        &state,
         changes,
         &mut recorder,
         mode,
         &mut interrupt,
         Some(tables),
-    ))?;
+    )?;
+    conclude(ending, &plan, &directory, mode, &mut interrupt, began)
+}
+
+/// Takes the directory, and says what is recorded there and what the plan changes. A new directory is made only for a sweep that can begin.
+fn begin(sweep: &Sweep<'_>, directory: &Directory) -> Result<(Recorder, State, Changes)> {
+    let plan = sweep.plan;
+    let open = || Recorder::open(directory.clone(), sweep.shard);
+    let begun = (!directory.is_new()).then(open).transpose()?;
+    let mut state = begun
+        .as_ref()
+        .map_or_else(State::default, |begun| begun.state().clone());
+    let changes = Changes::between(&state, sweep.whole, plan);
+    must_not_be_another(directory, &changes, &state, ", or begin a new one with --fresh")?;
+    sweep.imagine_anew(&mut state);
+    check_machine(sweep, &state)?;
+    let mut recorder = begun.map_or_else(open, Ok)?;
+    recorder.hide(plan.secrets.clone());
+    write_plan(plan, directory)?;
+    Ok((recorder, state, changes))
+}
+
+/// Brings tables and charts up to date, and says how it all ended.
+fn conclude(
+    ending: Ending,
+    plan: &Plan,
+    directory: &Directory,
+    mode: Mode,
+    interrupt: &mut Interrupt,
+    began: Instant,
+) -> Result<Exit> {
     // Read again from disk: other shards may have recorded meanwhile.
-    let state = journal::load(&directory, Check::Hashes)?;
+    let state = journal::load(directory, Check::Hashes)?;
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
-    let mut judged = None;
-    if !report::is_current(&directory, &state) && (state.runs().next().is_some() || directory.summary_csv().exists()) {
+    let last_words = |ending| words::last(ending, directory, &state, began.elapsed());
+    let has_results = state.runs().next().is_some() || directory.summary_csv().exists();
+    let judged = if has_results && !report::is_current(directory, &state) {
         let write = {
             let (directory, state, options) = (directory.clone(), state.clone(), plan.report.clone());
             move || report::write_all(&directory, &state, &options)
         };
-        let Some(written) = runtime.block_on(unless_interrupted(write, &mut interrupt)) else {
-            let last_words = words::last(
-                Ending::Interrupted,
-                &directory,
-                &state,
-                state.failures(),
-                began.elapsed(),
-            );
+        let Some(written) = machine::runtime()?.block_on(unless_interrupted(write, interrupt)) else {
+            let last_words = last_words(Ending::Interrupted);
             output::tell(format_args!("{last_words}; tables and charts are not all written"));
             // What is being written replaces the old when it is whole, so the thread that writes needs no farewell.
             std::process::exit(Exit::Interrupted as i32);
@@ -187,27 +174,24 @@ pub fn run(args: Args) -> Result<Exit> {
         if is_shown {
             output::say(written.summary.trim_end());
         }
-        judged = Some(written.requirements);
-    }
+        written.requirements
+    } else {
+        report::judge(directory, &state, &plan.report)
+    };
     let damage = tell_damage(&state);
-    let judged = judged.unwrap_or_else(|| report::judge(&directory, &state, &plan.report));
     let required = output::tell_requirements(&judged, is_shown);
-    if is_shown && ending != Ending::Interrupted {
-        report::history::strange(&directory, &state)
+    if ending == Ending::Interrupted {
+        output::tell(last_words(ending));
+    } else if is_shown {
+        report::history::strange(directory, &state)
             .iter()
             .for_each(output::tell);
-    }
-    let failed = state.failures();
-    let last_words = words::last(ending, &directory, &state, failed, began.elapsed());
-    if ending == Ending::Interrupted {
-        output::tell(last_words);
-    } else if is_shown {
-        output::say(&last_words);
+        output::say(last_words(ending));
     }
     Ok(match ending {
         Ending::Interrupted => Exit::Interrupted,
         Ending::Superseded => Exit::CannotGoOn,
-        _ if failed > 0 || state.searches_given_up() > 0 => required.or(Exit::SomeFailed),
+        _ if state.failures() > 0 || state.searches_given_up() > 0 => required.or(Exit::SomeFailed),
         _ => required.or(damage),
     })
 }
@@ -227,17 +211,35 @@ async fn unless_interrupted<T: Send + 'static>(
     }
 }
 
-pub(super) async fn perform(
+/// Performs a sweep, with what can be foreseen of it from this state.
+pub(super) fn perform(
     sweep: Sweep<'_>,
-    options: &Options,
+    state: &State,
     changes: Changes,
     recorder: &mut Recorder,
     mode: Mode,
     interrupt: &mut Interrupt,
     mut tables: Option<Tables>,
 ) -> Result<Ending> {
-    let mut progress = Progress::new(mode, ahead(&sweep, recorder.state(), options));
-    let mut countdown = matches!(mode, Mode::Auto | Mode::Plain).then(|| Countdown::of(sweep, options));
+    let options = forecast::options(sweep.plan, sweep.wanted);
+    let forecasts = first_guesses(&sweep, state, &options);
+    let lengths = lengths(&sweep, state, &options);
+    let sweep = Sweep {
+        forecasts: &forecasts,
+        lengths: &lengths,
+        ..sweep
+    };
+    interrupt.heed();
+    let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
+    // One worker of several does not know how much of it will be its own.
+    if is_shown && sweep.share.is_none() {
+        forecast::tell(&sweep, state, &options);
+    }
+    if let Some(told) = margins_in_words(sweep.plan).filter(|_| !matches!(mode, Mode::Quiet) && sweep.share.is_none()) {
+        output::tell(told);
+    }
+    let mut progress = Progress::new(mode, ahead(&sweep, recorder.state(), &options));
+    let mut countdown = is_shown.then(|| Countdown::of(sweep, &options));
     let mut observer = |update: Update<'_>, recorder: &Recorder| {
         match update {
             Update::Recorded(entry) => {
@@ -278,7 +280,8 @@ pub(super) async fn perform(
         }
         Ok(())
     };
-    let ended = sweep.perform(changes, recorder, interrupt, &mut observer).await;
+    let performed = sweep.perform(changes, recorder, interrupt, &mut observer);
+    let ended = machine::runtime()?.block_on(performed);
     let written = tables.as_mut().map_or(Ok(()), Tables::end);
     ended.and_then(|ending| written.map(|()| ending))
 }
@@ -337,16 +340,16 @@ impl Args {
     fn mode(&self) -> Mode {
         match self.format {
             _ if self.quiet => Mode::Quiet,
-            Format::Text => Mode::Auto,
-            Format::Plain => Mode::Plain,
-            Format::Json => Mode::Json,
+            ProgressFormat::Text => Mode::Auto,
+            ProgressFormat::Plain => Mode::Plain,
+            ProgressFormat::Json => Mode::Json,
         }
     }
 
     fn keep_defaults(&self, plan: &mut Plan) {
         let directory = Directory::at(folder(self.output.as_deref(), plan));
         if self.fresh {
-            margins::settle(plan, &directory, false);
+            settle_margins(plan, &directory, false);
         } else if keep_defaults(plan, &directory) && !self.quiet {
             output::tell(format_args!(
                 "{} was begun by a vsweep that did not warm up, and goes on so; --fresh begins anew with warm-ups",
@@ -375,12 +378,5 @@ fn choose_directory(args: &Args, plan: &Plan) -> Result<Directory> {
         }
         return Ok(Directory::at(free));
     }
-    let directory = Directory::at(&wanted);
-    if !directory.is_ours() {
-        let path = wanted.display();
-        return Err(Error::Usage(format!(
-            "{path} holds files that are no experiment; choose another directory with -o"
-        )));
-    }
-    Ok(directory)
+    ours(&wanted)
 }

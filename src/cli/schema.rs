@@ -11,12 +11,12 @@ use std::io::{Write, stdout};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// How to write it; markdown makes docs/plan.md, parameters docs/parameters.md
-    #[arg(long, value_enum, default_value_t = Format::Json, hide = true)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = SchemaFormat::Json, hide = true)]
+    format: SchemaFormat,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
+enum SchemaFormat {
     Json,
     Markdown,
     Parameters,
@@ -24,9 +24,9 @@ enum Format {
 
 pub fn run(args: Args) -> Result<Exit> {
     let text = match args.format {
-        Format::Json => schema::json_text(),
-        Format::Markdown => reference::markdown(),
-        Format::Parameters => bench::reference(),
+        SchemaFormat::Json => schema::json_text(),
+        SchemaFormat::Markdown => reference::markdown(),
+        SchemaFormat::Parameters => bench::reference(),
     };
     output::finish(stdout().write_all(text.as_bytes()))
 }

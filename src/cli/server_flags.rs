@@ -2,11 +2,11 @@
 //! take. A flag that the vLLM installed here does not have is an error. Where none is, the flags are those of the release that
 //! the simulator imitates; another one may have more, so these are warnings.
 
-use super::native_check::MOST_POINTS;
+use super::native_check::{MOST_POINTS, place_of_param};
 use super::output::inform;
 use crate::matrix::Matrix;
 use crate::plan::{
-    Found, Offline, Plan, Problem, Program, ServeCommand, Side, Span, Target, is_of_server, spelling, suggest,
+    Found, Offline, Origin, Plan, Problem, Program, ServeCommand, Side, Span, Target, is_of_server, spelling, suggest,
 };
 use crate::server::address::placed;
 use crate::server::installed::InstalledFlags;
@@ -106,9 +106,14 @@ fn check_given(plan: &Plan, given: &Given, installed: Option<&InstalledFlags>, f
     }
 }
 
+/// The flags that are known without asking, without the simulator's own, which nobody means.
+fn release_flags<'a>() -> impl Iterator<Item = &'a str> {
+    names().into_iter().filter(|name| !name.starts_with("--sim-"))
+}
+
 /// Whether the flags of an installation are just those that are known without asking, and so take the same values.
 fn is_release(installed: &InstalledFlags) -> bool {
-    let known: BTreeSet<&str> = names().into_iter().filter(|name| !name.starts_with("--sim-")).collect();
+    let known: BTreeSet<&str> = release_flags().collect();
     let mut theirs = installed
         .names()
         .filter(|name| name.starts_with("--") && *name != "--help");
@@ -138,13 +143,11 @@ fn is_told(objection: &Objection) -> bool {
 
 /// A flag that is not known, with what was likely meant.
 fn unknown(plan: &Plan, flag: &str, installed: Option<&InstalledFlags>) -> Problem {
-    // Nobody means the simulator's own.
-    let known = names().into_iter().filter(|name| !name.starts_with("--sim-"));
     let own = plan.bench.runner.offline().into_iter().flat_map(Offline::own_flags);
     let own: Vec<String> = own.map(|name| format!("--{}", spelling::flag(name))).collect();
     let known: Vec<&str> = match installed {
         Some(installed) => installed.names().filter(|name| name.starts_with("--")).collect(),
-        None => known
+        None => release_flags()
             .filter(|name| own.is_empty() || !is_of_server(name))
             .chain(own.iter().map(String::as_str))
             .collect(),
@@ -160,10 +163,9 @@ fn unknown(plan: &Plan, flag: &str, installed: Option<&InstalledFlags>) -> Probl
             format!("correct it; a newer vLLM may have it, {RELEASE} does not"),
         ),
     };
-    let remedy = if hint.starts_with("did you mean") {
-        hint
-    } else {
-        otherwise
+    let remedy = match hint.starts_with("did you mean") {
+        true => hint,
+        false => otherwise,
     };
     let place = place_of(plan, flag).unwrap_or_else(|| plan.origin.value_span(&["serve", "command"]));
     Problem::new(place, format!("{whose} has no flag `{flag}`"), remedy)
@@ -186,28 +188,17 @@ fn problem(plan: &Plan, objection: &Objection) -> Problem {
     }
 }
 
-/// Where the plan sets the parameter of a flag: in the table, or in the first combination that has it.
+/// Where the plan sets the parameter of a flag.
 fn place_of(plan: &Plan, flag: &str) -> Option<Span> {
     let name = flag.trim_start_matches('-');
     let is_its = |typed: &str| {
         let positive = name.strip_prefix("no-").unwrap_or(name);
         spelling::same(typed, name) || spelling::same(typed, positive)
     };
-    let at = |keys: &[&str]| plan.origin.has(keys).then(|| plan.origin.value_span(keys));
     let sides = match plan.bench.runner.offline() {
         Some(_) => vec![Side::Serve, Side::Bench],
         None => vec![Side::Serve],
     };
-    sides.into_iter().find_map(|side| {
-        let params = plan.params(side).iter();
-        let mut typed = params.filter(|(typed, _)| is_its(typed));
-        typed
-            .find_map(|(typed, _)| at(&[side.table(), "params", typed]))
-            .or_else(|| {
-                let combos = plan.combos(side).iter().enumerate();
-                let mut typed =
-                    combos.flat_map(|(i, combo)| combo.params.keys().map(move |typed| (i.to_string(), typed)));
-                typed.find_map(|(i, typed)| at(&[side.table(), "combos", &i, typed]).filter(|_| is_its(typed)))
-            })
-    })
+    let mut sides = sides.into_iter();
+    sides.find_map(|side| place_of_param(plan, side, is_its, Origin::value_span))
 }

@@ -1,14 +1,20 @@
-//! `vsweep status`: what is done, failed and left.
+//! `vsweep status`: what is done, failed and left of an experiment, by the plan and the journals in its directory.
 
-use super::output::{self, Format, finish};
-use super::remaining::Remaining;
-use crate::cluster::{self, slurm};
+use super::experiment::{exit_of, read_plan};
+use super::forecast::{options, seconds_left};
+use super::output::{self, OutputFormat, finish, print_json};
+use super::run::keep_defaults;
+use crate::agenda::Schedule;
+use crate::cluster::{self, ClusterTask, slurm};
 use crate::error::{Exit, Result};
-use crate::journal::{self, Check, Directory};
+use crate::journal::{self, Check, Directory, Shard, State};
+use crate::matrix::Matrix;
+use crate::plan::Plan;
+use crate::rehearse::Options;
 use crate::report::status::{Cluster, Orphan, Status, Task, Worker};
 use crate::report::terminal::show;
 use crate::run::signs;
-use crate::server::trees::{self, Remains};
+use crate::server::trees::Remains;
 use console::Term;
 use std::io::Write;
 use std::path::PathBuf;
@@ -29,7 +35,7 @@ pub struct Args {
     directory: PathBuf,
     /// How the state is printed
     #[arg(long, value_enum, default_value = "text")]
-    format: Format,
+    format: OutputFormat,
     /// Show it again every two seconds, as long as a vsweep works on the directory or a task waits
     #[arg(long, conflicts_with = "format")]
     watch: bool,
@@ -43,17 +49,11 @@ pub fn run(args: Args) -> Result<Exit> {
     if args.watch {
         status = watch(&directory, status, &mut rest)?;
     }
-    finish(match args.format {
-        Format::Text => output::text().write_all(status.to_text().as_bytes()),
-        Format::Json => {
-            let json = serde_json::to_string_pretty(&status).expect("plain data always serialises");
-            writeln!(output::json(), "{json}")
-        }
-    })?;
-    Ok(match status.damage.is_empty() {
-        true => Exit::Done,
-        false => Exit::SomeFailed,
-    })
+    match args.format {
+        OutputFormat::Text => finish(output::text().write_all(status.to_text().as_bytes())),
+        OutputFormat::Json => print_json(&status),
+    }?;
+    Ok(exit_of(&status.damage))
 }
 
 fn read(directory: &Directory, rest: &mut Option<Remaining>) -> Result<Status> {
@@ -66,8 +66,44 @@ fn read(directory: &Directory, rest: &mut Option<Remaining>) -> Result<Status> {
     }
     let workers = signs(directory).into_iter();
     status.workers = workers.map(|(group, sign)| Worker { host: sign.host, group }).collect();
-    status.orphans = Remains::of(&status.killed).orphans.into_iter().map(told).collect();
+    let orphans = Remains::of(&status.killed).orphans.into_iter();
+    let orphans = orphans.map(|orphan| Orphan {
+        pid: orphan.pid,
+        program: orphan.program,
+    });
+    status.orphans = orphans.collect();
     Ok(status)
+}
+
+/// What an experiment's plan still lacks, predicted again and again from its directory.
+pub struct Remaining {
+    plan: Plan,
+    matrix: Matrix,
+    options: Options,
+    sha256: String,
+}
+
+impl Remaining {
+    /// Of the plan that counts in a directory; nothing if it cannot be read here.
+    pub fn of(directory: &Directory, state: &State) -> Option<Remaining> {
+        let sha256 = state.plan_that_counts()?.1.to_owned();
+        let read = read_plan(directory, state, |plan| keep_defaults(plan, directory));
+        let (plan, matrix) = read.ok()?.ok()?;
+        Some(Remaining {
+            options: options(&plan, &matrix),
+            sha256,
+            plan,
+            matrix,
+        })
+    }
+
+    /// The time that it will likely take, in seconds; `at_work` says whether a session is at it.
+    pub fn seconds_left(&mut self, state: &State, at_work: bool) -> Option<f64> {
+        self.options.at_work = at_work;
+        let is_meant = state.plan_that_counts()?.1 == self.sha256;
+        let schedule = Schedule::new(&self.plan, &self.matrix, Shard::WHOLE, false);
+        seconds_left(schedule, state, &self.options).filter(|_| is_meant)
+    }
 }
 
 /// Shows how the directory stands until nobody works on it any more, or nobody reads on; the last of it is left to be shown.
@@ -112,28 +148,14 @@ fn in_cluster(directory: &Directory) -> Result<Option<Cluster>> {
     Ok(Some(told))
 }
 
-fn task(task: cluster::Task) -> Task {
-    let waits = task.is_live.then(|| slurm::remedy(&task.reason)).flatten();
-    let cluster::Task {
-        job,
-        group,
-        state,
-        is_live,
-        reason,
-        node,
-    } = task;
+fn task(task: ClusterTask) -> Task {
     Task {
-        job,
-        group,
-        state,
-        is_live,
-        reason,
-        node,
-        remedy: waits,
+        remedy: task.is_live.then(|| slurm::remedy(&task.reason)).flatten(),
+        job: task.job,
+        group: task.group,
+        state: task.state,
+        is_live: task.is_live,
+        reason: task.reason,
+        node: task.node,
     }
-}
-
-fn told(orphan: trees::Orphan) -> Orphan {
-    let trees::Orphan { pid, program, .. } = orphan;
-    Orphan { pid, program }
 }

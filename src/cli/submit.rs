@@ -1,15 +1,15 @@
 //! `vsweep submit`: records a plan for workers, which take its server starts from the directory, and hands them to a cluster.
 
-use super::experiment::{folder, recorded};
+use super::experiment::{folder, must_not_be_another, ours, recorded};
 use super::output;
 use super::plan_file::{self, PlanFile};
 use super::run::{keep_defaults, write_plan};
 use super::server_check;
-use crate::cluster::{self, Array, k8s, slurm};
+use crate::cluster::{self, k8s, slurm};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Recorder, State};
 use crate::matrix::{Matrix, ServerConfig};
-use crate::plan::{Found, Plan, Target};
+use crate::plan::{Found, K8s, Plan, Target};
 use crate::run::{Changes, Sweep, demand};
 use crate::selection::packed::Room;
 use crate::shell::{shell_line, shell_word};
@@ -60,18 +60,12 @@ pub fn run(args: Args) -> Result<Exit> {
     let adapt = |plan: &mut Plan| {
         keep_defaults(plan, &Directory::at(folder(args.output.as_deref(), plan)));
     };
-    let (mut plan, matrix, _) = args.file.open_as(adapt)?;
+    let (mut plan, matrix, _) = args.file.open(adapt)?;
     // Workers find what the plan names beside it, wherever they start.
     plan.path = absolute(&plan.path).unwrap_or(plan.path);
     refuse(&plan, &matrix)?;
     let root = folder(args.output.as_deref(), &plan);
-    let directory = Directory::at(absolute(&root).unwrap_or(root));
-    if !directory.is_ours() {
-        let path = directory.root().display();
-        return Err(Error::Usage(format!(
-            "{path} holds files that are no experiment; choose another directory with -o"
-        )));
-    }
+    let directory = ours(&absolute(&root).unwrap_or(root))?;
     if args.cancel {
         return match (args.slurm, args.k8s) {
             (true, _) => cancel(&directory),
@@ -84,9 +78,7 @@ pub fn run(args: Args) -> Result<Exit> {
             )),
         };
     }
-    if args.k8s {
-        check_k8s(&plan, &directory)?;
-    }
+    let k8s = args.k8s.then(|| k8s_table(&plan, &directory)).transpose()?;
     let state = match args.dry_run {
         true => recorded(&directory)?,
         false => record(&plan, &matrix, &directory)?,
@@ -95,46 +87,21 @@ pub fn run(args: Args) -> Result<Exit> {
         retry_failed: args.retry_failed,
         ..Sweep::of(&plan, &matrix)
     };
-    let left = sweep.left(&state);
-    match (args.slurm, args.k8s) {
-        (true, _) => submit(&args, &plan, &directory, &left),
-        (_, true) => render(&args, &plan, &directory, &left),
-        _ => show(&args, &plan, &directory, &left),
+    let submission = Submission {
+        left: sweep.left(&state),
+        args: &args,
+        plan: &plan,
+        directory: &directory,
+    };
+    match k8s {
+        Some(table) => submission.write_manifest(table),
+        None if args.slurm => submission.hand_to_slurm(),
+        None => submission.show(),
     }
 }
 
-/// What takes a server start, as words for a shell; its id is to follow.
-fn worker(args: &Args, directory: &Directory) -> String {
-    let again = if args.retry_failed { " --retry-failed" } else { "" };
-    format!("worker {}{again} --group", shell_word(directory.root()))
-}
-
-/// Says what workers may take.
-fn show(args: &Args, plan: &Plan, directory: &Directory, left: &[(String, Vec<ServerConfig>)]) -> Result<Exit> {
-    let root = directory.root().display();
-    for (name, servers) in left.iter().filter(|_| args.dry_run) {
-        let servers = servers
-            .iter()
-            .map(|server| plan.secrets.redact(&server.name))
-            .join("; ");
-        output::say(format_args!("{name}  {servers}"));
-    }
-    output::say(match left.len() as u64 {
-        0 => format!("nothing is left to do in {root}"),
-        left => format!(
-            "{} to be taken from {root}; start workers with: vsweep {}",
-            show_many(left, "server start"),
-            match args.retry_failed {
-                true => format!("{} ID, an ID of --dry-run each", worker(args, directory)),
-                false => format!("worker {root}"),
-            }
-        ),
-    });
-    Ok(Exit::Done)
-}
-
-/// Whether a manifest can be made of the plan at all.
-fn check_k8s(plan: &Plan, directory: &Directory) -> Result<()> {
+/// The plan's [k8s] table, if a manifest can be made of the plan at all.
+fn k8s_table<'a>(plan: &'a Plan, directory: &Directory) -> Result<&'a K8s> {
     let Some(k8s) = &plan.k8s else {
         return Err(Error::Usage(
             "the plan has no [k8s] table, which says what the pods are; add it with `image` and `claim` (docs/cluster.md)".into(),
@@ -154,123 +121,140 @@ fn check_k8s(plan: &Plan, directory: &Directory) -> Result<()> {
             claim = k8s.claim
         )));
     }
-    Ok(())
+    Ok(k8s)
 }
 
-/// Writes the manifest of what is left.
-fn render(args: &Args, plan: &Plan, directory: &Directory, left: &[(String, Vec<ServerConfig>)]) -> Result<Exit> {
-    let root = directory.root().display();
-    if left.is_empty() {
-        output::tell(format_args!("nothing is left to do in {root}"));
-        return Ok(Exit::Done);
+/// What is submitted: server starts that are left, by their ids.
+struct Submission<'a> {
+    args: &'a Args,
+    plan: &'a Plan,
+    directory: &'a Directory,
+    left: Vec<(String, Vec<ServerConfig>)>,
+}
+
+impl Submission<'_> {
+    /// What takes a server start, as words for a shell; its id is to follow.
+    fn worker(&self) -> String {
+        let again = if self.args.retry_failed { " --retry-failed" } else { "" };
+        format!("worker {}{again} --group", shell_word(self.directory.root()))
     }
-    let all: Vec<(String, u32)> = left
-        .iter()
-        .map(|(name, servers)| (name.clone(), gpus_of(plan, servers)))
-        .collect();
-    let arrays = cluster::arrays(&all, k8s::MOST_INDEXES, &[]);
-    let table = plan.k8s.as_ref().expect("checked before");
-    output::say(k8s::manifest(&arrays, plan, table, &worker(args, directory))?.trim_end());
-    let selector = k8s::selector(plan);
-    output::tell(format_args!(
-        "{} in {}; apply them with `kubectl apply -f -`, see `kubectl get pods{selector}` and `vsweep status {root}`, and end them with \
-         `kubectl delete jobs{selector}`",
-        show_many(left.len() as u64, "server start"),
-        show_many(arrays.len() as u64, "Job"),
-    ));
-    Ok(Exit::Done)
-}
 
-/// GPUs of a server start on each of its nodes.
-fn gpus_of(plan: &Plan, servers: &[ServerConfig]) -> u32 {
-    let one = Room { gpus: 1, groups: 1 };
-    servers
-        .iter()
-        .map(|server| demand(&plan.exec, one, server))
-        .max()
-        .unwrap_or(0)
-        .div_ceil(plan.serve.manners.members.nodes)
-}
-
-/// Hands what is left and not under way to Slurm.
-fn submit(args: &Args, plan: &Plan, directory: &Directory, left: &[(String, Vec<ServerConfig>)]) -> Result<Exit> {
-    let _turn = match args.dry_run {
-        true => None,
-        false => Some(cluster::take_turn(directory)?),
-    };
-    let before = cluster::handed_over(directory)?;
-    let under_way: BTreeSet<String> = match slurm::queue(&before) {
-        Ok(tasks) => tasks
-            .into_iter()
-            .filter(|task| task.is_live)
-            .map(|task| task.group)
-            .collect(),
-        Err(why) => {
-            return Err(Error::Fatal(format!(
-                "nothing was submitted, since it cannot be known what is under way already: {why}"
-            )));
+    /// Says what workers may take.
+    fn show(&self) -> Result<Exit> {
+        let root = self.directory.root().display();
+        for (name, servers) in self.left.iter().filter(|_| self.args.dry_run) {
+            let mut names = servers.iter().map(|server| self.plan.secrets.redact(&server.name));
+            output::say(format_args!("{name}  {}", names.join("; ")));
         }
-    };
-    let open = left.iter().filter(|(name, _)| !under_way.contains(name));
-    let open: Vec<(String, u32)> = open
-        .map(|(name, servers)| (name.clone(), gpus_of(plan, servers)))
-        .collect();
-    let most = match slurm::most_tasks() {
-        Ok(most) => most,
-        Err(_) if args.dry_run => usize::MAX,
-        Err(error) => return Err(error),
-    };
-    let arrays = cluster::arrays(&open, most, &before);
-    let root = directory.root().display();
-    if arrays.is_empty() {
-        output::say(match under_way.len() as u64 {
+        output::say(match self.left.len() as u64 {
             0 => format!("nothing is left to do in {root}"),
-            many => format!(
-                "nothing to submit: {} under way in Slurm, see `vsweep status {root}`",
-                show_many(many, "server start")
+            left => format!(
+                "{} to be taken from {root}; start workers with: vsweep {}",
+                show_many(left, "server start"),
+                match self.args.retry_failed {
+                    true => format!("{} ID, an ID of --dry-run each", self.worker()),
+                    false => format!("worker {root}"),
+                }
             ),
         });
-        return Ok(Exit::Done);
+        Ok(Exit::Done)
     }
-    if plan.slurm.memory_per_gpu.is_none() && !args.sbatch_arg.iter().any(|arg| arg.starts_with("--mem")) {
-        output::tell(
-            "the plan asks for no memory (slurm.memory_per_gpu); on many sites each start then gets that of a whole node, and runs alone \
-             there",
-        );
-    }
-    let program = std::env::current_exe().map_err(Error::io("find", Path::new("the vsweep that runs")))?;
-    let folder = directory.submissions();
-    for mut array in arrays {
-        let arguments = slurm::arguments(&array, plan, &folder, &args.sbatch_arg);
-        let script = slurm::script(&array, plan, directory.root(), &program, &worker(args, directory));
-        if args.dry_run {
-            let command = shell_line(["sbatch".to_owned()].iter().chain(&arguments));
-            output::say(format_args!("{command} <<'END'\n{script}END"));
-            continue;
+
+    /// Writes the manifest of what is left.
+    fn write_manifest(&self, k8s: &K8s) -> Result<Exit> {
+        let root = self.directory.root().display();
+        if self.left.is_empty() {
+            output::tell(format_args!("nothing is left to do in {root}"));
+            return Ok(Exit::Done);
         }
-        array.write(directory)?;
-        let job = slurm::hand_over(&arguments, &script).map_err(|error| {
+        let arrays = cluster::arrays(&self.sizes(&BTreeSet::new()), k8s::MOST_INDEXES, &[]);
+        output::say(k8s::manifest(&arrays, self.plan, k8s, &self.worker())?.trim_end());
+        let selector = k8s::selector(self.plan);
+        output::tell(format_args!(
+            "{} in {}; apply them with `kubectl apply -f -`, see `kubectl get pods{selector}` and `vsweep status {root}`, and end them with \
+             `kubectl delete jobs{selector}`",
+            show_many(self.left.len() as u64, "server start"),
+            show_many(arrays.len() as u64, "Job"),
+        ));
+        Ok(Exit::Done)
+    }
+
+    /// The server starts that are not under way, each with the GPUs that it takes on each of its nodes.
+    fn sizes(&self, under_way: &BTreeSet<String>) -> Vec<(String, u32)> {
+        let one = Room { gpus: 1, groups: 1 };
+        let nodes = self.plan.serve.manners.members.nodes;
+        let open = self.left.iter().filter(|(name, _)| !under_way.contains(name));
+        open.map(|(name, servers)| {
+            let demands = servers.iter().map(|server| demand(&self.plan.exec, one, server));
+            (name.clone(), demands.max().unwrap_or(0).div_ceil(nodes))
+        })
+        .collect()
+    }
+
+    /// Hands what is left and not under way to Slurm.
+    fn hand_to_slurm(&self) -> Result<Exit> {
+        let (plan, directory, is_dry) = (self.plan, self.directory, self.args.dry_run);
+        let _turn = (!is_dry).then(|| cluster::take_turn(directory)).transpose()?;
+        let before = cluster::handed_over(directory)?;
+        let tasks = slurm::queue(&before).map_err(|why| {
             Error::Fatal(format!(
-                "{error}; what was submitted before stays, and the same command goes on"
+                "nothing was submitted, since it cannot be known what is under way already: {why}"
             ))
         })?;
-        describe(&array, &job);
-        array.job = Some(job);
-        array.write(directory)?;
+        let live = tasks.into_iter().filter(|task| task.is_live);
+        let under_way: BTreeSet<String> = live.map(|task| task.group).collect();
+        let most = match slurm::most_tasks() {
+            Err(_) if is_dry => usize::MAX,
+            most => most?,
+        };
+        let arrays = cluster::arrays(&self.sizes(&under_way), most, &before);
+        let root = directory.root().display();
+        if arrays.is_empty() {
+            output::say(match under_way.len() as u64 {
+                0 => format!("nothing is left to do in {root}"),
+                many => format!(
+                    "nothing to submit: {} under way in Slurm, see `vsweep status {root}`",
+                    show_many(many, "server start")
+                ),
+            });
+            return Ok(Exit::Done);
+        }
+        if plan.slurm.memory_per_gpu.is_none() && !self.args.sbatch_arg.iter().any(|arg| arg.starts_with("--mem")) {
+            output::tell(
+                "the plan asks for no memory (slurm.memory_per_gpu); on many sites each start then gets that of a whole node, and runs \
+                 alone there",
+            );
+        }
+        let program = std::env::current_exe().map_err(Error::io("find", Path::new("the vsweep that runs")))?;
+        let folder = directory.submissions();
+        for mut array in arrays {
+            let arguments = slurm::arguments(&array, plan, &folder, &self.args.sbatch_arg);
+            let script = slurm::script(&array, plan, directory.root(), &program, &self.worker());
+            if is_dry {
+                let command = shell_line(["sbatch".to_owned()].iter().chain(&arguments));
+                output::say(format_args!("{command} <<'END'\n{script}END"));
+                continue;
+            }
+            array.write(directory)?;
+            let job = slurm::hand_over(&arguments, &script).map_err(|error| {
+                Error::Fatal(format!(
+                    "{error}; what was submitted before stays, and the same command goes on"
+                ))
+            })?;
+            let starts = show_many(array.groups.len() as u64, "server start");
+            let gpus = show_many(u64::from(array.gpus), "GPU");
+            output::say(format_args!("job {job} ({}): {starts}, {gpus} each", array.name));
+            array.job = Some(job);
+            array.write(directory)?;
+        }
+        if !is_dry {
+            output::say(format_args!(
+                "see `vsweep status {root}`; logs are in {}",
+                folder.display()
+            ));
+        }
+        Ok(Exit::Done)
     }
-    if !args.dry_run {
-        output::say(format_args!(
-            "see `vsweep status {root}`; logs are in {}",
-            folder.display()
-        ));
-    }
-    Ok(Exit::Done)
-}
-
-fn describe(array: &Array, job: &str) {
-    let starts = show_many(array.groups.len() as u64, "server start");
-    let gpus = show_many(u64::from(array.gpus), "GPU");
-    output::say(format_args!("job {job} ({}): {starts}, {gpus} each", array.name));
 }
 
 /// Cancels what may still run, by its ids.
@@ -318,12 +302,7 @@ fn refuse(plan: &Plan, matrix: &Matrix) -> Result<()> {
 fn record(plan: &Plan, matrix: &Matrix, directory: &Directory) -> Result<State> {
     let before = recorded(directory)?;
     let changes = Changes::between(&before, matrix, plan);
-    if let Some(other) = changes.foreign(&before) {
-        return Err(Error::Usage(format!(
-            "{} holds the results of another plan, {other}, and nothing of them is in this one; choose another directory with -o",
-            directory.root().display()
-        )));
-    }
+    must_not_be_another(directory, &changes, &before, "")?;
     let mut recorder = Recorder::join(directory.clone())?;
     recorder.hide(plan.secrets.clone());
     write_plan(plan, directory)?;

@@ -25,8 +25,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Exit> {
     let directory = Directory::open(args.directory)?;
     let state = journal::load(&directory, Check::Hashes)?;
-    let mut options = options(&directory);
-    options.price_per_gpu_hour = args.price_per_gpu_hour.or(options.price_per_gpu_hour);
+    let options = options(&directory, args.price_per_gpu_hour);
     let verified = verify(&directory, &state, &options);
     for finding in state.damage.iter().chain(&verified.differences) {
         output::say(finding);

@@ -2,11 +2,8 @@
 //! journal of its own and no tables.
 
 use super::experiment::recorded_plan;
-use super::forecast;
-use super::machine;
 use super::output;
-use super::rehearse::Machine;
-use super::run::{check_machine, first_guesses, keep_defaults, leave, lengths, look_around, perform};
+use super::run::{check_machine, keep_defaults, leave, look_around, perform};
 use crate::agenda::Ending;
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Recorder, State};
@@ -54,26 +51,9 @@ pub fn run(args: Args) -> Result<Exit> {
     check_machine(&sweep, recorder.state())?;
     recorder.hide(plan.secrets.clone());
     let changes = Changes::between(recorder.state(), &whole, &plan);
-    let forecasts = first_guesses(&sweep, recorder.state());
-    let options = forecast::options(&Machine::default(), &plan, &whole);
-    let lengths = lengths(&sweep, recorder.state(), &options);
-    let sweep = Sweep {
-        forecasts: &forecasts,
-        lengths: &lengths,
-        ..sweep
-    };
-    let runtime = machine::runtime()?;
-    interrupt.heed();
+    let state = recorder.state().clone();
     let mode = if output::is_quiet() { Mode::Quiet } else { Mode::Auto };
-    let ending = runtime.block_on(perform(
-        sweep,
-        &options,
-        changes,
-        &mut recorder,
-        mode,
-        &mut interrupt,
-        None,
-    ))?;
+    let ending = perform(sweep, &state, changes, &mut recorder, mode, &mut interrupt, None)?;
     let root = directory.root().display();
     Ok(match ending {
         Ending::Interrupted => {

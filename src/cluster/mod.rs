@@ -41,10 +41,10 @@ pub fn arrays(groups: &[(String, u32)], most: usize, before: &[Array]) -> Vec<Ar
     let sizes: BTreeSet<u32> = groups.iter().map(|(_, gpus)| *gpus).collect();
     let first = before.iter().map(|array| array.number + 1).max().unwrap_or(0);
     let of_size = |gpus: u32| {
-        let same = groups.iter().filter(move |(_, other)| *other == gpus);
+        let same = groups.iter().filter(|(_, other)| *other == gpus);
         let names: Vec<String> = same.map(|(name, _)| name.clone()).collect();
-        let parts: Vec<Vec<String>> = names.chunks(most.max(1)).map(<[String]>::to_vec).collect();
-        parts.into_iter().map(move |groups| (gpus, groups))
+        let parts = names.chunks(most.max(1)).map(|part| (gpus, part.to_vec()));
+        parts.collect::<Vec<_>>()
     };
     // The widest wait longest for room, so they are handed over first.
     let all = sizes.into_iter().rev().flat_map(of_size).zip(first..);
@@ -93,7 +93,7 @@ pub fn handed_over(directory: &Directory) -> Result<Vec<Array>> {
 
 /// A task as the cluster tells of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Task {
+pub struct ClusterTask {
     /// What the cluster calls it.
     pub job: String,
     /// The server start that it works on.
@@ -109,16 +109,9 @@ pub struct Task {
 }
 
 /// Of each group the task that tells most of it: one that may still run, else the last.
-pub fn latest(tasks: Vec<Task>) -> Vec<Task> {
-    let mut latest: BTreeMap<String, Task> = BTreeMap::new();
-    for task in tasks {
-        let is_told_of = latest
-            .get(&task.group)
-            .is_some_and(|other| other.is_live && !task.is_live);
-        if !is_told_of {
-            latest.insert(task.group.clone(), task);
-        }
-    }
+pub fn latest(mut tasks: Vec<ClusterTask>) -> Vec<ClusterTask> {
+    tasks.sort_by_key(|task| task.is_live);
+    let latest: BTreeMap<String, ClusterTask> = tasks.into_iter().map(|task| (task.group.clone(), task)).collect();
     latest.into_values().collect()
 }
 
@@ -158,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_task_that_may_still_run_tells_more_than_a_later_one_that_ended() {
-        let task = |job: &str, is_live| Task {
+        let task = |job: &str, is_live| ClusterTask {
             job: job.into(),
             group: "g".into(),
             state: String::new(),
@@ -166,7 +159,7 @@ mod tests {
             reason: String::new(),
             node: String::new(),
         };
-        let told = |tasks: Vec<Task>| latest(tasks).remove(0).job;
+        let told = |tasks: Vec<ClusterTask>| latest(tasks).remove(0).job;
         assert_eq!(told(vec![task("1", true), task("2", false)]), "1");
         assert_eq!(told(vec![task("1", false), task("2", false)]), "2");
         assert_eq!(told(vec![task("1", false), task("2", true)]), "2");

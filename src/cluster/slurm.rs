@@ -1,7 +1,7 @@
 //! Slurm: the command line and the script of an array, and what the queue says of its tasks. Only text formats are read that are the
 //! same in every release; Slurm's own words are passed on.
 
-use super::{Array, Task};
+use super::{Array, ClusterTask};
 use crate::error::{Error, Result};
 use crate::plan::{Plan, Slurm};
 use crate::shell::{shell_line, shell_word};
@@ -48,18 +48,17 @@ pub fn arguments(array: &Array, plan: &Plan, folder: &Path, further: &[String]) 
     add("partition", partition.clone());
     add("account", account.clone());
     add("time", time.map(|time| time.as_secs().div_ceil(60).to_string()));
-    if array.gpus > 0 {
-        let gres = gres.as_deref().unwrap_or("gpu");
-        add("gres", Some(format!("{gres}:{}", array.gpus)));
-        add("mem-per-gpu", memory_per_gpu.clone());
-        add(
-            "cpus-per-task",
-            cpus_per_gpu.map(|cpus| (cpus * array.gpus).to_string()),
-        );
-    } else {
-        add("mem", memory_per_gpu.clone());
-        add("cpus-per-task", cpus_per_gpu.map(|cpus| cpus.to_string()));
-    }
+    let memory = match array.gpus {
+        0 => "mem",
+        gpus => {
+            let gres = gres.as_deref().unwrap_or("gpu");
+            add("gres", Some(format!("{gres}:{gpus}")));
+            "mem-per-gpu"
+        }
+    };
+    add(memory, memory_per_gpu.clone());
+    let cpus = cpus_per_gpu.map(|cpus| cpus * array.gpus.max(1));
+    add("cpus-per-task", cpus.map(|cpus| cpus.to_string()));
     arguments.extend_from_slice(further);
     arguments
 }
@@ -137,7 +136,7 @@ pub fn hand_over(arguments: &[String], script: &str) -> Result<String> {
 }
 
 /// What Slurm says of these arrays; `Err` if it cannot be asked, which says nothing of them.
-pub fn queue(arrays: &[Array]) -> Result<Vec<Task>> {
+pub fn queue(arrays: &[Array]) -> Result<Vec<ClusterTask>> {
     if arrays.is_empty() {
         return Ok(Vec::new());
     }
@@ -153,7 +152,7 @@ pub fn cancel(jobs: &[&str]) -> Result<()> {
 }
 
 /// The tasks that squeue tells of, in the order in which their arrays were handed over.
-fn tasks(arrays: &[Array], lines: &str) -> Vec<Task> {
+fn tasks(arrays: &[Array], lines: &str) -> Vec<ClusterTask> {
     let task = |line: &str| {
         let fields: Vec<&str> = line.splitn(6, '|').collect();
         let [job, index, state, reason, node, name] = fields[..] else {
@@ -162,7 +161,7 @@ fn tasks(arrays: &[Array], lines: &str) -> Vec<Task> {
         let position = arrays.iter().position(|array| array.name == name)?;
         let group = arrays[position].groups.get(index.parse::<usize>().ok()?)?;
         let none = |text: &str| if text == "None" { String::new() } else { text.to_owned() };
-        let task = Task {
+        let task = ClusterTask {
             job: format!("{job}_{index}"),
             group: group.clone(),
             state: state.to_owned(),
@@ -172,7 +171,7 @@ fn tasks(arrays: &[Array], lines: &str) -> Vec<Task> {
         };
         Some((position, task))
     };
-    let mut tasks: Vec<(usize, Task)> = lines.lines().filter_map(task).collect();
+    let mut tasks: Vec<(usize, ClusterTask)> = lines.lines().filter_map(task).collect();
     tasks.sort_by_key(|(position, _)| *position);
     tasks.into_iter().map(|(_, task)| task).collect()
 }

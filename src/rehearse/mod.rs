@@ -32,6 +32,7 @@ use crate::sim::engine::gpu::Gpu;
 use crate::units::show_many;
 use learn::Lessons;
 use load::Driver;
+use serde::Serialize;
 use server::ProgramKind;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -103,11 +104,12 @@ impl Budget {
 }
 
 /// A run of the plan that will likely fail.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Loss {
     /// Its point, for people.
     pub point: String,
     /// Why.
+    #[serde(flatten)]
     pub failure: Failure,
 }
 

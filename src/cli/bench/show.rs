@@ -2,9 +2,8 @@
 
 use crate::bench::Counters;
 use crate::bench::result::console;
-use crate::cli::output::{self, inform, tell};
+use crate::cli::output::{self, inform};
 use crate::cli::run::counter;
-use crate::metrics::RunResult;
 use crate::plan::Params;
 use crate::report::progress::so_far;
 use indicatif::{ProgressBar, ProgressFinish, ProgressStyle};
@@ -59,12 +58,4 @@ pub fn block(result: &Params) -> io::Result<()> {
     }
     write!(out, "{}", console::console(result))?;
     out.flush()
-}
-
-/// The result's own warnings; why it must be read with care is among them.
-pub fn warnings(result: &RunResult) {
-    let warnings = result.get("warnings").and_then(Value::as_array);
-    for warning in warnings.into_iter().flatten() {
-        tell(warning.as_str().unwrap_or_default());
-    }
 }

@@ -128,13 +128,18 @@ pub fn read(words: &[String]) -> Result<Sweep> {
             error.to_string().trim()
         ))
     })?;
-    let (serve, loads): (Serve, fn(&Serve) -> Loads) = match command.kind {
-        SweepKind::Serve(serve) => (serve, listed),
-        SweepKind::ServeWorkload(serve) | SweepKind::ServeSla(serve) => (serve, explored),
+    let (serve, is_explored) = match command.kind {
+        SweepKind::Serve(serve) => (serve, false),
+        SweepKind::ServeWorkload(serve) | SweepKind::ServeSla(serve) => (serve, true),
         SweepKind::Startup(startup) => return Ok(of_startup(startup)),
     };
+    let (vary, levels) = (serve.workload_var, serve.workload_iters);
     Ok(Sweep {
-        loads: searched(&serve).unwrap_or_else(|| loads(&serve)),
+        loads: match serve.sla_params {
+            Some(criteria) => Loads::Searched { vary, criteria },
+            None if is_explored => Loads::Explored { vary, levels },
+            None => Loads::Listed,
+        },
         remarks: remarks(&serve.usual, serve.resume.is_some()),
         serve_cmd: serve.serve_cmd,
         bench_cmd: serve.bench_cmd,
@@ -200,46 +205,24 @@ fn own_words(words: &[String]) -> Option<Vec<String>> {
     Some(dashed.collect())
 }
 
-fn listed(_: &Serve) -> Loads {
-    Loads::Listed
-}
-
-fn explored(serve: &Serve) -> Loads {
-    Loads::Explored {
-        vary: serve.workload_var.clone(),
-        levels: serve.workload_iters,
-    }
-}
-
-fn searched(serve: &Serve) -> Option<Loads> {
-    let criteria = serve.sla_params.clone()?;
-    Some(Loads::Searched {
-        vary: serve.workload_var.clone(),
-        criteria,
-    })
-}
-
 /// What options without a key come to.
 fn remarks(usual: &Usual, resume: bool) -> Vec<String> {
-    let mut remarks = Vec::new();
-    let output_dir = &usual.output_dir;
-    if output_dir != "results" {
-        remarks.push(format!(
-            "--output-dir {output_dir}: give `vsweep run` its directory with -o {output_dir}/NAME"
-        ));
-    }
+    let dir = &usual.output_dir;
     let said = [
         (
-            usual.show_stdout,
-            "--show-stdout: logs of servers are always kept, in servers/ of the experiment",
+            dir != "results",
+            format!("--output-dir {dir}: give `vsweep run` its directory with -o {dir}/NAME"),
         ),
-        (usual.dry_run, "--dry-run: `vsweep run --dry-run` and `vsweep plan`"),
-        (resume, "--resume: `vsweep run` always goes on where it was"),
+        (
+            usual.show_stdout,
+            "--show-stdout: logs of servers are always kept, in servers/ of the experiment".to_owned(),
+        ),
+        (
+            usual.dry_run,
+            "--dry-run: `vsweep run --dry-run` and `vsweep plan`".to_owned(),
+        ),
+        (resume, "--resume: `vsweep run` always goes on where it was".to_owned()),
     ];
-    remarks.extend(
-        said.iter()
-            .filter(|(is_given, _)| *is_given)
-            .map(|(_, said)| (*said).to_owned()),
-    );
-    remarks
+    let given = said.into_iter().filter(|(is_given, _)| *is_given);
+    given.map(|(_, said)| said).collect()
 }

@@ -3,6 +3,7 @@
 use crate::matrix::{LoadExploration, LoadSearch, Matrix, Point, ServerConfig};
 use crate::plan::Plan;
 use crate::rehearse::Rehearsal;
+use itertools::Itertools;
 use serde_json::{Value, json};
 use std::io::{self, Write};
 
@@ -12,28 +13,30 @@ pub fn write(
     estimate: &Result<Rehearsal, String>,
     out: &mut impl Write,
 ) -> io::Result<()> {
-    out.write_all(b"{\"servers\":[")?;
-    write_items(matrix.servers().map(|server| server_line(plan, &server)), out)?;
-    out.write_all(b"\n],\"points\":[")?;
-    write_items(matrix.points().map(|point| point_line(plan, &point)), out)?;
+    out.write_all(b"{")?;
+    let servers = matrix.servers();
+    write_items("servers", servers.map(|server| server_line(plan, &server)), out)?;
+    let points = matrix.points();
+    write_items("points", points.map(|point| point_line(plan, &point)), out)?;
     if plan.sla.is_some() {
-        out.write_all(b"\n],\"searches\":[")?;
-        let searches = matrix
-            .servers()
-            .flat_map(|server| matrix.searches_of(&server).collect::<Vec<_>>());
-        write_items(searches.map(|search| search_line(plan, &search)), out)?;
+        let searches = |server| {
+            matrix
+                .searches_of(&server)
+                .map(|search| search_line(plan, &search))
+                .collect_vec()
+        };
+        write_items("searches", matrix.servers().flat_map(searches), out)?;
     }
     if plan.explore.is_some() {
-        out.write_all(b"\n],\"explorations\":[")?;
-        let explorations = matrix
-            .servers()
-            .flat_map(|server| matrix.explorations_of(&server).collect::<Vec<_>>());
-        write_items(
-            explorations.map(|exploration| exploration_line(plan, &exploration)),
-            out,
-        )?;
+        let explorations = |server| {
+            let explorations = matrix.explorations_of(&server);
+            explorations
+                .map(|exploration| exploration_line(plan, &exploration))
+                .collect_vec()
+        };
+        write_items("explorations", matrix.servers().flat_map(explorations), out)?;
     }
-    out.write_all(b"\n],\"predicted\":")?;
+    out.write_all(b"\"predicted\":")?;
     let predicted = match estimate {
         Ok(rehearsal) => json!({
             "seconds": rehearsal.total.interval(),
@@ -47,12 +50,14 @@ pub fn write(
     out.write_all(b"}\n")
 }
 
-fn write_items(items: impl Iterator<Item = Value>, out: &mut impl Write) -> io::Result<()> {
+/// A list of this name, which is not the last of the document.
+fn write_items(name: &str, items: impl Iterator<Item = Value>, out: &mut impl Write) -> io::Result<()> {
+    write!(out, "\"{name}\":[")?;
     for (position, item) in items.enumerate() {
         out.write_all(if position == 0 { b"\n" } else { b",\n" })?;
         serde_json::to_writer(&mut *out, &item)?;
     }
-    Ok(())
+    out.write_all(b"\n],")
 }
 
 fn server_line(plan: &Plan, server: &ServerConfig) -> Value {

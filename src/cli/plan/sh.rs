@@ -2,7 +2,7 @@
 //! is ready, runs its benchmarks and stops it. Secrets stay references to variables of their name.
 
 use crate::bench::{Job, command_line, told};
-use crate::matrix::{Matrix, Point, ServerConfig, argv, text};
+use crate::matrix::{LoadFinder, Matrix, Point, ServerConfig, argv, text};
 use crate::plan::{BenchRunner, Piece, Plan, Reset, Target};
 use crate::printable::printable;
 use crate::server::address::{self, Address};
@@ -12,6 +12,7 @@ use crate::units::show_many;
 use itertools::Itertools;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -119,19 +120,22 @@ impl Script<'_> {
             writeln!(out, "export VSWEEP_BASE_URL={url} VSWEEP_MODEL=\"$model\"")?;
         }
         for search in self.matrix.searches_of(server) {
-            let settings = text(&self.plan.secrets.redact_params(&search.params));
-            writeln!(out, "# search {} {}", search.id, self.comment(&settings))?;
-            writeln!(out, "# {}", self.comment(&search.settings.to_string()))?;
+            self.finder("search", &search, out)?;
         }
         for exploration in self.matrix.explorations_of(server) {
-            let settings = text(&self.plan.secrets.redact_params(&exploration.params));
-            writeln!(out, "# exploration {} {}", exploration.id, self.comment(&settings))?;
-            writeln!(out, "# {}", self.comment(&exploration.settings.to_string()))?;
+            self.finder("exploration", &exploration, out)?;
         }
         for point in self.matrix.points_of(server) {
             self.point(server, &point, &url, out)?;
         }
         writeln!(out, ")")
+    }
+
+    /// Says which loads would be tried.
+    fn finder<S: Display>(&self, kind: &str, finder: &LoadFinder<S>, out: &mut impl Write) -> io::Result<()> {
+        let settings = text(&self.plan.secrets.redact_params(&finder.params));
+        writeln!(out, "# {kind} {} {}", finder.id, self.comment(&settings))?;
+        writeln!(out, "# {}", self.comment(&finder.settings.to_string()))
     }
 
     /// Starts the server and waits for it; returns its base URL.
@@ -194,24 +198,21 @@ impl Script<'_> {
         writeln!(out, "# point {} {}", point.id, self.comment(&settings))?;
         let runs = (0..self.plan.runs.least()).map(|run| run.to_string());
         writeln!(out, "for run in {}; do", Vec::from_iter(runs).join(" "))?;
-        match &self.plan.serve.reset {
-            Reset::Caches => {
-                for route in reset::ROUTES {
-                    let route = self.quote(&format!("{url}{route}"));
-                    writeln!(out, "    curl -s -o /dev/null -X POST {route}")?;
-                }
-            }
-            Reset::Route(route) => {
-                let route = self.quote(&format!("{url}{route}"));
-                writeln!(out, "    curl -s -o /dev/null -X POST {route}")?;
-            }
+        let post = |route: &str| format!("curl -s -o /dev/null -X POST {}", self.quote(&format!("{url}{route}")));
+        let resets = match &self.plan.serve.reset {
+            Reset::Caches => reset::ROUTES.map(post).to_vec(),
+            Reset::Route(route) => vec![post(route)],
             Reset::Command(argv) => {
                 let env = BTreeMap::from([("VSWEEP_BASE_URL".to_owned(), url.to_owned())]);
-                writeln!(out, "    {}", self.command(&env, argv))?;
+                vec![self.command(&env, argv)]
             }
-            Reset::Restart if self.plan.bench.runner.offline().is_some() => {}
-            Reset::Restart => writeln!(out, "    # vsweep run would start the server again here")?,
-            Reset::Nothing => {}
+            Reset::Restart if self.plan.bench.runner.offline().is_none() => {
+                vec!["# vsweep run would start the server again here".to_owned()]
+            }
+            Reset::Restart | Reset::Nothing => vec![],
+        };
+        for reset in resets {
+            writeln!(out, "    {reset}")?;
         }
         let result = self.folder.join(format!("{}-{}.json", point.id, RUN.0));
         writeln!(out, "    {}", self.bench(server, point, url, &result))?;
@@ -221,28 +222,8 @@ impl Script<'_> {
     /// One run of a point.
     fn bench(&self, server: &ServerConfig, point: &Point, url: &str, result: &Path) -> String {
         let bench = &self.plan.bench;
-        if let runner @ (BenchRunner::Iterations | BenchRunner::Phases) = &bench.runner {
-            return self.own(runner, point, url, result);
-        }
         let Some(argv) = &point.argv else {
-            let mut params = told(&point.params, bench.warmup);
-            let seed = params.remove("seed").and_then(|seed| seed.as_u64()).unwrap_or(0);
-            let own = [
-                "base_url",
-                "host",
-                "port",
-                "save_result",
-                "result_dir",
-                "result_filename",
-            ];
-            params.retain(|name, _| !own.contains(&name.as_str()));
-            let start = ["vsweep", "bench", "--base-url", url].map(str::to_owned);
-            let words = self.command(&BTreeMap::new(), &argv::apply(&start, &params));
-            let folder = self.quote(&self.folder.display().to_string());
-            let file = self.quote(&result.file_name().unwrap_or_default().to_string_lossy());
-            return format!(
-                "{words} --seed $(({seed} + run)) --save-result --result-dir {folder} --result-filename {file}"
-            );
+            return self.own(point, url, result);
         };
         let job = Job {
             runner: bench.runner.clone(),
@@ -259,18 +240,28 @@ impl Script<'_> {
         self.command(&env, &command_line(&job, result, argv))
     }
 
-    /// One run of a point by a benchmark that has a command of its own beside `vsweep bench`.
-    fn own(&self, runner: &BenchRunner, point: &Point, url: &str, result: &Path) -> String {
-        let mut params = point.params.clone();
-        let seed = params.remove("seed").and_then(|seed| seed.as_u64()).unwrap_or(0);
-        let start = ["vsweep", runner.name().unwrap_or_default(), "--base-url", url].map(str::to_owned);
-        let words = self.command(&BTreeMap::new(), &argv::apply(&start, &params));
-        let (flag, output) = match runner {
-            BenchRunner::Phases => ("--output-dir", result.with_extension("")),
-            _ => ("--output", result.to_path_buf()),
+    /// One run of a point by a subcommand of ours.
+    fn own(&self, point: &Point, url: &str, result: &Path) -> String {
+        let path = |path: &Path| path.display().to_string();
+        let params = point.params.clone();
+        let (name, mut params, output) = match self.plan.bench.runner {
+            BenchRunner::Iterations => ("iterations", params, vec!["--output".to_owned(), path(result)]),
+            BenchRunner::Phases => {
+                let folder = path(&result.with_extension(""));
+                ("phases", params, vec!["--output-dir".to_owned(), folder])
+            }
+            _ => {
+                let file = result.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                let [save, folder, name] = ["--save-result", "--result-dir", "--result-filename"].map(str::to_owned);
+                let output = vec![save, folder, path(&self.folder), name, file];
+                ("bench", told(&params, self.plan.bench.warmup), output)
+            }
         };
-        let output = self.quote(&output.display().to_string());
-        format!("{words} --seed $(({seed} + run)) {flag} {output}")
+        let seed = params.remove("seed").and_then(|seed| seed.as_u64()).unwrap_or(0);
+        let start = ["vsweep", name, "--base-url", url].map(str::to_owned);
+        let [words, output] =
+            [argv::apply(&start, &params), output].map(|words| self.command(&BTreeMap::new(), &words));
+        format!("{words} --seed $(({seed} + run)) {output}")
     }
 
     /// Text that stays within one comment line.

@@ -84,29 +84,22 @@ fn write_points(plan: &Plan, matrix: &Matrix, server: &ServerConfig, out: &mut i
             .map(|name| format!("{name}={}", row.get(name.as_str()).map(show).unwrap_or_default()));
         writeln!(out, "  every point: {}", same.collect::<Vec<String>>().join(", "))?;
     }
-    let cells = |row: &Params| {
-        names
+    let cells = |(id, row): (String, &Params)| {
+        let cells = names
             .iter()
-            .map(|name| row.get(name.as_str()).map(show).unwrap_or_default())
-            .collect()
+            .map(|name| row.get(name.as_str()).map(show).unwrap_or_default());
+        [id].into_iter().chain(cells).collect()
     };
-    let heads = names.iter().map(|name| short_name(name)).collect();
+    let heads = names.iter().map(|name| short_name(name));
+    let heads: Vec<String> = ["point".to_owned()].into_iter().chain(heads).collect();
     let ids = listed.iter().map(|point| point.id.to_string());
-    let rows: Vec<(String, Vec<String>)> = std::iter::once(("point".to_owned(), heads))
-        .chain(ids.zip(rows.iter().map(cells)))
-        .collect();
-    let widths: Vec<usize> = (0..names.len())
-        .map(|column| {
-            rows.iter()
-                .map(|(_, row)| row[column].chars().count())
-                .max()
-                .unwrap_or(0)
-        })
-        .collect();
-    let longest = rows.iter().map(|(id, _)| id.len()).max().unwrap_or(0);
-    for (id, row) in &rows {
-        let cells = row.iter().zip(&widths).map(|(cell, width)| format!("  {cell:>width$}"));
-        let line = format!("  {id:<longest$}{}", cells.collect::<String>());
+    let rows: Vec<Vec<String>> = [heads].into_iter().chain(ids.zip(&rows).map(cells)).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..=names.len()).map(width).collect();
+    for row in &rows {
+        let cells = row.iter().zip(&widths).skip(1);
+        let cells = cells.map(|(cell, width)| format!("  {cell:>width$}"));
+        let line = format!("  {:<id$}{}", row[0], cells.collect::<String>(), id = widths[0]);
         writeln!(out, "{}", line.trim_end())?;
     }
     let left = points.count();

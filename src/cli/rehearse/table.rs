@@ -5,6 +5,7 @@ use crate::report::align::align;
 use crate::report::words::{settings, short_detail, short_label};
 use crate::selection::packed::Room;
 use crate::units::{show_count, show_duration, show_many};
+use itertools::Itertools;
 use std::time::Duration;
 
 /// A rehearsal in as many columns as there are.
@@ -119,22 +120,11 @@ fn remarks(servers: &[Forecast], place: usize) -> Vec<String> {
             },
         );
     }
-    for (at, loss) in server.losses.iter().enumerate() {
-        let failure = &loss.failure;
-        let fails_alike = |other: &&Loss| other.failure == *failure;
-        if server.losses[..at].iter().any(|other| fails_alike(&other)) {
-            continue;
-        }
-        let more = match server.losses[at + 1..].iter().filter(fails_alike).count() {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        remarks.push(format!(
-            "  {}{more}: will likely fail: {}: {}",
-            short_label(&loss.point),
-            failure.cause,
-            failure.detail
-        ));
+    for Loss { point, failure } in server.losses.iter().unique_by(|loss| loss.failure.to_string()) {
+        let alike = server.losses.iter().filter(|other| other.failure == *failure).count();
+        let (point, more) = (short_label(point), and_more(alike - 1));
+        let (cause, detail) = (failure.cause, &failure.detail);
+        remarks.push(format!("  {point}{more}: will likely fail: {cause}: {detail}"));
     }
     for (target, value) in &server.answers {
         let value = value.map_or("none".to_owned(), |value| value.to_string());
@@ -147,6 +137,14 @@ fn remarks(servers: &[Forecast], place: usize) -> Vec<String> {
         ));
     }
     remarks
+}
+
+/// What is said behind one of several.
+pub fn and_more(others: usize) -> String {
+    match others {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    }
 }
 
 /// One line: how long it all likely takes.

@@ -2,13 +2,14 @@
 
 use crate::cli::forecast::estimate;
 use crate::cli::machine::runtime;
-use crate::cli::rehearse::installed;
 use crate::cli::{plan_file, preflight};
 use crate::error::Result;
-use crate::journal::{Directory, State};
-use crate::plan::{Found, Plan, Warmup};
+use crate::journal::{self, Check, Directory, State};
+use crate::plan::{Found, Plan, Program, ServeCommand, Target, Warmup};
 use crate::rehearse::{Forecast, Options, foresee};
-use crate::run::{Forecasts, Lengths, Node, Sweep};
+use crate::report::history::{self, History};
+use crate::run::{Forecasts, Lengths, Node, Sweep, host};
+use std::collections::BTreeMap;
 
 /// Most tokens that are computed for the first guesses of searches: about a second's worth.
 const MOST_TOKENS: u64 = 20_000_000;
@@ -16,12 +17,64 @@ const MOST_TOKENS: u64 = 20_000_000;
 /// What was begun without warm-ups goes on so: its points are known by that, and its runs compare. Whether that changes the plan.
 /// A comparison keeps its margins, too.
 pub fn keep_defaults(plan: &mut Plan, directory: &Directory) -> bool {
-    super::margins::settle(plan, directory, true);
+    settle_margins(plan, directory, true);
     let is_kept = plan.bench.warmup == Warmup::Automatic && directory.began_without_warmup();
     if is_kept {
         plan.bench.warmup = Warmup::Requests(0);
     }
     is_kept
+}
+
+/// Gives a comparison whose plan states no margin those that it was begun with, else what the machine's own noise makes of them. One that was begun keeps its own, whatever the machine shows meanwhile.
+pub fn settle_margins(plan: &mut Plan, directory: &Directory, is_begun: bool) {
+    let is_simulated = is_simulated(plan);
+    let Some(compare) = plan.compare.as_mut().filter(|compare| compare.margins.stated.is_none()) else {
+        return;
+    };
+    let judged = compare.judged();
+    let recorded = is_begun.then(|| recorded_margins(directory)).flatten();
+    compare.margins.own = recorded.unwrap_or_else(|| {
+        let folder = history::parent(directory.root()).unwrap_or_default();
+        History::of(&folder, &host(), is_simulated, &judged).margins(&judged)
+    });
+}
+
+/// What the margins of a comparison say to whoever begins it; nothing if the plan states a margin or the machine's noise is not known.
+pub fn margins_in_words(plan: &Plan) -> Option<String> {
+    let margins = &plan.compare.as_ref()?.margins;
+    let own = margins.own.iter().filter(|_| margins.stated.is_none());
+    let own: Vec<String> = own
+        .map(|(metric, percent)| format!("{percent} % of {metric}"))
+        .collect();
+    (!own.is_empty()).then(|| {
+        format!(
+            "changes within this machine's own noise do not matter: {}; margin in [compare] states another",
+            own.join(", ")
+        )
+    })
+}
+
+/// The margins of the comparison that was begun in a directory, by metric.
+fn recorded_margins(directory: &Directory) -> Option<BTreeMap<String, f64>> {
+    let state = directory
+        .is_experiment()
+        .then(|| journal::load(directory, Check::Lengths).ok())??;
+    let family = &state.compared()?.family;
+    // As it was before it became a logarithm.
+    let percent = |log: f64| (100.0 * log.exp_m1() * 1e6).round() / 1e6;
+    let margins = family
+        .iter()
+        .map(|asked| (asked.metric.clone(), percent(asked.member.margin.log)));
+    Some(margins.collect())
+}
+
+fn is_simulated(plan: &Plan) -> bool {
+    match &plan.serve.target {
+        Target::Launch(commands) => commands
+            .iter()
+            .any(|argv| ServeCommand::of(argv).program() == Program::Simulator),
+        Target::Attach(_) => false,
+    }
 }
 
 /// Looks for what the work that is left needs of this machine, and tells what is missing.
@@ -39,10 +92,10 @@ pub fn look_around(plan: &Plan) -> Option<Node> {
 }
 
 /// What the searches will likely find.
-pub fn first_guesses(sweep: &Sweep<'_>, state: &State) -> Forecasts {
+pub fn first_guesses(sweep: &Sweep<'_>, state: &State, options: &Options) -> Forecasts {
     let options = Options {
         // A guess for a GPU that is not there would only lead the search astray.
-        card: installed(sweep.plan, sweep.wanted),
+        card: options.card.filter(|card| !card.is_assumed),
         most_tokens: Some(MOST_TOKENS),
         ..Options::default()
     };

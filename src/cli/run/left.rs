@@ -5,7 +5,6 @@ use crate::cli::experiment::{recorded, tell_damage};
 use crate::cli::forecast::{estimate, options};
 use crate::cli::output;
 use crate::cli::plan::{table, write_estimate};
-use crate::cli::rehearse::Machine;
 use crate::error::{Exit, Result};
 use crate::journal::{Directory, State, number};
 use crate::plan::Plan;
@@ -46,7 +45,7 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
     let recorded = show_many(state.measured().count() as u64, "run");
     let root = directory.root().display();
     writeln!(out, "left to do: {}; recorded in {root}: {recorded}", work.join(", "))?;
-    let options = options(&Machine::default(), sweep.plan, sweep.wanted);
+    let options = options(sweep.plan, sweep.wanted);
     match servers {
         0 => Ok(()),
         _ => write_estimate(&estimate(schedule, state, state, &options), out),

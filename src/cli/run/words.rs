@@ -22,20 +22,20 @@ pub fn doing(action: &Action) -> Option<&'static str> {
 }
 
 /// How the sweep ended, and how to go on.
-pub fn last(ending: Ending, directory: &Directory, state: &State, failed: usize, took: Duration) -> String {
+pub fn last(ending: Ending, directory: &Directory, state: &State, took: Duration) -> String {
     let recorded = state.runs().count();
     let root = directory.root().display();
     let again = again(std::env::args_os().skip(1), directory.root());
     let again = format!("vsweep {}", shell_line(again));
-    let retry = match (failed, state.searches_given_up() as u64) {
+    let retry = match (state.failures() as u64, state.searches_given_up() as u64) {
         (0, 0) => String::new(),
         (0, lost) => format!(
             "; given up: {}, --retry-failed goes on with that",
             show_many(lost, "search")
         ),
-        _ => format!(
+        (failed, _) => format!(
             "; {} failed, --retry-failed measures them again",
-            show_many(failed as u64, "run")
+            show_many(failed, "run")
         ),
     };
     match ending {

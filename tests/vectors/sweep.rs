@@ -12,7 +12,7 @@ use vsweep::cause::Outcome as Measured;
 use vsweep::cli::server_flags;
 use vsweep::import::{self, Loads, Sweep, theirs};
 use vsweep::matrix::{self, Matrix, argv};
-use vsweep::plan::{self, BenchRunner, Format, Offline, World, spelling, vllm};
+use vsweep::plan::{self, BenchRunner, Format, Offline, World, spelling};
 use vsweep::report::charts::grid::file_name;
 use vsweep::table::{Bin, Cell, Filter, Row, Table, TableBuilder};
 
@@ -86,7 +86,7 @@ fn combos_of(file: &Value) -> Result<Vec<plan::Combo>, String> {
 }
 
 fn parse_link_vars(input: &Value) -> Outcome {
-    vllm::link_vars(input.as_str().expect("a text")).map(|pairs| json!(pairs))
+    theirs::link_vars(input.as_str().expect("a text")).map(|pairs| json!(pairs))
 }
 
 /// One server and one load, kept if a plan of just them has a point.

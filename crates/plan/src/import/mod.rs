@@ -10,7 +10,7 @@ mod startup;
 pub mod suite;
 pub mod theirs;
 
-use crate::plan::{Combo, Found, Params, Problem, Problems, Secrets, Sources, vllm};
+use crate::plan::{Combo, Found, Params, Problem, Problems, Secrets, Sources};
 use crate::shell::shlex;
 use serde_json::Value;
 use std::io;
@@ -151,7 +151,7 @@ fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, sources: &mut Sources, found
     if sweep.num_runs == 0 {
         found.add(plain("--num-runs is 0", "give 1 or more"));
     }
-    let links = vllm::link_vars(&sweep.link_vars).unwrap_or_else(|why| {
+    let links = theirs::link_vars(&sweep.link_vars).unwrap_or_else(|why| {
         found.add(plain(format!("--link-vars: {why}"), "correct it"));
         Vec::new()
     });

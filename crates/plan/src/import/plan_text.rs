@@ -2,7 +2,7 @@
 
 use super::records::{Kept, PERCENTILE_METRICS, Sides};
 use super::{Loads, ReadSweep, startup};
-use crate::plan::{Offline, spelling};
+use crate::plan::{Offline, is_name, spelling};
 use crate::printable::printable;
 use crate::shell::shell_line;
 use serde_json::{Value, json};
@@ -156,11 +156,6 @@ pub(super) fn without_percentile_metrics(words: &[String]) -> (Vec<String>, bool
         }
     }
     (kept, was_there)
-}
-
-fn is_name(name: &str) -> bool {
-    let proper = |character: char| character.is_ascii_alphanumeric() || ".-_".contains(character);
-    (1..=100).contains(&name.len()) && !name.starts_with(['.', '-']) && name.chars().all(proper)
 }
 
 #[derive(Default)]

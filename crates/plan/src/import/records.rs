@@ -2,7 +2,7 @@
 
 use super::{Loads, ReadFile, ReadSweep, plain, theirs};
 use crate::matrix::argv::json_word;
-use crate::plan::{Combo, Found, Params, Sources, json_text, spelling, vllm};
+use crate::plan::{Combo, Found, Params, Sources, json_text, records, spelling};
 use serde_json::Value;
 use std::path::Path;
 
@@ -32,7 +32,7 @@ pub(super) fn of_file(path: &Path, read: ReadFile<'_>, sources: &mut Sources, fo
     };
     let source = sources.add(path, text.clone());
     let root = json_text::parse(&text, source, found);
-    let records = vllm::records(&root, found);
+    let records = records(&root, found);
     let mut combos: Vec<Combo> = Vec::with_capacity(records.len());
     for (span, combo) in records {
         let same = |other: &Combo| other.name.is_some() && other.name == combo.name;

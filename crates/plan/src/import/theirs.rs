@@ -49,6 +49,22 @@ fn words(flag: &str, value: &Value) -> Vec<String> {
     }
 }
 
+/// Reads `--link-vars`: pairs of a server and a load parameter, `max_num_seqs=max_concurrency,...`.
+pub fn link_vars(text: &str) -> Result<Vec<(String, String)>, String> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let pairs = text.split(',').map(
+        |pair| match pair.split('=').map(str::trim).collect::<Vec<_>>().as_slice() {
+            [serve, bench] if !serve.is_empty() && !bench.is_empty() => Ok((serve.to_string(), bench.to_string())),
+            _ => Err(format!(
+                "`{pair}` ties no two parameters; write serve_name=bench_name, with commas between pairs"
+            )),
+        },
+    );
+    pairs.collect()
+}
+
 /// Whether the links keep a pair: every link's two parameters are there, by these very names, and equal.
 pub fn links_keep(links: &[(String, String)], serve: &Params, bench: &Params) -> bool {
     links.iter().all(|(serve_name, bench_name)| {

@@ -5,20 +5,20 @@
 //! lists that hold lists or objects, and objects, become JSON. `null` removes the flag.
 
 use super::flags::{is_list, is_plain_switch};
-use crate::plan::{Params, SHORT_FLAGS, ServeCommand, show, spelling};
+use crate::plan::{FlagStyle, Params, SHORT_FLAGS, ServeCommand, show, spelling};
 pub(crate) use crate::python_json::dumps as json_word;
 use serde_json::Value;
 
 /// The base command with every parameter applied, in order.
 pub fn apply(base: &[String], params: &Params) -> Vec<String> {
-    apply_as(base, params, false)
+    apply_as(base, params, FlagStyle::Dashes)
 }
 
 /// The same, with flags spelled as the parameters are written or with dashes.
-pub fn apply_as(base: &[String], params: &Params, is_as_written: bool) -> Vec<String> {
+pub fn apply_as(base: &[String], params: &Params, style: FlagStyle) -> Vec<String> {
     let mut argv = base.to_vec();
     for (name, value) in params {
-        set(&mut argv, name, value, is_as_written);
+        set(&mut argv, name, value, style);
     }
     argv
 }
@@ -42,7 +42,7 @@ pub fn fill_in(base: &[String], params: &Params) -> Vec<String> {
 }
 
 /// Replaces the first occurrence of a parameter's flag, removes the others; appends the flag if there is none.
-fn set(argv: &mut Vec<String>, name: &str, value: &Value, is_as_written: bool) {
+fn set(argv: &mut Vec<String>, name: &str, value: &Value, style: FlagStyle) {
     let mut place = None;
     let mut position = ServeCommand::of(argv).first_flag();
     while position < argv.len() {
@@ -55,9 +55,9 @@ fn set(argv: &mut Vec<String>, name: &str, value: &Value, is_as_written: bool) {
         }
     }
     let place = place.unwrap_or(argv.len());
-    let flag = match is_as_written {
-        true => format!("--{name}"),
-        false => format!("--{}", spelling::flag(name)),
+    let flag = match style {
+        FlagStyle::AsWritten => format!("--{name}"),
+        FlagStyle::Dashes => format!("--{}", spelling::flag(name)),
     };
     argv.splice(place..place, words(flag, name, value));
 }
@@ -276,7 +276,7 @@ mod tests {
     fn flags_may_be_spelled_as_written() {
         let base = ["trtllm-serve".to_owned(), "m".to_owned(), "--tp_size=1".to_owned()];
         let params = json!({"tp_size": 2, "max-num_tokens": 8});
-        let argv = apply_as(&base, params.as_object().expect("parameters"), true);
+        let argv = apply_as(&base, params.as_object().expect("parameters"), FlagStyle::AsWritten);
         assert_eq!(argv.join(" "), "trtllm-serve m --tp_size 2 --max-num_tokens 8");
     }
 

@@ -233,7 +233,7 @@ impl Matrix {
         let argv = match &serve.target {
             Target::Launch(commands) => {
                 let flags = commands::flags(&params);
-                argv::apply_as(&commands.of(&params), &flags, serve.manners.flags_as_written)
+                argv::apply_as(&commands.of(&params), &flags, serve.manners.flag_style)
             }
             Target::Attach(_) => Vec::new(),
         };

@@ -4,7 +4,7 @@
 //! for a variable. So they vary, combine, link and exclude as flags do, and have their columns. Here they become a command line and
 //! an environment again.
 
-use super::{Params, show};
+use super::{Axis, Params, show};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -23,6 +23,12 @@ pub enum Commands {
     Named(Vec<(String, Vec<String>)>),
 }
 
+impl Default for Commands {
+    fn default() -> Commands {
+        Commands::One(Vec::new())
+    }
+}
+
 impl Commands {
     /// The one that a server with these parameters is launched with: a name of the table, or the whole line.
     pub fn of(&self, params: &Params) -> Cow<'_, [String]> {
@@ -38,11 +44,14 @@ impl Commands {
         }
     }
 
-    /// The names among which to choose; none where there is one for all.
-    pub fn names(&self) -> Vec<Value> {
+    /// The axis over their names, where there are several.
+    pub(super) fn axis(&self) -> Option<(String, Axis)> {
         match self {
-            Commands::Named(named) => named.iter().map(|(name, _)| name.as_str().into()).collect(),
-            Commands::One(_) => Vec::new(),
+            Commands::Named(named) if !named.is_empty() => {
+                let names = named.iter().map(|(name, _)| name.as_str().into());
+                Some((COMMAND.to_owned(), Axis::Values(names.collect())))
+            }
+            _ => None,
         }
     }
 

@@ -1,34 +1,35 @@
-//! The `[compare]` table as meant: what is asked of the servers of the plan, held against each other start by start.
+//! The `[compare]` table: what is asked of the servers of the plan, held against each other start by start.
 
-use schemars::JsonSchema;
+use super::node::{Kind, Node};
+use super::read::{Reader, table};
 use serde::Serialize;
 use std::time::Duration;
 use vsweep_strategy::stats::Margins;
 
-/// Holds the servers of the plan against each other, start by start, until it is decided which is better (docs/verdicts.md). Two servers, the
-/// base first, are measured in pairs of starts, in the order A B, B A. More than two are an ordered axis, such as versions: it is bisected for
-/// the place where the metric changes, and has one load and one metric. Every server has the same loads. With `[exec]` the two
-/// run at once, on two sets of GPUs that are swapped from pair to pair. Not with `starts`, `url`, `[sla]` or `[explore]`.
-#[derive(Debug, Clone, PartialEq, JsonSchema)]
-#[schemars(rename = "CompareTable", deny_unknown_fields)]
-pub struct Compare {
-    /// Metrics of the result, judged at every load. Default: `output_throughput`, or those of `fail_on` alone.
-    #[schemars(with = "Option<Vec<String>>")]
-    pub metrics: Vec<String>,
-    /// A change below this does not matter, such as `3 %`. Default: what the machine's own noise makes, if other experiments in the folder
-    /// of this one show it, else 3 %.
-    #[schemars(rename = "margin", with = "Option<String>")]
-    pub margins: Margins,
-    /// At most this many server starts, failed ones included. Default: 40.
-    #[schemars(with = "Option<u32>", range(min = 8, max = 1000))]
-    pub max_starts: u32,
-    /// No start begins after this much time in starts and runs, such as `2h`. Default: no limit.
-    #[schemars(with = "Option<String>")]
-    pub max_time: Option<Duration>,
-    /// Changes that must not happen, such as `p99_ttft_ms:+5%` or `output_throughput:-3%`. `run` and `report` end with exit code 4 if one does, with
-    /// 5 if that could not be decided. Two servers only.
-    #[schemars(with = "Option<Vec<String>>")]
-    pub fail_on: Vec<Limit>,
+/// Starts of a plan that does not say how many.
+const USUAL_STARTS: u32 = 40;
+
+table! {
+    /// Holds the servers of the plan against each other, start by start, until it is decided which is better (docs/verdicts.md). Two servers, the
+    /// base first, are measured in pairs of starts, in the order A B, B A. More than two are an ordered axis, such as versions: it is bisected for
+    /// the place where the metric changes, and has one load and one metric. Every server has the same loads. With `[exec]` the two
+    /// run at once, on two sets of GPUs that are swapped from pair to pair. Not with `starts`, `url`, `[sla]` or `[explore]`.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Compare("CompareTable", "compare.") {
+        /// Metrics of the result, judged at every load. Default: `output_throughput`, or those of `fail_on` alone.
+        pub metrics: Vec<String> = by::<Vec<String>, _>(metrics),
+        /// A change below this does not matter, such as `3 %`. Default: what the machine's own noise makes, if other experiments in the folder
+        /// of this one show it, else 3 %.
+        pub margins as "margin": Margins = by::<String, _>(margin),
+        /// At most this many server starts, failed ones included. Default: 40.
+        pub max_starts: u32 = whole(8..=1000).or(USUAL_STARTS),
+        /// No start begins after this much time in starts and runs, such as `2h`. Default: no limit.
+        pub max_time: Option<Duration>,
+        /// Changes that must not happen, such as `p99_ttft_ms:+5%` or `output_throughput:-3%`. `run` and `report` end with exit code 4 if one does, with
+        /// 5 if that could not be decided. Two servers only.
+        pub fail_on: Vec<Limit> = by::<Vec<String>, _>(limits),
+    }
+    then Compare::check
 }
 
 /// A change of one metric that must not happen, at any load or point.
@@ -45,6 +46,12 @@ impl Compare {
     pub fn judged(&self) -> Vec<String> {
         let limited = self.fail_on.iter().map(|limit| &limit.metric);
         self.metrics.iter().chain(limited).cloned().collect()
+    }
+
+    fn check(&mut self, _: &mut Reader<'_>, _: &Node) {
+        if self.metrics.is_empty() && self.fail_on.is_empty() {
+            self.metrics.push("output_throughput".to_owned());
+        }
     }
 }
 
@@ -68,4 +75,36 @@ impl Limit {
             false => Err(wrong()),
         }
     }
+}
+
+fn metrics(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<String>> {
+    let nodes = reader.list(node, what, "write a list of metrics, such as [\"output_throughput\"]")?;
+    Some(nodes.iter().filter_map(|node| reader.metric(node, what)).collect())
+}
+
+fn margin(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Margins> {
+    let stated = Some(reader.percent(node, what, 0.1..=100.0)?);
+    Some(Margins {
+        stated,
+        ..Margins::default()
+    })
+}
+
+fn limits(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Limit>> {
+    const REMEDY: &str = "write a metric and a signed change, such as [\"p99_ttft_ms:+5%\"]";
+    let limit = |reader: &mut Reader<'_>, node: &Node| {
+        let text = reader.text(node, what)?;
+        let Ok(Limit { metric, percent }) = Limit::parse(&text) else {
+            reader.object(node.span, format!("`{text}` is no limit of a change"), REMEDY);
+            return None;
+        };
+        let named = Node {
+            span: node.span,
+            kind: Kind::Text(metric),
+        };
+        let metric = reader.metric(&named, what)?;
+        Some(Limit { metric, percent })
+    };
+    let nodes = reader.list(node, what, REMEDY)?;
+    Some(nodes.iter().filter_map(|node| limit(reader, node)).collect())
 }

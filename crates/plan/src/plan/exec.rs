@@ -1,34 +1,53 @@
 //! The `[exec]` table: how many servers run at once.
 
+use super::node::{Kind, Node};
+use super::read::{FromNode, Reader, table};
 use super::schema::{Exclusive, SideBySide, Slowdown};
-use super::{Condition, Params};
-use schemars::JsonSchema;
+use super::{Condition, Params, Side};
 use std::time::Duration;
 
-/// How many servers run side by side, each with GPUs, a port and, where there are enough, cores of its own. The longest run first,
-/// and one that needs every GPU runs alone. What a server measures beside others is not the same as alone: see docs/packing.md.
-#[derive(Debug, Clone, PartialEq, JsonSchema)]
-#[schemars(rename = "ExecTable", deny_unknown_fields)]
-pub struct Exec {
-    /// `"gpus"`: as many servers at once as the GPUs of the machine hold; or a number: at most so many, also on a machine without
-    /// GPUs. `CUDA_VISIBLE_DEVICES` of vsweep says which GPUs it may use.
-    #[schemars(with = "SideBySide")]
-    pub parallel: Parallel,
-    /// GPUs that each server takes. Default: tensor × pipeline × data parallel size, as its flags say. 0: none.
-    #[schemars(range(max = 1024))]
-    pub gpus: Option<u32>,
-    /// How long GPUs that somebody else uses are waited for, e.g. `10m` (default).
-    #[schemars(with = "Option<String>")]
-    pub wait: Duration,
-    /// How much slower servers may be beside others than alone, e.g. `5 %` (default). It is measured with further runs of a sample of
-    /// points, alone and beside others; from there on servers run one after the other, or start apart from runs. `false`: it is not
-    /// measured.
-    #[schemars(with = "Option<Slowdown>")]
-    pub interference: Option<f64>,
-    /// Servers that never run beside others: `true` for each, or values of parameters such as `{ tensor_parallel_size = ">=4" }`, all
-    /// of which must hold. Default: false.
-    #[schemars(with = "Option<Exclusive>")]
-    pub exclusive: Option<Vec<Condition>>,
+/// Above it, packing stops.
+const SLOWDOWN_PERCENT: f64 = 5.0;
+const WAIT: Duration = Duration::from_secs(10 * 60);
+/// More processes than any machine bears.
+const MOST_SERVERS: u32 = 1024;
+
+table! {
+    /// How many servers run side by side, each with GPUs, a port and, where there are enough, cores of its own. The longest run first,
+    /// and one that needs every GPU runs alone. What a server measures beside others is not the same as alone: see docs/packing.md.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Exec("ExecTable", "exec.") {
+        /// `"gpus"`: as many servers at once as the GPUs of the machine hold; or a number: at most so many, also on a machine without
+        /// GPUs. `CUDA_VISIBLE_DEVICES` of vsweep says which GPUs it may use.
+        pub parallel: Parallel = key().required(
+            "[exec] does not say what runs side by side",
+            "add parallel = \"gpus\", or the number of servers at once",
+        ),
+        /// GPUs that each server takes. Default: tensor × pipeline × data parallel size, as its flags say. 0: none.
+        pub gpus: Option<u32> = whole(0..=1024),
+        /// How long GPUs that somebody else uses are waited for, e.g. `10m` (default).
+        pub wait: Duration = key().or(WAIT),
+        /// How much slower servers may be beside others than alone, e.g. `5 %` (default). It is measured with further runs of a sample of
+        /// points, alone and beside others; from there on servers run one after the other, or start apart from runs. `false`: it is not
+        /// measured.
+        pub interference: Option<f64> = by::<Slowdown, _>(interference).or(SLOWDOWN_PERCENT),
+        /// Servers that never run beside others: `true` for each, or values of parameters such as `{ tensor_parallel_size = ">=4" }`, all
+        /// of which must hold. Default: false.
+        pub exclusive: Option<Vec<Condition>> = by::<Exclusive, _>(exclusive),
+    }
+    then Exec::check
+}
+
+/// How many servers run at once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Parallel {
+    /// One after the other.
+    #[default]
+    No,
+    /// As many as the GPUs hold.
+    Gpus,
+    /// At most so many.
+    Servers(u32),
 }
 
 impl Exec {
@@ -42,15 +61,51 @@ impl Exec {
     pub fn watched_percent(&self) -> Option<f64> {
         self.interference.filter(|_| self.parallel != Parallel::No)
     }
+
+    fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
+        if let (Some(gpus), Some(0), Parallel::Gpus) = (node.child("gpus"), self.gpus, self.parallel) {
+            let message = "servers without GPUs cannot be told apart by GPUs";
+            reader.object(gpus.span, message, "say how many run at once: parallel = 4");
+        }
+    }
 }
 
-/// How many servers run at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Parallel {
-    /// One after the other.
-    No,
-    /// As many as the GPUs hold.
-    Gpus,
-    /// At most so many.
-    Servers(u32),
+impl FromNode for Parallel {
+    type Written = SideBySide;
+
+    fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Parallel> {
+        match &node.kind {
+            Kind::Text(_) => reader
+                .word::<super::schema::Resource>(node, what)
+                .map(|_| Parallel::Gpus),
+            Kind::Number(_) => reader.whole(node, what, 1..=MOST_SERVERS).map(Parallel::Servers),
+            _ => {
+                let found = node.kind_name();
+                let message = format!("`{what}` must be \"gpus\" or a number of servers, found {found}");
+                reader.object(node.span, message, "write parallel = \"gpus\", or parallel = 4");
+                None
+            }
+        }
+    }
+}
+
+fn interference(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<f64>> {
+    match node.kind {
+        Kind::Bool(false) => Some(None),
+        _ => reader.percent(node, what, 0.1..=1000.0).map(Some),
+    }
+}
+
+fn exclusive(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<Vec<Condition>>> {
+    if let Kind::Bool(is_each) = node.kind {
+        return Some(is_each.then(Vec::new));
+    }
+    let remedy = "write exclusive = true, or exclusive = { tensor_parallel_size = \">=4\" }";
+    let conditions = reader.conditions(node, what, remedy);
+    if let Some(of_load) = conditions.iter().find(|condition| condition.param.side == Side::Bench) {
+        let name = &of_load.param.name;
+        let message = format!("`{name}` is a parameter of the load, and servers run side by side");
+        reader.object(node.span, message, "name parameters of the server");
+    }
+    Some(Some(conditions))
 }

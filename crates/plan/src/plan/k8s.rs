@@ -1,54 +1,81 @@
 //! The `[k8s]` table: what the pods of a Kubernetes cluster are for each server start.
 
-use schemars::JsonSchema;
+use super::node::Node;
+use super::read::{FromNode, Reader, table};
 use std::time::Duration;
 
-/// What `vsweep submit --k8s` writes into the manifest of the Kubernetes Jobs that work on the plan; other commands do not read it. A pod
-/// asks for as many GPUs as its server's flags say, or `exec.gpus`. See docs/cluster.md.
-#[derive(Debug, Clone, PartialEq, Eq, JsonSchema)]
-#[schemars(rename = "K8sTable", deny_unknown_fields)]
-pub struct K8s {
-    /// Container image in which vsweep and its servers are installed, such as `registry.example.com/vsweep:1`.
-    pub image: String,
-    /// Name of the PersistentVolumeClaim that holds the results. All pods mount it at once, so it must be `ReadWriteMany`.
-    pub claim: String,
-    /// Where the pods, and the machine that submits, see that volume. The results directory is below it. Default: `/results`.
-    #[schemars(with = "Option<String>")]
-    pub mount: String,
-    /// The namespace. Default: that of whoever applies the manifest.
-    pub namespace: Option<String>,
-    /// The longest that one server start with all its runs may take, e.g. `4h`. Default: no limit.
-    #[schemars(with = "Option<String>")]
-    pub time: Option<Duration>,
-    /// What the cluster calls a GPU. Default: `nvidia.com/gpu`.
-    #[schemars(with = "Option<String>")]
-    pub gpu: String,
-    /// Memory for each GPU, such as `200Gi`; for the pod itself where it has no GPU.
-    pub memory_per_gpu: Option<String>,
-    /// Cores for each GPU; for the pod itself where it has no GPU.
-    #[schemars(range(min = 1, max = 1024))]
-    pub cpus_per_gpu: Option<u32>,
-    /// How many server starts of the same size may run at once. Default: all of them.
-    #[schemars(range(min = 1, max = 100_000))]
-    pub at_once: Option<u32>,
-    /// Names of Secrets whose keys become environment variables of the pods: those that `${NAME}` in the plan refers to.
-    #[schemars(with = "Option<Vec<String>>")]
-    pub secrets: Vec<String>,
+table! {
+    /// What `vsweep submit --k8s` writes into the manifest of the Kubernetes Jobs that work on the plan; other commands do not read it. A pod
+    /// asks for as many GPUs as its server's flags say, or `exec.gpus`. See docs/cluster.md.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct K8s("K8sTable", "k8s.") {
+        /// Container image in which vsweep and its servers are installed, such as `registry.example.com/vsweep:1`.
+        pub image: String = text(is_image, "write an image, such as registry.example.com/vsweep:1").required(
+            "[k8s] has no `image`",
+            "add the image that has vsweep and its servers, such as image = \"registry.example.com/vsweep:1\"",
+        ),
+        /// Name of the PersistentVolumeClaim that holds the results. All pods mount it at once, so it must be `ReadWriteMany`.
+        pub claim: String = text(is_name, NAME).required(
+            "[k8s] has no `claim`",
+            "add the PersistentVolumeClaim that holds the results, such as claim = \"results\"",
+        ),
+        /// Where the pods, and the machine that submits, see that volume. The results directory is below it. Default: `/results`.
+        pub mount: String = text(is_mount, "write an absolute path without `:`, such as /results").or("/results"),
+        /// The namespace. Default: that of whoever applies the manifest.
+        pub namespace: Option<String> = text(is_label, "write its name: lower-case letters, digits and `-`"),
+        /// The longest that one server start with all its runs may take, e.g. `4h`. Default: no limit.
+        pub time: Option<Duration>,
+        /// What the cluster calls a GPU. Default: `nvidia.com/gpu`.
+        pub gpu: String = text(is_resource, "write a resource with its domain, such as nvidia.com/gpu").or("nvidia.com/gpu"),
+        /// Memory for each GPU, such as `200Gi`; for the pod itself where it has no GPU.
+        pub memory_per_gpu: Option<String> = text(is_memory, "write an amount, such as 200Gi or 64G"),
+        /// Cores for each GPU; for the pod itself where it has no GPU.
+        pub cpus_per_gpu: Option<u32> = whole(1..=1024),
+        /// How many server starts of the same size may run at once. Default: all of them.
+        pub at_once: Option<u32> = whole(1..=100_000),
+        /// Names of Secrets whose keys become environment variables of the pods: those that `${NAME}` in the plan refers to.
+        pub secrets: Vec<String> = by::<Vec<String>, _>(secrets),
+    }
+    then K8s::check
+}
+
+const NAME: &str = "write its name: lower-case letters, digits, `-` and `.`";
+
+impl K8s {
+    fn check(&mut self, _: &mut Reader<'_>, _: &Node) {
+        self.mount.truncate(self.mount.trim_end_matches('/').len());
+    }
+}
+
+fn secrets(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<String>> {
+    let secrets = Vec::from_node(reader, node, what)?;
+    for wrong in secrets.iter().filter(|name: &&String| !is_name(name)) {
+        reader.object(node.span, format!("`{what}` cannot name `{wrong}`"), NAME);
+    }
+    Some(secrets)
+}
+
+fn is_image(text: &str) -> bool {
+    !text.is_empty() && !text.contains(char::is_whitespace)
+}
+
+fn is_mount(text: &str) -> bool {
+    text.len() > 1 && text.starts_with('/') && !text.contains(':')
 }
 
 /// Whether Kubernetes takes a text as the name of most things: of a claim or a secret, parts with dots between them.
-pub fn is_name(text: &str) -> bool {
+fn is_name(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(is_label)
 }
 
 /// Whether it takes it as a name without dots, such as that of a namespace.
-pub fn is_label(text: &str) -> bool {
+fn is_label(text: &str) -> bool {
     let proper = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     (1..=63).contains(&text.len()) && text.chars().all(proper) && !text.starts_with('-') && !text.ends_with('-')
 }
 
 /// Whether it is an amount of memory: `200Gi`, `1.5T`, `1e9`.
-pub fn is_memory(text: &str) -> bool {
+fn is_memory(text: &str) -> bool {
     const UNITS: [&str; 12] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "k", "M", "G", "T", "P", "E"];
     let number = UNITS.iter().find_map(|unit| text.strip_suffix(unit)).unwrap_or(text);
     let is_plain = number.chars().all(|c| c.is_ascii_digit() || c == '.') || number == text;
@@ -60,7 +87,7 @@ pub fn is_memory(text: &str) -> bool {
 }
 
 /// Whether it names a kind of resource: `nvidia.com/gpu`.
-pub fn is_resource(text: &str) -> bool {
+fn is_resource(text: &str) -> bool {
     match text.split_once('/') {
         Some((domain, name)) => is_name(domain) && is_resource_part(name),
         None => false,

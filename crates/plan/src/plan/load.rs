@@ -4,7 +4,7 @@ use super::merge::merge;
 use super::node::{Entry, Kind, Node};
 use super::origin::Origin;
 use super::problem::{Found, Problem, Problems};
-use super::read::Reader;
+use super::read::{Names, Reader};
 use super::secrets::Secrets;
 use super::source::{Format, Sources, Span};
 use super::world::World;
@@ -103,6 +103,9 @@ fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &W
         sources: Sources::default(),
         found: Found::default(),
         secrets: Secrets::default(),
+        names: Names::default(),
+        is_detailed: false,
+        required: Vec::new(),
     };
     let source = reader.sources.add(path, text);
     let mut root = tree(text, format, source, &mut reader.found);

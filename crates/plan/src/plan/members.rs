@@ -1,5 +1,9 @@
 //! A server that is several commands, on one node or on several: what runs beside the one that answers.
 
+use super::node::Node;
+use super::read::{Reader, table};
+use super::schema::Words;
+
 /// Stands for the first node, where vsweep and the command that answers run.
 pub const HEAD: &str = "{head}";
 /// Stands for the node of a member.
@@ -9,22 +13,34 @@ pub const RANK: &str = "{rank}";
 /// A word of its own, which stands for the server's whole command line.
 pub const COMMAND: &str = "{command}";
 
-/// What is started, watched and stopped with a server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Members {
-    /// Nodes that a server takes.
-    pub nodes: u32,
-    /// Command lines as typed.
-    pub commands: Vec<Vec<String>>,
+table! {
+    /// What is started, watched and stopped with a server.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Members("Members", "serve.") {
+        /// Nodes of the allocation that each server takes, this one included. Default: 1. See docs/cluster.md.
+        pub nodes: u32 = whole(1..=1024).or(1u32),
+        /// Command lines that are started, watched and stopped with the server: if one ends, all are stopped. One with `{node}` or `{rank}` is
+        /// started once for each further node, with its name and its number from 1. `{command}`, as a word of its own, is the server's whole
+        /// command line, and `{head}`, in `command` and `env` too, the name of the first node.
+        pub commands as "members": Vec<Vec<String>> = by::<Vec<Words>, _>(commands),
+    }
+    then Members::check
 }
 
-impl Default for Members {
-    fn default() -> Members {
-        Members {
-            nodes: 1,
-            commands: Vec::new(),
+fn commands(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Vec<String>>> {
+    let remedy = "write a list of command lines, such as [\"srun -w {node} {command} --headless --node-rank {rank}\"]";
+    let mut commands = Vec::new();
+    for node in reader.list(node, what, remedy)? {
+        let Some(words) = reader.words(node, what) else {
+            continue;
+        };
+        if words.iter().any(|word| word.contains(COMMAND) && word != COMMAND) {
+            let message = format!("`{COMMAND}` stands for several words, so it must be a word of its own");
+            reader.object(node.span, message, "put spaces around it");
         }
+        commands.push(words);
     }
+    Some(commands)
 }
 
 /// Whether a command line is one for each further node.
@@ -33,6 +49,30 @@ pub fn is_of_node(command: &[String]) -> bool {
 }
 
 impl Members {
+    fn check(&mut self, reader: &mut Reader<'_>, serve: &Node) {
+        let of_node = self.commands.iter().position(|words| is_of_node(words));
+        match (serve.child("nodes"), of_node) {
+            (Some(nodes), None) if self.nodes > 1 => {
+                let message = "nothing says what runs on the further nodes";
+                let remedy = "add members = [\"srun --nodes=1 --ntasks=1 -w {node} {command} --headless --node-rank {rank}\"], or what starts \
+                              your server there";
+                reader.object(nodes.span, message, remedy);
+            }
+            (_, Some(position)) if self.nodes < 2 => {
+                let place = serve
+                    .child("members")
+                    .and_then(|members| members.child(&position.to_string()));
+                let message = "a member of another node, but the server has one node alone";
+                reader.object(
+                    place.unwrap_or(serve).span,
+                    message,
+                    "say how many nodes it takes: nodes = 2",
+                );
+            }
+            _ => {}
+        }
+    }
+
     /// Their command lines on these nodes, the first of which is the head, beside a server with this command line. Of more nodes than
     /// wanted the first ones count.
     pub fn resolve(&self, server: &[String], nodes: &[String]) -> Vec<Vec<String>> {

@@ -1,8 +1,13 @@
 //! What a plan requires of its results: `[[assert]]` for the points of the plan, and `required` for what its searches find.
 //! Whether it holds is judged where results are shown, not here.
 
+use super::node::{Entry, Node};
+use super::read::{FromNode, Reader, Table, table};
+use super::schema::Scalar;
 use super::{Condition, Params, Side};
 use schemars::JsonSchema;
+use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::fmt;
 use vsweep_strategy::search::Criterion;
 
@@ -25,10 +30,11 @@ pub enum Required {
 }
 
 /// Which servers must meet a requirement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, JsonSchema)]
-#[schemars(rename = "WhichServers", rename_all = "snake_case")]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename = "WhichServers", rename_all = "snake_case")]
 pub enum Servers {
     /// One is enough.
+    #[default]
     Any,
     /// Each.
     All,
@@ -71,4 +77,70 @@ impl fmt::Display for Required {
             }
         }
     }
+}
+
+table! {
+    /// A requirement of plain points, judged for each workload by the median of each point's runs: a server meets it if each of its
+    /// points does. Every further key is a bound as in `[[sla.target]]`, such as `p99_ttft_ms = "<=500"`. An `attainment` with `ttft_ms` or
+    /// `tpot_ms` needs `save_detailed = true` in `[bench.params]`.
+    #[derive(Debug)]
+    pub struct AssertTable("AssertTable", "assert.") {
+        /// Name shown where it is judged. Default: what it says.
+        name: Option<String>,
+        /// Which points it is about: values of parameters, or comparisons (`max_concurrency = "<=64"`), all of which must hold.
+        /// `serve.` or `bench.` stands before a name that both sides have. Default: every point.
+        conditions as "where": Vec<Condition> = by::<BTreeMap<String, Scalar>, _>(conditions),
+        /// Who must meet it: `any` (default), one server of the plan, or `all`.
+        servers: Servers = one_of::<Servers, _>(),
+        ..String
+    }
+    beside {
+        /// The bounds.
+        criteria: Vec<Criterion>,
+    }
+    then AssertTable::check
+}
+
+impl AssertTable {
+    fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
+        let bounds = AssertTable::others(node);
+        if bounds.is_empty() {
+            let remedy = "add a bound such as p99_ttft_ms = \"<=500\"";
+            reader.object(node.span, "this requirement has no bounds", remedy);
+        }
+        let is_of_request = |entry: &&&Entry| ["ttft_ms", "tpot_ms"].contains(&entry.key.as_str());
+        if let (Some(entry), false) = (
+            bounds.iter().find(is_of_request),
+            reader.is_detailed || reader.names.open,
+        ) {
+            let message = format!("`{}` of single requests is not in the results", entry.key);
+            let remedy = "set save_detailed = true in [bench.params], or bound a percentile such as p99_ttft_ms";
+            reader.object(entry.key_span, message, remedy);
+        }
+        self.criteria = reader.criteria(&bounds);
+    }
+}
+
+impl From<AssertTable> for Requirement {
+    fn from(table: AssertTable) -> Requirement {
+        let assertion = Assertion {
+            name: table.name,
+            criteria: table.criteria,
+            conditions: table.conditions,
+        };
+        Requirement {
+            what: Required::Points(assertion),
+            servers: table.servers,
+        }
+    }
+}
+
+fn conditions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Condition>> {
+    Some(reader.conditions(node, what, "write it as where = { max_concurrency = 8 }"))
+}
+
+/// The `[[assert]]` blocks of a plan.
+pub(super) fn assertions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Requirement>> {
+    let tables: Vec<AssertTable> = Vec::from_node(reader, node, what)?;
+    Some(tables.into_iter().map(Requirement::from).collect())
 }

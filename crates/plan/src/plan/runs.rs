@@ -1,5 +1,8 @@
 //! How often a point is measured on one start of its server.
 
+use super::node::{Kind, Node};
+use super::read::{FromNode, Reader, table};
+use schemars::JsonSchema;
 use std::fmt;
 use vsweep_strategy::stats::Repeats;
 
@@ -15,6 +18,75 @@ pub enum Runs {
         /// When it is, and how many runs there may be.
         rule: Repeats,
     },
+}
+
+/// How a plan writes them.
+#[derive(JsonSchema)]
+#[schemars(untagged, description = "Repetitions of every point on each start.")]
+pub enum RunsValue {
+    /// So many.
+    Exactly(#[schemars(range(min = 1, max = 10_000))] u32),
+    /// As many as it takes.
+    Until(RunsTable),
+}
+
+table! {
+    /// Repeats a point on a start until the 95 % interval of a metric reaches no farther than `until` to either side of its mean. An example is
+    /// `runs = { min = 2, max = 10, metric = "p99_ttft_ms", until = "3 %" }`. The interval allows for being looked at after every run. It is one
+    /// of this start; of other starts it says nothing.
+    #[derive(Debug)]
+    pub struct RunsTable("RunsTable", "runs.") {
+        /// At least so many runs. Default: 2.
+        min: u32 = whole(2..=MOST).or(2u32),
+        /// At most so many. Default: 10.
+        max: Option<u32> = whole(2..=MOST),
+        /// The metric of the result. Default: `output_throughput`.
+        metric: String = by::<String, _>(|reader, node, what| reader.metric(node, what)).or("output_throughput"),
+        /// How far the interval may reach, such as `3 %`.
+        until: f64 = by::<String, _>(|reader, node, what| reader.percent(node, what, 0.1..=100.0)).required(
+            "`runs` does not say how narrow the interval must be",
+            "add until = \"3 %\", or write a plain number of runs",
+        ),
+    }
+    then RunsTable::check
+}
+
+/// The most repetitions of a point on one start.
+const MOST: u32 = 10_000;
+
+impl RunsTable {
+    fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
+        let min = self.min;
+        if let (Some(node), Some(max)) = (node.child("max"), self.max.filter(|max| *max < min)) {
+            let message = format!("`runs.max` is {max}, which is less than `runs.min`, {min}");
+            reader.object(node.span, message, format!("write {min} or more"));
+        }
+    }
+}
+
+impl FromNode for Runs {
+    type Written = RunsValue;
+
+    fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Runs> {
+        if !matches!(node.kind, Kind::Table(_)) {
+            return reader.whole(node, what, 1..=MOST).map(Runs::Exactly);
+        }
+        let table = RunsTable::from_node(reader, node, what)?;
+        Some(Runs::Until {
+            metric: table.metric,
+            rule: Repeats {
+                min: table.min as usize,
+                max: table.max.unwrap_or(10).max(table.min) as usize,
+                until: table.until / 100.0,
+            },
+        })
+    }
+}
+
+impl Default for Runs {
+    fn default() -> Runs {
+        Runs::Exactly(3)
+    }
 }
 
 impl Runs {

@@ -1,6 +1,5 @@
-//! Parameters of both sides of a plan by their names, and the table that ties them to each other.
+//! Parameters of both sides of a plan by their names.
 
-use schemars::JsonSchema;
 use std::fmt;
 
 /// Which side of the plan a parameter belongs to.
@@ -20,6 +19,15 @@ impl Side {
             Side::Bench => "bench",
         }
     }
+
+    /// The side that a name such as `serve.x` is about, and the name without it.
+    pub fn split(text: &str) -> Option<(Side, &str)> {
+        let (side, name) = text.split_once('.')?;
+        let side = [Side::Serve, Side::Bench]
+            .into_iter()
+            .find(|known| known.table() == side)?;
+        Some((side, name))
+    }
 }
 
 /// A parameter named as `serve.max_num_seqs` or `bench.max_concurrency`.
@@ -35,16 +43,4 @@ impl fmt::Display for ParamRef {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.side.table(), self.name)
     }
-}
-
-/// Parameters that are tied to each other, named as `serve.max_num_seqs` or `bench.max_concurrency`.
-#[derive(Debug, Clone, Default, JsonSchema)]
-#[schemars(rename = "LinkTable", deny_unknown_fields)]
-pub struct Link {
-    /// Groups of parameters; only pairs of server and load in which all parameters of a group are equal are kept.
-    #[schemars(with = "Option<Vec<Vec<String>>>")]
-    pub equal: Vec<Vec<ParamRef>>,
-    /// Groups of axes that advance together, first value with first value and so on.
-    #[schemars(with = "Option<Vec<Vec<String>>>")]
-    pub zip: Vec<Vec<ParamRef>>,
 }

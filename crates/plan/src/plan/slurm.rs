@@ -1,39 +1,100 @@
 //! The `[slurm]` table: what is asked of Slurm for each server start.
 
-use schemars::JsonSchema;
+use super::node::{Kind, Node};
+use super::read::{Reader, table};
 use std::time::Duration;
 
-/// What `vsweep submit --slurm` asks of Slurm for each server start; other commands do not read it. A start asks for as many GPUs as its
-/// flags say, or `exec.gpus`. Whatever else the site wants is given as `--sbatch-arg`. See docs/cluster.md.
-#[derive(Debug, Clone, Default, PartialEq, Eq, JsonSchema)]
-#[schemars(rename = "SlurmTable", deny_unknown_fields)]
-pub struct Slurm {
-    /// The partition. Default: that of the site.
-    pub partition: Option<String>,
-    /// The account that pays.
-    pub account: Option<String>,
-    /// The longest that one server start with all its runs may take, e.g. `4h`. Default: that of the partition. Some time before, no
-    /// run is begun any more.
-    #[schemars(with = "Option<String>")]
-    pub time: Option<Duration>,
-    /// What the site calls a GPU, such as `gpu:h100`. Default: `gpu`.
-    pub gres: Option<String>,
-    /// Memory for each GPU, such as `200G`; for the start itself where it has no GPU. On many sites one that does not say gets the
-    /// memory of the whole node, and shares it with nobody.
-    pub memory_per_gpu: Option<String>,
-    /// Cores for each GPU; for the start itself where it has no GPU.
-    #[schemars(range(min = 1, max = 1024))]
-    pub cpus_per_gpu: Option<u32>,
-    /// How many server starts of the same size may run at once. Default: as many as there is room for.
-    #[schemars(range(min = 1, max = 100_000))]
-    pub at_once: Option<u32>,
-    /// Container image in which vsweep and its servers run, for the pyxis plugin: an image of a registry, or the path of a .sqsh file.
-    /// vsweep must be installed in it.
-    pub image: Option<String>,
-    /// What the container sees beside the experiment's directory: `FROM:TO` each.
-    #[schemars(with = "Option<Vec<String>>")]
-    pub mounts: Vec<String>,
-    /// Lines of shell before vsweep, such as `source /apps/vllm/bin/activate`. They are run on the node as they stand.
-    #[schemars(with = "Option<Vec<String>>")]
-    pub setup: Vec<String>,
+table! {
+    /// What `vsweep submit --slurm` asks of Slurm for each server start; other commands do not read it. A start asks for as many GPUs as its
+    /// flags say, or `exec.gpus`. Whatever else the site wants is given as `--sbatch-arg`. See docs/cluster.md.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Slurm("SlurmTable", "slurm.") {
+        /// The partition. Default: that of the site.
+        pub partition: Option<String>,
+        /// The account that pays.
+        pub account: Option<String>,
+        /// The longest that one server start with all its runs may take, e.g. `4h`. Default: that of the partition. Some time before, no
+        /// run is begun any more.
+        pub time: Option<Duration>,
+        /// What the site calls a GPU, such as `gpu:h100`. Default: `gpu`.
+        pub gres: Option<String>,
+        /// Memory for each GPU, such as `200G`; for the start itself where it has no GPU. On many sites one that does not say gets the
+        /// memory of the whole node, and shares it with nobody.
+        pub memory_per_gpu: Option<String> = text(is_memory_or_none, "write an amount as Slurm does, such as 200G"),
+        /// Cores for each GPU; for the start itself where it has no GPU.
+        pub cpus_per_gpu: Option<u32> = whole(1..=1024),
+        /// How many server starts of the same size may run at once. Default: as many as there is room for.
+        pub at_once: Option<u32> = whole(1..=100_000),
+        /// Container image in which vsweep and its servers run, for the pyxis plugin: an image of a registry, or the path of a .sqsh file.
+        /// vsweep must be installed in it.
+        pub image: Option<String>,
+        /// What the container sees beside the experiment's directory: `FROM:TO` each.
+        pub mounts: Vec<String>,
+        /// Lines of shell before vsweep, such as `source /apps/vllm/bin/activate`. They are run on the node as they stand.
+        pub setup: Vec<String> = by::<Vec<String>, _>(lines),
+    }
+    then Slurm::check
+}
+
+impl Slurm {
+    /// An empty text asks for nothing, also where the plan that is extended asks for something.
+    fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
+        let texts = [
+            &mut self.partition,
+            &mut self.account,
+            &mut self.gres,
+            &mut self.memory_per_gpu,
+            &mut self.image,
+        ];
+        texts
+            .into_iter()
+            .for_each(|text| drop(text.take_if(|text| text.is_empty())));
+        if let (Some(mounts), None) = (node.child("mounts"), &self.image) {
+            let remedy = "add the image, or remove the mounts";
+            let message = "`slurm.mounts` are of a container, and there is no `slurm.image`";
+            reader.object(mounts.span, message, remedy);
+        }
+    }
+}
+
+/// Lines whose variables are for the shell of the node to expand.
+fn lines(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<String>> {
+    let lines = reader.list(node, what, "write a list of lines, such as [\"module load cuda\"]")?;
+    let mut read = Vec::with_capacity(lines.len());
+    for line in lines {
+        match &line.kind {
+            Kind::Text(line) => {
+                reader.secrets.note_text(line);
+                read.push(line.clone());
+            }
+            _ => reader.wrong_kind(line, what, "a string"),
+        }
+    }
+    Some(read)
+}
+
+fn is_memory_or_none(text: &str) -> bool {
+    text.is_empty() || is_memory(text)
+}
+
+/// Whether it is an amount of memory: `200G`, `65536` (MiB).
+fn is_memory(text: &str) -> bool {
+    let number = text.trim_end_matches(['B', 'b']);
+    let number = number.strip_suffix(['K', 'M', 'G', 'T', 'k', 'm', 'g', 't']);
+    number.unwrap_or(text).parse::<u64>().is_ok_and(|amount| amount > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_are_those_of_slurm() {
+        assert!(["200G", "65536", "1t", "200GB"].into_iter().all(is_memory));
+        assert!(
+            !["lots", "", "G", "0G", "-1G", "1.5T", "200 G", "200Gi"]
+                .into_iter()
+                .any(is_memory)
+        );
+    }
 }

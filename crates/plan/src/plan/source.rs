@@ -4,9 +4,10 @@
 use std::path::{Path, PathBuf};
 
 /// The two languages of plan files.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Format {
     /// TOML 1.0.
+    #[default]
     Toml,
     /// Strict JSON, for files that end in `.json`.
     Json,

@@ -1,11 +1,31 @@
 //! Ranges as axes: `{ from, to, times }`, `{ from, to, step }`, `{ from, to, count, scale }`. Steps are added as decimals,
 //! so that a step of 0.1 lands on the values that were meant, and the number of values is known before any is made.
 
-use super::Reader;
+use super::{FromNode, Reader, table};
 use crate::plan::node::{Kind, Node};
-use crate::plan::schema;
+use crate::plan::schema::Scale;
 use crate::units::show_count;
 use serde_json::{Number, Value};
+use vsweep_strategy::search::Spacing;
+
+table! {
+    /// Numbers from one end to the other. Exactly one of `times`, `step` and `count` says how.
+    #[derive(Debug)]
+    pub struct RangeTable("RangeTable", "") {
+        /// First value.
+        from: Option<Number> = by::<f64, _>(bound).told_if_missing(),
+        /// Last value; values beyond it are not taken.
+        to: Option<Number> = by::<f64, _>(bound).told_if_missing(),
+        /// Factor from each value to the next, above 1.
+        times: Option<Number> = by::<f64, _>(bound),
+        /// Difference of neighbours, above 0.
+        step: Option<Number> = by::<f64, _>(bound),
+        /// Number of values, both ends included. Between whole ends the values are rounded to whole numbers.
+        count: Option<u32> = by::<u32, _>(|reader, node, what| reader.whole(node, what, 2..=u32::MAX).map(Some)),
+        /// Spacing of `count` values: `linear` (default) or `log`.
+        scale: Option<Spacing> = one_of::<Scale, _>(),
+    }
+}
 
 /// The most values that all ranges of a plan may have together: unlike pairs, they are held in memory.
 const MOST_VALUES: u32 = 2_000_000;
@@ -68,34 +88,26 @@ impl Decimal {
 impl Reader<'_> {
     /// The values of a range, or problems.
     pub(super) fn range(&mut self, node: &Node) -> Option<Vec<Value>> {
-        let mut fields = self.open::<schema::RangeTable>(node, "range")?;
-        let mut number = |key| match fields.get(key).map(|node| (node, &node.kind)) {
-            None => Ok(None),
-            Some((_, Kind::Number(number))) => Ok(Some(number.clone())),
-            Some((node, _)) => {
-                let message = format!("`{key}` of a range must be a number, found {}", node.kind_name());
-                self.object(node.span, message, "write a number");
-                Err(())
-            }
-        };
-        let numbers = [number("from"), number("to"), number("times"), number("step")];
-        let count = fields.get("count").map(|node| self.whole(node, "count", 2..=u32::MAX));
-        let choices = [("linear", false), ("log", true)];
-        let scale = fields.get("scale").map(|node| self.choice(node, "scale", &choices));
-        fields.close(&mut self.found);
-        let [Ok(from), Ok(to), Ok(times), Ok(step)] = numbers else {
-            return None;
-        };
-        if count == Some(None) || scale == Some(None) {
+        let range = RangeTable::from_node(self, node, "range")?;
+        let is_read = [
+            ("from", range.from.is_some()),
+            ("to", range.to.is_some()),
+            ("times", range.times.is_some()),
+            ("step", range.step.is_some()),
+            ("count", range.count.is_some()),
+            ("scale", range.scale.is_some()),
+        ];
+        if is_read
+            .iter()
+            .any(|(key, is_read)| !is_read && node.child(key).is_some())
+        {
             return None;
         }
-        let values = self
-            .rule(times, step, count.flatten(), scale.flatten())
-            .and_then(|rule| {
-                let from = from.ok_or(("this range has no start", "add from = ..."))?;
-                let to = to.ok_or(("this range has no end", "add to = ..."))?;
-                values(&from, &to, rule, self.range_values)
-            });
+        let values = range.rule().and_then(|rule| {
+            let from = range.from.ok_or(("this range has no start", "add from = ..."))?;
+            let to = range.to.ok_or(("this range has no end", "add to = ..."))?;
+            values(&from, &to, rule, self.range_values)
+        });
         match values {
             Ok(values) => {
                 self.range_values += values.len() as u128;
@@ -107,18 +119,23 @@ impl Reader<'_> {
             }
         }
     }
+}
 
-    fn rule(
-        &self,
-        times: Option<Number>,
-        step: Option<Number>,
-        count: Option<u32>,
-        scale: Option<bool>,
-    ) -> Result<Rule, Flaw> {
-        if scale.is_some() && count.is_none() {
+fn bound(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<Number>> {
+    if let Kind::Number(number) = &node.kind {
+        return Some(Some(number.clone()));
+    }
+    let message = format!("`{what}` of a range must be a number, found {}", node.kind_name());
+    reader.object(node.span, message, "write a number");
+    None
+}
+
+impl RangeTable {
+    fn rule(&self) -> Result<Rule, Flaw> {
+        if self.scale.is_some() && self.count.is_none() {
             return Err(("`scale` needs a `count`", "add count = ..., or remove scale").into());
         }
-        match (times, step, count) {
+        match (&self.times, &self.step, self.count) {
             (Some(times), None, None) => {
                 let times = times.as_f64().filter(|times| *times > 1.0);
                 let times = times.ok_or(("`times` must be above 1", "write a factor such as 2"))?;
@@ -129,12 +146,12 @@ impl Reader<'_> {
                     return Err(("`step` must be above 0", "write a step such as 8 or 0.5").into());
                 }
                 let finest = "write a step of at most 18 decimals, such as 8 or 0.5";
-                let step = Decimal::of(&step).filter(|step| step.digits > 0);
+                let step = Decimal::of(step).filter(|step| step.digits > 0);
                 Ok(Rule::Step(step.ok_or(("`step` is too fine", finest))?))
             }
             (None, None, Some(count)) => Ok(Rule::Count {
                 count,
-                log: scale.unwrap_or(false),
+                log: self.scale == Some(Spacing::Log),
             }),
             (None, None, None) => Err((
                 "this range does not say how it advances",

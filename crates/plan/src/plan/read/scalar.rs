@@ -1,51 +1,98 @@
 //! Reading single values: texts with references expanded, whole numbers, durations, choices, command lines.
 
 use super::Reader;
-use crate::plan::fields::Fields;
+use super::table::{FromNode, Table};
 use crate::plan::interpolate::{self, Unresolved};
 use crate::plan::node::{Entry, Kind, Node};
 use crate::plan::problem::{Problem, suggest};
 use crate::plan::source::Span;
 use crate::units::parse_duration;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, schema_for};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// Values of keys, if they are there and right.
-impl Fields<'_> {
-    pub(super) fn text(&mut self, reader: &mut Reader<'_>, key: &'static str) -> Option<String> {
-        self.with(key, |node, what| reader.text(node, what))
-    }
+impl FromNode for String {
+    type Written = String;
 
-    pub(super) fn texts(&mut self, reader: &mut Reader<'_>, key: &'static str) -> Vec<String> {
-        let texts = self.with(key, |node, what| Some(reader.texts(node, what)));
-        texts.unwrap_or_default()
+    fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<String> {
+        reader.text(node, what)
     }
+}
 
-    pub(super) fn yes_or_no(&mut self, reader: &mut Reader<'_>, key: &'static str) -> Option<bool> {
-        self.with(key, |node, what| reader.yes_or_no(node, what))
+impl FromNode for bool {
+    type Written = bool;
+
+    fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<bool> {
+        if let Kind::Bool(answer) = node.kind {
+            return Some(answer);
+        }
+        let message = format!("`{what}` must be true or false");
+        reader.object(node.span, message, "write true or false");
+        None
     }
+}
 
-    pub(super) fn duration(&mut self, reader: &mut Reader<'_>, key: &'static str) -> Option<Duration> {
-        self.with(key, |node, what| reader.duration(node, what))
+impl FromNode for Duration {
+    type Written = String;
+
+    fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Duration> {
+        let Kind::Text(text) = &node.kind else {
+            reader.wrong_kind(node, what, "a duration such as \"30s\", \"15m\" or \"1h 30m\"");
+            return None;
+        };
+        let text = reader.expand(text, node.span);
+        match parse_duration(&text) {
+            Ok(duration) if !duration.is_zero() => return Some(duration),
+            Ok(_) => {
+                let message = format!("`{what}` must be longer than 0");
+                reader.object(node.span, message, "write a duration such as \"30s\"");
+            }
+            Err(why) => {
+                let message = format!("`{what}` must be a duration such as `15m`");
+                reader.object(node.span, message, why);
+            }
+        }
+        None
     }
+}
 
-    /// A whole number between the bounds of the schema.
-    pub(super) fn whole(&mut self, reader: &mut Reader<'_>, key: &'static str) -> Option<u32> {
-        let bounds = self.bounds(key);
-        self.with(key, |node, what| reader.whole(node, what, bounds))
+impl FromNode for Vec<String> {
+    type Written = Vec<String>;
+
+    fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<String>> {
+        let remedy = "write a list of strings, such as [\"max_concurrency\"]";
+        let items = reader.list(node, what, remedy)?;
+        Some(items.iter().filter_map(|item| reader.text(item, what)).collect())
+    }
+}
+
+impl<T: FromNode> FromNode for Option<T> {
+    type Written = T::Written;
+
+    fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<T>> {
+        T::from_node(reader, node, what).map(Some)
+    }
+}
+
+/// Tables of one kind.
+impl<T: Table> FromNode for Vec<T> {
+    type Written = Vec<T>;
+
+    fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<T>> {
+        let items = reader.list(node, what, &format!("write each below its own [[{what}]]"))?;
+        Some(
+            items
+                .iter()
+                .filter_map(|item| T::from_node(reader, item, what))
+                .collect(),
+        )
     }
 }
 
 impl Reader<'_> {
-    /// Opens a table whose keys are those of `T`.
-    pub(super) fn open<'n, T: JsonSchema>(&mut self, node: &'n Node, what: &str) -> Option<Fields<'n>> {
-        Fields::open::<T>(node, what, &mut self.found)
-    }
-
-    pub(super) fn wrong_kind(&mut self, node: &Node, what: &str, expected: &str) {
+    pub(in crate::plan) fn wrong_kind(&mut self, node: &Node, what: &str, expected: &str) {
         let message = format!("`{what}` must be {expected}, found {}", node.kind_name());
         self.object(node.span, message, format!("write {expected}"));
     }
@@ -73,7 +120,7 @@ impl Reader<'_> {
         text.to_string()
     }
 
-    pub(super) fn text(&mut self, node: &Node, what: &str) -> Option<String> {
+    pub(in crate::plan) fn text(&mut self, node: &Node, what: &str) -> Option<String> {
         match &node.kind {
             Kind::Text(text) => Some(self.expand(text, node.span)),
             _ => {
@@ -83,7 +130,7 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn whole(&mut self, node: &Node, what: &str, range: RangeInclusive<u32>) -> Option<u32> {
+    pub(in crate::plan) fn whole(&mut self, node: &Node, what: &str, range: RangeInclusive<u32>) -> Option<u32> {
         let value = match &node.kind {
             Kind::Number(number) => number.as_u64().and_then(|value| u32::try_from(value).ok()),
             _ => None,
@@ -101,49 +148,26 @@ impl Reader<'_> {
         value
     }
 
-    pub(super) fn yes_or_no(&mut self, node: &Node, what: &str) -> Option<bool> {
-        if let Kind::Bool(answer) = node.kind {
-            return Some(answer);
-        }
-        let message = format!("`{what}` must be true or false");
-        self.object(node.span, message, "write true or false");
-        None
+    /// One of the words that the schema of `W` has.
+    pub(in crate::plan) fn word<W: JsonSchema>(&mut self, node: &Node, what: &str) -> Option<String> {
+        let schema = schema_for!(W);
+        let choices = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
+        let words: Vec<&str> = choices.filter_map(|choice| choice["const"].as_str()).collect();
+        self.among(node, what, &words)
     }
 
-    fn duration(&mut self, node: &Node, what: &str) -> Option<Duration> {
-        let Kind::Text(text) = &node.kind else {
-            self.wrong_kind(node, what, "a duration such as \"30s\", \"15m\" or \"1h 30m\"");
-            return None;
-        };
-        let text = self.expand(text, node.span);
-        match parse_duration(&text) {
-            Ok(duration) if !duration.is_zero() => return Some(duration),
-            Ok(_) => {
-                let message = format!("`{what}` must be longer than 0");
-                self.object(node.span, message, "write a duration such as \"30s\"");
-            }
-            Err(why) => {
-                let message = format!("`{what}` must be a duration such as `15m`");
-                self.object(node.span, message, why);
-            }
-        }
-        None
-    }
-
-    pub(super) fn choice<T: Clone>(&mut self, node: &Node, what: &str, choices: &[(&str, T)]) -> Option<T> {
+    /// One of these words.
+    pub(in crate::plan) fn among(&mut self, node: &Node, what: &str, words: &[&str]) -> Option<String> {
         let text = self.text(node, what)?;
-        let chosen = choices
-            .iter()
-            .find(|(name, _)| *name == text)
-            .map(|(_, value)| value.clone());
-        if chosen.is_none() {
-            let names = choices.iter().map(|(name, _)| *name);
-            self.object(node.span, format!("`{what}` cannot be `{text}`"), suggest(&text, names));
+        if words.contains(&text.as_str()) {
+            return Some(text);
         }
-        chosen
+        let remedy = suggest(&text, words.iter().copied());
+        self.object(node.span, format!("`{what}` cannot be `{text}`"), remedy);
+        None
     }
 
-    pub(super) fn list<'n>(&mut self, node: &'n Node, what: &str, remedy: &str) -> Option<&'n [Node]> {
+    pub(in crate::plan) fn list<'n>(&mut self, node: &'n Node, what: &str, remedy: &str) -> Option<&'n [Node]> {
         match &node.kind {
             Kind::List(items) => Some(items),
             _ => {
@@ -154,15 +178,8 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn texts(&mut self, node: &Node, what: &str) -> Vec<String> {
-        let items = self
-            .list(node, what, "write a list of strings, such as [\"max_concurrency\"]")
-            .unwrap_or_default();
-        items.iter().filter_map(|item| self.text(item, what)).collect()
-    }
-
     /// A value that is neither a list nor a table.
-    pub(super) fn scalar(&mut self, node: &Node, what: &str) -> Option<Value> {
+    pub(in crate::plan) fn scalar(&mut self, node: &Node, what: &str) -> Option<Value> {
         match &node.kind {
             Kind::List(_) | Kind::Table(_) => {
                 self.wrong_kind(node, what, "a string, a number or a boolean");
@@ -173,13 +190,13 @@ impl Reader<'_> {
     }
 
     /// Any value, references in its texts expanded.
-    pub(super) fn value(&mut self, node: &Node) -> Value {
+    pub(in crate::plan) fn value(&mut self, node: &Node) -> Value {
         node.to_json(&mut |text, span| self.expand(text, span))
     }
 
     /// A command line: words as a shell would split them, then each word's references expanded, so that the value of
     /// a variable never falls apart.
-    pub(super) fn words(&mut self, node: &Node, what: &str) -> Option<Vec<String>> {
+    pub(in crate::plan) fn words(&mut self, node: &Node, what: &str) -> Option<Vec<String>> {
         let words: Vec<String> = match &node.kind {
             Kind::Text(line) => match shell_words::split(line) {
                 Ok(words) => words.iter().map(|word| self.expand(word, node.span)).collect(),
@@ -226,17 +243,29 @@ impl Reader<'_> {
         }
     }
 
-    pub(super) fn env(&mut self, node: &Node, what: &str) -> BTreeMap<String, String> {
+    pub(in crate::plan) fn env(&mut self, node: &Node, what: &str) -> BTreeMap<String, String> {
+        self.env_of(node, what, |_| true)
+    }
+
+    /// The variables of a table whose values are of one kind.
+    pub(in crate::plan) fn env_of(
+        &mut self,
+        node: &Node,
+        what: &str,
+        is_meant: impl Fn(&Node) -> bool,
+    ) -> BTreeMap<String, String> {
         let Kind::Table(entries) = &node.kind else {
             self.wrong_kind(node, what, "a table of variables");
             return BTreeMap::new();
         };
-        let variable = |entry: &Entry| Some((entry.key.clone(), self.variable(entry, &entry.value)?));
-        entries.iter().filter_map(variable).collect()
+        let meant = entries.iter().filter(|entry| is_meant(&entry.value));
+        meant
+            .filter_map(|entry| Some((entry.key.clone(), self.variable(entry, &entry.value)?)))
+            .collect()
     }
 
     /// One value of the variable that an entry names.
-    pub(super) fn variable(&mut self, entry: &Entry, node: &Node) -> Option<String> {
+    pub(in crate::plan) fn variable(&mut self, entry: &Entry, node: &Node) -> Option<String> {
         let name = &entry.key;
         if name.is_empty() || name.contains(['=', '\0']) {
             let message = format!("`{name}` cannot name an environment variable");
@@ -256,5 +285,37 @@ impl Reader<'_> {
         }
         self.secrets.note(name, &value);
         Some(value)
+    }
+
+    /// A number within these bounds.
+    pub(in crate::plan) fn ratio(&mut self, node: &Node, what: &str, range: RangeInclusive<f64>) -> Option<f64> {
+        let value = match &node.kind {
+            Kind::Number(number) => number.as_f64(),
+            _ => None,
+        };
+        let value = value.filter(|value| range.contains(value));
+        if value.is_none() {
+            let expected = format!("a number from {} to {}", range.start(), range.end());
+            let message = format!("`{what}` must be {expected}");
+            self.object(node.span, message, format!("write {expected}"));
+        }
+        value
+    }
+
+    /// A text such as `3 %`.
+    pub(in crate::plan) fn percent(&mut self, node: &Node, what: &str, range: RangeInclusive<f64>) -> Option<f64> {
+        let text = match &node.kind {
+            Kind::Text(text) => self.expand(text, node.span),
+            _ => String::new(),
+        };
+        let number = text.trim().strip_suffix('%').map(str::trim);
+        let percent = number.and_then(|number| number.parse::<f64>().ok());
+        let percent = percent.filter(|percent| range.contains(percent));
+        if percent.is_none() {
+            let (least, most) = (range.start(), range.end());
+            let message = format!("`{what}` must be a percentage from {least} to {most}");
+            self.object(node.span, message, "write \"3 %\"");
+        }
+        percent
     }
 }

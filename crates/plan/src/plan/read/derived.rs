@@ -1,9 +1,46 @@
 //! Values that follow another parameter: `num_prompts = { per = "max_concurrency", times = 10, min = 64 }`.
 
-use super::{Derived, number, spelling};
+use super::{Reader, table};
+use crate::plan::node::{Kind, Node};
+use crate::plan::{number, spelling};
 use serde_json::{Number, Value};
 
+table! {
+    /// A value that follows another parameter: `per * times`, at least `min`, at most `max`. Counts and lengths are rounded
+    /// up to whole numbers.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Derived("DerivedTable", "") {
+        /// Name of the parameter it follows, in the same table.
+        pub per: String = key().required("this value follows no parameter", "add per = \"a parameter's name\""),
+        /// Factor. Default: 1.
+        pub times: f64 = by::<f64, _>(decimal).or(1.0),
+        /// Lower bound of the result.
+        pub min: Option<f64> = by::<f64, _>(|reader, node, what| decimal(reader, node, what).map(Some)),
+        /// Upper bound of the result.
+        pub max: Option<f64> = by::<f64, _>(|reader, node, what| decimal(reader, node, what).map(Some)),
+    }
+    then Derived::check
+}
+
+/// A number that is not negative.
+fn decimal(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<f64> {
+    match &node.kind {
+        Kind::Number(number) if number.as_f64().is_some_and(|value| value >= 0.0) => number.as_f64(),
+        _ => {
+            let message = format!("`{what}` must be a number, not negative");
+            reader.object(node.span, message, "write a number such as 10 or 0.5");
+            None
+        }
+    }
+}
+
 impl Derived {
+    fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
+        if self.min.zip(self.max).is_some_and(|(min, max)| min > max) {
+            reader.object(node.span, "`min` is above `max`", "exchange them");
+        }
+    }
+
     /// The value of the parameter `name` that follows another's value, or `None` if that is no number or the result is
     /// not finite.
     pub fn value(&self, name: &str, followed: &Value) -> Option<Value> {

@@ -1,0 +1,207 @@
+//! The `[bench]` table: the load side.
+
+use super::commands::Commands;
+use super::node::{Kind, Node};
+use super::problem::Problem;
+use super::read::{Combo, FromNode, Param, Reader, combos, params, table};
+use super::schema::Scalar;
+use super::{Axis, Offline, Side, spelling};
+use schemars::JsonSchema;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const TIMEOUT: Duration = Duration::from_secs(20 * 60);
+/// Of a benchmark that loads a model, perhaps several times.
+const OFFLINE_TIMEOUT: Duration = Duration::from_secs(2 * 60 * 60);
+
+table! {
+    /// The load side.
+    #[derive(Debug, Clone)]
+    pub struct Bench("BenchTable", "bench.") {
+        /// Who drives the load: `native` (default), `iterations` or `phases`; or a benchmark of vLLM that needs no server: `startup`,
+        /// `throughput`, `latency` or `mm_processor` (docs/offline.md). Not together with `command`.
+        pub runner: BenchRunner = by::<Runner, _>(runner),
+        /// Command line of an external benchmark such as `vllm bench serve`, as a string or a list of words. Parameters are
+        /// added to it as flags, or filled in where the command says `{max_concurrency}`; host, port and where to save results are
+        /// added when it runs. A table of named command lines is an axis, `bench.command`. Results of `vllm bench serve`,
+        /// guidellm and aiperf are understood.
+        command: Option<Commands>,
+        /// Where the figures of another program stand in the JSON that it writes: `mean_ttft_ms = "/ttft/mean"`, or
+        /// `{ at = "/ttft/mean_s", times = 1000 }`. All other figures are left out. Results of known clients need none.
+        pub result: BTreeMap<String, FigurePlace> = by::<BTreeMap<String, PlaceValue>, _>(places),
+        /// Environment variables for an external benchmark, added to vsweep's own.
+        pub env: BTreeMap<String, String> =
+            by::<BTreeMap<String, Scalar>, _>(|reader, node, what| Some(reader.env(node, what))),
+        /// Limit for one run, e.g. `20m` (default; `2h` for a benchmark that needs no server, which loads the model itself).
+        pub timeout: Duration = key().or(TIMEOUT),
+        /// Unmeasured requests before the first run of a load on a fresh server, of the load's own shape and for at most 60 s; not for
+        /// `iterations` and `phases`, which warm up by themselves. Default: as many as the load holds at once. 0: none.
+        pub warmup as "warmup_prompts": Warmup = whole(0..=1_000_000),
+        /// Whether the server's `/metrics`, the GPUs and the host are read during every run (docs/formats.md). Default: true.
+        pub telemetry: bool = key().or(true),
+        /// Load settings, names as in `vllm bench serve`, or the flags of the runner (docs/iterations.md, docs/phases.md, docs/offline.md). A list or a range is an axis; axes multiply.
+        pub params: Vec<(String, Axis)> = by::<BTreeMap<String, Param>, _>(params),
+        /// Path of a JSON file, relative to this one, with combinations in the form of `vllm bench sweep`: a list of
+        /// objects, or an object of named objects. Added to `combos`; values are taken as they are.
+        _params_file as "params_file": () = elsewhere::<String>(),
+        /// Named combinations of parameters, multiplied with the axes. They win over fixed values of the same name.
+        _combos as "combos": () = elsewhere::<Vec<Combo>>(),
+    }
+    beside {
+        /// Named combinations, multiplied with the axes; empty means one empty combination.
+        pub combos: Vec<Combo>,
+    }
+    then Bench::check
+}
+
+table! {
+    /// Where a figure in another unit stands.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct FigurePlace("PlaceTable", "") {
+        /// A JSON pointer such as `/ttft/mean_s`.
+        pub at: String = key().required("this figure stands nowhere", "add at = \"/ttft/mean\""),
+        /// What it is multiplied by, e.g. 1000 for seconds.
+        pub times: f64 = by::<f64, _>(|reader, node, what| reader.ratio(node, what, f64::MIN_POSITIVE..=f64::MAX)).or(1.0),
+    }
+}
+
+/// Where a figure stands.
+#[derive(JsonSchema)]
+#[schemars(untagged)]
+pub enum PlaceValue {
+    /// A JSON pointer.
+    At(String),
+    /// The same of a figure in another unit.
+    Scaled(FigurePlace),
+}
+
+/// Who drives the load when no command does.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "snake_case")]
+pub enum Runner {
+    /// vsweep's own load generator.
+    Native,
+    /// Prefill or decode batches of exactly known shape, as `vsweep iterations` measures them.
+    Iterations,
+    /// Prefill or decode throughput over a window of time, as `vsweep phases` measures it.
+    Phases,
+    /// `vllm bench startup`: how long the engine takes to start, with and without compiled code of an earlier start.
+    Startup,
+    /// `vllm bench throughput`: many prompts at once.
+    Throughput,
+    /// `vllm bench latency`: one batch after the other.
+    Latency,
+    /// `vllm bench mm-processor`: what the processor of images, video and sound takes.
+    MmProcessor,
+}
+
+/// Unmeasured requests before a load, of its own shape.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Warmup {
+    /// As many as the load holds.
+    #[default]
+    Automatic,
+    /// So many.
+    Requests(u32),
+}
+
+impl From<u32> for Warmup {
+    fn from(count: u32) -> Warmup {
+        Warmup::Requests(count)
+    }
+}
+
+/// Who drives the load.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum BenchRunner {
+    /// vsweep's own load generator, in this process.
+    #[default]
+    Native,
+    /// Batches of exactly known shape, held until they are whole (`vsweep iterations`).
+    Iterations,
+    /// Prefill and decode throughput over a window of time (`vsweep phases`).
+    Phases,
+    /// A benchmark of vLLM that loads the engine itself: nothing is served.
+    Offline(Offline),
+    /// Command lines such as `vllm bench serve …`.
+    Command(Commands),
+}
+
+impl BenchRunner {
+    /// Its name in a plan; a command has none.
+    pub fn name(&self) -> Option<&'static str> {
+        match self {
+            BenchRunner::Native => Some("native"),
+            BenchRunner::Iterations => Some("iterations"),
+            BenchRunner::Phases => Some("phases"),
+            BenchRunner::Offline(offline) => Some(offline.name()),
+            BenchRunner::Command(_) => None,
+        }
+    }
+
+    /// The benchmark without a server, if it is one.
+    pub fn offline(&self) -> Option<Offline> {
+        match self {
+            BenchRunner::Offline(offline) => Some(*offline),
+            _ => None,
+        }
+    }
+}
+
+impl Bench {
+    fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
+        self.combos = combos(reader, node, Side::Bench);
+        if let (Some(command), Some(named)) = (node.entry("command"), node.entry("runner")) {
+            let message = "the load comes from a runner of vsweep or from a command";
+            let problem = Problem::new(command.key_span, message, "keep `runner` or `command`, not both");
+            reader.found.add(problem.and(named.key_span, "native here"));
+        }
+        if let (Some(result), None) = (node.entry("result"), node.entry("command")) {
+            let message = "`result` is for the result of a benchmark `command`";
+            reader.object(result.key_span, message, "remove it, or give a command");
+        }
+        if let Some(commands) = self.command.take() {
+            self.params.splice(0..0, commands.axis());
+            self.runner = BenchRunner::Command(commands);
+        }
+        if self.runner.offline().is_some() && node.child("timeout").is_none() {
+            self.timeout = OFFLINE_TIMEOUT;
+        }
+        reader.names.bench = super::param_names(node, &self.params, &self.combos);
+        let saves_details = reader
+            .names
+            .bench
+            .iter()
+            .any(|name| spelling::same(name, "save_detailed"));
+        reader.is_detailed = saves_details || self.runner != BenchRunner::Native;
+    }
+}
+
+fn runner(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<BenchRunner> {
+    let word = reader.word::<Runner>(node, what)?;
+    let own = [BenchRunner::Native, BenchRunner::Iterations, BenchRunner::Phases];
+    let mut own = own.into_iter().chain(Offline::ALL.map(BenchRunner::Offline));
+    own.find(|runner| runner.name() == Some(&word))
+}
+
+fn places(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<BTreeMap<String, FigurePlace>> {
+    let mut places = BTreeMap::new();
+    for entry in node.entries() {
+        let what = format!("{what}.{}", entry.key);
+        let place = match &entry.value.kind {
+            Kind::Table(_) => FigurePlace::from_node(reader, &entry.value, &what),
+            _ => reader
+                .text(&entry.value, &what)
+                .map(|at| FigurePlace { at, times: 1.0 }),
+        };
+        let Some(place) = place else { continue };
+        if place.at.starts_with('/') {
+            places.insert(entry.key.clone(), place);
+            continue;
+        }
+        let message = format!("`{what}` must be a JSON pointer");
+        let remedy = "write the keys and positions that lead to it, each after a slash: /latency/p99";
+        reader.object(entry.value.span, message, remedy);
+    }
+    Some(places)
+}

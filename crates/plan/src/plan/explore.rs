@@ -1,0 +1,47 @@
+//! The `[explore]` table: a spread of loads between two ends.
+
+use super::node::Node;
+use super::read::{FromNode, Reader, table};
+use super::schema::{Scale, Vary as VaryWord};
+use vsweep_strategy::search::{ExploreSettings, Spacing, Vary};
+
+table! {
+    /// Loads chosen by measuring: first one request at a time and `max_concurrency` in flight, both without a rate limit, then
+    /// levels between them; each takes the place of an axis over `vary`. The first half of the levels is spaced evenly, each
+    /// further one splits the longest piece of the curve of latency against throughput, which is where its knee is. Every
+    /// level is measured `runs` times. `num_prompts` is as for `[sla]`, but from 32. Not together with `[sla]`.
+    #[derive(Debug)]
+    pub struct ExploreTable("ExploreTable", "explore.") {
+        /// The load parameter to vary: `max_concurrency` or `request_rate`.
+        vary: Option<Vary> = one_of::<VaryWord, _>().required(
+            "[explore] does not say what to vary",
+            "add vary = \"max_concurrency\" or \"request_rate\"",
+        ),
+        /// Number of loads, both ends among them, 2 to 1000. Default: 10.
+        levels: u32 = whole(2..=1000).or(10u32),
+        /// Spacing of the first half of the levels: `log` (default) or `linear`.
+        spacing: Option<Spacing> = by::<Scale, _>(spacing),
+        /// Requests in flight at the saturated end, from 2. More than the server's `max_num_seqs` is enough. Default: 1024.
+        max_concurrency: u32 = whole(2..=1_000_000).or(1024u32),
+    }
+}
+
+/// The exploration that the table asks for. Runs of a level and requests of a run are for others to fill in.
+impl FromNode for ExploreSettings {
+    type Written = ExploreTable;
+
+    fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<ExploreSettings> {
+        let table = ExploreTable::from_node(reader, node, what)?;
+        Some(ExploreSettings {
+            levels: table.levels as usize,
+            spacing: table.spacing.unwrap_or(Spacing::Log),
+            max_concurrency: table.max_concurrency.into(),
+            ..ExploreSettings::new(table.vary?, 1)
+        })
+    }
+}
+
+fn spacing(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<Spacing>> {
+    let word = reader.among(node, what, &["log", "linear"])?;
+    Some(Some(if word == "log" { Spacing::Log } else { Spacing::Linear }))
+}

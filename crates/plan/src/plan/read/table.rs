@@ -1,0 +1,363 @@
+//! How a table of the plan is declared. One declaration ([`table!`]) makes the type, its reader and its part of the schema, so that
+//! they cannot differ.
+
+use super::Reader;
+use crate::plan::node::{Entry, Kind, Node};
+use crate::plan::problem::suggest;
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use std::ops::RangeInclusive;
+
+/// What a plan may hold: how it is read, and how a plan writes it.
+pub(in crate::plan) trait FromNode: Sized {
+    /// How a plan writes it.
+    type Written: JsonSchema;
+
+    /// Reads it; messages call it `what`. The reader notes what is wrong with it, and there is no value then.
+    fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Self>;
+}
+
+/// What [`table!`] makes of a declaration.
+pub(in crate::plan) trait Table: Sized + JsonSchema {
+    /// What stands before its keys in messages: `serve.`.
+    const PREFIX: &'static str;
+    /// Its keys, without those of tables that are part of it.
+    const KEYS: &'static [&'static str];
+    /// How values of the user's own names are written, where such names may stand beside its keys.
+    const OTHERS: Option<fn(&mut SchemaGenerator) -> Schema>;
+
+    /// Takes the values of all keys.
+    fn take(table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> Self;
+
+    /// Judges and completes what the keys alone do not tell.
+    fn check(&mut self, reader: &mut Reader<'_>, node: &Node);
+
+    /// Describes all keys for the schema.
+    fn describe(about: &mut Description<'_>);
+
+    /// The entries that are not keys: in tables that mix both, the user's own names.
+    fn others(node: &Node) -> Vec<&Entry> {
+        let is_other = |entry: &&Entry| !Self::KEYS.contains(&entry.key.as_str());
+        node.entries().iter().filter(is_other).collect()
+    }
+}
+
+impl<T: Table> FromNode for T {
+    type Written = T;
+
+    fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<T> {
+        if !matches!(node.kind, Kind::Table(_)) {
+            let message = format!("`{what}` must be a table, found {}", node.kind_name());
+            reader.object(node.span, message, format!("write its keys below [{what}]"));
+            return None;
+        }
+        let prefix = T::PREFIX;
+        let mut table = OpenTable {
+            node,
+            prefix,
+            known: Vec::new(),
+            is_complete: true,
+        };
+        let mut read = T::take(&mut table, reader);
+        let OpenTable { known, is_complete, .. } = table;
+        for entry in node.entries() {
+            if T::OTHERS.is_none() && !known.contains(&entry.key.as_str()) {
+                let remedy = suggest(&entry.key, known.iter().copied());
+                reader.object(entry.key_span, format!("unknown key `{}`", entry.key), remedy);
+            }
+        }
+        read.check(reader, node);
+        is_complete.then_some(read)
+    }
+}
+
+/// A table while its keys are taken.
+pub(in crate::plan) struct OpenTable<'n> {
+    node: &'n Node,
+    prefix: &'static str,
+    known: Vec<&'static str>,
+    /// Whether every key has a value that the table cannot do without.
+    is_complete: bool,
+}
+
+/// A table while its keys are described.
+pub(in crate::plan) struct Description<'g> {
+    generator: &'g mut SchemaGenerator,
+    properties: Map<String, Value>,
+    required: Vec<&'static str>,
+}
+
+/// Describes a table for the schema.
+pub(in crate::plan) fn describe<T: Table>(about: &str, generator: &mut SchemaGenerator) -> Schema {
+    let mut table = Description {
+        generator,
+        properties: Map::new(),
+        required: Vec::new(),
+    };
+    T::describe(&mut table);
+    let others = T::OTHERS.map_or(false.into(), |others| others(table.generator));
+    let mut schema = schemars::json_schema!({
+        "description": about.trim(),
+        "type": "object",
+        "properties": table.properties,
+        "additionalProperties": others,
+    });
+    if !table.required.is_empty() {
+        schema.insert("required".into(), json!(table.required));
+    }
+    schema
+}
+
+/// How a field of a table comes about.
+pub(in crate::plan) trait Declared<T> {
+    /// What it is without the plan's saying so.
+    fn otherwise(self) -> T;
+    /// Takes it from the key of this name.
+    fn take(self, key: &'static str, table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> T;
+    /// Describes it for the schema.
+    fn describe(self, key: &'static str, help: &str, about: &mut Description<'_>);
+}
+
+/// A key of a table.
+pub(in crate::plan) struct Key<T> {
+    read: Box<dyn Fn(&mut Reader<'_>, &Node, &str) -> Option<T>>,
+    schema: Box<dyn Fn(&mut SchemaGenerator) -> Schema>,
+    otherwise: T,
+    is_required: bool,
+    /// What is said of a table without the key: a message and a remedy. The table has no value then.
+    missing: Option<(&'static str, &'static str)>,
+}
+
+/// A key that is read as its type is.
+pub(in crate::plan) fn key<T: FromNode + Default + 'static>() -> Key<T> {
+    by::<T::Written, T>(T::from_node)
+}
+
+/// A key with a reader of its own, which a plan writes as a `W`.
+pub(in crate::plan) fn by<W: JsonSchema, T: Default>(
+    read: impl Fn(&mut Reader<'_>, &Node, &str) -> Option<T> + 'static,
+) -> Key<T> {
+    Key {
+        read: Box::new(read),
+        schema: Box::new(|generator| generator.subschema_for::<W>()),
+        otherwise: T::default(),
+        is_required: false,
+        missing: None,
+    }
+}
+
+/// A key that is read before or after the table, and is declared for its place in the schema.
+pub(in crate::plan) fn elsewhere<W: JsonSchema>() -> Key<()> {
+    by::<W, ()>(|_, _, _| Some(()))
+}
+
+/// A whole number within these bounds.
+pub(in crate::plan) fn whole<T: From<u32> + Default>(bounds: RangeInclusive<u32>) -> Key<T> {
+    let (least, most) = (*bounds.start(), *bounds.end());
+    let schema = move |generator: &mut SchemaGenerator| {
+        let mut schema = generator.subschema_for::<u32>();
+        schema.insert("minimum".into(), least.into());
+        if most < u32::MAX {
+            schema.insert("maximum".into(), most.into());
+        }
+        schema
+    };
+    Key {
+        schema: Box::new(schema),
+        ..by::<u32, T>(move |reader, node, what| reader.whole(node, what, bounds.clone()).map(T::from))
+    }
+}
+
+/// One of the words that the schema of `W` has.
+pub(in crate::plan) fn one_of<W: JsonSchema, T: DeserializeOwned + Default>() -> Key<T> {
+    by::<W, T>(|reader, node, what| {
+        let word = reader.word::<W>(node, what)?;
+        Some(serde_json::from_value(word.into()).expect("the schema has the words that are read"))
+    })
+}
+
+/// A text of which `is_good` holds; the remedy is for others.
+pub(in crate::plan) fn text<T: From<String> + Default>(is_good: fn(&str) -> bool, remedy: &'static str) -> Key<T> {
+    by::<String, T>(move |reader, node, what| {
+        let text = reader.text(node, what)?;
+        if !is_good(&text) {
+            reader.object(node.span, format!("`{what}` cannot be `{text}`"), remedy);
+        }
+        Some(text.into())
+    })
+}
+
+impl<T> Key<T> {
+    /// With this value where the key is not given, or is wrong.
+    pub fn or(self, otherwise: impl Into<T>) -> Key<T> {
+        let otherwise = otherwise.into();
+        Key { otherwise, ..self }
+    }
+
+    /// With another reader.
+    pub fn read_by(self, read: impl Fn(&mut Reader<'_>, &Node, &str) -> Option<T> + 'static) -> Key<T> {
+        let read = Box::new(read);
+        Key { read, ..self }
+    }
+
+    /// Not to be left out.
+    pub fn required(self, message: &'static str, remedy: &'static str) -> Key<T> {
+        let missing = Some((message, remedy));
+        Key {
+            missing,
+            ..self.told_if_missing()
+        }
+    }
+
+    /// Not to be left out; whoever reads the table says so.
+    pub fn told_if_missing(self) -> Key<T> {
+        let is_required = true;
+        Key { is_required, ..self }
+    }
+}
+
+impl<T> Declared<T> for Key<T> {
+    fn otherwise(self) -> T {
+        self.otherwise
+    }
+
+    fn take(self, key: &'static str, table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> T {
+        table.known.push(key);
+        let read = match table.node.child(key) {
+            Some(node) => (self.read)(reader, node, &format!("{}{key}", table.prefix)),
+            None => {
+                if let Some((message, remedy)) = self.missing {
+                    reader.object(table.node.span, message, remedy);
+                }
+                None
+            }
+        };
+        table.is_complete &= read.is_some() || self.missing.is_none();
+        read.unwrap_or(self.otherwise)
+    }
+
+    fn describe(self, key: &'static str, help: &str, about: &mut Description<'_>) {
+        let mut property = Map::from_iter([("description".to_owned(), json!(help.trim()))]);
+        let schema = (self.schema)(about.generator);
+        property.extend(schema.as_object().cloned().unwrap_or_default());
+        about.properties.insert(key.to_owned(), property.into());
+        about.required.extend(self.is_required.then_some(key));
+    }
+}
+
+/// The keys of another table, as part of this one.
+pub(in crate::plan) struct Part;
+
+impl<T: Table + Default> Declared<T> for Part {
+    fn otherwise(self) -> T {
+        T::default()
+    }
+
+    fn take(self, _: &'static str, table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> T {
+        let mut part = T::take(table, reader);
+        part.check(reader, table.node);
+        part
+    }
+
+    fn describe(self, _: &'static str, _: &str, about: &mut Description<'_>) {
+        T::describe(about);
+    }
+}
+
+/// Declares a table: what it is, its name in the schema, what stands before its keys in messages, and each key with its help, its
+/// type and, where the type does not say it all, a [`Key`]. A key of another name than its field's stands behind `as`. The user's own
+/// names may stand beside the keys where the declaration ends in `..` and how their values are written. `beside` holds fields
+/// that are no keys, and `then` names a function that checks or completes what was read.
+///
+/// ```ignore
+/// table! {
+///     /// A machine.
+///     #[derive(Debug)]
+///     pub struct Machine("MachineTable", "machine.") {
+///         /// Its name.
+///         pub name: String = key().required("a machine without a name", "add name = \"...\""),
+///         /// Its GPUs. Default: 8.
+///         pub gpus: u32 = whole(0..=1024).or(8u32),
+///         /// Its owner. Default: nobody.
+///         pub owner: Option<String>,
+///     }
+/// }
+/// ```
+macro_rules! table {
+    (
+        $(#[doc = $about:literal])+
+        #[derive($($derived:ident),*)]
+        $vis:vis struct $name:ident($title:literal, $prefix:literal) {
+            $($(#[doc = $help:literal])+ $field_vis:vis $field:ident $(as $key:literal)?: $type:ty $(= $declared:expr)?,)*
+            $(..$others:ty)?
+        }
+        $(beside { $($(#[$beside_about:meta])+ $beside_vis:vis $beside:ident: $beside_type:ty,)* })?
+        $(then $check:path)?
+    ) => {
+        $(#[doc = $about])+
+        #[derive($($derived),*)]
+        $vis struct $name {
+            $($(#[doc = $help])+ $field_vis $field: $type,)*
+            $($($(#[$beside_about])+ $beside_vis $beside: $beside_type,)*)?
+        }
+
+        const _: () = {
+            #[allow(unused_imports)]
+            use $crate::plan::node::Node;
+            use $crate::plan::read::Reader;
+            #[allow(unused_imports)]
+            use $crate::plan::read::table::{Declared, Description, Key, OpenTable, Part, Table, by, describe, elsewhere, key, one_of, text, whole};
+
+            impl Default for $name {
+                fn default() -> Self {
+                    $(let $field: $type = table!(@declared $type $(, $declared)?).otherwise();)*
+                    Self { $($field,)* $($($beside: Default::default(),)*)? }
+                }
+            }
+
+            impl Table for $name {
+                const PREFIX: &'static str = $prefix;
+                const KEYS: &'static [&'static str] = &[$(table!(@key $field $($key)?)),*];
+                const OTHERS: Option<fn(&mut schemars::SchemaGenerator) -> schemars::Schema> = table!(@others $($others)?);
+
+                fn take(table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> Self {
+                    $(let $field: $type =
+                        table!(@declared $type $(, $declared)?).take(table!(@key $field $($key)?), table, reader);)*
+                    Self { $($field,)* $($($beside: Default::default(),)*)? }
+                }
+
+                fn check(&mut self, _reader: &mut Reader<'_>, _node: &Node) {
+                    $($check(self, _reader, _node);)?
+                }
+
+                fn describe(about: &mut Description<'_>) {
+                    $(Declared::<$type>::describe(
+                        table!(@declared $type $(, $declared)?),
+                        table!(@key $field $($key)?),
+                        concat!($($help),+),
+                        about,
+                    );)*
+                }
+            }
+
+            impl schemars::JsonSchema for $name {
+                fn schema_name() -> std::borrow::Cow<'static, str> {
+                    $title.into()
+                }
+
+                fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                    describe::<$name>(concat!($($about),+), generator)
+                }
+            }
+        };
+    };
+    (@declared $type:ty) => { key::<$type>() };
+    (@declared $type:ty, $declared:expr) => { $declared };
+    (@others) => { None };
+    (@others $others:ty) => { Some(schemars::SchemaGenerator::subschema_for::<$others>) };
+    (@key $field:ident) => { stringify!($field) };
+    (@key $field:ident $key:literal) => { $key };
+}
+
+pub(in crate::plan) use table;

@@ -1,0 +1,61 @@
+//! The `[report]` table: what the report draws beyond the standard charts.
+
+use super::Requirement;
+use super::node::Node;
+use super::read::{FromNode, Reader, table};
+
+table! {
+    /// What the report draws beyond the standard charts.
+    #[derive(Debug, Clone)]
+    pub struct ReportOptions("ReportTable", "") {
+        /// Options of the Pareto chart.
+        pub pareto_label_by as "pareto": Vec<String> = by::<ParetoTable, _>(pareto),
+        /// Further line charts.
+        pub plots as "plot": Vec<Plot> = by::<Vec<Plot>, _>(|reader, node, _| Vec::from_node(reader, node, "report.plot")),
+        /// What one GPU costs an hour in dollars, such as `2.5`: the tables, charts and the answer then say what a million tokens cost.
+        pub price_per_gpu_hour: Option<f64> = by::<f64, _>(price),
+    }
+    beside {
+        /// What must hold of the results: `[[assert]]`, and targets that are required.
+        pub requirements: Vec<Requirement>,
+    }
+}
+
+table! {
+    /// Options of the Pareto chart.
+    #[derive(Debug)]
+    pub struct ParetoTable("ParetoTable", "") {
+        /// Parameters written beside each point of the frontier. Default: those that vary.
+        label_by: Vec<String>,
+    }
+}
+
+table! {
+    /// A line chart.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Plot("PlotTable", "") {
+        /// Column on the x axis: a parameter or a metric.
+        pub x: String = key().required("this chart has no `x`", "add x = \"a column's name\""),
+        /// Column on the y axis.
+        pub y: String = key().required("this chart has no `y`", "add y = \"a column's name\""),
+        /// One curve for each combination of these columns' values. What else varies is drawn as its median, in a band from the lowest
+        /// to the highest; without it, all that varies makes curves.
+        pub curve_by: Vec<String>,
+    }
+}
+
+fn pareto(reader: &mut Reader<'_>, node: &Node, _: &str) -> Option<Vec<String>> {
+    ParetoTable::from_node(reader, node, "report.pareto").map(|table| table.label_by)
+}
+
+fn price(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<f64>> {
+    let price = reader
+        .scalar(node, what)?
+        .as_f64()
+        .filter(|price| price.is_finite() && *price > 0.0);
+    if price.is_none() {
+        let message = format!("`{what}` must be a positive number");
+        reader.object(node.span, message, "write what one GPU costs an hour, as in 2.5");
+    }
+    Some(price)
+}

@@ -1,0 +1,335 @@
+//! The `[serve]` table: the server side.
+
+use super::commands::{COMMAND, Commands, ENV, is_no_flag};
+use super::members::Members;
+use super::node::{Kind, Node};
+use super::problem::{Problem, suggest};
+use super::read::{Combo, FromNode, Param, Reader, combos, params, start_of, table};
+use super::schema::{self, Values, Words};
+use super::{Axis, Side, Span};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const READY_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+/// A running server should answer at once; this bridges a hiccup.
+const ATTACHED_TIMEOUT: Duration = Duration::from_secs(30);
+const STOP_GRACE: Duration = Duration::from_secs(30);
+const HANG_TIMEOUT: Duration = Duration::from_secs(2 * 60);
+
+table! {
+    /// The server side.
+    #[derive(Debug, Clone)]
+    pub struct Serve("ServeTable", "serve.") {
+        /// The server's command line, such as `vllm serve MODEL`: a string, split into words as a shell would (no shell is
+        /// involved), or a list of words. Parameters are added to it as flags. A table of named command lines is an axis,
+        /// `serve.command`: `{ old = "vllm-0.31 serve MODEL", new = "vllm serve MODEL" }`.
+        command: Option<Commands>,
+        /// Base URL of a server that is already running, instead of `command`. Such a server is neither started nor
+        /// stopped, so no parameter may have several values and `env` does not reach it.
+        url: Option<String> = by::<String, _>(url),
+        /// Measure what is behind `url` anew each time the plan is run (default `false`): earlier results leave the tables. A
+        /// sweep that was interrupted is finished first, without measuring again what it has.
+        pub fresh: bool,
+        /// Environment variables for the server, added to vsweep's own. A list of values is an axis, `serve.env.NAME`.
+        pub env: BTreeMap<String, String> = by::<BTreeMap<String, Values>, _>(env),
+        /// Limit from launch to ready, e.g. `15m` (default; `30s` for a server that is already running).
+        pub ready_timeout: Duration = key().or(READY_TIMEOUT),
+        /// Time from the polite signal to the deadly one when the server is stopped, e.g. `30s` (default).
+        pub stop_grace: Duration = key().or(STOP_GRACE),
+        /// A server with requests in flight that produces nothing for this long is hung and ended, e.g. `2m` (default).
+        pub hang_timeout: Duration = key().or(HANG_TIMEOUT),
+        /// What happens between runs: `caches` (default) resets the server's caches through its routes, `restart` starts
+        /// it anew, `none` does nothing, `POST /route` asks a route of the server; anything else is a command line that must exit with 0 within 2 minutes, or the
+        /// run that follows is marked `suspect` (`caches_not_reset`).
+        pub reset: Reset,
+        /// How it differs from vLLM.
+        pub manners: Manners = Part,
+        /// Whether every start of a server is asked a few fixed questions, so that a config that answers otherwise than the others is
+        /// `invalid` (`answers_differ`; docs/verdicts.md). Default: true.
+        pub answer_check: bool = key().or(true),
+        /// Flags of the server, dashes or underscores alike. A list or a range is an axis; axes multiply.
+        pub params: Vec<(String, Axis)> = by::<BTreeMap<String, Param>, _>(flags),
+        /// Path of a JSON file, relative to this one, with combinations in the form of `vllm bench sweep`: a list of
+        /// objects, or an object of named objects. Added to `combos`; values are taken as they are.
+        _params_file as "params_file": () = elsewhere::<String>(),
+        /// Named combinations of parameters, multiplied with the axes. They win over fixed values of the same name.
+        _combos as "combos": () = elsewhere::<Vec<Combo>>(),
+    }
+    beside {
+        /// Launch a server, or attach to one.
+        pub target: Target,
+        /// Named combinations, multiplied with the axes; empty means one empty combination.
+        pub combos: Vec<Combo>,
+    }
+    then Serve::check
+}
+
+table! {
+    /// What is to be known of a server that is not vLLM, which the defaults describe.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct Manners("Manners", "serve.") {
+        /// The route that answers 200 when the server is well. Default: `/health`.
+        pub health: String = by::<String, _>(health).or("/health"),
+        /// Text that must stand in the server's log, too, before it counts as ready. Default: none.
+        pub ready_pattern: Option<String>,
+        /// How flags are spelled: `dashes` (default; `max_num_seqs` becomes `--max-num-seqs`) or `as_written`, for a server whose flags
+        /// have underscores.
+        pub flag_style: FlagStyle = one_of::<FlagStyle, _>(),
+        /// For a server that does not run below its command, as in a container or on another machine: a command line that ends it and
+        /// exits with 0. It runs whenever the server has to be gone, also when vsweep was killed. `{name}`, in `command` too, is
+        /// a name that no other start has, and `{port}` a free port.
+        pub stop_command: Vec<String> = by::<Words, _>(|reader, node, what| reader.words(node, what)),
+        /// Commands that run beside it, also on other nodes.
+        pub members: Members = Part,
+    }
+}
+
+/// Where the server comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// Launch these command lines.
+    Launch(Commands),
+    /// Measure a server that is already running at this base URL.
+    Attach(String),
+}
+
+impl Default for Target {
+    fn default() -> Target {
+        Target::Launch(Commands::default())
+    }
+}
+
+/// How a server's flags are spelled.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FlagStyle {
+    /// With dashes, whatever the plan writes.
+    #[default]
+    Dashes,
+    /// As the plan writes them.
+    AsWritten,
+}
+
+/// What happens to the server's caches between runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Reset {
+    /// Reset prefix, multimodal and encoder caches through the server's routes.
+    #[default]
+    Caches,
+    /// Stop the server and start it again.
+    Restart,
+    /// Nothing: runs may profit from each other's caches.
+    Nothing,
+    /// Send an empty POST request to this route.
+    Route(String),
+    /// Run this command line; it must exit with 0.
+    Command(Vec<String>),
+}
+
+impl Serve {
+    fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
+        self.combos = combos(reader, node, Side::Serve);
+        let command = node.entry("command");
+        let url = node.entry("url");
+        let is_named = command.is_some() || url.is_some() || all_combos_have_command(node);
+        if !is_named {
+            let remedy = "add command = \"vllm serve MODEL\", or url = \"http://...\" of a running server";
+            reader.object(start_of(node.span), "[serve] names no server", remedy);
+        }
+        if let (Some(command), Some(url)) = (command, url) {
+            let message = "a server is either launched or already running";
+            let problem = Problem::new(url.key_span, message, "keep `command` or `url`, not both");
+            reader.found.add(problem.and(command.key_span, "launched here"));
+        }
+        if let (true, Some(fresh), Some(command)) = (self.fresh, node.entry("fresh"), command) {
+            let message =
+                "`fresh` is for a server that is already running: one that vsweep launches is known by its command";
+            let remedy = "remove it; `vsweep run --fresh` starts over in a new directory";
+            let problem = Problem::new(fresh.key_span, message, remedy);
+            reader.found.add(problem.and(command.key_span, "launched here"));
+        }
+        let commands = self.command.take().unwrap_or_default();
+        let beside = commands.axis().into_iter().chain(env_axes(reader, node.child("env")));
+        self.params.splice(0..0, beside);
+        reader.names.serve = super::param_names(node, &self.params, &self.combos);
+        match (self.url.take(), url, command) {
+            (Some(base), Some(url), None) => {
+                self.target = Target::Attach(base);
+                if node.child("ready_timeout").is_none() {
+                    self.ready_timeout = ATTACHED_TIMEOUT;
+                }
+                self.check_attached(reader, node, url.key_span);
+            }
+            _ => self.target = Target::Launch(commands),
+        }
+    }
+
+    /// A running server is what it is: nothing about it can vary, and it cannot be started anew.
+    fn check_attached(&self, reader: &mut Reader<'_>, node: &Node, url: Span) {
+        for (name, axis) in &self.params {
+            let varies = matches!(axis, Axis::Values(values) if values.len() > 1 || is_no_flag(name));
+            let entry = match name.strip_prefix(ENV) {
+                Some(variable) => node.child("env").and_then(|env| env.entry(variable)),
+                None => node.child("params").and_then(|params| params.entry(name)),
+            };
+            if let (true, Some(entry)) = (varies, entry) {
+                let message = format!("`{name}` cannot vary on a server that is already running");
+                let problem = Problem::new(entry.key_span, message, "give one value, or launch with `command`");
+                reader.found.add(problem.and(url, "attached here"));
+            }
+        }
+        if self.combos.len() > 1 {
+            let message = "a server that is already running has one combination of parameters";
+            let problem = Problem::new(node.span, message, "give one combination, or launch with `command`");
+            reader.found.add(problem.and(url, "attached here"));
+        }
+        for key in ["ready_pattern", "stop_command", "flag_style", "nodes", "members"] {
+            if let Some(entry) = node.entry(key) {
+                let message = format!("`{key}` is for a server that vsweep starts");
+                let problem = Problem::new(entry.key_span, message, "remove it, or launch with `command`");
+                reader.found.add(problem.and(url, "attached here"));
+            }
+        }
+        if let (Reset::Restart, Some(reset)) = (&self.reset, node.child("reset")) {
+            let message = "a server that vsweep did not start cannot be restarted";
+            let problem = Problem::new(reset.span, message, "use reset = \"caches\" or \"none\"");
+            reader.found.add(problem.and(url, "attached here"));
+        }
+    }
+}
+
+impl FromNode for Commands {
+    type Written = schema::Commands;
+
+    fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Commands> {
+        let Kind::Table(entries) = &node.kind else {
+            return Some(Commands::One(reader.words(node, what).unwrap_or_default()));
+        };
+        if entries.is_empty() {
+            let remedy = "write a command line, or a table of them such as { old = \"vllm-0.31 serve MODEL\", new = \"vllm serve MODEL\" }";
+            reader.object(node.span, format!("`{what}` names no program"), remedy);
+        }
+        let named = entries.iter().map(|entry| {
+            let words = reader.words(&entry.value, &format!("{what}.{}", entry.key));
+            (entry.key.clone(), words.unwrap_or_default())
+        });
+        Some(Commands::Named(named.collect()))
+    }
+}
+
+impl FromNode for Reset {
+    type Written = Words;
+
+    fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Reset> {
+        let words = reader.words(node, what)?;
+        let known = [
+            ("caches", Reset::Caches),
+            ("restart", Reset::Restart),
+            ("none", Reset::Nothing),
+        ];
+        if let [method, route] = words.as_slice()
+            && method == "POST"
+        {
+            check_route(reader, node, what, route);
+            return Some(Reset::Route(route.clone()));
+        }
+        if let [word] = words.as_slice() {
+            if let Some((_, reset)) = known.iter().find(|(name, _)| name == word) {
+                return Some(reset.clone());
+            }
+            let remedy = suggest(word, known.iter().map(|(name, _)| *name));
+            if remedy.starts_with("did you mean") {
+                reader.object(node.span, format!("`{what}` cannot be `{word}`"), remedy);
+                return None;
+            }
+        }
+        Some(Reset::Command(words))
+    }
+}
+
+fn url(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<String>> {
+    let url = reader.text(node, what).unwrap_or_default();
+    reader.secrets.note_text(&url);
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
+    if rest.is_none_or(|rest| rest.is_empty() || rest.starts_with('/') || rest.contains(char::is_whitespace)) {
+        let remedy = "write http:// or https://, a host and a port, without a blank";
+        reader.object(
+            node.span,
+            "`serve.url` must be a base URL such as `http://127.0.0.1:8000`",
+            remedy,
+        );
+    }
+    Some(Some(url.trim_end_matches('/').to_owned()))
+}
+
+fn health(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<String> {
+    let route = reader.text(node, what)?;
+    check_route(reader, node, what, &route);
+    Some(route)
+}
+
+fn check_route(reader: &mut Reader<'_>, node: &Node, key: &str, route: &str) {
+    if !route.starts_with('/') || route.contains(char::is_whitespace) {
+        let message = format!("`{key}` must be a route of the server");
+        reader.object(
+            node.span,
+            message,
+            "write it with a slash first and without blanks, as in /health",
+        );
+    }
+}
+
+/// The variables with one value.
+fn env(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<BTreeMap<String, String>> {
+    let is_fixed = |value: &Node| !matches!(value.kind, Kind::List(_));
+    Some(reader.env_of(node, what, is_fixed))
+}
+
+/// The variables with several values, each of which is an axis.
+fn env_axes(reader: &mut Reader<'_>, env: Option<&Node>) -> Vec<(String, Axis)> {
+    let mut axes = Vec::new();
+    for entry in env.map(Node::entries).unwrap_or_default() {
+        let Kind::List(items) = &entry.value.kind else {
+            continue;
+        };
+        if items.is_empty() {
+            let message = format!("`{}` has no values", entry.key);
+            reader.object(entry.value.span, message, "give one at least, or remove it");
+        }
+        let values = items.iter().filter_map(|item| reader.variable(entry, item));
+        let values: Vec<Value> = values.map(Value::from).collect();
+        if !values.is_empty() {
+            axes.push((format!("{ENV}{}", entry.key), Axis::Values(values)));
+        }
+    }
+    axes
+}
+
+/// `[serve.params]`, in which what is no flag has no place.
+fn flags(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<(String, Axis)>> {
+    for entry in node.entries().iter().filter(|entry| is_no_flag(&entry.key)) {
+        let (message, remedy) = match entry.key.strip_prefix(ENV) {
+            None => (
+                "`command` is no flag".to_owned(),
+                "write it in [serve]: command = { old = \"...\", new = \"...\" }".to_owned(),
+            ),
+            Some(name) => (
+                format!("`{}` is no flag", entry.key),
+                format!("write it in [serve]: env = {{ {name} = [...] }}"),
+            ),
+        };
+        reader.object(entry.key_span, message, remedy);
+    }
+    params(reader, node, what)
+}
+
+/// Whether each combination brings its own command line.
+fn all_combos_have_command(serve: &Node) -> bool {
+    match serve.child("combos").map(|combos| &combos.kind) {
+        Some(Kind::List(combos)) => !combos.is_empty() && combos.iter().all(|combo| combo.entry(COMMAND).is_some()),
+        _ => false,
+    }
+}

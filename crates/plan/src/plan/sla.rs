@@ -1,0 +1,328 @@
+//! The `[sla]` table, and bounds of metrics as it has them.
+
+use super::node::{Entry, Kind, Node};
+use super::problem::suggest;
+use super::read::{FromNode, Reader, Table, table};
+use super::schema::{Scalar, Vary as VaryWord};
+use super::source::Span;
+use vsweep_strategy::search::{Criterion, RequestLimit, Settings, Target, Vary};
+
+table! {
+    /// Targets, and the load parameter that a search varies to find the highest load that meets each. It takes the place of
+    /// that parameter's axis. Every run sends `num_prompts` requests; where `num_prompts` follows the varied parameter (`per`,
+    /// `times`, `min`, `max`) it grows with the load, and without it ten for each unit of load, from 200 to 2000, are sent.
+    /// `runs` does not apply: the search repeats a load where noise demands it.
+    #[derive(Debug)]
+    pub struct SlaTable("SlaTable", "sla.") {
+        /// The load parameter to vary: `max_concurrency` or `request_rate`.
+        vary: Option<Vary> = one_of::<VaryWord, _>().required(
+            "[sla] does not say what to vary",
+            "add vary = \"max_concurrency\" or \"request_rate\"",
+        ),
+        /// The lowest load to try. Default: 1 for `max_concurrency`, 0.01 for `request_rate`. A rate is never so low that
+        /// sending the requests of a run takes more than 80 % of `bench.timeout`.
+        min: Option<f64> = by::<f64, _>(load),
+        /// The highest load to try. Default: 8192.
+        max: Option<f64> = by::<f64, _>(load),
+        /// How far the answer may lie below the true limit, as a ratio; an answer that is less sure says so. Default: 0.05.
+        tolerance: f64 = by::<f64, _>(tolerance).or(0.05),
+        /// At most this many runs asked for by each target, 2 to 1000; the runs of the others tell it something too, so `sla.csv` may count more. From three quarters of them on, a safe answer is taken as it is. Default: 16.
+        max_probes: u32 = whole(2..=1000).or(16u32),
+        /// Whole runs at the load found, 0 to 100; all runs there together must meet the target. Default: 1.
+        confirmations: u32 = whole(0..=100).or(1u32),
+        /// Whether a server config is left as soon as another one is known to hold more than it can, for every target that is
+        /// still open: by what was measured on it, by `max`, or because the simulator predicts less than a quarter. Default:
+        /// false, every config is searched to its answer.
+        skip_beaten: bool,
+        /// The targets. They share runs: each run answers every target it can.
+        targets as "target": Vec<TargetTable> = key().required(
+            "[sla] has no targets",
+            "add [[sla.target]] with a bound such as p99_ttft_ms = \"<=500\"",
+        ),
+    }
+    then SlaTable::check
+}
+
+table! {
+    /// One target, met where all its bounds hold. Every key but `name` is a metric of the result such as `p99_ttft_ms`, every
+    /// value a bound such as `<=500` (`<=`, `<`, `>=`, `>`). `attainment = ">=99%"` bounds the share of requests that keep
+    /// within the limits `ttft_ms`, `tpot_ms` and `e2el_ms` given beside it, such as `ttft_ms = "<500"`.
+    #[derive(Debug)]
+    pub struct TargetTable("TargetTable", "") {
+        /// Name shown in tables.
+        name: String,
+        /// Whether it must be met, of each load: `true` (by some server) or `"all"` (by every server). If it is not, `run` and `report`
+        /// end with exit code 4; if that could not be decided, with 5. Default: false, what is found is an answer.
+        required: Option<bool> = by::<Scalar, _>(required),
+        ..String
+    }
+    beside {
+        /// The bounds.
+        criteria: Vec<Criterion>,
+        /// Where it stands.
+        place: Span,
+    }
+    then TargetTable::check
+}
+
+/// Latencies by their names in `vllm bench serve`, each with `mean_`, `median_`, `std_` or a percentile before it.
+const LATENCIES: [&str; 4] = ["ttft_ms", "tpot_ms", "itl_ms", "e2el_ms"];
+
+/// Latencies of a single request, which an attainment bounds.
+const OF_REQUEST: [&str; 3] = ["ttft_ms", "tpot_ms", "e2el_ms"];
+
+/// What a target asks to be at least so much.
+const THROUGHPUTS: [&str; 4] = [
+    "request_throughput",
+    "request_goodput",
+    "output_throughput",
+    "total_token_throughput",
+];
+
+/// Metrics of a whole run that a target may bound.
+fn totals() -> impl Iterator<Item = &'static str> {
+    THROUGHPUTS.into_iter().chain(["completed", "failed"])
+}
+
+impl SlaTable {
+    fn lower(&self) -> f64 {
+        let least = match self.vary {
+            Some(Vary::RequestRate) => 0.01,
+            _ => 1.0,
+        };
+        self.min.unwrap_or(least)
+    }
+
+    fn upper(&self) -> f64 {
+        self.max.unwrap_or(8192.0)
+    }
+
+    fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
+        let is_whole = |load: f64| load >= 1.0 && load.fract() == 0.0;
+        for (key, load) in [("min", self.min), ("max", self.max)] {
+            let (Some(node), Some(load)) = (node.child(key), load) else {
+                continue;
+            };
+            if self.vary != Some(Vary::RequestRate) && !is_whole(load) {
+                let message = format!("`sla.{key}` must be a whole number of requests in flight");
+                reader.object(node.span, message, "write a whole number from 1");
+            }
+        }
+        let (lower, upper) = (self.lower(), self.upper());
+        if let Some(node) = node.child("max").or(node.child("min")).filter(|_| lower > upper) {
+            let message = format!("the search has no room between {lower} and {upper}");
+            reader.object(node.span, message, "make sla.min less than sla.max");
+        }
+        for (position, target) in self.targets.iter().enumerate() {
+            if self.targets[..position].iter().any(|other| other.name == target.name) {
+                let message = format!("two targets are called `{}`", target.name);
+                reader.object(target.place, message, "give each a name of its own");
+            }
+        }
+    }
+}
+
+impl TargetTable {
+    fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
+        let bounds = TargetTable::others(node);
+        if bounds.is_empty() {
+            let remedy = "add a bound such as p99_ttft_ms = \"<=500\"";
+            reader.object(node.span, "this target has no bounds", remedy);
+        }
+        self.criteria = reader.criteria(&bounds);
+        self.place = node.span;
+        if self.name.is_empty() {
+            let texts: Vec<String> = self.criteria.iter().map(ToString::to_string).collect();
+            self.name = texts.join(", ");
+        }
+    }
+}
+
+/// The search that the table asks for. Which of its targets are required is no part of it, and the reader's to keep. Its number
+/// of requests is the matrix's to fill in.
+impl FromNode for Settings {
+    type Written = SlaTable;
+
+    fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Settings> {
+        let table = SlaTable::from_node(reader, node, what)?;
+        let required = table.targets.iter().filter_map(|target| {
+            let is_every_server = target.required?;
+            Some((target.name.clone(), is_every_server))
+        });
+        reader.required.extend(required);
+        Some(Settings {
+            lower: table.lower(),
+            upper: table.upper(),
+            tolerance: table.tolerance,
+            max_probes: table.max_probes as usize,
+            confirmations: table.confirmations as usize,
+            skip_beaten: table.skip_beaten,
+            ..Settings::new(table.vary?, table.targets.into_iter().map(Target::from).collect())
+        })
+    }
+}
+
+impl From<TargetTable> for Target {
+    fn from(TargetTable { name, criteria, .. }: TargetTable) -> Target {
+        Target { name, criteria }
+    }
+}
+
+/// Whether every server must meet a target that is required: `true` or `"all"`.
+fn required(reader: &mut Reader<'_>, node: &Node, _: &str) -> Option<Option<bool>> {
+    match &node.kind {
+        Kind::Bool(false) => Some(None),
+        Kind::Bool(true) => Some(Some(false)),
+        Kind::Text(text) if text == "all" => Some(Some(true)),
+        _ => {
+            let remedy = "write true (some server must meet the target) or \"all\" (every server)";
+            reader.object(node.span, "`required` is neither true, false nor \"all\"", remedy);
+            None
+        }
+    }
+}
+
+/// A load that a search may be bounded by; a rate of a request in 17 minutes is as slow as anybody waits for.
+fn load(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<f64>> {
+    reader.ratio(node, what, 0.001..=1e6).map(Some)
+}
+
+fn tolerance(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<f64> {
+    let percent = match &node.kind {
+        Kind::Number(number) => number.as_f64().filter(|value| *value > 1.0 && *value <= 100.0),
+        Kind::Text(text) => {
+            let percent = text.trim().strip_suffix('%');
+            percent.and_then(|percent| percent.trim().parse().ok())
+        }
+        _ => None,
+    };
+    let Some(percent) = percent else {
+        return reader.ratio(node, what, 0.001..=1.0);
+    };
+    let message = format!("`{what}` is a ratio from 0.001 to 1");
+    let remedy = format!("write {} for {percent} %", percent / 100.0);
+    reader.object(node.span, message, remedy);
+    None
+}
+
+impl Reader<'_> {
+    /// The bounds of a target or an assertion.
+    pub(super) fn criteria(&mut self, entries: &[&Entry]) -> Vec<Criterion> {
+        let of_request = |entry: &&&Entry| OF_REQUEST.contains(&entry.key.as_str());
+        let limits: Vec<RequestLimit> = entries
+            .iter()
+            .filter(of_request)
+            .filter_map(|entry| self.read(entry, |condition| RequestLimit::parse(&entry.key, condition)))
+            .collect();
+        let share = entries.iter().find(|entry| entry.key == "attainment");
+        if let (None, Some(limit)) = (share, entries.iter().find(of_request)) {
+            let message = format!("`{}` is a limit for single requests", limit.key);
+            let remedy = "say how many must keep it, such as attainment = \">=99%\", or bound p99_ttft_ms";
+            self.object(limit.key_span, message, remedy);
+        }
+        let attainment =
+            share.and_then(|entry| self.read(entry, |condition| Criterion::attainment(limits.clone(), condition)));
+        let mut criteria: Vec<Criterion> = attainment.into_iter().collect();
+        let metrics = entries
+            .iter()
+            .filter(|entry| !of_request(entry) && entry.key != "attainment");
+        for entry in metrics {
+            criteria.extend(self.criterion(entry));
+        }
+        criteria
+    }
+
+    fn criterion(&mut self, entry: &Entry) -> Option<Criterion> {
+        if !is_metric(&entry.key) {
+            let others = OF_REQUEST.into_iter().chain(["attainment"]).map(String::from);
+            let known: Vec<String> = known_metrics().into_iter().chain(others).collect();
+            let remedy = suggest(&entry.key, known.iter().map(String::as_str));
+            self.object(entry.key_span, format!("no metric is called `{}`", entry.key), remedy);
+            return None;
+        }
+        self.read(entry, |condition| {
+            let criterion = Criterion::metric(&entry.key, condition)?;
+            objection(&entry.key, &criterion).map_or(Ok(criterion), Err)
+        })
+    }
+
+    /// The name of a metric of the result.
+    pub(super) fn metric(&mut self, node: &Node, what: &str) -> Option<String> {
+        let name = self.text(node, what)?;
+        if is_metric(&name) {
+            return Some(name);
+        }
+        let known = known_metrics();
+        let remedy = suggest(&name, known.iter().map(String::as_str));
+        self.object(node.span, format!("no metric is called `{name}`"), remedy);
+        None
+    }
+
+    /// Reads a bound; a reason why it is none consists of a message and a remedy.
+    fn read<T>(&mut self, entry: &Entry, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+        if let Kind::Number(number) = &entry.value.kind {
+            let message = format!("`{}` needs a comparison", entry.key);
+            let sign = match entry.key == "attainment" || THROUGHPUTS.contains(&entry.key.as_str()) {
+                true => ">=",
+                false => "<=",
+            };
+            let remedy = format!("write \"{sign}{number}\"");
+            self.object(entry.value.span, message, remedy);
+            return None;
+        }
+        let condition = self.text(&entry.value, &entry.key)?;
+        let why = match read(&condition) {
+            Ok(bound) => return Some(bound),
+            Err(why) => why,
+        };
+        let (message, remedy) = why
+            .split_once("; ")
+            .unwrap_or((&why, "write a bound such as \"<=500\""));
+        self.object(entry.value.span, message, remedy);
+        None
+    }
+}
+
+/// Why a search for the highest load can do nothing with a bound.
+fn objection(key: &str, criterion: &Criterion) -> Option<String> {
+    let (comparison, limit) = (criterion.comparison, criterion.limit);
+    let latency = key.split_once('_').filter(|(_, rest)| LATENCIES.contains(rest));
+    let is_throughput = THROUGHPUTS.contains(&key);
+    if latency.is_none() && !is_throughput {
+        return None;
+    }
+    if let Some((extreme @ ("p0" | "p100"), name)) = latency {
+        return Some(format!(
+            "`{key}` is the latency of a single request ({extreme}), which no share of requests bounds; bound p99_{name}, or \
+             another percentile between 0 and 100"
+        ));
+    }
+    if comparison.wants_small() == is_throughput {
+        let (side, sign) = match is_throughput {
+            true => ("above", ">="),
+            false => ("below", "<="),
+        };
+        return Some(format!(
+            "`{key}` bounded from {side} cannot be the target of a search for the highest load; write a bound such as \"{sign}{limit}\""
+        ));
+    }
+    (limit <= 0.0).then(|| format!("`{key}{comparison}{limit}` bounds nothing; write a limit above 0"))
+}
+
+/// The usual metrics of a result.
+fn known_metrics() -> Vec<String> {
+    let latencies = LATENCIES
+        .iter()
+        .flat_map(|name| [format!("p99_{name}"), format!("mean_{name}")]);
+    latencies.chain(totals().map(String::from)).collect()
+}
+
+/// Whether a result may hold a metric of this name.
+fn is_metric(name: &str) -> bool {
+    let Some((statistic, _)) = name.split_once('_').filter(|(_, rest)| LATENCIES.contains(rest)) else {
+        return totals().any(|total| total == name);
+    };
+    let percentile = statistic.strip_prefix('p').and_then(|text| text.parse::<f64>().ok());
+    let of_run = ["mean", "median", "std"].contains(&statistic);
+    of_run || percentile.is_some_and(|percent| (0.0..=100.0).contains(&percent))
+}

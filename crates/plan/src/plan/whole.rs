@@ -1,0 +1,262 @@
+//! The whole plan, once its tables are read: its name, and what one table does not allow in another.
+
+use super::node::{Entry, Kind, Node};
+use super::problem::Problem;
+use super::read::{Combo, FromNode, Reader, start_of};
+use super::secrets::Secrets;
+use super::{Axis, Condition, Exclusion, Offline, Parallel, Plan, Required, Requirement, Reset, Runs, Servers, Target};
+
+impl Reader<'_> {
+    /// Reads the top-level table, with defaults where something is wrong with it. `stem` is the name of a plan that gives none. Where the
+    /// plan comes from is for the caller to fill in.
+    pub fn plan(&mut self, root: &Node, stem: &str) -> Plan {
+        if !matches!(root.kind, Kind::Table(_)) {
+            let message = format!("a plan is a table of settings, found {}", root.kind_name());
+            self.object(root.span, message, "write an object with the key \"serve\"");
+            return Plan::default();
+        }
+        // Before everything that may have such a name.
+        if let Some(node) = root.child("secrets") {
+            self.secret_names(node);
+        }
+        self.secrets.note_environment((self.world.vars)());
+        if let (Some(_), Some(explore)) = (root.child("sla"), root.child("explore")) {
+            let remedy = "remove one of them, or write two plans";
+            self.object(explore.span, "[sla] and [explore] both choose the loads", remedy);
+        }
+        let mut plan = Plan::from_node(self, root, "plan").unwrap_or_default();
+        if plan.name.is_empty() {
+            // A file may be called as its owner likes.
+            let stem = stem.replace(|c| !is_proper(c), "-");
+            plan.name = stem.trim_start_matches(['.', '-']).to_owned();
+            if root.child("name").is_none() && !is_name(&plan.name) {
+                let remedy = "add name = \"...\" with letters, digits, `.`, `_` and `-`";
+                let message = format!("`{}` cannot name a directory", plan.name);
+                self.object(start_of(root.span), message, remedy);
+            }
+        }
+        plan.secrets = std::mem::take(&mut self.secrets);
+        plan
+    }
+
+    /// Names that the plan itself calls secret.
+    fn secret_names(&mut self, node: &Node) {
+        let names: Vec<String> = Vec::from_node(self, node, "secrets").unwrap_or_default();
+        if names.iter().any(|name| name.trim().is_empty()) {
+            let remedy = "write the name of a variable, a header or a parameter";
+            self.object(node.span, "`secrets` has an empty name", remedy);
+        }
+        self.secrets = Secrets::naming(names);
+    }
+}
+
+fn is_proper(character: char) -> bool {
+    character.is_ascii_alphanumeric() || ".-_".contains(character)
+}
+
+/// Whether an experiment, and so a directory, can have this name.
+pub fn is_name(name: &str) -> bool {
+    (1..=100).contains(&name.len()) && !name.starts_with(['.', '-']) && name.chars().all(is_proper)
+}
+
+/// The experiment's name as the plan gives it.
+pub(super) fn name(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<String> {
+    let name = reader.text(node, what)?;
+    if !is_name(&name) {
+        let remedy = "use letters, digits, `.`, `_` and `-`, not `.` or `-` first, at most 100";
+        reader.object(node.span, format!("`{name}` cannot name a directory"), remedy);
+    }
+    Some(name)
+}
+
+pub(super) fn version(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<u32> {
+    let is_newer = matches!(&node.kind, Kind::Number(number) if number.as_u64().is_some_and(|version| version > 1));
+    if is_newer {
+        let message = "the plan's format is newer than this vsweep, which reads version 1";
+        reader.object(node.span, message, "use a newer vsweep");
+        return None;
+    }
+    reader.whole(node, what, 1..=1)
+}
+
+pub(super) fn exclusions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Exclusion>> {
+    let blocks = reader.list(node, what, "write each block below its own [[exclude]]")?;
+    let mut exclusions = Vec::with_capacity(blocks.len());
+    for block in blocks {
+        let Kind::Table(entries) = &block.kind else {
+            let message = format!("a block of `exclude` must be a table, found {}", block.kind_name());
+            reader.object(block.span, message, "write it below [[exclude]]");
+            continue;
+        };
+        if entries.is_empty() {
+            let remedy = "add conditions such as \"bench.max_concurrency\" = \">64\"";
+            reader.object(block.span, "this block has no conditions", remedy);
+        }
+        let read = |entry: &Entry| {
+            let param = reader.param_ref(&entry.key, entry.key_span);
+            reader.condition(entry, param)
+        };
+        let conditions: Vec<Condition> = entries.iter().filter_map(read).collect();
+        exclusions.push(Exclusion { conditions });
+    }
+    Some(exclusions)
+}
+
+/// The names of all parameters of a side: those that its table gives, whatever their values, what varies beside them, and those that
+/// combinations bring.
+pub(super) fn param_names(table: &Node, params: &[(String, Axis)], combos: &[Combo]) -> Vec<String> {
+    let typed = table.child("params").map(Node::entries).unwrap_or_default();
+    let typed = typed.iter().map(|entry| entry.key.clone());
+    let read = params.iter().map(|(name, _)| name.clone());
+    let of_combos = combos.iter().flat_map(|combo| combo.params.keys().cloned());
+    let mut names: Vec<String> = typed.chain(read).chain(of_combos).collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+impl Plan {
+    pub(super) fn check(&mut self, reader: &mut Reader<'_>, root: &Node) {
+        if root.child("serve").is_none() {
+            let remedy = "add [serve] with a command, such as command = \"vllm serve MODEL\"";
+            reader.object(start_of(root.span), "the plan has no server", remedy);
+        }
+        if let Some(offline) = self.bench.runner.offline() {
+            self.check_offline(offline, reader, root);
+        }
+        self.check_attached(reader, root);
+        self.check_loads(reader, root);
+        if let Some(node) = root.child("compare") {
+            self.check_compare(reader, root, node);
+        }
+        let nodes = within(root, "serve", "nodes");
+        if let (2.., Some(nodes), true) = (
+            self.serve.manners.members.nodes,
+            nodes,
+            self.exec.parallel != Parallel::No,
+        ) {
+            let message = "servers on several nodes take them whole, so they do not run side by side";
+            reader.object(nodes.key_span, message, "remove `nodes`, or exec.parallel");
+        }
+        if let Some(explore) = &mut self.explore {
+            explore.runs = self.runs.least();
+        }
+        // Pairs are judged from the fourth on; an axis begins with its ends.
+        self.starts = self.compare.as_ref().map_or(self.starts, |compare| compare.max_starts);
+        let required = reader.required.drain(..).map(|(name, is_every_server)| Requirement {
+            what: Required::Target(name),
+            servers: if is_every_server { Servers::All } else { Servers::Any },
+        });
+        self.report.requirements = required.collect();
+        self.report.requirements.append(&mut self.assertions);
+    }
+
+    /// A benchmark that loads the engine itself: whatever asks for a running server is a mistake.
+    fn check_offline(&mut self, offline: Offline, reader: &mut Reader<'_>, root: &Node) {
+        // Every run has an engine of its own.
+        self.serve.reset = Reset::Restart;
+        let name = offline.name();
+        let sweep = "remove it, and sweep the benchmark's own parameters";
+        let refused = [
+            (
+                within(root, "serve", "url"),
+                "give a `command` such as \"vllm serve MODEL\"",
+            ),
+            (
+                within(root, "serve", "reset"),
+                "remove it: every run loads the engine anew",
+            ),
+            (within(root, "bench", "env"), "put the variables into [serve.env]"),
+            (
+                within(root, "bench", "warmup_prompts"),
+                "remove it: the benchmark has options of its own",
+            ),
+            (root.entry("sla"), sweep),
+            (root.entry("explore"), sweep),
+        ];
+        for (entry, remedy) in refused {
+            let Some(entry) = entry else { continue };
+            let message = format!("runner {name} has no server that `{}` could be about", entry.key);
+            reader.object(entry.key_span, message, remedy);
+        }
+        if let (false, Some(members)) = (
+            self.serve.manners.members.commands.is_empty(),
+            within(root, "serve", "members"),
+        ) {
+            let message = format!("bench.runner = \"{name}\" serves nothing, so nothing runs beside it");
+            reader.object(members.key_span, message, "remove `members`, or use another runner");
+        }
+    }
+
+    /// What needs a server that vsweep starts.
+    fn check_attached(&self, reader: &mut Reader<'_>, root: &Node) {
+        let Some(url) = within(root, "serve", "url") else {
+            return;
+        };
+        let sentinel = root.child("sentinel").filter(|_| self.sentinel).map(|node| node.span);
+        let parallel = within(root, "exec", "parallel").map(|entry| entry.key_span);
+        let refused = [
+            (
+                sentinel,
+                "a server that is already running is on one node, so there is nothing to tell apart by a sentinel",
+                "remove `sentinel`",
+            ),
+            (
+                parallel,
+                "a server that is already running has its GPUs, so nothing can run beside it",
+                "remove [exec], or launch the servers with `command`",
+            ),
+        ];
+        for (place, message, remedy) in refused {
+            let Some(place) = place else { continue };
+            let problem = Problem::new(place, message, remedy);
+            reader.found.add(problem.and(url.key_span, "attached here"));
+        }
+        if let (Target::Attach(_), 2.., Some(starts)) = (&self.serve.target, self.starts, root.child("starts")) {
+            let message = "`starts` needs a server that vsweep starts, and this plan has a `url`";
+            reader.object(starts.span, message, "remove `starts`, or give `serve.command`");
+        }
+    }
+
+    /// What does not go with a search or an exploration.
+    fn check_loads(&self, reader: &mut Reader<'_>, root: &Node) {
+        let explore = root.child("explore");
+        let finds_its_loads = self.sla.is_some() || explore.is_some();
+        if let (Some(repeat), true, true) = (root.child("repeat_first"), self.repeat_first, finds_its_loads) {
+            let message = "[sla] and [explore] find their loads, so there is no first point to repeat";
+            let remedy = "remove `repeat_first`; to learn whether a server drifts, list loads in a plan of their own";
+            reader.object(repeat.span, message, remedy);
+        }
+        if let (Some(runs), Runs::Until { .. }, Some(_)) = (root.child("runs"), &self.runs, explore) {
+            let message = "[explore] measures every level equally often";
+            reader.object(runs.span, message, "write a plain number, such as runs = 3");
+        }
+    }
+
+    /// What does not go with a comparison.
+    fn check_compare(&self, reader: &mut Reader<'_>, root: &Node, compare: &Node) {
+        let mut refuse = |message: String, remedy: &str| reader.object(compare.span, message, remedy);
+        if let Target::Attach(_) = self.serve.target {
+            let message = "[compare] starts the servers that it compares, and this plan has a `url`";
+            refuse(message.to_owned(), "give `serve.command`");
+        }
+        if let Runs::Until { .. } = self.runs {
+            let message = "[compare] needs the same number of runs on every start";
+            refuse(message.to_owned(), "write a plain number, such as runs = 2");
+        }
+        let others = [
+            ("[sla]", self.sla.is_some()),
+            ("[explore]", root.child("explore").is_some()),
+            ("`starts`", root.child("starts").is_some()),
+        ];
+        for (name, _) in others.into_iter().filter(|(_, is_there)| *is_there) {
+            let message = format!("[compare] decides itself what is started, so it does not go with {name}");
+            refuse(message, &format!("remove {name}, or write two plans"));
+        }
+    }
+}
+
+/// An entry of one of the plan's tables.
+fn within<'n>(root: &'n Node, table: &str, key: &str) -> Option<&'n Entry> {
+    root.child(table)?.entry(key)
+}

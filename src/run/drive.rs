@@ -4,6 +4,7 @@
 
 use crate::agenda::{Action, Agenda, Commit, Ending, Outcome, Signal, Step};
 use crate::journal::{Entry, Event, State};
+use futures_util::FutureExt;
 use std::pin::pin;
 
 /// Where a server is acted on.
@@ -35,11 +36,8 @@ pub trait Writer {
 
 /// What the user wants, as it comes in.
 pub trait Signals {
-    /// Resolves with the next one.
+    /// Resolves with the next one, at once if it came in already. Nothing is lost if this is dropped.
     fn next(&mut self) -> impl Future<Output = Signal>;
-
-    /// One that came in already.
-    fn pending(&mut self) -> Option<Signal>;
 }
 
 /// Nobody who could want anything.
@@ -49,10 +47,6 @@ pub struct Unattended;
 impl Signals for Unattended {
     async fn next(&mut self) -> Signal {
         std::future::pending().await
-    }
-
-    fn pending(&mut self) -> Option<Signal> {
-        None
     }
 }
 
@@ -64,7 +58,7 @@ pub async fn drive<E>(
     signals: &mut impl Signals,
 ) -> Result<Ending, E> {
     loop {
-        while let Some(signal) = signals.pending() {
+        while let Some(signal) = signals.next().now_or_never() {
             agenda.signal(signal);
         }
         match writer.look(|state| agenda.next(state)) {

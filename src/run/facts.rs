@@ -1,7 +1,7 @@
 //! What the manifest says about the machine and the plan's repository. A fact that cannot be had is left out.
 
 use crate::files::process_started;
-use crate::journal::{GpuKind, Machine, Manifest};
+use crate::journal::{GpuKind, Machine, Manifest, SessionStarted};
 use crate::plan::Plan;
 use crate::telemetry::gpu;
 use std::collections::BTreeMap;
@@ -40,23 +40,15 @@ pub async fn collect(plan: &Plan) -> Manifest {
     }
 }
 
-/// This process, so exactly that no other one on any machine is taken for it.
-pub struct OwnProcess {
-    pub host: String,
-    pub boot: String,
-    pub pid: u32,
-    /// In clock ticks since the boot.
-    pub started: u64,
-}
-
-/// Which process this is.
-pub fn process() -> OwnProcess {
+/// A session of this process, told so exactly that no other one on any machine is taken for it.
+pub fn session() -> SessionStarted {
     let pid = std::process::id();
-    OwnProcess {
+    SessionStarted {
         host: host(),
         boot: read_first_line("/proc/sys/kernel/random/boot_id"),
         pid,
         started: process_started(pid).unwrap_or_default(),
+        ..SessionStarted::default()
     }
 }
 

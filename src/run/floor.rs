@@ -79,10 +79,11 @@ struct Clocks {
     read_at: Duration,
 }
 
-/// The leave to do something, until it is dropped.
+/// A place among those who wait, and from its turn on the leave to do something, until it is dropped.
 pub struct Leave<'f> {
     floor: &'f Floor,
     id: u64,
+    /// What the clocks showed at its turn.
     since: Clocks,
 }
 
@@ -105,7 +106,7 @@ impl Floor {
 
     /// Waits until this may be done. Who would be alone does not wait for a start, which takes minutes: `None` if there is one.
     pub async fn enter(&self, doing: Doing, sharing: impl Fn() -> Sharing) -> Option<Leave<'_>> {
-        let ticket = Ticket::draw(self, doing);
+        let mut leave = self.queue(doing);
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
@@ -114,17 +115,28 @@ impl Floor {
                 if doing == Doing::Alone && hall.active.iter().any(|(_, other)| *other == Doing::Start) {
                     return None;
                 }
-                if hall.admits(ticket.id, doing, sharing()) {
+                if hall.admits(leave.id, doing, sharing()) {
                     hall.read_clocks((self.now)());
-                    hall.active.push((ticket.id, doing));
-                    return Some(Leave {
-                        floor: self,
-                        id: ticket.id,
-                        since: hall.clocks,
-                    });
+                    hall.waiting.retain(|(id, _)| *id != leave.id);
+                    hall.active.push((leave.id, doing));
+                    leave.since = hall.clocks;
+                    self.changed.notify_waiters();
+                    return Some(leave);
                 }
             }
             changed.await;
+        }
+    }
+
+    fn queue(&self, doing: Doing) -> Leave<'_> {
+        let mut hall = self.hall.borrow_mut();
+        hall.came += 1;
+        let id = hall.came;
+        hall.waiting.push((id, doing));
+        Leave {
+            floor: self,
+            id,
+            since: Clocks::default(),
         }
     }
 }
@@ -154,29 +166,6 @@ impl Hall {
     }
 }
 
-/// A place in the queue, which whoever gives up leaves.
-struct Ticket<'f> {
-    floor: &'f Floor,
-    id: u64,
-}
-
-impl<'f> Ticket<'f> {
-    fn draw(floor: &'f Floor, doing: Doing) -> Ticket<'f> {
-        let mut hall = floor.hall.borrow_mut();
-        hall.came += 1;
-        let id = hall.came;
-        hall.waiting.push((id, doing));
-        Ticket { floor, id }
-    }
-}
-
-impl Drop for Ticket<'_> {
-    fn drop(&mut self) {
-        self.floor.hall.borrow_mut().waiting.retain(|(id, _)| *id != self.id);
-        self.floor.changed.notify_waiters();
-    }
-}
-
 impl Leave<'_> {
     /// What has gone on beside it so far: shares of its time.
     pub fn beside(&self) -> Beside {
@@ -201,6 +190,7 @@ impl Drop for Leave<'_> {
         let mut hall = self.floor.hall.borrow_mut();
         hall.read_clocks((self.floor.now)());
         hall.active.retain(|(id, _)| *id != self.id);
+        hall.waiting.retain(|(id, _)| *id != self.id);
         drop(hall);
         self.floor.changed.notify_waiters();
     }

@@ -2,6 +2,7 @@
 //! the sweep.
 
 use super::floor::Floor;
+use super::gate::Gate;
 use super::live::Live;
 use super::place::Place;
 use super::seat::Seat;
@@ -21,7 +22,7 @@ use tokio::sync::watch;
 impl Sweep<'_> {
     pub(super) async fn work_at(
         &self,
-        place: &impl Place,
+        place: &Place<'_, impl Iterator<Item = Vec<Start>>>,
         writer: &SessionWriter<'_>,
         interrupt: &mut Interrupt,
     ) -> Result<Ending> {
@@ -47,7 +48,7 @@ impl Sweep<'_> {
                         let lost = seat.lease.as_ref().map_or_else(|| never.clone(), |lease| lease.lost());
                         let wishes = Wishes::of(interrupt.clone(), ends.clone(), lost);
                         under_way.push(async {
-                            let ended = self.perform_group(start, &seat, (place, floor), writer, wishes).await;
+                            let ended = self.perform_group(start, &seat, (&place.gate, floor), writer, wishes).await;
                             // Somebody else goes on with what was lost.
                             let is_lost = seat.lease.as_ref().is_some_and(|lease| lease.is_lost());
                             let ended = ended.map(|ending| match ending {
@@ -82,7 +83,7 @@ impl Sweep<'_> {
         &self,
         start: Start,
         seat: &Seat,
-        at: (&impl Place, &Floor),
+        at: (&Gate, &Floor),
         writer: &SessionWriter<'_>,
         mut wishes: Wishes,
     ) -> Result<Ending> {
@@ -107,7 +108,7 @@ impl Sweep<'_> {
         &self,
         group: Group,
         seat: &Seat,
-        (place, floor): (&impl Place, &Floor),
+        at: (&Gate, &Floor),
         writer: &SessionWriter<'_>,
         wishes: &mut Wishes,
     ) -> Result<Ending> {
@@ -117,13 +118,7 @@ impl Sweep<'_> {
         };
         let hints = group.searches.iter();
         let hints: Hints = hints.map(|search| (search.id.clone(), self.hint(search))).collect();
-        let mut stage = Live::new(
-            self.plan,
-            group.server.clone(),
-            seat.clone(),
-            (place.gate(), floor),
-            writer,
-        );
+        let mut stage = Live::new(self.plan, group.server.clone(), seat.clone(), at, writer);
         let agenda = writer.look(|state| Agenda::new(scope, group, hints, state));
         let mut agenda = agenda.on(seat.gpus.clone());
         let ending = drive(&mut agenda, &mut stage, writer, wishes).await;

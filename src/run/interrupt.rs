@@ -33,21 +33,15 @@ impl Signals for Interrupt {
     async fn next(&mut self) -> Signal {
         let before = self.passed_on;
         self.once(move |asked| *asked != before).await;
-        self.pending().expect("something came in")
-    }
-
-    fn pending(&mut self) -> Option<Signal> {
-        let asked = *self.asked.borrow();
-        if asked.presses > self.passed_on.presses {
-            self.passed_on.presses += 1;
-            return Some(match self.passed_on.presses {
-                1 => Signal::Interrupt,
-                _ => Signal::Kill,
-            });
+        if self.asked.borrow().presses == before.presses {
+            self.passed_on.drain = true;
+            return Signal::Drain;
         }
-        let is_new = asked.drain && !self.passed_on.drain;
-        self.passed_on.drain |= asked.drain;
-        is_new.then_some(Signal::Drain)
+        self.passed_on.presses += 1;
+        match self.passed_on.presses {
+            1 => Signal::Interrupt,
+            _ => Signal::Kill,
+        }
     }
 }
 

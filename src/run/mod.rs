@@ -43,7 +43,7 @@ use crate::plan::Plan;
 use crate::selection::packed::Need;
 use crate::server::settle;
 use itertools::Itertools;
-use place::{Packed, ThisHost};
+use place::Place;
 use std::collections::BTreeMap;
 use std::iter;
 use std::sync::Arc;
@@ -231,29 +231,15 @@ impl Sweep<'_> {
             tried.extend(starts.iter().map(|start| (start.server.id.clone(), start.slot)));
             (!starts.is_empty()).then_some(starts)
         });
-        let is_compared = self.plan.compare.is_some();
-        if let Some(share) = self.share {
-            return self.work_beside_others(share, asked, writer, interrupt).await;
-        }
-        let asked = is_compared.then_some(asked).into_iter().flatten();
-        let finals = iter::once_with(|| self.finals(writer)).filter(|starts| !starts.is_empty());
-        match self.node {
-            None => {
-                let planned = (!is_compared).then(|| schedule.starts()).into_iter().flatten();
-                let place = ThisHost::now(asked.flatten().chain(planned).chain(finals.flatten())).await;
-                self.work_at(&place, writer, interrupt).await
-            }
-            Some(node) => {
-                // Every config has its next start before any has the one after.
-                let of_slot = |slot: u32| schedule.starts_at(slot).collect();
-                let planned = (FIRST_SLOT..self.wanted.starts()).map(of_slot);
-                let planned = (!is_compared).then_some(planned).into_iter().flatten();
-                let rounds = asked.chain(planned).chain(finals);
-                let needs = |starts: Vec<Start>| writer.look(|state| self.needs(node, starts.into_iter(), state));
-                let place = Packed::now(node, self.plan, self.sets(node), rounds.map(needs)).await;
-                self.work_at(&place, writer, interrupt).await
-            }
-        }
+        // Every config has its next start before any has the one after.
+        let planned = (FIRST_SLOT..self.wanted.starts()).map(|slot| schedule.starts_at(slot).collect());
+        let rounds: Box<dyn Iterator<Item = Vec<Start>>> = match self.share {
+            _ if self.plan.compare.is_some() => Box::new(asked),
+            Some(share) => Box::new(self.offers(share, writer)),
+            None => Box::new(planned.chain(iter::once_with(|| self.finals(writer)))),
+        };
+        let place = Place::now(self, self.node, rounds).await;
+        self.work_at(&place, writer, interrupt).await
     }
 
     /// The fresh starts of the finalists, of which the user is told.
@@ -309,12 +295,8 @@ impl Sweep<'_> {
 
 /// That a session begins, of this process and with this plan.
 fn session_started(plan: &Plan, matrix: &Matrix, changes: Changes, machine: Option<Machine>, state: &State) -> Event {
-    let (counts, process) = (matrix.counts(), facts::process());
+    let counts = matrix.counts();
     Event::SessionStarted(Box::new(SessionStarted {
-        host: process.host,
-        boot: process.boot,
-        pid: process.pid,
-        started: process.started,
         machine: machine.map(Box::new),
         plan: state.refer(changes.plan),
         servers: counts.servers,
@@ -324,7 +306,7 @@ fn session_started(plan: &Plan, matrix: &Matrix, changes: Changes, machine: Opti
         searches: counts.searches,
         compare: compared(plan, matrix).map(Box::new),
         interference: plan.exec.watched_percent(),
-        ..SessionStarted::default()
+        ..facts::session()
     }))
 }
 

@@ -44,6 +44,14 @@ pub fn demand(exec: &Exec, room: Room, server: &ServerConfig) -> u32 {
 }
 
 impl Node {
+    /// Nothing of a machine is shared out: one server runs after the other.
+    pub(super) const UNDIVIDED: &Node = &Node {
+        room: Room { gpus: 0, groups: 1 },
+        gpus: Vec::new(),
+        division: None,
+        allowed: None,
+    };
+
     /// Looks at this machine; `None` if the plan's servers run one after the other.
     pub async fn of(plan: &Plan) -> Option<Node> {
         room(&plan.exec, 0)?;

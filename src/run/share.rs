@@ -1,13 +1,12 @@
 //! What several sessions share: a plan that is recorded for them, and starts of which each takes what the others leave.
 
-use super::place::{COMPARISON, Leased, Packed, Share, ThisHost, group_name};
+use super::place::{COMPARISON, Share, group_name};
 use super::writer::SessionWriter;
-use super::{Changes, Interrupt, Sweep, Update, facts, record};
-use crate::agenda::{Ending, Start};
+use super::{Changes, Sweep, Update, Writer, facts, record};
+use crate::agenda::Start;
 use crate::error::Result;
 use crate::journal::{Event, FIRST_SLOT, Recorder, State};
 use crate::matrix::ServerConfig;
-use crate::run::drive::Writer;
 use std::iter;
 
 /// How a session ends that only recorded a plan.
@@ -41,34 +40,15 @@ impl Sweep<'_> {
             .collect()
     }
 
-    /// The same, of which other workers take what they can: what is open is offered again and again.
-    pub(super) async fn work_beside_others(
-        &self,
-        share: &Share,
-        asked: impl Iterator<Item = Vec<Start>>,
-        writer: &SessionWriter<'_>,
-        interrupt: &mut Interrupt,
-    ) -> Result<Ending> {
+    /// The planned starts and the fresh ones of the finalists, of which other workers take what they can: what is open is offered again
+    /// and again. Nothing comes once after each time that all were offered.
+    pub(super) fn offers(&self, share: &Share, writer: &SessionWriter<'_>) -> impl Iterator<Item = Vec<Start>> {
         let schedule = self.schedule();
-        if self.plan.compare.is_some() {
-            let Some(node) = self.node else {
-                let place = Leased::new(ThisHost::now(asked.flatten()).await, self, share);
-                return self.work_at(&place, writer, interrupt).await;
-            };
-            let needs = |starts: Vec<Start>| writer.look(|state| self.needs(node, starts.into_iter(), state));
-            let place = Packed::now(node, self.plan, self.sets(node), asked.map(needs)).await;
-            let place = Leased::new(place, self, share);
-            return self.work_at(&place, writer, interrupt).await;
-        }
-        let is_open = |start: &Start| {
-            let name = group_name(false, start);
-            let is_ours = share.wants(&name) && !share.leases.had(&name);
-            is_ours && writer.look(|state| schedule.group(start, state).is_some())
-        };
+        let is_open =
+            move |start: &Start| share.wants(start) && writer.look(|state| schedule.group(start, state).is_some());
         let last = self.wanted.starts();
         let mut slot = FIRST_SLOT;
-        // Nothing comes once after each time that all were offered.
-        let mut rounds = iter::from_fn(move || {
+        iter::from_fn(move || {
             while slot <= last {
                 let starts = match slot < last {
                     true => schedule.starts_at(slot).collect(),
@@ -82,27 +62,6 @@ impl Sweep<'_> {
             }
             slot = FIRST_SLOT;
             None
-        });
-        match self.node {
-            None => {
-                let mut round = Vec::new().into_iter();
-                let starts = iter::from_fn(move || {
-                    loop {
-                        if let Some(start) = round.next() {
-                            return Some(start);
-                        }
-                        round = rounds.next()?.into_iter();
-                    }
-                });
-                let place = Leased::new(ThisHost::now(starts).await, self, share);
-                self.work_at(&place, writer, interrupt).await
-            }
-            Some(node) => {
-                let needs = |starts: Vec<Start>| writer.look(|state| self.needs(node, starts.into_iter(), state));
-                let place = Packed::now(node, self.plan, self.sets(node), rounds.map(needs)).await;
-                let place = Leased::new(place, self, share);
-                self.work_at(&place, writer, interrupt).await
-            }
-        }
+        })
     }
 }

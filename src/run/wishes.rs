@@ -29,39 +29,14 @@ impl Wishes {
 
 impl Signals for Wishes {
     async fn next(&mut self) -> Signal {
-        if self.is_told {
-            return self.interrupt.next().await;
-        }
+        // What nobody can ask for any more does not match, and is not waited for.
         tokio::select! {
             biased;
-            signal = self.interrupt.next() => signal,
-            () = either(&mut self.ends, &mut self.lost) => {
-                self.is_told = true;
-                Signal::Drain
-            }
+            signal = self.interrupt.next() => return signal,
+            Ok(_) = self.ends.wait_for(|ends| *ends), if !self.is_told => {}
+            Ok(_) = self.lost.wait_for(|lost| *lost), if !self.is_told => {}
         }
-    }
-
-    fn pending(&mut self) -> Option<Signal> {
-        if let Some(signal) = self.interrupt.pending() {
-            return Some(signal);
-        }
-        let is_new = (*self.ends.borrow() || *self.lost.borrow()) && !self.is_told;
-        self.is_told |= is_new;
-        is_new.then_some(Signal::Drain)
-    }
-}
-
-async fn either(one: &mut watch::Receiver<bool>, other: &mut watch::Receiver<bool>) {
-    tokio::select! {
-        () = once(one) => {}
-        () = once(other) => {}
-    }
-}
-
-/// Waits until it holds; for ever if it never can.
-async fn once(holds: &mut watch::Receiver<bool>) {
-    if holds.wait_for(|holds| *holds).await.is_err() {
-        std::future::pending::<()>().await;
+        self.is_told = true;
+        Signal::Drain
     }
 }

@@ -110,10 +110,7 @@ impl Address {
     /// Whether somebody holds the port that the server is about to listen on, and who.
     pub fn taken(&self) -> Option<Taken> {
         let port = self.port?;
-        let is_taken = self
-            .listening_ips()
-            .into_iter()
-            .any(|ip| TcpListener::bind((ip, port)).is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse));
+        let is_taken = self.listening_ips().into_iter().any(|ip| is_in_use(ip, port));
         is_taken.then(|| Taken {
             port,
             by: procfs::listener(port),
@@ -185,20 +182,13 @@ impl Promised {
     /// to connections, if there are others: those of a load beside the start of a server would take it.
     pub fn choose() -> std::io::Result<Promised> {
         let mut promised = PROMISED.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = TRIED_FROM..ephemeral().filter(|first| *first > TRIED_FROM).unwrap_or(TRIED_FROM);
+        let own = TRIED_FROM..ephemeral().filter(|first| *first > TRIED_FROM).unwrap_or(u16::MAX);
         // Two vsweeps that ask at once rarely begin at the same port, and no server gets that of the one before it.
         let turn = (std::process::id() as usize).wrapping_mul(STRIDE);
-        let turn = turn.wrapping_add(CHOSEN.fetch_add(1, Ordering::Relaxed)) % own.len().max(1);
+        let turn = turn.wrapping_add(CHOSEN.fetch_add(1, Ordering::Relaxed)) % own.len();
         let mut ports = own.clone().cycle().skip(turn).take(own.len());
-        let port = match ports.find(|port| !promised.contains(port) && is_free(*port)) {
-            Some(port) => port,
-            None => loop {
-                let port = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0))?.local_addr()?.port();
-                if !promised.contains(&port) && is_free(port) {
-                    break port;
-                }
-            },
-        };
+        let port = ports.find(|port| !promised.contains(port) && is_free(*port));
+        let port = port.ok_or(std::io::ErrorKind::AddrInUse)?;
         promised.insert(port);
         Ok(Promised(port))
     }
@@ -227,10 +217,11 @@ fn ephemeral() -> Option<u16> {
 }
 
 fn is_free(port: u16) -> bool {
-    let is_taken =
-        |bound: std::io::Result<TcpListener>| bound.is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse);
-    !is_taken(TcpListener::bind((Ipv4Addr::UNSPECIFIED, port)))
-        && !is_taken(TcpListener::bind((Ipv6Addr::LOCALHOST, port)))
+    !is_in_use(Ipv4Addr::UNSPECIFIED.into(), port) && !is_in_use(Ipv6Addr::LOCALHOST.into(), port)
+}
+
+fn is_in_use(ip: IpAddr, port: u16) -> bool {
+    TcpListener::bind((ip, port)).is_err_and(|error| error.kind() == std::io::ErrorKind::AddrInUse)
 }
 
 #[cfg(test)]

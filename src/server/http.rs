@@ -89,6 +89,11 @@ impl Http {
         }
     }
 
+    /// `http://127.0.0.1:8000`, without a trailing slash.
+    pub fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
     /// The same for a server that has another route for its health.
     pub fn with_health(self, route: &str) -> Http {
         Http {

@@ -2,9 +2,10 @@
 //! the guard learns of them. Whoever outlives the guard reads it: the vsweep that started the tree, or the next one.
 //!
 //! It is `/dev/shm/vsweep-<mark>`, beside the shared memory that it names: both are of one machine, and of one container
-//! unless containers share it, and both end with it. It is text with one entry a line. A path that is no UTF-8 or holds a
-//! line feed is in none, and so is never removed.
+//! unless containers share it, and both end with it. Each line is an [`Entry`] in JSON. A path that is no UTF-8 is in none, and so is
+//! never removed.
 
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
@@ -16,7 +17,7 @@ pub(super) const SHARED_MEMORY: &str = "/dev/shm";
 const PREFIX: &str = "vsweep-";
 
 /// What is known of a tree.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Debug, Default)]
 pub(super) struct Inventory {
     /// What was there before its launch.
     pub before: HashSet<PathBuf>,
@@ -26,83 +27,74 @@ pub(super) struct Inventory {
     pub adopted: HashSet<(i32, u64)>,
     /// The command that ends what the tree started elsewhere; empty if there is none.
     pub stop: Vec<String>,
+    /// Where it is written down, if it can be.
+    file: Option<File>,
 }
 
 /// One line of an inventory.
-pub(super) enum Line<'a> {
-    Before(&'a Path),
-    Made(&'a Path, u64),
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Entry {
+    /// Comes first: the namespace in which its process ids count. Containers can share their shared memory and yet count their
+    /// processes each from 1.
+    In(PathBuf),
+    Before(PathBuf),
+    Made(PathBuf, u64),
     Adopted(i32, u64),
-    Stop(&'a [String]),
-}
-
-/// An inventory that is being written. What cannot be written is missed only if the guard is killed, so errors are ignored.
-#[derive(Debug)]
-pub(super) struct Writer(File);
-
-impl Writer {
-    /// Begins the inventory of the tree with this mark.
-    pub fn begin(mark: &str) -> Option<Writer> {
-        let mut file = OpenOptions::new()
-            .append(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path(mark))
-            .ok()?;
-        writeln!(file, "in {}", pid_namespace()?).ok()?;
-        Some(Writer(file))
-    }
-
-    /// Goes on with it.
-    pub fn resume(mark: &str) -> Option<Writer> {
-        OpenOptions::new().append(true).open(path(mark)).ok().map(Writer)
-    }
-
-    pub fn add(&mut self, lines: &[Line<'_>]) {
-        let mut text = String::new();
-        for line in lines {
-            text += &match line {
-                Line::Before(path) => format!("before {}\n", path.display()),
-                Line::Made(path, inode) => format!("made {inode} {}\n", path.display()),
-                Line::Adopted(pid, started) => format!("adopted {pid} {started}\n"),
-                Line::Stop(argv) => format!("stop {}\n", serde_json::json!(argv)),
-            };
-        }
-        let _ = self.0.write_all(text.as_bytes());
-    }
+    Stop(Vec<String>),
 }
 
 impl Inventory {
-    /// Reads the inventory of the tree with this mark, if it is ours and its process ids mean here what they mean there.
+    /// Begins that of the tree with this mark.
+    pub fn begin(mark: &str) -> Inventory {
+        let mut new = OpenOptions::new();
+        let namespace = pid_namespace();
+        let file = new.append(true).create_new(true).mode(0o600).open(path(mark)).ok();
+        let mut inventory = Inventory {
+            file: file.filter(|_| namespace.is_some()),
+            ..Inventory::default()
+        };
+        inventory.note(namespace);
+        inventory
+    }
+
+    /// Adds to it. What cannot be written is missed only if the guard is killed, so errors are ignored.
+    pub fn note(&mut self, entries: impl IntoIterator<Item = Entry>) {
+        let mut text = String::new();
+        for entry in entries {
+            text += &serde_json::to_string(&entry).expect("its paths are text");
+            text.push('\n');
+            self.take(entry);
+        }
+        if let Some(file) = &mut self.file {
+            let _ = file.write_all(text.as_bytes());
+        }
+    }
+
+    /// Reads that of the tree with this mark, if it is ours and its process ids mean here what they mean there. More can be added.
     pub fn read(mark: &str) -> Option<Inventory> {
         let path = path(mark);
         is_ours(&path).then_some(())?;
-        let text = fs::read_to_string(path).ok()?;
+        let text = fs::read_to_string(&path).ok()?;
         // A torn last line was being written when its guard was killed.
-        let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
-        (lines.next()?.strip_prefix("in ")? == pid_namespace()?).then_some(())?;
-        let mut inventory = Inventory::default();
-        for line in lines {
-            inventory.read_line(line);
-        }
+        let mut entries = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        (entries.next()? == pid_namespace()?).then_some(())?;
+        let mut inventory = Inventory {
+            file: OpenOptions::new().append(true).open(path).ok(),
+            ..Inventory::default()
+        };
+        entries.for_each(|entry| inventory.take(entry));
         Some(inventory)
     }
 
-    fn read_line(&mut self, line: &str) -> Option<()> {
-        match line.split_once(' ')? {
-            ("before", path) => drop(self.before.insert(path.into())),
-            ("made", entry) => {
-                let (inode, path) = entry.split_once(' ')?;
-                self.made.insert(path.into(), inode.parse().ok()?);
-            }
-            ("adopted", entry) => {
-                let (pid, started) = entry.split_once(' ')?;
-                self.adopted.insert((pid.parse().ok()?, started.parse().ok()?));
-            }
-            ("stop", argv) => self.stop = serde_json::from_str(argv).ok()?,
-            _ => {}
+    fn take(&mut self, entry: Entry) {
+        match entry {
+            Entry::In(_) => {}
+            Entry::Before(path) => drop(self.before.insert(path)),
+            Entry::Made(path, inode) => drop(self.made.insert(path, inode)),
+            Entry::Adopted(pid, started) => drop(self.adopted.insert((pid, started))),
+            Entry::Stop(argv) => self.stop = argv,
         }
-        Some(())
     }
 }
 
@@ -130,10 +122,8 @@ fn path(mark: &str) -> PathBuf {
     Path::new(SHARED_MEMORY).join(format!("{PREFIX}{mark}"))
 }
 
-/// Containers can share their shared memory and yet count their processes each from 1.
-fn pid_namespace() -> Option<String> {
-    let link = fs::read_link("/proc/self/ns/pid").ok()?;
-    link.into_os_string().into_string().ok()
+fn pid_namespace() -> Option<Entry> {
+    Some(Entry::In(fs::read_link("/proc/self/ns/pid").ok()?))
 }
 
 #[cfg(test)]
@@ -143,26 +133,24 @@ mod tests {
     #[test]
     fn what_is_written_is_read_up_to_a_torn_line() {
         let mark = format!("test-{}", std::process::id());
-        assert_eq!(Inventory::read(&mark), None);
-        let mut writer = Writer::begin(&mark).expect("shared memory can be written");
-        assert!(Writer::begin(&mark).is_none(), "one tree, one inventory");
-        writer.add(&[
-            Line::Before(Path::new("/dev/shm/a b")),
-            Line::Made(Path::new("/dev/shm/c d"), 7),
-            Line::Adopted(8, 9),
-            Line::Stop(&["docker".into(), "rm -f\n".into()]),
+        assert!(Inventory::read(&mark).is_none());
+        let mut written = Inventory::begin(&mark);
+        assert!(Inventory::begin(&mark).file.is_none(), "one tree, one inventory");
+        written.note([
+            Entry::Before("/dev/shm/a b".into()),
+            Entry::Made("/dev/shm/c\nd".into(), 7),
+            Entry::Adopted(8, 9),
+            Entry::Stop(vec!["docker".into(), "rm -f\n".into()]),
         ]);
-        write!(writer.0, "made 9 /dev/shm/to").expect("written");
+        let mut file = written.file.expect("shared memory can be written");
+        write!(file, r#"{{"made":["/dev/shm/to"#).expect("written");
         assert!(marks().contains(&mark));
-        let read = Inventory::read(&mark);
+        let read = Inventory::read(&mark).expect("it is ours");
         remove(&mark);
-        let expected = Inventory {
-            before: HashSet::from(["/dev/shm/a b".into()]),
-            made: BTreeMap::from([("/dev/shm/c d".into(), 7)]),
-            adopted: HashSet::from([(8, 9)]),
-            stop: vec!["docker".into(), "rm -f\n".into()],
-        };
-        assert_eq!(read, Some(expected));
+        assert_eq!(read.before, HashSet::from(["/dev/shm/a b".into()]));
+        assert_eq!(read.made, BTreeMap::from([("/dev/shm/c\nd".into(), 7)]));
+        assert_eq!(read.adopted, HashSet::from([(8, 9)]));
+        assert_eq!(read.stop, ["docker", "rm -f\n"]);
         assert!(!marks().contains(&mark));
     }
 }

@@ -9,8 +9,8 @@
 //! long as nothing new appears: two directory listings.
 
 use super::elsewhere;
-use super::inventory::{self, Inventory, Line, SHARED_MEMORY, Writer, is_ours};
-use super::procfs;
+use super::inventory::{self, Entry, Inventory, SHARED_MEMORY, is_ours};
+use super::procfs::{self, Process};
 use super::trees::{Orphan, Owner, TREE};
 use crate::shell::shell_line;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
@@ -33,7 +33,6 @@ const LOG_BYTES: u64 = 4 << 20;
 pub(super) struct Leftovers {
     mark: Option<String>,
     known: Inventory,
-    written: Option<Writer>,
     strange: BTreeMap<PathBuf, u32>,
 }
 
@@ -41,22 +40,12 @@ impl Leftovers {
     /// Remembers what is there before the launch of our own tree: none of it is ever touched.
     pub fn before_launch(stop: Vec<String>) -> Leftovers {
         let mark = std::env::var(TREE).ok();
-        let mut written = mark.as_deref().and_then(Writer::begin);
-        let before = present();
-        if let Some(written) = &mut written {
-            written.add(&before.iter().map(|path| Line::Before(path)).collect::<Vec<_>>());
-            if !stop.is_empty() {
-                written.add(&[Line::Stop(&stop)]);
-            }
-        }
+        let mut known = mark.as_deref().map(Inventory::begin).unwrap_or_default();
+        known.note(present().into_iter().map(Entry::Before));
+        known.note([Entry::Stop(stop)]);
         Leftovers {
             mark,
-            known: Inventory {
-                before,
-                stop,
-                ..Inventory::default()
-            },
-            written,
+            known,
             strange: BTreeMap::new(),
         }
     }
@@ -66,7 +55,6 @@ impl Leftovers {
         Some(Leftovers {
             known: Inventory::read(mark)?,
             mark: Some(mark.to_owned()),
-            written: Writer::resume(mark),
             strange: BTreeMap::new(),
         })
     }
@@ -118,27 +106,23 @@ impl Leftovers {
     }
 
     fn claim(&mut self, made: impl IntoIterator<Item = PathBuf>) {
-        for path in made {
-            let Ok(inode) = fs::symlink_metadata(&path).map(|meta| meta.ino()) else {
-                continue;
-            };
-            if let Some(written) = &mut self.written {
-                written.add(&[Line::Made(&path, inode)]);
-            }
-            self.known.made.insert(path, inode);
-        }
+        let entry = |path: PathBuf| {
+            let inode = fs::symlink_metadata(&path).ok()?.ino();
+            Some(Entry::Made(path, inode))
+        };
+        self.known.note(made.into_iter().filter_map(entry));
     }
 
     /// A process that left its parent, and perhaps its environment, is found again by whoever must end it.
     fn note_adopted(&mut self, leader: i32) {
-        let Some(written) = &mut self.written else { return };
-        for pid in procfs::children_of_this_thread() {
-            if let Some(process) = procfs::process(pid).filter(|_| pid != leader)
-                && self.known.adopted.insert((pid, process.started))
-            {
-                written.add(&[Line::Adopted(pid, process.started)]);
-            }
-        }
+        let children = procfs::children_of_this_thread().into_iter();
+        let adopted = children.filter(|pid| *pid != leader).filter_map(procfs::process);
+        let is_new = |process: &Process| !self.known.adopted.contains(&(process.pid, process.started));
+        let new: Vec<Process> = adopted.filter(is_new).collect();
+        let entries = new
+            .into_iter()
+            .map(|process| Entry::Adopted(process.pid, process.started));
+        self.known.note(entries);
     }
 
     /// Whether something runs elsewhere that a command must end.
@@ -243,8 +227,7 @@ fn present() -> HashSet<PathBuf> {
 
 /// Whether a file is of a kind that vLLM leaves behind, with a name that an inventory can hold.
 fn is_of_a_kind(path: &Path) -> bool {
-    let is_shared = || path.parent() == Some(Path::new(SHARED_MEMORY));
-    path.to_str().is_some_and(|name| !name.contains('\n')) && (is_rendezvous(path) || is_shared())
+    path.to_str().is_some() && (is_rendezvous(path) || path.parent() == Some(Path::new(SHARED_MEMORY)))
 }
 
 fn is_rendezvous(path: &Path) -> bool {
@@ -274,11 +257,11 @@ mod tests {
     #[test]
     fn what_is_still_held_is_removed_later() {
         let mark = new_mark();
-        let mut written = Writer::begin(&mark).expect("a place for shared memory");
+        let mut written = Inventory::begin(&mark);
         let path = Path::new(SHARED_MEMORY).join(format!("psm_{:08x}", std::process::id()));
         let held = File::create(&path).expect("writable");
         let inode = held.metadata().expect("its inode").ino();
-        written.add(&[Line::Made(&path, inode)]);
+        written.note([Entry::Made(path.clone(), inode)]);
         let remove = || Leftovers::of(&mark).map(Leftovers::remove);
         assert_eq!(remove(), Some(vec![]));
         assert!(path.exists());

@@ -33,11 +33,12 @@ pub use program::{find_program, this_program, use_program};
 use crate::cause::{Cause, Failure};
 use crate::plan::members::HEAD;
 use crate::plan::{Manners, Members, Program, Reset, ServeCommand};
+use crate::shell::shell_line;
 use address::{Address, Promised};
 use cpus::Cpus;
+use futures_util::future::{join_all, select_all};
 use guarded::{Guarded, Lost, Order};
 use http::Http;
-use members::MemberGroup;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -88,7 +89,6 @@ pub struct Identity {
 /// A server, ours or attached to. Dropping one of ours stops it, without waiting until it is gone.
 #[derive(Debug)]
 pub struct Server {
-    base_url: String,
     http: Http,
     process: Option<Process>,
     ready_timeout: Duration,
@@ -99,9 +99,8 @@ pub struct Server {
 #[derive(Debug)]
 struct Process {
     launch: Launch,
-    guarded: Guarded,
-    /// What runs beside it.
-    group: MemberGroup,
+    /// Its commands and their guards: last the one that answers, before it those that run beside it.
+    commands: Vec<(String, Guarded)>,
     launched: Instant,
     /// Kept for as long as it is there.
     _port: Option<Promised>,
@@ -137,33 +136,34 @@ impl Server {
         }
         let launched = Instant::now();
         let beside = launch.fill_in_nodes()?;
-        let order = |log| Order {
-            argv: &launch.argv,
-            env: &launch.env,
-            cpus: launch.cpus.as_ref(),
-            log,
-            grace: launch.stop_grace,
-            stop: &[],
-        };
-        let group = MemberGroup::start(&beside, || log.try_clone().map(&order))?;
-        let guarded = Guarded::start(Order {
-            stop: &launch.manners.stop_command,
-            ..order(log)
-        })?;
-        let base_url = address.base_url();
-        let http = Http::new(&base_url, api_key(&launch).as_deref()).with_health(&launch.manners.health);
+        let mut commands = Vec::new();
+        for argv in beside.iter().chain([&launch.argv]) {
+            let log = log.try_clone();
+            let log = log.map_err(|error| Failure::new(Cause::SystemRefused, error.to_string()))?;
+            let guarded = Guarded::start(Order {
+                argv,
+                env: &launch.env,
+                cpus: launch.cpus.as_ref(),
+                log,
+                grace: launch.stop_grace,
+                stop: match commands.len() == beside.len() {
+                    true => &launch.manners.stop_command,
+                    false => &[],
+                },
+            })?;
+            commands.push((shell_line(argv), guarded));
+        }
+        let http = Http::new(&address.base_url(), api_key(&launch).as_deref()).with_health(&launch.manners.health);
         let progress = watch::Progress::new(launch.hang_timeout);
         let ready_timeout = launch.ready_timeout;
         let process = Some(Process {
             launch,
-            guarded,
-            group,
+            commands,
             launched,
             ready_at: None,
             _port: port,
         });
         Ok(Server {
-            base_url,
             http,
             process,
             ready_timeout,
@@ -179,11 +179,9 @@ impl Server {
 
     /// Uses a server that someone else runs. The timeouts are those of [`Launch`].
     pub fn attach(base_url: &str, ready_timeout: Duration, hang_timeout: Duration) -> Server {
-        let base_url = base_url.trim_end_matches('/').to_owned();
-        let http = Http::new(&base_url, std::env::var("OPENAI_API_KEY").ok().as_deref());
+        let key = std::env::var("OPENAI_API_KEY").ok();
         Server {
-            base_url,
-            http,
+            http: Http::new(base_url.trim_end_matches('/'), key.as_deref()),
             process: None,
             ready_timeout,
             progress: watch::Progress::new(hang_timeout),
@@ -192,7 +190,7 @@ impl Server {
 
     /// `http://127.0.0.1:8000`, without a trailing slash.
     pub fn base_url(&self) -> &str {
-        &self.base_url
+        self.http.base_url()
     }
 
     /// A client for its control routes.
@@ -207,19 +205,19 @@ impl Server {
 
     /// Whether it runs on this machine.
     pub fn is_local(&self) -> bool {
-        self.process.is_some() || http::is_loopback(&self.base_url)
+        self.process.is_some() || http::is_loopback(self.base_url())
     }
 
     /// Resets the server's caches; a refused reset is retried. `Err` says what was refused. `Restart` is the runner's work.
     /// A server that fails meanwhile ends the reset: [`Server::failed`] says so at once.
     pub async fn reset(&mut self, reset: &Reset) -> Result<(), String> {
-        let (http, base_url) = (self.http.clone(), self.base_url.clone());
+        let http = self.http.clone();
         let routes = self.cache_routes();
         let resetting = async {
             match reset {
                 Reset::Caches => reset::caches(&http, routes).await,
                 Reset::Route(route) => reset::caches(&http, &[route]).await,
-                Reset::Command(argv) => reset::command(argv, &base_url).await,
+                Reset::Command(argv) => reset::command(argv, http.base_url()).await,
                 Reset::Restart | Reset::Nothing => Ok(()),
             }
         };
@@ -244,14 +242,14 @@ impl Server {
     /// Stops the server and every descendant: TERM, grace, KILL; returns when none is left. Does nothing if attached.
     pub async fn stop(&mut self) {
         if let Some(process) = &mut self.process {
-            tokio::join!(process.guarded.stop(), process.group.stop());
+            join_all(process.commands.iter_mut().map(|(_, guarded)| guarded.stop())).await;
         }
     }
 
     /// The same without a grace period, for a user who cannot wait.
     pub async fn kill(&mut self) {
         if let Some(process) = &mut self.process {
-            tokio::join!(process.guarded.kill(), process.group.kill());
+            join_all(process.commands.iter_mut().map(|(_, guarded)| guarded.kill())).await;
         }
     }
 }
@@ -291,19 +289,15 @@ impl Launch {
 impl Process {
     /// Waits until a command of the server has ended, which ends all of it, and says why.
     async fn ended(&self) -> Failure {
-        let (beside, exit) = tokio::select! {
-            biased;
-            (command, exit) = self.group.exited() => (Some(command), exit),
-            exit = self.guarded.exited() => (None, exit),
-        };
+        let ends = self.commands.iter().map(|(_, guarded)| Box::pin(guarded.exited()));
+        let (exit, place, _) = select_all(ends).await;
         let failure = self.diagnose_end(exit);
-        match beside {
-            None => failure,
-            Some(command) => Failure::new(
-                failure.cause,
-                format!("{}; `{command}`, which runs beside the server, ended", failure.detail),
-            ),
+        if place + 1 == self.commands.len() {
+            return failure;
         }
+        let command = &self.commands[place].0;
+        let detail = format!("{}; `{command}`, which runs beside the server, ended", failure.detail);
+        Failure::new(failure.cause, detail)
     }
 
     /// The cause of an end.

@@ -25,10 +25,10 @@ const MODELS_TIMEOUT: Duration = Duration::from_secs(10);
 impl Server {
     /// Waits until our child is alive, healthy and serves the expected model, or says why it never will.
     pub async fn ready(&mut self) -> Result<Identity, Failure> {
-        let (http, base_url, limit) = (&self.http, &self.base_url, self.ready_timeout);
+        let (http, base_url, limit) = (&self.http, self.http.base_url(), self.ready_timeout);
         let mut seen = String::from("nothing yet");
         let Some(process) = &mut self.process else {
-            let identified = timeout(limit, identify(http, base_url, &[], &mut seen)).await;
+            let identified = timeout(limit, identify(http, &[], &mut seen)).await;
             return identified.unwrap_or_else(|_| {
                 let (limit, route) = (show_duration(limit), http.health_route());
                 let detail = format!("nothing healthy at {base_url} within {limit}; {route} last gave: {seen}");
@@ -39,7 +39,7 @@ impl Server {
         let identity = tokio::select! {
             failure = process.ended() => return Err(failure),
             outcome = async {
-                let identity = identify(http, base_url, &expected, &mut seen).await?;
+                let identity = identify(http, &expected, &mut seen).await?;
                 said(&process.launch).await;
                 Ok::<_, Failure>(identity)
             } => outcome?,
@@ -69,7 +69,8 @@ async fn said(launch: &Launch) {
 
 /// Waits for health, then asks who it is. Pending as long as the server may become healthy; `seen` then says what `/health`
 /// gave last.
-async fn identify(http: &Http, base_url: &str, expected: &[&str], seen: &mut String) -> Result<Identity, Failure> {
+async fn identify(http: &Http, expected: &[&str], seen: &mut String) -> Result<Identity, Failure> {
+    let base_url = http.base_url();
     let mut wait = FIRST_WAIT;
     let mut refused_since = None;
     loop {
@@ -170,7 +171,10 @@ fn require_ours(process: &Process, base_url: &str) -> Result<(), Failure> {
     let Some(Listener::Process(holder)) = port.and_then(procfs::listener) else {
         return Ok(());
     };
-    let guard = procfs::process(process.guarded.guard());
+    let guard = process
+        .commands
+        .last()
+        .and_then(|(_, guarded)| procfs::process(guarded.guard()));
     let older = guard
         .zip(procfs::process(holder))
         .is_some_and(|(guard, holder)| holder.started < guard.started);

@@ -27,16 +27,22 @@ const HOLDS: Duration = Duration::from_secs(5);
 const OTHERS_SHARE: f64 = 0.1;
 
 /// Those of some GPUs, by their numbers, whose memory somebody holds.
-pub async fn held_by_others(numbers: &[u32]) -> Vec<u32> {
+pub async fn held_by_others(numbers: &[u32]) -> Vec<Gpu> {
+    if numbers.is_empty() {
+        return Vec::new();
+    }
     let mut gpus = gpu::all().await;
-    gpus.retain(|gpu| numbers.contains(&gpu.index) && is_held(gpu));
-    gpus.iter().map(|gpu| gpu.index).collect()
+    // Of a GPU that shares the host's memory the total is not known.
+    gpus.retain(|gpu| {
+        let share = gpu.memory_used_mib as f64 / gpu.memory_total_mib as f64;
+        numbers.contains(&gpu.index) && gpu.memory_total_mib > 0 && share > OTHERS_SHARE
+    });
+    gpus
 }
 
 /// Who keeps these GPUs from being used, as a sentence.
 pub async fn holders_of(numbers: &[u32]) -> String {
-    let mut gpus = gpu::all().await;
-    gpus.retain(|gpu| numbers.contains(&gpu.index) && is_held(gpu));
+    let gpus = held_by_others(numbers).await;
     let held: Vec<&Gpu> = gpus.iter().collect();
     let holds = (!held.is_empty()).then_some(describe(&held, &gpu::holders().await).detail);
     let is_claimed = |gpu: &&u32| Claim::of(**gpu).is_none();
@@ -44,11 +50,6 @@ pub async fn holders_of(numbers: &[u32]) -> String {
     let claims = (!claimed.is_empty()).then(|| format!("another vsweep has GPU {}", claimed.join(", ")));
     let all: Vec<String> = holds.into_iter().chain(claims).collect();
     all.join("; ")
-}
-
-fn is_held(gpu: &Gpu) -> bool {
-    // Of a GPU that shares the host's memory the total is not known.
-    gpu.memory_total_mib > 0 && gpu.memory_used_mib as f64 > OTHERS_SHARE * gpu.memory_total_mib as f64
 }
 
 /// What was done about what killed vsweeps had left.

@@ -42,7 +42,7 @@ pub(super) fn hide_in_log(log: &Path, secrets: &Secrets) -> Result<()> {
 /// Hides secrets in the logs of servers and benchmarks whose sessions were killed on this machine. Logs of other machines are left alone:
 /// whether somebody still writes them cannot be seen from here.
 pub(in crate::run) fn hide_in_logs_of_killed(directory: &Directory, state: &State, secrets: &Secrets) -> Result<()> {
-    let here = facts::process();
+    let here = facts::session();
     let lives = |session: &Session| session.boot == here.boot && process_started(session.pid) == Some(session.started);
     let sessions = state.sessions().iter();
     let killed = sessions.filter(|session| session.ended.is_none() && session.host == here.host && !lives(session));

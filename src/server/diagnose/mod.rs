@@ -115,12 +115,15 @@ fn is_error(line: &str) -> bool {
     let text = without_prefix(line);
     let name = text.split(':').next().unwrap_or_default();
     let last = name.rsplit(['.', ' ']).next().unwrap_or_default();
-    let is_exception =
-        (last.ends_with("Error") || last.ends_with("Exception")) && last.starts_with(|c: char| c.is_ascii_uppercase());
     let is_marked = ["Value error, ", "[E] ", "ERROR "]
         .iter()
         .any(|mark| line.contains(mark));
-    is_exception || (is_marked && !is_of_traceback(line))
+    is_exception(last) || (is_marked && !is_of_traceback(line))
+}
+
+/// Whether a word is the name of a Python exception.
+fn is_exception(word: &str) -> bool {
+    (word.ends_with("Error") || word.ends_with("Exception")) && word.starts_with(|c: char| c.is_ascii_uppercase())
 }
 
 /// Whether a line shows where an exception came from: a place, or the source there.
@@ -146,22 +149,19 @@ fn last_lines(log: &str) -> String {
 
 /// The line that says most where no pattern fits: the last one that ends a traceback, else the last one.
 fn decisive_line(log: &str) -> &str {
-    let is_exception = |line: &&str| {
+    let ends_traceback = |line: &&str| {
         let text = without_prefix(line);
         let name = text.split(':').next().unwrap_or_default();
-        let last = name.rsplit('.').next().unwrap_or_default();
-        text.contains(": ")
-            && !name.contains(' ')
-            && (last.ends_with("Error") || last.ends_with("Exception"))
-            && last.starts_with(|c: char| c.is_ascii_uppercase())
+        text.contains(": ") && !name.contains(' ') && is_exception(name.rsplit('.').next().unwrap_or_default())
     };
     // vLLM's parent process only repeats that its engine failed; the engine's own error comes before it.
-    let root =
-        |line: &&str| is_exception(line) && !line.contains("See root cause above") && !line.contains("See stack trace");
+    let root = |line: &&str| {
+        ends_traceback(line) && !line.contains("See root cause above") && !line.contains("See stack trace")
+    };
     let lines = || log.lines().rev();
     lines()
         .find(root)
-        .or_else(|| lines().find(is_exception))
+        .or_else(|| lines().find(ends_traceback))
         .unwrap_or_else(|| last_words(log))
 }
 

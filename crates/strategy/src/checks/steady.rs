@@ -5,6 +5,7 @@
 
 use crate::stats::normal_quantile;
 use serde::{Deserialize, Serialize};
+use statrs::statistics::{Data, OrderStatistics, RankTieBreaker};
 
 /// A trend of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -65,7 +66,7 @@ pub fn mser5(values: &[f64]) -> usize {
 /// Mann and Kendall's test for a trend; None with fewer than four values, or without any difference between them.
 pub fn trend(values: &[f64]) -> Option<Trend> {
     let n = values.len();
-    if n < 4 {
+    if n < 4 || !values.iter().all(|value| value.is_finite()) {
         return None;
     }
     let pairs = || (0..n).flat_map(move |i| (i + 1..n).map(move |j| (i, j)));
@@ -82,7 +83,8 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
         .enumerate()
         .map(|(i, value)| value - slope * (i + 1) as f64)
         .collect();
-    let variance = variance * dependence(&ranks(&detrended));
+    let ranks = Data::new(detrended).ranks(RankTieBreaker::Average);
+    let variance = variance * dependence(&ranks);
     let score = (rises - sign(rises)) / variance.sqrt();
     score.is_finite().then_some(Trend { score, slope })
 }
@@ -118,16 +120,6 @@ fn sign(value: f64) -> f64 {
     if value == 0.0 { 0.0 } else { value.signum() }
 }
 
-/// Ranks from 1; equal values share the mean of theirs.
-fn ranks(values: &[f64]) -> Vec<f64> {
-    let rank = |value: &f64| {
-        let below = values.iter().filter(|other| *other < value).count();
-        let equal = values.iter().filter(|other| *other == value).count();
-        below as f64 + (equal + 1) as f64 / 2.0
-    };
-    values.iter().map(rank).collect()
-}
-
 /// How often each value occurs.
 fn groups(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
@@ -135,14 +127,8 @@ fn groups(values: &[f64]) -> Vec<f64> {
     sorted.chunk_by(|a, b| a == b).map(|group| group.len() as f64).collect()
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let half = values.len() / 2;
-    if values.len() % 2 == 1 {
-        values[half]
-    } else {
-        (values[half - 1] + values[half]) / 2.0
-    }
+fn median(values: Vec<f64>) -> f64 {
+    Data::new(values).median()
 }
 
 #[cfg(test)]

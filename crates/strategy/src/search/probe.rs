@@ -1,6 +1,7 @@
 //! A question to the live server and what it answered: the two things a search exchanges with whoever runs it, and all
 //! that a journal must keep of a search.
 
+use super::criterion::Criterion;
 use super::reading::Reading;
 use super::verdict::Verdict;
 use serde::{Deserialize, Serialize};
@@ -47,5 +48,15 @@ impl Probe {
             readings: BTreeMap::new(),
             served: None,
         }
+    }
+
+    /// Whether it is such a run.
+    pub(super) fn has_fallen(&self) -> bool {
+        self.stopped == Some(Verdict::Fail) && self.readings.is_empty()
+    }
+
+    /// What it says about a criterion.
+    pub(super) fn reading(&self, criterion: &Criterion) -> Option<&Reading> {
+        self.readings.get(&criterion.to_string())
     }
 }

@@ -151,16 +151,18 @@ fn observe(value: f64, criterion: &Criterion, reading: &Reading, is_cut: bool) -
     }
 }
 
+/// The runs at a load, in their order.
+pub(super) fn at(probes: &[Probe], value: f64) -> impl DoubleEndedIterator<Item = &Probe> {
+    probes.iter().filter(move |probe| probe.question.value == value)
+}
+
 impl Target {
     /// The largest margin over the criteria that bound the load from above; None if a criterion was not measured and the
     /// server did not fall either.
     fn worst(&self, probe: &Probe) -> Option<(&Criterion, Observation)> {
-        let readings = self
-            .criteria
-            .iter()
-            .map(|criterion| (criterion, probe.readings.get(&criterion.to_string())));
-        let known: Vec<_> = readings
-            .filter_map(|(criterion, reading)| Some((criterion, reading?)))
+        let criteria = self.criteria.iter();
+        let known: Vec<_> = criteria
+            .filter_map(|criterion| Some((criterion, probe.reading(criterion)?)))
             .collect();
         // What only a higher load can bring says nothing about how high is too high.
         let bounding = known
@@ -188,7 +190,7 @@ impl Target {
                 Some((criterion, observe(value, criterion, reading, stopped.is_some())))
             }
             // The server fell: the load is too high, whatever the criterion. A run that another target stopped did not.
-            (None, Some(Verdict::Fail)) if probe.readings.is_empty() => side(FAR),
+            (None, _) if probe.has_fallen() => side(FAR),
             (None, _) if complete => side(-FAR),
             _ => None,
         }
@@ -197,19 +199,11 @@ impl Target {
     /// Whether the runs at one load, all of them together, were measured as meeting the target; `None` where they do not say.
     pub fn is_met_by(&self, probes: &[&Probe]) -> Option<bool> {
         let margin = |probe: &&Probe| {
-            let readings = self
-                .criteria
-                .iter()
-                .map(|criterion| probe.readings.get(&criterion.to_string()));
-            let known: Vec<f64> = readings
-                .flatten()
-                .map(|reading| reading.margin().clamp(-FAR, FAR))
-                .collect();
-            let has_fallen = probe.stopped == Some(Verdict::Fail) && probe.readings.is_empty();
-            let worst = if has_fallen {
-                FAR
-            } else {
-                known.iter().copied().reduce(f64::max)?
+            let readings = self.criteria.iter().filter_map(|criterion| probe.reading(criterion));
+            let known: Vec<f64> = readings.map(|reading| reading.margin().clamp(-FAR, FAR)).collect();
+            let worst = match probe.has_fallen() {
+                true => FAR,
+                false => known.iter().copied().reduce(f64::max)?,
             };
             (worst > 0.0 || known.len() == self.criteria.len()).then_some(worst)
         };
@@ -219,10 +213,8 @@ impl Target {
 
     /// Whether the requests of all runs at `value` together miss a criterion about single requests.
     fn is_missed(&self, probes: &[Probe], value: f64) -> bool {
-        let at_it = || probes.iter().filter(|probe| probe.question.value == value);
         self.criteria.iter().any(|criterion| {
-            let text = criterion.to_string();
-            let readings = at_it().filter_map(|probe| probe.readings.get(&text));
+            let readings = at(probes, value).filter_map(|probe| probe.reading(criterion));
             let (missed, requests) = readings.fold((0, 0), |(missed, requests), reading| {
                 (missed + reading.missed, requests + reading.requests)
             });
@@ -233,17 +225,17 @@ impl Target {
 
     /// How many runs at `value` say something about the target, and how many of them were measured as missing it.
     pub(super) fn runs_missing(&self, probes: &[Probe], value: f64) -> (usize, usize) {
-        let at_it = probes.iter().filter(|probe| probe.question.value == value);
-        let margins: Vec<f64> = at_it.filter_map(|probe| Some(self.worst(probe)?.1.margin)).collect();
+        let margins: Vec<f64> = at(probes, value)
+            .filter_map(|probe| Some(self.worst(probe)?.1.margin))
+            .collect();
         (margins.len(), margins.iter().filter(|margin| **margin > 0.0).count())
     }
 
     /// The criterion for which the load `value` brings too little by its runs, and the factor by which it does.
     pub(super) fn starving(&self, probes: &[Probe], value: f64) -> Option<(&Criterion, f64)> {
-        let at_it = || probes.iter().filter(|probe| probe.question.value == value);
         self.criteria.iter().find_map(|criterion| {
-            let text = criterion.to_string();
-            let readings: Vec<_> = at_it().filter_map(|probe| probe.readings.get(&text)).collect();
+            let readings = at(probes, value).filter_map(|probe| probe.reading(criterion));
+            let readings: Vec<&Reading> = readings.collect();
             let margin = readings.iter().map(|reading| reading.margin()).sum::<f64>() / readings.len() as f64;
             let is_starving = margin > 0.0 && readings.iter().any(|reading| reading.starved);
             is_starving.then(|| (criterion, margin.exp()))
@@ -252,10 +244,8 @@ impl Target {
 
     /// The text of the criterion nearest to its limit in the last run at `value`.
     pub(super) fn binding(&self, probes: &[Probe], value: f64) -> Option<String> {
-        let last = probes.iter().rev().filter(|probe| probe.question.value == value);
-        last.filter_map(|probe| self.worst(probe))
-            .map(|(criterion, _)| criterion.to_string())
-            .next()
+        let (criterion, _) = at(probes, value).rev().find_map(|probe| self.worst(probe))?;
+        Some(criterion.to_string())
     }
 
     /// The margin of every probe that says something about the target.
@@ -298,11 +288,10 @@ pub(super) fn levels(target: &Target, probes: &[Probe], observations: &[Observat
             let value = runs[0].value;
             // Whatever the weights of the runs, what all their requests miss is measured as missed.
             let is_missed = margin <= 0.0 && target.is_missed(probes, value);
-            let at_it = probes.iter().filter(|probe| probe.question.value == value);
             Level {
                 value,
                 runs: runs.len(),
-                whole: at_it.filter(|probe| probe.stopped.is_none()).count(),
+                whole: at(probes, value).filter(|probe| probe.stopped.is_none()).count(),
                 margin: if is_missed { f64::EPSILON } else { margin },
                 error: noise * precision.powf(-0.5),
                 run: *runs[0],

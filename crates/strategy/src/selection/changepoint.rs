@@ -4,7 +4,7 @@
 //! size. Its weights are those of Bayesian linear regression with a normal-inverse-gamma prior (Gelman et al., Bayesian Data Analysis,
 //! 3rd edition, sections 14.7 and 14.8), one regression for each place of the change, all of them equally likely beforehand.
 
-use crate::stats::{Estimate, student_two_sided};
+use crate::stats::{Cholesky, Estimate, dot, student_two_sided};
 
 /// One start of one entry.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -76,8 +76,8 @@ struct Fit {
 /// The observations, transformed so that their noise is independent, with the unknown level taken out.
 struct Whitened {
     entries: Vec<usize>,
-    /// The lower Cholesky factor of the noise's covariance, in units of its variance.
-    factor: Vec<Vec<f64>>,
+    /// That of the noise's covariance, in units of its variance.
+    factor: Cholesky,
     /// A constant, of length one.
     level: Vec<f64>,
     logs: Vec<f64>,
@@ -92,27 +92,17 @@ impl Whitened {
         };
         let mut data = Whitened {
             entries: observations.iter().map(|observation| observation.entry).collect(),
-            factor: cholesky(observations.len(), covariance),
+            factor: Cholesky::of(observations.len(), covariance).expect("each has noise of its own"),
             level: Vec::new(),
             logs: Vec::new(),
             freedom: BELIEF + observations.len() as f64 - 1.0,
         };
-        let level = data.whiten(|_| 1.0);
+        let level = data.factor.solve(|_| 1.0);
         let length = dot(&level, &level).sqrt();
         data.level = level.into_iter().map(|value| value / length).collect();
         // The first value is taken off beforehand: a large level would cost digits.
-        data.logs = data.without_level(data.whiten(|i| observations[i].log - observations[0].log));
+        data.logs = data.without_level(data.factor.solve(|i| observations[i].log - observations[0].log));
         data
-    }
-
-    /// Solves the factor for a vector, by forward substitution.
-    fn whiten(&self, value: impl Fn(usize) -> f64) -> Vec<f64> {
-        let mut solved: Vec<f64> = Vec::with_capacity(self.factor.len());
-        for (i, row) in self.factor.iter().enumerate() {
-            let known = dot(&row[..i], &solved);
-            solved.push((value(i) - known) / row[i]);
-        }
-        solved
     }
 
     fn without_level(&self, values: Vec<f64>) -> Vec<f64> {
@@ -125,7 +115,7 @@ impl Whitened {
     }
 
     fn fit(&self, is_behind: impl Fn(usize) -> bool) -> Fit {
-        let side = self.without_level(self.whiten(|i| f64::from(u8::from(is_behind(self.entries[i])))));
+        let side = self.without_level(self.factor.solve(|i| f64::from(u8::from(is_behind(self.entries[i])))));
         let precision = dot(&side, &side) + CHANGE.powi(-2);
         let product = dot(&side, &self.logs);
         let change = product / precision;
@@ -136,25 +126,6 @@ impl Whitened {
             variance: squares / self.freedom / precision,
         }
     }
-}
-
-/// The lower Cholesky factor of a positive definite matrix.
-fn cholesky(size: usize, matrix: impl Fn(usize, usize) -> f64) -> Vec<Vec<f64>> {
-    let mut factor: Vec<Vec<f64>> = Vec::with_capacity(size);
-    for i in 0..size {
-        let mut row: Vec<f64> = Vec::with_capacity(size);
-        for j in 0..i {
-            let above: &[f64] = &factor[j];
-            row.push((matrix(i, j) - dot(&row, &above[..j])) / above[j]);
-        }
-        row.push((matrix(i, i) - dot(&row, &row)).sqrt());
-        factor.push(row);
-    }
-    factor
-}
-
-fn dot(a: &[f64], b: &[f64]) -> f64 {
-    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 #[cfg(test)]

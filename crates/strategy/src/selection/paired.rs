@@ -6,7 +6,7 @@
 
 use super::Arm;
 use super::pairs::{FIRST_LOOK, Levels, Member, Pair, ratio};
-use crate::stats::{Estimate, Interval, Question, Requirement, Rule, Verdict, more_units};
+use crate::stats::{Estimate, Interval, IntervalRule, RatioQuestion, Requirement, Verdict, more_units};
 use serde::{Deserialize, Serialize};
 
 /// Where the two arms run.
@@ -313,9 +313,9 @@ impl Paired {
         finding
     }
 
-    fn more_starts(&self, question: Question, ratio: Estimate, pairs: usize, levels: Levels) -> Option<usize> {
+    fn more_starts(&self, question: RatioQuestion, ratio: Estimate, pairs: usize, levels: Levels) -> Option<usize> {
         let sd = ratio.error?.standard * (pairs as f64).sqrt();
-        let rule = Rule {
+        let rule = IntervalRule {
             alpha: levels.change,
             alpha_same: levels.same,
             freedom: |pairs| pairs as f64 - 2.0,

@@ -1,6 +1,6 @@
 //! One member of a family of paired tests: one metric at one point. Its ratio by the pairs so far, and what follows at a look.
 
-use crate::stats::{Better, Bound, Estimate, Interval, Looks, Margin, Question, Requirement, Verdict};
+use crate::stats::{Better, Bound, Estimate, Interval, Looks, Margin, RatioQuestion, Requirement, Verdict};
 use serde::{Deserialize, Serialize};
 
 /// A metric at a point, and what is asked of its ratio of new over base.
@@ -79,8 +79,9 @@ pub(super) fn ratio(pairs: &[Pair]) -> Option<Estimate> {
 
 impl Member {
     /// The question that the pairs go on for.
-    pub fn question(&self) -> Question {
-        self.bound.map_or(Question::Change(self.margin), Question::Bound)
+    pub(super) fn question(&self) -> RatioQuestion {
+        self.bound
+            .map_or(RatioQuestion::Change(self.margin), RatioQuestion::Bound)
     }
 
     /// The p-value of what a false alarm would be: a change, or a broken bound.

@@ -3,12 +3,10 @@
 use super::bound::Bound;
 use super::distribution::{normal_quantile, student_quantile};
 use super::margin::Margin;
-use serde::{Deserialize, Serialize};
 
 /// What is asked of a ratio.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Question {
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum RatioQuestion {
     /// Whether it differs from one, or only by less than the margin.
     Change(Margin),
     /// On which side of a bound it lies.
@@ -16,13 +14,13 @@ pub enum Question {
 }
 
 /// How intervals are made from a number of units.
-pub(crate) struct Rule<F: Fn(usize) -> f64> {
+pub(crate) struct IntervalRule {
     /// The chance that an interval misses.
     pub alpha: f64,
     /// The same for an interval that is to lie within the margin.
     pub alpha_same: f64,
     /// Degrees of freedom of so many units.
-    pub freedom: F,
+    pub freedom: fn(usize) -> f64,
 }
 
 /// More units than this are as good as never.
@@ -32,12 +30,12 @@ const RISK: f64 = 0.2;
 
 /// The units beyond those at hand, `have`, after which the question about a ratio with estimate `log` would be decided in four of five
 /// cases, where one unit scatters by `sd`.
-pub(crate) fn more_units<F: Fn(usize) -> f64>(
-    question: Question,
+pub(crate) fn more_units(
+    question: RatioQuestion,
     log: f64,
     sd: f64,
     have: usize,
-    rule: &Rule<F>,
+    rule: &IntervalRule,
 ) -> Option<usize> {
     let one_sided = normal_quantile(RISK);
     let two_sided = normal_quantile(RISK / 2.0);
@@ -46,11 +44,11 @@ pub(crate) fn more_units<F: Fn(usize) -> f64>(
         let half = |alpha: f64| student_quantile(alpha, (rule.freedom)(*units));
         let reach = (half(rule.alpha) + one_sided) * standard;
         match question {
-            Question::Change(margin) => {
+            RatioQuestion::Change(margin) => {
                 let within = log.abs() + (half(rule.alpha_same) + two_sided) * standard;
                 log.abs() >= reach || within <= margin.log
             }
-            Question::Bound(bound) => (log - bound.log).abs() >= reach,
+            RatioQuestion::Bound(bound) => (log - bound.log).abs() >= reach,
         }
     };
     (have + 1..=MOST).find(decides).map(|units| units - have)
@@ -64,8 +62,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_clearer_case_needs_no_more(log in 0.0f64..0.1, sd in 0.001f64..0.05, have in 2usize..10) {
-            let rule = Rule { alpha: 0.05, alpha_same: 0.05, freedom: |n: usize| 2.0 * n as f64 - 2.0 };
-            let bound = Question::Bound(Bound::percent(-5.0));
+            let rule = IntervalRule { alpha: 0.05, alpha_same: 0.05, freedom: |n: usize| 2.0 * n as f64 - 2.0 };
+            let bound = RatioQuestion::Bound(Bound::percent(-5.0));
             let more = |log: f64, sd: f64| more_units(bound, log, sd, have, &rule).unwrap_or(MOST);
             prop_assert!(more(log, sd) <= more(log, 1.5 * sd));
             prop_assert!(more(log + 0.05, sd) <= more(log, sd));

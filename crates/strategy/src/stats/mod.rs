@@ -5,6 +5,7 @@
 //! `docs/verdicts.md` explains the method.
 
 mod bound;
+mod cholesky;
 mod distribution;
 mod effects;
 mod effort;
@@ -20,10 +21,10 @@ mod repeats;
 mod starts;
 
 pub use bound::{Bound, Requirement, Ruling, rule};
+pub(crate) use cholesky::{Cholesky, dot};
 pub use distribution::{fisher_upper_tail, normal_quantile, student_quantile, student_two_sided};
 pub use effects::{Basis, Effect, Effects, Interaction, Observation, With};
-pub use effort::Question;
-pub(crate) use effort::{Rule, more_units};
+pub(crate) use effort::{IntervalRule, RatioQuestion, more_units};
 pub use estimate::{Error, Estimate, Interval};
 pub use finalists::{Candidate, Winner, finalists, winner};
 pub use holm::holm;

@@ -1,6 +1,6 @@
 //! The ratio of two sides, and the verdict against a margin. Where the sides were measured is not known here.
 
-use super::effort::{Question, Rule, more_units};
+use super::effort::{IntervalRule, RatioQuestion, more_units};
 use super::estimate::{Estimate, Interval};
 use super::margin::Margin;
 use super::starts::{RunPrior, Start, estimate};
@@ -83,13 +83,13 @@ pub fn compare(base: &[Start], new: &[Start], better: Better, margin: Margin, pr
     let more_starts = ratio.error.filter(|_| undecided).and_then(|_| {
         let variance = |side: Estimate, starts: &[Start]| Some(side.error?.standard.powi(2) * starts.len() as f64);
         let one_pair = variance(of_base, base)? + variance(of_new, new)?;
-        let rule = Rule {
+        let rule = IntervalRule {
             alpha: ALPHA,
             alpha_same: ALPHA,
             freedom: |starts| 2.0 * starts as f64 - 2.0,
         };
         let have = base.len().min(new.len());
-        more_units(Question::Change(margin), ratio.log, one_pair.sqrt(), have, &rule)
+        more_units(RatioQuestion::Change(margin), ratio.log, one_pair.sqrt(), have, &rule)
     });
     Some(Comparison {
         ratio,

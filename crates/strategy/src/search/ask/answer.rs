@@ -3,8 +3,8 @@
 
 use super::{DOUBT, RISK, Settings, View};
 use crate::search::Vary;
-use crate::search::target::{Answer, Found, Level};
-use crate::search::verdict::Verdict;
+use crate::search::probe::Probe;
+use crate::search::target::{Answer, Found, Level, at};
 
 /// Seconds within which the requests of a rate come too fast to say what happens when it lasts.
 pub const BRIEF_S: f64 = 3.0;
@@ -122,11 +122,7 @@ impl View<'_> {
     /// Where the lowest load that failed gave no figures at all, no criterion says why the limit lies where it does.
     fn fallen_note(&self, low: f64) -> Option<String> {
         let failed = self.above(low).find(|level| level.margin > 0.0)?.value;
-        let mut probes = self.search.probes.iter();
-        let has_fallen = probes.any(|probe| {
-            let gave_nothing = probe.stopped == Some(Verdict::Fail) && probe.readings.is_empty();
-            gave_nothing && probe.question.value == failed
-        });
+        let has_fallen = at(&self.search.probes, failed).any(Probe::has_fallen);
         let vary = self.search.settings.vary.name();
         has_fallen.then(|| format!("under {vary} = {failed} the run failed altogether, see its cause"))
     }
@@ -184,8 +180,9 @@ impl View<'_> {
         let value = found
             .value()
             .filter(|_| self.search.settings.vary == Vary::RequestRate)?;
-        let at_it = self.search.probes.iter().filter(|probe| probe.question.value == value);
-        let served = at_it.filter_map(|probe| probe.served).reduce(f64::max)?;
+        let served = at(&self.search.probes, value)
+            .filter_map(|probe| probe.served)
+            .reduce(f64::max)?;
         (served < KEEPS_UP * value).then(|| {
             format!(
                 "only {served:.1} of {value} requests a second were answered: the queue was still growing, or the run was \

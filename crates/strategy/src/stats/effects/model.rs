@@ -1,14 +1,12 @@
 //! The stand-in where no two configs differ in one setting alone: each config's logarithm, freed of the load's, as a sum of what each
 //! of its values adds, fitted by least squares.
 
-use super::super::Estimate;
+use super::super::{Cholesky, Estimate, dot};
 use super::{Configs, mean};
 use std::collections::BTreeMap;
 
 /// Rounds in which loads and configs are told apart; each halves what is left, or better, where configs share loads.
 const ROUNDS: usize = 60;
-/// A pivot below this share of its row is none.
-const SINGULAR: f64 = 1e-9;
 
 /// The two values of a setting that are farthest apart, and the second less the first; none where the settings cannot be told apart or
 /// there are no more configs than values.
@@ -30,12 +28,17 @@ pub(super) fn contrast(configs: &Configs, setting: usize) -> Option<((usize, usi
     let size = terms.len() + 1;
     let freedom = rows.len().checked_sub(size).filter(|left| *left > 0)? as f64;
     let product = |i: usize, j: usize| design.iter().map(|row| row[i] * row[j]).sum::<f64>();
-    let inverse = invert((0..size).map(|i| (0..size).map(|j| product(i, j)).collect()).collect())?;
+    let factor = Cholesky::of(size, product)?;
+    let roots: Vec<Vec<f64>> = (0..size)
+        .map(|i| factor.solve(|j| f64::from(u8::from(i == j))))
+        .collect();
+    let inverse = |i: usize, j: usize| dot(&roots[i], &roots[j]);
     let right: Vec<f64> = (0..size)
         .map(|i| design.iter().zip(&freed).map(|(row, log)| row[i] * log).sum())
         .collect();
-    let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-    let fitted: Vec<f64> = inverse.iter().map(|row| dot(row, &right)).collect();
+    let fitted: Vec<f64> = (0..size)
+        .map(|i| (0..size).map(|j| inverse(i, j) * right[j]).sum())
+        .collect();
     let squares: f64 = design
         .iter()
         .zip(&freed)
@@ -51,7 +54,7 @@ pub(super) fn contrast(configs: &Configs, setting: usize) -> Option<((usize, usi
         .iter()
         .max_by(|a, b| a.2.total_cmp(&b.2))
         .filter(|high| high.0 != low.0)?;
-    let variance = |i: Option<usize>, j: Option<usize>| i.zip(j).map_or(0.0, |(i, j)| inverse[i][j]);
+    let variance = |i: Option<usize>, j: Option<usize>| i.zip(j).map_or(0.0, |(i, j)| inverse(i, j));
     let spread = variance(high.1, high.1) + variance(low.1, low.1) - 2.0 * variance(high.1, low.1);
     let standard = (squares / freedom * spread.max(0.0)).sqrt();
     let estimate = Estimate::new(high.2 - low.2, standard, freedom);
@@ -84,34 +87,4 @@ fn free_of_load(configs: &Configs) -> Vec<f64> {
         }
     }
     of_config
-}
-
-/// The inverse of a symmetric matrix by elimination; none if it has none.
-fn invert(mut matrix: Vec<Vec<f64>>) -> Option<Vec<Vec<f64>>> {
-    let size = matrix.len();
-    for (i, row) in matrix.iter_mut().enumerate() {
-        row.extend((0..size).map(|j| f64::from(u8::from(i == j))));
-    }
-    for column in 0..size {
-        let pivot = (column..size).max_by(|a, b| matrix[*a][column].abs().total_cmp(&matrix[*b][column].abs()))?;
-        let scale = matrix[pivot][..size]
-            .iter()
-            .fold(0.0, |most: f64, value| most.max(value.abs()));
-        if matrix[pivot][column].abs() <= SINGULAR * scale {
-            return None;
-        }
-        matrix.swap(column, pivot);
-        let head = matrix[column][column];
-        for value in &mut matrix[column] {
-            *value /= head;
-        }
-        let own = matrix[column].clone();
-        for row in (0..size).filter(|row| *row != column) {
-            let factor = matrix[row][column];
-            for (value, own) in matrix[row].iter_mut().zip(&own) {
-                *value -= factor * own;
-            }
-        }
-    }
-    Some(matrix.into_iter().map(|row| row[size..].to_vec()).collect())
 }

@@ -1,0 +1,43 @@
+//! What regressions need of linear algebra: the factor of a symmetric matrix.
+
+/// A diagonal of the factor whose square is below this share of the matrix's own makes the matrix singular.
+const SINGULAR: f64 = 1e-9;
+
+/// The lower Cholesky factor of a symmetric matrix, row by row.
+#[derive(Debug, Clone)]
+pub(crate) struct Cholesky(Vec<Vec<f64>>);
+
+impl Cholesky {
+    /// That of a matrix with so many rows; none if it is not positive definite.
+    pub fn of(size: usize, matrix: impl Fn(usize, usize) -> f64) -> Option<Cholesky> {
+        let mut factor: Vec<Vec<f64>> = Vec::with_capacity(size);
+        for i in 0..size {
+            let mut row: Vec<f64> = Vec::with_capacity(i + 1);
+            for (j, above) in factor.iter().enumerate() {
+                row.push((matrix(i, j) - dot(&row, &above[..j])) / above[j]);
+            }
+            let left = matrix(i, i) - dot(&row, &row);
+            if left <= SINGULAR * matrix(i, i) {
+                return None;
+            }
+            row.push(left.sqrt());
+            factor.push(row);
+        }
+        Some(Cholesky(factor))
+    }
+
+    /// Solves the factor for a vector, by forward substitution.
+    pub fn solve(&self, value: impl Fn(usize) -> f64) -> Vec<f64> {
+        let mut solved: Vec<f64> = Vec::with_capacity(self.0.len());
+        for (i, row) in self.0.iter().enumerate() {
+            let known = dot(&row[..i], &solved);
+            solved.push((value(i) - known) / row[i]);
+        }
+        solved
+    }
+}
+
+/// The sum of the products of two vectors.
+pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}

@@ -6,7 +6,7 @@ use super::machine::Machine;
 use super::state::{RunRecord, State};
 use std::collections::BTreeSet;
 use vsweep_plan::cause::Outcome as RunOutcome;
-use vsweep_plan::ids::ServerId;
+use vsweep_plan::ids::{PointId, ServerId};
 use vsweep_plan::validity::Validity;
 use vsweep_strategy::selection::{
     Arm, Ask, Axis, Bisected, Ending, Located, Outcome, Paired, Placement, Probe, Seen, Settings, Slot, Told,
@@ -63,9 +63,18 @@ enum Selection {
 
 /// What a selection asks for.
 #[derive(Clone, Copy)]
-enum Wanted {
-    Slot(Slot),
-    Entry(usize),
+struct Wanted {
+    entrant: usize,
+    /// Its place in a pair; none of an axis.
+    slot: Option<Slot>,
+}
+
+/// A start that has all its results.
+struct MeasuredStart {
+    told: Told,
+    /// The time that it took until it was ready, and its runs.
+    seconds: f64,
+    machines: BTreeSet<Machine>,
 }
 
 impl Compared {
@@ -90,15 +99,9 @@ impl Compared {
                     });
                 }
             };
-            let (entrant, set) = match wanted {
-                Wanted::Entry(entry) => (entry, None),
-                Wanted::Slot(slot) => (
-                    usize::from(slot.arm == Arm::New),
-                    (self.placement == Placement::SideBySide).then_some(slot.set),
-                ),
-            };
+            let Wanted { entrant, slot: place } = wanted;
             let slot = slots[entrant];
-            let Some(told) = self.told(entrant, slot, state, retries) else {
+            let Some(start) = self.measured(entrant, slot, state, retries) else {
                 if self.max_seconds.is_some_and(|most| self.spent(&seconds) >= most) {
                     return Progress::Ended(Conclusion {
                         found: selection.found_so_far(starts),
@@ -107,29 +110,30 @@ impl Compared {
                         is_out_of_time: true,
                     });
                 }
+                let has_sets = self.placement == Placement::SideBySide;
+                let set = place.filter(|_| has_sets).map(|place| place.set);
                 next.push(Next { entrant, slot, set });
-                match wanted {
-                    Wanted::Slot(slot) => pending.push(slot),
-                    Wanted::Entry(_) => return Progress::Starts(next),
+                match place {
+                    Some(place) => pending.push(place),
+                    None => return Progress::Starts(next),
                 }
                 continue;
             };
-            seconds[entrant] += self.seconds(entrant, slot, state);
-            let machines = self.machines(entrant, slot, state);
-            let is_failed = told.iter().all(Option::is_none);
-            match (told_on.add(wanted, &machines, is_failed), wanted) {
-                (Joined::Alike, _) => selection.tell(wanted, told),
+            seconds[entrant] += start.seconds;
+            match (told_on.add(place, &start), place) {
+                (Joined::Alike, _) => selection.tell(wanted, start.told),
                 // It is measured once more.
                 (Joined::Torn, _) => apart += 1,
-                (Joined::Unlike, Wanted::Slot(slot)) => {
+                // It says nothing of any metric.
+                (Joined::Unlike, Some(_)) => {
                     apart += 2;
-                    selection.void(slot, told.len());
+                    selection.tell(wanted, Told::Measured(vec![None; self.family.len()]));
                 }
                 // An axis that has moved to another node is measured anew there.
-                (Joined::Unlike, Wanted::Entry(_)) => {
+                (Joined::Unlike, None) => {
                     apart = starts;
                     selection = self.selection(self.max_starts.saturating_sub(starts));
-                    selection.tell(wanted, told);
+                    selection.tell(wanted, start.told);
                 }
             }
             slots[entrant] += 1;
@@ -137,15 +141,42 @@ impl Compared {
         }
     }
 
-    /// Where a start was measured.
-    fn machines(&self, entrant: usize, slot: u32, state: &State) -> BTreeSet<Machine> {
-        let runs = self.runs_of(entrant, slot, state);
-        runs.filter_map(|run| state.measured_at(run)).collect()
-    }
-
-    fn runs_of<'s>(&self, entrant: usize, slot: u32, state: &'s State) -> impl Iterator<Item = &'s RunRecord> {
-        let points = self.entrants[entrant].points.iter();
-        points.flat_map(move |point| (0..self.runs).filter_map(move |run| state.run(point, slot, run)))
+    /// What a start showed: for each member of the family the mean logarithm of its runs. None while it lacks results.
+    fn measured(
+        &self,
+        entrant: usize,
+        slot: u32,
+        state: &State,
+        retries: &dyn Fn(&ServerId, u32) -> bool,
+    ) -> Option<MeasuredStart> {
+        let Entrant { server, points, .. } = &self.entrants[entrant];
+        let runs_at = |point: &PointId| -> Option<Vec<&RunRecord>> {
+            let run = |run: u32| {
+                let is_retried = state.outcome(point, slot, run)? == RunOutcome::Failed && retries(server, slot);
+                state.run(point, slot, run).filter(|_| !is_retried)
+            };
+            (0..self.runs).map(run).collect()
+        };
+        let by_load: Vec<Vec<&RunRecord>> = points.iter().map(runs_at).collect::<Option<_>>()?;
+        let log = |asked: &Asked| {
+            let measured = by_load[asked.load].iter().filter(|run| {
+                matches!(run.outcome, RunOutcome::Ok | RunOutcome::Suspect) && run.validity != Validity::Invalid
+            });
+            let values = measured.filter_map(|run| run.figures().get(&asked.metric).copied());
+            Some(Start::of(&values.collect::<Vec<f64>>())?.mean())
+        };
+        let logs: Vec<Option<f64>> = self.family.iter().map(log).collect();
+        let launches = state.starts_of(server).iter().filter(|launch| launch.slot == slot);
+        let until_ready: f64 = launches.filter_map(|launch| launch.ready_seconds).sum();
+        let runs = || by_load.iter().flatten();
+        Some(MeasuredStart {
+            told: match logs.iter().all(Option::is_none) {
+                true => Told::Failed,
+                false => Told::Measured(logs),
+            },
+            seconds: until_ready + runs().map(|run| run.seconds).sum::<f64>(),
+            machines: runs().filter_map(|run| state.measured_at(run)).collect(),
+        })
     }
 
     /// The time that is spent, by that of each entrant. Arms side by side take theirs at once.
@@ -157,62 +188,16 @@ impl Compared {
     }
 
     fn selection(&self, max_starts: usize) -> Selection {
+        if self.is_axis() {
+            let entries = self.entrants.len();
+            return Selection::Axis(Bisected::new(Axis { entries, max_starts }));
+        }
         let family = self.family.iter().map(|asked| asked.member).collect();
-        match self.is_axis() {
-            true => Selection::Axis(Bisected::new(Axis {
-                entries: self.entrants.len(),
-                max_starts,
-            })),
-            false => {
-                let settings = Settings {
-                    max_starts,
-                    placement: self.placement,
-                    ..Settings::new(family)
-                };
-                Selection::Pairs(Paired::new(settings))
-            }
-        }
-    }
-
-    /// What a start showed, once it has all its results: for each member the mean logarithm of its runs.
-    fn told(
-        &self,
-        entrant: usize,
-        slot: u32,
-        state: &State,
-        retries: &dyn Fn(&ServerId, u32) -> bool,
-    ) -> Option<Vec<Option<f64>>> {
-        let Entrant { server, points, .. } = &self.entrants[entrant];
-        let has_failed = |outcome| outcome == RunOutcome::Failed;
-        for point in points {
-            for run in 0..self.runs {
-                let outcome = state.outcome(point, slot, run)?;
-                if has_failed(outcome) && retries(server, slot) {
-                    return None;
-                }
-            }
-        }
-        let log = |asked: &Asked| {
-            let runs = (0..self.runs).filter_map(|run| state.run(&points[asked.load], slot, run));
-            let is_measured = |run: &&RunRecord| {
-                matches!(run.outcome, RunOutcome::Ok | RunOutcome::Suspect) && run.validity != Validity::Invalid
-            };
-            let values = runs
-                .filter(is_measured)
-                .filter_map(|run| run.figures().get(&asked.metric).copied());
-            Some(Start::of(&values.collect::<Vec<f64>>())?.mean())
-        };
-        Some(self.family.iter().map(log).collect())
-    }
-
-    /// The time that a start took until it was ready, and its runs.
-    fn seconds(&self, entrant: usize, slot: u32, state: &State) -> f64 {
-        let starts = state.starts_of(&self.entrants[entrant].server).iter();
-        let ready = starts
-            .filter(|start| start.slot == slot)
-            .filter_map(|start| start.ready_seconds);
-        let runs = self.runs_of(entrant, slot, state).map(|run| run.seconds);
-        ready.chain(runs).sum()
+        Selection::Pairs(Paired::new(Settings {
+            max_starts,
+            placement: self.placement,
+            ..Settings::new(family)
+        }))
     }
 }
 
@@ -233,37 +218,30 @@ impl Selection {
     fn ask(&self, pending: &[Slot]) -> Result<Option<Wanted>, Found> {
         match self {
             Selection::Pairs(paired) => match paired.ask(pending) {
-                Ask::Start(slot) => Ok(Some(Wanted::Slot(slot))),
+                Ask::Start(slot) => Ok(Some(Wanted {
+                    entrant: usize::from(slot.arm == Arm::New),
+                    slot: Some(slot),
+                })),
                 Ask::Done(outcome) => Err(Found::Pairs(outcome)),
                 Ask::Wait => Ok(None),
             },
             Selection::Axis(bisected) => match bisected.ask() {
-                Probe::Start(entry) => Ok(Some(Wanted::Entry(entry))),
+                Probe::Start(entrant) => Ok(Some(Wanted { entrant, slot: None })),
                 Probe::Done(located) => Err(Found::Axis(Some(located))),
             },
         }
     }
 
     /// Takes in what a start that was asked for showed.
-    fn tell(&mut self, wanted: Wanted, logs: Vec<Option<f64>>) {
-        let has_failed = logs.iter().all(Option::is_none);
-        match (self, wanted) {
-            (Selection::Pairs(paired), Wanted::Slot(slot)) => {
-                let told = if has_failed { Told::Failed } else { Told::Measured(logs) };
-                paired.tell(slot, told);
+    fn tell(&mut self, wanted: Wanted, told: Told) {
+        match (self, wanted.slot, told) {
+            (Selection::Pairs(paired), Some(slot), told) => paired.tell(slot, told),
+            (Selection::Axis(bisected), None, Told::Measured(logs)) => {
+                let log = logs.first().copied().flatten();
+                bisected.tell(wanted.entrant, log.map_or(Seen::Failed, Seen::Measured));
             }
-            (Selection::Axis(bisected), Wanted::Entry(entry)) => {
-                let log = logs.into_iter().next().flatten();
-                bisected.tell(entry, log.map_or(Seen::Failed, Seen::Measured));
-            }
+            (Selection::Axis(bisected), None, Told::Failed) => bisected.tell(wanted.entrant, Seen::Failed),
             _ => unreachable!("only what was asked for is told"),
-        }
-    }
-
-    /// Takes in that a start of a pair says nothing of any of so many members.
-    fn void(&mut self, slot: Slot, members: usize) {
-        if let Selection::Pairs(paired) = self {
-            paired.tell(slot, Told::Measured(vec![None; members]));
         }
     }
 }
@@ -296,26 +274,23 @@ enum Joined {
 }
 
 impl ToldOn {
-    fn add(&mut self, wanted: Wanted, machines: &BTreeSet<Machine>, is_failed: bool) -> Joined {
-        if is_failed {
+    fn add(&mut self, place: Option<Slot>, start: &MeasuredStart) -> Joined {
+        if start.told == Told::Failed {
             return Joined::Alike;
         }
-        if !Machine::are_one(machines) {
+        if !Machine::are_one(&start.machines) {
             return Joined::Torn;
         }
-        let pair = match wanted {
-            Wanted::Slot(slot) => Some(slot.pair),
-            Wanted::Entry(_) => None,
-        };
+        let pair = place.map(|place| place.pair);
         if self.pair != pair {
             (self.pair, self.machines) = (pair, BTreeSet::new());
         }
-        let all = &self.machines | machines;
+        let all = &self.machines | &start.machines;
         if Machine::are_one(&all) {
             self.machines = all;
             return Joined::Alike;
         }
-        self.machines = machines.clone();
+        self.machines = start.machines.clone();
         Joined::Unlike
     }
 }
@@ -326,7 +301,6 @@ mod tests {
     use crate::journal::event::{Event, Figures, Learned, RunFinished, RunStarted, Seen, SessionStarted};
     use crate::journal::place::{Hex64, Nonce};
     use crate::journal::recorded_plan::{PlanContent, RecordedPlan};
-    use vsweep_plan::ids::PointId;
     use vsweep_plan::plan::Params;
     use vsweep_strategy::selection::Member;
     use vsweep_strategy::stats::{Better, Margin, Verdict};

@@ -16,68 +16,52 @@ pub fn write_parquet(table: &Table, out: impl Write + Send) -> io::Result<()> {
     write(table, out).map_err(io::Error::other)
 }
 
-/// The one type of a column's values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ColumnKind {
-    Bool,
-    Integer,
-    Float,
-    Text,
-}
-
-impl ColumnKind {
-    fn of(column: &Column) -> ColumnKind {
-        let known = || column.cells.iter().filter(|cell| !cell.is_missing());
-        let is_figure = matches!(column.section, Section::Metric | Section::Derived);
-        if known().next().is_none() {
-            return if is_figure { ColumnKind::Float } else { ColumnKind::Text };
-        }
-        if known().all(|cell| matches!(cell, Cell::Bool(_))) {
-            ColumnKind::Bool
-        } else if known().all(|cell| matches!(cell, Cell::Integer(_))) {
-            ColumnKind::Integer
-        } else if known().all(|cell| cell.number().is_some()) {
-            ColumnKind::Float
+/// The one type of a column's values; that of texts is `BYTE_ARRAY`.
+fn type_of(column: &Column) -> Physical {
+    let known = || column.cells.iter().filter(|cell| !cell.is_missing());
+    let is_figure = matches!(column.section, Section::Metric | Section::Derived);
+    if known().next().is_none() {
+        return if is_figure {
+            Physical::DOUBLE
         } else {
-            ColumnKind::Text
-        }
+            Physical::BYTE_ARRAY
+        };
     }
-
-    fn physical(self) -> Physical {
-        match self {
-            ColumnKind::Bool => Physical::BOOLEAN,
-            ColumnKind::Integer => Physical::INT64,
-            ColumnKind::Float => Physical::DOUBLE,
-            ColumnKind::Text => Physical::BYTE_ARRAY,
-        }
+    if known().all(|cell| matches!(cell, Cell::Bool(_))) {
+        Physical::BOOLEAN
+    } else if known().all(|cell| matches!(cell, Cell::Integer(_))) {
+        Physical::INT64
+    } else if known().all(|cell| cell.number().is_some()) {
+        Physical::DOUBLE
+    } else {
+        Physical::BYTE_ARRAY
     }
 }
 
 fn write(table: &Table, out: impl Write + Send) -> Result<()> {
-    let kinds: Vec<ColumnKind> = table.columns().iter().map(ColumnKind::of).collect();
-    let fields = table.columns().iter().zip(&kinds);
-    let fields = fields.map(|(column, kind)| {
-        let field = Type::primitive_type_builder(&column.name, kind.physical())
+    let types: Vec<Physical> = table.columns().iter().map(type_of).collect();
+    let fields = table.columns().iter().zip(&types).map(|(column, physical)| {
+        let field = Type::primitive_type_builder(&column.name, *physical)
             .with_repetition(Repetition::OPTIONAL)
-            .with_logical_type((*kind == ColumnKind::Text).then_some(LogicalType::String));
+            .with_logical_type((*physical == Physical::BYTE_ARRAY).then_some(LogicalType::String));
         field.build().map(Arc::new)
     });
     let schema = Type::group_type_builder("runs").with_fields(fields.collect::<Result<_>>()?);
     let properties = WriterProperties::builder().set_compression(Compression::SNAPPY);
     let mut file = SerializedFileWriter::new(out, Arc::new(schema.build()?), Arc::new(properties.build()))?;
     let mut rows = file.next_row_group()?;
-    for (column, kind) in table.columns().iter().zip(kinds) {
-        match kind {
-            ColumnKind::Bool => write_column::<BoolType, _>(&mut rows, column, |cell| match cell {
+    for (column, physical) in table.columns().iter().zip(types) {
+        match physical {
+            Physical::BOOLEAN => write_column::<BoolType, _>(&mut rows, column, |cell| match cell {
                 Cell::Bool(flag) => Some(*flag),
                 _ => None,
             })?,
-            ColumnKind::Integer => write_column::<Int64Type, _>(&mut rows, column, |cell| match cell {
+            Physical::INT64 => write_column::<Int64Type, _>(&mut rows, column, |cell| match cell {
                 Cell::Integer(whole) => Some(*whole),
                 _ => None,
             })?,
-            ColumnKind::Float => write_column::<DoubleType, _>(&mut rows, column, Cell::number)?,
-            ColumnKind::Text => write_column::<ByteArrayType, _>(&mut rows, column, |cell| {
+            Physical::DOUBLE => write_column::<DoubleType, _>(&mut rows, column, Cell::number)?,
+            _ => write_column::<ByteArrayType, _>(&mut rows, column, |cell| {
                 (!cell.is_missing()).then(|| ByteArray::from(cell.to_string().into_bytes()))
             })?,
         }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use vsweep_plan::ids::digest_start;
 
 /// 64 bits, written as 16 hex digits: a session's nonce, or the sum of a line.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hex64(pub u64);
 
 /// Names a session and its journal.
@@ -48,12 +48,6 @@ impl fmt::Display for Hex64 {
     }
 }
 
-impl fmt::Debug for Hex64 {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 impl FromStr for Hex64 {
     type Err = &'static str;
 
@@ -67,7 +61,7 @@ impl FromStr for Hex64 {
 }
 
 /// A line of a journal, written `<nonce>-<seq>`.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct LineId {
     /// The session that wrote it.
     pub journal: Nonce,
@@ -78,12 +72,6 @@ pub struct LineId {
 impl fmt::Display for LineId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}-{}", self.journal, self.seq)
-    }
-}
-
-impl fmt::Debug for LineId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }
 

@@ -227,11 +227,6 @@ impl State {
         Some(&self.attempts[*self.by_line.get(&line)?].record)
     }
 
-    /// The record of a search on a planned start, whether or not it is still in the plan.
-    pub fn search(&self, search: &SearchId, slot: u32) -> Option<&SearchRecord> {
-        self.chain(search, slot).map(|chain| &chain.record)
-    }
-
     /// The record of a search on the last planned start on which it has begun.
     pub fn latest_search(&self, search: &SearchId) -> Option<&SearchRecord> {
         let of_search = (search.clone(), FIRST_SLOT)..=(search.clone(), u32::MAX);
@@ -246,7 +241,7 @@ impl State {
             .iter()
             .filter(|((search, _), _)| self.is_planned_search(search));
         let mut begun: Vec<(Place, &SearchRecord)> = planned
-            .filter_map(|((search, slot), facts)| Some((facts.began()?, &self.chain(search, *slot)?.record)))
+            .filter_map(|((search, slot), facts)| Some((facts.began()?, self.search(search, *slot)?)))
             .collect();
         begun.sort_by_key(|(place, _)| *place);
         begun.into_iter().map(|(_, record)| record)
@@ -264,8 +259,8 @@ impl State {
 
     /// The runs of the chain of a search that counts, in their order.
     fn chained(&self, search: &SearchId, slot: u32) -> impl Iterator<Item = &RunRecord> {
-        let chain = self.chain(search, slot);
-        let probes = chain.map_or(&[][..], |chain| &chain.probes);
+        let record = self.search(search, slot);
+        let probes = record.map_or(&[][..], |record| &record.probes);
         probes.iter().map(|at| &self.attempts[*at].record)
     }
 
@@ -289,18 +284,20 @@ impl State {
         with_result.map(|attempt| &attempt.record)
     }
 
+    /// Every try that has this standing.
+    fn attempts_with(&self, standing: Standing) -> impl Iterator<Item = &Attempt> {
+        self.attempts.iter().filter(move |attempt| attempt.standing == standing)
+    }
+
     /// The run that each server which is up was given last and that has no result: it is in progress, unless its session was killed.
     pub fn runs_in_progress(&self) -> Vec<&RunRecord> {
-        let open = self
-            .attempts
-            .iter()
-            .filter(|attempt| attempt.standing == Standing::Open);
+        let open = self.attempts_with(Standing::Open).map(|attempt| &attempt.record);
         let is_up = |record: &&RunRecord| {
             let mut starts = self.starts_of(&record.server).iter();
             starts.any(|start| Some(start.launch) == record.launch && start.exited_at.is_none())
         };
         let mut last: BTreeMap<Option<Launch>, &RunRecord> = BTreeMap::new();
-        for record in open.map(|attempt| &attempt.record).filter(is_up) {
+        for record in open.filter(is_up) {
             last.insert(record.launch, record);
         }
         last.into_values().collect()

@@ -1,7 +1,7 @@
 //! Binning a column (`c%10`): each number becomes the lower edge of its bin. Computed in decimals, as people write them:
 //! `0.3 % 0.1` is 0.3, which binary floating point would put one bin too low.
 
-use super::words::items;
+use super::filter::items;
 use super::{Cell, Table};
 
 /// A column and the width of its bins.

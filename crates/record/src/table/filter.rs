@@ -1,7 +1,6 @@
 //! Choosing rows by what people type (`c<=16,model!='a,b'`): the grammar of `vllm bench sweep plot`, with spaces allowed
 //! around every part, and with quotes that make a value a text.
 
-use super::words::items;
 use super::{Cell, Table};
 use std::fmt;
 use vsweep_plan::plan::Op;
@@ -126,6 +125,31 @@ impl Filter {
             Op::Gt => ordered(f64::gt),
         }
     }
+}
+
+/// The items of a comma-separated list without the spaces around them; an empty text has no items.
+pub(super) fn items(text: &str) -> Result<Vec<&str>, String> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut items = Vec::new();
+    let (mut start, mut quote) = (0, None);
+    for (at, letter) in text.char_indices() {
+        match (quote, letter) {
+            (None, '\'' | '"') => quote = Some(letter),
+            (Some(open), _) if open == letter => quote = None,
+            (None, ',') => {
+                items.push(text[start..at].trim());
+                start = at + 1;
+            }
+            _ => {}
+        }
+    }
+    if let Some(open) = quote {
+        return Err(format!("`{text}` opens a {open} that nothing closes; close it"));
+    }
+    items.push(text[start..].trim());
+    Ok(items)
 }
 
 #[cfg(test)]

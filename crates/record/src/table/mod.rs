@@ -16,7 +16,6 @@ mod gpus;
 mod pareto;
 mod parquet;
 mod points;
-mod recount;
 mod row;
 mod scalars;
 mod sought;
@@ -25,7 +24,6 @@ mod stack;
 mod starts;
 mod tradeoff;
 mod users;
-mod words;
 mod workload;
 
 pub use self::parquet::write_parquet;

@@ -98,11 +98,7 @@ impl State {
     }
 
     fn has_result_on(&self, start: &StartRecord) -> bool {
-        let done = self
-            .attempts
-            .iter()
-            .filter(|attempt| attempt.standing == Standing::Done);
-        done.into_iter()
+        self.attempts_with(Standing::Done)
             .any(|attempt| attempt.record.launch == Some(start.launch))
     }
 }

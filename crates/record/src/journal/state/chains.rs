@@ -18,15 +18,7 @@ pub(super) struct Facts {
     /// Where it ended, after which line, and how: on every start slot, all of them kept with the first one.
     pub ends: Vec<(Place, LineId, SearchEnd)>,
     /// The chain that counts; made when asked for.
-    pub counts: OnceLock<Option<Chain>>,
-}
-
-/// A path from the beginning of a search to its last probe.
-#[derive(Debug, Clone)]
-pub(super) struct Chain {
-    pub record: SearchRecord,
-    /// The attempts, in their order.
-    pub probes: Vec<usize>,
+    pub counts: OnceLock<Option<SearchRecord>>,
 }
 
 impl Facts {
@@ -53,8 +45,8 @@ impl Candidate {
 }
 
 impl State {
-    /// The chain of a search that counts; `None` if it has not begun.
-    pub(super) fn chain(&self, search: &SearchId, slot: u32) -> Option<&Chain> {
+    /// The record of a search on a planned start, by the chain that counts; `None` if it has not begun. It may be in the plan or not.
+    pub fn search(&self, search: &SearchId, slot: u32) -> Option<&SearchRecord> {
         let facts = self.searches.get(&(search.clone(), slot))?;
         let first = self.searches.get(&(search.clone(), FIRST_SLOT));
         let ends = first.map_or(&[][..], |first| &first.ends);
@@ -67,14 +59,14 @@ impl State {
         match &record.search {
             // A probe that was given up untried stands in no chain.
             Some(search) if self.attempts[at].after.is_some() => {
-                let chain = self.chain(search, record.slot);
+                let chain = self.search(search, record.slot);
                 chain.is_some_and(|chain| chain.probes.contains(&at))
             }
             _ => true,
         }
     }
 
-    fn choose(&self, facts: &Facts, ends: &[(Place, LineId, SearchEnd)]) -> Option<Chain> {
+    fn choose(&self, facts: &Facts, ends: &[(Place, LineId, SearchEnd)]) -> Option<SearchRecord> {
         let mut next: BTreeMap<LineId, Vec<usize>> = BTreeMap::new();
         for at in &facts.asked {
             let attempt = &self.attempts[*at];
@@ -123,12 +115,12 @@ impl State {
             SearchEnd::Answered(_) => (true, std::cmp::Reverse(Some(*place)), None),
             SearchEnd::GivenUp(..) => (false, std::cmp::Reverse(None), Some(*place)),
         });
-        let record = SearchRecord {
+        Some(SearchRecord {
             started: started.clone(),
             ended: ended.map(|(_, _, end)| end.clone()),
             tip,
             steps: probes.len() as u32,
-        };
-        Some(Chain { record, probes })
+            probes,
+        })
     }
 }

@@ -3,6 +3,7 @@
 use super::{Attempt, Retirement, RunRecord, Session, Standing, State};
 use crate::journal::place::{LineId, Nonce, Place};
 use crate::journal::recorded_plan::{PlanContent, RecordedPlan};
+use itertools::Itertools;
 use std::collections::HashSet;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::{Ids, PointId, SearchId, ServerId};
@@ -48,10 +49,10 @@ impl State {
                 if !(probed.contains(point) || self.is_in_plan(point)) {
                     continue;
                 }
-                for key in self.keys(attempts) {
-                    let of_key = || attempts.iter().copied().filter(|at| self.key(*at) == key);
-                    if let Some(best) = self.best(of_key()) {
-                        let candidates = of_key().filter(|at| self.class(*at).is_some());
+                let by_run = attempts.iter().map(|at| (self.key(*at), *at)).into_group_map();
+                for attempts in by_run.into_values() {
+                    if let Some(best) = self.best(attempts.iter().copied()) {
+                        let candidates = attempts.into_iter().filter(|at| self.class(*at).is_some());
                         let first = candidates.map(|at| self.order(at)).min().expect("the best is one");
                         counted.push((first, best));
                     }
@@ -68,17 +69,10 @@ impl State {
         self.best(attempts.iter().copied().filter(|at| self.key(*at) == (slot, run)))
     }
 
+    /// On which start slot an attempt is, and at which repetition.
     fn key(&self, at: usize) -> (u32, u32) {
         let record = &self.attempts[at].record;
         (record.slot, record.run)
-    }
-
-    /// Slot and repetition of some attempts at one point, each pair once.
-    fn keys(&self, attempts: &[usize]) -> Vec<(u32, u32)> {
-        let mut keys: Vec<(u32, u32)> = attempts.iter().map(|at| self.key(*at)).collect();
-        keys.sort_unstable();
-        keys.dedup();
-        keys
     }
 
     fn order(&self, at: usize) -> (Place, u32) {
@@ -292,9 +286,8 @@ impl State {
     /// The beginnings of all sound results with figures.
     pub(in crate::journal) fn everything(&self) -> std::collections::BTreeSet<LineId> {
         let sound = self
-            .attempts
-            .iter()
-            .filter(|attempt| attempt.standing == Standing::Done && attempt.record.file.is_some());
+            .attempts_with(Standing::Done)
+            .filter(|attempt| attempt.record.file.is_some());
         sound.map(|attempt| attempt.place.line).collect()
     }
 }

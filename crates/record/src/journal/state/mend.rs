@@ -40,9 +40,9 @@ impl State {
             return true;
         }
         let run = &attempt.record;
-        let search = run.search.as_ref().and_then(|search| self.chain(search, run.slot));
+        let search = run.search.as_ref().and_then(|search| self.search(search, run.slot));
         let instead = match search {
-            Some(chain) => chain.record.ended.as_ref().map(|_| chain.record.tip),
+            Some(chain) => chain.ended.as_ref().map(|_| chain.tip),
             None => {
                 let counting = self
                     .counting(&run.point, run.slot, run.run)
@@ -56,11 +56,8 @@ impl State {
 
     /// Runs without a result, each with the file that it would have.
     pub(in crate::journal) fn open_runs(&self) -> Vec<(LineId, String)> {
-        let open = self
-            .attempts
-            .iter()
-            .filter(|attempt| attempt.standing == Standing::Open);
-        open.map(|attempt| (attempt.place.line, attempt.record.files().json()))
+        self.attempts_with(Standing::Open)
+            .map(|attempt| (attempt.place.line, attempt.record.files().json()))
             .collect()
     }
 

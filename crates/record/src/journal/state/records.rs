@@ -117,6 +117,8 @@ pub struct SearchRecord {
     pub tip: LineId,
     /// How many probes it has.
     pub steps: u32,
+    /// Their attempts, in their order.
+    pub(super) probes: Vec<usize>,
 }
 
 /// How a search ended.

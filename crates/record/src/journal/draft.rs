@@ -2,7 +2,7 @@
 //! watches servers goes on. What it says counts once it is written and the recorder was told.
 
 use super::directory::RunFiles;
-use super::event::{Event, RunFinished, RunStarted, StoredFile};
+use super::event::{Event, StoredFile};
 use super::line::Entry;
 use super::log::Log;
 use super::run_file::{self, Measured, Provenance};
@@ -18,19 +18,14 @@ pub struct Draft {
     pub(super) log: Arc<Mutex<Log>>,
     pub(super) lamport: u64,
     pub(super) secrets: Secrets,
-    pub(super) content: Content,
+    pub(super) event: Event,
+    /// The run that the event gives a result to, if it was measured: its file is written first, then the line that vouches for it.
+    pub(super) run: Option<Box<MeasuredRun>>,
 }
 
-/// What is to be written.
+/// A run whose file is to be written.
 #[derive(Debug)]
-pub(super) enum Content {
-    Event(Event),
-    /// A measured run: its file first, then the line that vouches for it.
-    Run(Box<Finished>),
-}
-
-#[derive(Debug)]
-pub(super) struct Finished {
+pub(super) struct MeasuredRun {
     /// The experiment directory.
     pub root: PathBuf,
     pub provenance: Provenance,
@@ -40,31 +35,25 @@ pub(super) struct Finished {
 impl Draft {
     /// Writes it, and waits until it is on disk. The recorder is to be told of the line: [`super::Recorder::settle`].
     pub fn write(self) -> Result<Entry> {
-        let Draft {
-            log, lamport, secrets, ..
-        } = self;
-        let event = match self.content {
-            Content::Event(event) => event,
-            Content::Run(finished) => Event::RunFinished(Box::new(finished.write(&secrets)?)),
-        };
-        let event = secrets.redact_data(event);
-        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.append(lamport, event)
+        let mut event = self.event;
+        if let (Event::RunFinished(finished), Some(run)) = (&mut event, self.run) {
+            finished.file = Some(run.write(&self.secrets)?);
+        }
+        let event = self.secrets.redact_data(event);
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.append(self.lamport, event)
     }
 }
 
-impl Finished {
-    fn write(self: Box<Self>, secrets: &Secrets) -> Result<RunFinished> {
-        let (started, line): (&RunStarted, _) = (&self.provenance.started, self.provenance.line);
-        let path = RunFiles::begun(started, line).json();
+impl MeasuredRun {
+    fn write(self, secrets: &Secrets) -> Result<StoredFile> {
+        let path = RunFiles::begun(&self.provenance.started, self.provenance.line).json();
         let target = self.root.join(&path);
-        let mut finished = self.provenance.finished.clone();
         let content = run_file::encode(&self.provenance, self.measured, secrets);
         if let Some(folder) = target.parent() {
             create_folder(folder)?;
         }
         write_atomic(&target, &content)?;
-        finished.file = Some(StoredFile::of(path, &content));
-        Ok(finished)
+        Ok(StoredFile::of(path, &content))
     }
 }

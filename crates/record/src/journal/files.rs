@@ -68,26 +68,21 @@ pub(super) fn compare(directory: &Directory, state: &mut State, listed: Vec<Stri
     unnamed.sort();
     drop((named, files));
     state.lose(&lost);
-    let lost_names = state.missed(&lost);
-    if !lost_names.is_empty() {
-        let (are, they) = if lost_names.len() == 1 {
-            ("is", "it is")
-        } else {
-            ("are", "they are")
-        };
-        state.damage.push(format!(
-            "{} {are} missing or damaged: {}; {they} measured again unless restored from a copy",
-            show_many(lost_names.len() as u64, "run file"),
-            some(&lost_names)
-        ));
+    let missed = state.missed(&lost);
+    let told = |names: &[String], what: &str| {
+        let is = if names.len() == 1 { "is" } else { "are" };
+        let many = show_many(names.len() as u64, "run file");
+        format!("{many} {is} {what}: {}", some(names))
+    };
+    if !missed.is_empty() {
+        let they = if missed.len() == 1 { "it is" } else { "they are" };
+        let missing = told(&missed, "missing or damaged");
+        state
+            .damage
+            .push(format!("{missing}; {they} measured again unless restored from a copy"));
     }
     if !unnamed.is_empty() {
-        let is = if unnamed.len() == 1 { "is" } else { "are" };
-        state.damage.push(format!(
-            "{} {is} in no journal, and in no table: {}",
-            show_many(unnamed.len() as u64, "run file"),
-            some(&unnamed)
-        ));
+        state.damage.push(told(&unnamed, "in no journal, and in no table"));
     }
 }
 

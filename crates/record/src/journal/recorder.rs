@@ -2,7 +2,7 @@
 //! what two sessions write at once is never mixed.
 
 use super::directory::{Directory, Shard};
-use super::draft::{Content, Draft, Finished};
+use super::draft::{Draft, MeasuredRun};
 use super::event::{Event, FORMAT, RunFinished, Seen};
 use super::files::{self, Check};
 use super::follow::Follower;
@@ -149,7 +149,7 @@ impl Recorder {
             Event::RunStarted(started) => started.anew = self.state().retired_by(&started.server, self.nonce),
             _ => {}
         }
-        self.draft_content(Content::Event(event))
+        self.draft_with(event, None)
     }
 
     /// The same of a measured run.
@@ -164,14 +164,14 @@ impl Recorder {
             at: started.at.clone(),
             server: server.map(|record| record.config.clone()).unwrap_or_default(),
             started: (**run).clone(),
-            finished,
+            finished: finished.clone(),
         };
-        let root = self.directory.root().to_owned();
-        self.draft_content(Content::Run(Box::new(Finished {
-            root,
+        let run = MeasuredRun {
+            root: self.directory.root().to_owned(),
             provenance,
             measured,
-        })))
+        };
+        self.draft_with(Event::RunFinished(Box::new(finished)), Some(Box::new(run)))
     }
 
     /// Takes notice of a draft that was written.
@@ -180,7 +180,7 @@ impl Recorder {
         written
     }
 
-    fn draft_content(&mut self, content: Content) -> Result<Draft> {
+    fn draft_with(&mut self, event: Event, run: Option<Box<MeasuredRun>>) -> Result<Draft> {
         let log = match &self.log {
             Some(log) => Arc::clone(log),
             None => self.begin()?,
@@ -189,7 +189,8 @@ impl Recorder {
             log,
             lamport: self.state().lamport() + 1,
             secrets: self.secrets.clone(),
-            content,
+            event,
+            run,
         })
     }
 

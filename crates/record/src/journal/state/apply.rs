@@ -7,6 +7,7 @@ use crate::journal::event::{Event, RunFinished, RunStarted, Seen, SessionStarted
 use crate::journal::given_up::GroupGivenUp;
 use crate::journal::line::Entry;
 use crate::journal::place::{LineId, Place};
+use itertools::Itertools;
 use std::sync::{Arc, OnceLock};
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::fingerprint::Fingerprint;
@@ -262,10 +263,7 @@ impl State {
     fn add(&mut self, attempt: Attempt) -> usize {
         let at = self.attempts.len();
         let record = &attempt.record;
-        match self.by_point.get_mut(&record.point) {
-            Some(attempts) => attempts.push(at),
-            None => _ = self.by_point.insert(record.point.clone(), vec![at]),
-        }
+        self.by_point.entry(record.point.clone()).or_default().push(at);
         if let (Some(search), Some(_)) = (&record.search, attempt.after) {
             let facts = self.searches.entry((search.clone(), record.slot)).or_default();
             facts.asked.push(at);
@@ -299,30 +297,18 @@ impl State {
         for (search, after) in given_up.searches {
             self.end_search(search, place, after, SearchEnd::GivenUp(cause, given_up.detail.clone()));
         }
-        let mut runs: Vec<(u32, usize)> = Vec::new();
-        for (at, point) in points.iter().enumerate() {
-            runs.extend(point.runs.iter().map(|run| (*run, at)));
-        }
-        // Repetitions go round.
-        runs.sort_unstable();
-        let params: Vec<Arc<Params>> = points
-            .iter()
-            .map(|point| Arc::new(point.params_with(&given_up.common)))
-            .collect();
-        for (index, (run, at_point)) in runs.into_iter().enumerate() {
-            let point = &points[at_point];
+        let records = points.into_iter().flat_map(|untried| {
             let record = RunRecord {
-                point: point.point.clone(),
+                params: Arc::new(untried.params_with(&given_up.common)),
+                point: untried.point,
                 server: given_up.server.clone(),
                 slot: given_up.slot,
-                run,
+                run: 0,
                 launch: None,
-                name: point.name.clone(),
-                params: Arc::clone(&params[at_point]),
-                combo: point.combo.clone(),
-                // Its server was tried for the first one.
-                tried: index == 0 && given_up.blamed.is_none(),
-                search: point.search.clone(),
+                name: untried.name,
+                combo: untried.combo,
+                tried: false,
+                search: untried.search,
                 started: place.line,
                 finished_at: at.clone(),
                 result: RunFinished {
@@ -332,6 +318,14 @@ impl State {
                     ..RunFinished::default()
                 },
             };
+            let of_run = move |run| RunRecord { run, ..record.clone() };
+            untried.runs.into_iter().map(of_run)
+        });
+        // Repetitions go round.
+        let records = records.sorted_by_key(|record| record.run);
+        for (index, mut record) in records.enumerate() {
+            // The server was tried for the first one.
+            record.tried = index == 0 && given_up.blamed.is_none();
             self.add(Attempt {
                 index: index as u32,
                 finished: Some(place.line),

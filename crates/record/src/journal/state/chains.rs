@@ -4,6 +4,7 @@
 use super::{FIRST_SLOT, SearchEnd, SearchRecord, Standing, State};
 use crate::journal::event::SearchStarted;
 use crate::journal::place::{LineId, Place};
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use vsweep_plan::ids::SearchId;
@@ -29,19 +30,13 @@ impl Facts {
 }
 
 /// A chain while they are compared: better ones are greater.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct Candidate {
     is_answered: bool,
-    /// From the beginning on.
-    places: Vec<Place>,
+    length: usize,
+    /// From the beginning on; of two alike the first counts.
+    places: Reverse<Vec<Place>>,
     probes: Vec<usize>,
-}
-
-impl Candidate {
-    fn is_better(&self, other: &Candidate) -> bool {
-        let rank = |one: &Candidate| (one.is_answered, one.places.len());
-        let (own, others) = (rank(self), rank(other));
-        own > others || (own == others && self.places < other.places)
-    }
 }
 
 impl State {
@@ -96,24 +91,26 @@ impl State {
                     open.push((place.line, places, probes.iter().copied().chain([*at]).collect()));
                 }
             }
-            let candidate = Candidate {
+            best = best.max(Some(Candidate {
                 is_answered,
-                places,
+                length: places.len(),
+                places: Reverse(places),
                 probes,
-            };
-            if best.as_ref().is_none_or(|best| candidate.is_better(best)) {
-                best = Some(candidate);
-            }
+            }));
         }
-        let Candidate { places, probes, .. } = best?;
+        let Candidate {
+            places: Reverse(places),
+            probes,
+            ..
+        } = best?;
         let begun = places[0];
         let (_, started) = facts.roots.iter().find(|(place, _)| *place == begun)?;
         let tip = places[places.len() - 1].line;
         let of_tip = ends.into_iter().filter(|(_, after, _)| *after == tip);
         // An answer stands; a search that was given up may have gone on and been given up again.
         let ended = of_tip.max_by_key(|(place, _, end)| match end {
-            SearchEnd::Answered(_) => (true, std::cmp::Reverse(Some(*place)), None),
-            SearchEnd::GivenUp(..) => (false, std::cmp::Reverse(None), Some(*place)),
+            SearchEnd::Answered(_) => (true, Reverse(Some(*place)), None),
+            SearchEnd::GivenUp(..) => (false, Reverse(None), Some(*place)),
         });
         Some(SearchRecord {
             started: started.clone(),

@@ -83,19 +83,14 @@ impl State {
     /// failed ones the last, which knows best.
     fn best(&self, attempts: impl Iterator<Item = usize>) -> Option<usize> {
         let ranked = attempts.filter_map(|at| Some((self.class(at)?, at)));
-        let best = ranked.reduce(|one, other| {
-            let later = if self.order(one.1) < self.order(other.1) {
-                other
+        let best = ranked.min_by(|(class, one), (other_class, other)| {
+            let order = self.order(*one).cmp(&self.order(*other));
+            let order = if *class >= Class::Failed {
+                order.reverse()
             } else {
-                one
+                order
             };
-            let earlier = if later == one { other } else { one };
-            match one.0.cmp(&other.0) {
-                std::cmp::Ordering::Less => one,
-                std::cmp::Ordering::Greater => other,
-                std::cmp::Ordering::Equal if one.0 >= Class::Failed => later,
-                std::cmp::Ordering::Equal => earlier,
-            }
+            class.cmp(other_class).then(order)
         });
         best.map(|(_, at)| at)
     }

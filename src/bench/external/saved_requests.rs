@@ -2,45 +2,50 @@
 
 use crate::plan::Params;
 use crate::search::RequestLatencies;
-use serde_json::Value;
+use serde::Deserialize;
 
-/// The latencies of every request; empty where the result does not hold them. Times are in seconds there.
+/// Lists with one entry a request; times are in seconds.
+#[derive(Deserialize)]
+struct SavedRequests {
+    ttfts: Vec<f64>,
+    itls: Vec<Vec<f64>>,
+    output_lens: Vec<f64>,
+    #[serde(default)]
+    errors: Vec<Option<String>>,
+}
+
+/// The latencies of every request; empty where the result does not hold them all, since half of a list would be another run.
 pub fn requests(result: &Params) -> Vec<RequestLatencies> {
-    let list = |key: &str| result.get(key).and_then(Value::as_array);
-    let (Some(ttfts), Some(itls), Some(lengths)) = (list("ttfts"), list("itls"), list("output_lens")) else {
+    let Ok(saved) = SavedRequests::deserialize(result) else {
         return Vec::new();
     };
-    let errors = list("errors");
-    let failed =
-        |i: usize| errors.is_some_and(|errors| errors.get(i).and_then(Value::as_str).is_some_and(|e| !e.is_empty()));
-    let request = |i: usize| {
-        let (ttft_s, tokens) = (ttfts.get(i)?.as_f64()?, lengths.get(i)?.as_f64()?);
-        if failed(i) || tokens == 0.0 {
-            return Some(RequestLatencies::FAILED);
+    if saved.itls.len() < saved.ttfts.len() || saved.output_lens.len() < saved.ttfts.len() {
+        return Vec::new();
+    }
+    let errors = saved.errors.into_iter().chain(std::iter::repeat(None));
+    let requests = saved.ttfts.iter().zip(&saved.itls).zip(&saved.output_lens).zip(errors);
+    let latencies = requests.map(|(((ttft_s, gaps), tokens), error)| {
+        if *tokens == 0.0 || error.is_some_and(|error| !error.is_empty()) {
+            return RequestLatencies::FAILED;
         }
-        let gaps = itls.get(i)?.as_array()?;
-        let rest_s: f64 = gaps.iter().filter_map(Value::as_f64).sum();
-        Some(RequestLatencies {
+        let rest_s: f64 = gaps.iter().sum();
+        RequestLatencies {
             ttft_ms: 1000.0 * ttft_s,
-            tpot_ms: if tokens > 1.0 {
+            tpot_ms: if *tokens > 1.0 {
                 1000.0 * rest_s / (tokens - 1.0)
             } else {
                 0.0
             },
             e2el_ms: 1000.0 * (ttft_s + rest_s),
-        })
-    };
-    // Half of a list would be another run.
-    (0..ttfts.len())
-        .map(request)
-        .collect::<Option<Vec<RequestLatencies>>>()
-        .unwrap_or_default()
+        }
+    });
+    latencies.collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn read(result: Value) -> Vec<RequestLatencies> {
         requests(result.as_object().expect("an object"))

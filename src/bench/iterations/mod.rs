@@ -15,7 +15,8 @@ use self::settings::Settings;
 use crate::bench::exact_prompts::{self, Phase, Prompts, plain_ids};
 use crate::bench::side::endpoint::{Endpoint, PROFILER};
 use crate::bench::side::limits::ServerLimits;
-use crate::bench::{Job, Measurement, broken, sound, worker};
+use crate::bench::worker::{self, GivenUp};
+use crate::bench::{Job, Measurement, broken, sound};
 use crate::cause::Failure;
 use crate::load::{Generator, allow_connections};
 use std::sync::atomic::Ordering::Relaxed;
@@ -40,7 +41,7 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
         endpoints,
         generators,
     };
-    worker::perform(stops, job.timeout, move || bench.perform()).await
+    worker::perform(stops, || job.timeout, GivenUp::Awaited, move || bench.perform()).await
 }
 
 /// One shape being measured, on a thread of its own.

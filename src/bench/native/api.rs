@@ -3,7 +3,7 @@
 
 use crate::bench::params::headers::{is_path, is_value};
 use crate::load::Backend;
-use crate::params::{FromParam, Param, Reader, Takes, param};
+use crate::params::{Param, Reader, param};
 use crate::rng::PythonRandom;
 use serde_json::{Map, Value, json};
 
@@ -11,7 +11,7 @@ crate::params! {
     /// What requests say besides their prompts.
     pub struct Api {
         /// API to speak: openai or vllm (completions), openai-chat, openai-responses, openai-embeddings, vllm-rerank, ….
-        named: NamedBackend = param("backend").default("openai"),
+        backend_name: String = param("backend").default("openai"),
         /// Path of the API.
         path: Option<String> = param("endpoint").otherwise("that of the backend"),
         /// Model name in requests.
@@ -56,27 +56,14 @@ const fn sampling(name: &'static str, help: &'static str) -> Param {
     param(name).within("a number", f64::is_finite).described::<f64>(help)
 }
 
-/// A backend, under the name that it was given.
-#[derive(Debug, Clone, PartialEq)]
-pub struct NamedBackend(Backend, String);
-
-impl FromParam for NamedBackend {
-    const TAKES: Takes = Takes::Text;
-
-    fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
-        let name = String::from_param(param, value)?;
-        let backend = Backend::named(&name);
-        backend.map(|backend| NamedBackend(backend, name)).ok_or_else(|| {
-            let names: Vec<&str> = Backend::names().collect();
-            param.wrong(value, &format!("one of {}", names.join(", ")))
-        })
-    }
-}
-
 impl Api {
     /// Takes the values, and notes what no request could hold.
     pub(super) fn checked(reader: &mut Reader<'_>) -> Api {
         let mut api = Api::read(reader);
+        if Backend::named(&api.backend_name).is_none() {
+            let names: Vec<&str> = Backend::names().collect();
+            reader.wrong("backend", &format!("one of {}", names.join(", ")));
+        }
         if let Some(path) = &api.path {
             if !is_path(path) {
                 reader.wrong(
@@ -86,7 +73,7 @@ impl Api {
             }
             let ends = api.backend().endpoint_ends();
             if !ends.iter().any(|end| path.ends_with(end)) {
-                let (ends, name) = (ends.join("\" or \""), api.backend_name());
+                let (ends, name) = (ends.join("\" or \""), &api.backend_name);
                 reader.wrong(
                     "endpoint",
                     &format!("a path that ends in \"{ends}\" for backend {name}"),
@@ -107,12 +94,7 @@ impl Api {
 
     /// The API.
     pub fn backend(&self) -> Backend {
-        self.named.0
-    }
-
-    /// Its name as given.
-    pub fn backend_name(&self) -> &str {
-        &self.named.1
+        Backend::named(&self.backend_name).unwrap_or(Backend::Completions)
     }
 
     /// Path below the base URL.

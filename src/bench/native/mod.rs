@@ -24,9 +24,10 @@ use crate::bench::result::{Context, figures, result};
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::endpoint::Endpoint;
 use crate::bench::side::probe::Probe;
+use crate::bench::worker::{self, GivenUp};
 use crate::bench::{Counters, Job, Measurement, broken, sound};
 use crate::cause::{Cause, Failure};
-use crate::load::{BodyOptions, Generator, Stop};
+use crate::load::{BodyOptions, Generator};
 use crate::metrics::{Nanos, RunResult, Sample, Samples, Underway, seconds};
 use crate::plan::Params;
 use crate::search::Watch;
@@ -66,12 +67,10 @@ pub fn knows(name: &str) -> bool {
 /// profiler that it started runs on until [`stop_profiler`].
 pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
     let settings = sound(Settings::read(&job.params))?;
-    let started = Instant::now();
     let endpoint = open(job, &settings).await?;
     let prober = settings.side.probe_rate().map(|_| endpoint.generator()).transpose()?;
     let generator = endpoint.generator()?;
-    let _ends_with_the_future = StopOnDrop([generator.stop_handle(), endpoint.stop_handle()]);
-    let (report, reported) = tokio::sync::oneshot::channel();
+    let stops = vec![generator.stop_handle(), endpoint.stop_handle()];
     let run = NativeRun {
         job: job.clone(),
         settings,
@@ -80,37 +79,19 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
         prober,
         watch,
     };
-    let thread = std::thread::Builder::new().name("vsweep-load".to_owned());
-    thread
-        .spawn(move || {
-            // Nobody listens any more if the run was given up.
-            let _ = report.send(run.perform());
-        })
-        .map_err(|error| {
-            broken(format!(
-                "cannot start the generator's thread: {error}; raise the limit of processes"
-            ))
-        })?;
-    let mut reported = reported;
-    let mut limit = job.timeout;
-    loop {
-        let left = limit.saturating_sub(started.elapsed());
-        match tokio::time::timeout(left, &mut reported).await {
-            Ok(Ok(measured)) => return measured,
-            Ok(Err(_)) => return Err(broken("the generator's thread ended early")),
-            // The time for the run begins after its warm-up.
-            Err(_) if limit < job.timeout + job.counters.warmed_for() => {
-                limit = job.timeout + job.counters.warmed_for()
-            }
-            Err(_) => break,
+    // The time for the run begins after its warm-up.
+    let limit = || job.timeout + job.counters.warmed_for();
+    let measured = worker::perform(stops, limit, GivenUp::Left, move || run.perform()).await;
+    measured.map_err(|mut failure| {
+        if failure.cause == Cause::BenchTimeout {
+            let (finished, planned) = (job.counters.finished.load(Relaxed), job.counters.planned.load(Relaxed));
+            failure.detail = format!(
+                "{finished} of {planned} requests had ended after {} s",
+                job.timeout.as_secs()
+            );
         }
-    }
-    let (finished, planned) = (job.counters.finished.load(Relaxed), job.counters.planned.load(Relaxed));
-    let detail = format!(
-        "{finished} of {planned} requests had ended after {} s",
-        job.timeout.as_secs()
-    );
-    Err(Failure::new(Cause::BenchTimeout, detail))
+        failure
+    })
 }
 
 /// What a run of these timelines would be measured as, as far as timelines tell; `None` if every request failed. For
@@ -139,14 +120,6 @@ async fn open(job: &Job, settings: &Settings) -> Result<Endpoint, Failure> {
         extra: api.extra_body.clone(),
     };
     Endpoint::open(job, &job.base_url, &settings.server, &api.endpoint(), body).await
-}
-
-struct StopOnDrop([Stop; 2]);
-
-impl Drop for StopOnDrop {
-    fn drop(&mut self) {
-        self.0.iter().for_each(Stop::stop);
-    }
 }
 
 /// One run, on the generator's thread.

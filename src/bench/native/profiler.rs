@@ -4,7 +4,7 @@
 use super::{NativeRun, open};
 use crate::bench::native::settings::Settings;
 use crate::bench::side::endpoint::PROFILER;
-use crate::bench::worker::perform;
+use crate::bench::worker::{GivenUp, perform};
 use crate::bench::{Job, broken, sound};
 use crate::cause::Failure;
 use std::sync::atomic::Ordering::Relaxed;
@@ -45,9 +45,15 @@ pub async fn stop_profiler(job: &Job) {
 async fn stop(job: &Job) -> Result<(), Failure> {
     let settings = sound(Settings::read(&job.params))?;
     let mut endpoint = open(job, &settings).await?;
-    let stopping = perform(vec![endpoint.stop_handle()], PROFILER, move || {
-        let stopped = endpoint.post("/stop_profile", PROFILER);
-        stopped.map_err(|error| broken(error.to_string()))
-    });
+    let stops = vec![endpoint.stop_handle()];
+    let stopping = perform(
+        stops,
+        || PROFILER,
+        GivenUp::Awaited,
+        move || {
+            let stopped = endpoint.post("/stop_profile", PROFILER);
+            stopped.map_err(|error| broken(error.to_string()))
+        },
+    );
     stopping.await.map(drop)
 }

@@ -8,13 +8,6 @@ pub(super) fn traffic(settings: &Settings) -> Vec<String> {
     if settings.is_self_timed() {
         return vec!["Self timing is set, using the timestamps from the trace file.".to_owned()];
     }
-    let float = |number: f64| {
-        if number.is_infinite() {
-            "inf".to_owned()
-        } else {
-            format!("{number:?}")
-        }
-    };
     let arrivals = settings.arrival.arrivals();
     let shape = if arrivals.burstiness == 1.0 {
         "Poisson process"
@@ -26,15 +19,15 @@ pub(super) fn traffic(settings: &Settings) -> Vec<String> {
             format!("Traffic ramp-up strategy: {}.", shape.name()),
             format!("Will increase RPS from {start} to {end} RPS over the duration of the benchmark."),
         ],
-        None => vec![format!("Traffic request rate: {}", float(arrivals.rate))],
+        None => vec![format!("Traffic request rate: {:?}", arrivals.rate)],
     };
-    sentences.push(format!("Burstiness factor: {} ({shape})", float(arrivals.burstiness)));
+    sentences.push(format!("Burstiness factor: {:?} ({shape})", arrivals.burstiness));
     let limit = settings
         .concurrency()
         .map_or("None".to_owned(), |limit| limit.to_string());
     sentences.push(format!("Maximum request concurrency: {limit}"));
     if let Some(rate) = settings.side.probe_rate() {
-        sentences.push(format!("Probe request rate: {} req/s", float(rate)));
+        sentences.push(format!("Probe request rate: {rate:?} req/s"));
     }
     sentences
 }

@@ -1,12 +1,14 @@
 //! What may stand in the head of a request: names and values of headers, request ids, paths. Anything else could end the
 //! head early, or say twice how long the body is.
 
+use reqwest::header::HeaderName;
+
 /// Headers that follow from the body and the connection.
 const OURS: [&str; 2] = ["content-length", "transfer-encoding"];
 
 /// What is wrong with a header, if it cannot be sent as it is.
 pub(super) fn wrong_header(name: &str, value: &str) -> Option<String> {
-    if !is_name(name) {
+    if HeaderName::from_bytes(name.as_bytes()).is_err() {
         return Some(format!(
             "header {name:?} is no name of a header; use letters, digits and \"-\""
         ));
@@ -20,12 +22,6 @@ pub(super) fn wrong_header(name: &str, value: &str) -> Option<String> {
 /// A path that can be sent.
 pub(in crate::bench) fn is_path(path: &str) -> bool {
     path.bytes().all(|byte| byte.is_ascii_graphic())
-}
-
-/// A token after RFC 9110.
-fn is_name(name: &str) -> bool {
-    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    !name.is_empty() && name.bytes().all(is_allowed)
 }
 
 /// A text that can be part of a header's value.

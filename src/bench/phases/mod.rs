@@ -15,7 +15,8 @@ use crate::bench::judge::commonest_error;
 use crate::bench::native::broke;
 use crate::bench::side::endpoint::Endpoint;
 use crate::bench::side::limits::ServerLimits;
-use crate::bench::{Job, Measurement, broken, sound, worker};
+use crate::bench::worker::{self, GivenUp};
+use crate::bench::{Job, Measurement, broken, sound};
 use crate::cause::{Cause, Failure};
 use crate::load::{Generator, Load, Reply, Requests, Window, allow_connections};
 use crate::telemetry::series;
@@ -41,7 +42,7 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
         endpoint,
         generator,
     };
-    worker::perform(stops, job.timeout, move || run.perform()).await
+    worker::perform(stops, || job.timeout, GivenUp::Awaited, move || run.perform()).await
 }
 
 /// One run, on a thread of its own.

@@ -14,7 +14,7 @@ pub fn name(settings: &Settings, result: &Params) -> String {
     };
     // A slash would make a folder of it.
     let label = settings.figures.label.as_deref().filter(|label| !label.is_empty());
-    let label = label.unwrap_or(settings.api.backend_name()).replace('/', "-");
+    let label = label.unwrap_or(&settings.api.backend_name).replace('/', "-");
     let load = match settings.arrival.arrivals().ramp {
         Some(ramp) => format!("ramp-up-{}-{}qps-{}qps", ramp.shape.name(), ramp.start, ramp.end),
         None => format!("{}qps", text("request_rate")),

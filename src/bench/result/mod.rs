@@ -50,8 +50,8 @@ pub(super) fn result(mut context: Context<'_>, outcome: &LoadOutcome) -> Params 
     let summary = Summary::of(samples, seconds(outcome.duration), settings.figures.goodput().as_ref());
     let mut result = members(json!({
         "date": date(),
-        "endpoint_type": settings.api.backend_name(),
-        "backend": settings.api.backend_name(),
+        "endpoint_type": settings.api.backend_name,
+        "backend": settings.api.backend_name,
         "label": settings.figures.label,
         "model_id": context.model_id,
         "tokenizer_id": context.tokenizer_id,

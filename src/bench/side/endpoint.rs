@@ -3,7 +3,8 @@
 
 use super::counters::ServerCounters;
 use crate::bench::params::server::ServerParams;
-use crate::bench::{Job, broken, worker};
+use crate::bench::worker::{self, GivenUp};
+use crate::bench::{Job, broken};
 use crate::cause::Failure;
 use crate::load::{BodyOptions, Generator, Load, Reply, RequestOptions, Stop, Target, Tls};
 use reqwest::StatusCode;
@@ -100,7 +101,8 @@ impl Endpoint {
     ) -> Result<Endpoint, Failure> {
         let target = Target::parse(url).map_err(broken)?;
         let resolving = target.clone();
-        let addresses = worker::perform(vec![], job.timeout, move || resolving.resolve().map_err(broken)).await?;
+        let resolve = move || resolving.resolve().map_err(broken);
+        let addresses = worker::perform(vec![], || job.timeout, GivenUp::Left, resolve).await?;
         let tls = target.is_https.then(|| Tls::new(&target.host, server.insecure));
         let tls = tls.transpose().map_err(broken)?;
         Ok(Endpoint {

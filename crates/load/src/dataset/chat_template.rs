@@ -11,16 +11,11 @@ use std::path::Path;
 const NAME: &str = "chat";
 
 /// The chat template of a model, as Hugging Face's `apply_chat_template` reads it.
+#[derive(Debug)]
 pub struct ChatTemplate {
     environment: Environment<'static>,
     /// Values for every text: special tokens, and what the user added.
     context: Map<String, Value>,
-}
-
-impl std::fmt::Debug for ChatTemplate {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ChatTemplate").finish_non_exhaustive()
-    }
 }
 
 impl ChatTemplate {

@@ -5,7 +5,7 @@ use super::random::Random;
 use super::{Dataset, Draw, Item, Kind, Material, Prompt, Sampling, ShareGpt, Traits};
 use crate::load::Backend;
 use crate::params::{Bounds, Reader};
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 use vsweep_metrics::rng::NumpyPcg64;
@@ -257,7 +257,7 @@ impl Shares {
             let mut turns = Vec::with_capacity(*count as usize);
             for _ in 0..*count {
                 let ids = [shared.as_slice(), &draw(own, &mut random)].concat();
-                let mut pad = |ids: Range<u32>| random.integer(ids.start.into(), ids.end.into()) as u32;
+                let mut pad = |ids| random.id(ids);
                 let (prompt, ids): (Prompt, Vec<u32>) = vocabulary.settle(ids, &mut pad)?;
                 turns.push(Item::new(0, prompt, ids.len() as u64, length.output_len));
             }

@@ -101,7 +101,7 @@ impl Dataset for Random {
         for start in (0..sampling.num_prompts).step_by(part) {
             let end = sampling.num_prompts.min(start + part);
             let drafts = (start..end).map(|i| plan.draft(i)).collect();
-            let mut pad = |ids: std::ops::Range<u32>| random.integer(ids.start.into(), ids.end.into()) as u32;
+            let mut pad = |ids| random.id(ids);
             let prompts = vocabulary.settle_all(drafts, &mut pad)?;
             take(if size > 1 {
                 batches(prompts, size, start / size)
@@ -138,7 +138,7 @@ impl Random {
             .map(|_| allowed[random.integer(0, allowed.len() as u64) as usize])
             .collect();
         if !prefix.is_empty() {
-            let mut pad = |ids: std::ops::Range<u32>| random.integer(ids.start.into(), ids.end.into()) as u32;
+            let mut pad = |ids| random.id(ids);
             prefix = vocabulary.settle(prefix, &mut pad)?.1;
         }
         Ok(Plan {

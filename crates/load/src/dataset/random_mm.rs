@@ -8,7 +8,6 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 use serde_json::{Map, Value, json};
-use std::ops::Range;
 use vsweep_metrics::rng::NumpyPcg64;
 
 pub(super) const KIND: Kind =
@@ -162,7 +161,7 @@ impl Dataset for RandomMm {
             .plan(sampling.num_prompts, vocabulary, vocabulary.unmarked()?, &mut random)?;
         let mut items = Vec::with_capacity(sampling.num_prompts);
         for i in 0..sampling.num_prompts {
-            let mut pad = |ids: Range<u32>| random.integer(ids.start.into(), ids.end.into()) as u32;
+            let mut pad = |ids| random.id(ids);
             let (text, ids) = vocabulary.settle(plan.draft(i), &mut pad)?;
             let mut images = vec![];
             for _ in 0..self.images.count(&mut random) {

@@ -80,7 +80,7 @@ impl Dataset for Rerank {
         let starts = |lengths: &Lengths, i: usize| lengths.offset[i] as usize;
         let mut lists = vec![run_of(&allowed, starts(&query, 0), query.input[0]).collect()];
         lists.extend((0..documents).map(|i| run_of(&allowed, starts(&drawn, i) + i + 1, drawn.input[i]).collect()));
-        let mut pad = |ids: std::ops::Range<u32>| random.integer(ids.start.into(), ids.end.into()) as u32;
+        let mut pad = |ids| random.id(ids);
         let mut settled = vocabulary.settle_all(lists, &mut pad)?.into_iter();
         let (query, query_len) = settled.next().ok_or("no query was drawn")?;
         let settled: Vec<(Prompt, u64)> = settled.collect();

@@ -1,5 +1,7 @@
 //! numpy's current generator: `np.random.default_rng(seed)`, that is PCG64 (XSL-RR 128/64) seeded by a `SeedSequence`.
 
+use std::ops::Range;
+
 const MULTIPLIER: u128 = 0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645;
 
 /// `np.random.default_rng(seed)`.
@@ -69,6 +71,11 @@ impl NumpyPcg64 {
             }
         }
         low + (product >> 32)
+    }
+
+    /// The same for token ids.
+    pub fn id(&mut self, ids: Range<u32>) -> u32 {
+        self.integer(ids.start.into(), ids.end.into()) as u32
     }
 
     /// `shuffle(items)`: unlike `integers`, each place is one 32-bit word a try under the smallest mask that holds it.

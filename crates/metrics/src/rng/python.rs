@@ -18,11 +18,6 @@ impl PythonRandom {
         }
     }
 
-    /// Uniform in [0, 1).
-    pub fn double(&mut self) -> f64 {
-        self.twister.double()
-    }
-
     /// Uniform in 0..n (`n` above 0), as `choice` and `shuffle` draw it: the top bits of a word, until they fit.
     pub fn below(&mut self, n: u32) -> u32 {
         let shift = n.leading_zeros();
@@ -44,6 +39,6 @@ impl PythonRandom {
 
     /// One index of `choices(range(n), k=…)`.
     pub fn choices_index(&mut self, n: usize) -> usize {
-        (self.double() * n as f64) as usize
+        (self.twister.double() * n as f64) as usize
     }
 }

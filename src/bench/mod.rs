@@ -25,6 +25,7 @@ use crate::search::{Cut, RequestLatencies, Watch};
 use crate::server::cpus::Cpus;
 use crate::telemetry::series::Window;
 use crate::validity::{Doubt, Validity};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -236,6 +237,19 @@ pub fn check(runner: &BenchRunner, params: &Params) -> Vec<String> {
 /// A failure of the benchmark itself.
 fn broken(detail: impl Into<String>) -> Failure {
     Failure::new(Cause::BenchFailed, detail)
+}
+
+/// The members of a JSON object.
+fn members(object: Value) -> Params {
+    match object {
+        Value::Object(members) => members,
+        _ => Params::new(),
+    }
+}
+
+/// Now, as results say it.
+fn date() -> String {
+    jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string()
 }
 
 /// Settings without problems.

@@ -3,9 +3,8 @@
 use super::batch::Timing;
 use super::settings::Settings;
 use crate::bench::exact_prompts::Phase;
-use crate::bench::result::{date, members};
 use crate::bench::side::limits::ServerLimits;
-use crate::bench::{Job, Measurement};
+use crate::bench::{Job, Measurement, date, members};
 use crate::metrics::median as middle;
 use crate::validity::{Code, Doubt};
 use serde_json::json;

@@ -1,7 +1,8 @@
 //! What the result says of conversations. The keys are those of the Rust client of vLLM.
 
+use crate::bench::members;
 use crate::bench::native::settings::Settings;
-use crate::bench::result::{members, write_metrics};
+use crate::bench::result::write_metrics;
 use crate::load::{LoadOutcome, Turns};
 use crate::metrics::{Sample, Samples, Summary, seconds};
 use crate::plan::Params;

@@ -1,8 +1,9 @@
 //! The result keys that `vllm bench serve` lacks: how far the figures can be trusted, and what was seen besides.
 
+use crate::bench::members;
 use crate::bench::native::settings::Settings;
 use crate::bench::result::conversations;
-use crate::bench::result::{Context, cpu_share, failure_reasons, lag, members, write_stats};
+use crate::bench::result::{Context, cpu_share, failure_reasons, lag, write_stats};
 use crate::load::LoadOutcome;
 use crate::metrics::confidence::{self, Interval};
 use crate::metrics::{Metric, Nanos, Sample, Samples, Stats, SteadyState, Summary, seconds};

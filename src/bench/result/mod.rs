@@ -11,6 +11,7 @@ use crate::bench::native::settings::Settings;
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::probe::ProbeCounts;
 use crate::bench::side::tokenizer::Alignment;
+use crate::bench::{date, members};
 use crate::dataset::PromptSource;
 use crate::load::{LoadOutcome, Turns};
 use crate::metrics::{Column, Histogram, Metric, Nanos, Samples, Stats, Summary, seconds};
@@ -91,19 +92,6 @@ pub(super) fn figures(settings: &Settings, samples: &Samples, duration: Nanos) -
     write_metrics(settings, samples, &mut figures);
     figures.insert("histograms".to_owned(), histograms(settings, samples));
     figures
-}
-
-/// The members of a JSON object.
-pub(super) fn members(object: Value) -> Params {
-    match object {
-        Value::Object(members) => members,
-        _ => Params::new(),
-    }
-}
-
-/// Now, as results say it.
-pub(super) fn date() -> String {
-    jiff::Zoned::now().strftime("%Y%m%d-%H%M%S").to_string()
 }
 
 /// The distributions that every result has; what answers with vectors or scores has no tokens to wait for.

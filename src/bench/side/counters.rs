@@ -1,7 +1,7 @@
 //! What a server counted during a run, as the growth of its `/metrics`: engine steps, hits of its prefix cache, speculative
 //! decoding, diffusion.
 
-use crate::bench::result::members;
+use crate::bench::members;
 use crate::plan::Params;
 use crate::telemetry::prometheus;
 use serde_json::json;

@@ -1,7 +1,7 @@
 //! Probes: one small request after the other beside the load, on a connection and a thread of their own, so that they wait
 //! for no slot.
 
-use crate::bench::result::members;
+use crate::bench::members;
 use crate::load::{Generator, Load};
 use crate::metrics::{Nanos, percentile, seconds};
 use crate::plan::Params;

@@ -79,8 +79,14 @@ impl FromParam for Buckets {
                  each size, and its share above 0"
             )
         };
-        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        let pairs = pairs(&text).ok_or_else(wrong)?;
+        let pairs = match value {
+            Value::String(text) => python_pairs(text).ok_or_else(wrong)?,
+            Value::Object(object) => {
+                let pairs = object.iter().map(|(key, share)| Some((key.clone(), share.as_f64()?)));
+                pairs.collect::<Option<_>>().ok_or_else(wrong)?
+            }
+            _ => return Err(wrong()),
+        };
         let mut buckets = Vec::new();
         for (key, weight) in pairs {
             let numbers: Vec<u16> = key
@@ -126,8 +132,8 @@ impl Bucket {
     }
 }
 
-/// The pairs of `{(1, 2, 3): 0.5, …}`, with quotes around the tuples or without.
-fn pairs(text: &str) -> Option<Vec<(String, f64)>> {
+/// The pairs of `{(1, 2, 3): 0.5, …}`.
+fn python_pairs(text: &str) -> Option<Vec<(String, f64)>> {
     let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
     let pairs = inner.split('(').skip(1).map(|pair| {
         let (key, share) = pair.split_once(')')?;

@@ -22,17 +22,8 @@ const COUNTERS: Figures<Scrape, 7> = [
     ("draft_tokens", |server| server.draft_tokens),
     ("accepted_tokens", |server| server.accepted_tokens),
 ];
-const GPU_COLUMNS: [&str; 9] = [
-    "power_watts",
-    "energy_joules",
-    "utilization",
-    "memory_gib",
-    "sm_clock_mhz",
-    "memory_clock_mhz",
-    "temperature_celsius",
-    "throttle",
-    "other_processes",
-];
+const GPU_COLUMNS: &str = "power_watts energy_joules utilization memory_gib sm_clock_mhz memory_clock_mhz \
+    temperature_celsius throttle other_processes";
 
 /// The columns of a series, and what its counters count from.
 #[derive(Debug, Clone, Default)]
@@ -60,9 +51,9 @@ impl Columns {
             text += &format!(",{name}");
         }
         for index in self.first_energies.keys() {
-            GPU_COLUMNS
-                .iter()
-                .for_each(|name| text += &format!(",gpu{index}_{name}"));
+            for name in GPU_COLUMNS.split(' ') {
+                text += &format!(",gpu{index}_{name}");
+            }
         }
         text + ",host_cpu_share,host_load,vsweep_cpu_cores\n"
     }

@@ -1,10 +1,16 @@
-//! Whether the load that was asked for was there.
+//! Whether the load that was asked for was there, for long enough, and with enough requests for what the result says.
 
 use super::RunFigures;
 use crate::validity::{Code, Doubt};
 
 /// Below this share of the requests asked for at once, it was another load.
 const ENOUGH: f64 = 0.9;
+/// A shorter run shows its start and its end more than anything between, in seconds.
+const SHORTEST_S: f64 = 0.5;
+/// Requests that each slot of a closed loop sends at least, so that one of them meets the server at its full load.
+const WAVES: f64 = 2.0;
+/// Latencies with one value a request, …
+const A_REQUEST: [&str; 3] = ["ttft", "tpot", "e2el"];
 
 /// A closed loop that never had as many requests in flight as it is to keep there. The count of `vllm bench serve`, by whole
 /// seconds, is never too low, so it shows this too.
@@ -23,9 +29,58 @@ pub(super) fn not_reached(seen: RunFigures<'_>) -> Option<Doubt> {
     })
 }
 
+/// A run that ended before a steady state.
+pub(super) fn too_short(seen: RunFigures<'_>) -> Option<Doubt> {
+    let duration_s = seen.duration_s().filter(|_| seen.is_whole)?;
+    let told = |detail| Some(Doubt::new(Code::RunTooShort, detail));
+    if duration_s < SHORTEST_S {
+        return told(format!("it took {:.0} ms", duration_s * 1000.0));
+    }
+    let (slots, completed) = (seen.slots()?, seen.number("completed")?);
+    // Fewer requests than slots are another load, and told as such.
+    if (slots..WAVES * slots).contains(&completed) && slots > 1.0 {
+        return told(format!(
+            "{completed} requests for {slots} at once: few were sent while others were under way"
+        ));
+    }
+    None
+}
+
+/// A percentile that the sample does not hold: below 100 requests p99 is an interpolation towards the slowest one.
+pub(super) fn too_small(seen: RunFigures<'_>) -> Option<Doubt> {
+    if !seen.is_whole {
+        return None;
+    }
+    let completed = seen.number("completed")?;
+    let gaps = seen
+        .number("total_output_tokens")
+        .map_or(0.0, |tokens| tokens - completed);
+    let lacking = seen.figures.keys().filter_map(|key| {
+        let (percent, metric) = percentile(key)?;
+        let count = if metric == "itl" { gaps } else { completed };
+        let needed = (100.0 / (100.0 - percent) - 1e-9).ceil();
+        (count < needed).then_some((percent, count, needed))
+    });
+    let (percent, count, needed) = lacking.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let detail = format!("p{percent} of {count} requests; it takes {needed}");
+    Some(Doubt::new(Code::SampleTooSmall, detail))
+}
+
+/// The percentile and the latency of a key such as `p99_ttft_ms`; none for the least and the greatest value, which a sample
+/// of any size holds.
+fn percentile(key: &str) -> Option<(f64, &str)> {
+    let (percent, rest) = key.strip_prefix('p')?.split_once('_')?;
+    let metric = rest.strip_suffix("_ms")?;
+    let percent = percent
+        .parse()
+        .ok()
+        .filter(|percent| *percent > 0.0 && *percent < 100.0)?;
+    (metric == "itl" || A_REQUEST.contains(&metric)).then_some((percent, metric))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::judge;
+    use super::super::{RunFigures, doubts, judge};
     use serde_json::json;
 
     #[test]
@@ -43,5 +98,42 @@ mod tests {
         assert!(judge(nearly).is_empty());
         let bounded = json!({"max_concurrency": 64, "request_rate": 2.0, "peak_concurrent_requests": 4});
         assert!(judge(bounded).is_empty(), "beside a rate it is a bound");
+    }
+
+    #[test]
+    fn a_run_of_milliseconds_or_of_one_wave_is_short() {
+        assert_eq!(judge(json!({"duration": 0.035})), ["run_too_short: it took 35 ms"]);
+        let loops = |completed: u64, slots: u64| {
+            judge(json!({"duration": 9.0, "completed": completed, "max_concurrency": slots, "request_rate": "inf"}))
+        };
+        assert_eq!(loops(70, 64).len(), 1);
+        assert!(loops(128, 64).is_empty());
+        assert!(loops(1, 1).is_empty(), "one after the other is all there is");
+    }
+
+    #[test]
+    fn a_percentile_needs_requests_beyond_it() {
+        let of = |completed: u64| judge(json!({"completed": completed, "p90_ttft_ms": 1.0, "p99_ttft_ms": 2.0}));
+        assert_eq!(of(4), ["sample_too_small: p99 of 4 requests; it takes 100"]);
+        assert_eq!(of(99).len(), 1);
+        assert!(of(100).is_empty());
+        let gaps = json!({"completed": 4, "total_output_tokens": 204, "p99_itl_ms": 1.0, "p100_e2el_ms": 2.0});
+        assert!(
+            judge(gaps).is_empty(),
+            "200 gaps have a p99, and every sample a maximum"
+        );
+    }
+
+    #[test]
+    fn a_cut_run_is_not_judged_by_its_size() {
+        let figures = json!({"duration": 0.1, "completed": 4, "p99_ttft_ms": 2.0});
+        let figures = figures.as_object().expect("an object");
+        assert!(
+            doubts(RunFigures {
+                figures,
+                is_whole: false
+            })
+            .is_empty()
+        );
     }
 }

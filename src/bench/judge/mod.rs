@@ -10,7 +10,6 @@ mod failures;
 mod generator;
 mod load;
 mod pace;
-mod sample;
 
 pub use answered::{cached, lengths};
 pub use beside::beside;
@@ -37,8 +36,8 @@ const CHECKS: [fn(RunFigures<'_>) -> Option<Doubt>; 6] = [
     generator::stood_still,
     generator::saturated,
     failures::some,
-    sample::too_short,
-    sample::too_small,
+    load::too_short,
+    load::too_small,
 ];
 
 /// Every reason to doubt a run.

@@ -7,20 +7,8 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 /// The figures with a record each, in the order of `vllm bench serve`.
-const FIGURES: [&str; 12] = [
-    "median_ttft_ms",
-    "mean_ttft_ms",
-    "std_ttft_ms",
-    "p99_ttft_ms",
-    "mean_tpot_ms",
-    "median_tpot_ms",
-    "std_tpot_ms",
-    "p99_tpot_ms",
-    "median_itl_ms",
-    "mean_itl_ms",
-    "std_itl_ms",
-    "p99_itl_ms",
-];
+const FIGURES: &str = "median_ttft_ms mean_ttft_ms std_ttft_ms p99_ttft_ms mean_tpot_ms median_tpot_ms std_tpot_ms p99_tpot_ms \
+    median_itl_ms mean_itl_ms std_itl_ms p99_itl_ms";
 /// What no record repeats: one entry a request or more.
 const LEFT_OUT: [&str; 4] = ["ttfts", "itls", "generated_texts", "errors"];
 
@@ -69,7 +57,7 @@ pub fn records(settings: &Settings, given: &Params, result: &RunResult) -> Vec<R
         },
     });
     let record = |name: &'static str| {
-        let is_wanted = |key: &str| !FIGURES.contains(&key) && !LEFT_OUT.contains(&key);
+        let is_wanted = |key: &str| !FIGURES.split(' ').any(|figure| figure == key) && !LEFT_OUT.contains(&key);
         Some(Record {
             benchmark: benchmark.clone(),
             model: json!({"name": settings.server.model.as_deref().unwrap_or(of("model_id"))}),
@@ -80,5 +68,5 @@ pub fn records(settings: &Settings, given: &Params, result: &RunResult) -> Vec<R
             },
         })
     };
-    FIGURES.into_iter().filter_map(record).collect()
+    FIGURES.split(' ').filter_map(record).collect()
 }

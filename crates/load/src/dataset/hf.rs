@@ -9,34 +9,12 @@ use std::path::{Path, PathBuf};
 use vsweep_metrics::rng::NumpyPcg64;
 
 /// Columns of conversations, best first.
-const CONVERSATIONS: [&str; 4] = ["conversations", "conversation", "messages", "turns"];
+const CONVERSATIONS: &str = "conversations conversation messages turns";
 /// Columns of prompts, best first.
-const PROMPTS: [&str; 12] = [
-    "prompt",
-    "question",
-    "problem",
-    "instruction",
-    "input",
-    "query",
-    "text",
-    "content",
-    "user_input",
-    "article",
-    "document",
-    "context",
-];
+const PROMPTS: &str =
+    "prompt question problem instruction input query text content user_input article document context";
 /// Columns of answers, best first.
-const ANSWERS: [&str; 9] = [
-    "solution",
-    "answer",
-    "response",
-    "completion",
-    "output",
-    "expected_output",
-    "canonical_solution",
-    "target",
-    "summary",
-];
+const ANSWERS: &str = "solution answer response completion output expected_output canonical_solution target summary";
 /// Output tokens where no answer tells their number.
 const USUAL_OUTPUT: u64 = 128;
 /// Rows among which the `datasets` library shuffles a stream.
@@ -124,9 +102,9 @@ impl HuggingFace {
 
     /// Prompt and answer of a row; `None` for one whose prompt is empty.
     fn texts(&self, file: &Rows, row: &Row) -> Result<Option<Texts>, String> {
-        let named = |names: &[&'static str]| names.iter().copied().find(|name| row.fields.contains_key(*name));
+        let named = |names: &'static str| names.split(' ').find(|name| row.fields.contains_key(*name));
         if self.text_column.is_none()
-            && let Some(column) = named(&CONVERSATIONS)
+            && let Some(column) = named(CONVERSATIONS)
         {
             let turns = row.fields[column].as_array().map(Vec::as_slice).unwrap_or_default();
             let prompt = turns.iter().find(|turn| is_users(turn)).and_then(said);
@@ -139,7 +117,7 @@ impl HuggingFace {
         }
         let column = match &self.text_column {
             Some(column) => column.as_str(),
-            None => named(&PROMPTS).ok_or_else(|| {
+            None => named(PROMPTS).ok_or_else(|| {
                 let columns: Vec<&str> = row.fields.keys().take(12).map(String::as_str).collect();
                 let problem = format!(
                     "no column is known to hold prompts (there are: {}); name it with hf_text_column",
@@ -149,7 +127,7 @@ impl HuggingFace {
             })?,
         };
         let prompt = file.text(row, column)?;
-        let answer = named(&ANSWERS).filter(|name| *name != column);
+        let answer = named(ANSWERS).filter(|name| *name != column);
         let answer = answer.and_then(|name| row.fields[name].as_str());
         Ok((!prompt.is_empty()).then(|| Texts {
             prompt,

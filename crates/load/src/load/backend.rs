@@ -54,80 +54,59 @@ impl Reply {
     }
 }
 
-/// Each backend with its name, its path, and the ends that its path may have.
-const TABLE: [(&str, Backend, &str, &[&str]); 13] = [
-    ("openai", Backend::Completions, "/v1/completions", &["completions"]),
-    ("vllm", Backend::Completions, "/v1/completions", &["completions"]),
-    (
-        "openai-chat",
-        Backend::Chat,
-        "/v1/chat/completions",
-        &["chat/completions"],
-    ),
-    ("openai-responses", Backend::Responses, "/v1/responses", &["responses"]),
-    (
-        "openai-audio",
-        Backend::Audio,
-        "/v1/audio/transcriptions",
-        &["transcriptions", "translations"],
-    ),
-    ("openai-embeddings", Backend::Embeddings, "/v1/embeddings", EMBEDDINGS),
-    (
-        "openai-embeddings-chat",
-        Backend::EmbeddingsChat,
-        "/v1/embeddings",
-        EMBEDDINGS,
-    ),
-    (
-        "openai-embeddings-clip",
-        Backend::EmbeddingsClip,
-        "/v1/embeddings",
-        EMBEDDINGS,
-    ),
-    (
-        "openai-embeddings-vlm2vec",
-        Backend::EmbeddingsVlm2vec,
-        "/v1/embeddings",
-        EMBEDDINGS,
-    ),
-    ("infinity-embeddings", Backend::Infinity, "/embeddings", EMBEDDINGS),
-    (
-        "infinity-embeddings-clip",
-        Backend::InfinityClip,
-        "/embeddings",
-        EMBEDDINGS,
-    ),
-    ("vllm-pooling", Backend::Pooling, "/pooling", &["pooling"]),
-    ("vllm-rerank", Backend::Rerank, "/v1/rerank", &["rerank"]),
+/// Each backend under its names.
+const NAMES: [(&str, Backend); 13] = [
+    ("openai", Backend::Completions),
+    ("vllm", Backend::Completions),
+    ("openai-chat", Backend::Chat),
+    ("openai-responses", Backend::Responses),
+    ("openai-audio", Backend::Audio),
+    ("openai-embeddings", Backend::Embeddings),
+    ("openai-embeddings-chat", Backend::EmbeddingsChat),
+    ("openai-embeddings-clip", Backend::EmbeddingsClip),
+    ("openai-embeddings-vlm2vec", Backend::EmbeddingsVlm2vec),
+    ("infinity-embeddings", Backend::Infinity),
+    ("infinity-embeddings-clip", Backend::InfinityClip),
+    ("vllm-pooling", Backend::Pooling),
+    ("vllm-rerank", Backend::Rerank),
 ];
-const EMBEDDINGS: &[&str] = &["embeddings"];
 
 impl Backend {
     /// The backend of a `vllm bench serve` name.
     pub fn named(name: &str) -> Option<Backend> {
-        TABLE.iter().find(|row| row.0 == name).map(|row| row.1)
+        NAMES
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, backend)| *backend)
     }
 
     /// The names that [`Backend::named`] knows.
     pub fn names() -> impl Iterator<Item = &'static str> {
-        TABLE.iter().map(|row| row.0)
-    }
-
-    fn row(self) -> &'static (&'static str, Backend, &'static str, &'static [&'static str]) {
-        TABLE
-            .iter()
-            .find(|row| row.1 == self)
-            .expect("every backend is in the table")
+        NAMES.iter().map(|(name, _)| *name)
     }
 
     /// Where it is served, below the base URL.
     pub fn endpoint(self) -> &'static str {
-        self.row().2
+        match self {
+            Backend::Completions => "/v1/completions",
+            Backend::Chat => "/v1/chat/completions",
+            Backend::Responses => "/v1/responses",
+            Backend::Audio => "/v1/audio/transcriptions",
+            Backend::Embeddings | Backend::EmbeddingsChat | Backend::EmbeddingsClip | Backend::EmbeddingsVlm2vec => {
+                "/v1/embeddings"
+            }
+            Backend::Infinity | Backend::InfinityClip => "/embeddings",
+            Backend::Pooling => "/pooling",
+            Backend::Rerank => "/v1/rerank",
+        }
     }
 
     /// What the endpoint must end in: one of these.
-    pub fn endpoint_ends(self) -> &'static [&'static str] {
-        self.row().3
+    pub fn endpoint_ends(self) -> Vec<&'static str> {
+        match self {
+            Backend::Audio => vec!["transcriptions", "translations"],
+            _ => vec![self.endpoint().trim_start_matches("/v1").trim_start_matches('/')],
+        }
     }
 
     /// Whether it generates tokens; the others answer with vectors or scores.

@@ -110,12 +110,10 @@ impl RunResult {
 
     /// All of it as values, columns too.
     pub fn to_values(&self) -> Map<String, Value> {
-        let entry = |(key, value): (&String, &Value)| {
-            let column = self.column(key, value).map(serde_json::to_value);
-            let value = column.map(|column| column.expect("numbers and texts are JSON"));
-            (key.clone(), value.unwrap_or_else(|| self.values[key].clone()))
-        };
-        self.values.iter().map(entry).collect()
+        match serde_json::to_value(self).expect("numbers and texts are JSON") {
+            Value::Object(values) => values,
+            _ => Map::new(),
+        }
     }
 
     fn column(&self, key: &str, value: &Value) -> Option<Cells<'_>> {

@@ -2,7 +2,6 @@
 //! the place it strikes; this file only says what there is.
 
 use super::driver::Strike;
-use std::fmt;
 use std::time::Duration;
 
 /// When a fault under load strikes.
@@ -152,7 +151,7 @@ impl Fault {
             None => (text, None),
         };
         let Some((_, meaning)) = kinds().find(|(word, _)| *word == kind) else {
-            return Err(format!("invalid fault '{text}': use one of {Kinds}"));
+            return Err(format!("invalid fault '{text}': use one of {}", list()));
         };
         if meaning.is_empty() && argument.is_some() {
             return Err(format!("invalid fault '{text}': {kind} takes no argument"));
@@ -167,18 +166,13 @@ impl Fault {
     }
 }
 
-/// Prints the list of faults.
-pub struct Kinds;
-
-impl fmt::Display for Kinds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (place, (word, meaning)) in kinds().enumerate() {
-            let comma = if place == 0 { "" } else { ", " };
-            let colon = if meaning.is_empty() { "" } else { ":" };
-            write!(f, "{comma}{word}{colon}{meaning}")?;
-        }
-        Ok(())
-    }
+/// The list of faults with the meanings of their arguments, for people.
+pub fn list() -> String {
+    let shown = |(word, meaning): (&str, &str)| match meaning {
+        "" => word.to_owned(),
+        _ => format!("{word}:{meaning}"),
+    };
+    kinds().map(shown).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use super::child::{EngineProcess, Role};
 use super::config_file;
 use super::driver::{EngineEvent, Handle, Strike};
 use super::engine::noise::mix_text;
-use super::fault::{After, Fault, Kinds};
+use super::fault::{self, After, Fault};
 use super::flags::{Flags, Refusal};
 use super::log::{self, Source};
 use super::neighbours::Neighbour;
@@ -59,7 +59,7 @@ Serves a simulated model. Takes every flag of `vllm serve`, and its own:
 /// Runs the server until it ends, for whatever reason, and returns its exit code.
 pub fn serve(args: &[String]) -> u8 {
     if args.iter().any(|arg| arg == "--help" || arg == "-h") {
-        let _ = writeln!(std::io::stdout(), "{HELP}\nFaults: {}", Kinds);
+        let _ = writeln!(std::io::stdout(), "{HELP}\nFaults: {}", fault::list());
         return 0;
     }
     let settings = config_file::expand(args).and_then(|args| {
@@ -107,10 +107,8 @@ fn banner(flags: &Flags) {
          █  model   {model}\n   ▀▀  ▀▀▀▀▀ ▀▀▀▀▀ ▀     ▀\n"
     );
     log::api("api_utils.py:347", &art);
-    log::api(
-        "api_utils.py:286",
-        &format!("non-default args: {}", flags.non_default()),
-    );
+    let message = format!("non-default args: {}", flags.non_default());
+    log::api("api_utils.py:286", &message);
 }
 
 fn os_error(error: std::io::Error) -> u8 {
@@ -285,13 +283,9 @@ async fn stop(app: &App, engine: &mut EngineProcess) {
     let grace = app.settings.shutdown_timeout;
     log::api("launcher.py:254", "[shutdown] API server: shutdown triggered");
     let mode = if grace.is_zero() { "abort" } else { "drain" };
-    log::api(
-        "launcher.py:270",
-        &format!(
-            "[shutdown] API server: stopping engine client mode={mode} timeout={}s",
-            grace.as_secs()
-        ),
-    );
+    let timeout = grace.as_secs();
+    let message = format!("[shutdown] API server: stopping engine client mode={mode} timeout={timeout}s");
+    log::api("launcher.py:270", &message);
     let idle = async {
         while app.in_flight.load(Ordering::Relaxed) > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -53,12 +53,8 @@ pub fn initialization_failed() -> u8 {
 
 /// The engine's exception, on stderr as vLLM logs it, and then the API server's.
 fn engine_failed(pid: u32, exception: &str) -> u8 {
-    log::line(
-        Source::Engine(pid),
-        "ERROR",
-        "core.py:1240",
-        &format!("EngineCore failed to start.\n{exception}"),
-    );
+    let message = format!("EngineCore failed to start.\n{exception}");
+    log::line(Source::Engine(pid), "ERROR", "core.py:1240", &message);
     log::error(format_args!("(EngineCore pid={pid}) {exception}"));
     initialization_failed()
 }
@@ -72,15 +68,11 @@ pub async fn load(settings: &mut Settings, pid: u32) -> Result<(), u8> {
     sleep(phases.import).await;
     let (model, gpu) = (&settings.model, settings.cost.gpu.device);
     let version = api::VERSION;
-    engine(
-        "core.py:133",
-        &format!("Initializing a V1 LLM engine (v{version}) with config: model='{model}'"),
-    );
+    let message = format!("Initializing a V1 LLM engine (v{version}) with config: model='{model}'");
+    engine("core.py:133", &message);
     check_free_memory(settings, pid).map_err(failed)?;
-    engine(
-        "gpu_model_runner.py:5080",
-        &format!("Starting to load model {model} on simulated {gpu}..."),
-    );
+    let message = format!("Starting to load model {model} on simulated {gpu}...");
+    engine("gpu_model_runner.py:5080", &message);
     sleep(phases.weights).await;
     for fault in &settings.faults {
         match fault {
@@ -91,14 +83,10 @@ pub async fn load(settings: &mut Settings, pid: u32) -> Result<(), u8> {
     }
     let memory = plan_memory(settings).map_err(failed)?;
     let (weights, seconds) = (memory.weights / GIB, phases.weights.as_secs_f64());
-    engine(
-        "default_loader.py:501",
-        &format!("Loading weights took {seconds:.2} seconds"),
-    );
-    engine(
-        "gpu_model_runner.py:5150",
-        &format!("Model loading took {weights:.2} GiB memory and {seconds:.6} seconds"),
-    );
+    let message = format!("Loading weights took {seconds:.2} seconds");
+    engine("default_loader.py:501", &message);
+    let message = format!("Model loading took {weights:.2} GiB memory and {seconds:.6} seconds");
+    engine("gpu_model_runner.py:5150", &message);
     hold_memory(settings, pid);
 
     if !settings.cost.eager {
@@ -116,28 +104,22 @@ pub async fn load(settings: &mut Settings, pid: u32) -> Result<(), u8> {
     let longest = settings.limits.max_model_len;
     let (size, length) = (thousands(tokens), thousands(longest));
     let concurrency = tokens as f64 / longest as f64;
-    engine(
-        "kv_cache_utils.py:2327",
-        &format!(
-            "GPU KV cache size: {size} tokens, Maximum concurrency for {length} tokens per request: {concurrency:.2}x"
-        ),
+    let message = format!(
+        "GPU KV cache size: {size} tokens, Maximum concurrency for {length} tokens per request: {concurrency:.2}x"
     );
+    engine("kv_cache_utils.py:2327", &message);
     if settings.has(Fault::NeverReady) {
         std::future::pending::<()>().await;
     }
     sleep(phases.capture).await;
     if !settings.cost.eager {
         let seconds = phases.capture.as_secs_f64();
-        engine(
-            "gpu_model_runner.py:6582",
-            &format!("Graph capturing finished in {seconds:.0} secs, took 0.55 GiB"),
-        );
+        let message = format!("Graph capturing finished in {seconds:.0} secs, took 0.55 GiB");
+        engine("gpu_model_runner.py:6582", &message);
     }
     let seconds = (phases.compile + phases.profile + phases.capture).as_secs_f64();
-    engine(
-        "core.py:402",
-        &format!("init engine (profile, create kv cache, warmup model) took {seconds:.2} s"),
-    );
+    let message = format!("init engine (profile, create kv cache, warmup model) took {seconds:.2} s");
+    engine("core.py:402", &message);
     settings.limits.num_blocks = memory.blocks;
     if settings.has(Fault::WrongModel) {
         settings.served_names = vec!["another-model".into()];
@@ -151,10 +133,8 @@ async fn compile(settings: &Settings, phases: &Phases, cache: Option<&Path>, eng
     let seconds = phases.compile.as_secs_f64();
     let (dynamo, rest) = (0.3 * seconds, 0.7 * seconds);
     sleep(phases.compile).await;
-    engine(
-        "backends.py:1167",
-        &format!("Dynamo bytecode transform time: {dynamo:.2} s"),
-    );
+    let message = format!("Dynamo bytecode transform time: {dynamo:.2} s");
+    engine("backends.py:1167", &message);
     let done = match warm {
         true => format!(
             "Directly load the compiled graph(s) for compile range (1, {largest}) from the cache, took {rest:.3} s"
@@ -221,12 +201,8 @@ fn hold_memory(settings: &Settings, pid: u32) {
     };
     if let Err(error) = holding.write(folder) {
         let folder = folder.display();
-        log::line(
-            Source::Api,
-            "WARNING",
-            "simulator",
-            &format!("cannot note GPU memory in {folder}: {error}: make the folder writable"),
-        );
+        let message = format!("cannot note GPU memory in {folder}: {error}: make the folder writable");
+        log::line(Source::Api, "WARNING", "simulator", &message);
     }
 }
 

@@ -6,7 +6,7 @@ use super::body::Body;
 use super::error::ApiError;
 use crate::sim::engine::noise::uniform;
 use crate::sim::engine::token_id;
-use serde_json::Value;
+use serde::Deserialize;
 
 /// A count that must be there and sensible.
 pub fn positive(name: &str, value: i64) -> Result<usize, ApiError> {
@@ -71,18 +71,12 @@ pub struct Stop {
 impl Stop {
     /// Reads the fields of a body.
     pub fn read(body: &Body) -> Result<Stop, ApiError> {
-        let ids = body.get("stop_token_ids").and_then(Value::as_array);
+        let mut texts = body.texts("stop")?;
+        texts.retain(|text| !text.is_empty());
+        let ids = body.get("stop_token_ids").and_then(|ids| Vec::deserialize(ids).ok());
         Ok(Stop {
-            texts: body
-                .texts("stop")?
-                .into_iter()
-                .filter(|text| !text.is_empty())
-                .collect(),
-            ids: ids
-                .into_iter()
-                .flatten()
-                .filter_map(|id| u32::try_from(id.as_u64()?).ok())
-                .collect(),
+            texts,
+            ids: ids.unwrap_or_default(),
             least: body.int("min_tokens")?.unwrap_or(0).max(0) as usize,
             ignore_eos: body.flag("ignore_eos")?,
         })

@@ -50,21 +50,8 @@ pub struct Noise {
 }
 
 impl Noise {
-    /// Steps that differ by `sigma`, the standard deviation of the logarithm; 0 for none.
-    pub fn new(seed: u64, sigma: f64) -> Self {
-        let step = sigma;
-        Noise::of_server(
-            seed,
-            0,
-            Spread {
-                step,
-                ..Spread::default()
-            },
-        )
-    }
-
     /// The noise of one server among those of a seed.
-    pub fn of_server(seed: u64, server: u64, spread: Spread) -> Self {
+    pub fn new(seed: u64, server: u64, spread: Spread) -> Self {
         let own = mix(seed ^ mix(server));
         Noise {
             seed,
@@ -131,16 +118,16 @@ mod tests {
             server: 0.05,
             ..Spread::default()
         };
-        let time = |server| Noise::of_server(1, server, spread).stretch(0.0, 1.0);
+        let time = |server| Noise::new(1, server, spread).stretch(0.0, 1.0);
         assert_eq!(time(1), time(1));
         assert_ne!(time(1), time(2));
-        let mut noise = Noise::of_server(1, 1, spread);
+        let mut noise = Noise::new(1, 1, spread);
         assert_eq!(noise.stretch(0.0, 1.0), noise.stretch(100.0, 1.0));
     }
 
     #[test]
     fn drift_swings_around_one_and_stalls_come_as_often_as_stated() {
-        let mut drift = Noise::of_server(
+        let mut drift = Noise::new(
             5,
             0,
             Spread {
@@ -152,7 +139,7 @@ mod tests {
         assert!((times.iter().sum::<f64>() / 1800.0 - 1.0).abs() < 1e-3);
         assert!(times.iter().any(|time| *time > 1.09) && times.iter().all(|time| *time < 1.11));
         let stalls = Some((10.0, 0.5));
-        let mut noise = Noise::of_server(
+        let mut noise = Noise::new(
             5,
             0,
             Spread {

@@ -11,8 +11,6 @@ pub struct Histogram {
     pub counts: Vec<u64>,
     /// Sum of the observations.
     pub sum: f64,
-    /// The bucket of the last one: the next one is often in it.
-    latest: usize,
 }
 
 impl Histogram {
@@ -21,7 +19,7 @@ impl Histogram {
         Histogram {
             bounds: bounds.to_vec(),
             counts: vec![0; bounds.len() + 1],
-            ..Histogram::default()
+            sum: 0.0,
         }
     }
 
@@ -34,11 +32,8 @@ impl Histogram {
     pub fn observe_many(&mut self, value: f64, times: u64) {
         // A step of no length may end by its clock before a request came by another; nothing waits for less than no time.
         let value = value.max(0.0);
-        let below = |bucket: usize| self.bounds.get(bucket).is_none_or(|bound| value <= *bound);
-        if !below(self.latest) || (self.latest > 0 && below(self.latest - 1)) {
-            self.latest = self.bounds.partition_point(|bound| *bound < value);
-        }
-        self.counts[self.latest] += times;
+        let bucket = self.bounds.partition_point(|bound| *bound < value);
+        self.counts[bucket] += times;
         self.sum += value * times as f64;
     }
 

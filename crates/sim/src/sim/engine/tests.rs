@@ -3,7 +3,7 @@
 use super::cost::CostModel;
 use super::gpu::Gpu;
 use super::model::Model;
-use super::noise::Noise;
+use super::noise::{Noise, Spread};
 use super::speculate::Speculation;
 use super::{Engine, Key, Limits, Request};
 use proptest::prelude::*;
@@ -28,7 +28,16 @@ fn limits(max_num_seqs: usize, max_num_batched_tokens: usize, block_size: usize,
 }
 
 fn engine(limits: Limits, seed: u64, sigma: f64) -> Engine {
-    Engine::new(limits, cost(), Noise::new(seed, sigma), VOCABULARY)
+    Engine::new(limits, cost(), noise(seed, sigma), VOCABULARY)
+}
+
+/// Steps that differ by `sigma`, the standard deviation of the logarithm.
+fn noise(seed: u64, sigma: f64) -> Noise {
+    let spread = Spread {
+        step: sigma,
+        ..Spread::default()
+    };
+    Noise::new(seed, 0, spread)
 }
 
 fn cost() -> CostModel {
@@ -151,7 +160,7 @@ proptest! {
         requests.sort_by(|a, b| a.0.total_cmp(&b.0));
         let speculation = (guesses > 0).then(|| Speculation { tokens: guesses, parameters: 0.0, acceptance: vec![0.6], falling: 0.0 });
         let cost = CostModel { speculation, ..cost() };
-        let mut engine = Engine::new(limits, cost, Noise::new(1, 0.05), VOCABULARY);
+        let mut engine = Engine::new(limits, cost, noise(1, 0.05), VOCABULARY);
         let traces = run(&mut engine, &requests);
         for (trace, (_, request)) in traces.values().zip(&requests) {
             prop_assert_eq!(trace.tokens.len(), request.output_len);
@@ -190,7 +199,7 @@ fn right_guesses_shorten_an_answer_and_the_counters_add_up() {
             falling: 0.0,
         });
         let cost = CostModel { speculation, ..cost() };
-        let mut engine = Engine::new(limits(8, 2048, 16, 4000), cost, Noise::new(0, 0.0), VOCABULARY);
+        let mut engine = Engine::new(limits(8, 2048, 16, 4000), cost, noise(0, 0.0), VOCABULARY);
         let traces = run(&mut engine, &[(0.0, request(1, 100, 400))]);
         let stats = engine.stats().clone();
         assert_eq!(stats.generation_tokens, 400);

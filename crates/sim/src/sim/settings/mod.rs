@@ -215,7 +215,7 @@ impl Settings {
 
     /// The engine of one replica.
     pub fn engine(&self, vocabulary: u32, replica: u64) -> Engine {
-        let noise = Noise::of_server(mix(self.seed ^ replica), mix(self.server ^ replica), self.spread);
+        let noise = Noise::new(mix(self.seed ^ replica), mix(self.server ^ replica), self.spread);
         Engine::new(self.limits.clone(), self.cost.clone(), noise, vocabulary).among(self.crowd.clone())
     }
 

@@ -6,9 +6,9 @@
 
 use std::process::Command;
 use std::time::Instant;
-use vsweep::sim::engine::Request;
+use vsweep::sim::engine::SequenceRequest;
 use vsweep::sim::flags::Flags;
-use vsweep::sim::settings::Settings;
+use vsweep::sim::settings::ServerSettings;
 use vsweep::sim::virtual_time::{Simulated, VirtualLoad, VirtualServer};
 
 /// Users, prompt tokens, output tokens, spread of the lengths.
@@ -90,7 +90,7 @@ fn timed(
         "--no-enable-prefix-caching",
     ];
     let flags = Flags::parse(&line.map(str::to_owned)).unwrap_or_default();
-    let settings = Settings::resolve(&flags, &|_| None).expect("usable settings");
+    let settings = ServerSettings::resolve(&flags, &|_| None).expect("usable settings");
     let mut server = VirtualServer::start(&settings).expect("the model fits");
     if step_by_step {
         server = server.step_by_step();
@@ -99,11 +99,11 @@ fn timed(
         let part = (place as f64 * 0.618_034).fract() * 2.0 - 1.0;
         ((mean as f64 * (1.0 + spread * part)) as usize).max(1)
     };
-    let requests = (0..count).map(|place| Request {
+    let requests = (0..count).map(|place| SequenceRequest {
         prompt: vec![0; vary(prompt, place)],
         output_len: vary(output, place + 7),
         seed: place as u64,
-        ..Request::default()
+        ..SequenceRequest::default()
     });
     let load = VirtualLoad {
         requests: requests.collect(),

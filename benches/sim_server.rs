@@ -11,9 +11,9 @@ use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use vsweep::sim::engine::memory::Memory;
-use vsweep::sim::engine::{Engine, Request};
+use vsweep::sim::engine::{Engine, SequenceRequest};
 use vsweep::sim::flags::Flags;
-use vsweep::sim::settings::Settings;
+use vsweep::sim::settings::ServerSettings;
 
 const STREAMS: usize = 10_000;
 
@@ -37,7 +37,7 @@ fn main() -> ExitCode {
 /// Nanoseconds a token of an engine with so many requests running, prompts included.
 fn engine(running: usize) -> f64 {
     let flags = Flags::parse(&["demo-8b".into(), "--max-num-seqs".into(), running.to_string()]).expect("known flags");
-    let mut settings = Settings::resolve(&flags, &|_| None).expect("usable");
+    let mut settings = ServerSettings::resolve(&flags, &|_| None).expect("usable");
     settings.limits.num_blocks = Memory::plan(&settings.cost, &settings.limits).expect("it fits").blocks;
     let mut engine: Engine = settings.engine(1000, 0);
     let (mut now, mut tokens, mut number) = (0.0, 0, 0u64);
@@ -48,11 +48,11 @@ fn engine(running: usize) -> f64 {
             let prompt = (0..128).map(|place| (number * 131 + place) as u32 % 1000).collect();
             engine.add(
                 now,
-                Request {
+                SequenceRequest {
                     prompt,
                     output_len: 256,
                     seed: number,
-                    ..Request::default()
+                    ..SequenceRequest::default()
                 },
             );
         }

@@ -12,7 +12,7 @@ use crate::dataset::{self, Dataset, Draw, Item, Prompt, Sampling, Vocabulary};
 use crate::metrics::{LoadProgress, Metric, Sample, seconds};
 use crate::plan::{Params, Warmup};
 use crate::search::{Cut, Watch};
-use crate::sim::engine::Request;
+use crate::sim::engine::SequenceRequest;
 use crate::sim::engine::noise::mix;
 use crate::sim::virtual_time::{Simulated, VirtualLoad, VirtualServer};
 use std::ops::ControlFlow;
@@ -132,7 +132,7 @@ impl<'a> Player<'a> {
                 .collect(),
             false => arrivals.due_times(items.len(), settings.prompts.seed),
         };
-        let load = |requests: Vec<Request>, due: Vec<u64>| VirtualLoad {
+        let load = |requests: Vec<SequenceRequest>, due: Vec<u64>| VirtualLoad {
             requests,
             due,
             limit: settings.concurrency(),
@@ -246,7 +246,7 @@ fn draw(dataset: &dyn Dataset, sampling: Sampling, has_content: bool) -> Result<
 }
 
 /// A request of the engine model. A text's tokens are made up: equal texts get equal ones.
-fn request(item: &Item, seed: u64) -> Request {
+fn request(item: &Item, seed: u64) -> SequenceRequest {
     let prompt = match &item.prompt {
         Prompt::Ids(ids) if !ids.is_empty() => ids.clone(),
         Prompt::Ids(_) => vec![0; item.prompt_len.max(1) as usize],
@@ -258,10 +258,10 @@ fn request(item: &Item, seed: u64) -> Request {
                 .collect()
         }
     };
-    Request {
+    SequenceRequest {
         prompt,
         output_len: item.output_len.max(1) as usize,
         seed,
-        ..Request::default()
+        ..SequenceRequest::default()
     }
 }

@@ -14,7 +14,7 @@ use crate::sim::engine::model::Model;
 use crate::sim::fault::Fault;
 use crate::sim::flags::{Flags, Refusal};
 use crate::sim::phases;
-use crate::sim::settings::Settings;
+use crate::sim::settings::ServerSettings;
 use serde_json::Value;
 use std::path::Path;
 
@@ -33,7 +33,7 @@ pub struct StandIn {
     /// Who it stands in for.
     pub kind: ProgramKind,
     /// What the engine model needs to know; unset if the command line would be refused, or nothing is known of it.
-    pub settings: Option<Settings>,
+    pub settings: Option<ServerSettings>,
     /// Why it will not get ready.
     pub failure: Option<Failure>,
     /// From launch to ready or to the failure, in seconds, by the model.
@@ -79,8 +79,8 @@ impl StandIn {
             own.or_else(|| std::env::var(name).ok().filter(|_| kind == ProgramKind::Simulator))
         };
         let settings = match Flags::parse(&placed(args)) {
-            Ok(flags) if kind == ProgramKind::Vllm => Settings::resolve(&on_card(flags, options)?, &environment),
-            Ok(flags) => Settings::resolve(&flags, &environment),
+            Ok(flags) if kind == ProgramKind::Vllm => ServerSettings::resolve(&on_card(flags, options)?, &environment),
+            Ok(flags) => ServerSettings::resolve(&flags, &environment),
             Err(refusal) => Err(refusal),
         };
         let settings = match settings {
@@ -184,7 +184,7 @@ fn on_card(mut flags: Flags, options: &Options) -> Result<Flags, String> {
 }
 
 /// The failure that the simulator was told to show while it starts.
-fn fault(settings: &Settings) -> Option<Failure> {
+fn fault(settings: &ServerSettings) -> Option<Failure> {
     let failure = |cause, detail: &str| Some(Failure::new(cause, detail));
     settings.faults.iter().find_map(|fault| match fault {
         Fault::CrashAtStart => failure(Cause::CrashedStarting, "it is told to crash at start"),
@@ -199,7 +199,7 @@ fn fault(settings: &Settings) -> Option<Failure> {
     })
 }
 
-fn misfit(settings: &Settings) -> Option<Failure> {
+fn misfit(settings: &ServerSettings) -> Option<Failure> {
     match Memory::plan(&settings.cost, &settings.limits) {
         Ok(_) => None,
         Err(Misfit::OutOfMemory(_)) => {

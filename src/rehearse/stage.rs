@@ -26,7 +26,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 /// The stage of a rehearsal.
-struct Played<'a> {
+struct VirtualStage<'a> {
     company: &'a Company<'a>,
     stand_in: &'a StandIn,
     player: Player<'a>,
@@ -104,7 +104,7 @@ fn play(
         ..Forecast::default()
     });
     let mut agenda = Agenda::new(scope, group, hints, state);
-    let mut stage = Played {
+    let mut stage = VirtualStage {
         company,
         stand_in,
         player: Player::new(stand_in, plan.serve.reset == Reset::Nothing, reads_gaps),
@@ -117,7 +117,7 @@ fn play(
     Ok((forecast.into_inner(), ending))
 }
 
-impl Stage for Played<'_> {
+impl Stage for VirtualStage<'_> {
     type Error = Unknown;
 
     async fn act(&mut self, action: Action) -> Result<Outcome, Unknown> {
@@ -139,7 +139,7 @@ impl Stage for Played<'_> {
     }
 }
 
-impl Played<'_> {
+impl VirtualStage<'_> {
     fn start(&mut self) -> Result<Facts, Failure> {
         let StandIn { stop_s, failure, .. } = self.stand_in;
         let is_late = failure

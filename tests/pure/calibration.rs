@@ -6,9 +6,9 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use vsweep::sim::engine::gpu::Gpu;
 use vsweep::sim::engine::memory::Memory;
-use vsweep::sim::engine::{Engine, Request, token_id};
+use vsweep::sim::engine::{Engine, SequenceRequest, token_id};
 use vsweep::sim::flags::Flags;
-use vsweep::sim::settings::Settings;
+use vsweep::sim::settings::ServerSettings;
 
 #[derive(Deserialize)]
 struct Published {
@@ -58,7 +58,7 @@ fn engine(row: &Row) -> (Engine, usize) {
         row.flags
     );
     let flags = Flags::parse(&shell_words::split(&line).expect("quoted well")).expect("known flags");
-    let mut settings = Settings::resolve(&flags, &|_| None).expect("usable");
+    let mut settings = ServerSettings::resolve(&flags, &|_| None).expect("usable");
     let memory = Memory::plan(&settings.cost, &settings.limits).expect("it fits");
     settings.limits.num_blocks = memory.blocks;
     let room = memory.blocks * settings.limits.block_size / longest;
@@ -69,11 +69,11 @@ fn engine(row: &Row) -> (Engine, usize) {
 /// Output tokens per second of `users` who each send the next request when one is answered, after the first of two
 /// rounds.
 fn throughput(engine: &mut Engine, users: usize, row: &Row) -> f64 {
-    let request = |number: u64| Request {
+    let request = |number: u64| SequenceRequest {
         prompt: (0..row.input).map(|place| token_id(!number, place, 32_000)).collect(),
         output_len: row.output,
         seed: number,
-        ..Request::default()
+        ..SequenceRequest::default()
     };
     (0..users as u64).for_each(|number| _ = engine.add(0.0, request(number)));
     let (mut now, mut sent, mut done, mut from) = (0.0, users, 0, 0.0);
@@ -168,10 +168,10 @@ fn a_first_token_comes_as_soon_as_published() {
     for row in published().first_token {
         let (mut engine, _) = engine(&row);
         let prompt = (0..row.input).map(|place| token_id(1, place, 32_000)).collect();
-        let request = Request {
+        let request = SequenceRequest {
             prompt,
             output_len: 1,
-            ..Request::default()
+            ..SequenceRequest::default()
         };
         engine.add(0.0, request);
         let mut now = 0.0;

@@ -3,9 +3,9 @@
 
 use std::error::Error;
 use vsweep_metrics::metrics::seconds;
-use vsweep_sim::sim::engine::{Request, token_id};
+use vsweep_sim::sim::engine::{SequenceRequest, token_id};
 use vsweep_sim::sim::flags::Flags;
-use vsweep_sim::sim::settings::Settings;
+use vsweep_sim::sim::settings::ServerSettings;
 use vsweep_sim::sim::virtual_time::{VirtualLoad, VirtualServer};
 
 const INPUT: usize = 512;
@@ -13,15 +13,15 @@ const OUTPUT: usize = 128;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let settings = Flags::parse(&args).and_then(|flags| Settings::resolve(&flags, &|_| None));
+    let settings = Flags::parse(&args).and_then(|flags| ServerSettings::resolve(&flags, &|_| None));
     let settings = settings.map_err(|refusal| format!("{refusal:?}"))?;
     for users in [1, 4, 16, 64, 256] {
         let mut server = VirtualServer::start(&settings).map_err(|misfit| format!("{misfit:?}"))?;
-        let request = |number: u64| Request {
+        let request = |number: u64| SequenceRequest {
             prompt: (0..INPUT).map(|place| token_id(number, place, 32_000)).collect(),
             output_len: OUTPUT,
             seed: number,
-            ..Request::default()
+            ..SequenceRequest::default()
         };
         let count = users * 4;
         let simulated = server.drive(VirtualLoad {

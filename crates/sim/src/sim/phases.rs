@@ -15,7 +15,7 @@ const LARGEST_CAPTURE: usize = 512;
 
 /// The phases in their order.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Phases {
+pub struct StartPhases {
     /// Imports and configuration.
     pub import: Duration,
     /// Reading the weights.
@@ -28,9 +28,9 @@ pub struct Phases {
     pub capture: Duration,
 }
 
-impl Phases {
+impl StartPhases {
     /// The phases of a server of this cost model. `warm` says whether its compiled graphs are in the cache.
-    pub fn of(cost: &CostModel, max_num_seqs: usize, warm: bool) -> Phases {
+    pub fn of(cost: &CostModel, max_num_seqs: usize, warm: bool) -> StartPhases {
         let layers = cost.model.layers as f64;
         let checkpoint = cost.model.parameters * cost.weight_bytes;
         let compile = match warm {
@@ -44,7 +44,7 @@ impl Phases {
             true => Duration::from_secs_f64(seconds / cost.speed),
             false => Duration::ZERO,
         };
-        Phases {
+        StartPhases {
             import: phase(IMPORT),
             weights: phase(0.5 + checkpoint / LOAD_RATE),
             compile: phase(compile * graphs),
@@ -59,13 +59,13 @@ impl Phases {
     }
 
     /// The same proportions, `total` in all.
-    pub fn within(self, total: Duration) -> Phases {
+    pub fn within(self, total: Duration) -> StartPhases {
         let whole = self.total().as_secs_f64();
         let share = |phase: Duration| match whole > 0.0 {
             true => total.mul_f64(phase.as_secs_f64() / whole),
             false => total / 5,
         };
-        Phases {
+        StartPhases {
             import: share(self.import),
             weights: share(self.weights),
             compile: share(self.compile),
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn a_larger_model_a_cold_cache_and_graphs_take_longer() {
-        let total = |name, eager, warm| Phases::of(&cost(name, eager), 256, warm).total();
+        let total = |name, eager, warm| StartPhases::of(&cost(name, eager), 256, warm).total();
         assert!(total("70b", false, false) > total("8b", false, false));
         assert!(total("8b", false, false) > total("8b", false, true));
         assert!(total("8b", false, true) > total("8b", true, true));
@@ -105,14 +105,14 @@ mod tests {
 
     #[test]
     fn the_phases_fill_a_stated_time() {
-        let phases = Phases::of(&cost("8b", false), 256, false).within(Duration::from_secs(10));
+        let phases = StartPhases::of(&cost("8b", false), 256, false).within(Duration::from_secs(10));
         assert!((phases.total().as_secs_f64() - 10.0).abs() < 1e-6);
         let none = CostModel {
             speed: f64::INFINITY,
             ..cost("8b", false)
         };
         assert_eq!(
-            Phases::of(&none, 1, false).within(Duration::from_secs(10)).total(),
+            StartPhases::of(&none, 1, false).within(Duration::from_secs(10)).total(),
             Duration::from_secs(10)
         );
     }

@@ -10,7 +10,7 @@ use super::fault::{self, After, Fault};
 use super::flags::{Flags, Refusal};
 use super::log::{self, Source};
 use super::neighbours::Neighbour;
-use super::settings::Settings;
+use super::settings::ServerSettings;
 use super::start::{self, fail};
 use super::stops::Stops;
 use super::tokenizer::Tokenizer;
@@ -65,7 +65,10 @@ pub fn serve(args: &[String]) -> u8 {
     let settings = config_file::expand(args).and_then(|args| {
         let flags = Flags::parse(&args)?;
         banner(&flags);
-        Ok((Settings::resolve(&flags, &|name| std::env::var(name).ok())?, flags))
+        Ok((
+            ServerSettings::resolve(&flags, &|name| std::env::var(name).ok())?,
+            flags,
+        ))
     });
     let (settings, flags) = match settings {
         Ok(settings) => settings,
@@ -116,7 +119,7 @@ fn os_error(error: std::io::Error) -> u8 {
 }
 
 /// `Err` is the exit code of a start that failed.
-async fn live(settings: Settings, flags: &Flags) -> Result<u8, u8> {
+async fn live(settings: ServerSettings, flags: &Flags) -> Result<u8, u8> {
     let stops = Stops::listen(settings.has(Fault::IgnoreTerm)).map_err(os_error)?;
     // The other nodes of a server have an engine and no port.
     let is_headless = flags.get("headless").is_some();
@@ -133,7 +136,7 @@ async fn live(settings: Settings, flags: &Flags) -> Result<u8, u8> {
 /// The life of the server beside its engine process.
 async fn live_with(
     engine: &mut EngineProcess,
-    mut settings: Settings,
+    mut settings: ServerSettings,
     flags: &Flags,
     socket: Option<TcpSocket>,
     mut stops: Stops,
@@ -167,7 +170,7 @@ async fn live_with(
     Ok(run(app, listener, engine, stops, strikes).await)
 }
 
-fn start_driver(settings: &Settings, vocabulary: u32) -> std::io::Result<(Handle, UnboundedReceiver<Strike>)> {
+fn start_driver(settings: &ServerSettings, vocabulary: u32) -> std::io::Result<(Handle, UnboundedReceiver<Strike>)> {
     let truth = settings.truth.as_deref().map(Truth::create).transpose()?;
     let (strikes_in, strikes) = unbounded_channel();
     let mut ambushes = Vec::new();
@@ -188,7 +191,7 @@ fn start_driver(settings: &Settings, vocabulary: u32) -> std::io::Result<(Handle
     Ok((Handle::start(engines, truth, ambushes, strikes_in)?, strikes))
 }
 
-fn app(settings: Settings, flags: &Flags, driver: Handle, tokenizer: Tokenizer) -> App {
+fn app(settings: ServerSettings, flags: &Flags, driver: Handle, tokenizer: Tokenizer) -> App {
     let hash = mix_text(0, &flags.non_default());
     App {
         settings,

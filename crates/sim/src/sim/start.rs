@@ -7,8 +7,8 @@ use super::engine::memory::{Memory, Misfit, out_of_memory};
 use super::fault::Fault;
 use super::gpus::{self, Holding};
 use super::log::{self, Source};
-use super::phases::Phases;
-use super::settings::Settings;
+use super::phases::StartPhases;
+use super::settings::ServerSettings;
 use std::net::ToSocketAddrs;
 use std::path::Path;
 use tokio::net::TcpSocket;
@@ -21,7 +21,7 @@ pub fn fail(file: &str, exception: &str) -> u8 {
 }
 
 /// Takes the port without listening yet, as vLLM does: until the server is ready, connections are refused.
-pub fn bind(settings: &Settings) -> Result<TcpSocket, u8> {
+pub fn bind(settings: &ServerSettings) -> Result<TcpSocket, u8> {
     let taken = |error: &std::io::Error| match error.kind() {
         std::io::ErrorKind::AddrInUse => "OSError: [Errno 98] Address already in use".to_string(),
         _ => format!("OSError: {error}"),
@@ -60,7 +60,7 @@ fn engine_failed(pid: u32, exception: &str) -> u8 {
 }
 
 /// Loads the model that is not there: the phases with their durations, and the failures that belong to them.
-pub async fn load(settings: &mut Settings, pid: u32) -> Result<(), u8> {
+pub async fn load(settings: &mut ServerSettings, pid: u32) -> Result<(), u8> {
     let (cache, phases) = (settings.graph_cache(), settings.phases());
     let engine = |place: &str, message: &str| log::line(Source::Engine(pid), "INFO", place, message);
     let failed = |exception: String| engine_failed(pid, &exception);
@@ -127,7 +127,7 @@ pub async fn load(settings: &mut Settings, pid: u32) -> Result<(), u8> {
     Ok(())
 }
 
-async fn compile(settings: &Settings, phases: &Phases, cache: Option<&Path>, engine: &impl Fn(&str, &str)) {
+async fn compile(settings: &ServerSettings, phases: &StartPhases, cache: Option<&Path>, engine: &impl Fn(&str, &str)) {
     let warm = cache.is_some_and(Path::is_file);
     let largest = settings.limits.max_num_batched_tokens;
     let seconds = phases.compile.as_secs_f64();
@@ -150,7 +150,7 @@ async fn compile(settings: &Settings, phases: &Phases, cache: Option<&Path>, eng
 }
 
 /// What fits, or the exception that says what does not.
-fn plan_memory(settings: &Settings) -> Result<Memory, String> {
+fn plan_memory(settings: &ServerSettings) -> Result<Memory, String> {
     let (mut cost, mut limits) = (settings.cost.clone(), settings.limits.clone());
     if settings.has(Fault::OomAtLoad) {
         cost.model.parameters *= 1e6;
@@ -165,7 +165,7 @@ fn plan_memory(settings: &Settings) -> Result<Memory, String> {
 }
 
 /// vLLM's first look at the GPU: what others hold is in its way.
-fn check_free_memory(settings: &Settings, pid: u32) -> Result<(), String> {
+fn check_free_memory(settings: &ServerSettings, pid: u32) -> Result<(), String> {
     let Some(folder) = &settings.node else { return Ok(()) };
     let devices = gpus::devices(settings.devices.as_deref(), settings.gpus());
     let total = settings.cost.gpu.memory;
@@ -185,7 +185,7 @@ fn check_free_memory(settings: &Settings, pid: u32) -> Result<(), String> {
 }
 
 /// From now on the engine holds what it may use.
-fn hold_memory(settings: &Settings, pid: u32) {
+fn hold_memory(settings: &ServerSettings, pid: u32) {
     let Some(folder) = &settings.node else { return };
     let late = settings.faults.iter().find_map(|fault| match fault {
         Fault::LateRelease(time) => Some(time.as_millis() as u64),
@@ -207,11 +207,8 @@ fn hold_memory(settings: &Settings, pid: u32) {
 }
 
 fn thousands(number: usize) -> String {
-    let digits = number.to_string();
-    let first = digits.len() % 3;
-    let groups = digits.as_bytes()[first..]
-        .chunks(3)
-        .map(|group| String::from_utf8_lossy(group).into_owned());
-    let head = (first > 0).then(|| digits[..first].to_string());
-    head.into_iter().chain(groups).collect::<Vec<_>>().join(",")
+    match number {
+        0..1000 => number.to_string(),
+        _ => format!("{},{:03}", thousands(number / 1000), number % 1000),
+    }
 }

@@ -8,8 +8,8 @@ mod book;
 
 use self::book::Book;
 use super::engine::memory::{Memory, Misfit};
-use super::engine::{Engine, Request};
-use super::settings::Settings;
+use super::engine::{Engine, SequenceRequest};
+use super::settings::ServerSettings;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use vsweep_metrics::metrics::{LoadProgress, Nanos, Sample, Underway};
@@ -18,7 +18,7 @@ use vsweep_metrics::metrics::{LoadProgress, Nanos, Sample, Underway};
 #[derive(Debug, Default)]
 pub struct VirtualLoad {
     /// Requests in order.
-    pub requests: Vec<Request>,
+    pub requests: Vec<SequenceRequest>,
     /// When each is due, in nanoseconds after the start, ascending.
     pub due: Vec<Nanos>,
     /// Most requests in flight at once.
@@ -58,7 +58,7 @@ pub struct VirtualServer {
 
 impl VirtualServer {
     /// A server with these settings, or why the model does not fit. Faults are not looked at.
-    pub fn start(settings: &Settings) -> Result<VirtualServer, Misfit> {
+    pub fn start(settings: &ServerSettings) -> Result<VirtualServer, Misfit> {
         let memory = Memory::plan(&settings.cost, &settings.limits)?;
         let mut settings = settings.clone();
         settings.limits.num_blocks = memory.blocks;
@@ -101,10 +101,7 @@ struct Drive<'a, 'o> {
     /// The requests in flight, while somebody looks at them.
     underway: BTreeSet<usize>,
     is_broken_off: bool,
-    requests: std::vec::IntoIter<Request>,
-    due: Vec<Nanos>,
-    limit: usize,
-    delay: Nanos,
+    load: VirtualLoad,
     zero: f64,
     book: Book,
     next: usize,
@@ -112,13 +109,12 @@ struct Drive<'a, 'o> {
     /// When slots became free that no request has taken since, oldest first.
     freed: VecDeque<Nanos>,
     /// Sent and on the way to the engine: when each arrives, which, and what it asks.
-    coming: VecDeque<(Nanos, usize, Request)>,
+    coming: VecDeque<(Nanos, usize, SequenceRequest)>,
 }
 
 impl<'a, 'o> Drive<'a, 'o> {
-    fn new(server: &'a mut VirtualServer, mut load: VirtualLoad, observer: Option<&'a mut Observer<'o>>) -> Self {
+    fn new(server: &'a mut VirtualServer, load: VirtualLoad, observer: Option<&'a mut Observer<'o>>) -> Self {
         let count = load.requests.len().min(load.due.len());
-        load.due.truncate(count);
         Drive {
             zero: server.now,
             server,
@@ -126,11 +122,8 @@ impl<'a, 'o> Drive<'a, 'o> {
             observer,
             underway: BTreeSet::new(),
             is_broken_off: false,
-            requests: load.requests.into_iter(),
-            due: load.due,
-            limit: load.limit.unwrap_or(usize::MAX).max(1),
-            delay: load.delay,
             book: Book::new(count, load.every_token),
+            load,
             next: 0,
             in_flight: 0,
             freed: VecDeque::new(),
@@ -167,17 +160,18 @@ impl<'a, 'o> Drive<'a, 'o> {
 
     /// Lets requests go that have a slot; each leaves when it is due.
     fn send(&mut self) {
-        while self.next < self.due.len() && self.in_flight < self.limit {
-            let Some(request) = self.requests.next() else { return };
-            let due = self.due[self.next];
-            let ready = match self.next >= self.limit {
+        let limit = self.load.limit.unwrap_or(usize::MAX).max(1);
+        while self.next < self.book.samples.len() && self.in_flight < limit {
+            let request = std::mem::take(&mut self.load.requests[self.next]);
+            let due = self.load.due[self.next];
+            let ready = match self.next >= limit {
                 true => due.max(self.freed.pop_front().unwrap_or(due)),
                 false => due,
             };
             let sample = &mut self.book.samples[self.next];
             (sample.due, sample.ready, sample.sent, sample.end) = (due, ready, ready, ready);
             (sample.prompt_len, sample.sequences) = (request.prompt.len() as u64, 1);
-            let arrives = ready + self.delay;
+            let arrives = ready + self.load.delay;
             match request.prompt.len() + request.output_len > self.server.longest {
                 true => {
                     sample.error = Some(format!("HTTP 400: longer than max_model_len {}", self.server.longest));
@@ -313,17 +307,17 @@ mod tests {
 
     fn server(line: &str) -> VirtualServer {
         let flags = Flags::parse(&shell_words::split(line).expect("quoted well")).expect("valid");
-        let settings = Settings::resolve(&flags, &|_| None).expect("usable");
+        let settings = ServerSettings::resolve(&flags, &|_| None).expect("usable");
         VirtualServer::start(&settings).expect("fits")
     }
 
-    fn request(number: u64, prompt: usize, output_len: usize) -> Request {
+    fn request(number: u64, prompt: usize, output_len: usize) -> SequenceRequest {
         let word = |place| crate::sim::engine::token_id(!number, place, 1000);
-        Request {
+        SequenceRequest {
             prompt: (0..prompt).map(word).collect(),
             output_len,
             seed: number,
-            ..Request::default()
+            ..SequenceRequest::default()
         }
     }
 
@@ -365,7 +359,7 @@ mod tests {
             let load = || VirtualLoad {
                 requests: (0..)
                     .zip(&lengths)
-                    .map(|(n, (i, o))| Request { priority: n as i64 % 3, ..request(n % alike, *i, *o) })
+                    .map(|(n, (i, o))| SequenceRequest { priority: n as i64 % 3, ..request(n % alike, *i, *o) })
                     .collect(),
                 limit: users,
                 due: (0..lengths.len() as u64).map(|i| i * gap_ms * 1_000_000).collect(),

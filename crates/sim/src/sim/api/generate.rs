@@ -8,7 +8,7 @@ use super::limit::{Stop, output_limit, positive};
 use super::prompt::{Prompt, prompts};
 use super::{App, stream, whole};
 use crate::sim::driver::Submission;
-use crate::sim::engine::Request;
+use crate::sim::engine::SequenceRequest;
 use crate::sim::engine::noise::{mix, mix_text, uniform};
 use crate::sim::fault::Fault;
 use crate::sim::log;
@@ -37,11 +37,7 @@ pub async fn chat(app: State<Arc<App>>, headers: HeaderMap, bytes: Bytes) -> Res
 async fn answer(app: Arc<App>, style: Style, headers: &HeaderMap, bytes: &[u8]) -> Result<Response, ApiError> {
     let body = Body::read(bytes)?;
     let prompts = prompts(&app, style, &body)?;
-    let model = body.text("model")?;
-    if let Some(model) = model.filter(|model| !app.serves(model)) {
-        return Err(ApiError::no_such_model(model, &app.settings.served_names));
-    }
-    let adapter = model.and_then(|name| app.adapter(name));
+    let adapter = app.adapter(body.text("model")?)?;
     let model = adapter.map_or(app.model_name(), |adapter| &adapter.name).to_string();
     let salt = adapter.map_or(0, |adapter| mix_text(1, &adapter.name));
     let streaming = body.flag("stream")?;
@@ -140,7 +136,7 @@ fn admit(
         for sample in 0..n {
             let seed = mix(content ^ sample as u64);
             let (len, finish_reason, stop_reason) = stop.apply(&app, seed, most, asked.is_none());
-            let request = Request {
+            let request = SequenceRequest {
                 prompt: read.to_vec(),
                 output_len: len,
                 seed,

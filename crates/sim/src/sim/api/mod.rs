@@ -16,7 +16,7 @@ mod whole;
 use self::error::ApiError;
 use super::driver::Handle;
 use super::log;
-use super::settings::{Adapter, Settings};
+use super::settings::{Adapter, ServerSettings};
 use super::tokenizer::Tokenizer;
 use axum::Router;
 use axum::extract::{ConnectInfo, Request, State};
@@ -35,7 +35,7 @@ pub const VERSION: &str = "0.32.0";
 /// What every route sees.
 pub struct App {
     /// How the server was started.
-    pub settings: Settings,
+    pub settings: ServerSettings,
     /// Text to tokens.
     pub tokenizer: Tokenizer,
     /// The engine.
@@ -64,14 +64,16 @@ impl App {
         self.settings.served_names.first().map_or("", String::as_str)
     }
 
-    /// Whether a request may ask for this model.
-    fn serves(&self, name: &str) -> bool {
-        self.settings.served_names.iter().any(|served| served == name) || self.adapter(name).is_some()
-    }
-
-    /// The adapter of this name.
-    fn adapter(&self, name: &str) -> Option<&Adapter> {
-        self.settings.adapters.iter().find(|adapter| adapter.name == name)
+    /// The adapter that a request asks for, if it is one; refuses a model that is not served.
+    fn adapter(&self, asked: Option<&str>) -> Result<Option<&Adapter>, ApiError> {
+        let (settings, Some(asked)) = (&self.settings, asked) else {
+            return Ok(None);
+        };
+        let adapter = settings.adapters.iter().find(|adapter| adapter.name == asked);
+        match adapter.is_some() || settings.served_names.iter().any(|served| served == asked) {
+            true => Ok(adapter),
+            false => Err(ApiError::no_such_model(asked, &settings.served_names)),
+        }
     }
 }
 

@@ -65,19 +65,16 @@ pub async fn models(State(app): State<Arc<App>>) -> Json<Value> {
 
 /// `GET /v1/models/{name}`
 pub async fn model(State(app): State<Arc<App>>, Path(name): Path<String>) -> Result<Json<Value>, ApiError> {
-    if let Some(adapter) = app.adapter(&name) {
-        return Ok(Json(adapter_card(&app, adapter)));
-    }
-    match app.serves(&name) {
-        true => Ok(Json(card(&app, &name))),
-        false => Err(ApiError::no_such_model(&name, &app.settings.served_names)),
-    }
+    Ok(Json(match app.adapter(Some(&name))? {
+        Some(adapter) => adapter_card(&app, adapter),
+        None => card(&app, &name),
+    }))
 }
 
 /// `POST /tokenize`, of a prompt; a chat is tokenized as one text a message.
 pub async fn tokenize(State(app): State<Arc<App>>, bytes: Bytes) -> Result<Json<Value>, ApiError> {
     let body = Body::read(&bytes)?;
-    check_model(&app, &body)?;
+    app.adapter(body.text("model")?)?;
     let text = match (body.text("prompt")?, body.get("messages").and_then(Value::as_array)) {
         (Some(text), _) => text.to_string(),
         (None, Some(messages)) => messages.iter().filter_map(|m| m.get("content")?.as_str()).collect(),
@@ -100,7 +97,7 @@ pub async fn tokenize(State(app): State<Arc<App>>, bytes: Bytes) -> Result<Json<
 /// `POST /detokenize`
 pub async fn detokenize(State(app): State<Arc<App>>, bytes: Bytes) -> Result<Json<Value>, ApiError> {
     let body = Body::read(&bytes)?;
-    check_model(&app, &body)?;
+    app.adapter(body.text("model")?)?;
     let list = body.required("tokens")?;
     let refusal = |_| ApiError::invalid("list_type", "body.tokens", "Input should be a valid list", list);
     let ids: Vec<u32> = Vec::deserialize(list).map_err(refusal)?;
@@ -109,11 +106,4 @@ pub async fn detokenize(State(app): State<Arc<App>>, bytes: Bytes) -> Result<Jso
         .decode(&ids)
         .map_err(|error| ApiError::bad_request("tokens", error))?;
     Ok(Json(json!({"prompt": prompt})))
-}
-
-fn check_model(app: &App, body: &Body) -> Result<(), ApiError> {
-    match body.text("model")? {
-        Some(model) if !app.serves(model) => Err(ApiError::no_such_model(model, &app.settings.served_names)),
-        _ => Ok(()),
-    }
 }

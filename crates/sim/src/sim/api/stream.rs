@@ -110,15 +110,11 @@ impl Chunks {
                 let error = format!(
                     "{{\"error\": {{\"message\": \"{ENGINE_DEAD}\", \"type\": \"InternalServerError\", \"param\": null, \"code\": 500}}}}"
                 );
-                self.send(error);
-                self.send("[DONE]");
+                send(&mut self.out, error);
+                send(&mut self.out, "[DONE]");
                 self.ended = true;
             }
         }
-    }
-
-    fn send(&mut self, data: impl std::fmt::Display) {
-        write!(self.out, "data: {data}\n\n").expect("memory can be written");
     }
 
     /// Writes the next tokens of a choice as one chunk: those of one step, as vLLM does.
@@ -137,10 +133,11 @@ impl Chunks {
             self.out.extend_from_slice(after.as_bytes());
             return;
         }
-        let chunk = chunk(answer, index, &answer.text(choice, tokens.clone()), tokens, last);
-        let role = (is_first && answer.style == Style::Chat).then(|| role_chunk(answer, index));
-        role.into_iter().for_each(|role| self.send(role));
-        self.send(chunk);
+        if is_first && answer.style == Style::Chat {
+            send(&mut self.out, role_chunk(answer, index));
+        }
+        let text = answer.text(choice, tokens.clone());
+        send(&mut self.out, chunk(answer, index, &text, tokens, last));
     }
 
     /// The usage chunk, if asked for, and the end mark.
@@ -149,9 +146,9 @@ impl Chunks {
             let mut chunk = head(&self.answer, OBJECTS, vec![]);
             chunk["usage"] = usage(self.answer.prompt_tokens, self.answer.counted(self.tokens));
             chunk["system_fingerprint"] = self.answer.app.fingerprint.as_str().into();
-            self.send(chunk);
+            send(&mut self.out, chunk);
         }
-        self.send("[DONE]");
+        send(&mut self.out, "[DONE]");
         self.ended = true;
     }
 
@@ -161,11 +158,15 @@ impl Chunks {
             let (written, choice) = (self.choices[index].written, &mut self.answer.choices[index]);
             if written < choice.len {
                 (choice.finish_reason, choice.stop_reason) = ("abort", None);
-                self.send(chunk(&self.answer, index, "", written..written, true));
+                send(&mut self.out, chunk(&self.answer, index, "", written..written, true));
             }
         }
         self.end();
     }
+}
+
+fn send(out: &mut Vec<u8>, data: impl std::fmt::Display) {
+    write!(out, "data: {data}\n\n").expect("memory can be written");
 }
 
 /// What vLLM calls a chunk of a completion and of a chat.

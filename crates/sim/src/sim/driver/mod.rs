@@ -6,7 +6,7 @@ mod lane;
 
 use self::lane::Lane;
 use super::engine::stats::Stats;
-use super::engine::{Engine, Request};
+use super::engine::{Engine, SequenceRequest};
 use super::truth::Truth;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -37,7 +37,7 @@ pub struct Submission {
     /// Names the request in [`Handle::abort`] and in the truth file.
     pub id: String,
     /// The sequences, in the order of the choices.
-    pub sequences: Vec<Request>,
+    pub sequences: Vec<SequenceRequest>,
     /// The engine that it must go to, if it names one.
     pub rank: Option<usize>,
     /// Where its tokens go.

@@ -4,7 +4,7 @@
 
 use super::decoders::Decoders;
 use super::sequence::Sequence;
-use super::{Engine, Key, Output};
+use super::{Engine, Key, NewToken};
 
 /// What some steps in quick succession yielded.
 #[derive(Debug, Clone, Copy)]
@@ -12,9 +12,9 @@ pub struct Leap<'a> {
     /// Requests that got one token from each of the steps and still run.
     pub steady: &'a [Key],
     /// Last tokens of requests that got one from each of the steps. Their time is that of the last step.
-    pub ended: &'a [Output],
+    pub ended: &'a [NewToken],
     /// Tokens that other requests got, from the last step only.
-    pub fresh: &'a [Output],
+    pub fresh: &'a [NewToken],
 }
 
 impl Engine {
@@ -165,7 +165,7 @@ impl Engine {
             let sequence = self.catch_up(key, now, decoders);
             decoders.leave(key, sequence);
             let (index, finished) = (sequence.produced - 1, true);
-            self.outputs.push(Output { key, index, finished });
+            self.outputs.push(NewToken { key, index, finished });
             self.running.retain(|other| *other != key);
             self.retire(key, now);
         }

@@ -36,7 +36,7 @@ use super::neighbours::Crowd;
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 
-/// Settings of the scheduler and the KV cache, by vLLM's names.
+/// ServerSettings of the scheduler and the KV cache, by vLLM's names.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Most requests in one step.
@@ -65,7 +65,7 @@ pub struct Limits {
 
 /// One sequence to generate.
 #[derive(Debug, Clone, Default)]
-pub struct Request {
+pub struct SequenceRequest {
     /// Token ids of the prompt; at least one.
     pub prompt: Vec<u32>,
     /// Tokens to generate; at least one.
@@ -85,7 +85,7 @@ pub type Key = u64;
 
 /// One token that a step produced. A step that guessed ahead yields several for a request, one after the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Output {
+pub struct NewToken {
     /// The request that got the token.
     pub key: Key,
     /// Which token of the answer it is, from 0.
@@ -114,7 +114,7 @@ pub struct Engine {
     decoders: Option<(Decoders, f64)>,
     stepping: bool,
     stats: Stats,
-    outputs: Vec<Output>,
+    outputs: Vec<NewToken>,
 }
 
 impl Engine {
@@ -143,7 +143,7 @@ impl Engine {
     }
 
     /// Puts a request into the queue at time `now` (seconds). It must fit the limits: at most `max_model_len` tokens.
-    pub fn add(&mut self, now: f64, request: Request) -> Key {
+    pub fn add(&mut self, now: f64, request: SequenceRequest) -> Key {
         let key = self.next_key;
         self.next_key += 1;
         let mut sequence = Sequence::new(now, request);
@@ -248,7 +248,7 @@ impl Engine {
     }
 
     /// Ends the step at `now` and returns its tokens, in the order of the batch.
-    pub fn end_step(&mut self, now: f64) -> &[Output] {
+    pub fn end_step(&mut self, now: f64) -> &[NewToken] {
         self.stepping = false;
         self.outputs.clear();
         let mut running = std::mem::take(&mut self.running);
@@ -290,7 +290,7 @@ impl Engine {
         let finished = sequence.produced >= sequence.request.output_len;
         for index in index..=index + accepted {
             let finished = finished && index + 1 == sequence.produced;
-            self.outputs.push(Output { key, index, finished });
+            self.outputs.push(NewToken { key, index, finished });
         }
         if finished {
             self.retire(key, now);

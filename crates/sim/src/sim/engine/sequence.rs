@@ -1,6 +1,6 @@
 //! One request inside the engine: how far it is, which blocks it holds, and the content of its tokens.
 
-use super::Request;
+use super::SequenceRequest;
 use super::kv::HeldBlocks;
 use super::noise;
 
@@ -14,7 +14,7 @@ const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 #[derive(Debug)]
 pub(super) struct Sequence {
-    pub(super) request: Request,
+    pub(super) request: SequenceRequest,
     pub(super) arrived: f64,
     /// When it first left the queue.
     pub(super) scheduled: Option<f64>,
@@ -39,7 +39,7 @@ pub(super) struct Sequence {
 
 impl Sequence {
     /// A request that has just arrived.
-    pub(super) fn new(arrived: f64, request: Request) -> Self {
+    pub(super) fn new(arrived: f64, request: SequenceRequest) -> Self {
         Sequence {
             request,
             arrived,

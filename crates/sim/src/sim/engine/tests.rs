@@ -5,7 +5,7 @@ use super::gpu::Gpu;
 use super::model::Model;
 use super::noise::{Noise, Spread};
 use super::speculate::Speculation;
-use super::{Engine, Key, Limits, Request};
+use super::{Engine, Key, Limits, SequenceRequest};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
@@ -45,15 +45,15 @@ fn cost() -> CostModel {
 }
 
 /// A request of its own content.
-fn request(number: u64, prompt: usize, output_len: usize) -> Request {
+fn request(number: u64, prompt: usize, output_len: usize) -> SequenceRequest {
     let prompt = (0..prompt)
         .map(|place| super::token_id(!number, place, VOCABULARY))
         .collect();
-    Request {
+    SequenceRequest {
         prompt,
         output_len,
         seed: number,
-        ..Request::default()
+        ..SequenceRequest::default()
     }
 }
 
@@ -65,7 +65,7 @@ struct Trace {
 }
 
 /// Runs an engine over requests that arrive at given times, checking every step.
-fn run(engine: &mut Engine, arrivals: &[(f64, Request)]) -> BTreeMap<Key, Trace> {
+fn run(engine: &mut Engine, arrivals: &[(f64, SequenceRequest)]) -> BTreeMap<Key, Trace> {
     let mut traces: BTreeMap<Key, Trace> = BTreeMap::new();
     let mut coming = arrivals.iter().peekable();
     let mut now = 0.0;
@@ -152,10 +152,10 @@ proptest! {
         // Without chunks a step must hold the longest prompt, as vLLM demands.
         let batched = if chunked { batched } else { batched.max((num_blocks + 1) * block_size) };
         let limits = Limits { chunked_prefill: chunked, by_priority, ..limits(seqs.min(batched), batched, block_size, num_blocks) };
-        let mut requests: Vec<(f64, Request)> = requests
+        let mut requests: Vec<(f64, SequenceRequest)> = requests
             .into_iter()
             .enumerate()
-            .map(|(number, (at, prompt, output, priority))| (at, Request { priority, ..request(number as u64, prompt, output) }))
+            .map(|(number, (at, prompt, output, priority))| (at, SequenceRequest { priority, ..request(number as u64, prompt, output) }))
             .collect();
         requests.sort_by(|a, b| a.0.total_cmp(&b.0));
         let speculation = (guesses > 0).then(|| Speculation { tokens: guesses, parameters: 0.0, acceptance: vec![0.6], falling: 0.0 });
@@ -220,7 +220,7 @@ fn right_guesses_shorten_an_answer_and_the_counters_add_up() {
 #[test]
 fn preempted_requests_finish() {
     let mut engine = engine(limits(8, 256, 4, 30), 0, 0.0);
-    let requests: Vec<(f64, Request)> = (0..8).map(|number| (0.0, request(number, 20, 60))).collect();
+    let requests: Vec<(f64, SequenceRequest)> = (0..8).map(|number| (0.0, request(number, 20, 60))).collect();
     let traces = run(&mut engine, &requests);
     assert!(engine.stats().preemptions > 0);
     assert!(traces.values().all(|trace| trace.tokens.len() == 60));
@@ -266,7 +266,7 @@ fn a_larger_batch_serves_more_and_each_more_slowly() {
 #[test]
 fn presence_is_rate_times_time() {
     let mut engine = engine(limits(16, 1024, 16, 4000), 3, 0.1);
-    let requests: Vec<(f64, Request)> = (0..400)
+    let requests: Vec<(f64, SequenceRequest)> = (0..400)
         .map(|n| (n as f64 * 0.02, request(n, 300, 20 + (n as usize * 7) % 60)))
         .collect();
     let traces = run(&mut engine, &requests);
@@ -302,7 +302,7 @@ fn presence_is_rate_times_time() {
 fn the_first_token_waits_for_the_queue() {
     let first = |users: u64| {
         let mut engine = engine(limits(4, 2048, 16, 4000), 0, 0.0);
-        let requests: Vec<(f64, Request)> = (0..users).map(|number| (0.0, request(number, 500, 20))).collect();
+        let requests: Vec<(f64, SequenceRequest)> = (0..users).map(|number| (0.0, request(number, 500, 20))).collect();
         let traces = run(&mut engine, &requests);
         traces.values().map(|trace| trace.tokens[0]).sum::<f64>() / users as f64
     };
@@ -312,7 +312,7 @@ fn the_first_token_waits_for_the_queue() {
 
 #[test]
 fn one_seed_gives_one_history() {
-    let requests: Vec<(f64, Request)> = (0..50).map(|n| (n as f64 * 0.01, request(n, 100, 30))).collect();
+    let requests: Vec<(f64, SequenceRequest)> = (0..50).map(|n| (n as f64 * 0.01, request(n, 100, 30))).collect();
     let history = |seed: u64| run(&mut engine(limits(8, 512, 16, 400), seed, 0.05), &requests);
     assert_eq!(history(1), history(1));
     assert_ne!(history(1), history(2));

@@ -11,7 +11,7 @@ use super::engine::{Engine, Limits};
 use super::fault::Fault;
 use super::flags::{Flags, Refusal};
 use super::neighbours::{CrossTalk, Crowd};
-use super::phases::Phases;
+use super::phases::StartPhases;
 use serde::Deserialize;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ use std::time::Duration;
 
 /// Everything a server needs to know to start.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct ServerSettings {
     /// The model as given.
     pub model: String,
     /// Names under which it is served; the first one is shown.
@@ -127,9 +127,9 @@ fn value_error(class: &str, message: &str) -> Refusal {
     )
 }
 
-impl Settings {
+impl ServerSettings {
     /// Resolves the flags. `environment` looks up a variable.
-    pub fn resolve(flags: &Flags, environment: &dyn Fn(&str) -> Option<String>) -> Result<Settings, Refusal> {
+    pub fn resolve(flags: &Flags, environment: &dyn Fn(&str) -> Option<String>) -> Result<ServerSettings, Refusal> {
         let seed = flags.float("sim_seed", flags.float("seed", 0.0)) as u64;
         let server = fingerprint(flags);
         let faults = own::faults(flags, environment, mix(seed ^ server))?;
@@ -178,7 +178,7 @@ impl Settings {
         if served_names.is_empty() {
             served_names.push(name.clone());
         }
-        Ok(Settings {
+        Ok(ServerSettings {
             model: name,
             served_names,
             adapters: adapters.collect::<Result<_, _>>()?,
@@ -220,9 +220,9 @@ impl Settings {
     }
 
     /// How long each phase of the start takes.
-    pub fn phases(&self) -> Phases {
+    pub fn phases(&self) -> StartPhases {
         let warm = self.graph_cache().is_some_and(|path| path.is_file());
-        let phases = Phases::of(&self.cost, self.limits.max_num_seqs, warm);
+        let phases = StartPhases::of(&self.cost, self.limits.max_num_seqs, warm);
         match self.start {
             None => phases,
             Some(total) => phases.within(total),

@@ -1,7 +1,7 @@
 //! The timelines of a load in progress: which request the engine knows by which key, and when it got its tokens. Decides
 //! nothing.
 
-use crate::sim::engine::{Key, Output};
+use crate::sim::engine::{Key, NewToken};
 use vsweep_metrics::metrics::{Nanos, Sample};
 
 /// Timelines, one a request, in the order of the load.
@@ -49,7 +49,7 @@ impl Book {
     }
 
     /// Tokens, each of which came at all of these times. What one step yields for a request arrives as one event.
-    pub fn note(&mut self, outputs: &[Output], times: &[Nanos]) {
+    pub fn note(&mut self, outputs: &[NewToken], times: &[Nanos]) {
         for tokens in outputs.chunk_by(|one, next| one.key == next.key) {
             let [.., output] = tokens else { continue };
             let index = self.index(output.key);

@@ -60,10 +60,8 @@ impl Distributions {
 
     /// That of one latency at one point, if its benchmark recorded it.
     pub fn of(&self, point: usize, latency: &str) -> Option<&Histogram> {
-        self.0
-            .get(&point)?
-            .get(latency)
-            .filter(|histogram| histogram.count() > 0)
+        let histogram = self.0.get(&point)?.get(latency)?;
+        (histogram.count() > 0).then_some(histogram)
     }
 
     /// For a page: for each point the milliseconds of each latency at the same shares of requests.

@@ -72,14 +72,13 @@ const OFFLINE: &str = "\
 /// Whether a run may fill a column of this name. What an external benchmark writes into its result is its own affair.
 pub fn is_known(runner: &BenchRunner, column: &str) -> bool {
     let column = column.replace('-', "_");
-    let latency = |name: &str| latencies(runner).contains(&name);
     let is_time = |name: &str| name.ends_with("_time") && name.starts_with('p');
     matches!(runner, BenchRunner::Command(_))
         || (runner.offline() == Some(Offline::Startup) && is_time(&column))
         // The stages of a model's processor are its own.
         || (runner.offline() == Some(Offline::MmProcessor) && column.ends_with("_ms"))
         || names(runner).any(|name| name == column)
-        || is_latency(&column, latency)
+        || is_latency(&column, latencies(runner))
 }
 
 /// The columns to suggest in place of one that is not known.
@@ -114,16 +113,12 @@ fn names(runner: &BenchRunner) -> impl Iterator<Item = &'static str> {
 }
 
 /// `p99.9_ttft_ms`, `median_e2el_ms`.
-fn is_latency(column: &str, is_known: impl Fn(&str) -> bool) -> bool {
+fn is_latency(column: &str, known: &[&str]) -> bool {
     let parts = column.strip_suffix("_ms").and_then(|column| column.split_once('_'));
     parts.is_some_and(|(statistic, latency)| {
-        let is_percentile = |text: &str| {
-            text.parse::<f64>()
-                .is_ok_and(|percent| (0.0..=100.0).contains(&percent))
-        };
-        let is_statistic =
-            ["mean", "median", "std"].contains(&statistic) || statistic.strip_prefix('p').is_some_and(is_percentile);
-        is_statistic && is_known(latency)
+        let percentile = statistic.strip_prefix('p').and_then(|percent| percent.parse().ok());
+        let is_percentile = percentile.is_some_and(|percent: f64| (0.0..=100.0).contains(&percent));
+        known.contains(&latency) && (is_percentile || ["mean", "median", "std"].contains(&statistic))
     })
 }
 

@@ -33,12 +33,10 @@ pub fn render_report(directory: &Directory, state: &State, options: &ReportOptio
     if let ReportForm::Live(version) = form {
         inputs.live = Some(version);
     }
-    let (configs, document) = (configs::render(&inputs), document::parts(&inputs));
+    let [(_, page), (_, text)] = make_reports(&inputs, &configs::render(&inputs));
     match form {
-        ReportForm::Page | ReportForm::Live(_) => html::render(&inputs, &configs, document),
-        ReportForm::Markdown => {
-            markdown::render(&inputs, &configs, document) + &basis::line(directory, state, configs.len())
-        }
+        ReportForm::Page | ReportForm::Live(_) => page,
+        ReportForm::Markdown => text,
     }
 }
 

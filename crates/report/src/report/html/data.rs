@@ -5,7 +5,6 @@ use super::text::embed_json;
 use crate::report::answer::FRONTIER;
 use crate::report::inputs::Inputs;
 use crate::report::rows::told;
-use crate::report::telemetry::Telemetry;
 use crate::report::variation::swept;
 use crate::report::words::{axis_title, short_name};
 use crate::report::yardstick::Yardstick;
@@ -51,31 +50,27 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
         let id = points.runs.cell("point", row).to_string();
         place.get(&*id).copied().unwrap_or_default()
     });
-    let began = began(inputs);
-    let has_goals = !inputs.goals.is_empty();
-    let met = (0..points.points.len()).map(|at| inputs.goals.met_by(at));
     let plots = inputs.options.plots.iter();
-    let mut rest = Rest {
-        workloads: workloads(inputs),
-        pareto: FRONTIER,
-        varying: inputs.varied.iter().map(|column| column.name.as_str()).collect(),
-        swept: swept(points, &inputs.varied).map(|column| column.name.as_str()),
-        telemetry: &inputs.telemetry,
-        leading: inputs.mattered.leading(),
-        price: inputs.options.price_per_gpu_hour,
-        cdfs: inputs.distributions.encode(),
-        plots: plots
-            .map(|plot| json!({"x": plot.x, "y": plot.y, "by": plot.curve_by}))
-            .collect(),
-        points: points.points.iter().map(|point| &*point.id).collect(),
-        suspect: points.points.iter().map(|point| point.is_suspect()).collect(),
-        rows: of_row.collect(),
-        servers: servers(inputs, began),
-        runs: Runs::of(inputs, began),
-        meets: has_goals.then(|| Dictionary::of(met)),
-        competes: has_goals.then(|| competes(inputs)),
-        left_out: Vec::new(),
-    };
+    let mut page = runs(inputs);
+    page["workloads"] = workloads(inputs).into();
+    page["pareto"] = json!(FRONTIER);
+    page["varying"] = inputs.varied.iter().map(|column| column.name.as_str()).collect();
+    page["swept"] = json!(swept(points, &inputs.varied).map(|column| &column.name));
+    page["telemetry"] = json!(inputs.telemetry);
+    page["leading"] = json!(inputs.mattered.leading());
+    page["price"] = json!(inputs.options.price_per_gpu_hour);
+    page["cdfs"] = inputs.distributions.encode();
+    page["plots"] = plots
+        .map(|plot| json!({"x": plot.x, "y": plot.y, "by": plot.curve_by}))
+        .collect();
+    page["points"] = points.points.iter().map(|point| &*point.id).collect();
+    page["suspect"] = points.points.iter().map(|point| point.is_suspect()).collect();
+    page["rows"] = of_row.collect();
+    if !inputs.goals.is_empty() {
+        let met = (0..points.points.len()).map(|at| inputs.goals.met_by(at));
+        page["meets"] = json!(Dictionary::of(met));
+        page["competes"] = competes(inputs).into();
+    }
     let mut columns: Vec<&Column> = points.runs.columns().iter().filter(|column| is_shown(column)).collect();
     columns.sort_by_key(|column| {
         let place = FOREMOST.iter().position(|name| *name == column.name);
@@ -84,55 +79,28 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
             place.unwrap_or(FOREMOST.len()),
         )
     });
-    let mut left = MOST_BYTES.saturating_sub(rest.encode().len());
-    let mut kept = Vec::new();
+    let mut left = MOST_BYTES.saturating_sub(page.to_string().len());
+    let (mut kept, mut left_out) = (Vec::new(), Vec::new());
     for column in columns {
         let encoded = encode_column(column);
         if encoded.len() <= left {
             left -= encoded.len();
             kept.push(encoded);
         } else {
-            rest.left_out.push(&column.name);
+            left_out.push(column.name.as_str());
         }
     }
-    embed_json(&format!("{{\"columns\":[{}],{}", kept.join(","), &rest.encode()[1..]))
-}
-
-/// What a page has beside the columns of the run table. It is written as it stands, because a tree of JSON values for each of
-/// 100 000 runs takes 40 MB.
-#[derive(Serialize)]
-struct Rest<'a> {
-    workloads: Vec<Value>,
-    pareto: [&'static str; 2],
-    varying: Vec<&'a str>,
-    swept: Option<&'a str>,
-    telemetry: &'a Telemetry,
-    leading: Option<&'a str>,
-    price: Option<f64>,
-    cdfs: Value,
-    plots: Vec<Value>,
-    points: Vec<&'a str>,
-    suspect: Vec<bool>,
-    rows: Vec<usize>,
-    servers: Vec<Value>,
-    #[serde(flatten)]
-    runs: Runs<'a>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    meets: Option<Dictionary>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    competes: Option<Vec<bool>>,
-    left_out: Vec<&'a str>,
-}
-
-impl Rest<'_> {
-    fn encode(&self) -> String {
-        serde_json::to_string(self).expect("plain data always serialises")
-    }
+    page["left_out"] = left_out.into();
+    embed_json(&format!(
+        "{{\"columns\":[{}],{}",
+        kept.join(","),
+        &page.to_string()[1..]
+    ))
 }
 
 /// Distinct values, and the place of each row's.
 #[derive(Serialize)]
-struct Dictionary<T = String> {
+struct Dictionary<T> {
     of: Vec<T>,
     at: Vec<usize>,
 }
@@ -192,80 +160,47 @@ fn is_shown(column: &Column) -> bool {
     }
 }
 
-/// What each run has beside its figures, by row.
-#[derive(Serialize)]
-struct Runs<'a> {
-    server: Vec<usize>,
-    /// Its start by its place among those of its server, where that is known.
-    start: Vec<Option<usize>>,
-    /// When the first server was started.
-    began: Option<String>,
-    ended: Vec<Option<f64>>,
-    seconds: Vec<f64>,
-    /// How long reset and warm-up before it took, where that is recorded; empty where it is of no run.
-    resets: Vec<Option<f64>>,
-    warmups: Vec<Option<f64>>,
-    details: Dictionary,
-    bench: Dictionary,
-    files: Files<'a>,
+/// The servers, and what each run has beside its figures, by row.
+fn runs(inputs: &Inputs<'_>) -> Value {
+    let began = began(inputs);
+    let runs: Vec<&RunRecord> = inputs.state.runs().collect();
+    let servers = inputs.state.servers.iter().enumerate();
+    let servers: HashMap<_, _> = servers.map(|(at, (id, server))| (id, (at, server))).collect();
+    let place = |run: &&RunRecord| servers.get(&run.server).map_or(0, |(at, _)| *at);
+    let start = |run: &&RunRecord| {
+        let mut starts = servers.get(&run.server)?.1.starts.iter();
+        starts.position(|start| Some(start.launch) == run.launch)
+    };
+    let command = |run: &&RunRecord| {
+        let argv = servers.get(&run.server).map_or(&[][..], |(_, server)| &server.argv);
+        shell_line(inputs.bench_command(argv, &run.params))
+    };
+    let files = runs.iter().map(|run| file_of(run).unzip());
+    let (begins, lines): (Vec<Option<&str>>, Vec<Option<u64>>) = files.unzip();
+    json!({
+        "servers": self::servers(inputs, began),
+        "server": runs.iter().map(place).collect_vec(),
+        // By its place among those of its server, where that is known.
+        "start": runs.iter().map(start).collect_vec(),
+        // When the first server was started.
+        "began": began.map(|began| began.to_string()),
+        "ended": runs.iter().map(|run| since(began, &run.finished_at)).collect_vec(),
+        "seconds": runs.iter().map(|run| tenths(run.seconds)).collect_vec(),
+        // How long reset and warm-up before it took, where that is recorded; empty where it is of no run.
+        "resets": where_known(runs.iter().map(|run| run.reset_seconds)),
+        "warmups": where_known(runs.iter().map(|run| run.warmup_seconds)),
+        "details": Dictionary::of(runs.iter().map(|run| told(run).into_owned())),
+        "bench": Dictionary::of(runs.iter().map(command)),
+        "files": {"begin": Dictionary::of(begins.into_iter()), "line": lines},
+    })
 }
 
-/// Where each run's figures are, below the folder of its point: `begin-line.json`. The begins are few, and 10 000 whole names
-/// would be a fifth of a page.
-#[derive(Serialize)]
-struct Files<'a> {
-    begin: Dictionary<Option<&'a str>>,
-    /// Null where a run has no file.
-    line: Vec<Option<u64>>,
-}
-
-impl<'a> Files<'a> {
-    fn of(runs: &[&'a RunRecord]) -> Files<'a> {
-        let parts = |run: &&'a RunRecord| {
-            let path = run.file.as_ref()?.path.strip_suffix(".json")?;
-            let (begin, line) = path.rsplit_once('/')?.1.rsplit_once('-')?;
-            Some((begin, line.parse().ok()?))
-        };
-        let (begins, line): (Vec<_>, Vec<_>) = runs.iter().map(|run| parts(run).unzip()).unzip();
-        Files {
-            begin: Dictionary::of(begins.into_iter()),
-            line,
-        }
-    }
-}
-
-impl<'a> Runs<'a> {
-    fn of(inputs: &Inputs<'a>, began: Option<Timestamp>) -> Runs<'a> {
-        let runs: Vec<&RunRecord> = inputs.state.runs().collect();
-        let servers: HashMap<_, _> = inputs
-            .state
-            .servers
-            .iter()
-            .enumerate()
-            .map(|(at, (id, server))| (id, (at, server)))
-            .collect();
-        let server = |run: &&RunRecord| servers.get(&run.server).map_or(0, |(at, _)| *at);
-        let start = |run: &&RunRecord| {
-            let mut starts = servers.get(&run.server)?.1.starts.iter();
-            starts.position(|start| Some(start.launch) == run.launch)
-        };
-        let command = |run: &&RunRecord| {
-            let argv = servers.get(&run.server).map_or(&[][..], |(_, server)| &server.argv);
-            shell_line(inputs.bench_command(argv, &run.params))
-        };
-        Runs {
-            server: runs.iter().map(server).collect(),
-            began: began.map(|began| began.to_string()),
-            start: runs.iter().map(start).collect(),
-            ended: runs.iter().map(|run| since(began, &run.finished_at)).collect(),
-            seconds: runs.iter().map(|run| tenths(run.seconds)).collect(),
-            resets: where_known(runs.iter().map(|run| run.reset_seconds)),
-            warmups: where_known(runs.iter().map(|run| run.warmup_seconds)),
-            details: Dictionary::of(runs.iter().map(|run| told(run).into_owned())),
-            bench: Dictionary::of(runs.iter().map(command)),
-            files: Files::of(&runs),
-        }
-    }
+/// Where a run's figures are, below the folder of its point: `begin-line.json`. The begins are few, and 10 000 whole names would be a
+/// fifth of a page.
+fn file_of(run: &RunRecord) -> Option<(&str, u64)> {
+    let path = run.file.as_ref()?.path.strip_suffix(".json")?;
+    let (begin, line) = path.rsplit_once('/')?.1.rsplit_once('-')?;
+    Some((begin, line.parse().ok()?))
 }
 
 /// When the first server was started.

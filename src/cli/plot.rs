@@ -5,7 +5,7 @@ use super::output::tell;
 use crate::error::{Error, Exit, Result};
 use crate::report::chart::{MOST_CURVES, Scale};
 use crate::report::charts::Subject;
-use crate::report::charts::grid::{Figure, Grid};
+use crate::report::charts::grid::{Grid, GridPicture};
 use crate::report::picture::{Form, Size};
 use crate::report::variation::curves_along;
 use crate::table::{Bin, Column, Filter, Points, Section, Table};
@@ -231,7 +231,7 @@ fn warn_of_others(others: &[&Column]) {
     }
 }
 
-fn warn(figures: &[Figure]) {
+fn warn(figures: &[GridPicture]) {
     for figure in figures {
         let name = &figure.chart.name;
         let series = figure.chart.panels.iter().flat_map(|panel| &panel.series);

@@ -23,7 +23,7 @@ use crate::matrix::Only;
 use crate::plan::Plan;
 use crate::rehearse::Options;
 use crate::report;
-use crate::report::progress::{Ahead, Counter, Mode, Phase, Progress, Requests};
+use crate::report::progress::{Ahead, Counter, Mode, Progress, RequestsSoFar, RunPhase};
 use crate::run::{Changes, Interrupt, Sweep, Update};
 use crate::server::startup;
 use crate::threads;
@@ -321,11 +321,11 @@ pub(super) fn counter(counters: &Arc<Counters>) -> Counter {
         let good = finished.saturating_sub(failed) as f64;
         let since = counters.sending.get();
         let seconds = since.map_or(0.0, |since| since.elapsed().as_secs_f64());
-        Requests {
+        RequestsSoFar {
             phase: match since {
-                Some(_) => Phase::Measuring,
-                None if counters.is_warming_up() => Phase::WarmingUp,
-                None => Phase::Preparing,
+                Some(_) => RunPhase::Measuring,
+                None if counters.is_warming_up() => RunPhase::WarmingUp,
+                None => RunPhase::Preparing,
             },
             planned: read(&counters.planned),
             finished,

@@ -11,7 +11,7 @@ use crate::journal::{self, Check, Directory, Shard, State};
 use crate::matrix::Matrix;
 use crate::plan::Plan;
 use crate::rehearse::Options;
-use crate::report::status::{Cluster, Orphan, Status, Task, Worker};
+use crate::report::status::{Cluster, Orphan, Status, TaskStatus, Worker};
 use crate::report::terminal::show;
 use crate::run::signs;
 use crate::server::trees::Remains;
@@ -148,8 +148,8 @@ fn in_cluster(directory: &Directory) -> Result<Option<Cluster>> {
     Ok(Some(told))
 }
 
-fn task(task: ClusterTask) -> Task {
-    Task {
+fn task(task: ClusterTask) -> TaskStatus {
+    TaskStatus {
         remedy: task.is_live.then(|| slurm::remedy(&task.reason)).flatten(),
         job: task.job,
         group: task.group,

@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use vsweep::report::Requests;
+use vsweep::report::RequestSamples;
 
 /// The script of axe-core, as a package of PyPI bundles it.
 fn script() -> Option<String> {
@@ -99,7 +99,7 @@ fn axe_finds_no_violation() {
     let compared = harness.run(&["compare", "old", "new", "--format", "html"]);
     assert!(compared.stdout.starts_with(b"<!"), "{}", said(&compared));
     harness.write("compare.html", &String::from_utf8_lossy(&compared.stdout));
-    let requests = Requests::read(samples(200).to_string().as_bytes()).expect("samples");
+    let requests = RequestSamples::read(samples(200).to_string().as_bytes()).expect("samples");
     fs::write(
         folder.join("timeline.html"),
         requests.render("demo", "max_concurrency=64"),

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use vsweep::cause::Cause;
 use vsweep::journal::{self, Check, Directory};
 use vsweep::plan::ReportOptions;
-use vsweep::report::{Inputs, Requests, read_runs, write_pages};
+use vsweep::report::{Inputs, RequestSamples, read_runs, write_pages};
 use vsweep::table::Points;
 use vsweep::validity::Code;
 
@@ -713,7 +713,7 @@ fn the_timeline_of_a_thousand_requests_is_usable() {
     let Some(browser) = Browser::start() else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
     let page = folder.path().join("timeline.html");
-    let requests = Requests::read(samples(1000).to_string().as_bytes()).expect("samples");
+    let requests = RequestSamples::read(samples(1000).to_string().as_bytes()).expect("samples");
     fs::write(
         &page,
         requests.render("demo: run 0 of point <ab>", "max_concurrency=64"),

@@ -63,6 +63,6 @@ pub use live::Now;
 pub use pages::{ReportForm, render_report, write_pages};
 pub use rows::{Runs, read_runs};
 pub use source::{read_any, read_records};
-pub use timeline::{Requests, write_timeline};
+pub use timeline::{RequestSamples, write_timeline};
 pub use vllm_tree::{Exported, write_vllm_tree};
 pub use write::{LiveTables, Written, judge, write_all};

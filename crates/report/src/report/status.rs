@@ -3,8 +3,8 @@
 mod away;
 mod seen;
 
-pub use away::{Cluster, Task, Worker};
-pub use seen::{Seen, describe_reasons};
+pub use away::{Cluster, TaskStatus, Worker};
+pub use seen::{SeenAlike, describe_reasons};
 
 use super::compared;
 use super::duplicates;
@@ -150,7 +150,7 @@ pub struct ReasonCount {
     /// What most of them saw.
     pub example: String,
     /// What was seen, like with like, most frequent first.
-    pub seen: Vec<Seen>,
+    pub seen: Vec<SeenAlike>,
     /// What to do about it.
     pub advice: String,
 }

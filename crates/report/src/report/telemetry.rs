@@ -130,8 +130,8 @@ fn read(path: &Path) -> Vec<Reading> {
     };
     // The last line of a run that goes on may be half written.
     let records: Vec<csv::StringRecord> = reader.records().map_while(Result::ok).collect();
-    let lines: Vec<Line<'_>> = records.iter().map(|record| Line { names: &names, record }).collect();
-    let reading = |(at, line): (usize, &Line<'_>)| {
+    let lines: Vec<CsvLine<'_>> = records.iter().map(|record| CsvLine { names: &names, record }).collect();
+    let reading = |(at, line): (usize, &CsvLine<'_>)| {
         let before = at.checked_sub(1).map(|before| &lines[before]);
         Some(Reading {
             second: line.number("seconds")?,
@@ -158,12 +158,12 @@ fn percent(share: Option<f64>) -> Option<f64> {
 }
 
 /// A line of a file; an empty or unreadable cell is no number.
-struct Line<'a> {
+struct CsvLine<'a> {
     names: &'a csv::StringRecord,
     record: &'a csv::StringRecord,
 }
 
-impl Line<'_> {
+impl CsvLine<'_> {
     fn number(&self, name: &str) -> Option<f64> {
         let at = self.names.iter().position(|known| known == name)?;
         self.record.get(at)?.parse().ok()
@@ -190,7 +190,7 @@ impl Line<'_> {
     }
 
     /// Growth of a counter a second, since the line before.
-    fn rate(&self, name: &str, before: &Line<'_>) -> Option<f64> {
+    fn rate(&self, name: &str, before: &CsvLine<'_>) -> Option<f64> {
         let growth = |name: &str| Some(self.number(name)? - before.number(name)?);
         Some(growth(name)? / growth("seconds")?.max(1e-3))
     }

@@ -43,7 +43,7 @@ pub struct Grid<'a> {
 
 /// One picture of a grid.
 #[derive(Debug)]
-pub struct Figure {
+pub struct GridPicture {
     /// What to draw.
     pub chart: Chart,
     /// What its runs share: names and values of `fig_by`.
@@ -54,12 +54,12 @@ pub struct Figure {
 
 impl Grid<'_> {
     /// One picture for each group of these rows.
-    pub fn draw(&self, rows: &[usize]) -> Vec<Figure> {
+    pub fn draw(&self, rows: &[usize]) -> Vec<GridPicture> {
         let groups = groups(rows, &self.fig_by, |row| *row);
         groups.iter().map(|rows| self.figure(rows)).collect()
     }
 
-    fn figure(&self, rows: &[usize]) -> Figure {
+    fn figure(&self, rows: &[usize]) -> GridPicture {
         let ladder = Ladder::of(rows.iter().map(|row| &self.x.cells[*row]), self.scales.0);
         let by = |columns: &[&Column]| groups(rows, columns, |row| *row);
         let (facets, columns, curves) = (by(&self.row_by), by(&self.col_by), by(&self.curve_by));
@@ -90,7 +90,7 @@ impl Grid<'_> {
         let shared = self.fig_by.iter().map(|by| (by, &by.cells[rows[0]]));
         let group = shared.clone().map(|(by, cell)| show_setting(&by.name, cell)).join(", ");
         let title = format!("{} against {}", axis_title(&self.y.name), axis_title(&self.x.name));
-        Figure {
+        GridPicture {
             chart: Chart {
                 name: file_name(&self.name, shared.map(|(by, cell)| (by.name.as_str(), cell))),
                 title: of_workload(&title, &group),

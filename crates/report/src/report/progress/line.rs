@@ -13,7 +13,7 @@ const COLUMN: usize = 8;
 
 /// What a line is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
+pub enum Headword {
     /// The sweep as a whole.
     Sweep,
     /// A server is started or connected to.
@@ -44,24 +44,24 @@ pub enum Status {
     Note,
 }
 
-impl Status {
+impl Headword {
     /// Its word, and the colour of that.
     fn look(self) -> (&'static str, Color) {
         match self {
-            Status::Sweep => ("Sweep", Color::Cyan),
-            Status::Start => ("Start", Color::Cyan),
-            Status::Ready => ("Ready", Color::Green),
-            Status::Stop => ("Stop", Color::Cyan),
-            Status::Run => ("Run", Color::Cyan),
-            Status::Ok => ("Ok", Color::Green),
-            Status::Suspect => ("Suspect", Color::Yellow),
-            Status::Invalid => ("Invalid", Color::Yellow),
-            Status::Cut => ("Cut", Color::Yellow),
-            Status::Failed => ("Failed", Color::Red),
-            Status::Search => ("Search", Color::Cyan),
-            Status::Found => ("Found", Color::Green),
-            Status::Retired => ("Retired", Color::Yellow),
-            Status::Note => ("Note", Color::Yellow),
+            Headword::Sweep => ("Sweep", Color::Cyan),
+            Headword::Start => ("Start", Color::Cyan),
+            Headword::Ready => ("Ready", Color::Green),
+            Headword::Stop => ("Stop", Color::Cyan),
+            Headword::Run => ("Run", Color::Cyan),
+            Headword::Ok => ("Ok", Color::Green),
+            Headword::Suspect => ("Suspect", Color::Yellow),
+            Headword::Invalid => ("Invalid", Color::Yellow),
+            Headword::Cut => ("Cut", Color::Yellow),
+            Headword::Failed => ("Failed", Color::Red),
+            Headword::Search => ("Search", Color::Cyan),
+            Headword::Found => ("Found", Color::Green),
+            Headword::Retired => ("Retired", Color::Yellow),
+            Headword::Note => ("Note", Color::Yellow),
         }
     }
 }
@@ -73,21 +73,21 @@ pub struct Names(pub Vec<String>);
 /// A word and what is said after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    pub status: Status,
+    pub headword: Headword,
     pub text: String,
 }
 
 impl Line {
-    pub fn new(status: Status, text: impl Into<String>) -> Line {
+    pub fn new(headword: Headword, text: impl Into<String>) -> Line {
         let text = text.into();
-        Line { status, text }
+        Line { headword, text }
     }
 
     /// The line as it is printed, after the time of day if that is to be said; broken between words at the width of the
     /// terminal, if it goes to one.
     pub fn paint(&self, time: Option<&str>) -> String {
         let before = time.map_or(String::new(), |time| format!("{time} "));
-        let (word, colour) = self.status.look();
+        let (word, colour) = self.headword.look();
         let before_word = COLUMN - word.len();
         let word = Style::new().for_stderr().bold().fg(colour).apply_to(word);
         let room = width(&Term::stderr()).map(|width| width.saturating_sub(before.len() + COLUMN + 1).max(20));
@@ -103,7 +103,7 @@ impl Line {
             return self.paint(None);
         };
         let room = width.saturating_sub(COLUMN + 1).max(20);
-        Line::new(self.status, shorten(&printable(&self.text), names, room)).paint(None)
+        Line::new(self.headword, shorten(&printable(&self.text), names, room)).paint(None)
     }
 }
 

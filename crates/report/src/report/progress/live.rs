@@ -1,9 +1,9 @@
 //! The live display: one line for each server that is up and what it does, one for the runs, drawn again a few times a second.
 //! What goes wrong stays on the screen above them.
 
-use super::line::{Line, Names, Status, fit};
+use super::line::{Headword, Line, Names, fit};
 use super::wording::{bracket, describe, outcome, show_seconds, time_left};
-use super::{Ahead, Counter, Phase, Phases, Requests};
+use super::{Ahead, Counter, RequestsSoFar, RunPhase, StartPhase};
 use crate::report::terminal::width;
 use crate::report::words::show_number;
 use console::Term;
@@ -53,7 +53,7 @@ struct Shown {
     run: (Names, Vec<String>),
     counter: Option<Counter>,
     /// What a start is at.
-    phases: Option<Phases>,
+    phases: Option<StartPhase>,
 }
 
 impl Live {
@@ -162,7 +162,7 @@ impl Live {
     }
 
     /// Shows the phases of a start.
-    pub fn watch_start(&mut self, server: &ServerId, phases: Phases) {
+    pub fn watch_start(&mut self, server: &ServerId, phases: StartPhase) {
         if let Some(line) = self.servers.get(server) {
             line.lock().phases = Some(phases);
         }
@@ -179,7 +179,7 @@ impl Live {
 
     /// Prints a sentence above the display.
     pub fn note(&mut self, note: &str) {
-        self.print(Some(Line::new(Status::Note, note)));
+        self.print(Some(Line::new(Headword::Note, note)));
     }
 
     fn begin(&mut self, server: &ServerId, gpus: &[u32]) {
@@ -273,13 +273,14 @@ fn server_line(shown: &Shown) -> Vec<String> {
 }
 
 /// What is known of a run in progress; until that is anything, how long it has taken.
-pub fn figures(requests: &Requests, time: &str) -> Vec<String> {
-    let Requests { planned, finished, .. } = *requests;
+pub fn figures(requests: &RequestsSoFar, time: &str) -> Vec<String> {
+    let RequestsSoFar { planned, finished, .. } = *requests;
     let count = match (requests.phase, planned) {
-        (Phase::Preparing | Phase::WarmingUp, _) => return vec![format!("{} {time}", requests.phase)],
-        (Phase::Measuring, 0) if finished == 0 => return vec![time.to_owned()],
-        (Phase::Measuring, 0) => show_many(finished, "request"),
-        (Phase::Measuring, _) => format!("{finished} of {planned} requests"),
+        (RunPhase::Preparing, _) => return vec![format!("preparing {time}")],
+        (RunPhase::WarmingUp, _) => return vec![format!("warming up {time}")],
+        (RunPhase::Measuring, 0) if finished == 0 => return vec![time.to_owned()],
+        (RunPhase::Measuring, 0) => show_many(finished, "request"),
+        (RunPhase::Measuring, _) => format!("{finished} of {planned} requests"),
     };
     let failed = (requests.failed > 0).then(|| format!("{} failed", requests.failed));
     let rate = requests

@@ -12,9 +12,8 @@ mod wording;
 pub use ahead::Ahead;
 pub use wording::run_name;
 
-use line::{Line, Names, Status};
+use line::{Headword, Line, Names};
 use live::Live;
-use std::fmt::{self, Display, Formatter};
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +37,7 @@ pub enum Mode {
 
 /// What a run is at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Phase {
+pub enum RunPhase {
     /// Its requests are being made.
     #[default]
     Preparing,
@@ -48,21 +47,11 @@ pub enum Phase {
     Measuring,
 }
 
-impl Display for Phase {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Phase::Preparing => "preparing",
-            Phase::WarmingUp => "warming up",
-            Phase::Measuring => "measuring",
-        })
-    }
-}
-
 /// The run in progress so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Requests {
+pub struct RequestsSoFar {
     /// What it is at.
-    pub phase: Phase,
+    pub phase: RunPhase,
     /// Requests to be sent; 0 if not known.
     pub planned: u64,
     /// Ended, either way.
@@ -76,7 +65,7 @@ pub struct Requests {
 }
 
 /// A run so far in as many words as fit a terminal behind so many columns.
-pub fn so_far(requests: &Requests, elapsed: Duration, indent: usize) -> String {
+pub fn so_far(requests: &RequestsSoFar, elapsed: Duration, indent: usize) -> String {
     line::fit(
         &Names::default(),
         &live::figures(requests, &live::clock(elapsed)),
@@ -85,10 +74,10 @@ pub fn so_far(requests: &Requests, elapsed: Duration, indent: usize) -> String {
 }
 
 /// Reads the counters of the run in progress; called a few times a second while a live display is shown.
-pub type Counter = Arc<dyn Fn() -> Requests + Send + Sync>;
+pub type Counter = Arc<dyn Fn() -> RequestsSoFar + Send + Sync>;
 
 /// Says what a server that starts is at; empty if that is not known. Called as often.
-pub type Phases = Arc<dyn Fn() -> &'static str + Send + Sync>;
+pub type StartPhase = Arc<dyn Fn() -> &'static str + Send + Sync>;
 
 /// The display of one sweep. A live display leaves the screen when it is dropped.
 pub struct Progress {
@@ -138,7 +127,7 @@ impl Progress {
     }
 
     /// The server that was begun last is at what this says until it is ready.
-    pub fn watch_start(&mut self, server: &ServerId, phases: Phases) {
+    pub fn watch_start(&mut self, server: &ServerId, phases: StartPhase) {
         if let Sink::Live(live) = &mut self.sink {
             live.watch_start(server, phases);
         }
@@ -166,7 +155,7 @@ impl Progress {
             Sink::Plain => {
                 // By the same clock as the events.
                 let now = jiff::Timestamp::now().to_string();
-                print_error(&Line::new(Status::Note, note).paint(Some(wording::time_of_day(&now))));
+                print_error(&Line::new(Headword::Note, note).paint(Some(wording::time_of_day(&now))));
             }
             Sink::Json => print(&printable_json(&serde_json::json!({ "note": note }).to_string())),
             Sink::Quiet => {}

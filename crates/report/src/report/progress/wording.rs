@@ -1,7 +1,7 @@
 //! What each event is called in one line.
 
 use super::Ahead;
-use super::line::{Line, Status};
+use super::line::{Headword, Line};
 use crate::report::failures::log_of;
 use crate::report::sla::name_on_any_start;
 use crate::report::words::{server_name, short_detail, short_label, show_number};
@@ -21,7 +21,7 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
     Some(match &entry.event {
         Event::RunStarted(run) if ahead.without_server => {
             let name = run_name(&run.server, &run.name, &number(run.slot, run.run), state);
-            Line::new(Status::Run, name)
+            Line::new(Headword::Run, name)
         }
         Event::ServerStarting { .. } | Event::ServerReady { .. } | Event::ServerExited { cause: None, .. }
             if ahead.without_server =>
@@ -29,20 +29,20 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
             return None;
         }
         Event::JournalCreated { .. } | Event::GroupBegun(_) | Event::RunStarted(_) => return None,
-        Event::SessionStarted(session) => Line::new(Status::Sweep, begin(session, state, ahead)),
+        Event::SessionStarted(session) => Line::new(Headword::Sweep, begin(session, state, ahead)),
         Event::ResultsRetired { server, reason } => {
             let name = server_name(server, state);
             Line::new(
-                Status::Retired,
+                Headword::Retired,
                 format!("{name}: earlier results leave the tables: {reason}"),
             )
         }
-        Event::GroupGivenUp(given_up) => Line::new(Status::Failed, lost(given_up, state)),
-        Event::InterferenceSampled(_) => Line::new(Status::Note, state.interference().news(entry)?),
-        Event::ServerStarting { server, .. } => Line::new(Status::Start, starting(server, state)),
+        Event::GroupGivenUp(given_up) => Line::new(Headword::Failed, lost(given_up, state)),
+        Event::InterferenceSampled(_) => Line::new(Headword::Note, state.interference().news(entry)?),
+        Event::ServerStarting { server, .. } => Line::new(Headword::Start, starting(server, state)),
         Event::ServerReady { server, seconds, .. } => {
             let name = server_name(server, state);
-            Line::new(Status::Ready, format!("{name} after {}", show_seconds(*seconds)))
+            Line::new(Headword::Ready, format!("{name} after {}", show_seconds(*seconds)))
         }
         Event::ServerExited {
             server,
@@ -53,8 +53,8 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
         } => {
             let name = server_name(server, state);
             match cause {
-                None if is_attached(server, state) => Line::new(Status::Stop, format!("{name}, left running")),
-                None => Line::new(Status::Stop, name),
+                None if is_attached(server, state) => Line::new(Headword::Stop, format!("{name}, left running")),
+                None => Line::new(Headword::Stop, name),
                 // What is lost with it, or that it is tried again, follows at once, and says why.
                 Some(_) if ahead.is_measured(server) || !was_ready(server, state) => return None,
                 Some(cause) => {
@@ -62,11 +62,11 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
                     let log = Directory::server_log_file(server, Launch { session, n: *launch });
                     let log = (!is_attached(server, state)).then_some(log.as_str());
                     let text = format!("{name}: {cause}: {detail}; {}", cause.advice_with(log));
-                    Line::new(Status::Failed, text)
+                    Line::new(Headword::Failed, text)
                 }
             }
         }
-        Event::SearchStarted(started) => Line::new(Status::Search, search_for(started, state)),
+        Event::SearchStarted(started) => Line::new(Headword::Search, search_for(started, state)),
         Event::SearchFinished {
             search,
             answers,
@@ -81,14 +81,14 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
                     let log = log_of(&record.started.server, state);
                     let advice = cause.advice_with(log.as_deref());
                     Line::new(
-                        Status::Failed,
+                        Headword::Failed,
                         format!("{name}: search given up: {cause}: {detail}; {advice}"),
                     )
                 }
-                None if answers.is_empty() => Line::new(Status::Found, format!("{name}: explored")),
+                None if answers.is_empty() => Line::new(Headword::Found, format!("{name}: explored")),
                 None => {
                     let answers: Vec<String> = answers.iter().map(answer_text).collect();
-                    Line::new(Status::Found, format!("{name}: {}", answers.join("; ")))
+                    Line::new(Headword::Found, format!("{name}: {}", answers.join("; ")))
                 }
             }
         }
@@ -103,7 +103,7 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
             line.text += &format!(" ({})", place.join(", "));
             line
         }
-        Event::SessionEnded { reason } => Line::new(Status::Sweep, reason.clone()),
+        Event::SessionEnded { reason } => Line::new(Headword::Sweep, reason.clone()),
     })
 }
 
@@ -218,23 +218,23 @@ pub fn outcome(run: &RunRecord, state: &State) -> Line {
     let what = run_name(&run.server, &run.name, &run.number(), state);
     let seconds = show_seconds(run.seconds);
     match (run.outcome, run.cause) {
-        (Outcome::Ok, _) => Line::new(Status::Ok, format!("{what} in {seconds}")),
-        (Outcome::Cut, _) => Line::new(Status::Cut, format!("{what}: {} after {seconds}", run.detail)),
+        (Outcome::Ok, _) => Line::new(Headword::Ok, format!("{what} in {seconds}")),
+        (Outcome::Cut, _) => Line::new(Headword::Cut, format!("{what}: {} after {seconds}", run.detail)),
         (Outcome::Suspect, _) => {
             let doubts = run.doubts.iter();
             let doubts = doubts
                 .map(|doubt| format!("{}: {}", doubt.code, doubt.detail))
                 .join("; ");
             let status = match run.validity {
-                Validity::Invalid => Status::Invalid,
-                _ => Status::Suspect,
+                Validity::Invalid => Headword::Invalid,
+                _ => Headword::Suspect,
             };
             Line::new(status, format!("{what} in {seconds}: {doubts}"))
         }
-        (Outcome::Failed, None) => Line::new(Status::Failed, format!("{what} after {seconds}")),
+        (Outcome::Failed, None) => Line::new(Headword::Failed, format!("{what} after {seconds}")),
         (Outcome::Failed, Some(cause)) => {
             let advice = Failure::new(cause, &*run.detail).advice_with(log_of(&run.server, state).as_deref());
-            Line::new(Status::Failed, format!("{what}: {cause}: {}; {advice}", run.detail))
+            Line::new(Headword::Failed, format!("{what}: {cause}: {}; {advice}", run.detail))
         }
     }
 }

@@ -20,12 +20,12 @@ pub struct Cluster {
     /// Why it cannot be asked; then nothing is known of its tasks.
     pub unknown: Option<String>,
     /// One for each server start that it still knows of.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<TaskStatus>,
 }
 
 /// A task of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Task {
+pub struct TaskStatus {
     /// What the cluster calls it.
     pub job: String,
     /// The server start that it works on.
@@ -61,7 +61,7 @@ impl Cluster {
             .into_group_map_by(|task| &task.state)
             .into_iter()
             .sorted_by_key(|(state, _)| *state);
-        let count = |(state, tasks): (&String, Vec<&Task>)| {
+        let count = |(state, tasks): (&String, Vec<&TaskStatus>)| {
             let about = tasks.iter().map(|task| match task.reason.as_str() {
                 "" => &task.node,
                 _ => &task.reason,
@@ -142,7 +142,7 @@ pub fn at_work(workers: &[Worker]) -> String {
 mod tests {
     use super::*;
 
-    fn task(job: &str, state: &str, is_live: bool, reason: &str, remedy: Option<&'static str>) -> Task {
+    fn task(job: &str, state: &str, is_live: bool, reason: &str, remedy: Option<&'static str>) -> TaskStatus {
         let node = if state == "RUNNING" {
             "n1".to_owned()
         } else {
@@ -150,7 +150,7 @@ mod tests {
         };
         let (group, reason) = (job.to_owned(), reason.to_owned());
         let (job, state) = (job.to_owned(), state.to_owned());
-        Task {
+        TaskStatus {
             job,
             group,
             state,

@@ -14,7 +14,7 @@ const MOST_CHARACTERS: usize = 160;
 
 /// Something that runs saw.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Seen {
+pub struct SeenAlike {
     /// What one of them said.
     pub example: String,
     /// Number of runs.
@@ -40,7 +40,7 @@ pub fn describe_reasons(groups: &[Group]) -> String {
                     .iter()
                     .map(|seen| one_line(&short_detail(&seen.example)))
                     .collect();
-                let line = |(at, seen): (usize, &Seen)| {
+                let line = |(at, seen): (usize, &SeenAlike)| {
                     let such_as = if seen.differs { ", such as" } else { "" };
                     format!("\n    {}{such_as}: {}", seen.runs, shorten_among(&told, at))
                 };
@@ -58,16 +58,16 @@ pub fn describe_reasons(groups: &[Group]) -> String {
 
 /// What was seen, without regard to the numbers in it: `3 of 40 requests failed` is `5 of 40 requests failed`. What most
 /// requests of a run failed with tells its kind, digits (an HTTP status) included.
-pub(super) fn like_with_like(details: &[(String, usize)]) -> Vec<Seen> {
+pub(super) fn like_with_like(details: &[(String, usize)]) -> Vec<SeenAlike> {
     let kind = |detail: &str| match detail.split_once(MOST_OFTEN) {
         Some((_, error)) => error.to_owned(),
         None => detail.replace(|letter: char| letter.is_ascii_digit(), ""),
     };
-    let mut kinds: Vec<(String, Seen)> = Vec::new();
+    let mut kinds: Vec<(String, SeenAlike)> = Vec::new();
     for (detail, runs) in details {
         let (kind, example) = (kind(detail), one_line(detail));
         let at = kinds.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
-            let first = Seen {
+            let first = SeenAlike {
                 example: example.clone(),
                 runs: 0,
                 differs: false,

@@ -4,7 +4,7 @@
 
 mod requests;
 
-pub use requests::Requests;
+pub use requests::RequestSamples;
 
 use super::html::STYLE;
 use super::html::text::{self, embed_json, safe};
@@ -35,7 +35,7 @@ pub fn write_timeline(directory: &Directory, state: &State, wanted: &str) -> Res
         ));
     }
     let content = read_content(directory.root(), run).map_err(Error::Fatal)?;
-    let requests = Requests::read(&content).map_err(unusable)?;
+    let requests = RequestSamples::read(&content).map_err(unusable)?;
     let server = state.servers.get(&run.server);
     let server = server.map_or(String::new(), |server| matrix::text(&server.params));
     let settings = [server, matrix::text(&run.params)];
@@ -71,7 +71,7 @@ fn find<'s>(state: &'s State, wanted: &str) -> Result<&'s RunRecord, String> {
     }
 }
 
-impl Requests {
+impl RequestSamples {
     /// The page.
     pub fn render(&self, title: &str, settings: &str) -> String {
         text::render(

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 /// Every request of a run, by arrays of one entry each: keys of `vllm bench serve` with `--save-detailed`. Times in seconds.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
-pub struct Requests {
+pub struct RequestSamples {
     start_times: Vec<f64>,
     ttfts: Vec<f64>,
     itls: Vec<Vec<f64>>,
@@ -15,10 +15,10 @@ pub struct Requests {
     errors: Vec<String>,
 }
 
-impl Requests {
+impl RequestSamples {
     /// Reads a run's file. The error completes a sentence that begins with the run.
-    pub fn read(json: &[u8]) -> Result<Requests, String> {
-        let requests: Requests =
+    pub fn read(json: &[u8]) -> Result<RequestSamples, String> {
+        let requests: RequestSamples =
             serde_json::from_slice(json).map_err(|error| format!("has no samples that can be read: {error}"))?;
         let count = requests.start_times.len();
         if count == 0 || requests.itls.is_empty() {
@@ -63,7 +63,7 @@ mod tests {
     fn times_are_whole_microseconds_from_the_first_request_on() {
         let file = json!({"start_times": [100.5, 100.25], "ttfts": [0.0, 0.0125], "itls": [[], [0.001, 0.002]],
             "input_lens": [7, 8], "errors": ["HTTP 503", ""], "duration": 3});
-        let requests = Requests::read(file.to_string().as_bytes()).expect("samples");
+        let requests = RequestSamples::read(file.to_string().as_bytes()).expect("samples");
         let expected = json!([
             [250_000, 0, [], [7, null], "HTTP 503"],
             [0, 12_500, [1000, 2000], [8, null], null]
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn a_file_without_samples_says_what_to_do() {
-        let refusal = |file: Value| Requests::read(file.to_string().as_bytes()).expect_err("no samples");
+        let refusal = |file: Value| RequestSamples::read(file.to_string().as_bytes()).expect_err("no samples");
         assert!(refusal(json!({"latencies": [1.0]})).contains("save_detailed"));
         let torn = json!({"start_times": [1.0], "ttfts": [1.0, 2.0], "itls": [[]]});
         assert!(refusal(torn).contains("inconsistent"));

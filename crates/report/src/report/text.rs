@@ -57,8 +57,8 @@ pub fn summarize(inputs: &Inputs<'_>) -> String {
         text.push('\n');
         text += &describe_reasons(&reasons[..reasons.len().min(MOST_REASONS)]);
     }
-    if reasons.len() > MOST_REASONS {
-        text += &format!("and {} more reasons; see summary.csv\n", reasons.len() - MOST_REASONS);
+    if let more @ 1.. = reasons.len().saturating_sub(MOST_REASONS) {
+        text += &format!("and {more} more reasons; see summary.csv\n");
     }
     text
 }
@@ -73,17 +73,13 @@ fn counts(points: &Points<'_>) -> String {
         (sum(|point| point.cut.len()), "cut"),
     ];
     let parts = parts.iter().filter(|(count, _)| *count > 0);
-    let parts: Vec<String> = parts
-        .map(|(count, name)| format!("{} {name}", show_count(*count as u64)))
-        .collect();
-    let simulated = points
-        .points
-        .iter()
-        .any(|point| points.param(point, "simulated") == &Cell::Bool(true));
+    let parts = parts.map(|(count, name)| format!("{} {name}", show_count(*count as u64)));
+    let mut all = points.points.iter();
+    let simulated = all.any(|point| points.param(point, "simulated") == &Cell::Bool(true));
     let origin = if simulated { ", simulated" } else { "" };
     let runs = show_many(points.runs.rows() as u64, "run");
     let count = show_many(points.points.len() as u64, "point");
-    format!("{runs} of {count}: {}{origin}\n", parts.join(", "))
+    format!("{runs} of {count}: {}{origin}\n", parts.format(", "))
 }
 
 /// The best points of every workload, below its name where there are several.
@@ -93,27 +89,20 @@ fn tables(inputs: &Inputs<'_>) -> String {
     let winners = sla::winners(inputs.state, points);
     let told = workloads.iter().zip(&inputs.answers);
     let named = told.map(|(workload, answer)| (workload, table(inputs, workload, answer, &winners)));
+    let named: Vec<_> = named.filter(|(_, table)| !table.is_empty()).collect();
     let mut text = String::new();
-    let mut left_out = 0;
-    for (i, (workload, table)) in named.filter(|(_, table)| !table.is_empty()).enumerate() {
-        if i >= MOST_WORKLOADS {
-            left_out += 1;
-            continue;
-        }
+    for (workload, table) in named.iter().take(MOST_WORKLOADS) {
         if !workload.is_only() {
             text += &format!("\nworkload: {}", name_workload(points, workload));
         }
         text += &format!("\n{table}");
     }
-    if left_out > 0 {
-        text += &format!("\nand {}; see report.md\n", show_many(left_out, "more workload"));
+    if let left_out @ 1.. = named.len().saturating_sub(MOST_WORKLOADS) {
+        let left_out = show_many(left_out as u64, "more workload");
+        text += &format!("\nand {left_out}; see report.md\n");
     }
     if !text.is_empty() {
-        inputs
-            .goals
-            .legend()
-            .iter()
-            .for_each(|line| text += &format!("{line}\n"));
+        text.extend(inputs.goals.legend().iter().map(|line| format!("{line}\n")));
     }
     text
 }
@@ -162,11 +151,11 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &Answer, winners:
         rows.push(figures.chain(meets).chain([settings + &doubt]).collect());
     }
     let is_front = |row: usize| row > 0 && answer.frontier.contains(&told[row - 1]);
-    let lines = align(&rows);
-    let lines = lines.lines().enumerate();
-    let mut text: String = lines
-        .map(|(row, line)| format!("{} {line}\n", if is_front(row) { '*' } else { ' ' }))
-        .collect();
+    let mut text = String::new();
+    for (row, line) in align(&rows).lines().enumerate() {
+        let star = if is_front(row) { '*' } else { ' ' };
+        text += &format!("{star} {line}\n");
+    }
     let keys = [
         (!answer.frontier.is_empty(), "* on the Pareto frontier"),
         (
@@ -179,11 +168,8 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &Answer, winners:
     if workload.points.len() > 1 {
         text += &bests(points, answer, &params);
     }
-    if chosen.len() > MOST_ROWS {
-        text += &format!(
-            "and {} more on the frontier; see points.csv\n",
-            chosen.len() - MOST_ROWS
-        );
+    if let more @ 1.. = chosen.len().saturating_sub(MOST_ROWS) {
+        text += &format!("and {more} more on the frontier; see points.csv\n");
     }
     text
 }
@@ -199,29 +185,22 @@ pub(super) fn bests(points: &Points<'_>, answer: &Answer, params: &[&Column]) ->
             });
             format!(", {} the next server ({}){nodes}", show_ratio(ratio), name(other))
         });
-        let plain = best
-            .default
-            .filter(|(plain, _)| best.runner_up.is_none_or(|(next, _)| next != *plain));
+        let next_is = |at: usize| best.runner_up.is_some_and(|(next, _)| next == at);
+        let plain = best.default.filter(|(plain, _)| !next_is(*plain));
         let plain = plain.map_or(String::new(), |(_, ratio)| {
             format!(", {} the default settings", show_ratio(ratio))
         });
         let tied = match best.tied.as_slice() {
             [] => String::new(),
             [other] => format!("; tied with {} {}", name(*other), best.why_tied()),
-            [other, more @ ..] => format!(
-                "; tied with {} and {} more {}",
-                name(*other),
-                more.len(),
-                best.why_tied()
-            ),
+            [other, more @ ..] => {
+                let (other, more) = (name(*other), more.len());
+                format!("; tied with {other} and {more} more {}", best.why_tied())
+            }
         };
-        let figure = say(best.metric, &show_number(best.spread.median));
-        let range = show_range(&best.spread);
-        format!(
-            "{}: {}: {figure}{range}{next}{plain}{tied}\n",
-            best.question,
-            name(best.point)
-        )
+        let figure = say(best.metric, &show_number(best.spread.median)) + &show_range(&best.spread);
+        let (question, name) = (best.question, name(best.point));
+        format!("{question}: {name}: {figure}{next}{plain}{tied}\n")
     };
     answer.bests.iter().map(line).collect()
 }

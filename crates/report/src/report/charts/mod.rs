@@ -103,7 +103,7 @@ fn of_workload(title: &str, workload: &str) -> String {
     }
 }
 
-/// Gives every so manieth panel from the first on the same extent of its axes, so that they can be compared.
+/// Gives every `step`th panel from the first on the same extent of its axes, so that they can be compared.
 fn share_extent(panels: &mut [Panel], first: usize, step: usize) {
     let marks = || panels.iter().skip(first).step_by(step).flat_map(Panel::marks);
     let finite = |value: &f64| value.is_finite();
@@ -163,36 +163,28 @@ impl Subject<'_> {
             Some((least, most)) if least == most => format!("{most} runs per point"),
             Some((least, most)) => format!("{least} to {most} runs per point"),
         };
-        let starts = match self.points.have_one_start() {
-            true => format!(" · {ONE_START}"),
-            false => String::new(),
-        };
-        let doubts = self.doubts(has_hollow) + &starts;
-        format!(
-            "{} · {runs}{doubts} · vsweep {}",
-            self.experiment,
-            env!("CARGO_PKG_VERSION")
-        )
-    }
-
-    /// What is to be known of points that may not be believed.
-    fn doubts(&self, has_hollow: bool) -> String {
-        let mut doubts = String::new();
-        if has_hollow {
-            doubts += " · hollow: suspect";
-        }
         let points = self.points.points.iter();
         let invalid = points.filter(|point| point.validity == Some(Validity::Invalid));
-        if let invalid @ 1.. = invalid.count() {
-            doubts += &format!(" · {} left out", show_many(invalid as u64, "invalid point"));
-        }
-        doubts
+        let invalid = invalid.count() as u64;
+        self.footer_of([
+            Some(runs),
+            has_hollow.then(|| "hollow: suspect".to_owned()),
+            (invalid > 0).then(|| format!("{} left out", show_many(invalid, "invalid point"))),
+            self.points.have_one_start().then(|| ONE_START.to_owned()),
+        ])
     }
 
     /// The line below a chart of searches, which decide themselves on what they repeat.
-    pub fn footer_of_runs(&self) -> String {
-        let runs = show_many(self.points.runs.rows() as u64, "run");
-        format!("{} · {runs} · vsweep {}", self.experiment, env!("CARGO_PKG_VERSION"))
+    fn footer_of_runs(&self) -> String {
+        self.footer_of([Some(show_many(self.points.runs.rows() as u64, "run"))])
+    }
+
+    /// A line from the experiment to the version that drew it, with what is known between them.
+    fn footer_of(&self, told: impl IntoIterator<Item = Option<String>>) -> String {
+        let told = told.into_iter().flatten();
+        let version = format!("vsweep {}", env!("CARGO_PKG_VERSION"));
+        let experiment = self.experiment.to_owned();
+        [experiment].into_iter().chain(told).chain([version]).join(" · ")
     }
 
     /// A chart of searches; of several parts, those after the first have a number.

@@ -97,19 +97,29 @@ pub(super) fn order(points: &Points<'_>, answers: &[Answer]) -> Vec<usize> {
     bests.chain(front).chain(0..points.points.len()).unique().collect()
 }
 
-/// What is drawn of the readings: the title of the chart, its unit, and the name of the line where a chart has several.
-const LINES: [(&str, &str, &str); 11] = [
-    ("Requests", "", "running"),
-    ("Requests", "", "waiting"),
-    ("KV cache in use", "%", ""),
-    ("Output tokens", "tokens/s", ""),
-    ("Preemptions so far", "", ""),
-    ("GPU power, all GPUs", "W", ""),
-    ("GPU utilization, lowest GPU", "%", ""),
-    ("GPU memory, fullest GPU", "GiB", ""),
-    ("SM clock, slowest GPU", "MHz", ""),
-    ("GPUs slowed down", "% of readings", ""),
-    ("Host CPU busy", "%", ""),
+/// What is drawn of the readings: the title of the chart, its unit, the name of the line where a chart has several, and its value.
+const LINES: [(&str, &str, &str, fn(&CsvLine<'_>) -> Option<f64>); 11] = [
+    ("Requests", "", "running", |line| line.number("running")),
+    ("Requests", "", "waiting", |line| line.number("waiting")),
+    ("KV cache in use", "%", "", |line| {
+        percent(line.number("kv_cache_usage"))
+    }),
+    ("Output tokens", "tokens/s", "", |line| line.rate("generation_tokens")),
+    ("Preemptions so far", "", "", |line| line.number("preemptions")),
+    ("GPU power, all GPUs", "W", "", |line| {
+        line.over_gpus("_power_watts", |sum, value| sum + value)
+    }),
+    ("GPU utilization, lowest GPU", "%", "", |line| {
+        percent(line.over_gpus("_utilization", f64::min))
+    }),
+    ("GPU memory, fullest GPU", "GiB", "", |line| {
+        line.over_gpus("_memory_gib", f64::max)
+    }),
+    ("SM clock, slowest GPU", "MHz", "", |line| {
+        line.over_gpus("_sm_clock_mhz", f64::min)
+    }),
+    ("GPUs slowed down", "% of readings", "", |line| percent(line.slowed())),
+    ("Host CPU busy", "%", "", |line| percent(line.number("host_cpu_share"))),
 ];
 /// Charts that are left out where nothing happened.
 const SELDOM: [&str; 2] = ["Preemptions so far", "GPUs slowed down"];
@@ -130,43 +140,39 @@ fn read(path: &Path) -> Vec<Reading> {
     };
     // The last line of a run that goes on may be half written.
     let records: Vec<csv::StringRecord> = reader.records().map_while(Result::ok).collect();
-    let lines: Vec<CsvLine<'_>> = records.iter().map(|record| CsvLine { names: &names, record }).collect();
-    let reading = |(at, line): (usize, &CsvLine<'_>)| {
-        let before = at.checked_sub(1).map(|before| &lines[before]);
+    let reading = |(at, record): (usize, &csv::StringRecord)| {
+        let line = CsvLine {
+            names: &names,
+            record,
+            before: at.checked_sub(1).map(|before| &records[before]),
+        };
         Some(Reading {
             second: line.number("seconds")?,
-            values: [
-                line.number("running"),
-                line.number("waiting"),
-                percent(line.number("kv_cache_usage")),
-                before.and_then(|before| line.rate("generation_tokens", before)),
-                line.number("preemptions"),
-                line.over_gpus("_power_watts", |sum, value| sum + value),
-                percent(line.over_gpus("_utilization", f64::min)),
-                line.over_gpus("_memory_gib", f64::max),
-                line.over_gpus("_sm_clock_mhz", f64::min),
-                percent(line.slowed()),
-                percent(line.number("host_cpu_share")),
-            ],
+            values: LINES.map(|(.., value)| value(&line)),
         })
     };
-    lines.iter().enumerate().filter_map(reading).collect()
+    records.iter().enumerate().filter_map(reading).collect()
 }
 
 fn percent(share: Option<f64>) -> Option<f64> {
     Some(share? * 100.0)
 }
 
-/// A line of a file; an empty or unreadable cell is no number.
+/// A line of a file, and the one before; an empty or unreadable cell is no number.
 struct CsvLine<'a> {
     names: &'a csv::StringRecord,
     record: &'a csv::StringRecord,
+    before: Option<&'a csv::StringRecord>,
 }
 
 impl CsvLine<'_> {
     fn number(&self, name: &str) -> Option<f64> {
+        self.number_in(self.record, name)
+    }
+
+    fn number_in(&self, record: &csv::StringRecord, name: &str) -> Option<f64> {
         let at = self.names.iter().position(|known| known == name)?;
-        self.record.get(at)?.parse().ok()
+        record.get(at)?.parse().ok()
     }
 
     /// The cells of all GPUs in the columns whose names end so.
@@ -190,8 +196,9 @@ impl CsvLine<'_> {
     }
 
     /// Growth of a counter a second, since the line before.
-    fn rate(&self, name: &str, before: &CsvLine<'_>) -> Option<f64> {
-        let growth = |name: &str| Some(self.number(name)? - before.number(name)?);
+    fn rate(&self, name: &str) -> Option<f64> {
+        let before = self.before?;
+        let growth = |name: &str| Some(self.number(name)? - self.number_in(before, name)?);
         Some(growth(name)? / growth("seconds")?.max(1e-3))
     }
 }
@@ -212,7 +219,7 @@ fn thin(readings: &[Reading]) -> Vec<Reading> {
 /// The charts that have anything to show, each with its lines: name and values.
 fn charts(readings: &[Reading]) -> Value {
     let mut charts: Vec<Value> = Vec::new();
-    for (at, (title, unit, name)) in LINES.iter().enumerate() {
+    for (at, (title, unit, name, _)) in LINES.iter().enumerate() {
         let values: Vec<Option<f64>> = readings.iter().map(|reading| reading.values[at]).collect();
         let is_shown = |value: &f64| *value > 0.0 || !SELDOM.contains(title);
         if !values.iter().flatten().any(is_shown) {

@@ -81,28 +81,18 @@ pub type StartPhase = Arc<dyn Fn() -> &'static str + Send + Sync>;
 
 /// The display of one sweep. A live display leaves the screen when it is dropped.
 pub struct Progress {
-    sink: Sink,
+    mode: Mode,
+    live: Option<Live>,
     ahead: Ahead,
-}
-
-enum Sink {
-    Live(Box<Live>),
-    Plain,
-    Json,
-    Quiet,
 }
 
 impl Progress {
     /// A display of what lies ahead.
     pub fn new(mode: Mode, ahead: Ahead) -> Progress {
-        let sink = match mode {
-            // A live display needs threads that draw.
-            Mode::Auto if std::io::stderr().is_terminal() && threads::is_allowed() => Sink::Live(Box::new(Live::new())),
-            Mode::Auto | Mode::Plain => Sink::Plain,
-            Mode::Json => Sink::Json,
-            Mode::Quiet => Sink::Quiet,
-        };
-        Progress { sink, ahead }
+        // A live display needs threads that draw.
+        let is_live = mode == Mode::Auto && std::io::stderr().is_terminal() && threads::is_allowed();
+        let live = is_live.then(Live::new);
+        Progress { mode, live, ahead }
     }
 
     /// What lies ahead, for what becomes known only on the way.
@@ -114,51 +104,50 @@ impl Progress {
     pub fn event(&mut self, entry: &Entry, state: &State, seconds_left: Option<f64>) {
         self.ahead.seconds_left = seconds_left;
         self.ahead.note(entry, state);
-        match &mut self.sink {
-            Sink::Live(live) => live.event(entry, state, &self.ahead),
-            Sink::Plain => {
+        match (&mut self.live, self.mode) {
+            (Some(live), _) => live.event(entry, state, &self.ahead),
+            (None, Mode::Auto | Mode::Plain) => {
                 if let Some(line) = wording::describe(entry, state, &self.ahead) {
                     print_error(&line.paint(Some(wording::time_of_day(&entry.at))));
                 }
             }
-            Sink::Json => print(&printable_json(&entry.to_text())),
-            Sink::Quiet => {}
+            (None, Mode::Json) => print(&printable_json(&entry.to_text())),
+            (None, Mode::Quiet) => {}
         }
     }
 
     /// The server that was begun last is at what this says until it is ready.
     pub fn watch_start(&mut self, server: &ServerId, phases: StartPhase) {
-        if let Sink::Live(live) = &mut self.sink {
+        if let Some(live) = &mut self.live {
             live.watch_start(server, phases);
         }
     }
 
     /// From now on the run in progress on this server is this one.
     pub fn watch(&mut self, server: &ServerId, counter: Counter) {
-        if let Sink::Live(live) = &mut self.sink {
+        if let Some(live) = &mut self.live {
             live.watch(server, counter);
         }
     }
 
     /// From now on this server is at something beside its runs.
     pub fn doing(&mut self, server: &ServerId, what: &str, state: &State) {
-        match &mut self.sink {
-            Sink::Live(live) if !self.ahead.without_server => live.doing(server, what, state),
-            _ => {}
+        if let Some(live) = self.live.as_ref().filter(|_| !self.ahead.without_server) {
+            live.doing(server, what, state);
         }
     }
 
     /// Shows a sentence once.
     pub fn note(&mut self, note: &str) {
-        match &mut self.sink {
-            Sink::Live(live) => live.note(note),
-            Sink::Plain => {
+        match (&mut self.live, self.mode) {
+            (Some(live), _) => live.note(note),
+            (None, Mode::Auto | Mode::Plain) => {
                 // By the same clock as the events.
                 let now = jiff::Timestamp::now().to_string();
                 print_error(&Line::new(Headword::Note, note).paint(Some(wording::time_of_day(&now))));
             }
-            Sink::Json => print(&printable_json(&serde_json::json!({ "note": note }).to_string())),
-            Sink::Quiet => {}
+            (None, Mode::Json) => print(&printable_json(&serde_json::json!({ "note": note }).to_string())),
+            (None, Mode::Quiet) => {}
         }
     }
 }

@@ -1,74 +1,94 @@
-//! A canvas as a PNG file.
+//! A canvas as a PNG file. Everything is drawn at twice the size and averaged down, which smooths the hard edges of plotters' bitmaps.
 
-use super::canvas::{Canvas, Colour, Element};
+use super::canvas::{Canvas, Colour, Element, Position};
 use super::font;
-use tiny_skia::{Color, FillRule, LineJoin, Paint, Path, PathBuilder, Pixmap, Stroke, StrokeDash, Transform};
+use plotters::coord::Shift;
+use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
+use plotters::element::{Circle, DashedPathElement, PathElement, Polygon};
+use plotters::prelude::{BitMapBackend, DrawingBackend};
+use plotters::style::{Color, RGBColor};
+
+/// Pixels that are drawn for one of the file, in each direction.
+const OVERSAMPLING: usize = 2;
+
+type Area<'a> = DrawingArea<BitMapBackend<'a>, Shift>;
+type Drawn = Result<(), DrawingAreaErrorKind<<BitMapBackend<'static> as DrawingBackend>::ErrorType>>;
 
 /// The file: so many pixels on white, at so many for each unit.
 pub fn to_png(canvas: &Canvas, (width, height): (u32, u32), density: f64) -> Result<Vec<u8>, String> {
-    let mut pixels = Pixmap::new(width, height).ok_or("a picture has at least one pixel")?;
-    pixels.fill(Color::WHITE);
-    let zoom = Transform::from_scale(density as f32, density as f32);
-    for (element, Colour(red, green, blue)) in &canvas.elements {
-        let Some(path) = trace(element) else { continue };
-        let mut paint = Paint::default();
-        paint.set_color_rgba8(*red, *green, *blue, u8::MAX);
-        match element {
-            Element::Line { width, dashes, .. } => {
-                let stroke = Stroke {
-                    width: *width as f32,
-                    line_join: LineJoin::Round,
-                    dash: dashes.and_then(|(on, off)| StrokeDash::new(vec![on as f32, off as f32], 0.0)),
-                    ..Stroke::default()
-                };
-                pixels.stroke_path(&path, &paint, &stroke, zoom, None);
-            }
-            Element::Polygon { opacity, .. } => {
-                paint.shader.apply_opacity(*opacity as f32);
-                pixels.fill_path(&path, &paint, FillRule::Winding, zoom, None);
-            }
-            Element::Disc { .. } | Element::Text { .. } => {
-                pixels.fill_path(&path, &paint, FillRule::Winding, zoom, None);
-            }
-        }
+    let (wide, high) = (width * OVERSAMPLING as u32, height * OVERSAMPLING as u32);
+    let bytes = wide as usize * high as usize * 3;
+    let mut pixels = Vec::new();
+    let reserved = pixels.try_reserve_exact(bytes);
+    reserved.map_err(|_| format!("the system refuses {} MB of memory", bytes / 1_000_000))?;
+    pixels.resize(bytes, u8::MAX);
+    let area = BitMapBackend::with_buffer(&mut pixels, (wide, high)).into_drawing_area();
+    for (element, colour) in &canvas.elements {
+        draw(&area, element, *colour, density * OVERSAMPLING as f64).map_err(|error| error.to_string())?;
     }
-    encode(&pixels).map_err(|error| error.to_string())
+    drop(area);
+    encode((width, height), &average(&pixels, width as usize)).map_err(|error| error.to_string())
 }
 
-/// The line or the outline of an element; none of what has no extent.
-fn trace(element: &Element) -> Option<Path> {
-    let mut path = PathBuilder::new();
+fn draw(area: &Area<'_>, element: &Element, Colour(red, green, blue): Colour, zoom: f64) -> Drawn {
+    let colour = RGBColor(red, green, blue);
+    let length = |length: f64| (length * zoom).round() as u32;
+    let pixel = |(x, y): &Position| ((x * zoom).round() as i32, (y * zoom).round() as i32);
     match element {
-        Element::Disc { centre, radius } => path.push_circle(centre.0 as f32, centre.1 as f32, *radius as f32),
+        Element::Polygon { corners, opacity } => {
+            let corners: Vec<_> = corners.iter().map(pixel).collect();
+            area.draw(&Polygon::new(corners, colour.mix(*opacity).filled()))
+        }
+        Element::Disc { centre, radius } => area.draw(&Circle::new(pixel(centre), length(*radius), colour.filled())),
+        Element::Line { places, width, dashes } => {
+            let style = colour.stroke_width(length(*width).max(1));
+            let places: Vec<_> = places.iter().map(pixel).collect();
+            if let Some((on, off)) = dashes {
+                return area.draw(&DashedPathElement::new(places, length(*on), length(*off), style));
+            }
+            for ends in places.windows(2) {
+                area.draw(&PathElement::new(ends, style))?;
+            }
+            let joints = places.iter().skip(1).rev().skip(1);
+            joints
+                .filter(|_| *width >= 2.0)
+                .try_for_each(|joint| area.draw(&Circle::new(*joint, length(width / 2.0), colour.filled())))
+        }
         Element::Text {
-            begin,
+            begin: (x, y),
             text,
             size,
             weight,
-        } => font::outline(text, *size, *weight, *begin, &mut path),
-        Element::Polygon { corners: places, .. } | Element::Line { places, .. } => {
-            for (i, (x, y)) in places.iter().enumerate() {
-                match i {
-                    0 => path.move_to(*x as f32, *y as f32),
-                    _ => path.line_to(*x as f32, *y as f32),
+        } => {
+            let mut drawn = Ok(());
+            font::rasterize(text, size * zoom, *weight, (x * zoom, y * zoom), |pixel, coverage| {
+                if drawn.is_ok() {
+                    drawn = area.draw_pixel(pixel, &colour.mix(coverage));
                 }
-            }
+            });
+            drawn
         }
     }
-    path.finish()
 }
 
-/// Nothing shines through a picture, so its file has three bytes a pixel.
-fn encode(pixels: &Pixmap) -> Result<Vec<u8>, png::EncodingError> {
-    let colours: Vec<u8> = pixels
-        .pixels()
-        .iter()
-        .flat_map(|pixel| [pixel.red(), pixel.green(), pixel.blue()])
-        .collect();
+/// The picture at its own size.
+fn average(pixels: &[u8], width: usize) -> Vec<u8> {
+    let n = OVERSAMPLING;
+    let rows = pixels.chunks_exact(width * 3 * n * n);
+    let mean = |rows: &[u8], byte: usize| {
+        let at = |i: usize| (i / n) * width * 3 * n + (byte / 3 * n + i % n) * 3 + byte % 3;
+        let sum: usize = (0..n * n).map(|i| usize::from(rows[at(i)])).sum();
+        (sum / (n * n)) as u8
+    };
+    rows.flat_map(|rows| (0..width * 3).map(move |byte| mean(rows, byte)))
+        .collect()
+}
+
+fn encode((width, height): (u32, u32), pixels: &[u8]) -> Result<Vec<u8>, png::EncodingError> {
     let mut file = Vec::new();
-    let mut encoder = png::Encoder::new(&mut file, pixels.width(), pixels.height());
+    let mut encoder = png::Encoder::new(&mut file, width, height);
     encoder.set_color(png::ColorType::Rgb);
     encoder.set_depth(png::BitDepth::Eight);
-    encoder.write_header()?.write_image_data(&colours)?;
+    encoder.write_header()?.write_image_data(pixels)?;
     Ok(file)
 }

@@ -1,9 +1,8 @@
-//! Text as outlines, from fonts that are part of the program: a chart looks the same on every machine, and needs no font
+//! Text as pixels, from fonts that are part of the program: a chart looks the same on every machine, and needs no font
 //! to be installed.
 
-use ab_glyph::{Font, FontRef, GlyphId, OutlineCurve, Point, ScaleFont};
+use ab_glyph::{Font, FontRef, GlyphId, ScaleFont, point};
 use std::sync::LazyLock;
-use tiny_skia::PathBuilder;
 
 /// Thickness of the strokes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,36 +41,19 @@ pub fn above_baseline(size: f64) -> f64 {
     size * CAPITAL_HEIGHT / 2.0
 }
 
-/// Adds the outlines of a text to a path, from the left end of its baseline on.
-pub fn outline(text: &str, size: f64, weight: Weight, (x, y): (f64, f64), path: &mut PathBuilder) {
+/// Calls `dot` with every pixel that the text touches and how much of it is covered, from 0 to 1. The text begins at the left end of
+/// its baseline.
+pub fn rasterize(text: &str, size: f64, weight: Weight, (x, y): (f64, f64), mut dot: impl FnMut((i32, i32), f64)) {
     for shift in [0.0, size * weight.shift()] {
         layout(text, size, |font, glyph, left, _| {
-            let Some(outline) = font.outline(glyph) else { return };
-            let scale = font.as_scaled(size as f32).h_scale_factor();
-            let place = |at: Point| ((x + shift + left) as f32 + at.x * scale, y as f32 - at.y * scale);
-            let mut end = None;
-            for curve in outline.curves {
-                let (OutlineCurve::Line(from, to)
-                | OutlineCurve::Quad(from, _, to)
-                | OutlineCurve::Cubic(from, _, _, to)) = curve;
-                // A letter has several outlines, such as that of a hole.
-                if end != Some(from) {
-                    let (x, y) = place(from);
-                    path.move_to(x, y);
-                }
-                let (x, y) = place(to);
-                match curve {
-                    OutlineCurve::Line(..) => path.line_to(x, y),
-                    OutlineCurve::Quad(_, bend, _) => {
-                        let (x1, y1) = place(bend);
-                        path.quad_to(x1, y1, x, y);
-                    }
-                    OutlineCurve::Cubic(_, first, second, _) => {
-                        let ((x1, y1), (x2, y2)) = (place(first), place(second));
-                        path.cubic_to(x1, y1, x2, y2, x, y);
-                    }
-                }
-                end = Some(to);
+            let place = point((x + shift + left) as f32, y as f32);
+            let glyph = glyph.with_scale_and_position(font.as_scaled(size as f32).scale(), place);
+            if let Some(outline) = font.outline_glyph(glyph) {
+                let corner = outline.px_bounds().min;
+                outline.draw(|x, y, coverage| {
+                    let pixel = (x as i32 + corner.x as i32, y as i32 + corner.y as i32);
+                    dot(pixel, f64::from(coverage));
+                });
             }
         });
     }

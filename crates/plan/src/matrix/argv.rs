@@ -5,7 +5,7 @@
 //! lists that hold lists or objects, and objects, become JSON. `null` removes the flag.
 
 use super::flags::{is_list, is_plain_switch};
-use crate::plan::{FlagStyle, Params, SHORT_FLAGS, ServeCommand, show, spelling};
+use crate::plan::{FlagStyle, Params, ServeCommand, show, spelling};
 pub(crate) use crate::python_json::dumps as json_word;
 use serde_json::Value;
 
@@ -121,17 +121,11 @@ fn occurrence(argv: &[String], position: usize, name: &str, value: &Value) -> Op
         Some((flag, _)) if word.starts_with('-') => (flag, true),
         _ => (word.as_str(), false),
     };
-    let matches = if let Some(long) = flag.strip_prefix("--") {
-        let wanted = spelling::flag(name);
-        let long = spelling::flag(long);
-        long == wanted || (is_pair(value) && format!("--{long}") == opposite(&format!("--{wanted}")))
-    } else {
-        position > 0
-            && SHORT_FLAGS
-                .iter()
-                .any(|(short, long)| *short == flag && spelling::same(long, name))
-    };
-    if !matches {
+    let long = |name: &str| format!("--{}", spelling::flag(name));
+    let (given, wanted) = (long(&spelling::parameter(flag)?), long(name));
+    // Booleans, and `null`, which removes the flag in either form.
+    let is_pair = matches!(value, Value::Bool(_) | Value::Null);
+    if given != wanted && !(is_pair && given == opposite(&wanted)) {
         return None;
     }
     if attached {
@@ -157,11 +151,6 @@ pub(super) fn is_switch(flag: &str, name: &str) -> bool {
 
 fn is_truth(word: &str) -> bool {
     word.eq_ignore_ascii_case("true") || word.eq_ignore_ascii_case("false")
-}
-
-/// Whether a flag may occur as `--no-x`: booleans, and `null`, which removes it in either form.
-fn is_pair(value: &Value) -> bool {
-    matches!(value, Value::Bool(_) | Value::Null)
 }
 
 #[cfg(test)]

@@ -94,13 +94,13 @@ fn twins(matrix: &Matrix, side: Side, dimension: usize) -> Option<(usize, usize)
 
 /// Where a position of a dimension was written: the item of a list, the combination, or what stands for it.
 fn position_span(plan: &Plan, space: &Space, side: Side, dimension: usize, position: usize) -> Span {
-    let table = side.table();
-    let position = position.to_string();
     let is_axis = |slot: &Slot| matches!(slot, Slot::Axis { dimension: own, .. } if *own == dimension);
     match space.slots.iter().find(|(_, slot)| is_axis(slot)) {
-        Some((name, _)) => plan.origin.value_span(&[table, "params", name, &position]),
-        None if plan.origin.has(&[table, "combos", &position]) => plan.origin.value_span(&[table, "combos", &position]),
-        None => plan.origin.key_span(&[table, "params_file"]),
+        Some((name, _)) => {
+            let path = [side.table(), "params", name, &position.to_string()];
+            plan.origin.value_span(&path)
+        }
+        None => plan.origin.combo_span(side, position, None),
     }
 }
 

@@ -30,17 +30,17 @@ pub(super) fn expand(plan: &Plan, found: &mut Found) -> Option<Matrix> {
     let (links, mut removed) = links(plan, &sides);
     let mut exclusions = Vec::with_capacity(plan.exclude.len());
     for (position, exclusion) in plan.exclude.iter().enumerate() {
-        let shown: Vec<String> = exclusion.conditions.iter().map(ToString::to_string).collect();
+        let shown: Vec<String> = exclusion.iter().map(ToString::to_string).collect();
         removed.push(Removed {
             text: format!("exclude {}", shown.join(" and ")),
             pairs: 0,
         });
-        let matched = Match::new(&exclusion.conditions, &sides);
+        let matched = Match::new(exclusion, &sides);
         let is_read = |condition: &Condition| {
             let params = plan.params(condition.param.side);
             params.iter().any(|(name, _)| *name == condition.param.name)
         };
-        if !matched.is_possible() && (is_whole || exclusion.conditions.iter().all(is_read)) {
+        if !matched.is_possible() && (is_whole || exclusion.iter().all(is_read)) {
             let span = plan.origin.value_span(&["exclude", &position.to_string()]);
             let remedy = "correct a condition, or remove the block";
             found.object(span, "this exclusion matches nothing", remedy);

@@ -4,7 +4,7 @@
 use super::argv::is_switch;
 use super::flags::is_list;
 use crate::plan::spelling::{self, is_flag};
-use crate::plan::{HIDDEN, SHORT_FLAGS, ServeCommand};
+use crate::plan::{HIDDEN, ServeCommand};
 
 /// The flags of one server command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -75,7 +75,7 @@ impl ServeFlags {
     /// How many of the words after a flag are its values. Once the model is known, no other word stands alone.
     fn words_after(&self, flag: &str, rest: &[String]) -> usize {
         let words = rest.iter().take_while(|word| !is_flag(word)).count();
-        let name = spelling::canonical(&long_name(flag).unwrap_or_default());
+        let name = spelling::parameter(flag).unwrap_or_default();
         if self.model.is_some() || is_list(&name) {
             words
         } else if is_switch(flag, &name) {
@@ -90,7 +90,7 @@ impl ServeFlags {
         if values.iter().any(|value| is_flag(value) || value.contains(HIDDEN)) {
             return None;
         }
-        let name = long_name(flag)?;
+        let name = spelling::flag(&spelling::parameter(flag)?);
         let value = match values.len() {
             0 => FlagValue::Switch,
             1 if name == "model" => {
@@ -114,13 +114,6 @@ fn split(word: &str) -> (&str, Option<&str>) {
         (None, Some((flag, value))) => (flag, Some(value)),
         (None, None) => (word, None),
     }
-}
-
-/// The name of a flag as a file has it; `None` for a short flag that is not known.
-fn long_name(flag: &str) -> Option<String> {
-    let known = || SHORT_FLAGS.iter().find(|(short, _)| *short == flag);
-    let name = flag.strip_prefix("--").or_else(|| known().map(|(_, name)| *name))?;
-    Some(spelling::flag(name))
 }
 
 #[cfg(test)]

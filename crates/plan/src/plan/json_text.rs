@@ -4,7 +4,7 @@ use super::node::{Entry, Kind, Node};
 use super::problem::{Found, Problem};
 use super::source::Span;
 use jsonc_parser::ast::Value;
-use jsonc_parser::common::{Range, Ranged};
+use jsonc_parser::common::Ranged;
 use jsonc_parser::{CollectOptions, CommentCollectionStrategy, ParseOptions};
 use serde_json::Number;
 
@@ -29,7 +29,7 @@ const STRICT: ParseOptions = ParseOptions {
 /// Reads a whole document. The first syntax error ends the reading: what follows would be guesswork.
 pub fn parse(text: &str, source: usize, found: &mut Found) -> Node {
     if let Some(place) = too_deep(text) {
-        let place = span(source, Range::new(place, place + 1));
+        let place = Span::of(source, place..place + 1);
         found.object(place, "nested too deep", format!("nest at most {DEEPEST} levels"));
         return Node::default();
     }
@@ -41,13 +41,13 @@ pub fn parse(text: &str, source: usize, found: &mut Found) -> Node {
         Ok(parsed) => match parsed.value {
             Some(value) => node(&value, source, found),
             None => {
-                let place = span(source, Range::new(0, text.len()));
+                let place = Span::of(source, 0..text.len());
                 found.object(place, "the file is empty", "write a JSON object");
                 Node::default()
             }
         },
         Err(error) => {
-            let place = span(source, error.range());
+            let place = Span::of(source, error.range().start..error.range().end);
             found.object(
                 place,
                 format!("invalid JSON: {}", lower(&error.kind().to_string())),
@@ -84,16 +84,8 @@ fn too_deep(text: &str) -> Option<usize> {
     None
 }
 
-fn span(source: usize, range: Range) -> Span {
-    Span {
-        source,
-        start: range.start,
-        end: range.end,
-    }
-}
-
 fn node(value: &Value<'_>, source: usize, found: &mut Found) -> Node {
-    let place = span(source, value.range());
+    let place = Span::of(source, value.start()..value.end());
     let kind = match value {
         Value::NullKeyword(_) => Kind::Null,
         Value::BooleanLit(literal) => Kind::Bool(literal.value),
@@ -104,7 +96,7 @@ fn node(value: &Value<'_>, source: usize, found: &mut Found) -> Node {
             let mut entries: Vec<Entry> = Vec::with_capacity(object.properties.len());
             for property in &object.properties {
                 let key = property.name.as_str().to_string();
-                let key_span = span(source, property.name.range());
+                let key_span = Span::of(source, property.name.start()..property.name.end());
                 if let Some(first) = entries.iter().find(|entry| entry.key == key) {
                     let problem = Problem::new(key_span, format!("`{key}` is given twice"), "remove one");
                     found.add(problem.and(first.key_span, "first here"));

@@ -3,6 +3,7 @@
 //! module's question.
 
 use super::serve_command::{Program, ServeCommand};
+use super::spelling;
 use crate::cause::Cause;
 use std::cmp::Ordering;
 
@@ -69,7 +70,7 @@ fn rest(command: ServeCommand<'_>) -> Vec<&str> {
     let mut rest: Vec<&str> = command.before().iter().map(String::as_str).collect();
     let mut words = command.args().iter();
     while let Some(word) = words.next() {
-        let name = command.parameter(word);
+        let name = spelling::parameter(word);
         match AXES.iter().any(|(axis, _)| name.as_deref() == Some(axis)) {
             true if word.contains('=') => {}
             true => drop(words.next()),

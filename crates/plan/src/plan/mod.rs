@@ -134,7 +134,7 @@ table! {
         pub link: Link,
         /// Blocks of conditions on parameters; a point for which all conditions of one block hold is left out. A condition
         /// is a value (`"serve.tensor_parallel_size" = 1`) or a comparison (`"bench.max_concurrency" = ">64"`).
-        pub exclude: Vec<Exclusion> = by::<Vec<BTreeMap<String, Scalar>>, _>(exclusions),
+        pub exclude: Vec<Vec<Condition>> = by::<Vec<BTreeMap<String, Scalar>>, _>(exclusions),
         /// Targets for latency and throughput, for a search of the load that still meets them.
         pub sla: Option<search::Settings>,
         /// A spread of loads between one request at a time and as many as the server can do, for a whole curve.
@@ -211,11 +211,4 @@ impl Axis {
             Axis::Derived(_) => &[],
         }
     }
-}
-
-/// One `[[exclude]]` block: a point is dropped if all its conditions hold.
-#[derive(Debug, Clone)]
-pub struct Exclusion {
-    /// The conditions.
-    pub conditions: Vec<Condition>,
 }

@@ -1,7 +1,7 @@
 //! The offline benchmarks of vLLM: `vllm bench startup` and its like load the engine themselves and need no server. Which there
 //! are, which flags are their own, and their command line as it follows from that of `vllm serve`. Runs nothing.
 
-use super::spelling::{self, SHORT_FLAGS, is_flag};
+use super::spelling::{self, is_flag};
 
 /// A benchmark of vLLM without a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,9 +115,8 @@ impl Offline {
 
 /// Whether a parameter or a flag is about the HTTP server alone, in any spelling.
 pub fn is_of_server(flag: &str) -> bool {
-    let flag = flag.split('=').next().unwrap_or(flag);
-    let long = SHORT_FLAGS.iter().find(|(short, _)| *short == flag);
-    let name = spelling::canonical(long.map_or(flag.trim_start_matches('-'), |(_, long)| long));
+    let bare = flag.split('=').next().unwrap_or(flag).trim_start_matches('-');
+    let name = spelling::parameter(flag).unwrap_or_else(|| spelling::canonical(bare));
     let name = name.split('.').next().unwrap_or(&name);
     let is_it = |known: &str| known == name || name.strip_prefix("no_") == Some(known);
     OF_SERVER.split_whitespace().any(is_it)

@@ -1,5 +1,6 @@
 //! Where a plan came from, so that later stages can point at what they object to.
 
+use super::Side;
 use super::commands::{COMMAND, ENV};
 use super::node::Node;
 use super::source::{Sources, Span};
@@ -34,6 +35,17 @@ impl Origin {
             }
         }
         node.span
+    }
+
+    /// The place of a combination of a side, or of one of its parameters; for those of a file that of its name.
+    pub fn combo_span(&self, side: Side, position: usize, param: Option<&str>) -> Span {
+        let position = position.to_string();
+        let combo = [side.table(), "combos", &position];
+        match (self.has(&combo), param) {
+            (true, Some(param)) => self.key_span(&[combo[0], combo[1], combo[2], param]),
+            (true, None) => self.value_span(&combo),
+            (false, _) => self.key_span(&[side.table(), "params_file"]),
+        }
     }
 
     /// The place of the key at a path; for a list position, that of the value.

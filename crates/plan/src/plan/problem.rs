@@ -98,10 +98,9 @@ impl Problems {
     /// The same for programs: `message`, `remedy`, `severity`, and `places` with file, line and column (from 1, in bytes) and a note.
     pub fn to_json(&self) -> Value {
         let severity = if self.are_warnings { "warning" } else { "error" };
-        let lines: Vec<Lines<'_>> = self.sources.0.iter().map(|source| Lines::of(&source.text)).collect();
         let place = |(span, note): &(Span, String)| {
             let source = self.sources.0.get(span.source)?;
-            let (line, column) = lines[span.source].position(within(&source.text, *span).start);
+            let (line, column) = position(&source.text, within(&source.text, *span).start);
             Some(json!({"file": source.name.to_string_lossy(), "line": line, "column": column, "note": note}))
         };
         let problems = self.list.iter().map(|problem| {
@@ -114,9 +113,11 @@ impl Problems {
     /// The text for people, with colours if the terminal shows them.
     pub fn render(&self, colours: bool) -> String {
         let renderer = if colours { Renderer::styled() } else { Renderer::plain() };
-        let lines: Vec<Lines<'_>> = self.sources.0.iter().map(|source| Lines::of(&source.text)).collect();
-        let render = |problem| self.render_one(problem, &lines, &renderer);
-        let mut shown: Vec<String> = self.list.iter().map(render).collect();
+        let mut shown: Vec<String> = self
+            .list
+            .iter()
+            .map(|problem| self.render_one(problem, &renderer))
+            .collect();
         if !self.are_warnings {
             let count = show_many(self.list.len() as u64, "problem");
             shown.push(format!("{count} found; nothing was started"));
@@ -124,7 +125,7 @@ impl Problems {
         shown.join("\n\n")
     }
 
-    fn render_one(&self, problem: &Problem, lines: &[Lines<'_>], renderer: &Renderer) -> String {
+    fn render_one(&self, problem: &Problem, renderer: &Renderer) -> String {
         let level = if self.are_warnings {
             Level::WARNING
         } else {
@@ -138,24 +139,17 @@ impl Problems {
             };
             shown.push(*index);
             let places = problem.places.iter().enumerate();
-            let marks: Vec<_> = places
-                .filter(|(_, (span, _))| span.source == *index)
-                .map(|(rank, (span, note))| (rank, within(&source.text, *span), note))
-                .collect();
-            // The renderer reads all that it is given, and there may be many problems in a long text.
-            let excerpt = lines[*index].around(marks.iter().map(|(_, range, _)| range));
-            let snippet = Snippet::source(excerpt.text)
-                .line_start(excerpt.line)
-                .path(printable(&source.name.to_string_lossy()).into_owned());
-            group = group.element(snippet.annotations(marks.into_iter().map(|(rank, range, note)| {
+            let marks = places.filter(|(_, (span, _))| span.source == *index);
+            let snippet =
+                Snippet::source(source.text.as_str()).path(printable(&source.name.to_string_lossy()).into_owned());
+            group = group.element(snippet.annotations(marks.map(|(rank, (span, note))| {
                 let kind = if rank == 0 {
                     AnnotationKind::Primary
                 } else {
                     AnnotationKind::Context
                 };
                 let note = (!note.is_empty()).then(|| printable(note));
-                kind.span(range.start - excerpt.start..range.end - excerpt.start)
-                    .label(note)
+                kind.span(within(&source.text, *span)).label(note)
             })));
         }
         if !problem.remedy.is_empty() {
@@ -165,45 +159,11 @@ impl Problems {
     }
 }
 
-/// A text and where its lines begin.
-struct Lines<'a> {
-    text: &'a str,
-    starts: Vec<usize>,
-}
-
-/// Whole lines of a text.
-struct Excerpt<'a> {
-    text: &'a str,
-    /// Where it begins in the whole text.
-    start: usize,
-    /// Number of its first line, from 1.
-    line: usize,
-}
-
-impl Lines<'_> {
-    fn of(text: &str) -> Lines<'_> {
-        let after = text.match_indices('\n').map(|(at, _)| at + 1);
-        let starts = std::iter::once(0).chain(after).collect();
-        Lines { text, starts }
-    }
-
-    /// Line and column of a byte, both from 1.
-    fn position(&self, byte: usize) -> (usize, usize) {
-        let line = self.starts.partition_point(|start| *start <= byte);
-        (line, byte - self.starts[line - 1] + 1)
-    }
-
-    /// The lines from the first to the last of these places.
-    fn around<'r>(&self, places: impl Iterator<Item = &'r Range<usize>> + Clone) -> Excerpt<'_> {
-        let first = places.clone().map(|place| place.start).min().unwrap_or(0);
-        let last = places.map(|place| place.end).max().unwrap_or(0);
-        let line = self.starts.partition_point(|start| *start <= first);
-        let start = self.starts[line - 1];
-        let next = self.starts.partition_point(|start| *start <= last);
-        let end = self.starts.get(next).copied().unwrap_or(self.text.len());
-        let text = &self.text[start..end];
-        Excerpt { text, start, line }
-    }
+/// Line and column of a byte, both from 1.
+fn position(text: &str, byte: usize) -> (usize, usize) {
+    let before = &text[..byte];
+    let line_start = before.rfind('\n').map_or(0, |end| end + 1);
+    (before.matches('\n').count() + 1, byte - line_start + 1)
 }
 
 /// A span cut to what the text holds, on character boundaries.

@@ -2,7 +2,7 @@
 //! program that is not vLLM may give them other meanings; what is read of it is then what it would say of vLLM.
 
 use super::offline::Offline;
-use super::spelling::{self, SHORT_FLAGS};
+use super::spelling;
 use std::path::Path;
 
 /// The module that serves without the program `vllm`.
@@ -97,7 +97,7 @@ impl<'a> ServeCommand<'a> {
     fn flags(self) -> impl DoubleEndedIterator<Item = Given<'a>> {
         self.args().iter().enumerate().filter_map(move |(at, word)| {
             let attached = word.split_once('=').map(|(_, value)| value);
-            let name = self.parameter(word)?;
+            let name = spelling::parameter(word)?;
             let after = &self.args()[at + 1..];
             // Other programs give `-p` other meanings (docker: 8000:8000), so only a plain number counts.
             let value = attached.or(after.first().map(String::as_str));
@@ -105,14 +105,6 @@ impl<'a> ServeCommand<'a> {
                 !(word == "-p" || word.starts_with("-p=")) || value.is_some_and(|value| value.parse::<u16>().is_ok());
             is_meant.then_some(Given { name, attached, after })
         })
-    }
-
-    /// The parameter that a word sets, in canonical spelling, if the word is a flag.
-    pub fn parameter(self, word: &str) -> Option<String> {
-        let flag = word.split_once('=').map_or(word, |(flag, _)| flag);
-        let short = || SHORT_FLAGS.iter().find(|(short, _)| *short == flag);
-        let name = flag.strip_prefix("--").or_else(|| short().map(|(_, name)| *name))?;
-        Some(spelling::canonical(name))
     }
 
     /// Whether a parameter is given.

@@ -27,13 +27,8 @@ pub(super) fn check(plan: &Plan, found: &mut Found) {
         refuse(name, plan.origin.key_span(&["serve", "params", name]));
     }
     for (position, combo) in plan.combos(Side::Serve).iter().enumerate() {
-        let place = ["serve", "combos", &position.to_string()];
         for name in combo.params.keys() {
-            let span = match plan.origin.has(&place) {
-                true => plan.origin.key_span(&[place[0], place[1], place[2], name]),
-                false => plan.origin.key_span(&["serve", "params_file"]),
-            };
-            refuse(name, span);
+            refuse(name, plan.origin.combo_span(Side::Serve, position, Some(name)));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The files a plan is made of, and places in them. One plan may draw on several: the file itself, those it extends,
 //! its parameter files, and each `--set` of the command line counts as a file of one line.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 /// The two languages of plan files.
@@ -32,6 +33,14 @@ pub struct Span {
     pub start: usize,
     /// One past the last byte.
     pub end: usize,
+}
+
+impl Span {
+    /// These bytes of a source.
+    pub fn of(source: usize, bytes: Range<usize>) -> Span {
+        let (start, end) = (bytes.start, bytes.end);
+        Span { source, start, end }
+    }
 }
 
 /// One text and where it came from.

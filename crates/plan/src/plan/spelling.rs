@@ -68,6 +68,14 @@ pub fn long_name(short: &str) -> Option<&'static str> {
     known.map(|(_, name)| *name)
 }
 
+/// The parameter that a word of a command line sets, in canonical spelling, if the word is a flag that is known by its form.
+pub fn parameter(word: &str) -> Option<String> {
+    let flag = word.split_once('=').map_or(word, |(flag, _)| flag);
+    let short = || SHORT_FLAGS.iter().find(|(short, _)| *short == flag);
+    let name = flag.strip_prefix("--").or_else(|| short().map(|(_, name)| *name))?;
+    Some(canonical(name))
+}
+
 /// A parameter by any of its spellings.
 pub fn find<'a>(params: &'a Params, name: &str) -> Option<&'a Value> {
     params

@@ -4,7 +4,7 @@
 use super::Plan;
 use super::node::{Entry, Kind, Node};
 use super::secrets::{HIDDEN, Secrets, is_reference};
-use super::source::{Format, Span};
+use super::source::Format;
 use serde_json::Value;
 
 /// The tree as text. TOML has no null, so that a tree with one is written as JSON.
@@ -29,11 +29,20 @@ impl Plan {
             .is_some_and(|source| source.text == self.text);
         if !verbatim {
             let mut root = self.origin.root.clone();
-            hide(&mut root, "", &self.secrets);
+            each_leaf(&mut root, "", &mut |node, name| match &mut node.kind {
+                leaf if is_secret(leaf, name, &self.secrets) => *leaf = Kind::Text(HIDDEN.to_owned()),
+                Kind::Text(text) if !is_reference(text) => *text = self.secrets.redact(text),
+                _ => {}
+            });
             return write(&root, self.format);
         }
         let mut places = Vec::new();
-        secret_places(&self.origin.root, "", &self.secrets, &mut places);
+        let mut root = self.origin.root.clone();
+        each_leaf(&mut root, "", &mut |node, name| {
+            if is_secret(&node.kind, name, &self.secrets) {
+                places.push(node.span);
+            }
+        });
         places.sort();
         let mut text = self.text.clone();
         for place in places.into_iter().rev() {
@@ -52,38 +61,18 @@ fn is_secret(kind: &Kind, name: &str, secrets: &Secrets) -> bool {
     }
 }
 
-/// The name of an entry's value. `{ value = ... }` stands for the value itself.
-fn name_within<'a>(outer: &'a str, entries: &'a [Entry], at: usize) -> &'a str {
-    match entries {
-        [only] if only.key == "value" => outer,
-        _ => &entries[at].key,
-    }
-}
-
-fn secret_places(node: &Node, name: &str, secrets: &Secrets, places: &mut Vec<Span>) {
-    match &node.kind {
-        Kind::Table(entries) => {
-            for (at, entry) in entries.iter().enumerate() {
-                secret_places(&entry.value, name_within(name, entries, at), secrets, places);
-            }
-        }
-        Kind::List(items) => items.iter().for_each(|item| secret_places(item, name, secrets, places)),
-        leaf if is_secret(leaf, name, secrets) => places.push(node.span),
-        _ => {}
-    }
-}
-
-fn hide(node: &mut Node, name: &str, secrets: &Secrets) {
+/// Visits everything but tables and lists, with the name of the innermost key that has one: `{ value = ... }` stands for the value itself.
+fn each_leaf(node: &mut Node, name: &str, visit: &mut impl FnMut(&mut Node, &str)) {
     match &mut node.kind {
+        Kind::Table(entries) if matches!(entries.as_slice(), [only] if only.key == "value") => {
+            each_leaf(&mut entries[0].value, name, visit);
+        }
         Kind::Table(entries) => {
-            for at in 0..entries.len() {
-                let name = name_within(name, entries, at).to_owned();
-                hide(&mut entries[at].value, &name, secrets);
+            for Entry { key, value, .. } in entries {
+                each_leaf(value, key, visit);
             }
         }
-        Kind::List(items) => items.iter_mut().for_each(|item| hide(item, name, secrets)),
-        leaf if is_secret(leaf, name, secrets) => *leaf = Kind::Text(HIDDEN.to_owned()),
-        Kind::Text(text) if !is_reference(text) => *text = secrets.redact(text),
-        _ => {}
+        Kind::List(items) => items.iter_mut().for_each(|item| each_leaf(item, name, visit)),
+        _ => visit(node, name),
     }
 }

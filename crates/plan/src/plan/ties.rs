@@ -1,7 +1,7 @@
 //! How the parameters of a plan depend on each other: combinations against axes, zipped axes, values that follow others.
 //! Checked on the plan as typed, so that these problems are told together with all others.
 
-use super::node::Kind;
+use super::node::Node;
 use super::problem::{Found, Problem, suggest};
 use super::{Axis, Combo, Derived, ParamRef, Plan, Side, number, spelling};
 use serde_json::Value;
@@ -61,11 +61,7 @@ fn decided(plan: &Plan, name: &str, message: &str, remedy: &str, found: &mut Fou
     let combos = plan.combos(Side::Bench);
     let sets = |combo: &Combo| spelling::find(&combo.params, name).is_some();
     if let Some(position) = combos.iter().position(sets) {
-        let position = position.to_string();
-        let span = match plan.origin.has(&["bench", "combos", &position]) {
-            true => plan.origin.value_span(&["bench", "combos", &position]),
-            false => plan.origin.key_span(&["bench", "params_file"]),
-        };
+        let span = plan.origin.combo_span(Side::Bench, position, None);
         found.object(span, message, remedy);
     }
 }
@@ -195,13 +191,8 @@ fn follow(plan: &Plan, side: Side, name: &str, derived: &Derived) -> Result<(), 
 
 /// The parameters of a side as written, also those whose values could not be read.
 fn typed_names(plan: &Plan, side: Side) -> Vec<&str> {
-    let params = plan
-        .origin
-        .root
-        .child(side.table())
-        .and_then(|table| table.child("params"));
-    match params.map(|params| &params.kind) {
-        Some(Kind::Table(entries)) => entries.iter().map(|entry| entry.key.as_str()).collect(),
-        _ => Vec::new(),
-    }
+    let table = plan.origin.root.child(side.table());
+    let params = table.and_then(|table| table.child("params"));
+    let entries = params.map(Node::entries).unwrap_or_default();
+    entries.iter().map(|entry| entry.key.as_str()).collect()
 }

@@ -23,10 +23,10 @@ pub fn parse(text: &str, source: usize, found: &mut Found) -> Node {
                         true => "write the keys of both below one header",
                         false => "remove one",
                     };
-                    Problem::new(span(source, range), message, remedy).and(span(source, first), "first here")
+                    Problem::new(Span::of(source, range), message, remedy).and(Span::of(source, first), "first here")
                 }
                 None => Problem::new(
-                    span(source, range),
+                    Span::of(source, range),
                     format!("invalid TOML: {}", error.message()),
                     REMEDY,
                 ),
@@ -34,7 +34,7 @@ pub fn parse(text: &str, source: usize, found: &mut Found) -> Node {
         );
     }
     let range = table.span();
-    table_node(table.into_inner(), span(source, range), source, found)
+    table_node(table.into_inner(), Span::of(source, range), source, found)
 }
 
 /// Where the key stands that the one in this place repeats. Under another name, that one is read into the table that holds
@@ -64,17 +64,9 @@ fn first_of(text: &str, repeated: &Range<usize>) -> Option<Range<usize>> {
     None
 }
 
-fn span(source: usize, range: Range<usize>) -> Span {
-    Span {
-        source,
-        start: range.start,
-        end: range.end,
-    }
-}
-
 fn table_node(table: DeTable<'_>, place: Span, source: usize, found: &mut Found) -> Node {
     let entries = table.into_iter().map(|(key, value)| Entry {
-        key_span: span(source, key.span()),
+        key_span: Span::of(source, key.span()),
         key: key.into_inner().into_owned(),
         value: value_node(value, source, found),
     });
@@ -85,7 +77,7 @@ fn table_node(table: DeTable<'_>, place: Span, source: usize, found: &mut Found)
 }
 
 fn value_node(value: Spanned<DeValue<'_>>, source: usize, found: &mut Found) -> Node {
-    let place = span(source, value.span());
+    let place = Span::of(source, value.span());
     let kind = match value.into_inner() {
         DeValue::String(text) => Kind::Text(text.into_owned()),
         DeValue::Boolean(value) => Kind::Bool(value),

@@ -4,7 +4,7 @@ use super::node::{Entry, Kind, Node};
 use super::problem::Problem;
 use super::read::{Combo, FromNode, Reader, start_of};
 use super::secrets::Secrets;
-use super::{Axis, Condition, Exclusion, Offline, Parallel, Plan, Required, Requirement, Reset, Runs, Servers, Target};
+use super::{Axis, Condition, Offline, Parallel, Plan, Required, Requirement, Reset, Runs, Servers, Target};
 
 impl Reader<'_> {
     /// Reads the top-level table, with defaults where something is wrong with it. `stem` is the name of a plan that gives none. Where the
@@ -79,7 +79,7 @@ pub(super) fn version(reader: &mut Reader<'_>, node: &Node, what: &str) -> Optio
     reader.whole(node, what, 1..=1)
 }
 
-pub(super) fn exclusions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Exclusion>> {
+pub(super) fn exclusions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Vec<Condition>>> {
     let blocks = reader.list(node, what, "write each block below its own [[exclude]]")?;
     let mut exclusions = Vec::with_capacity(blocks.len());
     for block in blocks {
@@ -96,8 +96,7 @@ pub(super) fn exclusions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Op
             let param = reader.param_ref(&entry.key, entry.key_span);
             reader.condition(entry, param)
         };
-        let conditions: Vec<Condition> = entries.iter().filter_map(read).collect();
-        exclusions.push(Exclusion { conditions });
+        exclusions.push(entries.iter().filter_map(read).collect());
     }
     Some(exclusions)
 }

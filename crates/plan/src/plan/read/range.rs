@@ -1,5 +1,5 @@
-//! Ranges as axes: `{ from, to, times }`, `{ from, to, step }`, `{ from, to, count, scale }`. Steps are added as decimals,
-//! so that a step of 0.1 lands on the values that were meant, and the number of values is known before any is made.
+//! Ranges as axes: `{ from, to, times }`, `{ from, to, step }`, `{ from, to, count, scale }`. Values have 12 significant digits, so that
+//! a step of 0.1 lands on the values that were meant. The number of values is known before any is made.
 
 use super::{FromNode, Reader, table};
 use crate::plan::node::{Kind, Node};
@@ -30,61 +30,6 @@ table! {
 /// The most values that all ranges of a plan may have together: unlike pairs, they are held in memory.
 const MOST_VALUES: u32 = 2_000_000;
 
-/// How a range goes from one value to the next.
-#[derive(Debug, Clone, Copy)]
-enum Rule {
-    Times(f64),
-    Step(Decimal),
-    Count { count: u32, log: bool },
-}
-
-/// An exact decimal number: `digits / 10^places`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Decimal {
-    digits: i128,
-    places: u32,
-}
-
-impl Decimal {
-    /// Beyond this, a value is not one that somebody typed.
-    const MOST_PLACES: u32 = 18;
-
-    /// The number as its shortest decimal text says.
-    fn of(number: &Number) -> Option<Decimal> {
-        let text = number.to_string();
-        let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((&text, "0"));
-        let exponent: i64 = exponent.parse().ok()?;
-        let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
-        let digits: i128 = format!("{whole}{fraction}").parse().ok()?;
-        let places = i64::try_from(fraction.len()).ok()? - exponent;
-        if places > i64::from(Self::MOST_PLACES) {
-            return None;
-        }
-        if places < 0 {
-            let factor = 10i128.checked_pow(u32::try_from(-places).ok()?)?;
-            return Some(Decimal {
-                digits: digits.checked_mul(factor)?,
-                places: 0,
-            });
-        }
-        let places = u32::try_from(places).ok()?;
-        Some(Decimal { digits, places })
-    }
-
-    /// The digits at more places.
-    fn at(self, places: u32) -> Option<i128> {
-        self.digits.checked_mul(10i128.checked_pow(places - self.places)?)
-    }
-
-    fn number(self, whole: bool) -> Option<Number> {
-        if whole {
-            return i64::try_from(self.digits).ok().map(Number::from);
-        }
-        let text = format!("{}e-{}", self.digits, self.places);
-        text.parse::<f64>().ok().and_then(Number::from_f64)
-    }
-}
-
 impl Reader<'_> {
     /// The values of a range, or problems.
     pub(super) fn range(&mut self, node: &Node) -> Option<Vec<Value>> {
@@ -103,11 +48,7 @@ impl Reader<'_> {
         {
             return None;
         }
-        let values = range.rule().and_then(|rule| {
-            let from = range.from.ok_or(("this range has no start", "add from = ..."))?;
-            let to = range.to.ok_or(("this range has no end", "add to = ..."))?;
-            values(&from, &to, rule, self.range_values)
-        });
+        let values = range.values(self.range_values);
         match values {
             Ok(values) => {
                 self.range_values += values.len() as u128;
@@ -130,38 +71,89 @@ fn bound(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<Numb
     None
 }
 
+/// How many values a range has, and the value at each position.
+type Course = (f64, Box<dyn Fn(f64) -> f64>);
+
 impl RangeTable {
-    fn rule(&self) -> Result<Rule, Flaw> {
+    /// All values; `taken` is how many the earlier ranges of the plan have.
+    fn values(&self, taken: u128) -> Result<Vec<Value>, Flaw> {
+        let mut given = [&self.from, &self.to, &self.step].into_iter().flatten();
+        let times = self.times.as_ref().and_then(Number::as_f64);
+        let is_whole = given.all(|number| !number.is_f64()) && times.is_none_or(|times| times.fract() == 0.0);
+        let (count, at) = self.course()?;
+        check_size(count as u128, taken)?;
+        let is_rounded = is_whole && self.count.is_some();
+        let value = |position: u32| {
+            let value = at(position.into());
+            number(if is_rounded { value.round() } else { value }, is_whole)
+        };
+        let numbers: Vec<Number> = (0..count as u32).map(value).collect::<Result<_, _>>()?;
+        if numbers.windows(2).any(|pair| pair[0] == pair[1]) {
+            let remedy = "lower `count`, or write the ends with a decimal point to allow fractions";
+            return Err(("this range would take the same value twice", remedy).into());
+        }
+        Ok(numbers.into_iter().map(Value::Number).collect())
+    }
+
+    fn course(&self) -> Result<Course, Flaw> {
+        let float = |number: &Option<Number>| number.as_ref().and_then(Number::as_f64);
+        let (times, step) = (float(&self.times), float(&self.step));
         if self.scale.is_some() && self.count.is_none() {
             return Err(("`scale` needs a `count`", "add count = ..., or remove scale").into());
         }
-        match (&self.times, &self.step, self.count) {
-            (Some(times), None, None) => {
-                let times = times.as_f64().filter(|times| *times > 1.0);
-                let times = times.ok_or(("`times` must be above 1", "write a factor such as 2"))?;
-                Ok(Rule::Times(times))
+        match (times, step, self.count) {
+            (None, None, None) => {
+                let remedy = "add times = 2, step = 8 or count = 5";
+                return Err(("this range does not say how it advances", remedy).into());
             }
-            (None, Some(step), None) => {
-                if step.as_f64().is_none_or(|step| step <= 0.0) {
-                    return Err(("`step` must be above 0", "write a step such as 8 or 0.5").into());
-                }
-                let finest = "write a step of at most 18 decimals, such as 8 or 0.5";
-                let step = Decimal::of(step).filter(|step| step.digits > 0);
-                Ok(Rule::Step(step.ok_or(("`step` is too fine", finest))?))
-            }
-            (None, None, Some(count)) => Ok(Rule::Count {
-                count,
-                log: self.scale == Some(Spacing::Log),
-            }),
-            (None, None, None) => Err((
-                "this range does not say how it advances",
-                "add times = 2, step = 8 or count = 5",
-            )
-                .into()),
-            _ => Err(("a range advances in one way", "keep one of `times`, `step` and `count`").into()),
+            (Some(_), None, None) | (None, Some(_), None) | (None, None, Some(_)) => {}
+            _ => return Err(("a range advances in one way", "keep one of `times`, `step` and `count`").into()),
         }
+        let from = float(&self.from).ok_or(("this range has no start", "add from = ..."))?;
+        let to = float(&self.to).ok_or(("this range has no end", "add to = ..."))?;
+        if from > to {
+            return Err(("`from` is above `to`", "exchange them").into());
+        }
+        // The tolerance keeps an end that the last factor or step meets but for rounding.
+        let places = |steps: f64| (steps + 1e-9).floor() + 1.0;
+        if let Some(times) = times {
+            if times <= 1.0 {
+                return Err(("`times` must be above 1", "write a factor such as 2").into());
+            }
+            if from <= 0.0 {
+                return Err(("a range with `times` must start above 0", "write from = 1 or more").into());
+            }
+            let count = places((to / from).ln() / times.ln());
+            return Ok((count, Box::new(move |position| from * times.powi(position as i32))));
+        }
+        if let Some(step) = step {
+            if step <= 0.0 {
+                return Err(("`step` must be above 0", "write a step such as 8 or 0.5").into());
+            }
+            if step < FINEST {
+                let remedy = "write a step of at most 18 decimals, such as 8 or 0.5";
+                return Err(("`step` is too fine", remedy).into());
+            }
+            let count = places((to - from) / step);
+            return Ok((count, Box::new(move |position| from + position * step)));
+        }
+        let is_log = self.scale == Some(Spacing::Log);
+        if is_log && from <= 0.0 {
+            let remedy = "write from = 1 or more, or scale = \"linear\"";
+            return Err(("a logarithmic range must start above 0", remedy).into());
+        }
+        let count = f64::from(self.count.unwrap_or_default());
+        let at = move |position: f64| match (position / (count - 1.0), is_log) {
+            (1.0, _) => to,
+            (place, true) => from * (to / from).powf(place),
+            (place, false) => from + (to - from) * place,
+        };
+        Ok((count, Box::new(at)))
     }
 }
+
+/// A finer step is none that somebody typed.
+const FINEST: f64 = 1e-18;
 
 /// Why a range is no range.
 struct Flaw {
@@ -176,21 +168,6 @@ impl From<(&str, &str)> for Flaw {
             remedy: remedy.into(),
         }
     }
-}
-
-/// The values from one end to the other; `taken` is how many values earlier ranges of the plan have.
-fn values(from: &Number, to: &Number, rule: Rule, taken: u128) -> Result<Vec<Value>, Flaw> {
-    let whole = !from.is_f64() && !to.is_f64();
-    let (start, end) = (from.as_f64().unwrap_or(f64::NAN), to.as_f64().unwrap_or(f64::NAN));
-    if start > end {
-        return Err(("`from` is above `to`", "exchange them").into());
-    }
-    let numbers = match rule {
-        Rule::Times(times) => by_factor(start, end, times, whole && times.fract() == 0.0, taken)?,
-        Rule::Step(step) => by_step(from, to, step, taken)?,
-        Rule::Count { count, log } => by_count(start, end, count, log, whole, taken)?,
-    };
-    Ok(numbers.into_iter().map(Value::Number).collect())
 }
 
 /// Refuses a range before any of its values is made.
@@ -210,63 +187,6 @@ fn check_size(count: u128, taken: u128) -> Result<(), Flaw> {
             remedy: format!("at most {} are allowed; take larger steps", show_count(MOST_VALUES)),
         }),
     }
-}
-
-fn by_factor(start: f64, end: f64, times: f64, whole: bool, taken: u128) -> Result<Vec<Number>, Flaw> {
-    if start <= 0.0 {
-        return Err(("a range with `times` must start above 0", "write from = 1 or more").into());
-    }
-    // The tolerance keeps an end that the last factor meets but for rounding.
-    let steps = ((end / start).ln() / times.ln() + 1e-9).floor();
-    check_size(steps as u128 + 1, taken)?;
-    let numbers = (0..=steps as u32).map(|power| number(start * times.powi(power as i32), whole));
-    numbers.collect()
-}
-
-fn by_step(from: &Number, to: &Number, step: Decimal, taken: u128) -> Result<Vec<Number>, Flaw> {
-    let too_fine = || Flaw::from(("this range cannot be stepped through exactly", "use fewer digits"));
-    let (from, to) = (
-        Decimal::of(from).ok_or_else(too_fine)?,
-        Decimal::of(to).ok_or_else(too_fine)?,
-    );
-    let places = from.places.max(to.places).max(step.places);
-    let at = |decimal: Decimal| decimal.at(places).ok_or_else(too_fine);
-    let (from, to, step) = (at(from)?, at(to)?, at(step)?);
-    let span = to.checked_sub(from).ok_or_else(too_fine)?;
-    check_size((span / step) as u128 + 1, taken)?;
-    let numbers = (0..=span / step).map(|position| {
-        let digits = from + position * step;
-        Decimal { digits, places }.number(places == 0).ok_or_else(too_fine)
-    });
-    numbers.collect()
-}
-
-fn by_count(start: f64, end: f64, count: u32, log: bool, whole: bool, taken: u128) -> Result<Vec<Number>, Flaw> {
-    if log && start <= 0.0 {
-        return Err((
-            "a logarithmic range must start above 0",
-            "write from = 1 or more, or scale = \"linear\"",
-        )
-            .into());
-    }
-    check_size(u128::from(count), taken)?;
-    let place = |position: u32| f64::from(position) / f64::from(count - 1);
-    let at = |position: u32| match (position == count - 1, log) {
-        (true, _) => end,
-        (_, true) => start * (end / start).powf(place(position)),
-        (_, false) => start + (end - start) * place(position),
-    };
-    let numbers: Vec<Number> = (0..count)
-        .map(|position| {
-            let value = at(position);
-            number(if whole { value.round() } else { value }, whole)
-        })
-        .collect::<Result<_, _>>()?;
-    if numbers.windows(2).any(|pair| pair[0] == pair[1]) {
-        let remedy = "lower `count`, or write the ends with a decimal point to allow fractions";
-        return Err(("this range would take the same value twice", remedy).into());
-    }
-    Ok(numbers)
 }
 
 /// A value of a range: whole, or with the noise beyond 12 significant digits taken off.

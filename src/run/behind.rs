@@ -2,11 +2,12 @@
 //! now, or everything if the plan asks for that. The rule of what is a change is the fingerprint's; what the record says of
 //! the servers before is its own.
 
-use super::{Interrupt, Sweep};
+use super::writer::SessionWriter;
+use super::{Interrupt, Sweep, Writer};
 use crate::error::{Error, Result};
 use crate::fingerprint::{Differences, Fingerprint};
 use crate::ids::ServerId;
-use crate::journal::{Event, Nonce, Recognised, State};
+use crate::journal::{Event, Recognised, State};
 use crate::matrix::ServerConfig;
 use crate::plan::{Secrets, Target};
 use crate::server::Server;
@@ -104,17 +105,17 @@ impl Sweep<'_> {
     /// Servers whose results a session that begins now retires, and why. `None` if the user asked to stop meanwhile.
     pub(super) async fn outdated(
         &self,
-        state: &State,
-        session: Nonce,
+        writer: &SessionWriter<'_>,
         interrupt: &mut Interrupt,
     ) -> Result<Option<Vec<(ServerId, String)>>> {
         let Target::Attach(url) = &self.plan.serve.target else {
             return Ok(Some(Vec::new()));
         };
-        let is_anew = self.begins_anew(state);
+        let session = writer.with(|recorder| recorder.nonce());
+        let is_anew = writer.look(|state| self.begins_anew(state));
         let mut outdated = Vec::new();
         for ServerConfig { id, .. } in self.schedule().servers() {
-            if !state.has_results(&id) {
+            if !writer.look(|state| state.has_results(&id)) {
                 continue;
             }
             if is_anew {
@@ -126,8 +127,9 @@ impl Sweep<'_> {
                 Server::attach(url, serve.ready_timeout, serve.hang_timeout).with_health(&serve.manners.health);
             let (server, secrets) = (&server, &self.plan.secrets);
             let behind = Behind { url, server, secrets };
+            let compare = |read: &Fingerprint| writer.look(|state| state.recognise(&id, session, read));
             let (_, differences) = tokio::select! {
-                recognised = behind.recognise(|read| state.recognise(&id, session, read)) => recognised?,
+                recognised = behind.recognise(compare) => recognised?,
                 () = interrupt.requested() => return Ok(None),
             };
             if let Some(differences) = differences {

@@ -22,17 +22,8 @@ const LABEL: &str = "imported from a tree of vLLM; which start of the server it 
 pub struct Foreign {
     /// Which repetition, from 0.
     pub run: u32,
-    /// What was found of it.
-    pub found: ForeignOutcome,
-}
-
-/// What was found of a run.
-#[derive(Debug)]
-pub enum ForeignOutcome {
-    /// The result of its client, with the number of the run and what the sweep set behind it.
-    Result(Params),
-    /// Why it failed.
-    Failure(String),
+    /// The result of its client, with the number of the run and what the sweep set behind it; or why it failed.
+    pub result: std::result::Result<Params, String>,
 }
 
 impl Foreign {
@@ -41,11 +32,11 @@ impl Foreign {
         let json = std::fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
         let content = read_result(&json)?;
         let error = content.get("error").filter(|_| content.contains_key("error_type"));
-        let found = match error {
-            Some(error) => ForeignOutcome::Failure(error.as_str().unwrap_or("it says no reason").to_owned()),
-            None => ForeignOutcome::Result(content),
+        let result = match error {
+            Some(error) => Err(error.as_str().unwrap_or("it says no reason").to_owned()),
+            None => Ok(content),
         };
-        Ok(Foreign { run, found })
+        Ok(Foreign { run, result })
     }
 }
 
@@ -86,7 +77,7 @@ pub fn take_in(
 fn begin(plan: &Plan, matrix: &Matrix, recorder: &mut Recorder) -> Result<()> {
     let changes = Changes::between(recorder.state(), matrix, plan);
     let started = session_started(plan, matrix, changes, None, recorder.state());
-    recorder.record(started).map(drop)
+    recorder.record(Event::SessionStarted(Box::new(started))).map(drop)
 }
 
 fn declared(plan: &Plan, server: &ServerConfig) -> Event {
@@ -118,17 +109,16 @@ fn record(
         launch: 0,
         ..RunStarted::default()
     })))?;
-    let simulated =
-        matches!(&run.found, ForeignOutcome::Result(result) if result.get("simulated") == Some(&true.into()));
-    let measured = match run.found {
-        ForeignOutcome::Result(result) => {
+    let simulated = matches!(&run.result, Ok(result) if result.get("simulated") == Some(&true.into()));
+    let measured = match run.result {
+        Ok(result) => {
             let figures = figures(result, server, point, hidden);
             judge(match (plan.bench.runner.offline(), &point.argv) {
                 (Some(_), Some(argv)) => of_engine(figures, argv),
                 _ => figures,
             })
         }
-        ForeignOutcome::Failure(error) => Measurement {
+        Err(error) => Measurement {
             failure: Some(Failure::new(Cause::BenchFailed, error)),
             doubts: Vec::new(),
             ..judge(Params::new())

@@ -17,6 +17,7 @@ use crate::matrix::LoadSearch;
 use crate::plan::BenchRunner;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use std::rc::Rc;
 use tokio::sync::watch;
 
 impl Sweep<'_> {
@@ -29,7 +30,7 @@ impl Sweep<'_> {
         let (end, ends) = watch::channel(false);
         let (_never, never) = watch::channel(false);
         let floor = &Floor::default();
-        let mut seats: Vec<Seat> = Vec::new();
+        let mut seats: Vec<Rc<Seat>> = Vec::new();
         let mut under_way = FuturesUnordered::new();
         // Nothing new begins once there is an ending.
         let mut ending: Option<Result<Ending>> = None;
@@ -37,14 +38,13 @@ impl Sweep<'_> {
             let ended = tokio::select! {
                 biased;
                 Some((seat, ended)) = under_way.next() => {
-                    // Without GPUs all are alike.
-                    let place = seats.iter().position(|other| *other == seat);
-                    seats.swap_remove(place.expect("every group has a seat"));
+                    seats.retain(|other| !Rc::ptr_eq(other, &seat));
                     ended
                 }
                 next = place.next(&seats, writer), if ending.is_none() => match next {
                     Ok(Some((start, seat))) => {
-                        seats.push(seat.clone());
+                        let seat = Rc::new(seat);
+                        seats.push(Rc::clone(&seat));
                         let lost = seat.lease.as_ref().map_or_else(|| never.clone(), |lease| lease.lost());
                         let wishes = Wishes::of(interrupt.clone(), ends.clone(), lost);
                         under_way.push(async {
@@ -118,7 +118,7 @@ impl Sweep<'_> {
         };
         let hints = group.searches.iter();
         let hints: Hints = hints.map(|search| (search.id.clone(), self.hint(search))).collect();
-        let mut stage = Live::new(self.plan, group.server.clone(), seat.clone(), at, writer);
+        let mut stage = Live::new(self.plan, group.server.clone(), seat, at, writer);
         let agenda = writer.look(|state| Agenda::new(scope, group, hints, state));
         let mut agenda = agenda.on(seat.gpus.clone());
         let ending = drive(&mut agenda, &mut stage, writer, wishes).await;

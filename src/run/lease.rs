@@ -39,19 +39,10 @@ pub struct Sign {
 /// A group that nobody else takes as long as this lives.
 #[derive(Debug)]
 pub struct Lease {
-    path: PathBuf,
     lost: watch::Receiver<bool>,
     /// Ends the thread that gives signs of life, which gives the lease back then.
     beats: Option<(mpsc::Sender<()>, JoinHandle<()>)>,
 }
-
-impl PartialEq for Lease {
-    fn eq(&self, other: &Lease) -> bool {
-        self.path == other.path
-    }
-}
-
-impl Eq for Lease {}
 
 impl Lease {
     /// Holds once another worker has taken the group, because this one gave no sign of life.
@@ -165,7 +156,7 @@ impl Leases {
         file.write_all(&text(&sign)).map_err(Error::io("write", &path))?;
         let (told, lost) = watch::channel(false);
         let (end, ended) = mpsc::channel::<()>();
-        let (own, next) = (path.clone(), folder.join((number + 1).to_string()));
+        let next = folder.join((number + 1).to_string());
         let beat = move || {
             loop {
                 let is_over = ended.recv_timeout(BEAT) != Err(RecvTimeoutError::Timeout);
@@ -175,7 +166,7 @@ impl Leases {
                 }
                 (sign.beat, sign.is_over) = (sign.beat + 1, is_over);
                 // Who cannot write may lose the lease, and no more.
-                let _ = fs::write(&own, text(&sign));
+                let _ = fs::write(&path, text(&sign));
                 if is_over {
                     return;
                 }
@@ -184,7 +175,7 @@ impl Leases {
         let thread = thread::Builder::new().name("vsweep-lease".into()).spawn(beat);
         // Without a thread the group may be taken by others after a while, and is then measured twice.
         let beats = thread.ok().map(|thread| (end, thread));
-        Ok(Some(Lease { path, lost, beats }))
+        Ok(Some(Lease { lost, beats }))
     }
 }
 
@@ -241,7 +232,8 @@ mod tests {
         let (one, two) = (leases(folder.path()), leases(folder.path()));
         let lease = one.take("a").expect("readable").expect("free");
         assert!(two.take("a").expect("readable").is_none());
-        assert!(one.take("a").expect("readable") == Some(Rc::clone(&lease)) && one.had("a"));
+        let again = one.take("a").expect("readable");
+        assert!(again.is_some_and(|again| Rc::ptr_eq(&again, &lease)) && one.had("a"));
         drop(lease);
         assert!(two.take("a").expect("readable").is_some(), "it was given back");
         assert!(one.had("a") && two.take("b").expect("readable").is_some());

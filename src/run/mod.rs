@@ -26,7 +26,7 @@ mod writer;
 pub use changes::Changes;
 pub use drive::{Signals, Stage, Unattended, Writer, drive};
 pub use facts::host;
-pub use foreign::{Foreign, ForeignOutcome, take_in};
+pub use foreign::{Foreign, take_in};
 pub use interrupt::Interrupt;
 pub use lease::{Leases, Sign, signs};
 pub(crate) use live::reduce;
@@ -128,38 +128,41 @@ impl Sweep<'_> {
         interrupt: &mut Interrupt,
         observer: &mut Observer<'_>,
     ) -> Result<Ending> {
-        for note in changes.notes() {
-            observer(Update::Note(&note), recorder)?;
+        let writer = &SessionWriter::new(recorder, observer);
+        for note in changes
+            .notes()
+            .into_iter()
+            .chain(writer.with(|recorder| recorder.damage()))
+        {
+            writer.note(&note)?;
         }
-        for sentence in recorder.damage() {
-            observer(Update::Note(&sentence), recorder)?;
-        }
-        let is_new = recorder.state().sessions().is_empty();
-        let outdated = self.outdated(recorder.state(), recorder.nonce(), interrupt).await?;
-        let Some(outdated) = outdated else {
+        let is_new = writer.look(|state| state.sessions().is_empty());
+        let Some(outdated) = self.outdated(writer, interrupt).await? else {
             return Ok(Ending::Interrupted);
         };
-        let has_work = !outdated.is_empty() || self.schedule().has_work(recorder.state());
-        if let Some(ending) = self.clear_away(has_work, recorder, interrupt, observer).await? {
+        let has_work = !outdated.is_empty() || writer.look(|state| self.schedule().has_work(state));
+        if let Some(ending) = self.clear_away(has_work, writer, interrupt).await? {
             return Ok(ending);
         }
-        if !is_new && !has_work && !changes.is_any() && recorder.gaps().is_empty() {
+        let is_whole = writer.with(|recorder| recorder.gaps().is_empty());
+        if !is_new && !has_work && !changes.is_any() && is_whole {
             return Ok(Ending::NothingLeft);
         }
-        if self.share.is_none() || !recorder.directory().manifest().exists() {
-            facts::collect(self.plan).await.write(recorder.directory())?;
+        let directory = writer.with(|recorder| recorder.directory().clone());
+        if self.share.is_none() || !directory.manifest().exists() {
+            facts::collect(self.plan).await.write(&directory)?;
         }
         let machine = facts::machine().await;
-        self.begin(changes, Some(machine.clone()), recorder, observer)?;
+        self.begin(changes, Some(machine.clone()), writer).await?;
         for (server, reason) in outdated {
-            record(recorder, observer, Event::ResultsRetired { server, reason })?;
+            writer.record(Event::ResultsRetired { server, reason }).await?;
         }
         let ending = match has_work {
-            true => self.work(&machine.node, recorder, interrupt, observer).await?,
+            true => self.work(&machine.node, writer, interrupt).await?,
             false => Ending::NothingLeft,
         };
         let reason = ending.reason().into();
-        record(recorder, observer, Event::SessionEnded { reason })?;
+        writer.record(Event::SessionEnded { reason }).await?;
         Ok(ending)
     }
 
@@ -168,20 +171,21 @@ impl Sweep<'_> {
     async fn clear_away(
         &self,
         has_work: bool,
-        recorder: &Recorder,
+        writer: &SessionWriter<'_>,
         interrupt: &mut Interrupt,
-        observer: &mut Observer<'_>,
     ) -> Result<Option<Ending>> {
         let limit = if has_work { self.patience() } else { Duration::ZERO };
-        let killed = recorder.state().killed_sessions();
+        let killed = writer.look(State::killed_sessions);
         let cleared = tokio::select! {
             cleared = settle::clear_away(&killed, limit) => cleared,
             () = interrupt.requested() => return Ok(Some(Ending::Interrupted)),
         };
         if let Some(note) = cleared.describe() {
-            observer(Update::Note(&note), recorder)?;
+            writer.note(&note)?;
         }
-        live::hide_in_logs_of_killed(recorder.directory(), recorder.state(), &self.plan.secrets)?;
+        writer.with(|recorder| {
+            live::hide_in_logs_of_killed(recorder.directory(), recorder.state(), &self.plan.secrets)
+        })?;
         Ok(None)
     }
 
@@ -196,30 +200,18 @@ impl Sweep<'_> {
     }
 
     /// Notes the session and its plan.
-    fn begin(
-        &self,
-        changes: Changes,
-        machine: Option<Machine>,
-        recorder: &mut Recorder,
-        observer: &mut Observer<'_>,
-    ) -> Result<()> {
-        let mut started = session_started(self.plan, self.whole, changes, machine, recorder.state());
-        if let (Event::SessionStarted(started), Some(_)) = (&mut started, self.share) {
-            started.joined = true;
-        }
-        record(recorder, observer, started).map(drop)
+    async fn begin(&self, changes: Changes, machine: Option<Machine>, writer: &SessionWriter<'_>) -> Result<()> {
+        let started = writer.look(|state| session_started(self.plan, self.whole, changes, machine, state));
+        let started = Box::new(SessionStarted {
+            joined: self.share.is_some(),
+            ..started
+        });
+        writer.record(Event::SessionStarted(started)).await.map(drop)
     }
 
     /// Works on what is left: on the starts that a comparison asks for; else on the planned starts, then on the fresh ones of the
     /// finalists, which are known only then.
-    async fn work(
-        &self,
-        node: &str,
-        recorder: &mut Recorder,
-        interrupt: &mut Interrupt,
-        observer: &mut Observer<'_>,
-    ) -> Result<Ending> {
-        let writer = &SessionWriter::new(recorder, observer);
+    async fn work(&self, node: &str, writer: &SessionWriter<'_>, interrupt: &mut Interrupt) -> Result<Ending> {
         let schedule = self.schedule();
         let ending = self.work_on_sentinel(node, writer, interrupt).await?;
         if ending != Ending::Finished {
@@ -260,7 +252,7 @@ impl Sweep<'_> {
                 names.into_values().join("; ")
             );
             // Whoever cannot read this loses nothing else.
-            let _ = Writer::note(writer, &note);
+            let _ = writer.note(&note);
         }
         starts
     }
@@ -293,10 +285,16 @@ impl Sweep<'_> {
     }
 }
 
-/// That a session begins, of this process and with this plan.
-fn session_started(plan: &Plan, matrix: &Matrix, changes: Changes, machine: Option<Machine>, state: &State) -> Event {
+/// A session of this process with this plan.
+fn session_started(
+    plan: &Plan,
+    matrix: &Matrix,
+    changes: Changes,
+    machine: Option<Machine>,
+    state: &State,
+) -> SessionStarted {
     let counts = matrix.counts();
-    Event::SessionStarted(Box::new(SessionStarted {
+    SessionStarted {
         machine: machine.map(Box::new),
         plan: state.refer(changes.plan),
         servers: counts.servers,
@@ -307,12 +305,5 @@ fn session_started(plan: &Plan, matrix: &Matrix, changes: Changes, machine: Opti
         compare: compared(plan, matrix).map(Box::new),
         interference: plan.exec.watched_percent(),
         ..facts::session()
-    }))
-}
-
-/// Records an event and tells the observer.
-fn record(recorder: &mut Recorder, observer: &mut Observer<'_>, event: Event) -> Result<Entry> {
-    let entry = recorder.record(event)?;
-    observer(Update::Recorded(&entry), recorder)?;
-    Ok(entry)
+    }
 }

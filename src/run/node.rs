@@ -85,7 +85,7 @@ impl Node {
     }
 
     /// What a group with these GPUs, or of this set, gets beside others.
-    pub(super) fn seat(&self, gpus: Vec<u32>, set: Option<usize>, claims: Vec<Rc<Claim>>, under_way: &[Seat]) -> Seat {
+    pub(super) fn seat(&self, gpus: Vec<u32>, set: Option<usize>, claims: Vec<Claim>, under_way: &[Rc<Seat>]) -> Seat {
         let place = |gpu: &u32| self.gpus.iter().position(|own| own == gpu);
         let of_gpus = |division: &Division| {
             let shares = gpus.iter().filter_map(place).map(|place| &division.shares[place]);
@@ -103,7 +103,7 @@ impl Node {
             gpus,
             alone: false,
             cpus,
-            claims,
+            _claims: claims,
             lease: None,
         }
     }

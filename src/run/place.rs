@@ -99,7 +99,7 @@ impl<'a, I: Iterator<Item = Vec<Start>>> Place<'a, I> {
 
     /// Waits until a group may begin beside those that are under way, and says which start of which server it is, and what it gets;
     /// `None` once no group is left. May be dropped and asked again at any time.
-    pub async fn next(&self, under_way: &[Seat], writer: &SessionWriter<'_>) -> Result<Option<(Start, Seat)>> {
+    pub async fn next(&self, under_way: &[Rc<Seat>], writer: &SessionWriter<'_>) -> Result<Option<(Start, Seat)>> {
         let Some(share) = self.sweep.share else {
             return self.next_fitting(under_way, writer).await;
         };
@@ -132,7 +132,7 @@ impl<'a, I: Iterator<Item = Vec<Start>>> Place<'a, I> {
     async fn clear_away(&self, writer: &SessionWriter<'_>) -> Result<()> {
         let killed = writer.look(State::killed_sessions);
         let cleared = settle::clear_away(&killed, self.sweep.patience()).await;
-        cleared.describe().map_or(Ok(()), |note| Writer::note(writer, &note))
+        cleared.describe().map_or(Ok(()), |note| writer.note(&note))
     }
 
     /// Whether others are at something that may yet come to this worker.
@@ -147,7 +147,7 @@ impl<'a, I: Iterator<Item = Vec<Start>>> Place<'a, I> {
     }
 
     /// The same on this host alone.
-    async fn next_fitting(&self, under_way: &[Seat], writer: &SessionWriter<'_>) -> Result<Option<(Start, Seat)>> {
+    async fn next_fitting(&self, under_way: &[Rc<Seat>], writer: &SessionWriter<'_>) -> Result<Option<(Start, Seat)>> {
         let is_watched = self.sweep.plan.exec.watched_percent().is_some();
         loop {
             if self.waiting.borrow().is_empty() {
@@ -200,7 +200,7 @@ impl<'a, I: Iterator<Item = Vec<Start>>> Place<'a, I> {
     }
 
     /// Takes the first group that fits on these GPUs, without those that another vsweep has meanwhile.
-    fn take(&self, mut idle: Vec<u32>, under_way: &[Seat]) -> Option<(Start, Seat)> {
+    fn take(&self, mut idle: Vec<u32>, under_way: &[Rc<Seat>]) -> Option<(Start, Seat)> {
         let mut waiting = self.waiting.borrow_mut();
         loop {
             let has_set = |start: &Start, gpus: u32| {
@@ -218,7 +218,7 @@ impl<'a, I: Iterator<Item = Vec<Start>>> Place<'a, I> {
             };
             // Other vsweeps are to keep off what is next to one that is to be alone.
             let claimed = if need.alone { &self.node.gpus } else { &gpus };
-            let claims: Vec<Option<Rc<Claim>>> = claimed.iter().map(|gpu| Claim::of(*gpu).map(Rc::new)).collect();
+            let claims: Vec<Option<Claim>> = claimed.iter().map(|gpu| Claim::of(*gpu)).collect();
             if let Some(taken) = claims.iter().position(Option::is_none) {
                 idle.retain(|gpu| *gpu != claimed[taken]);
                 continue;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// What a group has of the machine for itself.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub struct Seat {
     /// GPUs by their numbers; none where they are not shared out.
     pub gpus: Vec<u32>,
@@ -16,7 +16,7 @@ pub struct Seat {
     /// CPUs; those of vsweep where they are not shared out.
     pub cpus: Option<Cpus>,
     /// What keeps other vsweeps off these GPUs.
-    pub claims: Vec<Rc<Claim>>,
+    pub _claims: Vec<Claim>,
     /// What keeps other workers off the group.
     pub lease: Option<Rc<Lease>>,
 }

@@ -37,10 +37,9 @@ impl Sweep<'_> {
                 lease => lease,
             },
         };
-        Writer::note(
-            writer,
-            &format!("the sentinel comes first, since {node} has not measured it yet"),
-        )?;
+        writer.note(&format!(
+            "the sentinel comes first, since {node} has not measured it yet"
+        ))?;
         let place = Place::now(self, None, iter::once(vec![start])).await;
         let ending = self.work_at(&place, writer, interrupt).await;
         drop(lease);

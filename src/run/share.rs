@@ -2,7 +2,7 @@
 
 use super::place::{COMPARISON, Share, group_name};
 use super::writer::SessionWriter;
-use super::{Changes, Sweep, Update, Writer, facts, record};
+use super::{Changes, Sweep, Update, Writer, facts};
 use crate::agenda::Start;
 use crate::error::Result;
 use crate::journal::{Event, FIRST_SLOT, Recorder, State};
@@ -18,9 +18,10 @@ impl Sweep<'_> {
         if recorder.state().sessions().is_empty() || changes.is_any() || !recorder.gaps().is_empty() {
             facts::collect(self.plan).await.write(recorder.directory())?;
             let mut nobody = |_: Update<'_>, _: &Recorder| Ok(());
-            self.begin(changes, None, recorder, &mut nobody)?;
+            let writer = SessionWriter::new(recorder, &mut nobody);
+            self.begin(changes, None, &writer).await?;
             let reason = SUBMITTED.into();
-            record(recorder, &mut nobody, Event::SessionEnded { reason })?;
+            writer.record(Event::SessionEnded { reason }).await?;
         }
         Ok(())
     }

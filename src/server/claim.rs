@@ -15,28 +15,19 @@ const FOLDER: &str = "/dev/shm";
 /// A GPU that nobody else takes as long as this lives.
 #[derive(Debug)]
 pub struct Claim {
-    gpu: u32,
     /// `None` where no file could be locked: then nobody is kept away.
     _lock: Option<Flock<File>>,
 }
 
-impl PartialEq for Claim {
-    fn eq(&self, other: &Claim) -> bool {
-        self.gpu == other.gpu
-    }
-}
-
-impl Eq for Claim {}
-
 impl Claim {
     /// Takes a GPU, by its number; `None` if another vsweep has it.
     pub fn of(gpu: u32) -> Option<Claim> {
-        let claim = |lock| Some(Claim { gpu, _lock: lock });
-        let Ok(file) = open(gpu) else { return claim(None) };
+        let Ok(file) = open(gpu) else {
+            return Some(Claim { _lock: None });
+        };
         match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => claim(Some(lock)),
             Err((_, Errno::EWOULDBLOCK)) => None,
-            Err(_) => claim(None),
+            lock => Some(Claim { _lock: lock.ok() }),
         }
     }
 }
@@ -72,7 +63,7 @@ mod tests {
         // A number that no machine has.
         let gpu = 1_000_000 + std::process::id();
         let claim = Claim::of(gpu).expect("nobody has it");
-        assert_eq!(Claim::of(gpu), None);
+        assert!(Claim::of(gpu).is_none());
         drop(claim);
         assert!(Claim::of(gpu).is_some());
         let _ = std::fs::remove_file(path(gpu));

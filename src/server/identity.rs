@@ -71,7 +71,7 @@ async fn ask(http: &Http, path: &str, limit: Duration) -> Value {
 }
 
 /// Names from outside come in here.
-fn text(value: &Value) -> Option<String> {
+pub(super) fn text(value: &Value) -> Option<String> {
     value.as_str().map(|text| printable(text).into_owned())
 }
 

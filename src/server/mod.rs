@@ -268,9 +268,7 @@ impl Launch {
             }
         }
     }
-}
 
-impl Launch {
     /// Fills in the name of the first node, and gives the command lines that run beside this one. A server that has none is on one node.
     fn fill_in_nodes(&mut self) -> Result<Vec<Vec<String>>, Failure> {
         let members = &self.manners.members;

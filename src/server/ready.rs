@@ -1,11 +1,11 @@
 //! Readiness: our child is alive, `/health` answers 200, and `/v1/models` lists the model that the command line asks for.
 
 use super::http::{Answer, Http};
+use super::identity::text;
 use super::procfs::{self, Listener};
 use super::{Identity, Launch, Process, Server};
 use crate::cause::{Cause, Failure};
 use crate::plan::ServeCommand;
-use crate::printable::printable;
 use crate::units::show_duration;
 use reqwest::StatusCode;
 use serde_json::Value;
@@ -119,8 +119,6 @@ async fn identify(http: &Http, expected: &[&str], seen: &mut String) -> Result<I
         return Err(Failure::new(Cause::WrongServer, detail));
     };
     let version = http.page("/version", PROBE).await.map(|answer| answer.json());
-    // Names from outside come in here.
-    let text = |value: &Value| value.as_str().map(|name| printable(name).into_owned());
     let served_model = text(&first["id"]).unwrap_or_default();
     Ok(Identity {
         names: models.iter().filter_map(|model| text(&model["id"])).collect(),

@@ -40,7 +40,7 @@ use std::time::Instant;
 pub struct Live<'p, 'w> {
     plan: &'p Plan,
     config: ServerConfig,
-    seat: Seat,
+    seat: &'p Seat,
     gate: &'p Gate,
     floor: &'p Floor,
     writer: &'p SessionWriter<'w>,
@@ -83,7 +83,7 @@ impl<'p, 'w> Live<'p, 'w> {
     pub fn new(
         plan: &'p Plan,
         config: ServerConfig,
-        seat: Seat,
+        seat: &'p Seat,
         (gate, floor): (&'p Gate, &'p Floor),
         writer: &'p SessionWriter<'w>,
     ) -> Self {

@@ -6,7 +6,7 @@ use super::step::{Action, Check, Run, Step};
 use super::task::Task;
 use super::{Agenda, record};
 use vsweep_plan::plan::{Reset, Warmup};
-use vsweep_record::journal::{Beside, Company, Event, InterferenceSample, Launch, State};
+use vsweep_record::journal::{Beside, Company, Entry, Event, InterferenceSample, Launch, State};
 use vsweep_strategy::stats::{Finding, Interference};
 
 /// A launch repeats one of so many of its runs at most.
@@ -18,6 +18,8 @@ const TRIES: usize = 3;
 #[derive(Debug)]
 pub(super) struct Checking {
     task: Task,
+    /// The `run_started` of the run.
+    started: Entry,
     is_alone: bool,
     is_reset: bool,
 }
@@ -30,7 +32,7 @@ struct Others {
 
 impl Agenda<'_> {
     /// Whether the run that was measured last is to be repeated.
-    pub(super) fn check_after(&mut self, task: Task, state: &State) -> Option<Checking> {
+    pub(super) fn check_after(&mut self, task: Task, started: Entry, state: &State) -> Option<Checking> {
         let launched = self.launched.as_ref()?;
         self.scope.plan.exec.watched_percent()?;
         let others = others(launched.id, state);
@@ -66,6 +68,7 @@ impl Agenda<'_> {
         };
         Some(Checking {
             task,
+            started,
             is_alone,
             is_reset: false,
         })
@@ -79,7 +82,7 @@ impl Agenda<'_> {
             false => Action::Check(Box::new(Check {
                 run: Run {
                     task: checking.task.clone(),
-                    started: self.last_started.clone().expect("what is repeated was measured"),
+                    started: checking.started.clone(),
                     warmup: Warmup::Requests(0),
                     is_warm: true,
                 },
@@ -103,7 +106,7 @@ impl Agenda<'_> {
                 seconds,
                 latency_ms,
             }))));
-        self.last_measured = Some(checking.task);
+        self.last_measured = Some((checking.task, checking.started));
     }
 }
 

@@ -73,9 +73,8 @@ pub struct Agenda<'p> {
     attempt: Option<Attempt>,
     /// The last run of a search, until it was looked at.
     ended: Option<Task>,
-    /// The run that was measured last, until it was decided whether it is repeated; and the line that began it.
-    last_measured: Option<Task>,
-    last_started: Option<Entry>,
+    /// The run that was measured last and the line that began it, until it was decided whether it is repeated.
+    last_measured: Option<(Task, Entry)>,
     /// The run that is repeated.
     checking: Option<Checking>,
     lost_in_a_row: u32,
@@ -119,7 +118,6 @@ impl<'p> Agenda<'p> {
             attempt: None,
             ended: None,
             last_measured: None,
-            last_started: None,
             checking: None,
             lost_in_a_row: state.lost_in_a_row(&group.server.id, group.slot),
             failed_starts: state.failed_starts(&group.server.id, group.slot).len() as u32,
@@ -238,7 +236,8 @@ impl<'p> Agenda<'p> {
         if let Some(attempt) = self.attempt.take() {
             return self.pursue(attempt, state);
         }
-        let asked = self.last_measured.take().and_then(|task| self.check_after(task, state));
+        let measured = self.last_measured.take();
+        let asked = measured.and_then(|(task, started)| self.check_after(task, started, state));
         if let Some(checking) = self.checking.take().or(asked) {
             return Some(self.pursue_check(checking));
         }

@@ -127,8 +127,7 @@ impl Agenda<'_> {
                 launched.warmth.note(&attempt.task.point.params);
                 launched.measured += 1;
                 let is_whole = ran.failure.is_none() && ran.cut.is_none();
-                self.last_measured = is_whole.then(|| attempt.task.clone());
-                self.last_started = Some(started.clone());
+                self.last_measured = is_whole.then(|| (attempt.task.clone(), started.clone()));
                 self.lost_in_a_row = 0;
                 self.death = None;
                 let refused = attempt.refusal.map(|refusal| Doubt::new(Code::CachesNotReset, refusal));

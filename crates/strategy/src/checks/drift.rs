@@ -33,12 +33,10 @@ const FEWEST: f64 = 3.0;
 
 /// By how much a figure changed from the first run to the last, as a ratio, if noise does not explain it.
 pub fn drift(steps: &[Step], belief: Belief) -> Option<f64> {
-    let mut loads: Vec<Vec<Step>> = Vec::new();
     let mut sorted = steps.to_vec();
     sorted.sort_by_key(|step| step.load);
-    for group in sorted.chunk_by(|a, b| a.load == b.load).filter(|group| group.len() > 1) {
-        loads.push(group.to_vec());
-    }
+    let by_load = sorted.chunk_by(|a, b| a.load == b.load);
+    let loads: Vec<&[Step]> = by_load.filter(|group| group.len() > 1).collect();
     // Distances from the means of each load.
     let mean = |group: &[Step], of: fn(&Step) -> f64| group.iter().map(of).sum::<f64>() / group.len() as f64;
     let apart: Vec<(f64, f64)> = loads
@@ -49,7 +47,7 @@ pub fn drift(steps: &[Step], belief: Belief) -> Option<f64> {
         })
         .collect();
     // A line is not drawn beyond the runs of the load that was measured for the longest time.
-    let extent = |group: &Vec<Step>| {
+    let extent = |group: &&[Step]| {
         let times = || group.iter().map(|step| step.at);
         Some(times().reduce(f64::max)? - times().reduce(f64::min)?)
     };

@@ -6,7 +6,7 @@
 mod model;
 
 use super::{ALPHA, Estimate, Interval, RunPrior, Start, estimate, holm};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A figure of one server config under one load, on one start of it.
 #[derive(Debug, Clone, PartialEq)]
@@ -176,7 +176,7 @@ fn over_pairs(pairs: &[(&Logs, &Logs)]) -> Estimate {
 
 /// The starts of the first config, over the loads that the second has too and all starts have.
 fn by_start(of: &Logs, other: &Logs) -> Vec<Start> {
-    let starts: Vec<u32> = of.values().flat_map(|logs| logs.keys().copied()).collect();
+    let starts: BTreeSet<u32> = of.values().flat_map(|logs| logs.keys().copied()).collect();
     let is_whole = |logs: &&BTreeMap<u32, f64>| starts.iter().all(|start| logs.contains_key(start));
     let shared: Vec<&BTreeMap<u32, f64>> = of
         .iter()
@@ -184,9 +184,6 @@ fn by_start(of: &Logs, other: &Logs) -> Vec<Start> {
         .map(|(_, logs)| logs)
         .filter(is_whole)
         .collect();
-    let mut starts = starts;
-    starts.sort_unstable();
-    starts.dedup();
     let of_start = |start: &u32| Start::of(&[mean(shared.iter().map(|logs| &logs[start])).exp()]);
     match shared.is_empty() {
         true => Vec::new(),

@@ -3,7 +3,7 @@
 
 use super::super::{Cholesky, Estimate, dot};
 use super::{Configs, mean};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Rounds in which loads and configs are told apart; each halves what is left, or better, where configs share loads.
 const ROUNDS: usize = 60;
@@ -15,9 +15,7 @@ pub(super) fn contrast(configs: &Configs, setting: usize) -> Option<((usize, usi
     let rows: Vec<&Vec<usize>> = configs.keys().collect();
     let mut terms: Vec<(usize, usize)> = Vec::new();
     for at in 0..rows.first()?.len() {
-        let mut values: Vec<usize> = rows.iter().map(|row| row[at]).collect();
-        values.sort_unstable();
-        values.dedup();
+        let values: BTreeSet<usize> = rows.iter().map(|row| row[at]).collect();
         terms.extend(values.into_iter().skip(1).map(|value| (at, value)));
     }
     let design = |row: &[usize]| -> Vec<f64> {

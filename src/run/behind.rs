@@ -15,52 +15,42 @@ use crate::server::Server;
 /// How often a server that seems to be another one is asked again: behind a balancer the first one answers again.
 const LOOKS: usize = 5;
 
-/// A server behind a URL, and how what it says becomes what is recorded.
-pub(super) struct Behind<'a> {
-    pub url: &'a str,
-    pub server: &'a Server,
-    pub secrets: &'a Secrets,
-}
-
-impl Behind<'_> {
-    /// What the server says, and in what it is another one, if it is. An error if different servers answer in turn.
-    pub async fn recognise(
-        &self,
-        compare: impl Fn(&Fingerprint) -> Recognised,
-    ) -> Result<(Fingerprint, Option<Differences>)> {
-        let mut replaced = None;
-        for _ in 0..LOOKS {
-            let read = match self.server.read_identity().await {
-                Ok(read) => self.secrets.redact_data(read),
-                Err(differences) => return Err(self.in_turn(&differences)),
-            };
-            if read == Fingerprint::default() {
-                // It says nothing, or does not answer for the moment.
-                match replaced {
-                    None => break,
-                    Some(_) => continue,
-                }
-            }
-            match (compare(&read), &replaced) {
-                (Recognised::Same, None) => return Ok((read, None)),
-                (Recognised::Same, Some((_, differences))) => return Err(self.in_turn(differences)),
-                (Recognised::InTurn(differences), _) => return Err(self.in_turn(&differences)),
-                (Recognised::Replaced(differences), _) => replaced = Some((read, differences)),
-            }
-        }
-        let (read, differences) = replaced.unzip();
-        Ok((read.unwrap_or_default(), differences))
-    }
-
-    fn in_turn(&self, differences: &Differences) -> Error {
+/// What a server behind a URL says, without secrets, and in what it is another one, if it is. An error if different servers answer in
+/// turn.
+pub(super) async fn recognise(
+    server: &Server,
+    secrets: &Secrets,
+    compare: impl Fn(&Fingerprint) -> Recognised,
+) -> Result<(Fingerprint, Option<Differences>)> {
+    let in_turn = |differences: &Differences| {
         Error::Fatal(format!(
             "different servers answer in turn at {}: one with {}, one with {}; give the URL of one of them, or wait until one has replaced \
              the other, and run again: what is recorded is kept",
-            self.secrets.redact(self.url),
+            secrets.redact(server.base_url()),
             differences.before(),
             differences.now()
         ))
+    };
+    let mut replaced = None;
+    for _ in 0..LOOKS {
+        let read = server.read_identity().await;
+        let read = secrets.redact_data(read.map_err(|differences| in_turn(&differences))?);
+        if read == Fingerprint::default() {
+            // It says nothing, or does not answer for the moment.
+            match replaced {
+                None => break,
+                Some(_) => continue,
+            }
+        }
+        match (compare(&read), &replaced) {
+            (Recognised::Same, None) => return Ok((read, None)),
+            (Recognised::Same, Some((_, differences))) => return Err(in_turn(differences)),
+            (Recognised::InTurn(differences), _) => return Err(in_turn(&differences)),
+            (Recognised::Replaced(differences), _) => replaced = Some((read, differences)),
+        }
     }
+    let (read, differences) = replaced.unzip();
+    Ok((read.unwrap_or_default(), differences))
 }
 
 /// Why earlier results leave the tables, as a sentence for the record.
@@ -125,11 +115,9 @@ impl Sweep<'_> {
             let serve = &self.plan.serve;
             let server =
                 Server::attach(url, serve.ready_timeout, serve.hang_timeout).with_health(&serve.manners.health);
-            let (server, secrets) = (&server, &self.plan.secrets);
-            let behind = Behind { url, server, secrets };
             let compare = |read: &Fingerprint| writer.look(|state| state.recognise(&id, session, read));
             let (_, differences) = tokio::select! {
-                recognised = behind.recognise(compare) => recognised?,
+                recognised = recognise(&server, &self.plan.secrets, compare) => recognised?,
                 () = interrupt.requested() => return Ok(None),
             };
             if let Some(differences) = differences {

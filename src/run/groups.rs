@@ -9,7 +9,7 @@ use super::seat::Seat;
 use super::wishes::Wishes;
 use super::writer::SessionWriter;
 use super::{Interrupt, Sweep, Writer, drive};
-use crate::agenda::{Agenda, Ending, Group, Hint, Hints, Scope, Start, first_point};
+use crate::agenda::{Agenda, Ending, Hint, Hints, Scope, Start, first_point};
 use crate::bench;
 use crate::error::Result;
 use crate::journal::Recorder;
@@ -87,6 +87,10 @@ impl Sweep<'_> {
         writer: &SessionWriter<'_>,
         mut wishes: Wishes,
     ) -> Result<Ending> {
+        let scope = Scope {
+            plan: self.plan,
+            matrix: self.wanted,
+        };
         let retired = || writer.with(|recorder| recorder.state().retired_by(&start.server.id, recorder.nonce()));
         loop {
             writer.with(Recorder::refresh)?;
@@ -97,33 +101,18 @@ impl Sweep<'_> {
                 return Ok(Ending::Finished);
             };
             let before = retired();
-            let ending = self.drive_group(group, seat, at, writer, &mut wishes).await?;
+            let hints = group.searches.iter();
+            let hints: Hints = hints.map(|search| (search.id.clone(), self.hint(search))).collect();
+            let mut stage = Live::new(self.plan, group.server.clone(), seat, at, writer);
+            let agenda = writer.look(|state| Agenda::new(scope, group, hints, state));
+            let mut agenda = agenda.on(seat.gpus.clone());
+            let ending = drive(&mut agenda, &mut stage, writer, &mut wishes).await;
+            stage.clear(&mut wishes.interrupt).await;
+            let ending = ending?;
             if ending != Ending::Finished || retired() == before {
                 return Ok(ending);
             }
         }
-    }
-
-    async fn drive_group(
-        &self,
-        group: Group,
-        seat: &Seat,
-        at: (&Gate, &Floor),
-        writer: &SessionWriter<'_>,
-        wishes: &mut Wishes,
-    ) -> Result<Ending> {
-        let scope = Scope {
-            plan: self.plan,
-            matrix: self.wanted,
-        };
-        let hints = group.searches.iter();
-        let hints: Hints = hints.map(|search| (search.id.clone(), self.hint(search))).collect();
-        let mut stage = Live::new(self.plan, group.server.clone(), seat, at, writer);
-        let agenda = writer.look(|state| Agenda::new(scope, group, hints, state));
-        let mut agenda = agenda.on(seat.gpus.clone());
-        let ending = drive(&mut agenda, &mut stage, writer, wishes).await;
-        stage.clear(&mut wishes.interrupt).await;
-        ending
     }
 
     /// What is known of a search from outside.

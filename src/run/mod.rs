@@ -141,9 +141,15 @@ impl Sweep<'_> {
             return Ok(Ending::Interrupted);
         };
         let has_work = !outdated.is_empty() || writer.look(|state| self.schedule().has_work(state));
-        if let Some(ending) = self.clear_away(has_work, writer, interrupt).await? {
-            return Ok(ending);
+        // Without work nobody waits for what guards are still ending.
+        let limit = if has_work { self.patience() } else { Duration::ZERO };
+        tokio::select! {
+            cleared = self.clear_away(limit, writer) => cleared?,
+            () = interrupt.requested() => return Ok(Ending::Interrupted),
         }
+        writer.with(|recorder| {
+            live::hide_in_logs_of_killed(recorder.directory(), recorder.state(), &self.plan.secrets)
+        })?;
         let is_whole = writer.with(|recorder| recorder.gaps().is_empty());
         if !is_new && !has_work && !changes.is_any() && is_whole {
             return Ok(Ending::NothingLeft);
@@ -166,27 +172,13 @@ impl Sweep<'_> {
         Ok(ending)
     }
 
-    /// Ends what killed vsweeps left behind, and, if there is work to do, waits for what their guards are still ending; an
-    /// ending if the user asked to stop meanwhile.
-    async fn clear_away(
-        &self,
-        has_work: bool,
-        writer: &SessionWriter<'_>,
-        interrupt: &mut Interrupt,
-    ) -> Result<Option<Ending>> {
-        let limit = if has_work { self.patience() } else { Duration::ZERO };
+    /// Ends what killed vsweeps left behind, and waits so long at most for what their guards are still ending.
+    async fn clear_away(&self, limit: Duration, writer: &SessionWriter<'_>) -> Result<()> {
         let killed = writer.look(State::killed_sessions);
-        let cleared = tokio::select! {
-            cleared = settle::clear_away(&killed, limit) => cleared,
-            () = interrupt.requested() => return Ok(Some(Ending::Interrupted)),
-        };
-        if let Some(note) = cleared.describe() {
-            writer.note(&note)?;
+        match settle::clear_away(&killed, limit).await {
+            Some(note) => writer.note(&note),
+            None => Ok(()),
         }
-        writer.with(|recorder| {
-            live::hide_in_logs_of_killed(recorder.directory(), recorder.state(), &self.plan.secrets)
-        })?;
-        Ok(None)
     }
 
     /// How long guards may take to end what a killed vsweep had started.

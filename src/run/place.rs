@@ -11,7 +11,7 @@ use super::writer::SessionWriter;
 use super::{Sweep, Update, Writer};
 use crate::agenda::Start;
 use crate::error::{Error, Result};
-use crate::journal::{Recorder, State};
+use crate::journal::Recorder;
 use crate::selection::packed::{Need, choose};
 use crate::server::claim::Claim;
 use crate::server::settle;
@@ -107,7 +107,8 @@ impl<'a, I: Iterator<Item = Vec<Start>>> Place<'a, I> {
         let is_compared = self.sweep.plan.compare.is_some();
         loop {
             writer.with(Recorder::refresh)?;
-            self.clear_away(writer).await?;
+            // What a worker that was killed leaves is free at once; its servers hold their GPUs until their guards have ended them.
+            self.sweep.clear_away(self.sweep.patience(), writer).await?;
             if let Some((start, seat)) = self.next_fitting(under_way, writer).await? {
                 let lease = match writer.look(|state| schedule.group(&start, state).is_some()) {
                     true => share.leases.take(&group_name(is_compared, &start))?,
@@ -126,13 +127,6 @@ impl<'a, I: Iterator<Item = Vec<Start>>> Place<'a, I> {
             }
             sleep(BEAT).await;
         }
-    }
-
-    /// What a worker that was killed leaves is free at once; its servers hold their GPUs until their guards have ended them.
-    async fn clear_away(&self, writer: &SessionWriter<'_>) -> Result<()> {
-        let killed = writer.look(State::killed_sessions);
-        let cleared = settle::clear_away(&killed, self.sweep.patience()).await;
-        cleared.describe().map_or(Ok(()), |note| writer.note(&note))
     }
 
     /// Whether others are at something that may yet come to this worker.

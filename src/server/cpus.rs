@@ -1,5 +1,6 @@
 //! Sets of CPUs: read and written as the kernel lists them, given to a process, and divided among servers that run side by side.
 
+use itertools::Itertools;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use std::collections::{BTreeMap, BTreeSet};
@@ -140,14 +141,11 @@ impl fmt::Display for Cpus {
                 _ => ranges.push((cpu, cpu)),
             }
         }
-        for (place, (first, last)) in ranges.iter().enumerate() {
-            let comma = if place == 0 { "" } else { "," };
-            match first == last {
-                true => write!(f, "{comma}{first}")?,
-                false => write!(f, "{comma}{first}-{last}")?,
-            }
-        }
-        Ok(())
+        let mut shown = ranges.iter().map(|(first, last)| match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        });
+        f.write_str(&shown.join(","))
     }
 }
 

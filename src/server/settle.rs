@@ -7,7 +7,7 @@ use super::address::Address;
 use super::claim::Claim;
 use super::leftovers;
 use super::procfs;
-use super::trees::{Orphan, Remains};
+use super::trees::Remains;
 use crate::cause::{Cause, Failure};
 use crate::telemetry::gpu::{self, Gpu, Holder};
 use crate::units::show_duration;
@@ -52,21 +52,13 @@ pub async fn holders_of(numbers: &[u32]) -> String {
     all.join("; ")
 }
 
-/// What was done about what killed vsweeps had left.
-#[derive(Debug, Default)]
-pub struct Cleared {
-    /// Processes that were killed.
-    pub ended: Vec<Orphan>,
-    /// Shared memory that was removed, and servers elsewhere that were ended.
-    pub removed: Vec<String>,
-}
-
 /// Waits until nothing is left of the process trees that the vsweeps of these pids started, or the limit is over. After a
 /// vsweep was killed, its guards still need up to the grace period; what has lost its guard, too, is killed at once. Then
-/// removes the shared memory of every tree on the machine of which nobody is left.
-pub async fn clear_away(vsweeps: &[u32], limit: Duration) -> Cleared {
+/// removes the shared memory of every tree on the machine of which nobody is left, and ends servers elsewhere. Says what there was, for
+/// people; `None` if there was nothing.
+pub async fn clear_away(vsweeps: &[u32], limit: Duration) -> Option<String> {
     let start = Instant::now();
-    let mut cleared = Cleared::default();
+    let mut cleared: Vec<String> = Vec::new();
     loop {
         let remains = Remains::of(vsweeps);
         if !remains.orphans.is_empty() {
@@ -74,8 +66,9 @@ pub async fn clear_away(vsweeps: &[u32], limit: Duration) -> Cleared {
         }
         for orphan in &remains.orphans {
             orphan.end();
-            if !cleared.ended.contains(orphan) {
-                cleared.ended.push(orphan.clone());
+            let ended = orphan.to_string();
+            if !cleared.contains(&ended) {
+                cleared.push(ended);
             }
         }
         if remains.is_empty() || start.elapsed() >= limit {
@@ -86,22 +79,14 @@ pub async fn clear_away(vsweeps: &[u32], limit: Duration) -> Cleared {
     // What was killed may hold its memory a moment longer; the next start tries again.
     let last = Instant::now() + HOLDS;
     loop {
-        cleared.removed.extend(leftovers::remove_abandoned());
+        cleared.extend(leftovers::remove_abandoned());
         if !leftovers::are_noted() || Instant::now() >= last {
-            return cleared;
+            break;
         }
         sleep(FIRST_WAIT).await;
     }
-}
-
-impl Cleared {
-    /// What there was, for people; `None` if there was nothing.
-    pub fn describe(&self) -> Option<String> {
-        let ended = self.ended.iter().map(Orphan::to_string);
-        let removed = self.removed.iter().cloned();
-        let all: Vec<String> = ended.chain(removed).collect();
-        (!all.is_empty()).then(|| format!("cleared away what a killed vsweep had left: {}", all.join(", ")))
-    }
+    let all = cleared.join(", ");
+    (!all.is_empty()).then(|| format!("cleared away what a killed vsweep had left: {all}"))
 }
 
 /// The machine before the first server.

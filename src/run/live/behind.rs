@@ -1,6 +1,6 @@
 //! A look at the server behind `serve.url` before and after each run. A server of ours is watched by its guard instead.
 
-use super::Live;
+use super::{Live, Running};
 use crate::agenda::Outcome;
 use crate::cause::{Cause, Failure};
 use crate::error::{Error, Result};
@@ -8,7 +8,7 @@ use crate::fingerprint::{Change, Differences, Fingerprint};
 use crate::journal::Recognised;
 use crate::plan::Target;
 use crate::run::Update;
-use crate::run::behind::{Behind, reason, restarted};
+use crate::run::behind::{reason, recognise, restarted};
 use crate::run::drive::Writer;
 
 /// So often in a row a run may be tried again because the server was started again under it without failing a request.
@@ -24,7 +24,7 @@ impl Live<'_, '_> {
         let (server, secrets, id) = (&running.server, &self.plan.secrets, &self.config.id);
         let session = self.writer.with(|recorder| recorder.nonce());
         let compare = |read: &Fingerprint| self.writer.look(|state| state.recognise(id, session, read));
-        let (read, differences) = Behind { url, server, secrets }.recognise(compare).await?;
+        let (read, differences) = recognise(server, secrets, compare).await?;
         if let Some(differences) = differences {
             return Ok(Err(differences));
         }
@@ -42,21 +42,23 @@ impl Live<'_, '_> {
 
     /// What became of the server since it was read last.
     async fn look(&mut self) -> Result<Change> {
-        let (Target::Attach(url), Some(running)) = (&self.plan.serve.target, &mut self.running) else {
+        let Some(Running {
+            server,
+            behind: Some(known),
+            ..
+        }) = &mut self.running
+        else {
             return Ok(Change::Same);
         };
-        let Some(known) = &mut running.behind else {
-            return Ok(Change::Same);
-        };
-        let (server, secrets, id) = (&running.server, &self.plan.secrets, &self.config.id);
+        let (secrets, id) = (&self.plan.secrets, &self.config.id);
         let session = self.writer.with(|recorder| recorder.nonce());
-        let recognise = |read: &Fingerprint| self.writer.look(|state| state.recognise(id, session, read));
+        let recorded = |read: &Fingerprint| self.writer.look(|state| state.recognise(id, session, read));
         // What was learned since the launch was recorded is not in the record.
-        let compare = |read: &Fingerprint| match (recognise(read), read.differences_from(known)) {
+        let compare = |read: &Fingerprint| match (recorded(read), read.differences_from(known)) {
             (Recognised::Same, Some(differences)) => Recognised::Replaced(differences),
             (recognised, _) => recognised,
         };
-        let (read, differences) = Behind { url, server, secrets }.recognise(compare).await?;
+        let (read, differences) = recognise(server, secrets, compare).await?;
         if let Some(differences) = differences {
             return Ok(Change::Replaced(differences));
         }

@@ -10,7 +10,6 @@ use crate::plan::{Parallel, Params};
 use crate::run::drive::Writer;
 use crate::run::floor::{Doing, Leave};
 use crate::server::presence::{Presence, others};
-
 use crate::validity::Validity;
 use jiff::{SignedDuration, Timestamp};
 
@@ -58,23 +57,10 @@ impl Live<'_, '_> {
     }
 
     /// Adds to a run what went on beside it.
-    pub(super) fn with_company(&self, outcome: Outcome, leave: Option<Leave<'_>>) -> Outcome {
+    pub(super) fn note_company(&self, outcome: &mut Outcome, leave: Option<Leave<'_>>) {
         let leave = leave.filter(|_| self.plan.exec.parallel != Parallel::No);
-        match (outcome, leave) {
-            (
-                Outcome::Ran {
-                    result: Ok(mut ran),
-                    seconds,
-                },
-                Some(leave),
-            ) => {
-                ran.beside = Some(leave.beside());
-                Outcome::Ran {
-                    result: Ok(ran),
-                    seconds,
-                }
-            }
-            (outcome, _) => outcome,
+        if let (Outcome::Ran { result: Ok(ran), .. }, Some(leave)) = (outcome, leave) {
+            ran.beside = Some(leave.beside());
         }
     }
 

@@ -7,8 +7,7 @@ use crate::files::{process_started, write_atomic};
 use crate::journal::{Directory, Session, State};
 use crate::plan::Secrets;
 use crate::run::facts;
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader};
+use std::fs;
 use std::path::Path;
 
 /// Hides secrets that a benchmark's program repeats in what it prints and in the file of its figures, which stay.
@@ -32,11 +31,16 @@ fn hide_in_result(result: &Path, secrets: &Secrets) -> Result<()> {
 
 /// Hides secrets in a program's log; one that is not there holds none.
 pub(super) fn hide_in_log(log: &Path, secrets: &Secrets) -> Result<()> {
-    if secrets.is_empty() || !log.exists() || !holds_any(log, secrets).map_err(Error::io("read", log))? {
+    if secrets.is_empty() || !log.exists() {
         return Ok(());
     }
-    let text = fs::read(log).map_err(Error::io("read", log))?;
-    write_atomic(log, secrets.redact(&String::from_utf8_lossy(&text)).as_bytes())
+    let written = fs::read(log).map_err(Error::io("read", log))?;
+    let text = String::from_utf8_lossy(&written);
+    let hidden = secrets.redact(&text);
+    match hidden == text {
+        true => Ok(()),
+        false => write_atomic(log, hidden.as_bytes()),
+    }
 }
 
 /// Hides secrets in the logs of servers and benchmarks whose sessions were killed on this machine. Logs of other machines are left alone:
@@ -68,16 +72,4 @@ pub(in crate::run) fn hide_in_logs_of_killed(directory: &Directory, state: &Stat
         }
     }
     Ok(())
-}
-
-/// Looks line by line: logs can be larger than memory, and few repeat a secret.
-fn holds_any(log: &Path, secrets: &Secrets) -> io::Result<bool> {
-    for line in BufReader::new(File::open(log)?).split(b'\n') {
-        let line = line?;
-        let line = String::from_utf8_lossy(&line);
-        if secrets.redact(&line) != line {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

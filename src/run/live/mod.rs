@@ -205,11 +205,12 @@ impl Stage for Live<'_, '_> {
             },
             Action::Run(job) => {
                 let leave = self.enter(Doing::Run).await;
-                let outcome = match offline {
+                let mut outcome = match offline {
                     None => self.measure(&job, Purpose::Result).await?,
                     Some(offline) => self.measure_offline(offline, &job).await?,
                 };
-                self.with_company(outcome, leave)
+                self.note_company(&mut outcome, leave);
+                outcome
             }
             Action::Check(check) => self.check(&check).await?,
             Action::Stop => {

@@ -123,28 +123,22 @@ fn first_value(record: &SearchRecord) -> Option<f64> {
 
 /// The best answer for a target so far; of equal ones the first.
 fn rival(target: &str, alike: &[&SearchRecord], state: &State, forecast: Option<f64>) -> Option<Rival> {
-    let mut best: Option<Rival> = None;
+    let held = |record: &&SearchRecord| {
+        let mut found = answers(record).iter().filter(|answer| answer.target == target);
+        let load = found.find_map(|answer| answer.found.value())?;
+        Some((record.started.server.clone(), load))
+    };
     let believed = alike
         .iter()
         .filter(|record| state.doubted_server(&record.started.server).is_none());
-    for record in believed {
-        let mut found = answers(record).iter().filter(|answer| answer.target == target);
-        let Some(load) = found.find_map(|answer| answer.found.value()) else {
-            continue;
-        };
-        if best.as_ref().is_none_or(|best| load > best.load) {
-            let server = &record.started.server;
-            let name = state
-                .servers
-                .get(server)
-                .map_or_else(|| server.to_string(), |known| known.name.clone());
-            best = Some(Rival {
-                target: target.to_owned(),
-                server: name,
-                load,
-                forecast,
-            });
-        }
-    }
-    best
+    let (server, load) = believed
+        .filter_map(held)
+        .reduce(|best, other| if other.1 > best.1 { other } else { best })?;
+    let known = state.servers.get(&server);
+    Some(Rival {
+        target: target.to_owned(),
+        server: known.map_or_else(|| server.to_string(), |known| known.name.clone()),
+        load,
+        forecast,
+    })
 }

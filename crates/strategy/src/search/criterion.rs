@@ -301,21 +301,11 @@ pub fn attained(limits: &[RequestLimit], requests: &[RequestLatencies]) -> Optio
 
 /// How far a request is from the limit it is nearest to breaking, or breaks most.
 pub(super) fn worst_ratio(limits: &[RequestLimit], request: &RequestLatencies) -> f64 {
-    let ratios = limits
-        .iter()
-        .map(|limit| (limit.latency.of(request) / limit.limit_ms, limit.strict));
-    let worst = ratios.map(|(ratio, strict)| {
-        if strict && ratio == 1.0 {
-            1.0 + f64::EPSILON
-        } else {
-            ratio
-        }
-    });
-    worst.fold(0.0, |worst, ratio| {
-        if ratio.is_nan() {
-            f64::INFINITY
-        } else {
-            worst.max(ratio)
+    limits.iter().fold(0.0, |worst: f64, limit| {
+        match limit.latency.of(request) / limit.limit_ms {
+            ratio if ratio.is_nan() => f64::INFINITY,
+            1.0 if limit.strict => worst.max(1.0 + f64::EPSILON),
+            ratio => worst.max(ratio),
         }
     })
 }

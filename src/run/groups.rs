@@ -4,8 +4,8 @@
 use super::floor::Floor;
 use super::gate::Gate;
 use super::live::Live;
+use super::node::Seat;
 use super::place::Place;
-use super::seat::Seat;
 use super::wishes::Wishes;
 use super::writer::SessionWriter;
 use super::{Interrupt, Sweep, Writer, drive};

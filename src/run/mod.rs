@@ -17,7 +17,6 @@ mod live;
 mod node;
 mod place;
 mod sampler;
-mod seat;
 mod sentinel;
 mod share;
 mod wishes;
@@ -222,7 +221,7 @@ impl Sweep<'_> {
             Some(share) => Box::new(self.offers(share, writer)),
             None => Box::new(planned.chain(iter::once_with(|| self.finals(writer)))),
         };
-        let place = Place::now(self, self.node, rounds).await;
+        let place = Place::now(self, self.node, self.share, rounds).await;
         self.work_at(&place, writer, interrupt).await
     }
 

@@ -1,6 +1,7 @@
-//! What of this machine is shared out among servers that run side by side: GPUs and cores, and how many groups at once.
+//! What of this machine is shared out among servers that run side by side: GPUs and cores, and how many groups at once; and what one
+//! group has of it while it runs, and how its server learns of that. Who gets what is decided elsewhere.
 
-use super::seat::Seat;
+use super::lease::Lease;
 use crate::matrix::ServerConfig;
 use crate::plan::{Exec, Parallel, Plan};
 use crate::selection::packed::{Room, choose};
@@ -8,6 +9,7 @@ use crate::server::claim::Claim;
 use crate::server::cpus::{Cpus, Division, near_device};
 use crate::table::count_gpus;
 use crate::telemetry::gpu;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// A machine, as far as a plan shares it out.
@@ -21,6 +23,40 @@ pub struct Node {
     division: Option<Division>,
     /// What vsweep itself was allowed before.
     allowed: Option<Cpus>,
+}
+
+/// What a group has of the machine for itself.
+#[derive(Debug, Default)]
+pub struct Seat {
+    /// GPUs by their numbers; none where they are not shared out.
+    pub gpus: Vec<u32>,
+    /// Whether nothing may run beside it.
+    pub alone: bool,
+    /// CPUs; those of vsweep where they are not shared out.
+    pub cpus: Option<Cpus>,
+    /// What keeps other vsweeps off these GPUs.
+    pub _claims: Vec<Claim>,
+    /// What keeps other workers off the group.
+    pub lease: Option<Rc<Lease>>,
+}
+
+impl Seat {
+    /// The environment by which a server keeps to its GPUs.
+    pub fn env(&self) -> BTreeMap<String, String> {
+        if self.gpus.is_empty() {
+            return BTreeMap::new();
+        }
+        let numbers: Vec<String> = self.gpus.iter().map(u32::to_string).collect();
+        let numbers = numbers.join(",");
+        [
+            ("CUDA_VISIBLE_DEVICES", numbers.as_str()),
+            ("HIP_VISIBLE_DEVICES", numbers.as_str()),
+            // CUDA counts the fastest first otherwise, and nvidia-smi by the bus.
+            ("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
+        ]
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .into()
+    }
 }
 
 /// How much of a machine with so many GPUs a plan uses at once; `None` if its servers run one after the other.
@@ -121,5 +157,23 @@ impl Node {
         if let (Some(allowed), Some(_)) = (&self.allowed, &self.division) {
             let _ = allowed.pin();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_without_gpus_sees_what_vsweep_sees() {
+        assert_eq!(Seat::default().env(), BTreeMap::new());
+        let gpus = vec![3, 5];
+        let env = Seat {
+            gpus,
+            ..Seat::default()
+        }
+        .env();
+        assert_eq!(env["CUDA_VISIBLE_DEVICES"], "3,5");
+        assert_eq!(env["HIP_VISIBLE_DEVICES"], "3,5");
     }
 }

@@ -5,8 +5,7 @@
 use super::floor::Sharing;
 use super::gate::Gate;
 use super::lease::{BEAT, Leases};
-use super::node::Node;
-use super::seat::Seat;
+use super::node::{Node, Seat};
 use super::writer::SessionWriter;
 use super::{Sweep, Update, Writer};
 use crate::agenda::Start;
@@ -62,6 +61,7 @@ pub struct Place<'a, I> {
     /// What each server passes before it starts.
     pub(super) gate: Gate,
     node: &'a Node,
+    share: Option<&'a Share>,
     /// Those that follow when all before them are done. With a share it offers what is open, and the same again when it is asked again
     /// after it offered nothing.
     rounds: RefCell<I>,
@@ -77,8 +77,13 @@ pub struct Place<'a, I> {
 impl<'a, I: Iterator<Item = Vec<Start>>> Place<'a, I> {
     /// Looks at the machine before the first server, and keeps vsweep itself off the cores of the servers. A round holds the groups
     /// that may run in any order; a group of a set gets GPUs of that one of the sweep's sets. Without a node, groups run one after
-    /// the other.
-    pub async fn now(sweep: &'a Sweep<'a>, node: Option<&'a Node>, rounds: I) -> Place<'a, I> {
+    /// the other; without a share, no other worker is asked.
+    pub async fn now(
+        sweep: &'a Sweep<'a>,
+        node: Option<&'a Node>,
+        share: Option<&'a Share>,
+        rounds: I,
+    ) -> Place<'a, I> {
         let gate = match node {
             None => Gate::now().await,
             Some(_) => Gate::patient(sweep.plan.exec.wait).await,
@@ -89,6 +94,7 @@ impl<'a, I: Iterator<Item = Vec<Start>>> Place<'a, I> {
             sweep,
             gate,
             node,
+            share,
             rounds: RefCell::new(rounds),
             waiting: RefCell::default(),
             sets: sweep.sets(node),
@@ -100,7 +106,7 @@ impl<'a, I: Iterator<Item = Vec<Start>>> Place<'a, I> {
     /// Waits until a group may begin beside those that are under way, and says which start of which server it is, and what it gets;
     /// `None` once no group is left. May be dropped and asked again at any time.
     pub async fn next(&self, under_way: &[Rc<Seat>], writer: &SessionWriter<'_>) -> Result<Option<(Start, Seat)>> {
-        let Some(share) = self.sweep.share else {
+        let Some(share) = self.share else {
             return self.next_fitting(under_way, writer).await;
         };
         let schedule = self.sweep.schedule();

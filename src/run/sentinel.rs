@@ -40,7 +40,7 @@ impl Sweep<'_> {
         writer.note(&format!(
             "the sentinel comes first, since {node} has not measured it yet"
         ))?;
-        let place = Place::now(self, None, iter::once(vec![start])).await;
+        let place = Place::now(self, None, None, iter::once(vec![start])).await;
         let ending = self.work_at(&place, writer, interrupt).await;
         drop(lease);
         ending

@@ -17,7 +17,7 @@ use super::drive::{Stage, Writer};
 use super::floor::{Doing, Floor, Leave, Sharing};
 use super::gate::Gate;
 use super::interrupt::Interrupt;
-use super::seat::Seat;
+use super::node::Seat;
 use super::writer::SessionWriter;
 use crate::agenda::{Action, Outcome};
 use crate::bench::Program;

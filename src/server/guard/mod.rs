@@ -11,9 +11,6 @@
 //! there is little that can go wrong.
 
 mod log;
-mod report;
-
-pub use report::{Exit, Report};
 
 use crate::server::cpus::Cpus;
 use crate::server::leftovers::{self, Leftovers};
@@ -28,8 +25,10 @@ use nix::sys::signal::{SigSet, Signal, kill};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getppid, setsid};
+use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
 use std::ffi::{CString, OsString};
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -48,6 +47,42 @@ pub const NOT_EXECUTED: i32 = 127;
 /// has a watch to spare), and a stopping one for new processes.
 const QUIET_TICK: Duration = Duration::from_secs(1);
 const STOPPING_TICK: Duration = Duration::from_millis(100);
+
+/// What the guard tells its owner: one line of JSON for each fact, on its standard output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Report {
+    /// The leader runs, under this process id.
+    Started(i32),
+    /// The leader ended.
+    Exited(Exit),
+    /// The guard cannot do its work, for this reason, and ends.
+    Failed(String),
+    /// No process of the tree is left.
+    Gone,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Exit::Code(code) => write!(f, "exit code {code}"),
+            Exit::Signal(signal) => match Signal::try_from(*signal) {
+                Ok(known) => write!(f, "killed by {known}"),
+                Err(_) => write!(f, "killed by signal {signal}"),
+            },
+        }
+    }
+}
 
 /// Runs `command` on these CPUs as the leader of a tree and owns that tree until nothing of it is left; then runs `stop`, which ends
 /// what the tree started elsewhere. With a `stop`, a leader that ends with 0 has started its server there, and the guard stays. The

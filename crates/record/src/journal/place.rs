@@ -52,11 +52,8 @@ impl FromStr for Hex64 {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Hex64, Self::Err> {
-        let is_digit = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
-        match text.len() == 16 && text.bytes().all(is_digit) {
-            true => u64::from_str_radix(text, 16).map(Hex64).map_err(|_| "no 16 hex digits"),
-            false => Err("no 16 hex digits"),
-        }
+        let bits = u64::from_str_radix(text, 16).ok().map(Hex64);
+        bits.filter(|bits| bits.to_string() == text).ok_or("no 16 hex digits")
     }
 }
 

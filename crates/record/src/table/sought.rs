@@ -3,7 +3,8 @@
 
 use super::Standing;
 use crate::journal::{FIRST_SLOT, SearchEnd, SearchRecord, State};
-use std::collections::{BTreeMap, BTreeSet};
+use itertools::Itertools;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use vsweep_plan::cause::Cause;
 use vsweep_plan::ids::SearchId;
@@ -37,15 +38,9 @@ pub struct Race<'a> {
 
 /// Every target of every search, in the order in which they began.
 pub fn sought(state: &State) -> Vec<Sought<'_>> {
-    let mut searches: Vec<Vec<&SearchRecord>> = Vec::new();
-    let mut places: BTreeMap<&SearchId, usize> = BTreeMap::new();
-    for record in state.searches() {
-        let place = *places.entry(&record.started.search).or_insert(searches.len());
-        match searches.get_mut(place) {
-            Some(starts) => starts.push(record),
-            None => searches.push(vec![record]),
-        }
-    }
+    let searches = grouped(state.searches(), |one, other| {
+        one.started.search == other.started.search
+    });
     let all = searches.into_iter().flat_map(|mut starts| {
         starts.sort_by_key(|record| record.started.slot);
         let targets = starts[0].started.targets.iter();
@@ -56,14 +51,20 @@ pub fn sought(state: &State) -> Vec<Sought<'_>> {
 
 /// The same by target and load, in the order of the plan.
 pub fn races(state: &State) -> Vec<Race<'_>> {
-    let mut races: Vec<Vec<Sought<'_>>> = Vec::new();
-    for own in sought(state) {
-        match races.iter_mut().find(|race| race[0].asks_as(&own)) {
-            Some(race) => race.push(own),
-            None => races.push(vec![own]),
+    let races = grouped(sought(state), Sought::asks_as);
+    races.into_iter().map(Race::of).collect()
+}
+
+/// What is alike together, in the order in which the first of each group came.
+fn grouped<T>(all: impl IntoIterator<Item = T>, are_alike: impl Fn(&T, &T) -> bool) -> Vec<Vec<T>> {
+    let mut groups: Vec<Vec<T>> = Vec::new();
+    for one in all {
+        match groups.iter_mut().find(|group| are_alike(&group[0], &one)) {
+            Some(group) => group.push(one),
+            None => groups.push(vec![one]),
         }
     }
-    races.into_iter().map(Race::of).collect()
+    groups
 }
 
 /// The searches that must be asked on fresh starts before one of their servers is called the winner.
@@ -142,17 +143,10 @@ impl<'a> Race<'a> {
             _ => (Standing::Unconfirmed, finalists),
         };
         let winner = equals.iter().copied().min_by_key(|place| servers[*place].overrides());
-        let mut ranks: Vec<(usize, Sought<'a>)> = servers
-            .into_iter()
-            .enumerate()
-            .map(|(place, own)| match Some(place) == winner {
-                true => (0, own),
-                false => (if equals.contains(&place) { 1 } else { 2 }, own),
-            })
-            .collect();
-        ranks.sort_by_key(|(rank, _)| *rank);
+        let rank = |(place, _): &(usize, Sought<'a>)| (Some(*place) != winner, !equals.contains(place));
+        let ranked = servers.into_iter().enumerate().sorted_by_key(rank);
         Race {
-            servers: ranks.into_iter().map(|(_, own)| own).collect(),
+            servers: ranked.map(|(_, own)| own).collect(),
             equals: equals.len(),
             standing: Some(standing),
         }
@@ -190,8 +184,7 @@ impl<'a> Sought<'a> {
     }
 
     fn asks_as(&self, other: &Sought<'_>) -> bool {
-        let load = |own: &Sought<'a>| own.record().started.name.clone();
-        self.target.name == other.target.name && load(self) == other.record().started.name
+        self.target.name == other.target.name && self.record().started.name == other.record().started.name
     }
 
     fn ends(&self, slots: Range<u32>) -> impl Iterator<Item = &'a SearchEnd> {

@@ -201,7 +201,7 @@ pub struct SeenJournal {
 }
 
 /// A server config, and what the session has read of other journals since it said so last.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct GroupBegun {
     /// Its identity.
     pub server: ServerId,

@@ -116,7 +116,7 @@ fn recover(directory: &Directory, state: &mut State) {
             Some((provenance, _, content)) => {
                 let mut finished = provenance.finished;
                 finished.file = Some(StoredFile::of(path, &content));
-                state.recover_result(line, finished);
+                state.finish_run(line, None, String::new(), finished);
             }
             None if directory.root().join(&path).exists() => state.damage.push(format!(
                 "{path} is damaged, and no line says what it held; its run is measured again unless it is restored from a copy"
@@ -127,7 +127,7 @@ fn recover(directory: &Directory, state: &mut State) {
     for (line, file) in state.orphans() {
         let whole = read(&file.path).filter(|(_, _, content)| StoredFile::of(file.path.clone(), content) == file);
         if let Some((provenance, ..)) = whole.filter(|(provenance, ..)| provenance.line == line) {
-            state.recover_beginning(provenance.place(), provenance.started);
+            state.begin_run(provenance.place(), provenance.started);
         }
     }
     for (server, path) in state.unknown_servers() {

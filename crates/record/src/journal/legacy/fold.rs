@@ -3,9 +3,7 @@
 use super::cold::Cold;
 use super::lines::*;
 use crate::journal::directory::Directory;
-use crate::journal::event::{
-    Event, GroupBegun, Learned, Link, RunFinished, RunStarted, Seen, SessionStarted, StoredFile,
-};
+use crate::journal::event::{Event, GroupBegun, Learned, Link, RunFinished, RunStarted, SessionStarted, StoredFile};
 use crate::journal::given_up::{GroupGivenUp, Untried};
 use crate::journal::line::Entry;
 use crate::journal::place::{LineId, Nonce, Place};
@@ -137,9 +135,8 @@ impl<'d> Fold<'d> {
             OldEvent::ServerDeclared { server, config } => {
                 let begun = GroupBegun {
                     server,
-                    slot: FIRST_SLOT,
                     config,
-                    seen: Seen::new(),
+                    ..GroupBegun::default()
                 };
                 self.push(&at, Event::GroupBegun(Box::new(begun)));
             }

@@ -211,7 +211,8 @@ impl State {
         &mut starts[at]
     }
 
-    pub(super) fn begin_run(&mut self, place: Place, started: RunStarted) {
+    /// A run begins, by its line or by what its file says of that.
+    pub(in crate::journal) fn begin_run(&mut self, place: Place, started: RunStarted) {
         let line = place.line;
         if self.by_line.contains_key(&line) {
             return;
@@ -273,7 +274,14 @@ impl State {
         at
     }
 
-    pub(super) fn finish_run(&mut self, line: LineId, by: Option<LineId>, at: String, finished: RunFinished) {
+    /// The run that a line began has a result: by the line `by`, or by its file alone.
+    pub(in crate::journal) fn finish_run(
+        &mut self,
+        line: LineId,
+        by: Option<LineId>,
+        at: String,
+        finished: RunFinished,
+    ) {
         self.counted = OnceLock::new();
         let Some(place) = self.by_line.get(&line).copied() else {
             self.orphans.insert(line, (by, at, finished));

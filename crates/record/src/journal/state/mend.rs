@@ -2,7 +2,7 @@
 
 use super::{Standing, State};
 use crate::journal::declared::ServerDeclared;
-use crate::journal::event::{RunFinished, RunStarted, StoredFile};
+use crate::journal::event::StoredFile;
 use crate::journal::place::{LineId, Nonce, Place};
 use std::collections::BTreeMap;
 use vsweep_plan::ids::ServerId;
@@ -83,16 +83,7 @@ impl State {
             .collect()
     }
 
-    pub(in crate::journal) fn recover_result(&mut self, line: LineId, finished: RunFinished) {
-        let at = self.by_line[&line];
-        let ended_at = String::new();
-        self.finish_run(self.attempts[at].place.line, None, ended_at, finished);
-    }
-
-    pub(in crate::journal) fn recover_beginning(&mut self, place: Place, started: RunStarted) {
-        self.begin_run(place, started);
-    }
-
+    /// What a run file says of a server of which no line tells enough.
     pub(in crate::journal) fn recover_server(
         &mut self,
         server: &ServerId,

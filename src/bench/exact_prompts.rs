@@ -34,7 +34,7 @@ crate::params! {
 
 crate::one_of! {
     /// Which phase of serving is measured.
-    pub enum Phase {
+    pub enum ServingPhase {
         /// Prompts are computed, up to their first token.
         Prefill = "prefill",
         /// Tokens are generated after prompts.

@@ -225,9 +225,9 @@ pub async fn probe(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failu
 /// Everything that is wrong with the parameters of one of our benchmarks, as sentences; empty if it can start.
 pub fn check(runner: &BenchRunner, params: &Params) -> Vec<String> {
     let problems = match runner {
-        BenchRunner::Native => native::settings::Settings::read(params).err(),
-        BenchRunner::Iterations => iterations::settings::Settings::read(params).err(),
-        BenchRunner::Phases => phases::settings::Settings::read(params).err(),
+        BenchRunner::Native => native::settings::NativeSettings::read(params).err(),
+        BenchRunner::Iterations => iterations::settings::IterationSettings::read(params).err(),
+        BenchRunner::Phases => phases::settings::PhaseSettings::read(params).err(),
         // What its program takes is not known here.
         BenchRunner::Offline(_) | BenchRunner::Command(_) => None,
     };

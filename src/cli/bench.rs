@@ -10,7 +10,7 @@ use super::output::{self, tell};
 use super::sweeping::{MeasuredServer, warnings_of};
 use crate::bench::native;
 use crate::bench::native::REFUSED;
-use crate::bench::native::settings::{Settings, TABLE};
+use crate::bench::native::settings::{NativeSettings, TABLE};
 use crate::bench::params::Param;
 use crate::bench::result::{json_file, pytorch};
 use crate::error::{Error, Exit, Result};
@@ -69,7 +69,7 @@ pub fn run(args: Args) -> Result<Exit> {
         params.entry(name).or_insert_with(|| json!(value));
     }
     let as_json = args.format == "json";
-    let settings = Settings::read(&params).map_err(|problems| Error::Usage(problems.join("\nvsweep: ")))?;
+    let settings = NativeSettings::read(&params).map_err(|problems| Error::Usage(problems.join("\nvsweep: ")))?;
     let place = settings
         .output
         .is_wanted()
@@ -87,7 +87,7 @@ pub fn run(args: Args) -> Result<Exit> {
     machine::runtime()?.block_on(perform(params, &settings, place, as_json))
 }
 
-async fn perform(params: Params, settings: &Settings, place: Option<ResultPlace>, as_json: bool) -> Result<Exit> {
+async fn perform(params: Params, settings: &NativeSettings, place: Option<ResultPlace>, as_json: bool) -> Result<Exit> {
     let mut interrupt = Interrupt::install()?;
     let given = params.clone();
     let job = tokio::select! {
@@ -127,7 +127,7 @@ async fn perform(params: Params, settings: &Settings, place: Option<ResultPlace>
 
 /// Saves and shows what was measured, in this order: nothing that is shown is lost.
 fn finish(
-    settings: &Settings,
+    settings: &NativeSettings,
     given: &Params,
     place: Option<ResultPlace>,
     result: &RunResult,
@@ -155,7 +155,7 @@ fn finish(
 }
 
 /// Writes the result file, and that for PyTorch's dashboard beside it if one is wanted.
-fn save(place: &ResultPlace, settings: &Settings, given: &Params, result: &RunResult) -> Result<PathBuf> {
+fn save(place: &ResultPlace, settings: &NativeSettings, given: &Params, result: &RunResult) -> Result<PathBuf> {
     let path = place.save(&json_file::name(settings, &result.values), result)?;
     let is_wanted = |value: std::ffi::OsString| !value.is_empty();
     if std::env::var_os("SAVE_TO_PYTORCH_BENCHMARK_FORMAT").is_some_and(is_wanted) {

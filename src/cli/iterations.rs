@@ -5,8 +5,8 @@ use super::machine;
 use super::output::say;
 use super::sweeping::{self, MeasuredServer, entries};
 use crate::bench::Measurement;
-use crate::bench::exact_prompts::Phase;
-use crate::bench::iterations::settings::{Settings, TABLE};
+use crate::bench::exact_prompts::ServingPhase;
+use crate::bench::iterations::settings::{IterationSettings, TABLE};
 use crate::bench::params::Param;
 use crate::error::{Exit, Result};
 use crate::files::write_atomic;
@@ -43,11 +43,11 @@ impl FlagTable for OfIterations {
 
 pub fn run(args: Args) -> Result<Exit> {
     let shapes = shapes(&args.params.given);
-    let settings = sweeping::read_each(&shapes, Settings::read)?;
+    let settings = sweeping::read_each(&shapes, IterationSettings::read)?;
     machine::runtime()?.block_on(measure_all(&args, &shapes, &settings))
 }
 
-async fn measure_all(args: &Args, shapes: &[Params], settings: &[Settings]) -> Result<Exit> {
+async fn measure_all(args: &Args, shapes: &[Params], settings: &[IterationSettings]) -> Result<Exit> {
     let mut interrupt = Interrupt::install()?;
     let first = &settings[0];
     let mut params = first.server.clone();
@@ -92,15 +92,15 @@ fn shapes(params: &Params) -> Vec<Params> {
     sweeping::combinations(&params, &given)
 }
 
-fn describe(settings: &Settings) -> String {
+fn describe(settings: &IterationSettings) -> String {
     let (mode, shape) = (settings.mode.name(), &settings.batch);
     let (context, batch) = (shape.context_len, shape.batch_size);
     match settings.mode {
-        Phase::Prefill => format!(
+        ServingPhase::Prefill => format!(
             "{mode}, context {context}, input {}, batch {batch}",
             settings.input_len()
         ),
-        Phase::Decode => format!(
+        ServingPhase::Decode => format!(
             "{mode}, context {context}, batch {batch}, {} iterations",
             settings.output_len()
         ),
@@ -108,7 +108,7 @@ fn describe(settings: &Settings) -> String {
 }
 
 /// A row of the file: the keys of `vllm bench iterations`, then ours.
-fn row(server: &MeasuredServer, settings: &Settings, result: &Params) -> Params {
+fn row(server: &MeasuredServer, settings: &IterationSettings, result: &Params) -> Params {
     let endpoints = settings.endpoints();
     let endpoint = match endpoints.is_empty() {
         true => server.base_url.clone(),

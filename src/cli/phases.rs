@@ -6,7 +6,7 @@ use super::output::{say, tell};
 use super::sweeping::{self, MeasuredServer, entries, split};
 use crate::bench::Measurement;
 use crate::bench::params::{Param, param};
-use crate::bench::phases::settings::{Settings, TABLE};
+use crate::bench::phases::settings::{PhaseSettings, TABLE};
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};
 use crate::plan::{BenchRunner, Params, show};
@@ -65,7 +65,7 @@ impl FlagTable for Single {
 
 pub fn run(args: Args) -> Result<Exit> {
     let levels = levels(&args);
-    let read = sweeping::read_each(&levels, Settings::read)?;
+    let read = sweeping::read_each(&levels, PhaseSettings::read)?;
     machine::runtime()?.block_on(measure_all(&args, &levels, &read[0]))
 }
 
@@ -86,7 +86,7 @@ fn levels(args: &Args) -> Vec<Params> {
     phases.into_iter().flat_map(of_phase).collect()
 }
 
-async fn measure_all(args: &Args, levels: &[Params], first: &Settings) -> Result<Exit> {
+async fn measure_all(args: &Args, levels: &[Params], first: &PhaseSettings) -> Result<Exit> {
     let mut interrupt = Interrupt::install()?;
     let server = MeasuredServer::find(&first.server).await?;
     let simulated = is_simulated(&server.base_url).await;

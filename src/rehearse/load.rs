@@ -4,7 +4,7 @@
 use super::server::StandIn;
 use super::{Budget, Unknown};
 use crate::bench::Measurement;
-use crate::bench::native::settings::Settings;
+use crate::bench::native::settings::NativeSettings;
 use crate::bench::native::warmup::{Amount, LONGEST};
 use crate::bench::native::{at_least, latencies, measurement_of, span};
 use crate::bench::params_of;
@@ -106,7 +106,7 @@ impl<'a> Player<'a> {
 
     /// Plays a run; `Err` says why that cannot be done.
     pub fn play(&mut self, play: Play<'_>) -> Result<Played, Unknown> {
-        let mut settings = Settings::read(play.params).map_err(|problems| problems.join("; "))?;
+        let mut settings = NativeSettings::read(play.params).map_err(|problems| problems.join("; "))?;
         if !self.reads_gaps {
             settings.figures.metrics.0.retain(|metric| *metric != Metric::Itl);
         }
@@ -188,7 +188,7 @@ impl<'a> Player<'a> {
     }
 
     /// The server for a run, and whether the content of prompts counts on it.
-    fn server(&mut self, settings: &Settings) -> Result<(&mut VirtualServer, bool), String> {
+    fn server(&mut self, settings: &NativeSettings) -> Result<(&mut VirtualServer, bool), String> {
         let own = self.stand_in.settings.as_ref().ok_or("the server does not start")?;
         let shares = settings.dataset.traits().shared_share > 0.0 || self.keeps_caches;
         let has_content = own.limits.prefix_caching && shares;

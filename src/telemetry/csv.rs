@@ -5,15 +5,15 @@ use super::scrape::Scrape;
 use super::series::{Reading, Series, Window};
 use std::collections::BTreeMap;
 
-/// What is read of a `T`, under its column.
-type Figures<T, const N: usize> = [(&'static str, fn(&T) -> Option<f64>); N];
+/// A figure of a server under the name of its column.
+type ServerColumn = (&'static str, fn(&Scrape) -> Option<f64>);
 
-const GAUGES: Figures<Scrape, 3> = [
+const GAUGES: [ServerColumn; 3] = [
     ("running", |server| server.running),
     ("waiting", |server| server.waiting),
     ("kv_cache_usage", |server| server.kv_cache_usage),
 ];
-const COUNTERS: Figures<Scrape, 7> = [
+const COUNTERS: [ServerColumn; 7] = [
     ("preemptions", |server| server.preemptions),
     ("prefix_cache_queries", |server| server.prefix_cache_queries),
     ("prefix_cache_hits", |server| server.prefix_cache_hits),

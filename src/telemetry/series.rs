@@ -3,7 +3,8 @@
 use super::host::Host;
 use super::nvml::GpuReading;
 use super::scrape::Scrape;
-use serde_json::{Map, Value, json};
+use crate::plan::Params;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -59,8 +60,6 @@ const SLOWED: [&str; 4] = [
     "hw_power_brake_slowdown",
 ];
 
-type Figures = Map<String, Value>;
-
 impl Series {
     /// The time to sum up: what the benchmark says it measured, else from the first to the last reading that found requests
     /// at the server, else all there is. `None` without readings.
@@ -80,9 +79,9 @@ impl Series {
 
     /// What the readings of a window amount to. Gauges come from the readings within it, counters from the nearest ones
     /// around it; what these do not tell is null.
-    pub fn summarize(&self, window: Window) -> Figures {
+    pub fn summarize(&self, window: Window) -> Params {
         let inside: Vec<&Reading> = self.0.iter().filter(|reading| window.contains(reading.at)).collect();
-        let mut figures = Figures::new();
+        let mut figures = Params::new();
         figures.insert("telemetry_samples".into(), inside.len().into());
         if self.0.iter().any(|reading| reading.server.is_some()) {
             self.summarize_server(&inside, window, &mut figures);
@@ -138,7 +137,7 @@ impl Series {
         }
     }
 
-    fn summarize_server(&self, inside: &[&Reading], window: Window, figures: &mut Figures) {
+    fn summarize_server(&self, inside: &[&Reading], window: Window, figures: &mut Params) {
         let gauge = |of: fn(&Scrape) -> Option<f64>| {
             Gauge(
                 inside
@@ -165,7 +164,7 @@ impl Series {
         }
     }
 
-    fn summarize_gpus(&self, inside: &[&Reading], window: Window, figures: &mut Figures) {
+    fn summarize_gpus(&self, inside: &[&Reading], window: Window, figures: &mut Params) {
         let together = |of: fn(&GpuReading) -> Option<f64>| {
             Gauge(inside.iter().filter_map(|reading| reading.of_all_gpus(of)).collect())
         };
@@ -173,47 +172,33 @@ impl Series {
             Gauge(inside.iter().flat_map(|reading| &reading.gpus).filter_map(of).collect())
         };
         let sampled = self.0.iter().map(|reading| reading.gpus.len()).max();
-        figures.insert("gpus_sampled".into(), json!(sampled));
         let energy = self.energy_joules(window);
         let seconds = (window.to - window.from).as_secs_f64();
         let power = energy.filter(|_| seconds > 0.0).map(|joules| joules / seconds);
-        figures.insert("gpu_energy_joules".into(), json!(energy));
-        figures.insert("gpu_power_watts_mean".into(), json!(power));
-        figures.insert("gpu_power_watts_max".into(), together(|gpu| gpu.power_watts).max());
         let is_slowed = |gpu: &GpuReading| Some(f64::from(u8::from(!gpu.throttle.as_ref()?.is_empty())));
-        let of_each: [(&str, fn(&GpuReading) -> Option<f64>, fn(&Gauge) -> Value); 8] = [
-            ("gpu_utilization_mean", |gpu| gpu.utilization, Gauge::mean),
-            ("gpu_memory_gib_max", GpuReading::memory_gib, Gauge::max),
-            (
-                "gpu_sm_clock_mhz_mean",
-                |gpu| gpu.sm_clock_mhz.map(f64::from),
-                Gauge::mean,
-            ),
-            (
-                "gpu_sm_clock_mhz_min",
-                |gpu| gpu.sm_clock_mhz.map(f64::from),
-                Gauge::min,
-            ),
-            (
-                "gpu_memory_clock_mhz_mean",
-                |gpu| gpu.memory_clock_mhz.map(f64::from),
-                Gauge::mean,
-            ),
-            (
-                "gpu_temperature_celsius_max",
-                |gpu| gpu.temperature_celsius.map(f64::from),
-                Gauge::max,
-            ),
-            (
-                "gpu_other_processes_max",
-                |gpu| gpu.strangers.map(f64::from),
-                Gauge::max,
-            ),
-            ("gpu_throttled_share", is_slowed, Gauge::mean),
-        ];
-        for (name, of, statistic) in of_each {
-            figures.insert(name.into(), statistic(&each(of)));
-        }
+        let sm_clock = each(|gpu| gpu.sm_clock_mhz.map(f64::from));
+        let mut set = |name: &str, value: Value| drop(figures.insert(name.into(), value));
+        set("gpus_sampled", json!(sampled));
+        set("gpu_energy_joules", json!(energy));
+        set("gpu_power_watts_mean", json!(power));
+        set("gpu_power_watts_max", together(|gpu| gpu.power_watts).max());
+        set("gpu_utilization_mean", each(|gpu| gpu.utilization).mean());
+        set("gpu_memory_gib_max", each(GpuReading::memory_gib).max());
+        set("gpu_sm_clock_mhz_mean", sm_clock.mean());
+        set("gpu_sm_clock_mhz_min", sm_clock.min());
+        set(
+            "gpu_memory_clock_mhz_mean",
+            each(|gpu| gpu.memory_clock_mhz.map(f64::from)).mean(),
+        );
+        set(
+            "gpu_temperature_celsius_max",
+            each(|gpu| gpu.temperature_celsius.map(f64::from)).max(),
+        );
+        set(
+            "gpu_other_processes_max",
+            each(|gpu| gpu.strangers.map(f64::from)).max(),
+        );
+        set("gpu_throttled_share", each(is_slowed).mean());
         let reasons = inside.iter().flat_map(|reading| &reading.gpus);
         let reasons: BTreeSet<&str> = reasons.flat_map(|gpu| gpu.throttle.iter().flatten().copied()).collect();
         if !reasons.is_empty() {

@@ -4,7 +4,7 @@
 use crate::scripted::{self, Answer, LAST_CHUNK, Server};
 use serde_json::{Map, Value, json};
 use std::time::Duration;
-use vsweep::load::{Backend, BodyOptions, Content, Generator, Load, RequestOptions, Target};
+use vsweep::load::{Backend, BodyOptions, Content, Generator, Load, RequestOptions, ServerAddress};
 use vsweep::metrics::Sample;
 
 /// What was asked in one vector, which its record does not say.
@@ -100,7 +100,7 @@ async fn perform(name: &str, vector: &Value) -> (scripted::Seen, Sample) {
     };
     let answer = answer(&vector["response"], head);
     let server = Server::start(move |_| answer.clone()).await;
-    let target = Target::parse(&server.url).expect("an address");
+    let target = ServerAddress::parse(&server.url).expect("an address");
     let asked = asked(name);
     let backend = Backend::named(asked.backend).expect("a backend");
     let url = vector["request"]["url"].as_str().expect("a URL");

@@ -5,12 +5,12 @@ use serde_json::{Map, json};
 use std::error::Error;
 use std::time::Duration;
 use vsweep_load::load::arrival::Arrivals;
-use vsweep_load::load::{Backend, BodyOptions, Content, Generator, Load, Request, RequestOptions, Target};
+use vsweep_load::load::{Backend, BodyOptions, Content, Generator, Load, Request, RequestOptions, ServerAddress};
 use vsweep_metrics::metrics::seconds;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = std::env::args().skip(1);
-    let target = Target::parse(&args.next().ok_or("the server's address is missing")?)?;
+    let target = ServerAddress::parse(&args.next().ok_or("the server's address is missing")?)?;
     let options = RequestOptions {
         host: target.authority(),
         path: format!("{}/v1/completions", target.path),

@@ -17,7 +17,7 @@ pub use params::params_of;
 
 use crate::bench::judge::{RunFigures, doubts, on_failed_requests};
 use crate::bench::native::figures::PLAN_METRICS;
-use crate::bench::native::settings::Settings;
+use crate::bench::native::settings::NativeSettings;
 use crate::bench::native::warmup::Amount;
 use crate::bench::{Job, Measurement, broken};
 use crate::cause::{Cause, Failure};
@@ -245,7 +245,7 @@ fn arguments(job: &Job, result: &Path, argv: &[String]) -> (Vec<String>, Vec<Str
 
 /// Requests that a command like `vllm bench serve` is to send unmeasured.
 fn warmups(job: &Job, argv: &[String]) -> usize {
-    let settings = params_of(argv).and_then(|params| Settings::read(&params).ok());
+    let settings = params_of(argv).and_then(|params| NativeSettings::read(&params).ok());
     match (job.warmup, settings) {
         (Warmup::Requests(count), _) => count as usize,
         (Warmup::Automatic, Some(settings)) => Amount::of(job.warmup, &settings).count(),

@@ -11,8 +11,8 @@ mod result;
 pub mod settings;
 
 use self::batch::Batch;
-use self::settings::Settings;
-use crate::bench::exact_prompts::{self, Phase, Prompts, plain_ids};
+use self::settings::IterationSettings;
+use crate::bench::exact_prompts::{self, Prompts, ServingPhase, plain_ids};
 use crate::bench::side::endpoint::{Endpoint, PROFILER};
 use crate::bench::side::limits::ServerLimits;
 use crate::bench::worker::{self, GivenUp};
@@ -23,7 +23,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Measures one shape. Dropping the future lets the servers go first.
 pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
-    let settings = sound(Settings::read(&job.params))?;
+    let settings = sound(IterationSettings::read(&job.params))?;
     let mut urls = settings.endpoints();
     if urls.is_empty() {
         urls.push(job.base_url.clone());
@@ -47,7 +47,7 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
 /// One shape being measured, on a thread of its own.
 struct Bench {
     job: Job,
-    settings: Settings,
+    settings: IterationSettings,
     prompts: Prompts,
     endpoints: Vec<Endpoint>,
     /// For the measured requests, one for each endpoint.
@@ -123,7 +123,10 @@ impl Bench {
                  {limit}; lower batch_size or the lengths"
             ));
         }
-        if settings.mode == Phase::Decode && settings.batch.context_len > 1 && facts.prefix_caching == Some(false) {
+        if settings.mode == ServingPhase::Decode
+            && settings.batch.context_len > 1
+            && facts.prefix_caching == Some(false)
+        {
             return Err(
                 "a decode batch needs its contexts in the prefix cache, which the server has turned off; start it with \
                  --enable-prefix-caching"

@@ -1,8 +1,8 @@
 //! The figures of one shape: medians over its measured batches, with what they can and cannot be trusted for.
 
 use super::batch::Timing;
-use super::settings::Settings;
-use crate::bench::exact_prompts::Phase;
+use super::settings::IterationSettings;
+use crate::bench::exact_prompts::ServingPhase;
 use crate::bench::side::limits::ServerLimits;
 use crate::bench::{Job, Measurement, date, members};
 use crate::metrics::median as middle;
@@ -14,7 +14,7 @@ const LOST_CONTEXT: f64 = 0.5;
 
 pub(super) fn measurement(
     job: &Job,
-    settings: &Settings,
+    settings: &IterationSettings,
     facts: &[ServerLimits],
     sequences: usize,
     timings: &[Timing],
@@ -22,7 +22,7 @@ pub(super) fn measurement(
     let engines: usize = facts.iter().map(|facts| facts.engines).sum();
     let median = |of: &dyn Fn(&Timing) -> Option<f64>| -> Option<f64> { middle(timings.iter().filter_map(of)) };
     let ms = |of: &dyn Fn(&Timing) -> Option<f64>| median(of).map(|seconds| seconds * 1000.0);
-    let is_decode = settings.mode == Phase::Decode && settings.output_len() > 1;
+    let is_decode = settings.mode == ServingPhase::Decode && settings.output_len() > 1;
     let totals: Vec<f64> = timings.iter().map(|timing| timing.total * 1000.0).collect();
     let mut result = members(json!({
         "date": date(),
@@ -134,7 +134,7 @@ fn apart(timings: &[Timing]) -> Option<Doubt> {
     }
 }
 
-fn warnings(settings: &Settings, sequences: usize, timings: &[Timing]) -> Vec<String> {
+fn warnings(settings: &IterationSettings, sequences: usize, timings: &[Timing]) -> Vec<String> {
     let context = (settings.batch.context_len * sequences) as f64;
     let cached = timings
         .iter()

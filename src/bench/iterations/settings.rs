@@ -1,6 +1,6 @@
 //! Parameters of the iterations benchmark as typed values: the shape of one batch, and how it is measured.
 
-use crate::bench::exact_prompts::{ExactParams, Phase, Prompts};
+use crate::bench::exact_prompts::{ExactParams, Prompts, ServingPhase};
 use crate::bench::params::server::ServerParams;
 use crate::bench::params::{ParamGroup, Table};
 use crate::plan::Params;
@@ -24,7 +24,7 @@ crate::params! {
     /// One batch.
     pub struct BatchParams {
         /// prefill or decode (required).
-        mode: Option<Phase> = param("mode"),
+        mode: Option<ServingPhase> = param("mode"),
         /// Tokens of each sequence that are in the KV cache before; decode needs at least 1.
         context_len: usize = param("context_len").default("0"),
         /// New prompt tokens of each sequence; prefill only.
@@ -73,32 +73,32 @@ impl Hold {
 
 /// Everything the benchmark was told.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct IterationSettings {
     /// Where the server is.
     pub server: ServerParams,
     /// What its requests are made of.
     pub exact: ExactParams,
     /// The phase.
-    pub mode: Phase,
+    pub mode: ServingPhase,
     /// The batch.
     pub batch: BatchParams,
 }
 
-impl Settings {
+impl IterationSettings {
     /// Reads parameters; every problem is a sentence that names the parameter and the remedy.
-    pub fn read(params: &Params) -> Result<Settings, Vec<String>> {
+    pub fn read(params: &Params) -> Result<IterationSettings, Vec<String>> {
         let mut reader = TABLE.reader(params);
         let batch = BatchParams::read(&mut reader);
         if batch.mode.is_none() && !reader.has("mode") {
             reader.problem("mode is missing; the iterations benchmark measures \"prefill\" or \"decode\"");
         }
-        if batch.mode == Some(Phase::Decode) && batch.context_len == 0 {
+        if batch.mode == Some(ServingPhase::Decode) && batch.context_len == 0 {
             reader.problem("context_len is 0; a decode batch needs a context of at least 1 token");
         }
-        let settings = Settings {
+        let settings = IterationSettings {
             server: ServerParams::checked(&mut reader),
             exact: ExactParams::read(&mut reader),
-            mode: batch.mode.unwrap_or(Phase::Prefill),
+            mode: batch.mode.unwrap_or(ServingPhase::Prefill),
             batch,
         };
         reader.finish(settings)
@@ -118,16 +118,16 @@ impl Settings {
     /// New prompt tokens of each sequence.
     pub fn input_len(&self) -> usize {
         match self.mode {
-            Phase::Prefill => self.batch.input_len,
-            Phase::Decode => 0,
+            ServingPhase::Prefill => self.batch.input_len,
+            ServingPhase::Decode => 0,
         }
     }
 
     /// Tokens to generate for each sequence.
     pub fn output_len(&self) -> usize {
         match self.mode {
-            Phase::Prefill => 1,
-            Phase::Decode => self.batch.iterations,
+            ServingPhase::Prefill => 1,
+            ServingPhase::Decode => self.batch.iterations,
         }
     }
 
@@ -162,8 +162,8 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read(params: serde_json::Value) -> Result<Settings, Vec<String>> {
-        Settings::read(params.as_object().expect("an object"))
+    fn read(params: serde_json::Value) -> Result<IterationSettings, Vec<String>> {
+        IterationSettings::read(params.as_object().expect("an object"))
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use crate::bench::params::headers::{is_path, is_value};
 use crate::load::Backend;
-use crate::params::{Param, Reader, param};
+use crate::params::{Param, ParamReader, param};
 use crate::rng::PythonRandom;
 use serde_json::{Map, Value, json};
 
@@ -58,7 +58,7 @@ const fn sampling(name: &'static str, help: &'static str) -> Param {
 
 impl Api {
     /// Takes the values, and notes what no request could hold.
-    pub(super) fn checked(reader: &mut Reader<'_>) -> Api {
+    pub(super) fn checked(reader: &mut ParamReader<'_>) -> Api {
         let mut api = Api::read(reader);
         if Backend::named(&api.backend_name).is_none() {
             let names: Vec<&str> = Backend::names().collect();
@@ -119,7 +119,7 @@ impl Api {
         })
     }
 
-    fn sampling(&self, reader: &mut Reader<'_>) -> Map<String, Value> {
+    fn sampling(&self, reader: &mut ParamReader<'_>) -> Map<String, Value> {
         if self.backend() == Backend::Audio && SAMPLING.iter().any(|param| reader.has(param.name)) {
             reader.problem("backend openai-audio takes no sampling parameters; use extra_body");
         }
@@ -142,19 +142,19 @@ impl Api {
 
 #[cfg(test)]
 mod tests {
-    use crate::bench::native::settings::Settings;
+    use crate::bench::native::settings::NativeSettings;
     use serde_json::json;
 
     #[test]
     fn adapters_are_chosen_in_turn_or_as_python_does() {
         let chosen = |assignment: &str| {
             let params = json!({"lora_modules": ["A", "B", "C"], "lora_assignment": assignment});
-            let settings = Settings::read(params.as_object().expect("an object")).expect("sound");
+            let settings = NativeSettings::read(params.as_object().expect("an object")).expect("sound");
             settings.api.adapters(0).take(8).flatten().collect::<String>()
         };
         assert_eq!(chosen("round-robin"), "ABCABCAB");
         assert_eq!(chosen("random"), "BBABCBBB");
-        let settings = Settings::read(&serde_json::Map::new()).expect("sound");
+        let settings = NativeSettings::read(&serde_json::Map::new()).expect("sound");
         assert_eq!(settings.api.adapters(0).next(), Some(None));
     }
 }

@@ -1,7 +1,7 @@
 //! When the requests of a native benchmark are due, and how many may be in flight.
 
 use crate::load::arrival::{Arrivals, Ramp, RampShape};
-use crate::params::{Bounds, Reader};
+use crate::params::{Bounds, ParamReader};
 
 crate::params! {
     /// When requests are sent.
@@ -30,7 +30,7 @@ const RATE: Bounds = ("a rate of at least 0", |rate| (0.0..1e9).contains(&rate))
 
 impl ArrivalParams {
     /// Takes the values, and notes which of them exclude each other. A timed dataset says itself when requests are due.
-    pub(super) fn checked(reader: &mut Reader<'_>, is_timed: bool) -> ArrivalParams {
+    pub(super) fn checked(reader: &mut ParamReader<'_>, is_timed: bool) -> ArrivalParams {
         let arrival = ArrivalParams::read(reader);
         match (arrival.ramp, arrival.ramp_start, arrival.ramp_end) {
             (Some(_), Some(start), Some(end)) if !(0.0 < start && start <= end) => {

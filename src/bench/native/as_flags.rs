@@ -2,7 +2,7 @@
 //! and other metrics are the default there.
 
 use super::figures::{PLAN_METRICS, PLAN_PERCENTILES};
-use super::settings::{Settings, TABLE};
+use super::settings::{NativeSettings, TABLE};
 use super::warmup::Amount;
 use crate::bench::params::Takes;
 use crate::plan::{Params, Warmup, show};
@@ -35,7 +35,7 @@ pub fn told(params: &Params, warmup: Warmup) -> Params {
     ] {
         told.entry(name).or_insert_with(|| json!(value));
     }
-    if let Ok(settings) = Settings::read(params) {
+    if let Ok(settings) = NativeSettings::read(params) {
         let warmups = Amount::of(warmup, &settings).count();
         told.insert("num_warmups".to_owned(), json!(warmups));
     }

@@ -2,7 +2,7 @@
 //! a closed loop counts as steady.
 
 use crate::metrics::{Goodput, Metric};
-use crate::params::{FromParam, Param, Reader, Takes};
+use crate::params::{FromParam, Param, ParamReader, Takes};
 use serde_json::Value;
 
 /// What a plan's result holds unless it says otherwise.
@@ -40,7 +40,7 @@ crate::params! {
 
 impl FigureParams {
     /// Takes the values, and notes targets that are none.
-    pub(super) fn checked(reader: &mut Reader<'_>) -> FigureParams {
+    pub(super) fn checked(reader: &mut ParamReader<'_>) -> FigureParams {
         let figures = FigureParams::read(reader);
         for pair in figures.target_pairs() {
             if let Err(problem) = Goodput::parse(&[pair]) {

@@ -1,6 +1,6 @@
 //! Whether answers were as long as was asked for.
 
-use super::settings::Settings;
+use super::settings::NativeSettings;
 use crate::bench::judge;
 use crate::load::Load;
 use crate::metrics::Samples;
@@ -10,7 +10,7 @@ use crate::validity::Doubt;
 const LIMITS: [&str; 3] = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
 
 /// What is to be said against the lengths of the answers; nothing where they were not to have any.
-pub(super) fn doubt(settings: &Settings, load: &Load, samples: &Samples) -> Option<Doubt> {
+pub(super) fn doubt(settings: &NativeSettings, load: &Load, samples: &Samples) -> Option<Doubt> {
     if !settings.api.backend().generates() || LIMITS.iter().any(|key| settings.api.extra_body.contains_key(*key)) {
         return None;
     }

@@ -18,7 +18,7 @@ pub use profiler::stop_profiler;
 pub use refused::{REFUSED, harmless};
 
 use crate::bench::judge::{RunFigures, cached, doubts, on_failed_requests, pace, refuse_empty};
-use crate::bench::native::settings::{Settings, TABLE};
+use crate::bench::native::settings::{NativeSettings, TABLE};
 use crate::bench::result::warnings;
 use crate::bench::result::{Context, figures, result};
 use crate::bench::side::counters::ServerCounters;
@@ -46,7 +46,7 @@ const MOST_CONNECTIONS: usize = 8192;
 /// Mean lengths of prompts and of outputs, in tokens, of a run with these parameters; `None` where the dataset must be read
 /// to know them.
 pub fn mean_lengths(params: &Params) -> Option<(f64, f64)> {
-    let settings = Settings::read(params).ok()?;
+    let settings = NativeSettings::read(params).ok()?;
     let prompts = &settings.prompts;
     let sampling = prompts.sampling(prompts.num_prompts, prompts.seed.into());
     // How many ids there are decides which ones are drawn, not how many.
@@ -66,7 +66,7 @@ pub fn knows(name: &str) -> bool {
 /// Performs one run, to its end or until the watch has seen enough. Dropping the future ends its requests at once. A
 /// profiler that it started runs on until [`stop_profiler`].
 pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
-    let settings = sound(Settings::read(&job.params))?;
+    let settings = sound(NativeSettings::read(&job.params))?;
     let endpoint = open(job, &settings).await?;
     let prober = settings.side.probe_rate().map(|_| endpoint.generator()).transpose()?;
     let generator = endpoint.generator()?;
@@ -96,7 +96,7 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
 
 /// What a run of these timelines would be measured as, as far as timelines tell; `None` if every request failed. For
 /// those that come from a forecast and not from a server.
-pub fn measurement_of(settings: &Settings, samples: &Samples, duration: Nanos) -> Option<Measurement> {
+pub fn measurement_of(settings: &NativeSettings, samples: &Samples, duration: Nanos) -> Option<Measurement> {
     refuse_empty(samples).ok()?;
     let figures = figures(settings, samples, duration);
     let seen = RunFigures::whole(&figures);
@@ -110,7 +110,7 @@ pub fn measurement_of(settings: &Settings, samples: &Samples, duration: Nanos) -
 }
 
 /// Finds the server of a job.
-async fn open(job: &Job, settings: &Settings) -> Result<Endpoint, Failure> {
+async fn open(job: &Job, settings: &NativeSettings) -> Result<Endpoint, Failure> {
     let api = &settings.api;
     let body = BodyOptions {
         backend: api.backend(),
@@ -125,7 +125,7 @@ async fn open(job: &Job, settings: &Settings) -> Result<Endpoint, Failure> {
 /// One run, on the generator's thread.
 struct NativeRun {
     job: Job,
-    settings: Settings,
+    settings: NativeSettings,
     endpoint: Endpoint,
     /// For the measured requests.
     generator: Generator,

@@ -2,7 +2,7 @@
 //! write its traces for minutes. A server without one is no reason to stop.
 
 use super::{NativeRun, open};
-use crate::bench::native::settings::Settings;
+use crate::bench::native::settings::NativeSettings;
 use crate::bench::side::endpoint::PROFILER;
 use crate::bench::worker::{GivenUp, perform};
 use crate::bench::{Job, broken, sound};
@@ -43,7 +43,7 @@ pub async fn stop_profiler(job: &Job) {
 }
 
 async fn stop(job: &Job) -> Result<(), Failure> {
-    let settings = sound(Settings::read(&job.params))?;
+    let settings = sound(NativeSettings::read(&job.params))?;
     let mut endpoint = open(job, &settings).await?;
     let stops = vec![endpoint.stop_handle()];
     let stopping = perform(

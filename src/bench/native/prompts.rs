@@ -3,7 +3,7 @@
 use super::NativeRun;
 use super::warmup::Amount;
 use crate::bench::exact_prompts::plain_ids;
-use crate::bench::native::settings::Settings;
+use crate::bench::native::settings::NativeSettings;
 use crate::bench::result::warnings;
 use crate::bench::side::endpoint::Endpoint;
 use crate::bench::side::tokenizer::{Alignment, server_tokenizer};
@@ -168,33 +168,26 @@ impl NativeRun {
     }
 
     fn turns(&self, items: Vec<Item>, adapters: &[Option<&str>], prefix: &str, with_history: bool) -> Turns {
-        let mut each: Vec<Turn> = Vec::with_capacity(items.len());
+        let starts_next = items.iter().skip(1).map(|item| item.turn == 0);
+        let lasts: Vec<bool> = starts_next.chain([true]).collect();
         let mut conversation = 0;
-        for item in items {
-            match each.last_mut() {
-                Some(before) if item.turn == 0 => {
-                    before.is_last = true;
-                    conversation += 1;
-                }
-                _ => {}
-            }
+        let each = items.into_iter().zip(lasts).map(|(item, is_last)| {
             let session = format!("{prefix}conv-{conversation}");
-            each.push(Turn {
+            let adapter = adapters.get(conversation).copied().flatten();
+            conversation += usize::from(is_last);
+            Turn {
                 prompt: item.prompt.to_value(),
                 prompt_len: item.prompt_len,
                 output_len: item.output_len,
                 id: format!("{session}-turn{}", item.turn),
                 session,
-                adapter: adapters.get(conversation).copied().flatten().map(str::to_owned),
-                is_last: false,
-            });
-        }
-        if let Some(last) = each.last_mut() {
-            last.is_last = true;
-        }
+                adapter: adapter.map(str::to_owned),
+                is_last,
+            }
+        });
         Turns {
             options: self.endpoint.options.clone(),
-            each,
+            each: each.collect(),
             pause: self.settings.turns.pause().as_nanos() as u64,
             with_history,
         }
@@ -240,7 +233,7 @@ fn without_tokenizer(traits: Traits, source: PromptSource, counted_by: &str) -> 
 /// What prompts are made of, and who counts texts: the model's tokenizer; without one bare ids where they can be sent,
 /// else what the server's own tokenizer can do, else common words.
 fn vocabulary_of<'a>(
-    settings: &Settings,
+    settings: &NativeSettings,
     model_root: &str,
     tokenizer: Option<&'a Tokenizer>,
     server: &'a RefCell<&mut Endpoint>,

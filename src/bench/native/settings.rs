@@ -9,7 +9,7 @@ use crate::bench::params::{ParamGroup, Table};
 use crate::dataset::{Dataset, KINDS, Material, PromptParams, TurnParams};
 use crate::load::Backend;
 use crate::metrics::{Metric, SteadyRule};
-use crate::params::{Bounds, Reader};
+use crate::params::{Bounds, ParamReader};
 use crate::plan::{Params, nearest};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const MOST_WARMUPS: usize = 100_000;
 
 /// Everything a native benchmark was told.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct NativeSettings {
     /// Where the server is.
     pub server: ServerParams,
     /// How requests look.
@@ -147,15 +147,15 @@ impl Output {
     }
 }
 
-impl Settings {
+impl NativeSettings {
     /// Reads parameters; every problem is a sentence that names the parameter and the remedy.
-    pub fn read(params: &Params) -> Result<Settings, Vec<String>> {
+    pub fn read(params: &Params) -> Result<NativeSettings, Vec<String>> {
         let mut reader = TABLE.reader(params);
-        let settings = Settings::checked(&mut reader);
+        let settings = NativeSettings::checked(&mut reader);
         reader.finish(settings)
     }
 
-    fn checked(reader: &mut Reader<'_>) -> Settings {
+    fn checked(reader: &mut ParamReader<'_>) -> NativeSettings {
         let api = Api::checked(reader);
         let prompts = PromptParams::read(reader);
         let turns = TurnParams::read(reader);
@@ -163,7 +163,7 @@ impl Settings {
         if prompts.kind().is_none() {
             refuse_dataset(&prompts.dataset_name, reader);
         }
-        let settings = Settings {
+        let settings = NativeSettings {
             server: ServerParams::checked(reader),
             figures: FigureParams::checked(reader),
             arrival: ArrivalParams::checked(reader, dataset.traits().is_timed),
@@ -241,7 +241,7 @@ impl Settings {
     }
 }
 
-fn refuse_dataset(name: &str, reader: &mut Reader<'_>) {
+fn refuse_dataset(name: &str, reader: &mut ParamReader<'_>) {
     let known = || KINDS.iter().map(|kind| kind.name);
     let remedy = match nearest(name, known()).first() {
         Some(near) => format!("did you mean \"{near}\"?"),
@@ -260,6 +260,6 @@ mod tests {
         let silent = TABLE.all().filter(|(_, param)| param.help().is_empty());
         let silent: Vec<&str> = silent.map(|(_, param)| param.name).collect();
         assert_eq!(silent, [""; 0]);
-        assert!(Settings::read(&Params::new()).is_ok());
+        assert!(NativeSettings::read(&Params::new()).is_ok());
     }
 }

@@ -1,10 +1,10 @@
 //! What a native benchmark says of its load before it sends it, in the words of `vllm bench serve`.
 
-use super::settings::Settings;
+use super::settings::NativeSettings;
 use crate::load::arrival::Ramp;
 
 /// The sentences about the load to come.
-pub(super) fn traffic(settings: &Settings) -> Vec<String> {
+pub(super) fn traffic(settings: &NativeSettings) -> Vec<String> {
     if settings.is_self_timed() {
         return vec!["Self timing is set, using the timestamps from the trace file.".to_owned()];
     }

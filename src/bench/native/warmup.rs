@@ -1,7 +1,7 @@
 //! How much a server is warmed up before a load is measured: as much as the load holds. The first requests pay for code that
 //! is compiled, memory that is taken and caches that are filled; measured ones should not.
 
-use super::settings::Settings;
+use super::settings::NativeSettings;
 use crate::plan::Warmup;
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub enum Amount {
 
 impl Amount {
     /// That of a run: as the plan says, else as the benchmark's own parameter says, else as many as the load holds.
-    pub fn of(warmup: Warmup, settings: &Settings) -> Amount {
+    pub fn of(warmup: Warmup, settings: &NativeSettings) -> Amount {
         let told = settings.side.num_warmups;
         match warmup {
             Warmup::Requests(count) => Amount::AtOnce(told.max(count as usize)),
@@ -32,7 +32,7 @@ impl Amount {
         }
     }
 
-    fn of_load(settings: &Settings) -> Amount {
+    fn of_load(settings: &NativeSettings) -> Amount {
         let all = settings.prompts.num_prompts.min(MOST);
         let arrivals = settings.arrival.arrivals();
         match settings.concurrency() {
@@ -77,7 +77,7 @@ mod tests {
 
     fn amount(warmup: Warmup, params: Value) -> Amount {
         let params = params.as_object().expect("an object");
-        Amount::of(warmup, &Settings::read(params).expect("valid"))
+        Amount::of(warmup, &NativeSettings::read(params).expect("valid"))
     }
 
     #[test]

@@ -31,12 +31,12 @@ pub(in crate::bench) fn is_value(value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::bench::native::settings::Settings;
+    use crate::bench::native::settings::NativeSettings;
     use serde_json::{Value, json};
 
     fn problems(params: Value) -> Vec<String> {
         let params = params.as_object().expect("an object");
-        Settings::read(params).err().unwrap_or_default()
+        NativeSettings::read(params).err().unwrap_or_default()
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub mod server;
 pub use crate::params::{Param, ParamGroup, Takes, param};
 
 use crate::dataset;
-use crate::params::Reader;
+use crate::params::ParamReader;
 use crate::plan::{Params, nearest};
 use std::collections::BTreeSet;
 
@@ -48,8 +48,8 @@ impl Table {
     }
 
     /// Begins to read parameters.
-    pub(in crate::bench) fn reader<'a>(&self, params: &'a Params) -> Reader<'a> {
-        Reader::new(params, |name| self.find(name), |name| self.unknown(name))
+    pub(in crate::bench) fn reader<'a>(&self, params: &'a Params) -> ParamReader<'a> {
+        ParamReader::new(params, |name| self.find(name), |name| self.unknown(name))
     }
 
     /// What to say about a name that it lacks.

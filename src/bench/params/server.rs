@@ -1,8 +1,8 @@
 //! The parameters that say where the server is and how it is spoken to: the same for each of our benchmarks.
 
 use super::headers::wrong_header;
-use crate::load::Target;
-use crate::params::Reader;
+use crate::load::ServerAddress;
+use crate::params::ParamReader;
 
 crate::params! {
     /// A server as the user describes it.
@@ -24,14 +24,14 @@ crate::params! {
 
 impl ServerParams {
     /// Takes the values, and notes addresses and headers that cannot be used.
-    pub(in crate::bench) fn checked(reader: &mut Reader<'_>) -> ServerParams {
+    pub(in crate::bench) fn checked(reader: &mut ParamReader<'_>) -> ServerParams {
         let server = ServerParams::read(reader);
         if let Some(url) = &server.base_url {
             // Every endpoint begins with it.
             if url.trim_end_matches('/').ends_with("/v1") {
                 reader.wrong("base_url", "without the /v1 at its end, which is part of the endpoint");
             }
-            if let Err(problem) = Target::parse(url) {
+            if let Err(problem) = ServerAddress::parse(url) {
                 reader.problem(problem);
             }
         }
@@ -67,14 +67,14 @@ impl ServerParams {
 
 #[cfg(test)]
 mod tests {
-    use crate::bench::native::settings::Settings;
+    use crate::bench::native::settings::NativeSettings;
     use serde_json::{Value, json};
 
     #[test]
     fn addresses_that_lead_nowhere_are_refused() {
         let problem = |params: Value| {
             let params = params.as_object().expect("an object");
-            Settings::read(params).err().unwrap_or_default()
+            NativeSettings::read(params).err().unwrap_or_default()
         };
         for (params, wanted) in [
             (

@@ -9,8 +9,8 @@ mod figures;
 mod result;
 pub mod settings;
 
-use self::settings::Settings;
-use crate::bench::exact_prompts::{self, Phase, Prompts, plain_ids};
+use self::settings::PhaseSettings;
+use crate::bench::exact_prompts::{self, Prompts, ServingPhase, plain_ids};
 use crate::bench::judge::commonest_error;
 use crate::bench::native::broke;
 use crate::bench::side::endpoint::Endpoint;
@@ -18,7 +18,7 @@ use crate::bench::side::limits::ServerLimits;
 use crate::bench::worker::{self, GivenUp};
 use crate::bench::{Job, Measurement, broken, sound};
 use crate::cause::{Cause, Failure};
-use crate::load::{Generator, Load, Reply, Requests, Window, allow_connections};
+use crate::load::{Generator, Load, Reply, Requests, WindowRule, allow_connections};
 use crate::telemetry::series;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -31,7 +31,7 @@ const SHORTEST: u64 = 4;
 
 /// Measures one phase at one level. Dropping the future ends its requests first.
 pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
-    let settings = sound(Settings::read(&job.params))?;
+    let settings = sound(PhaseSettings::read(&job.params))?;
     let endpoint = exact_prompts::open(job, &job.base_url, &settings.server).await?;
     let generator = endpoint.generator()?;
     let stops = vec![generator.stop_handle()];
@@ -48,7 +48,7 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
 /// One run, on a thread of its own.
 struct PhaseRun {
     job: Job,
-    settings: Settings,
+    settings: PhaseSettings,
     prompts: Prompts,
     endpoint: Endpoint,
     generator: Generator,
@@ -67,7 +67,7 @@ struct Shape {
 
 impl Shape {
     /// Sequences that fill the cache together: each has its share of it, or the longest that the server takes.
-    fn of(settings: &Settings, facts: &ServerLimits) -> Result<Shape, String> {
+    fn of(settings: &PhaseSettings, facts: &ServerLimits) -> Result<Shape, String> {
         let kv_tokens = settings.window.kv_cache_tokens.or(facts.all_kv_cache_tokens()).ok_or(
             "the server's /metrics does not say how many tokens its KV cache holds; give kv_cache_tokens (the server's log \
              says \"KV cache size\")",
@@ -79,8 +79,8 @@ impl Shape {
         let share = kv_tokens / settings.concurrency as u64;
         let length = limit.map_or(share, |limit| share.min(limit));
         let input = match settings.phase {
-            Phase::Prefill => length.saturating_sub(1),
-            Phase::Decode => (length as f64 * settings.window.ratio) as u64,
+            ServingPhase::Prefill => length.saturating_sub(1),
+            ServingPhase::Decode => (length as f64 * settings.window.ratio) as u64,
         };
         let output = length.saturating_sub(input);
         if length < SHORTEST || input < 1 || output < 1 {
@@ -165,7 +165,7 @@ impl PhaseRun {
             reply: Reply::Choices,
             request_timeout: self.settings.exact.request_timeout,
             silence_timeout: self.settings.exact.request_timeout,
-            window: Some(Window {
+            window: Some(WindowRule {
                 margin: self.settings.window.warmup_margin,
                 earliest,
                 latest,
@@ -183,7 +183,7 @@ mod tests {
     use serde_json::json;
 
     fn shape(params: serde_json::Value) -> Result<(usize, usize), String> {
-        let settings = Settings::read(params.as_object().expect("an object")).expect("valid");
+        let settings = PhaseSettings::read(params.as_object().expect("an object")).expect("valid");
         let facts = ServerLimits {
             engines: 2,
             kv_cache_tokens: Some(10_000),

@@ -2,8 +2,8 @@
 
 use super::Shape;
 use super::figures::WindowFigures;
-use super::settings::Settings;
-use crate::bench::exact_prompts::Phase;
+use super::settings::PhaseSettings;
+use crate::bench::exact_prompts::ServingPhase;
 use crate::bench::judge;
 use crate::bench::result::extra_keys::generator;
 use crate::bench::result::{failure_reasons, write_stats};
@@ -19,7 +19,7 @@ use serde_json::json;
 
 pub(super) fn measurement(
     job: &Job,
-    settings: &Settings,
+    settings: &PhaseSettings,
     facts: &ServerLimits,
     shape: Shape,
     grown: Option<ServerCounters>,
@@ -63,7 +63,7 @@ pub(super) fn measurement(
         "total_throughput": output_rate * sequence_share,
     }));
     // Prompts are done by the step, several at once: spans of time say nothing of how far their rate is by chance.
-    if let (Phase::Decode, Some(Interval { low, high })) = (settings.phase, figures.events_per_s) {
+    if let (ServingPhase::Decode, Some(Interval { low, high })) = (settings.phase, figures.events_per_s) {
         let pair = [low * sequence_share, high * sequence_share];
         result.insert("confidence_95".to_owned(), json!({"total_throughput": pair}));
     }
@@ -128,7 +128,7 @@ fn without_output(figures: &WindowFigures) -> Option<Failure> {
 }
 
 /// Slots that had no output when the window opened.
-fn unprimed(settings: &Settings, outcome: &LoadOutcome, seen: &WindowSeen) -> Option<Doubt> {
+fn unprimed(settings: &PhaseSettings, outcome: &LoadOutcome, seen: &WindowSeen) -> Option<Doubt> {
     if seen.primed.is_some() {
         return None;
     }

@@ -1,6 +1,6 @@
 //! Parameters of the phases benchmark as typed values.
 
-use crate::bench::exact_prompts::{ExactParams, Phase, Prompts};
+use crate::bench::exact_prompts::{ExactParams, Prompts, ServingPhase};
 use crate::bench::params::server::ServerParams;
 use crate::bench::params::{ParamGroup, Table};
 use crate::plan::Params;
@@ -24,7 +24,7 @@ crate::params! {
     /// What is measured, and for how long.
     pub struct WindowParams {
         /// prefill or decode (required).
-        phase: Option<Phase> = param("phase"),
+        phase: Option<ServingPhase> = param("phase"),
         /// Requests in flight at once (required); they share the KV cache evenly.
         max_concurrency: Option<usize> = param("max_concurrency").least(1),
         /// Prompt's share of each sequence; decode only.
@@ -57,22 +57,22 @@ const SHORTEST_WARMUP: f64 = 1.0 / 3.0;
 
 /// Everything the benchmark was told.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct PhaseSettings {
     /// Where the server is.
     pub server: ServerParams,
     /// What its requests are made of.
     pub exact: ExactParams,
     /// The phase.
-    pub phase: Phase,
+    pub phase: ServingPhase,
     /// Requests in flight.
     pub concurrency: usize,
     /// The window.
     pub window: WindowParams,
 }
 
-impl Settings {
+impl PhaseSettings {
     /// Reads parameters; every problem is a sentence that names the parameter and the remedy.
-    pub fn read(params: &Params) -> Result<Settings, Vec<String>> {
+    pub fn read(params: &Params) -> Result<PhaseSettings, Vec<String>> {
         let mut reader = TABLE.reader(params);
         let window = WindowParams::read(&mut reader);
         for (name, says) in [
@@ -83,10 +83,10 @@ impl Settings {
                 reader.problem(format!("{name} is missing; {says}"));
             }
         }
-        let settings = Settings {
+        let settings = PhaseSettings {
             server: ServerParams::checked(&mut reader),
             exact: ExactParams::read(&mut reader),
-            phase: window.phase.unwrap_or(Phase::Prefill),
+            phase: window.phase.unwrap_or(ServingPhase::Prefill),
             concurrency: window.max_concurrency.unwrap_or(1),
             window,
         };
@@ -96,8 +96,8 @@ impl Settings {
     /// Prompts that no other level has.
     pub(super) fn prompts(&self, ids: Range<u32>) -> Prompts {
         let phase = match self.phase {
-            Phase::Prefill => "Prefill".to_owned(),
-            Phase::Decode => format!("Decode({:?})", self.window.ratio),
+            ServingPhase::Prefill => "Prefill".to_owned(),
+            ServingPhase::Decode => format!("Decode({:?})", self.window.ratio),
         };
         Prompts::new(ids, self.exact.seed, &format!("{phase} {}", self.concurrency))
     }
@@ -119,15 +119,15 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn read(params: serde_json::Value) -> Result<Settings, Vec<String>> {
-        Settings::read(params.as_object().expect("an object"))
+    fn read(params: serde_json::Value) -> Result<PhaseSettings, Vec<String>> {
+        PhaseSettings::read(params.as_object().expect("an object"))
     }
 
     #[test]
     fn warm_up_is_automatic_unless_told() {
         let told = json!({"phase": "decode", "max-concurrency": 4, "ratio": 0.25, "duration": 3});
         let mut settings = read(told).expect("valid");
-        assert_eq!((settings.phase, settings.window.ratio), (Phase::Decode, 0.25));
+        assert_eq!((settings.phase, settings.window.ratio), (ServingPhase::Decode, 0.25));
         assert_eq!(
             settings.warmup_bounds(),
             (Duration::from_secs(1), Duration::from_secs(120))

@@ -1,7 +1,7 @@
 //! What the result says of conversations. The keys are those of the Rust client of vLLM.
 
 use crate::bench::members;
-use crate::bench::native::settings::Settings;
+use crate::bench::native::settings::NativeSettings;
 use crate::bench::result::write_metrics;
 use crate::load::{LoadOutcome, Turns};
 use crate::metrics::{Sample, Samples, Summary, seconds};
@@ -9,7 +9,7 @@ use crate::plan::Params;
 use serde_json::{Value, json};
 
 /// Writes what became of the conversations, and the figures of each turn.
-pub(in crate::bench) fn write(settings: &Settings, turns: &Turns, outcome: &LoadOutcome, result: &mut Params) {
+pub(in crate::bench) fn write(settings: &NativeSettings, turns: &Turns, outcome: &LoadOutcome, result: &mut Params) {
     let samples: Vec<Sample> = outcome.samples.in_order().collect();
     let conversations = conversations(turns, &samples);
     let (count, planned) = (conversations.len(), samples.len());
@@ -61,7 +61,7 @@ fn conversations<'a>(turns: &Turns, samples: &'a [Sample]) -> Vec<&'a [Sample]> 
 }
 
 /// The figures of one place in all conversations that have it; rates are over the whole run.
-fn of_turn(turn: usize, samples: &Samples, duration_s: f64, settings: &Settings) -> Value {
+fn of_turn(turn: usize, samples: &Samples, duration_s: f64, settings: &NativeSettings) -> Value {
     let summary = Summary::of(samples, duration_s, None);
     let mut figures = members(json!({
         "turn_index": turn,

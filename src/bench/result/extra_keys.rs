@@ -1,7 +1,7 @@
 //! The result keys that `vllm bench serve` lacks: how far the figures can be trusted, and what was seen besides.
 
 use crate::bench::members;
-use crate::bench::native::settings::Settings;
+use crate::bench::native::settings::NativeSettings;
 use crate::bench::result::conversations;
 use crate::bench::result::{Context, cpu_share, failure_reasons, lag, write_stats};
 use crate::load::LoadOutcome;
@@ -76,7 +76,7 @@ pub(in crate::bench) fn generator(outcome: &LoadOutcome) -> Params {
     }))
 }
 
-fn from_due(name: &str, samples: &Samples, settings: &Settings, of: fn(&Sample) -> Nanos, result: &mut Params) {
+fn from_due(name: &str, samples: &Samples, settings: &NativeSettings, of: fn(&Sample) -> Nanos, result: &mut Params) {
     let values = samples
         .ok()
         .map(|sample| seconds(sample.queue() + of(&sample)))
@@ -85,7 +85,7 @@ fn from_due(name: &str, samples: &Samples, settings: &Settings, of: fn(&Sample) 
 }
 
 /// What chance alone may have done to rates and percentiles; null where the run is too short to say.
-fn intervals(settings: &Settings, outcome: &LoadOutcome) -> Value {
+fn intervals(settings: &NativeSettings, outcome: &LoadOutcome) -> Value {
     let samples = &outcome.samples;
     let pair = |interval: Option<Interval>, scale: f64| match interval {
         Some(Interval { low, high }) => json!([low * scale, high * scale]),
@@ -113,7 +113,7 @@ fn intervals(settings: &Settings, outcome: &LoadOutcome) -> Value {
     intervals.into()
 }
 
-fn steady_state(steady: &SteadyState, settings: &Settings, summary: &Summary) -> Value {
+fn steady_state(steady: &SteadyState, settings: &NativeSettings, summary: &Summary) -> Value {
     let shortest = settings
         .figures
         .steady_min_window_s

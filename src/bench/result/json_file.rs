@@ -1,12 +1,12 @@
 //! The name of a result's file, as `vllm bench serve` would call it.
 
-use crate::bench::native::settings::Settings;
+use crate::bench::native::settings::NativeSettings;
 use crate::plan::Params;
 use serde_json::Value;
 
 /// The name that a result gets unless the user chose one:
 /// `{label or backend}-{rate}qps{-concurrencyN}-{model}-{date}.json`.
-pub fn name(settings: &Settings, result: &Params) -> String {
+pub fn name(settings: &NativeSettings, result: &Params) -> String {
     let text = |key: &str| match result.get(key) {
         Some(Value::String(text)) => text.clone(),
         Some(other) => other.to_string(),

@@ -7,7 +7,7 @@ pub mod json_file;
 pub mod pytorch;
 pub(super) mod warnings;
 
-use crate::bench::native::settings::Settings;
+use crate::bench::native::settings::NativeSettings;
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::probe::ProbeCounts;
 use crate::bench::side::tokenizer::Alignment;
@@ -26,7 +26,7 @@ const OF_POOLING: [Column; 4] = [Column::InputLens, Column::Latencies, Column::Q
 /// What the result says beside the samples.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
-    pub settings: &'a Settings,
+    pub settings: &'a NativeSettings,
     pub model_id: &'a str,
     pub tokenizer_id: Option<&'a str>,
     pub prompt_source: PromptSource,
@@ -86,7 +86,7 @@ pub(super) fn result(mut context: Context<'_>, outcome: &LoadOutcome) -> Params 
 }
 
 /// The figures that timelines alone give: rates, and the distributions that the settings ask for.
-pub(super) fn figures(settings: &Settings, samples: &Samples, duration: Nanos) -> Params {
+pub(super) fn figures(settings: &NativeSettings, samples: &Samples, duration: Nanos) -> Params {
     let summary = Summary::of(samples, seconds(duration), settings.figures.goodput().as_ref());
     let mut figures = rates(&summary);
     write_metrics(settings, samples, &mut figures);
@@ -95,7 +95,7 @@ pub(super) fn figures(settings: &Settings, samples: &Samples, duration: Nanos) -
 }
 
 /// The distributions that every result has; what answers with vectors or scores has no tokens to wait for.
-fn histograms(settings: &Settings, samples: &Samples) -> Value {
+fn histograms(settings: &NativeSettings, samples: &Samples) -> Value {
     let mut histograms = Histogram::of_samples(samples);
     let generates = settings.api.backend().generates();
     histograms.retain(|name, _| generates || *name == Metric::E2el.name());
@@ -135,7 +135,7 @@ fn generation(context: &mut Context<'_>, summary: &Summary, outcome: &LoadOutcom
 }
 
 /// The figures of what answers with vectors or scores.
-fn pooling(settings: &Settings, summary: &Summary, result: &mut Params) {
+fn pooling(settings: &NativeSettings, summary: &Summary, result: &mut Params) {
     let rate = if summary.duration_s > 0.0 {
         summary.total_input as f64 / summary.duration_s
     } else {
@@ -187,7 +187,7 @@ fn columns(detailed: bool, has: impl Fn(Column) -> bool, result: &mut Params) {
 }
 
 /// The distributions that the settings ask for.
-fn write_metrics(settings: &Settings, samples: &Samples, result: &mut Params) {
+fn write_metrics(settings: &NativeSettings, samples: &Samples, result: &mut Params) {
     for metric in settings.metrics() {
         write_stats(metric.name(), &metric.stats(samples, settings.percentiles()), result);
     }

@@ -1,6 +1,6 @@
 //! A result in the format of PyTorch's benchmark dashboard: one record for each of twelve figures.
 
-use crate::bench::native::settings::{Settings, TABLE};
+use crate::bench::native::settings::{NativeSettings, TABLE};
 use crate::metrics::RunResult;
 use crate::plan::Params;
 use serde::Serialize;
@@ -14,21 +14,21 @@ const LEFT_OUT: [&str; 4] = ["ttfts", "itls", "generated_texts", "errors"];
 
 /// One figure of a run, with all that is known of the run.
 #[derive(Debug, Serialize)]
-pub struct Record {
+pub struct DashboardRecord {
     benchmark: Value,
     model: Value,
-    metric: Metric,
+    metric: DashboardMetric,
 }
 
 #[derive(Debug, Serialize)]
-struct Metric {
+struct DashboardMetric {
     name: &'static str,
     benchmark_values: [Value; 1],
     extra_info: RunResult,
 }
 
 /// The file's records. `given` are the parameters as they were given; header values are not shown.
-pub fn records(settings: &Settings, given: &Params, result: &RunResult) -> Vec<Record> {
+pub fn records(settings: &NativeSettings, given: &Params, result: &RunResult) -> Vec<DashboardRecord> {
     let names = TABLE.all().map(|(_, param)| param.name);
     let mut args: Map<String, Value> = names
         .map(|name| (name.to_owned(), given.get(name).cloned().unwrap_or_default()))
@@ -58,10 +58,10 @@ pub fn records(settings: &Settings, given: &Params, result: &RunResult) -> Vec<R
     });
     let record = |name: &'static str| {
         let is_wanted = |key: &str| !FIGURES.split(' ').any(|figure| figure == key) && !LEFT_OUT.contains(&key);
-        Some(Record {
+        Some(DashboardRecord {
             benchmark: benchmark.clone(),
             model: json!({"name": settings.server.model.as_deref().unwrap_or(of("model_id"))}),
-            metric: Metric {
+            metric: DashboardMetric {
                 name,
                 benchmark_values: [result.get(name)?.clone()],
                 extra_info: result.only(is_wanted),

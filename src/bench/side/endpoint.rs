@@ -6,7 +6,7 @@ use crate::bench::params::server::ServerParams;
 use crate::bench::worker::{self, GivenUp};
 use crate::bench::{Job, broken};
 use crate::cause::Failure;
-use crate::load::{BodyOptions, Generator, Load, Reply, RequestOptions, Stop, Target, Tls};
+use crate::load::{BodyOptions, Generator, Load, Reply, RequestOptions, ServerAddress, Stop, Tls};
 use reqwest::StatusCode;
 use serde_json::Value;
 use std::fmt;
@@ -26,7 +26,7 @@ pub(in crate::bench) const PROFILER: Duration = Duration::from_secs(600);
 /// One server.
 pub(in crate::bench) struct Endpoint {
     pub url: String,
-    pub target: Target,
+    pub target: ServerAddress,
     /// How requests to it look.
     pub options: RequestOptions,
     addresses: Vec<SocketAddr>,
@@ -99,7 +99,7 @@ impl Endpoint {
         path: &str,
         body: BodyOptions,
     ) -> Result<Endpoint, Failure> {
-        let target = Target::parse(url).map_err(broken)?;
+        let target = ServerAddress::parse(url).map_err(broken)?;
         let resolving = target.clone();
         let resolve = move || resolving.resolve().map_err(broken);
         let addresses = worker::perform(vec![], || job.timeout, GivenUp::Left, resolve).await?;

@@ -1,7 +1,7 @@
 //! The `burstgpt` dataset: prompt and answer lengths of recorded GPT-4 traffic, with synthetic prompts of those lengths.
 
 use super::kind::PATH;
-use super::rows::{Row, Rows};
+use super::rows::{DataRow, Rows};
 use super::{Dataset, Draw, Item, Kind, Material, Traits};
 use std::path::PathBuf;
 use vsweep_metrics::rng::NumpyLegacy;
@@ -31,7 +31,7 @@ impl Dataset for BurstGpt {
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let rows = Rows::read(&self.path)?;
-        let mut usable: Vec<(&Row, u64)> = Vec::new();
+        let mut usable: Vec<(&DataRow, u64)> = Vec::new();
         for row in &rows.rows {
             if rows.text(row, "Model")? == "GPT-4" {
                 let answer = rows.count(row, "Response tokens")?;

@@ -4,7 +4,7 @@
 use super::random::Random;
 use super::{Dataset, Draw, Item, Kind, Material, Prompt, Sampling, ShareGpt, Traits};
 use crate::load::Backend;
-use crate::params::{Bounds, Reader};
+use crate::params::{Bounds, ParamReader};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
@@ -83,7 +83,7 @@ impl TurnParams {
     }
 
     /// The dataset as conversations, if they are wanted.
-    pub(super) fn dataset(&self, kind: &Kind, reader: &mut Reader<'_>) -> Arc<dyn Dataset> {
+    pub(super) fn dataset(&self, kind: &Kind, reader: &mut ParamReader<'_>) -> Arc<dyn Dataset> {
         if !self.is_wanted {
             let names = TurnParams::PARAMS.iter().map(|param| param.name);
             let idle: Vec<&str> = names.filter(|name| reader.has(name) && *name != "multi_turn").collect();
@@ -124,7 +124,7 @@ impl TurnParams {
         Arc::new(Conversations { of, turns })
     }
 
-    fn shares(&self, reader: &mut Reader<'_>) -> Option<Shares> {
+    fn shares(&self, reader: &mut ParamReader<'_>) -> Option<Shares> {
         let (all, conversation) = (self.shared_by_all, self.shared_by_one);
         if all + conversation >= 1.0 {
             reader.problem(
@@ -161,7 +161,7 @@ impl Dataset for Conversations {
         }
     }
 
-    fn check(&self, backend: Backend, num_prompts: usize, reader: &mut Reader<'_>) {
+    fn check(&self, backend: Backend, num_prompts: usize, reader: &mut ParamReader<'_>) {
         if backend != Backend::Chat {
             reader.problem("multi_turn repeats what was said in a chat; set backend to openai-chat");
         }

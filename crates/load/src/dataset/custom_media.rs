@@ -2,10 +2,10 @@
 
 use super::kind::PATH;
 use super::output_len::{OUTPUT_LEN, OutputLen};
-use super::rows::{Row, Rows};
+use super::rows::{DataRow, Rows};
 use super::{Dataset, Draw, Item, Kind, Prompt, Traits, media};
 use crate::load::Backend;
-use crate::params::Reader;
+use crate::params::ParamReader;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -44,7 +44,7 @@ impl Dataset for CustomImage {
         }
     }
 
-    fn check(&self, backend: Backend, _: usize, reader: &mut Reader<'_>) {
+    fn check(&self, backend: Backend, _: usize, reader: &mut ParamReader<'_>) {
         if !backend.takes_pictures() {
             reader.problem("dataset_name custom_image sends pictures in messages; set backend to openai-chat");
         }
@@ -74,7 +74,7 @@ impl Dataset for CustomImage {
 }
 
 impl CustomImage {
-    fn images(&self, row: &Row) -> Result<Vec<Value>, String> {
+    fn images(&self, row: &DataRow) -> Result<Vec<Value>, String> {
         let files = row.fields.get("image_files").and_then(Value::as_array);
         let files = files
             .filter(|files| !files.is_empty())
@@ -123,7 +123,7 @@ impl Dataset for CustomAudio {
         }
     }
 
-    fn check(&self, backend: Backend, _: usize, reader: &mut Reader<'_>) {
+    fn check(&self, backend: Backend, _: usize, reader: &mut ParamReader<'_>) {
         match backend {
             Backend::Audio if self.in_messages => {
                 reader.problem("enable_multimodal_chat sends sounds in messages; set backend to openai-chat");

@@ -2,7 +2,7 @@
 //! columns hold prompts and answers is found out from their names.
 
 use super::kind::PATH;
-use super::rows::{Row, Rows};
+use super::rows::{DataRow, Rows};
 use super::{Dataset, Draw, Item, Kind, Traits, hub, split};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ impl Dataset for HuggingFace {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let files: Result<Vec<Rows>, String> = self.files()?.iter().map(|file| Rows::read(file)).collect();
         let files = files?;
-        let mut rows: Vec<(&Rows, &Row)> = files
+        let mut rows: Vec<(&Rows, &DataRow)> = files
             .iter()
             .flat_map(|file| file.rows.iter().map(move |row| (file, row)))
             .collect();
@@ -101,7 +101,7 @@ impl HuggingFace {
     }
 
     /// Prompt and answer of a row; `None` for one whose prompt is empty.
-    fn texts(&self, file: &Rows, row: &Row) -> Result<Option<Texts>, String> {
+    fn texts(&self, file: &Rows, row: &DataRow) -> Result<Option<Texts>, String> {
         let named = |names: &'static str| names.split(' ').find(|name| row.fields.contains_key(*name));
         if self.text_column.is_none()
             && let Some(column) = named(CONVERSATIONS)

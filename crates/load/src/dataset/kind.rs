@@ -2,7 +2,7 @@
 
 use super::{ChatTemplate, Item, Prompt, PromptSource, Sampling, Vocabulary};
 use crate::load::Backend;
-use crate::params::{Declared, Param, Reader, param};
+use crate::params::{Declared, Param, ParamReader, param};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub struct Kind {
     /// Tables of its own parameters.
     pub params: &'static [&'static [Param]],
     /// Takes the values of its parameters.
-    pub read: fn(&mut Reader<'_>) -> Arc<dyn Dataset>,
+    pub read: fn(&mut ParamReader<'_>) -> Arc<dyn Dataset>,
 }
 
 /// The file of a dataset that has one.
@@ -55,7 +55,7 @@ pub trait Dataset: Debug + Send + Sync {
     }
 
     /// Notes what does not go with an API, or with a number of requests.
-    fn check(&self, _backend: Backend, _num_prompts: usize, _reader: &mut Reader<'_>) {}
+    fn check(&self, _backend: Backend, _num_prompts: usize, _reader: &mut ParamReader<'_>) {}
 
     /// The same as [`Dataset::draw`] in parts, where the requests can be drawn so: not all of them have to be kept then.
     fn draw_in_parts(

@@ -3,7 +3,7 @@
 use super::kind::share;
 use super::{Dataset, Draw, Item, Kind, Material, Sampling, Traits, random};
 use crate::load::Backend;
-use crate::params::Reader;
+use crate::params::ParamReader;
 use std::ops::Range;
 use vsweep_metrics::rng::NumpyLegacy;
 
@@ -35,7 +35,7 @@ impl Dataset for PrefixRepetition {
         }
     }
 
-    fn check(&self, _: Backend, num_prompts: usize, reader: &mut Reader<'_>) {
+    fn check(&self, _: Backend, num_prompts: usize, reader: &mut ParamReader<'_>) {
         random::limit_tokens(num_prompts, self.prefix_len + self.suffix_len, reader);
     }
 

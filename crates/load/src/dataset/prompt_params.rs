@@ -2,7 +2,7 @@
 
 use super::{Dataset, KINDS, Kind, Sampling, TurnParams};
 use crate::load::Backend;
-use crate::params::Reader;
+use crate::params::ParamReader;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ impl PromptParams {
     }
 
     /// The dataset with the values of its parameters; that of the default where there is none of this name.
-    pub fn dataset(&self, turns: &TurnParams, backend: Backend, reader: &mut Reader<'_>) -> Arc<dyn Dataset> {
+    pub fn dataset(&self, turns: &TurnParams, backend: Backend, reader: &mut ParamReader<'_>) -> Arc<dyn Dataset> {
         let kind = self.kind();
         if let Some(kind) = kind {
             self.check_path(kind, reader);
@@ -64,7 +64,7 @@ impl PromptParams {
         }
     }
 
-    fn check_path(&self, kind: &Kind, reader: &mut Reader<'_>) {
+    fn check_path(&self, kind: &Kind, reader: &mut ParamReader<'_>) {
         let name = kind.name;
         match (kind.has_file(), &self.dataset_path) {
             (true, None) => reader.problem(format!("dataset_name {name} needs a file; name it with dataset_path")),
@@ -96,7 +96,7 @@ mod tests {
     fn every_dataset_can_be_read_without_parameters() {
         let none = Map::new();
         for kind in KINDS {
-            let mut reader = Reader::new(&none, |_| None, str::to_owned);
+            let mut reader = ParamReader::new(&none, |_| None, str::to_owned);
             (kind.read)(&mut reader);
             TurnParams::read(&mut reader);
             PromptParams::read(&mut reader);

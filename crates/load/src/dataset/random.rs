@@ -5,7 +5,7 @@ use super::lengths::{Lengths, RangeRatio};
 use super::round_trip::TextDraft;
 use super::{Dataset, Draw, Item, Kind, Material, Prompt, Sampling, Traits, Vocabulary};
 use crate::load::Backend;
-use crate::params::{Param, Reader, param};
+use crate::params::{Param, ParamReader, param};
 use vsweep_metrics::rng::NumpyPcg64;
 
 pub(super) const KIND: Kind = Kind::of::<Random>("random", "consecutive ids of the vocabulary from a random one on");
@@ -36,7 +36,7 @@ crate::params! {
 }
 
 /// Notes if there are more prompt tokens than fit in memory.
-pub(super) fn limit_tokens(num_prompts: usize, prompt_len: u64, reader: &mut Reader<'_>) {
+pub(super) fn limit_tokens(num_prompts: usize, prompt_len: u64, reader: &mut ParamReader<'_>) {
     let tokens = num_prompts as f64 * prompt_len as f64;
     if tokens > MOST_PROMPT_TOKENS {
         reader.problem(format!(
@@ -57,7 +57,7 @@ impl Dataset for Random {
         }
     }
 
-    fn check(&self, backend: Backend, num_prompts: usize, reader: &mut Reader<'_>) {
+    fn check(&self, backend: Backend, num_prompts: usize, reader: &mut ParamReader<'_>) {
         let takes_batches = matches!(backend, Backend::Embeddings | Backend::Infinity | Backend::Pooling);
         if self.batch_size > 1 && !takes_batches {
             reader.wrong(BATCH_SIZE.name, "1 for this backend, which takes one prompt a request");

@@ -3,7 +3,7 @@
 use super::random::Random;
 use super::{Dataset, Draw, Item, Kind, Material, Traits};
 use crate::load::Backend;
-use crate::params::{Declared, FromParam, Param, Reader, Takes};
+use crate::params::{Declared, FromParam, Param, ParamReader, Takes};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
@@ -28,7 +28,7 @@ pub struct RandomMm {
 impl Declared for RandomMm {
     const TABLES: &'static [&'static [Param]] = &[Random::PARAMS, Images::PARAMS];
 
-    fn declared(reader: &mut Reader<'_>) -> Self {
+    fn declared(reader: &mut ParamReader<'_>) -> Self {
         RandomMm {
             text: Random::read(reader),
             images: Images::read(reader),
@@ -152,7 +152,7 @@ impl Dataset for RandomMm {
         }
     }
 
-    fn check(&self, backend: Backend, num_prompts: usize, reader: &mut Reader<'_>) {
+    fn check(&self, backend: Backend, num_prompts: usize, reader: &mut ParamReader<'_>) {
         if !backend.takes_pictures() {
             reader.problem("dataset_name random-mm sends images in messages; set backend to openai-chat");
         }

@@ -4,7 +4,7 @@ use super::lengths::{Lengths, RangeRatio};
 use super::random::{BATCH_SIZE, INPUT_LEN, RANGE_RATIO, run_of};
 use super::{Dataset, Draw, Item, Kind, Material, Prompt, Traits};
 use crate::load::Backend;
-use crate::params::Reader;
+use crate::params::ParamReader;
 use vsweep_metrics::rng::NumpyPcg64;
 
 pub(super) const KIND: Kind = Kind::of::<Rerank>("random-rerank", "random documents for one random query");
@@ -32,7 +32,7 @@ impl Dataset for Rerank {
         }
     }
 
-    fn check(&self, backend: Backend, _: usize, reader: &mut Reader<'_>) {
+    fn check(&self, backend: Backend, _: usize, reader: &mut ParamReader<'_>) {
         if backend != Backend::Rerank {
             reader.problem("dataset_name random-rerank needs a backend that ranks; set backend to vllm-rerank");
         }

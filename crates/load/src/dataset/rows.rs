@@ -11,7 +11,7 @@ pub(super) const ENDINGS: [&str; 7] = ["jsonl", "ndjson", "json", "csv", "tsv", 
 
 /// One row: values by column, in the file's order.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Row {
+pub(super) struct DataRow {
     /// Its line in the file, or its number where the file has no lines; from 1.
     pub number: usize,
     pub fields: Map<String, Value>,
@@ -21,9 +21,9 @@ pub(super) struct Row {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Rows {
     pub file: PathBuf,
-    /// What [`Row::number`] counts.
+    /// What [`DataRow::number`] counts.
     unit: &'static str,
-    pub rows: Vec<Row>,
+    pub rows: Vec<DataRow>,
 }
 
 impl Rows {
@@ -67,7 +67,10 @@ impl Rows {
             "tsv" => ("line", separated(&text(&bytes)?, b'\t').map_err(said)?),
             "parquet" | "pq" => {
                 let rows = super::parquet::rows(bytes).map_err(said)?.into_iter().enumerate();
-                ("row", rows.map(|(i, fields)| Row { number: i + 1, fields }).collect())
+                (
+                    "row",
+                    rows.map(|(i, fields)| DataRow { number: i + 1, fields }).collect(),
+                )
             }
             _ => {
                 return Err(said(format!(
@@ -87,7 +90,7 @@ impl Rows {
     }
 
     /// A complaint about one row.
-    pub fn wrong(&self, row: &Row, problem: &str) -> String {
+    pub fn wrong(&self, row: &DataRow, problem: &str) -> String {
         format!("{}, {} {}: {problem}", self.file.display(), self.unit, row.number)
     }
 
@@ -97,7 +100,7 @@ impl Rows {
     }
 
     /// A column's text; a number stands for its digits.
-    pub fn text(&self, row: &Row, column: &str) -> Result<String, String> {
+    pub fn text(&self, row: &DataRow, column: &str) -> Result<String, String> {
         match row.fields.get(column) {
             Some(Value::String(text)) => Ok(text.clone()),
             Some(Value::Number(number)) => Ok(number.to_string()),
@@ -107,7 +110,7 @@ impl Rows {
     }
 
     /// A column's number of at least 0; texts of digits are numbers too.
-    pub fn number(&self, row: &Row, column: &str) -> Result<f64, String> {
+    pub fn number(&self, row: &DataRow, column: &str) -> Result<f64, String> {
         let number = match row.fields.get(column) {
             Some(Value::Number(number)) => number.as_f64(),
             Some(Value::String(text)) => text.trim().parse().ok(),
@@ -124,12 +127,12 @@ impl Rows {
     }
 
     /// A column's whole number; what stands behind the point is dropped.
-    pub fn count(&self, row: &Row, column: &str) -> Result<u64, String> {
+    pub fn count(&self, row: &DataRow, column: &str) -> Result<u64, String> {
         self.number(row, column).map(|number| number as u64)
     }
 
     /// The output tokens that were given, else those in the column `output_tokens`.
-    pub fn output_len(&self, row: &Row, given: OutputLen) -> Result<u64, String> {
+    pub fn output_len(&self, row: &DataRow, given: OutputLen) -> Result<u64, String> {
         match given {
             OutputLen::Fixed(length) => Ok(length),
             OutputLen::Column => self.count(row, "output_tokens"),
@@ -137,10 +140,10 @@ impl Rows {
     }
 
     /// The rows whose column `category` is this, or all; at least one. `parameter` names it in a complaint.
-    pub fn of_category(&self, wanted: Option<&str>, parameter: &str) -> Result<Vec<&Row>, String> {
-        let category = |row: &Row| Some(row.fields.get("category")?.as_str()?.to_owned());
-        let is_wanted = |row: &&Row| wanted.is_none() || category(row).as_deref() == wanted;
-        let rows: Vec<&Row> = self.rows.iter().filter(is_wanted).collect();
+    pub fn of_category(&self, wanted: Option<&str>, parameter: &str) -> Result<Vec<&DataRow>, String> {
+        let category = |row: &DataRow| Some(row.fields.get("category")?.as_str()?.to_owned());
+        let is_wanted = |row: &&DataRow| wanted.is_none() || category(row).as_deref() == wanted;
+        let rows: Vec<&DataRow> = self.rows.iter().filter(is_wanted).collect();
         if rows.is_empty() {
             let mut known: Vec<String> = self.rows.iter().filter_map(category).collect();
             known.sort();
@@ -155,7 +158,7 @@ impl Rows {
         Ok(rows)
     }
 
-    fn missing(&self, row: &Row, column: &str) -> String {
+    fn missing(&self, row: &DataRow, column: &str) -> String {
         let columns: Vec<&str> = row.fields.keys().take(12).map(String::as_str).collect();
         format!(
             "no column \"{column}\" (there are: {}); add it, or use another dataset_name",
@@ -164,11 +167,11 @@ impl Rows {
     }
 }
 
-fn json_lines(text: &str) -> Result<Vec<Row>, String> {
+fn json_lines(text: &str) -> Result<Vec<DataRow>, String> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .map(|(i, line)| match serde_json::from_str(line) {
-            Ok(Value::Object(fields)) => Ok(Row { number: i + 1, fields }),
+            Ok(Value::Object(fields)) => Ok(DataRow { number: i + 1, fields }),
             Ok(_) => Err(format!(", line {}: not a JSON object; correct or remove it", i + 1)),
             Err(error) => Err(format!(
                 ", line {}: not JSON ({}); correct or remove it",
@@ -179,7 +182,7 @@ fn json_lines(text: &str) -> Result<Vec<Row>, String> {
         .collect()
 }
 
-fn json(text: &str) -> Result<Vec<Row>, String> {
+fn json(text: &str) -> Result<Vec<DataRow>, String> {
     let value: Value = serde_json::from_str(text).map_err(|error| {
         format!(
             ", line {}: not JSON ({}); correct it",
@@ -197,7 +200,7 @@ fn json(text: &str) -> Result<Vec<Row>, String> {
     };
     let rows = entries.into_iter().enumerate();
     rows.map(|(i, entry)| match entry {
-        Value::Object(fields) => Ok(Row { number: i + 1, fields }),
+        Value::Object(fields) => Ok(DataRow { number: i + 1, fields }),
         _ => Err(format!(", entry {}: not an object; correct or remove it", i + 1)),
     })
     .collect()
@@ -209,7 +212,7 @@ fn without_line(error: &serde_json::Error) -> String {
     message.split(" at line ").next().unwrap_or(&message).to_owned()
 }
 
-fn separated(text: &str, delimiter: u8) -> Result<Vec<Row>, String> {
+fn separated(text: &str, delimiter: u8) -> Result<Vec<DataRow>, String> {
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(delimiter)
         .from_reader(text.as_bytes());
@@ -230,7 +233,7 @@ fn separated(text: &str, delimiter: u8) -> Result<Vec<Row>, String> {
         let fields = fields
             .map(|(name, value)| (name.to_owned(), Value::from(value)))
             .collect();
-        Ok(Row { number, fields })
+        Ok(DataRow { number, fields })
     });
     rows.collect()
 }

@@ -1,7 +1,7 @@
 //! The `sharegpt` dataset: first questions of recorded conversations, each with the length of its answer.
 
 use super::kind::PATH;
-use super::rows::{Row, Rows};
+use super::rows::{DataRow, Rows};
 use super::sampling::is_usual_length;
 use super::{Dataset, Draw, Item, Kind, Prompt, Traits, media};
 use serde_json::Value;
@@ -92,8 +92,8 @@ impl ShareGpt {
 }
 
 /// Rows whose conversations have at least so many turns, with these.
-fn of_turns(rows: &Rows, least: usize) -> Result<Vec<(&Row, &Vec<Value>)>, String> {
-    let conversations: Vec<(&Row, &Vec<Value>)> = rows
+fn of_turns(rows: &Rows, least: usize) -> Result<Vec<(&DataRow, &Vec<Value>)>, String> {
+    let conversations: Vec<(&DataRow, &Vec<Value>)> = rows
         .rows
         .iter()
         .filter_map(|row| Some((row, row.fields.get("conversations")?.as_array()?)))
@@ -113,7 +113,7 @@ fn of_turns(rows: &Rows, least: usize) -> Result<Vec<(&Row, &Vec<Value>)>, Strin
 }
 
 /// What is said in a turn.
-fn said<'a>(rows: &Rows, row: &Row, turn: &'a Value) -> Result<&'a str, String> {
+fn said<'a>(rows: &Rows, row: &DataRow, turn: &'a Value) -> Result<&'a str, String> {
     let missing = || {
         rows.wrong(
             row,

@@ -4,10 +4,10 @@
 //! `vllm bench serve` under `PYTHONHASHSEED=0`; without that setting its own differ from run to run.
 
 use super::kind::PATH;
-use super::rows::{Row, Rows};
+use super::rows::{DataRow, Rows};
 use super::{Dataset, Draw, Item, Kind, Material, Prompt, Traits};
 use crate::load::Backend;
-use crate::params::Reader;
+use crate::params::ParamReader;
 use serde_json::Value;
 use siphasher::sip::SipHasher13;
 use std::collections::HashMap;
@@ -55,7 +55,7 @@ impl Dataset for TimedTrace {
         }
     }
 
-    fn check(&self, backend: Backend, _: usize, reader: &mut Reader<'_>) {
+    fn check(&self, backend: Backend, _: usize, reader: &mut ParamReader<'_>) {
         if backend != Backend::Completions {
             reader.problem("dataset_name timed_trace sends token ids to be continued; set backend to openai");
         }
@@ -110,7 +110,7 @@ impl Dataset for TimedTrace {
 }
 
 impl TimedTrace {
-    fn hashes(&self, rows: &Rows, row: &Row) -> Result<Vec<String>, String> {
+    fn hashes(&self, rows: &Rows, row: &DataRow) -> Result<Vec<String>, String> {
         let hashes = row.fields.get(&self.hash_ids).and_then(Value::as_array);
         let Some(hashes) = hashes else {
             let problem = format!(

@@ -6,7 +6,7 @@ use super::backend::Reply;
 use super::clock::Clock;
 use super::requests::Requests;
 use super::turns::Turns;
-use super::window::{Watch, Window, WindowSeen};
+use super::window::{WindowRule, WindowSeen, WindowWatch};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -34,7 +34,7 @@ pub struct Load {
     /// Whether generated texts are kept.
     pub keep_texts: bool,
     /// Send the requests again and again until this has passed, instead of once.
-    pub window: Option<Window>,
+    pub window: Option<WindowRule>,
 }
 
 impl Load {
@@ -106,7 +106,7 @@ pub(super) struct Drive<'a> {
     /// Sendings in all; without end for a window.
     pub total: usize,
     /// Looks for the moments at which the window opens and ends.
-    pub window: Option<Watch>,
+    pub window: Option<WindowWatch>,
     pub watch: &'a mut dyn FnMut(LoadProgress<'_>) -> ControlFlow<()>,
     /// Whether the watch has ended it.
     pub is_cut: bool,
@@ -116,7 +116,9 @@ impl<'a> Drive<'a> {
     /// Starts the clock.
     pub fn new(load: &'a Load, watch: &'a mut dyn FnMut(LoadProgress<'_>) -> ControlFlow<()>) -> Self {
         let once = load.requests.len().min(load.due.len());
-        let window = load.window.map(|window| Watch::new(window, load.limit.unwrap_or(1)));
+        let window = load
+            .window
+            .map(|window| WindowWatch::new(window, load.limit.unwrap_or(1)));
         Drive {
             total: if window.is_some() { usize::MAX } else { once },
             window,

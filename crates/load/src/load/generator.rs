@@ -8,12 +8,12 @@ mod cutting;
 mod opening;
 
 use self::absence::Absence;
-use super::arrivals::Arrivals;
 use super::clock::{nanos, thread_cpu};
 use super::connection::Connection;
 use super::drive::{Drive, Load, LoadOutcome};
 use super::exchange::Exchange;
 use super::moderation::Moderation;
+use super::stamps::ArrivalClock;
 use super::stop::Stop;
 use super::transport::{Arrived, Tls};
 use mio::unix::SourceFd;
@@ -124,7 +124,7 @@ impl Generator {
         self.awaited = 0;
         let cpu_before = thread_cpu();
         let mut drive = Drive::new(load, watch);
-        let mut arrivals = Arrivals::new(drive.clock);
+        let mut arrivals = ArrivalClock::new(drive.clock);
         let mut moderation = Moderation::default();
         let mut events = Events::with_capacity(1024);
         let mut absence = Absence::new(nanos(SWEEP));
@@ -236,7 +236,7 @@ impl Generator {
     }
 
     /// Handles whatever happened on one connection.
-    fn serve(&mut self, slot: usize, read_closed: bool, arrivals: &mut Arrivals, drive: &mut Drive<'_>) {
+    fn serve(&mut self, slot: usize, read_closed: bool, arrivals: &mut ArrivalClock, drive: &mut Drive<'_>) {
         let Some(Some(connection)) = self.connections.get_mut(slot) else {
             return;
         };

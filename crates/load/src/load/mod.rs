@@ -4,8 +4,8 @@
 //! call that moved the bytes, before any of them is looked at, or is the kernel's own. What to ask (datasets, request bodies' prompts) and
 //! what the timelines mean (metrics) belong to other rooms.
 
+mod address;
 pub mod arrival;
-mod arrivals;
 mod backend;
 pub mod body;
 pub mod chunk;
@@ -22,12 +22,13 @@ mod request;
 mod requests;
 mod responses;
 pub mod sse;
+mod stamps;
 mod stop;
-mod target;
 mod transport;
 mod turns;
 mod window;
 
+pub use address::ServerAddress;
 pub use backend::{Backend, Reply};
 pub use body::{BodyOptions, Content};
 pub use drive::{Load, LoadOutcome};
@@ -36,7 +37,6 @@ pub use limit::{FILES_BESIDE_CONNECTIONS, allow_connections};
 pub use request::{Request, RequestOptions};
 pub use requests::Requests;
 pub use stop::Stop;
-pub use target::Target;
 pub use transport::Tls;
 pub use turns::{Turn, Turns};
-pub use window::{Window, WindowSeen};
+pub use window::{WindowRule, WindowSeen};

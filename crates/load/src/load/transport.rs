@@ -2,7 +2,7 @@
 //!
 //! Under TLS there is no stamp: what is decrypted need not have come at one time.
 
-use super::arrivals::{Stamp, ask_for_stamps, receive};
+use super::stamps::{Stamp, ask_for_stamps, receive};
 use mio::event::Source;
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};

@@ -10,7 +10,7 @@ const HOPELESS: usize = 16;
 
 /// When the window opens, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Window {
+pub struct WindowRule {
     /// It opens when every slot has had output, and the time until then has passed this many times …
     pub margin: f64,
     /// … but not before this time …
@@ -36,7 +36,7 @@ pub struct WindowSeen {
     pub cut: Vec<Sample>,
 }
 
-impl Window {
+impl WindowRule {
     /// Which of `count` requests is sent as the `index`-th.
     pub(super) fn request_at(&self, index: usize, count: usize) -> usize {
         let lap_start = self.lap_start.min(count.saturating_sub(1));
@@ -49,8 +49,8 @@ impl Window {
 
 /// Watches a load for the moments its window opens and ends.
 #[derive(Debug)]
-pub(super) struct Watch {
-    window: Window,
+pub(super) struct WindowWatch {
+    window: WindowRule,
     slots: usize,
     /// Requests of the first round that have ended.
     ended: usize,
@@ -58,9 +58,9 @@ pub(super) struct Watch {
     failed_in_a_row: usize,
 }
 
-impl Watch {
-    pub fn new(window: Window, slots: usize) -> Self {
-        Watch {
+impl WindowWatch {
+    pub fn new(window: WindowRule, slots: usize) -> Self {
+        WindowWatch {
             window,
             slots,
             ended: 0,
@@ -130,8 +130,8 @@ impl Watch {
 mod tests {
     use super::*;
 
-    fn window(margin: f64) -> Window {
-        Window {
+    fn window(margin: f64) -> WindowRule {
+        WindowRule {
             margin,
             earliest: Duration::from_secs(2),
             latest: Duration::from_secs(10),
@@ -141,7 +141,7 @@ mod tests {
     }
 
     fn start_s(primed_s: Option<u64>, margin: f64) -> u64 {
-        let mut watch = Watch::new(window(margin), 3);
+        let mut watch = WindowWatch::new(window(margin), 3);
         if let Some(at) = primed_s {
             watch.look(2, at * 500_000_000);
             watch.look(3, at * 1_000_000_000);
@@ -166,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_server_that_only_fails_is_given_up() {
-        let mut watch = Watch::new(window(1.0), 1);
+        let mut watch = WindowWatch::new(window(1.0), 1);
         let failed = Sample {
             error: Some("HTTP 500".into()),
             ..Sample::default()

@@ -8,7 +8,7 @@
 mod reader;
 mod value;
 
-pub use reader::Reader;
+pub use reader::ParamReader;
 pub use serde_json::Value;
 pub use value::FromParam;
 
@@ -54,7 +54,7 @@ pub trait Declared: Sized {
     const TABLES: &'static [&'static [Param]];
 
     /// Takes its values; the reader notes what is wrong with them.
-    fn declared(reader: &mut Reader<'_>) -> Self;
+    fn declared(reader: &mut ParamReader<'_>) -> Self;
 }
 
 /// Parameters that belong together, under a title.
@@ -181,7 +181,7 @@ macro_rules! params {
         impl $crate::params::Declared for $name {
             const TABLES: &'static [&'static [$crate::params::Param]] = &[Self::PARAMS];
 
-            fn declared(reader: &mut $crate::params::Reader<'_>) -> Self {
+            fn declared(reader: &mut $crate::params::ParamReader<'_>) -> Self {
                 Self::read(reader)
             }
         }
@@ -195,7 +195,7 @@ macro_rules! params {
             };
 
             /// Takes its values; the reader notes what is wrong with them.
-            pub fn read(reader: &mut $crate::params::Reader<'_>) -> Self {
+            pub fn read(reader: &mut $crate::params::ParamReader<'_>) -> Self {
                 let mut table = Self::PARAMS.iter();
                 Self {
                     $($field: reader.take(table.next().expect("a parameter for each field")),)*

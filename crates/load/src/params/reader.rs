@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 
 /// Parameters being read.
 #[derive(Debug)]
-pub struct Reader<'a> {
+pub struct ParamReader<'a> {
     values: BTreeMap<&'static str, &'a Value>,
     problems: Vec<String>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ParamReader<'a> {
     /// Over parameters in either spelling: `find` looks for a name in their tables, and `unknown` says what is wrong with one
     /// that is not there. A null counts as not given.
     pub fn new(
@@ -19,7 +19,7 @@ impl<'a> Reader<'a> {
         find: impl Fn(&str) -> Option<&'static Param>,
         unknown: impl Fn(&str) -> String,
     ) -> Self {
-        let mut reader = Reader {
+        let mut reader = ParamReader {
             values: BTreeMap::new(),
             problems: Vec::new(),
         };
@@ -117,7 +117,7 @@ mod tests {
             let known = Kinds::PARAMS.iter().find(|param| param.name == name);
             known.or((name == "general").then_some(&Kinds::PARAMS[0]))
         };
-        let mut reader = Reader::new(params, find, |name| format!("no {name}"));
+        let mut reader = ParamReader::new(params, find, |name| format!("no {name}"));
         let kinds = Kinds::read(&mut reader);
         reader.finish(kinds)
     }

@@ -45,7 +45,7 @@ pub(super) fn receive(socket: &TcpStream, buffer: &mut [u8]) -> io::Result<(usiz
 }
 
 /// Tells times of arrival by the run's clock.
-pub(super) struct Arrivals {
+pub(super) struct ArrivalClock {
     clock: Clock,
     /// The wall clock's time at the run's zero, as the last look had it.
     wall_zero: i64,
@@ -57,9 +57,9 @@ pub(super) struct Arrivals {
     pub all: u64,
 }
 
-impl Arrivals {
+impl ArrivalClock {
     pub fn new(clock: Clock) -> Self {
-        Arrivals {
+        ArrivalClock {
             clock,
             wall_zero: 0,
             is_steady: false,
@@ -114,8 +114,8 @@ mod tests {
 
     const WALL: i64 = 1_795_000_000_000_000_000;
 
-    fn steady() -> Arrivals {
-        let mut arrivals = Arrivals::new(Clock::start());
+    fn steady() -> ArrivalClock {
+        let mut arrivals = ArrivalClock::new(Clock::start());
         arrivals.compare(0, WALL, 0);
         assert!(!arrivals.is_steady, "one look tells nothing");
         arrivals.compare(1000, WALL + 1000, 1000);
@@ -173,7 +173,7 @@ mod tests {
         // It blocks, so that nothing here waits by the clock.
         let socket = TcpStream::from_std(socket);
         ask_for_stamps(&socket);
-        let mut arrivals = Arrivals::new(Clock::start());
+        let mut arrivals = ArrivalClock::new(Clock::start());
         let mut buffer = [0; 16];
         // The system begins to stamp a moment after it was asked to.
         let deadline = Instant::now() + Duration::from_secs(60);

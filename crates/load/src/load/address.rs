@@ -6,7 +6,7 @@ use std::time::Duration;
 
 /// A base URL such as `http://127.0.0.1:8000`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Target {
+pub struct ServerAddress {
     /// Whether it speaks TLS.
     pub is_https: bool,
     /// Host without brackets.
@@ -17,9 +17,9 @@ pub struct Target {
     pub path: String,
 }
 
-impl Target {
+impl ServerAddress {
     /// Takes a base URL apart.
-    pub fn parse(url: &str) -> Result<Target, String> {
+    pub fn parse(url: &str) -> Result<ServerAddress, String> {
         let wrong =
             |why: &str| format!("the server's address \"{url}\" {why}; write http://HOST:PORT or https://HOST:PORT");
         let (is_https, rest) = match url.split_once("://") {
@@ -42,7 +42,7 @@ impl Target {
         if host.is_empty() || url.contains(char::is_whitespace) {
             return Err(wrong("names no host"));
         }
-        Ok(Target {
+        Ok(ServerAddress {
             is_https,
             host: host.to_owned(),
             port,
@@ -102,24 +102,24 @@ mod tests {
 
     #[test]
     fn addresses_are_taken_apart() {
-        let target = Target::parse("http://[::1]:8000/api/").expect("valid");
+        let target = ServerAddress::parse("http://[::1]:8000/api/").expect("valid");
         assert_eq!(
             (target.authority().as_str(), target.path.as_str()),
             ("[::1]:8000", "/api")
         );
-        assert_eq!(Target::parse("http://node7").map(|target| target.port), Ok(80));
+        assert_eq!(ServerAddress::parse("http://node7").map(|target| target.port), Ok(80));
         assert_eq!(
-            Target::parse("https://node7").map(|target| (target.port, target.is_https)),
+            ServerAddress::parse("https://node7").map(|target| (target.port, target.is_https)),
             Ok((443, true))
         );
         for wrong in ["node7:8000", "ftp://x", "http://", "http://x:99999", "http://a b"] {
-            assert!(Target::parse(wrong).is_err(), "{wrong}");
+            assert!(ServerAddress::parse(wrong).is_err(), "{wrong}");
         }
     }
 
     #[test]
     fn the_remedy_fits_the_error() {
-        let target = |url: &str| Target::parse(url).expect("a URL");
+        let target = |url: &str| ServerAddress::parse(url).expect("a URL");
         let issuer = rustls::Error::InvalidCertificate(rustls::CertificateError::UnknownIssuer);
         for (url, error, wanted) in [
             (

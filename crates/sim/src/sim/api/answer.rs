@@ -30,6 +30,8 @@ pub struct Choice {
     pub seed: u64,
     /// Its tokens.
     pub len: usize,
+    /// Those that have come so far.
+    pub written: usize,
     /// Tokens of its prompt.
     pub prompt_len: usize,
     /// `stop` or `length`.
@@ -40,6 +42,12 @@ pub struct Choice {
     pub prompt_ids: Option<Vec<u32>>,
     /// Text of its prompt, if it is to be repeated.
     pub echo: Option<String>,
+}
+
+impl Choice {
+    fn is_complete(&self) -> bool {
+        self.written >= self.len
+    }
 }
 
 /// A request that was admitted: what to write, and where the tokens come from. It counts as in flight as long as it lives.
@@ -69,7 +77,6 @@ pub struct PendingAnswer {
     /// The server.
     pub app: Arc<App>,
     pub(super) events: UnboundedReceiver<EngineEvent>,
-    pub(super) finished: usize,
 }
 
 /// What faults make of an answer.
@@ -104,10 +111,32 @@ impl PendingAnswer {
         self.events.poll_recv_many(context, into, 512)
     }
 
-    /// Notes that a choice got its last token; true if it was the last choice.
-    pub fn finish_choice(&mut self) -> bool {
-        self.finished += 1;
-        self.finished == self.choices.len()
+    /// Notes that the next tokens of a choice have come, and says which they are.
+    pub fn advance(&mut self, index: usize, count: usize) -> Range<usize> {
+        let written = &mut self.choices[index].written;
+        *written += count;
+        *written - count..*written
+    }
+
+    /// Tokens of all choices that have come so far.
+    pub fn written(&self) -> usize {
+        self.choices.iter().map(|choice| choice.written).sum()
+    }
+
+    /// Whether all tokens have come.
+    pub fn is_complete(&self) -> bool {
+        self.choices.iter().all(Choice::is_complete)
+    }
+
+    /// Ends every unfinished choice, and says which ones.
+    pub fn abort(&mut self) -> Vec<usize> {
+        let unfinished = self.choices.iter_mut().enumerate();
+        let unfinished = unfinished.filter(|(_, choice)| !choice.is_complete());
+        let aborted = unfinished.map(|(index, choice)| {
+            (choice.finish_reason, choice.stop_reason) = ("abort", None);
+            index
+        });
+        aborted.collect()
     }
 
     /// Tokens of the answer as usage tells them.
@@ -227,7 +256,7 @@ impl PendingAnswer {
 impl Drop for PendingAnswer {
     fn drop(&mut self) {
         self.app.in_flight.fetch_sub(1, Ordering::Relaxed);
-        if self.finished < self.choices.len() {
+        if !self.is_complete() {
             self.app.driver.abort(&self.id);
         }
     }

@@ -147,6 +147,7 @@ fn admit(
             choices.push(Choice {
                 seed,
                 len,
+                written: 0,
                 prompt_len: prompt.ids.len(),
                 finish_reason,
                 stop_reason,
@@ -175,7 +176,6 @@ fn admit(
         created: super::unix_seconds() as u64,
         app: app.clone(),
         events,
-        finished: 0,
     };
     app.driver.submit(Submission {
         id: answer.id.clone(),

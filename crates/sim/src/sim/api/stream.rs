@@ -15,41 +15,29 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// The stream of one choice.
-struct ChoiceStream {
-    /// Tokens written.
-    written: usize,
-    /// What stands before and after the text of a chunk that is neither the first nor the last, if that is the same for all of them.
-    frame: Option<(String, String)>,
-}
+/// What stands before and after the text in the chunks of a choice.
+type Frame = (String, String);
 
-impl ChoiceStream {
-    fn new(answer: &PendingAnswer, index: usize) -> ChoiceStream {
-        let is_same = answer.logprobs.is_none() && !answer.token_ids && !answer.continuous_usage;
-        let frame = || {
-            let text = match answer.style {
-                Style::Completion => r#""text":""#,
-                Style::Chat => r#""content":""#,
-            };
-            let chunk = chunk(answer, index, "", 1..1, false).to_string();
-            let (before, after) = chunk.split_once(text)?;
-            Some((format!("data: {before}{text}"), format!("{after}\n\n")))
-        };
-        ChoiceStream {
-            written: 0,
-            frame: is_same.then(frame).flatten(),
-        }
+/// The frame of all chunks of a choice that are neither the first nor the last, if these differ in their text alone.
+fn frame(answer: &PendingAnswer, index: usize) -> Option<Frame> {
+    if answer.logprobs.is_some() || answer.token_ids || answer.continuous_usage {
+        return None;
     }
+    let text = match answer.style {
+        Style::Completion => r#""text":""#,
+        Style::Chat => r#""content":""#,
+    };
+    let chunk = chunk(answer, index, "", 1..1, false).to_string();
+    let (before, after) = chunk.split_once(text)?;
+    Some((format!("data: {before}{text}"), format!("{after}\n\n")))
 }
 
 /// The body of a streaming answer.
 struct Chunks {
     answer: PendingAnswer,
-    choices: Vec<ChoiceStream>,
+    frames: Vec<Option<Frame>>,
     events: Vec<EngineEvent>,
     out: Vec<u8>,
-    /// Tokens of all choices.
-    tokens: usize,
     ended: bool,
 }
 
@@ -57,11 +45,10 @@ struct Chunks {
 pub fn respond(answer: PendingAnswer) -> Response {
     let choices = 0..answer.choices.len();
     let chunks = Chunks {
-        choices: choices.map(|index| ChoiceStream::new(&answer, index)).collect(),
+        frames: choices.map(|index| frame(&answer, index)).collect(),
         answer,
         events: Vec::new(),
         out: Vec::new(),
-        tokens: 0,
         ended: false,
     };
     let headers = [(header::CONTENT_TYPE, "text/event-stream; charset=utf-8")];
@@ -98,9 +85,9 @@ impl Chunks {
         match event {
             EngineEvent::Tokens { choice, count, last } => {
                 self.write_tokens(choice as usize, count as usize, last);
-                if self.answer.spoilt.cut && self.tokens >= 2 {
+                if self.answer.spoilt.cut && self.answer.written() >= 2 {
                     self.ended = true;
-                } else if last && self.answer.finish_choice() {
+                } else if last && self.answer.is_complete() {
                     self.end();
                 }
             }
@@ -119,13 +106,10 @@ impl Chunks {
 
     /// Writes the next tokens of a choice as one chunk: those of one step, as vLLM does.
     fn write_tokens(&mut self, index: usize, count: usize, last: bool) {
-        let (answer, stream) = (&self.answer, &mut self.choices[index]);
-        let tokens = stream.written..stream.written + count;
-        let is_first = stream.written == 0;
-        stream.written += count;
-        self.tokens += count;
+        let tokens = self.answer.advance(index, count);
+        let (answer, is_first) = (&self.answer, tokens.start == 0);
         let choice = &answer.choices[index];
-        if let Some((before, after)) = stream.frame.as_ref().filter(|_| !is_first && !last) {
+        if let Some((before, after)) = self.frames[index].as_ref().filter(|_| !is_first && !last) {
             self.out.extend_from_slice(before.as_bytes());
             for place in tokens {
                 answer.app.tokenizer.append(answer.token(choice, place), &mut self.out);
@@ -144,7 +128,7 @@ impl Chunks {
     fn end(&mut self) {
         if self.answer.usage {
             let mut chunk = head(&self.answer, OBJECTS, vec![]);
-            chunk["usage"] = usage(self.answer.prompt_tokens, self.answer.counted(self.tokens));
+            chunk["usage"] = usage(self.answer.prompt_tokens, self.answer.counted(self.answer.written()));
             chunk["system_fingerprint"] = self.answer.app.fingerprint.as_str().into();
             send(&mut self.out, chunk);
         }
@@ -154,12 +138,9 @@ impl Chunks {
 
     /// Every unfinished choice ends with an empty chunk that says why.
     fn abort(&mut self) {
-        for index in 0..self.choices.len() {
-            let (written, choice) = (self.choices[index].written, &mut self.answer.choices[index]);
-            if written < choice.len {
-                (choice.finish_reason, choice.stop_reason) = ("abort", None);
-                send(&mut self.out, chunk(&self.answer, index, "", written..written, true));
-            }
+        for index in self.answer.abort() {
+            let written = self.answer.choices[index].written;
+            send(&mut self.out, chunk(&self.answer, index, "", written..written, true));
         }
         self.end();
     }

@@ -27,7 +27,6 @@ pub fn head(answer: &PendingAnswer, objects: [&str; 2], choices: Vec<Value>) -> 
 /// Waits for all tokens and writes the answer.
 pub async fn respond(mut answer: PendingAnswer) -> Result<Response, ApiError> {
     let mut events = Vec::new();
-    let mut written = vec![0; answer.choices.len()];
     let mut complete = false;
     while !complete {
         if poll_fn(|context| answer.poll_events(context, &mut events)).await == 0 {
@@ -36,14 +35,12 @@ pub async fn respond(mut answer: PendingAnswer) -> Result<Response, ApiError> {
         for event in events.drain(..) {
             match event {
                 EngineEvent::Tokens { choice, count, last } => {
-                    written[choice as usize] += count as usize;
-                    complete |= last && answer.finish_choice();
+                    answer.advance(choice as usize, count as usize);
+                    complete |= last && answer.is_complete();
                 }
                 EngineEvent::Aborted => {
+                    answer.abort();
                     complete = true;
-                    for (choice, written) in answer.choices.iter_mut().zip(&written).filter(|(c, w)| **w < c.len) {
-                        (choice.len, choice.finish_reason, choice.stop_reason) = (*written, "abort", None);
-                    }
                 }
                 EngineEvent::EngineDead => return Err(ApiError::internal(ENGINE_DEAD)),
             }
@@ -53,13 +50,12 @@ pub async fn respond(mut answer: PendingAnswer) -> Result<Response, ApiError> {
 }
 
 fn body(answer: &PendingAnswer) -> Value {
-    let tokens = answer.choices.iter().map(|choice| choice.len).sum();
     let choices = answer.choices.iter().enumerate();
     let choices = choices.map(|(index, of)| choice(answer, index, of)).collect();
     let mut body = head(answer, ["text_completion", "chat.completion"], choices);
     body["service_tier"] = Value::Null;
     body["system_fingerprint"] = answer.app.fingerprint.as_str().into();
-    body["usage"] = usage(answer.prompt_tokens, answer.counted(tokens));
+    body["usage"] = usage(answer.prompt_tokens, answer.counted(answer.written()));
     for key in ["prompt_tokens_details", "completion_tokens_details"] {
         body["usage"][key] = Value::Null;
     }
@@ -75,7 +71,7 @@ fn body(answer: &PendingAnswer) -> Value {
 }
 
 fn choice(answer: &PendingAnswer, index: usize, choice: &Choice) -> Value {
-    let tokens = 0..choice.len;
+    let tokens = 0..choice.written;
     let text = answer.text(choice, tokens.clone());
     let ids = answer.ids(choice, tokens.clone());
     let logprobs = answer.logprobs_of(choice, tokens);

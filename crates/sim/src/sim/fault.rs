@@ -2,6 +2,7 @@
 //! the place it strikes; this file only says what there is.
 
 use super::driver::Strike;
+use std::str::FromStr;
 use std::time::Duration;
 
 /// When a fault under load strikes.
@@ -41,7 +42,7 @@ faults! {
     /// A traceback while the engine initialises, exit code 1.
     CrashAtStart = "crash-at-start";
     /// Ends with this exit code while starting.
-    BadExit(u8) = "bad-exit": "CODE" code;
+    BadExit(u8) = "bad-exit": "CODE" number;
     /// Starts, logs, and never listens.
     NeverReady = "never-ready";
     /// Takes this long to become ready.
@@ -79,22 +80,18 @@ faults! {
     /// This share of the tokens of an answer is the one before again.
     RepeatedTokens(f64) = "repeated-tokens": "P" share;
     /// No answer has more than N tokens, whatever is asked for.
-    CutAnswers(u64) = "cut-answers": "N" count;
+    CutAnswers(u64) = "cut-answers": "N" number;
     /// Only the last N tokens of a prompt are read; all of them are counted.
-    TruncatedPrompts(u64) = "truncated-prompts": "N" count;
+    TruncatedPrompts(u64) = "truncated-prompts": "N" number;
     /// Log probabilities move by this much, at random, in an answer that is not given alone.
     BatchNoise(f64) = "batch-noise": "NATS" share;
     /// The first N resets of the prefix cache are refused.
-    ResetRefused(u64) = "reset-refused": "N" count;
+    ResetRefused(u64) = "reset-refused": "N" number;
     /// Writes a thousand log lines with every request.
     LogFlood = "log-flood";
 }
 
-fn code(text: &str) -> Option<u8> {
-    text.parse().ok()
-}
-
-fn count(text: &str) -> Option<u64> {
+fn number<T: FromStr>(text: &str) -> Option<T> {
     text.parse().ok()
 }
 

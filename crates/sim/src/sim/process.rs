@@ -187,7 +187,8 @@ fn start_driver(settings: &ServerSettings, vocabulary: u32) -> std::io::Result<(
             _ => {}
         }
     }
-    let engines = settings.engines(vocabulary);
+    let replicas = 0..settings.cost.data_parallel as u64;
+    let engines = replicas.map(|replica| settings.engine(vocabulary, replica)).collect();
     Ok((Handle::start(engines, truth, ambushes, strikes_in)?, strikes))
 }
 

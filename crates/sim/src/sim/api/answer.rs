@@ -11,6 +11,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::sync::mpsc::UnboundedReceiver;
 
+/// Most events that are taken at once.
+pub const EVENTS_AT_ONCE: usize = 512;
 /// So many of the most probable tokens have a log probability at each place.
 const RANKS: usize = 5;
 
@@ -76,7 +78,8 @@ pub struct PendingAnswer {
     pub created: u64,
     /// The server.
     pub app: Arc<App>,
-    pub(super) events: UnboundedReceiver<EngineEvent>,
+    /// What happens to it.
+    pub events: UnboundedReceiver<EngineEvent>,
 }
 
 /// What faults make of an answer.
@@ -102,15 +105,6 @@ impl Spoilt {
 }
 
 impl PendingAnswer {
-    /// The next events, appended to `into`; 0 when there can be no more.
-    pub fn poll_events(
-        &mut self,
-        context: &mut std::task::Context,
-        into: &mut Vec<EngineEvent>,
-    ) -> std::task::Poll<usize> {
-        self.events.poll_recv_many(context, into, 512)
-    }
-
     /// Notes that the next tokens of a choice have come, and says which they are.
     pub fn advance(&mut self, index: usize, count: usize) -> Range<usize> {
         let written = &mut self.choices[index].written;

@@ -4,7 +4,7 @@
 use super::answer::{Choice, PendingAnswer, Spoilt, Style};
 use super::body::Body;
 use super::error::{ApiError, ENGINE_DEAD};
-use super::limit::{Stop, output_limit, positive};
+use super::limit::{Stop, output_limit};
 use super::prompt::{Prompt, prompts};
 use super::{App, stream, whole};
 use crate::sim::driver::Submission;
@@ -117,7 +117,10 @@ fn admit(
         Style::Chat => body.int("max_completion_tokens")?.or(body.int("max_tokens")?),
         Style::Completion => Some(body.int("max_tokens")?.unwrap_or(DEFAULT_MAX_TOKENS)),
     };
-    let n = positive("n", body.int("n")?.unwrap_or(1))?;
+    let n = match body.int("n")?.unwrap_or(1) {
+        n @ 1..=4096 => n as usize,
+        n => return Err(ApiError::bad_request("n", format!("n must be at least 1, got {n}."))),
+    };
     let stop = Stop::read(body)?;
     // A greedy answer follows from the prompt alone.
     let is_greedy = body.get("temperature").and_then(Value::as_f64) == Some(0.0);

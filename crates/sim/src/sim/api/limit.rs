@@ -8,17 +8,6 @@ use crate::sim::engine::noise::uniform;
 use crate::sim::engine::token_id;
 use serde::Deserialize;
 
-/// A count that must be there and sensible.
-pub fn positive(name: &str, value: i64) -> Result<usize, ApiError> {
-    match value {
-        1..=4096 => Ok(value as usize),
-        _ => Err(ApiError::bad_request(
-            name,
-            format!("{name} must be at least 1, got {value}."),
-        )),
-    }
-}
-
 /// How many tokens an answer may have; vLLM's refusals of what is too long.
 pub fn output_limit(app: &App, style: Style, prompt: usize, asked: Option<i64>) -> Result<usize, ApiError> {
     let longest = app.settings.limits.max_model_len;

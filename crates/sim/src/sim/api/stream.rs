@@ -1,7 +1,7 @@
 //! Answers as server-sent events, one chunk a step, as vLLM writes them. Most chunks of a choice differ in their text alone: what
 //! is around it is made once. Whatever is ready when the connection asks goes out in one write.
 
-use super::answer::{PendingAnswer, Style};
+use super::answer::{EVENTS_AT_ONCE, PendingAnswer, Style};
 use super::error::ENGINE_DEAD;
 use super::whole::{head, usage};
 use crate::sim::driver::EngineEvent;
@@ -36,7 +36,6 @@ fn frame(answer: &PendingAnswer, index: usize) -> Option<Frame> {
 struct Chunks {
     answer: PendingAnswer,
     frames: Vec<Option<Frame>>,
-    events: Vec<EngineEvent>,
     out: Vec<u8>,
     ended: bool,
 }
@@ -47,7 +46,6 @@ pub fn respond(answer: PendingAnswer) -> Response {
     let chunks = Chunks {
         frames: choices.map(|index| frame(&answer, index)).collect(),
         answer,
-        events: Vec::new(),
         out: Vec::new(),
         ended: false,
     };
@@ -63,19 +61,18 @@ impl futures_util::Stream for Chunks {
         if this.ended {
             return Poll::Ready(None);
         }
-        match this.answer.poll_events(context, &mut this.events) {
+        let mut events = Vec::new();
+        match this.answer.events.poll_recv_many(context, &mut events, EVENTS_AT_ONCE) {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(0) => return Poll::Ready(None),
             Poll::Ready(_) => {}
         }
-        let mut events = std::mem::take(&mut this.events);
-        for event in events.drain(..) {
+        for event in events {
             this.write(event);
             if this.ended {
                 break;
             }
         }
-        this.events = events;
         Poll::Ready(Some(Ok(Bytes::from(std::mem::take(&mut this.out)))))
     }
 }

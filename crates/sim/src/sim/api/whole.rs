@@ -1,12 +1,11 @@
 //! Answers that are not streamed: written once every token is there.
 
-use super::answer::{Choice, PendingAnswer, Style};
+use super::answer::{Choice, EVENTS_AT_ONCE, PendingAnswer, Style};
 use super::error::{ApiError, ENGINE_DEAD};
 use crate::sim::driver::EngineEvent;
 use axum::Json;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
-use std::future::poll_fn;
 
 /// Token counts as they stand in an answer.
 pub fn usage(prompt: usize, completion: usize) -> Value {
@@ -29,7 +28,7 @@ pub async fn respond(mut answer: PendingAnswer) -> Result<Response, ApiError> {
     let mut events = Vec::new();
     let mut complete = false;
     while !complete {
-        if poll_fn(|context| answer.poll_events(context, &mut events)).await == 0 {
+        if answer.events.recv_many(&mut events, EVENTS_AT_ONCE).await == 0 {
             return Err(ApiError::internal(ENGINE_DEAD));
         }
         for event in events.drain(..) {

@@ -17,7 +17,6 @@ pub mod noise;
 mod roofline;
 mod schedule;
 mod sequence;
-pub mod speculate;
 pub mod stats;
 
 #[cfg(test)]

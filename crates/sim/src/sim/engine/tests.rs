@@ -1,10 +1,10 @@
 //! What must hold for every engine, whatever its settings: run under a virtual clock, hundreds of engines a second.
 
 use super::cost::CostModel;
+use super::cost::Speculation;
 use super::gpu::Gpu;
 use super::model::Model;
 use super::noise::{Noise, Spread};
-use super::speculate::Speculation;
 use super::{Engine, Key, Limits, SequenceRequest};
 use proptest::prelude::*;
 use std::collections::BTreeMap;

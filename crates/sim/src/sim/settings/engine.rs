@@ -2,9 +2,9 @@
 
 use super::{own, positive, validation, value_error};
 use crate::sim::engine::Limits;
+use crate::sim::engine::cost::Speculation;
 use crate::sim::engine::gpu::Gpu;
 use crate::sim::engine::model::Model;
-use crate::sim::engine::speculate::Speculation;
 use crate::sim::flags::{Flags, Refusal};
 use serde_json::Value;
 

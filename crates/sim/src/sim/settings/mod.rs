@@ -206,14 +206,7 @@ impl ServerSettings {
         })
     }
 
-    /// The engines, one for each replica; `limits.num_blocks` must have been filled in. `vocabulary` bounds the ids of
-    /// generated tokens.
-    pub fn engines(&self, vocabulary: u32) -> Vec<Engine> {
-        let replicas = 0..self.cost.data_parallel as u64;
-        replicas.map(|replica| self.engine(vocabulary, replica)).collect()
-    }
-
-    /// The engine of one replica.
+    /// The engine of one replica; `limits.num_blocks` must have been filled in. `vocabulary` bounds the ids of generated tokens.
     pub fn engine(&self, vocabulary: u32, replica: u64) -> Engine {
         let noise = Noise::new(mix(self.seed ^ replica), mix(self.server ^ replica), self.spread);
         Engine::new(self.limits.clone(), self.cost.clone(), noise, vocabulary).among(self.crowd.clone())

@@ -65,8 +65,7 @@ impl Directories {
     /// What each is called: its own name, or its path where two share a name.
     fn names(&self) -> Vec<String> {
         let names: Vec<String> = self.directories.iter().map(|directory| name_of(directory)).collect();
-        let is_alone = |name: &String| names.iter().filter(|other| *other == name).count() == 1;
-        match names.iter().all(is_alone) {
+        match names.iter().all_unique() {
             true => names,
             false => self
                 .directories

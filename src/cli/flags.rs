@@ -61,13 +61,9 @@ fn augment<'a>(command: Command, params: impl Iterator<Item = (&'static str, &'a
     params.fold(command, |command, (title, param)| {
         let argument = clap::Arg::new(param.name)
             .long(param.name.replace('_', "-"))
+            .aliases(param.name.contains('_').then_some(param.name))
             .help(param.help())
             .help_heading(title);
-        let argument = if param.name.contains('_') {
-            argument.alias(param.name)
-        } else {
-            argument
-        };
         command.arg(match param.takes {
             Takes::Nothing => argument.action(ArgAction::SetTrue),
             Takes::Texts => argument.num_args(0..).value_name("TEXT"),

@@ -3,9 +3,9 @@
 use super::flags::{FlagTable, TableFlags};
 use super::machine;
 use super::output::{say, tell};
-use super::sweeping::{self, MeasuredServer, entries, split};
+use super::sweeping::{self, MeasuredServer, split};
 use crate::bench::Measurement;
-use crate::bench::params::{Param, param};
+use crate::bench::params::Param;
 use crate::bench::phases::settings::{PhaseSettings, TABLE};
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};
@@ -16,26 +16,11 @@ use crate::run::Interrupt;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
-/// Flags of the command that are lists; the others are those of one measurement.
-const LISTS: [Param; 3] = [
-    param("phase")
-        .default("prefill,decode")
-        .described::<String>("Phases to measure: prefill, decode or both"),
-    param("concurrency_levels")
-        .default("32,64,128,256,512,1024,2048")
-        .described::<String>("Requests in flight at once, a comma list"),
-    param("ratios")
-        .default("0.25,0.5")
-        .described::<String>("Prompt's shares of each sequence in decode runs, a comma list"),
-];
-
 /// Measure prefill and decode throughput of a running server over a window of time
 #[derive(Debug, clap::Args)]
-#[command(mut_arg("concurrency_levels", |arg| arg.alias("max-concurrency")))]
-#[command(mut_arg("ratios", |arg| arg.alias("ratio")))]
 pub struct Args {
     #[command(flatten)]
-    lists: TableFlags<Lists>,
+    lists: Lists,
     #[command(flatten)]
     single: TableFlags<Single>,
     /// Folder of the report
@@ -43,13 +28,31 @@ pub struct Args {
     output_dir: PathBuf,
 }
 
-#[derive(Debug)]
-struct Lists;
-
-impl FlagTable for Lists {
-    fn params() -> impl Iterator<Item = (&'static str, &'static Param)> {
-        LISTS.iter().map(|param| ("Window", param))
-    }
+/// Flags of the command that are lists; the others are those of one measurement.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Window")]
+struct Lists {
+    /// Phases to measure: prefill, decode or both [prefill,decode]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "prefill,decode",
+        hide_default_value = true
+    )]
+    phase: String,
+    /// Requests in flight at once, a comma list [32,64,128,256,512,1024,2048]
+    #[arg(long, aliases = ["concurrency_levels", "max-concurrency"], value_name = "TEXT")]
+    #[arg(default_value = "32,64,128,256,512,1024,2048", hide_default_value = true)]
+    concurrency_levels: String,
+    /// Prompt's shares of each sequence in decode runs, a comma list [0.25,0.5]
+    #[arg(
+        long,
+        alias = "ratio",
+        value_name = "TEXT",
+        default_value = "0.25,0.5",
+        hide_default_value = true
+    )]
+    ratios: String,
 }
 
 /// The flags of one measurement that are not lists here.
@@ -71,19 +74,15 @@ pub fn run(args: Args) -> Result<Exit> {
 
 /// Every measurement: prefill at each level, then decode by ratio and level.
 fn levels(args: &Args) -> Vec<Params> {
-    let [phases, concurrency, ratios] = LISTS.map(|param| match args.lists.given.contains_key(param.name) {
-        true => entries(&args.lists.given, param.name),
-        false => split(param.unset().unwrap_or_default()),
-    });
     let of_phase = |phase: Value| {
-        let mut lists = vec![("max_concurrency", concurrency.clone())];
+        let mut lists = vec![("max_concurrency", split(&args.lists.concurrency_levels))];
         if phase == "decode" {
-            lists.insert(0, ("ratio", ratios.clone()));
+            lists.insert(0, ("ratio", split(&args.lists.ratios)));
         }
         lists.insert(0, ("phase", vec![phase]));
         sweeping::combinations(&args.single.given, &lists)
     };
-    phases.into_iter().flat_map(of_phase).collect()
+    split(&args.lists.phase).into_iter().flat_map(of_phase).collect()
 }
 
 async fn measure_all(args: &Args, levels: &[Params], first: &PhaseSettings) -> Result<Exit> {

@@ -12,8 +12,7 @@ use super::rehearse::{self, AssumedMachine};
 use crate::agenda::Schedule;
 use crate::error::{Exit, Result};
 use crate::journal::{Directory, Shard, State};
-use crate::matrix::{Matrix, Only};
-use crate::plan::Plan;
+use crate::matrix::Only;
 use crate::rehearse::Rehearsal;
 use clap::ValueEnum;
 use std::io::{BufWriter, Write};
@@ -35,7 +34,7 @@ pub struct Args {
 
 /// How a matrix is shown.
 #[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum PlanFormat {
+enum PlanFormat {
     /// For people
     #[value(alias = "table")]
     Text,
@@ -50,27 +49,22 @@ pub fn run(args: Args) -> Result<Exit> {
     if let Some(only) = &args.only {
         matrix = matrix.only(&Only::parse(only)?)?;
     }
-    show(&plan, &matrix, args.format, &args.machine)
-}
-
-/// Shows a matrix on standard output, with what it will likely take.
-fn show(plan: &Plan, matrix: &Matrix, format: PlanFormat, machine: &AssumedMachine) -> Result<Exit> {
-    let mut out = BufWriter::new(match format {
+    let mut out = BufWriter::new(match args.format {
         PlanFormat::Json => output::json(),
         PlanFormat::Text => output::text(),
         PlanFormat::Sh => output::file(),
     });
     let estimate = || {
-        let schedule = Schedule::new(plan, matrix, Shard::WHOLE, false);
+        let schedule = Schedule::new(&plan, &matrix, Shard::WHOLE, false);
         // A record that cannot be read is for `run` to complain about.
-        let options = machine.options(plan, matrix, Some(MOST_TOKENS));
-        let record = recorded(&Directory::at(folder(None, plan))).unwrap_or_default();
+        let options = args.machine.options(&plan, &matrix, Some(MOST_TOKENS));
+        let record = recorded(&Directory::at(folder(None, &plan))).unwrap_or_default();
         estimate(schedule, &State::default(), &record, &options)
     };
-    let written = match format {
-        PlanFormat::Text => table::write(plan, matrix, &mut out).and_then(|()| write_estimate(&estimate(), &mut out)),
-        PlanFormat::Json => json::write(plan, matrix, &estimate(), &mut out),
-        PlanFormat::Sh => sh::write(plan, matrix, &mut out),
+    let written = match args.format {
+        PlanFormat::Text => table::write(&plan, &matrix, &mut out).and_then(|()| write_estimate(&estimate(), &mut out)),
+        PlanFormat::Json => json::write(&plan, &matrix, &estimate(), &mut out),
+        PlanFormat::Sh => sh::write(&plan, &matrix, &mut out),
     };
     output::finish(written.and_then(|()| out.flush()))
 }

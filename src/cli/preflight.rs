@@ -61,24 +61,18 @@ pub fn gpus(plan: &Plan, matrix: &Matrix, room: Room, found: &mut Found) {
     }
     let servers = matrix.servers().take(MOST_POINTS);
     let widest = servers.max_by_key(|server| demand(&plan.exec, room, server));
-    let arms = if plan.compare.is_some() { 2 } else { 1 };
-    let Some(widest) = widest.filter(|server| arms * demand(&plan.exec, room, server) > room.gpus) else {
-        return;
-    };
-    if arms == 2 {
-        let message = format!(
-            "two servers at once need {} GPUs, and there are {}",
-            2 * demand(&plan.exec, room, &widest),
-            room.gpus
-        );
+    let Some(widest) = widest else { return };
+    let (one, there) = (demand(&plan.exec, room, &widest), room.gpus);
+    if plan.compare.is_some() && 2 * one > there {
+        let message = format!("two servers at once need {} GPUs, and there are {there}", 2 * one);
         let remedy = "remove [exec] to measure them in turn on the same GPUs, or set exec.gpus if they need fewer";
         found.object(place, message, remedy);
-        return;
+    } else if one > there {
+        let name = plan.secrets.redact(&widest.name);
+        let message = format!("the server `{name}` needs {one} GPUs, and there are {there}");
+        let remedy = "leave out what does not fit with [[exclude]] or --only, or set exec.gpus if it needs fewer";
+        found.object(place, message, remedy);
     }
-    let (needed, name) = (demand(&plan.exec, room, &widest), plan.secrets.redact(&widest.name));
-    let message = format!("the server `{name}` needs {needed} GPUs, and there are {}", room.gpus);
-    let remedy = "leave out what does not fit with [[exclude]] or --only, or set exec.gpus if it needs fewer";
-    found.object(place, message, remedy);
 }
 
 fn program(argv: &[String], env: &BTreeMap<String, String>, place: Span, found: &mut Found) {

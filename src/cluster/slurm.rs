@@ -5,9 +5,11 @@ use super::{Array, ClusterTask};
 use crate::error::{Error, Result};
 use crate::plan::{Plan, Slurm};
 use crate::shell::{shell_line, shell_word};
-use std::io::{ErrorKind, Write};
+use itertools::Itertools;
+use std::ffi::OsStr;
+use std::io::{self, ErrorKind, Write};
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// Elements of an array where the site does not say: Slurm's own default.
@@ -79,33 +81,26 @@ pub fn script(array: &Array, plan: &Plan, directory: &Path, program: &Path, work
         format!("groups=({})", shell_line(&array.groups)),
     ];
     lines.extend(setup.iter().cloned());
-    let directory = directory.display().to_string();
-    let within = image.as_ref().map(|image| {
-        let mounts: Vec<String> = [format!("{directory}:{directory}")]
-            .into_iter()
-            .chain(mounts.clone())
-            .collect();
-        let container = [
-            format!("--container-image={image}"),
-            format!("--container-mounts={}", mounts.join(",")),
-        ];
-        // One worker, however many nodes its server takes.
-        format!("srun --nodes=1 --ntasks=1 {} ", shell_line(container))
-    });
+    let directory = directory.display();
     let program = match image {
-        Some(_) => "vsweep".to_owned(),
         None => shell_word(program),
+        Some(image) => {
+            let mut mounts = [format!("{directory}:{directory}")].into_iter().chain(mounts.clone());
+            let container = [
+                format!("--container-image={image}"),
+                format!("--container-mounts={}", mounts.join(",")),
+            ];
+            // One worker, however many nodes its server takes.
+            format!("srun --nodes=1 --ntasks=1 {} vsweep", shell_line(container))
+        }
     };
-    lines.push(format!(
-        "exec {}{program} {worker} \"${{groups[$SLURM_ARRAY_TASK_ID]}}\"",
-        within.unwrap_or_default(),
-    ));
+    lines.push(format!("exec {program} {worker} \"${{groups[$SLURM_ARRAY_TASK_ID]}}\""));
     lines.join("\n") + "\n"
 }
 
 /// How many elements an array may have on this site.
 pub fn most_tasks() -> Result<usize> {
-    let config = answer("scontrol", &["show", "config"])?;
+    let config = answer("scontrol", &["show", "config"], "")?;
     let lines = config.lines().filter_map(|line| line.split_once('='));
     let mut sizes = lines.filter(|(name, _)| name.trim() == "MaxArraySize");
     let size = sizes.find_map(|(_, value)| value.trim().parse().ok());
@@ -114,20 +109,7 @@ pub fn most_tasks() -> Result<usize> {
 
 /// Hands an array over; the id that Slurm gave it.
 pub fn hand_over(arguments: &[String], script: &str) -> Result<String> {
-    let mut sbatch = Command::new("sbatch");
-    sbatch.args(arguments);
-    let child = sbatch
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn();
-    let mut child = child.map_err(|error| absent("sbatch", &error))?;
-    let mut stdin = child.stdin.take().expect("it is piped");
-    // What sbatch did not read it says itself.
-    let _ = stdin.write_all(script.as_bytes());
-    drop(stdin);
-    let output = child.wait_with_output().map_err(|error| absent("sbatch", &error))?;
-    let said = said("sbatch", output)?;
+    let said = answer("sbatch", arguments, script)?;
     let id = said.trim().split(';').next().unwrap_or_default();
     match id.is_empty() {
         false => Ok(id.to_owned()),
@@ -142,13 +124,17 @@ pub fn queue(arrays: &[Array]) -> Result<Vec<ClusterTask>> {
     }
     let names: Vec<&str> = arrays.iter().map(|array| &*array.name).collect();
     let names = format!("--name={}", names.join(","));
-    let lines = answer("squeue", &["-h", "-r", "-t", "all", "-o", "%F|%K|%T|%r|%N|%j", &names])?;
+    let lines = answer(
+        "squeue",
+        &["-h", "-r", "-t", "all", "-o", "%F|%K|%T|%r|%N|%j", &names],
+        "",
+    )?;
     Ok(tasks(arrays, &lines))
 }
 
 /// Cancels jobs by their ids.
 pub fn cancel(jobs: &[&str]) -> Result<()> {
-    answer("scancel", jobs).map(drop)
+    answer("scancel", jobs, "").map(drop)
 }
 
 /// The tasks that squeue tells of, in the order in which their arrays were handed over.
@@ -207,31 +193,30 @@ pub fn remedy(reason: &str) -> Option<&'static str> {
     known.next().map(|(_, remedy)| remedy)
 }
 
-/// What a command of Slurm prints.
-fn answer(program: &str, arguments: &[&str]) -> Result<String> {
-    let output = Command::new(program).args(arguments).stdin(Stdio::null()).output();
-    said(program, output.map_err(|error| absent(program, &error))?)
-}
-
-fn said(program: &str, output: Output) -> Result<String> {
+/// What a command of Slurm prints, which reads this input.
+fn answer(program: &str, arguments: &[impl AsRef<OsStr>], input: &str) -> Result<String> {
+    let absent = |error: io::Error| {
+        Error::Fatal(match error.kind() {
+            ErrorKind::NotFound => format!("there is no {program} here; give the command on a machine of the cluster"),
+            _ => format!("{program} cannot be started: {error}"),
+        })
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped());
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(absent)?;
+    // What it did not read it says itself.
+    let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
+    let output = child.wait_with_output().map_err(absent)?;
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let errors = String::from_utf8_lossy(&output.stderr);
-    let why = errors
-        .lines()
-        .map(str::trim)
-        .filter(|line| !line.is_empty())
-        .collect::<Vec<_>>()
-        .join("; ");
-    Err(Error::Fatal(format!("{program} refused: {why}")))
-}
-
-fn absent(program: &str, error: &std::io::Error) -> Error {
-    Error::Fatal(match error.kind() {
-        ErrorKind::NotFound => format!("there is no {program} here; give the command on a machine of the cluster"),
-        _ => format!("{program} cannot be started: {error}"),
-    })
+    let mut errors = errors.lines().map(str::trim).filter(|line| !line.is_empty());
+    Err(Error::Fatal(format!("{program} refused: {}", errors.join("; "))))
 }
 
 #[cfg(test)]

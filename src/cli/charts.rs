@@ -1,6 +1,6 @@
 //! What `plot` and `pareto` share: the names in their arguments, the runs of several directories, and delivering their pictures.
 
-use super::experiment::{options, tell_problems};
+use super::experiment::{options, tell_damage};
 use super::output::{self, finish};
 use super::results;
 use crate::error::{Error, Exit, Result};
@@ -47,7 +47,7 @@ impl Directories {
         let mut tables = Vec::with_capacity(self.directories.len());
         for (directory, name) in self.directories.iter().zip(self.names()) {
             let Runs { mut table, damaged } = results::read(directory)?;
-            damage = damage.or(tell_problems(&damaged));
+            damage = damage.or(tell_damage(&damaged));
             prepare(&mut table)?;
             let planned = || options(&Directory::at(directory), None).price_per_gpu_hour;
             if let Some(price) = self.price_per_gpu_hour.or_else(planned) {

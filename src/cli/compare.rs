@@ -1,6 +1,6 @@
 //! `vsweep compare`: whether new results are better, worse or the same, with the error of the answer.
 
-use super::experiment::tell_problems;
+use super::experiment::tell_damage;
 use super::output::{self, finish};
 use super::results;
 use crate::error::{Error, Exit, Result};
@@ -105,7 +105,7 @@ pub fn run(args: Args) -> Result<Exit> {
     if args.format == ComparisonFormat::Dashboard {
         let text = to_dashboard(&sides, &args.speed()).map_err(Error::Usage)?;
         finish(io::stdout().lock().write_all(text.as_bytes()))?;
-        return Ok(tell_problems(&damaged));
+        return Ok(tell_damage(&damaged));
     }
     let [base, new] = sides.as_slice() else {
         return Err(Error::Usage(args.not_two(&sides)));
@@ -125,7 +125,7 @@ pub fn run(args: Args) -> Result<Exit> {
         ComparisonFormat::Text => output::text().write_all(text.as_bytes()),
         _ => io::stdout().lock().write_all(text.as_bytes()),
     })?;
-    let damage = tell_problems(&damaged);
+    let damage = tell_damage(&damaged);
     let required = match comparison.requirement() {
         Some(Requirement::Broken) => Exit::Unmet,
         Some(Requirement::Undecided) => Exit::Undecided,

@@ -38,12 +38,7 @@ pub fn must_not_be_another(directory: &Directory, changes: &Changes, state: &Sta
 }
 
 /// Says what is lost or damaged; the exit code that tells of it.
-pub fn tell_damage(state: &State) -> Exit {
-    tell_problems(&state.damage)
-}
-
-/// The same of any results.
-pub fn tell_problems(damage: &[String]) -> Exit {
+pub fn tell_damage(damage: &[String]) -> Exit {
     damage.iter().for_each(output::tell);
     exit_of(damage)
 }
@@ -80,15 +75,16 @@ pub fn recorded_plan(
              ${{NAME}}, set that variable where the workers run, and submit the plan again"
         )));
     }
-    read_plan(directory, state, adapt)?.map_err(Objections::show)
+    read_plan(directory, state, adapt, Objections::show)
 }
 
-/// The same for whoever only looks at it: a hidden secret is none of its business, and nothing is told.
+/// The same for whoever only looks at it: a hidden secret is none of its business. `refuse` says what becomes of what stands against it.
 pub fn read_plan(
     directory: &Directory,
     state: &State,
     adapt: impl FnOnce(&mut Plan) -> bool,
-) -> Result<std::result::Result<(Plan, Matrix), Objections>> {
+    refuse: fn(Objections) -> Error,
+) -> Result<(Plan, Matrix)> {
     let root = directory.root().display();
     let Some((name, sha256, text)) = state.plan_that_counts() else {
         return Err(Error::Fatal(format!(
@@ -107,10 +103,7 @@ pub fn read_plan(
         adapt(&mut draft.plan);
         plan_file::examine(draft)
     });
-    let CheckedPlan { mut plan, matrix, .. } = match read {
-        Ok(read) => read,
-        Err(objections) => return Ok(Err(objections)),
-    };
+    let CheckedPlan { mut plan, matrix, .. } = read.map_err(refuse)?;
     plan.path = given;
     if Changes::between(state, &matrix, &plan).plan.sha256 != sha256 {
         return Err(Error::Fatal(format!(
@@ -118,7 +111,7 @@ pub fn read_plan(
              that it names differs; make them the same, or submit the plan again"
         )));
     }
-    Ok(Ok((plan, matrix)))
+    Ok((plan, matrix))
 }
 
 /// The `[report]` table of the plan that was run, with the price that the user gave. Elsewhere than where it ran, the rest of the plan

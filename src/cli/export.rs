@@ -1,6 +1,6 @@
 //! `vsweep export`: an experiment for the tools of others.
 
-use super::experiment::tell_problems;
+use super::experiment::tell_damage;
 use super::output::{must_be_new, say};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{self, Check, Directory};
@@ -56,5 +56,5 @@ pub fn run(args: Args) -> Result<Exit> {
         to.display()
     ));
     let problems: Vec<String> = state.damage.iter().chain(&exported.damaged).cloned().collect();
-    Ok(tell_problems(&problems))
+    Ok(tell_damage(&problems))
 }

@@ -87,7 +87,7 @@ pub fn run(args: Args) -> Result<Exit> {
         }
         OutputFormat::Json => print_json(&json(&rehearsal, recorded)),
     }?;
-    let exit = tell_damage(&record);
+    let exit = tell_damage(&record.damage);
     Ok(match is_doubtful || rehearsal.foresees_failures() {
         true => exit.or(Exit::SomeFailed),
         false => exit,

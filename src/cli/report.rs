@@ -50,7 +50,7 @@ pub fn run(args: Args) -> Result<Exit> {
     if let Some(wanted) = &args.timeline {
         let path = report::write_timeline(&directory, &state, wanted)?;
         finish(writeln!(output::text(), "wrote {}", path.display()))?;
-        return Ok(tell_damage(&state));
+        return Ok(tell_damage(&state.damage));
     }
     let options = options(&directory, args.directories.price());
     if let Some(file) = &args.output {
@@ -59,10 +59,10 @@ pub fn run(args: Args) -> Result<Exit> {
             file,
         )?;
         let judged = report::judge(&directory, &state, &options);
-        return Ok(output::tell_requirements(&judged, true).or(tell_damage(&state)));
+        return Ok(output::tell_requirements(&judged, true).or(tell_damage(&state.damage)));
     }
     let written = report::write_all(&directory, &state, &options)?;
-    let damage = tell_damage(&state);
+    let damage = tell_damage(&state.damage);
     written.problems.iter().for_each(tell);
     written.notes.iter().for_each(inform);
     finish(show(&written))?;

@@ -178,7 +178,7 @@ fn conclude(
     } else {
         report::judge(directory, &state, &plan.report)
     };
-    let damage = tell_damage(&state);
+    let damage = tell_damage(&state.damage);
     let required = output::tell_requirements(&judged, is_shown);
     if ending == Ending::Interrupted {
         output::tell(last_words(ending));

@@ -6,7 +6,7 @@ use super::output::{self, OutputFormat, finish, print_json};
 use super::run::keep_defaults;
 use crate::agenda::Schedule;
 use crate::cluster::{self, ClusterTask, slurm};
-use crate::error::{Exit, Result};
+use crate::error::{Error, Exit, Result};
 use crate::journal::{self, Check, Directory, Shard, State};
 use crate::matrix::Matrix;
 use crate::plan::Plan;
@@ -87,8 +87,8 @@ impl Remaining {
     /// Of the plan that counts in a directory; nothing if it cannot be read here.
     pub fn of(directory: &Directory, state: &State) -> Option<Remaining> {
         let sha256 = state.plan_that_counts()?.1.to_owned();
-        let read = read_plan(directory, state, |plan| keep_defaults(plan, directory));
-        let (plan, matrix) = read.ok()?.ok()?;
+        let read = read_plan(directory, state, |plan| keep_defaults(plan, directory), |_| Error::Told);
+        let (plan, matrix) = read.ok()?;
         Some(Remaining {
             options: options(&plan, &matrix),
             sha256,

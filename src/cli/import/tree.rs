@@ -1,6 +1,6 @@
 //! A result tree of `vllm bench sweep serve`, finished or not, as an experiment of the plan that its command line makes.
 
-use super::super::experiment::tell_problems;
+use super::super::experiment::tell_damage;
 use super::super::output::{say, tell};
 use super::super::plan_file::show;
 use crate::error::{Error, Exit, Result};
@@ -57,7 +57,7 @@ pub fn import(tree: &Path, imported: &Imported, to: &Path) -> Result<Exit> {
         show_many(matrix.counts().runs, "run")
     ));
     tell_how_to_go_on(&plan, imported, to, &path);
-    Ok(tell_problems(&problems))
+    Ok(tell_damage(&problems))
 }
 
 fn tell_how_to_go_on(plan: &Plan, imported: &Imported, to: &Path, path: &Path) {

@@ -18,7 +18,7 @@ pub fn show(sweep: &Sweep<'_>, directory: &Directory) -> Result<Exit> {
     let mut state = recorded(directory)?;
     sweep.imagine_anew(&mut state);
     output::finish(write(sweep, directory, &state, &mut output::text()))?;
-    Ok(tell_damage(&state))
+    Ok(tell_damage(&state.damage))
 }
 
 fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl Write) -> io::Result<()> {

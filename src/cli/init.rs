@@ -4,7 +4,7 @@
 use super::machine;
 use super::output;
 use crate::error::{Error, Exit, Result};
-use crate::load::Target;
+use crate::load::ServerAddress;
 use crate::server::Server;
 use crate::shell::shell_line;
 use clap::ValueEnum;
@@ -98,7 +98,7 @@ fn subject(args: &Args) -> Result<ServedModel> {
 }
 
 fn ask(url: &str) -> Result<ServedModel> {
-    Target::parse(url).map_err(Error::Usage)?;
+    ServerAddress::parse(url).map_err(Error::Usage)?;
     let identity = machine::runtime()?.block_on(async { Server::attach(url, PATIENCE, PATIENCE).ready().await });
     let identity = identity.map_err(|failure| {
         let detail = failure.detail;

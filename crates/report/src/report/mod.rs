@@ -2,7 +2,7 @@
 //! sweep, and its progress while it runs.
 //!
 //! Everything here is a fold over what is recorded: no runtime, no network, no process. Charts are data ([`chart`]), made
-//! one file a kind ([`charts`]) and drawn in one place ([`png`]); nothing is measured or decided here.
+//! one file a kind ([`charts`]) and drawn in one place ([`picture`]); nothing is measured or decided here.
 
 pub mod align;
 mod answer;

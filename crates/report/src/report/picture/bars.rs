@@ -1,7 +1,8 @@
 //! Bars that lie along x, each with its interval and its figure at the end. Where they lie is the panel's business.
 
-use super::canvas::{Align, Canvas, Colour, Position, Type, text_width};
-use super::palette::{ACCENT, BACKGROUND, INK, WHITE};
+use super::canvas::{Align, Canvas, Position};
+use super::font::{Type, text_width};
+use super::palette::{ACCENT, BACKGROUND, Colour, INK, WHITE};
 
 /// Words beside a point or a bar.
 pub const LABEL: Type = Type::light(21.0, INK);

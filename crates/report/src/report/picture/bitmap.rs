@@ -1,7 +1,8 @@
 //! A canvas as a PNG file. Everything is drawn at twice the size and averaged down, which smooths the hard edges of plotters' bitmaps.
 
-use super::canvas::{Canvas, Colour, Element, Position};
-use super::font;
+use super::canvas::{Canvas, Element, Position};
+use super::font::{self, Type};
+use super::palette::Colour;
 use plotters::coord::Shift;
 use plotters::drawing::{DrawingArea, DrawingAreaErrorKind, IntoDrawingArea};
 use plotters::element::{Circle, DashedPathElement, PathElement, Polygon};
@@ -54,14 +55,10 @@ fn draw(area: &Area<'_>, element: &Element, Colour(red, green, blue): Colour, zo
                 .filter(|_| *width >= 2.0)
                 .try_for_each(|joint| area.draw(&Circle::new(*joint, length(width / 2.0), colour.filled())))
         }
-        Element::Text {
-            begin: (x, y),
-            text,
-            size,
-            weight,
-        } => {
+        Element::Text { begin, text, kind } => {
             let mut drawn = Ok(());
-            font::rasterize(text, size * zoom, *weight, (x * zoom, y * zoom), |pixel, coverage| {
+            let (begin, size) = ((begin.0 * zoom, begin.1 * zoom), kind.size * zoom);
+            font::rasterize(text, Type { size, ..*kind }, begin, |pixel, coverage| {
                 if drawn.is_ok() {
                     drawn = area.draw_pixel(pixel, &colour.mix(coverage));
                 }

@@ -1,14 +1,11 @@
 //! What a picture is made of: lines, shapes and text, measured in units that are pixels of a picture at its natural size. A canvas collects
 //! them; [`super::bitmap`] and [`super::vector`] make files of it.
 
-use super::font::{self, Weight};
+use super::font::{Type, above_baseline, text_width};
+use super::palette::{Colour, Shape, WHITE};
 
 /// A position: right of the left edge and below the upper edge.
 pub type Position = (f64, f64);
-
-/// Red, green and blue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Colour(pub u8, pub u8, pub u8);
 
 /// What is drawn in one colour.
 pub enum Element {
@@ -23,12 +20,7 @@ pub enum Element {
         dashes: Option<(f64, f64)>,
     },
     /// One line of text from the left end of its baseline on.
-    Text {
-        begin: Position,
-        text: String,
-        size: f64,
-        weight: Weight,
-    },
+    Text { begin: Position, text: String, kind: Type },
 }
 
 /// A picture being drawn.
@@ -47,55 +39,6 @@ pub enum Align {
     Centre,
     /// The place is the right end.
     Right,
-}
-
-/// Size, weight and colour of a text.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Type {
-    /// Pixels from one line to the next, roughly.
-    pub size: f64,
-    /// Thickness of the strokes.
-    pub weight: Weight,
-    /// Colour.
-    pub colour: Colour,
-}
-
-impl Type {
-    /// A text with the font's own strokes.
-    pub const fn light(size: f64, colour: Colour) -> Type {
-        let weight = Weight::Light;
-        Type { size, weight, colour }
-    }
-
-    /// A text that stands out.
-    pub const fn bold(size: f64, colour: Colour) -> Type {
-        let weight = Weight::Bold;
-        Type { size, weight, colour }
-    }
-}
-
-/// The shape of a marker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shape {
-    Circle,
-    Square,
-    Diamond,
-    Triangle,
-    Flipped,
-    Cross,
-}
-
-impl Shape {
-    /// The corners of a marker with a radius of 1; a circle and a cross have none.
-    fn corners(self) -> &'static [Position] {
-        match self {
-            Shape::Square => &[(-0.88, -0.88), (0.88, -0.88), (0.88, 0.88), (-0.88, 0.88)],
-            Shape::Diamond => &[(-1.25, 0.0), (0.0, -1.25), (1.25, 0.0), (0.0, 1.25)],
-            Shape::Triangle => &[(-1.2, 0.96), (0.0, -1.2), (1.2, 0.96)],
-            Shape::Flipped => &[(-1.2, -0.96), (0.0, 1.2), (1.2, -0.96)],
-            Shape::Circle | Shape::Cross => &[],
-        }
-    }
 }
 
 impl Canvas {
@@ -149,7 +92,7 @@ impl Canvas {
 
     /// A marker with a white edge, so that it stands out from lines and other markers.
     pub fn marker(&mut self, shape: Shape, at: Position, radius: f64, colour: Colour) {
-        self.solid(shape, at, radius + 2.0, Colour(255, 255, 255));
+        self.solid(shape, at, radius + 2.0, WHITE);
         self.solid(shape, at, radius, colour);
     }
 
@@ -179,10 +122,9 @@ impl Canvas {
             Align::Right => x - text_width(text, kind),
         };
         let text = Element::Text {
-            begin: (left, y + font::above_baseline(kind.size)),
+            begin: (left, y + above_baseline(kind.size)),
             text: text.to_owned(),
-            size: kind.size,
-            weight: kind.weight,
+            kind,
         };
         self.elements.push((text, kind.colour));
     }
@@ -200,11 +142,6 @@ impl Canvas {
 
 /// How much smaller letters may become so that a text fits.
 const SMALLEST: f64 = 0.7;
-
-/// Width of a text in pixels.
-pub fn text_width(text: &str, kind: Type) -> f64 {
-    font::width(text, kind.size, kind.weight)
-}
 
 /// The text, or as much of its beginning and end as fits the width, with an ellipsis between.
 pub fn fit(text: &str, kind: Type, width: f64) -> String {

@@ -1,6 +1,7 @@
 //! Text as pixels, from fonts that are part of the program: a chart looks the same on every machine, and needs no font
 //! to be installed.
 
+use super::palette::Colour;
 use ab_glyph::{Font, FontRef, GlyphId, ScaleFont, point};
 use std::sync::LazyLock;
 
@@ -23,6 +24,31 @@ impl Weight {
     }
 }
 
+/// Size, weight and colour of a text.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Type {
+    /// Pixels from one line to the next, roughly.
+    pub size: f64,
+    /// Thickness of the strokes.
+    pub weight: Weight,
+    /// Colour.
+    pub colour: Colour,
+}
+
+impl Type {
+    /// A text with the font's own strokes.
+    pub const fn light(size: f64, colour: Colour) -> Type {
+        let weight = Weight::Light;
+        Type { size, weight, colour }
+    }
+
+    /// A text that stands out.
+    pub const fn bold(size: f64, colour: Colour) -> Type {
+        let weight = Weight::Bold;
+        Type { size, weight, colour }
+    }
+}
+
 /// In the order of preference: the second has letters that the first lacks.
 static FONTS: LazyLock<[FontRef<'static>; 2]> = LazyLock::new(|| {
     let files = [epaint_default_fonts::UBUNTU_LIGHT, epaint_default_fonts::HACK_REGULAR];
@@ -30,10 +56,10 @@ static FONTS: LazyLock<[FontRef<'static>; 2]> = LazyLock::new(|| {
 });
 
 /// Width of a text in the unit of its size.
-pub fn width(text: &str, size: f64, weight: Weight) -> f64 {
+pub fn text_width(text: &str, kind: Type) -> f64 {
     let mut end = 0.0;
-    layout(text, size, |_, _, _, advance| end = advance);
-    end + size * weight.shift()
+    layout(text, kind.size, |_, _, _, advance| end = advance);
+    end + kind.size * kind.weight.shift()
 }
 
 /// How far the middle of capital letters is above the baseline.
@@ -43,7 +69,12 @@ pub fn above_baseline(size: f64) -> f64 {
 
 /// Calls `dot` with every pixel that the text touches and how much of it is covered, from 0 to 1. The text begins at the left end of
 /// its baseline.
-pub fn rasterize(text: &str, size: f64, weight: Weight, (x, y): (f64, f64), mut dot: impl FnMut((i32, i32), f64)) {
+pub fn rasterize(
+    text: &str,
+    Type { size, weight, .. }: Type,
+    (x, y): (f64, f64),
+    mut dot: impl FnMut((i32, i32), f64),
+) {
     for shift in [0.0, size * weight.shift()] {
         layout(text, size, |font, glyph, left, _| {
             let place = point((x + shift + left) as f32, y as f32);

@@ -1,6 +1,7 @@
 //! The legend: below the panels, in one row if it fits, else in as many columns as its longest entry allows.
 
-use super::canvas::{Align, Canvas, Position, Type, fit, text_width};
+use super::canvas::{Align, Canvas, Position, fit};
+use super::font::{Type, text_width};
 use super::palette::INK;
 use super::panel::draw_sample;
 use crate::report::chart::{Chart, Style};

@@ -13,7 +13,8 @@ mod ticks;
 mod vector;
 
 use super::chart::Chart;
-use canvas::{Align, Canvas, Type, fit, text_width};
+use canvas::{Align, Canvas, fit};
+use font::{Type, text_width};
 use palette::{INK, MUTED, SIMULATED, WHITE};
 
 /// Natural width of a picture in units.

@@ -2,7 +2,33 @@
 //! that they can be told apart in grey and by people who see few colours. The hues were searched for the largest distance between
 //! the nearest two as seen by a trichromat, a protanope and a deuteranope; the page has the same.
 
-use super::canvas::{Colour, Shape};
+/// Red, green and blue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Colour(pub u8, pub u8, pub u8);
+
+/// The shape of a marker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    Circle,
+    Square,
+    Diamond,
+    Triangle,
+    Flipped,
+    Cross,
+}
+
+impl Shape {
+    /// The corners of a marker with a radius of 1; a circle and a cross have none.
+    pub fn corners(self) -> &'static [(f64, f64)] {
+        match self {
+            Shape::Square => &[(-0.88, -0.88), (0.88, -0.88), (0.88, 0.88), (-0.88, 0.88)],
+            Shape::Diamond => &[(-1.25, 0.0), (0.0, -1.25), (1.25, 0.0), (0.0, 1.25)],
+            Shape::Triangle => &[(-1.2, 0.96), (0.0, -1.2), (1.2, 0.96)],
+            Shape::Flipped => &[(-1.2, -0.96), (0.0, 1.2), (1.2, -0.96)],
+            Shape::Circle | Shape::Cross => &[],
+        }
+    }
+}
 
 /// Text, axes.
 pub const INK: Colour = Colour(28, 32, 38);

@@ -1,9 +1,10 @@
 //! One pair of axes and what lies between them.
 
 use super::bars::{self, LABEL};
-use super::canvas::{Align, Canvas, Colour, Position, Shape, Type, fit, text_width};
+use super::canvas::{Align, Canvas, Position, fit};
+use super::font::{Type, text_width};
 use super::labels::{Label, Rect, Surroundings, anchor, place_labels};
-use super::palette::{ACCENT, BACKGROUND, GRID, INK, MUTED, RING, WHITE, look};
+use super::palette::{ACCENT, BACKGROUND, Colour, GRID, INK, MUTED, RING, Shape, WHITE, look};
 use super::ticks::Span;
 use crate::report::chart::{Axis, Mark, Panel, Series, Style, Tick};
 use std::f64::consts::TAU;

@@ -1,7 +1,8 @@
 //! A canvas as an SVG file. Lengths are units of the picture.
 
-use super::canvas::{Canvas, Colour, Element, Position};
-use super::font::{self, Weight};
+use super::canvas::{Canvas, Element, Position};
+use super::font::{Weight, text_width};
+use super::palette::Colour;
 
 /// Families that viewers have; a text keeps its width in whichever is there.
 const FAMILIES: &str = "Ubuntu, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif";
@@ -42,15 +43,14 @@ fn show(element: &Element, Colour(red, green, blue): Colour) -> String {
         Element::Text {
             begin: (x, y),
             text,
-            size,
-            weight,
+            kind,
         } => {
-            let number = if *weight == Weight::Bold { 600 } else { 400 };
-            let width = font::width(text, *size, *weight);
+            let weight = if kind.weight == Weight::Bold { 600 } else { 400 };
+            let width = text_width(text, *kind);
             let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
             format!(
-                r#"<text x="{x:.2}" y="{y:.2}" font-size="{:.2}" font-weight="{number}" textLength="{width:.2}" lengthAdjust="spacingAndGlyphs" fill="{colour}">{text}</text>"#,
-                size * 0.84
+                r#"<text x="{x:.2}" y="{y:.2}" font-size="{:.2}" font-weight="{weight}" textLength="{width:.2}" lengthAdjust="spacingAndGlyphs" fill="{colour}">{text}</text>"#,
+                kind.size * 0.84
             )
         }
     }

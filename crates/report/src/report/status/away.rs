@@ -2,8 +2,12 @@
 //! whoever can; here is what is said of them.
 
 use super::Status;
+use crate::report::words::show_some;
 use itertools::Itertools;
 use serde::Serialize;
+
+/// Tasks that are named.
+const MOST_NAMED: usize = 4;
 
 /// A worker that gave a sign of life not long ago.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -77,7 +81,11 @@ impl Cluster {
             .filter(|task| !task.is_live && task.state != "COMPLETED" && !is_done);
         let early: Vec<String> = early.map(|task| format!("{} {}", task.job, task.state)).collect();
         if !early.is_empty() {
-            counts.push(format!("{} ended early ({})", early.len(), shortened(&early)));
+            counts.push(format!(
+                "{} ended early ({})",
+                early.len(),
+                show_some(early.iter(), MOST_NAMED)
+            ));
         }
         if counts.is_empty() {
             return String::new();
@@ -85,7 +93,7 @@ impl Cluster {
         let mut text = format!("tasks in Slurm: {}\n", counts.join("; "));
         let stuck = live().filter_map(|task| Some(((&task.reason, task.remedy?), task.job.clone())));
         for ((reason, remedy), jobs) in stuck.into_group_map().into_iter().sorted() {
-            let jobs = shortened(&jobs);
+            let jobs = show_some(jobs.iter(), MOST_NAMED);
             text += &format!("  will not start by itself ({reason}): {jobs}; {remedy}\n");
         }
         text
@@ -116,14 +124,6 @@ impl Status {
             }
         }
     }
-}
-
-/// The first of them.
-fn shortened(names: &[String]) -> String {
-    const MOST: usize = 4;
-    let more = names.len().saturating_sub(MOST);
-    let more = (more > 0).then(|| format!("and {more} more"));
-    names.iter().take(MOST).cloned().chain(more).join(", ")
 }
 
 /// `3 workers are at work: vs0 (2), vs1`.

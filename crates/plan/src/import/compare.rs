@@ -35,7 +35,11 @@ pub(super) fn compare(
 
     let (bench_command, _) = without_percentile_metrics(&read.bench_command);
     let serve = |record: usize| theirs::apply(&read.serve_command, &read.serve[record].params);
-    let bench = |record: usize| theirs::apply(&bench_command, &without_percentiles(&read.bench[record]).params);
+    let bench = |record: usize| theirs::apply(&bench_command, &without_percentiles(&read.bench[record].params));
+    let start = |s: usize, b: usize| {
+        let engine = theirs::apply(&read.bench_command, &read.serve[s].params)?;
+        theirs::apply(&engine, &read.bench[b].params)
+    };
     let kept = |side: &[Kept], record: usize| side.iter().any(|kept| kept.record == record);
     let rows = pairs(&read.serve, &read.bench, &read.links)
         .filter(|(s, b, is_kept)| *is_kept && kept(&sides.serve, *s) && kept(&sides.bench, *b))
@@ -67,42 +71,36 @@ pub(super) fn compare(
         ));
         return Ok(None);
     }
-    let of_servers = ours.iter().zip(&rows).map(|((argv, _), (record, _))| {
-        let called = theirs::name(&read.serve[*record]);
-        ("server", called, serve(*record), argv.to_vec())
-    });
-    let of_loads = ours.iter().zip(&rows).flat_map(|((_, loads), (_, row))| {
-        let loads = loads.iter().zip(row);
-        loads.map(|(argv, record)| ("load", theirs::name(&read.bench[*record]), bench(*record), argv.clone()))
-    });
-    let of_starts = ours.iter().zip(&rows).flat_map(|((_, loads), (s, row))| {
-        let loads = loads.iter().zip(row);
-        loads.map(|(argv, b)| {
-            let engine = theirs::apply(&read.bench_command, &read.serve[*s].params);
-            let theirs = engine.and_then(|engine| theirs::apply(&engine, &read.bench[*b].params));
-            ("start", theirs::name(&read.serve[*s]), theirs, argv.clone())
-        })
-    });
+    let mut lines: Vec<(&str, &Combo, Option<Vec<String>>, &[String])> = Vec::new();
+    if !is_startup {
+        for ((argv, _), (s, _)) in ours.iter().zip(&rows) {
+            lines.push(("server", &read.serve[*s], serve(*s), argv));
+        }
+    }
+    for ((_, loads), (s, row)) in ours.iter().zip(&rows) {
+        for (argv, b) in loads.iter().zip(row) {
+            lines.push(match is_startup {
+                true => ("start", &read.serve[*s], start(*s, *b), argv),
+                false => ("load", &read.bench[*b], bench(*b), argv),
+            });
+        }
+    }
     // In the command of a start, a flag may stand elsewhere.
-    let is_same = |theirs: &Option<Vec<String>>, ours: &Vec<String>| match (is_startup, theirs) {
+    let is_same = |theirs: &Option<Vec<String>>, ours: &[String]| match (is_startup, theirs) {
         (true, Some(theirs)) => theirs.iter().sorted().eq(ours.iter().sorted()),
-        _ => theirs.as_ref() == Some(ours),
+        _ => theirs.as_deref() == Some(ours),
     };
-    let of_sides = of_servers.chain(of_loads).filter(|_| !is_startup);
-    let differences = of_sides
-        .chain(of_starts.filter(|_| is_startup))
-        .filter(|(_, _, theirs, ours)| !is_same(theirs, ours));
+    let differences = lines.into_iter().filter(|(_, _, theirs, ours)| !is_same(theirs, ours));
     let told: Vec<String> = differences
-        .map(|(side, called, theirs, ours)| {
-            let called = if called.is_empty() {
-                String::new()
-            } else {
-                format!(" `{called}`")
+        .map(|(side, record, theirs, ours)| {
+            let called = match theirs::name(record).as_str() {
+                "" => String::new(),
+                called => format!(" `{called}`"),
             };
             let theirs = theirs.map_or("fails, because a flag at the end lacks its value".to_owned(), |words| {
                 format!("runs {}", hide(&words))
             });
-            format!("{side}{called}: vLLM's sweep {theirs}; this plan runs {}", hide(&ours))
+            format!("{side}{called}: vLLM's sweep {theirs}; this plan runs {}", hide(ours))
         })
         .unique()
         .collect();
@@ -118,13 +116,8 @@ pub(super) fn compare(
     Ok(is_listed.then(|| folders.collect()))
 }
 
-fn without_percentiles(record: &Combo) -> Combo {
-    let params = record.params.iter();
-    let kept = params.filter(|(name, _)| !spelling::same(name, "percentile_metrics"));
-    Combo {
-        name: record.name.clone(),
-        params: kept
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect::<Params>(),
-    }
+fn without_percentiles(params: &Params) -> Params {
+    let mut params = params.clone();
+    params.retain(|name, _| !spelling::same(name, "percentile_metrics"));
+    params
 }

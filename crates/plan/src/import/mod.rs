@@ -10,7 +10,7 @@ mod startup;
 pub mod suite;
 pub mod theirs;
 
-use crate::plan::{Combo, Found, Params, Problem, Problems, Secrets, Sources};
+use crate::plan::{Combo, Found, Params, Problem, Problems, Secrets, ServeCommand, Sources};
 use crate::shell::shlex;
 use serde_json::Value;
 use std::io;
@@ -203,22 +203,8 @@ impl ReadSweep<'_> {
     /// How many requests vLLM's runs send under a load, which is also what the upper end of its exploration holds at once.
     fn num_prompts(&self, bench: &Params) -> u64 {
         let whole = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
-        let typed = || {
-            let mut words = self.bench_command.iter();
-            words.find_map(|word| match word.strip_prefix("--num-prompts=") {
-                Some(count) => Some(count.parse().ok()),
-                None => (word == "--num-prompts").then_some(None),
-            })?
-        };
-        let after = || {
-            let place = self.bench_command.iter().position(|word| word == "--num-prompts")?;
-            self.bench_command.get(place + 1)?.parse().ok()
-        };
-        bench
-            .get("num_prompts")
-            .and_then(whole)
-            .or_else(typed)
-            .or_else(after)
-            .unwrap_or(1000)
+        let given = bench.get("num_prompts").and_then(whole);
+        let typed = || ServeCommand::of(&self.bench_command).value("num_prompts")?.parse().ok();
+        given.or_else(typed).unwrap_or(1000)
     }
 }

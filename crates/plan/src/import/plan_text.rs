@@ -141,18 +141,17 @@ fn command(typed: &str, words: &[String]) -> Value {
 
 /// The words without a flag that vLLM's sweep overrides, and whether it was there.
 pub(super) fn without_percentile_metrics(words: &[String]) -> (Vec<String>, bool) {
-    let is_it = |flag: &str| flag.starts_with("--") && spelling::same(&flag[2..], "percentile_metrics");
     let mut kept = Vec::with_capacity(words.len());
     let mut words = words.iter().peekable();
     let mut was_there = false;
     while let Some(word) = words.next() {
-        match word.split_once('=') {
-            Some((flag, _)) if is_it(flag) => was_there = true,
-            None if is_it(word) => {
-                was_there = true;
-                words.next_if(|value| !value.starts_with("--"));
-            }
-            _ => kept.push(word.clone()),
+        if spelling::parameter(word).as_deref() != Some("percentile_metrics") {
+            kept.push(word.clone());
+            continue;
+        }
+        was_there = true;
+        if !word.contains('=') {
+            words.next_if(|value| !value.starts_with("--"));
         }
     }
     (kept, was_there)

@@ -1,7 +1,7 @@
 //! `vllm bench sweep startup`: its command as that of the server whose engine is started, and the parameters that vLLM leaves out.
 
 use super::{ReadSweep, plain};
-use crate::plan::{Combo, Found, Offline, Params, spelling};
+use crate::plan::{Combo, Found, Offline, Params, ServeCommand, spelling};
 use serde_json::Value;
 
 /// `vllm serve MODEL …` for `vllm bench startup --model MODEL …`, without the benchmark's own options. A command that is something
@@ -14,12 +14,13 @@ pub(super) fn serve_command(startup: &[String]) -> Vec<String> {
     argv.push("serve".to_owned());
     let mut words = startup[place + 2..].iter().peekable();
     while let Some(word) = words.next() {
-        let (flag, attached) = split(word);
-        let is_dropped = own(flag).is_some() || spelling::same(flag, "output_json");
-        if !is_dropped && flag != "model" {
+        let name = spelling::parameter(word).unwrap_or_default();
+        let is_dropped = own(&name).is_some() || name == "output_json";
+        if !is_dropped && name != "model" {
             argv.push(word.clone());
             continue;
         }
+        let attached = word.split_once('=').map(|(_, value)| value.to_owned());
         let value = attached.or_else(|| words.next_if(|word| !spelling::is_flag(word)).cloned());
         if let (false, Some(model)) = (is_dropped, value) {
             argv.insert(place + 1, model);
@@ -30,19 +31,17 @@ pub(super) fn serve_command(startup: &[String]) -> Vec<String> {
 
 /// The benchmark's own options in the command, which become parameters of the load.
 pub(super) fn own_params(startup: &[String]) -> Params {
-    let Some(place) = place(startup) else {
-        return Params::new();
-    };
-    let mut params = Params::new();
-    let mut words = startup[place + 2..].iter();
-    while let Some(word) = words.next() {
-        let (flag, attached) = split(word);
-        if let (Some(name), Some(value)) = (own(flag), attached.or_else(|| words.clone().next().cloned())) {
-            let value = value.parse::<i64>().map_or_else(|_| Value::from(value), Value::from);
-            params.insert(name.to_owned(), value);
-        }
-    }
-    params
+    let command = ServeCommand::of(startup);
+    let given = command
+        .args()
+        .iter()
+        .filter_map(|word| own(&spelling::parameter(word)?));
+    let params = given.filter_map(|name| {
+        let value = command.value(name)?;
+        let value = value.parse::<i64>().map_or_else(|_| Value::from(value), Value::from);
+        Some((name.to_owned(), value))
+    });
+    params.collect()
 }
 
 fn place(startup: &[String]) -> Option<usize> {
@@ -51,18 +50,8 @@ fn place(startup: &[String]) -> Option<usize> {
         .position(|pair| pair[0] == "bench" && pair[1] == Offline::Startup.word())
 }
 
-fn split(word: &str) -> (&str, Option<String>) {
-    let Some(flag) = word.strip_prefix("--") else {
-        return ("", None);
-    };
-    match flag.split_once('=') {
-        Some((flag, value)) => (flag, Some(value.to_owned())),
-        None => (flag, None),
-    }
-}
-
-fn own(flag: &str) -> Option<&'static str> {
-    Offline::Startup.own_flags().find(|own| spelling::same(own, flag))
+fn own(name: &str) -> Option<&'static str> {
+    Offline::Startup.own_flags().find(|own| spelling::same(own, name))
 }
 
 /// Removes what vLLM's sweep does not pass on, because `vllm bench startup` has no such option.

@@ -8,7 +8,7 @@ use super::read::{Names, Reader};
 use super::secrets::Secrets;
 use super::source::{Format, Sources, Span};
 use super::world::World;
-use super::{Plan, json_text, short_flags, text, ties, toml_text};
+use super::{Plan, json_text, text, ties, toml_text};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -141,7 +141,6 @@ fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &W
         root,
     });
     let mut found = reader.found;
-    short_flags::check(&plan, &mut found);
     ties::check(&plan, &mut found);
     Ok(Draft { plan, found })
 }

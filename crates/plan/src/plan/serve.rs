@@ -169,6 +169,10 @@ impl Serve {
 
     /// A running server is what it is: nothing about it can vary, and it cannot be started anew.
     fn check_attached(&self, reader: &mut Reader<'_>, node: &Node, url: Span) {
+        let mut refuse = |place: Span, message: &str, remedy: &str| {
+            let problem = Problem::new(place, message, remedy);
+            reader.found.add(problem.and(url, "attached here"));
+        };
         for (name, axis) in &self.params {
             let varies = matches!(axis, Axis::Values(values) if values.len() > 1 || is_no_flag(name));
             let entry = match name.strip_prefix(ENV) {
@@ -177,26 +181,22 @@ impl Serve {
             };
             if let (true, Some(entry)) = (varies, entry) {
                 let message = format!("`{name}` cannot vary on a server that is already running");
-                let problem = Problem::new(entry.key_span, message, "give one value, or launch with `command`");
-                reader.found.add(problem.and(url, "attached here"));
+                refuse(entry.key_span, &message, "give one value, or launch with `command`");
             }
         }
         if self.combos.len() > 1 {
             let message = "a server that is already running has one combination of parameters";
-            let problem = Problem::new(node.span, message, "give one combination, or launch with `command`");
-            reader.found.add(problem.and(url, "attached here"));
+            refuse(node.span, message, "give one combination, or launch with `command`");
         }
         for key in ["ready_pattern", "stop_command", "flag_style", "nodes", "members"] {
             if let Some(entry) = node.entry(key) {
                 let message = format!("`{key}` is for a server that vsweep starts");
-                let problem = Problem::new(entry.key_span, message, "remove it, or launch with `command`");
-                reader.found.add(problem.and(url, "attached here"));
+                refuse(entry.key_span, &message, "remove it, or launch with `command`");
             }
         }
         if let (Reset::Restart, Some(reset)) = (&self.reset, node.child("reset")) {
             let message = "a server that vsweep did not start cannot be restarted";
-            let problem = Problem::new(reset.span, message, "use reset = \"caches\" or \"none\"");
-            reader.found.add(problem.and(url, "attached here"));
+            refuse(reset.span, message, "use reset = \"caches\" or \"none\"");
         }
     }
 }

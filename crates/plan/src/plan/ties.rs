@@ -1,9 +1,9 @@
-//! How the parameters of a plan depend on each other: combinations against axes, zipped axes, values that follow others.
-//! Checked on the plan as typed, so that these problems are told together with all others.
+//! Which parameters a plan can give at once and under which names: combinations against axes, zipped axes, values that follow others,
+//! short forms of flags. Checked on the plan as typed, so that these problems are told together with all others.
 
 use super::node::Node;
 use super::problem::{Found, Problem, suggest};
-use super::{Axis, Combo, Derived, ParamRef, Plan, Side, number, spelling};
+use super::{Axis, Combo, Derived, ParamRef, Plan, Program, ServeCommand, Side, Target, number, spelling};
 use serde_json::Value;
 use vsweep_strategy::search::Vary;
 
@@ -25,6 +25,7 @@ pub(super) fn check(plan: &Plan, found: &mut Found) {
     }
     zips(plan, found);
     searched(plan, found);
+    short_names(plan, found);
 }
 
 /// What a search or an exploration decides has no value of its own.
@@ -195,4 +196,32 @@ fn typed_names(plan: &Plan, side: Side) -> Vec<&str> {
     let params = table.and_then(|table| table.child("params"));
     let entries = params.map(Node::entries).unwrap_or_default();
     entries.iter().map(|entry| entry.key.as_str()).collect()
+}
+
+/// Refuses short names of parameters where the server is vLLM, which has no long flag of that name; what they mean to
+/// other servers is not known.
+fn short_names(plan: &Plan, found: &mut Found) {
+    let Target::Launch(commands) = &plan.serve.target else {
+        return;
+    };
+    if commands
+        .iter()
+        .any(|command| matches!(ServeCommand::of(command).program(), Program::Other | Program::Sglang))
+    {
+        return;
+    }
+    let mut refuse = |name: &str, span| {
+        if let Some(long) = spelling::long_name(name).filter(|_| !name.starts_with('-')) {
+            let message = format!("`{name}` is a short form; as a parameter it would become the flag --{name}");
+            found.object(span, message, format!("write `{long}`"));
+        }
+    };
+    for (name, _) in plan.params(Side::Serve) {
+        refuse(name, plan.origin.key_span(&["serve", "params", name]));
+    }
+    for (position, combo) in plan.combos(Side::Serve).iter().enumerate() {
+        for name in combo.params.keys() {
+            refuse(name, plan.origin.combo_span(Side::Serve, position, Some(name)));
+        }
+    }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use vsweep::bench::judge::{RunFigures, Served, beside, cached, doubts, lengths, paced};
 use vsweep::plan::Params;
 use vsweep::rng::NumpyPcg64;
-use vsweep::table::{Cell, Points, Row, TableBuilder};
+use vsweep::table::{Cell, Points, RunRow, TableBuilder};
 use vsweep::telemetry::series::Course;
 use vsweep::validity::{Code, Validity};
 
@@ -305,14 +305,14 @@ fn start(draw: &mut Draw, loads: u64, runs: u32, again: bool, slowing: f64) -> V
             .collect();
         let is_load = |name: &str| ["max_concurrency", "request_rate"].contains(&name);
         let bench = run_of.figures.clone().into_iter().filter(|(name, _)| is_load(name));
-        builder.push(Row {
+        builder.push(RunRow {
             point: &load.to_string(),
             run: *run,
             bench: &bench.collect(),
             metrics: &metrics,
             launch: Some("a start".to_owned()),
             order: at as u64,
-            ..Row::default()
+            ..RunRow::default()
         });
     }
     let table = builder.finish();

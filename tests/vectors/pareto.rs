@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use vsweep::plan::Params;
-use vsweep::table::{Better, Row, TableBuilder, count_gpus, frontier, read_scalars};
+use vsweep::table::{Better, RunRow, TableBuilder, count_gpus, frontier, read_scalars};
 
 fn vectors(kind: &str) -> Vec<(String, Value, Value)> {
     let whole: Value = serde_json::from_str(include_str!("../data/vectors/sweep_pareto.json")).expect("valid JSON");
@@ -55,12 +55,12 @@ fn users_gpus_and_shares() {
         let params: Params = record.as_object().expect("an object").clone();
         let metrics = read_scalars(record.to_string().as_bytes()).expect("an object");
         let mut builder = TableBuilder::new();
-        builder.push(Row {
+        builder.push(RunRow {
             point: "p",
             run: 0,
             gpus: Some(count_gpus(&params, &[])),
             metrics: &metrics,
-            ..Row::default()
+            ..RunRow::default()
         });
         let table = builder.finish();
         let found: Vec<Option<f64>> = names.iter().map(|name| table.cell(name, 0).number()).collect();

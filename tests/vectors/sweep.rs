@@ -14,7 +14,7 @@ use vsweep::import::{self, Loads, Sweep, theirs};
 use vsweep::matrix::{self, Matrix, argv};
 use vsweep::plan::{self, BenchRunner, Format, Offline, World, spelling};
 use vsweep::report::charts::grid::file_name;
-use vsweep::table::{Bin, Cell, Filter, Row, Table, TableBuilder};
+use vsweep::table::{Bin, Cell, Filter, RunRow, Table, TableBuilder};
 
 /// What vsweep makes of a case: a value, or a refusal.
 type Outcome = Result<Value, String>;
@@ -125,13 +125,13 @@ fn link_valid(input: &Value) -> Outcome {
 fn table(records: &[Value]) -> Table {
     let mut builder = TableBuilder::new();
     for (i, record) in records.iter().enumerate() {
-        builder.push(Row {
+        builder.push(RunRow {
             point: "p",
             run: i as u32,
             outcome: Measured::Ok,
             serve: record.as_object().expect("an object"),
             bench: &Map::new(),
-            ..Row::default()
+            ..RunRow::default()
         });
     }
     builder.finish()

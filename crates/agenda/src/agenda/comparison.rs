@@ -2,7 +2,7 @@
 
 use vsweep_plan::matrix::{Matrix, ServerConfig};
 use vsweep_plan::plan::{Compare, Parallel, Plan};
-use vsweep_record::journal::{Asked, Compared, Entrant};
+use vsweep_record::journal::{AskedMetric, Compared, Entrant};
 use vsweep_record::table::{Better, Measure};
 use vsweep_strategy::selection::{Member, Placement};
 use vsweep_strategy::stats::{Bound, Margin};
@@ -37,7 +37,7 @@ pub fn compared(plan: &Plan, matrix: &Matrix) -> Option<Compared> {
 }
 
 /// What is asked at one load. A metric that has a limit is judged by that alone.
-fn asked(compare: &Compare, load: usize) -> Vec<Asked> {
+fn asked(compare: &Compare, load: usize) -> Vec<AskedMetric> {
     let limited = |metric: &String| compare.fail_on.iter().any(|limit| limit.metric == *metric);
     let plain = compare.metrics.iter().filter(|metric| !limited(metric));
     let plain = plain.map(|metric| (metric, None));
@@ -50,7 +50,7 @@ fn asked(compare: &Compare, load: usize) -> Vec<Asked> {
     };
     plain
         .chain(limits)
-        .map(|(metric, bound)| Asked {
+        .map(|(metric, bound)| AskedMetric {
             member: member(bound, metric),
             metric: metric.clone(),
             load,

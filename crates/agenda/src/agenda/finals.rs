@@ -7,7 +7,7 @@ use vsweep_plan::matrix::{Matrix, ServerConfig};
 use vsweep_plan::plan::{Assertion, Params, Plan, Required, Runs};
 use vsweep_record::journal::{RunRecord, State};
 use vsweep_record::table::{
-    Better, Cell, LATENCIES, Point, Points, Row, TableBuilder, count_gpus, searches_of_finalists,
+    Better, Cell, LATENCIES, Point, Points, RunRow, TableBuilder, count_gpus, searches_of_finalists,
 };
 use vsweep_strategy::search::Criterion;
 
@@ -69,7 +69,7 @@ pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> BTreeMap
         let metrics: Vec<(Box<str>, Cell)> = metrics
             .map(|(name, value)| (name.as_str().into(), (*value).into()))
             .collect();
-        builder.push(Row {
+        builder.push(RunRow {
             point: &run.point.0,
             run: run.run,
             outcome: run.outcome,
@@ -81,7 +81,7 @@ pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> BTreeMap
             slot: run.slot,
             launch: state.start_of(run).map(|launch| launch.to_string()),
             order: run.started.seq,
-            ..Row::default()
+            ..RunRow::default()
         });
     }
     let table = builder.finish();

@@ -12,7 +12,9 @@ use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::{SearchId, ServerId};
 use vsweep_plan::matrix::{LoadExploration, LoadSearch, Matrix, Point, ServerConfig};
 use vsweep_plan::plan::Plan;
-use vsweep_record::journal::{FIRST_SLOT, Next, Progress, SENTINEL_SLOT, SearchEnd, Shard, State, sentinel_point};
+use vsweep_record::journal::{
+    ComparisonProgress, FIRST_SLOT, NextStart, SENTINEL_SLOT, SearchEnd, Shard, State, sentinel_point,
+};
 use vsweep_record::table::count_gpus;
 use vsweep_strategy::search::{Answer, Exploration, Found};
 
@@ -110,8 +112,8 @@ impl<'a> Schedule<'a> {
             self.retry_failed && !is_tried
         };
         match compared.progress(state, &retries) {
-            Progress::Starts(next) => {
-                let start = |next: Next| {
+            ComparisonProgress::Starts(next) => {
+                let start = |next: NextStart| {
                     let id = &compared.entrants[next.entrant].server;
                     let server = self.matrix.servers().find(|server| server.id == *id)?;
                     let set = next.set;
@@ -122,7 +124,7 @@ impl<'a> Schedule<'a> {
                 };
                 next.into_iter().filter_map(start).collect()
             }
-            Progress::Ended(_) => Vec::new(),
+            ComparisonProgress::Ended(_) => Vec::new(),
         }
     }
 

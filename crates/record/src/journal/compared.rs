@@ -12,7 +12,7 @@ pub struct Compared {
     /// What the loads are called.
     pub loads: Vec<String>,
     /// What is asked of the metrics; of an axis one.
-    pub family: Vec<Asked>,
+    pub family: Vec<AskedMetric>,
     /// Repetitions of each load on each start.
     pub runs: u32,
     /// At most this many starts, failed ones included.
@@ -42,7 +42,7 @@ pub struct Entrant {
 
 /// What is asked of a metric at a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Asked {
+pub struct AskedMetric {
     /// The metric of the result.
     pub metric: String,
     /// The load, by its place.

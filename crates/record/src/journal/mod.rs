@@ -28,7 +28,7 @@ mod run_file;
 mod sample;
 mod state;
 
-pub use compared::{Asked, Compared, Entrant};
+pub use compared::{AskedMetric, Compared, Entrant};
 pub use declared::ServerDeclared;
 pub use directory::{Directory, RunFiles, Shard};
 pub use draft::Draft;
@@ -45,7 +45,7 @@ pub use log::Log;
 pub use machine::{GpuKind, Machine, SENTINEL_SLOT, sentinel_point};
 pub use manifest::Manifest;
 pub use place::{Hex64, Launch, LineId, Nonce, Place, Sum};
-pub use progress::{Conclusion, Found, Next, Progress};
+pub use progress::{ComparisonFound, ComparisonProgress, Conclusion, NextStart};
 pub use recorded_plan::{PlanContent, RecordedPlan};
 pub use recorder::{Recorder, load};
 pub use run_file::Measured;

@@ -1,7 +1,7 @@
 //! Where a comparison stands: a fold over the starts that have all their results. Nothing but the journal decides which start comes
 //! next, so one that was interrupted goes on as it would have. Starts of different nodes are never held against each other.
 
-use super::compared::{Asked, Compared, Entrant};
+use super::compared::{AskedMetric, Compared, Entrant};
 use super::machine::Machine;
 use super::state::{RunRecord, State};
 use std::collections::BTreeSet;
@@ -15,16 +15,16 @@ use vsweep_strategy::stats::Start;
 
 /// How far a comparison is.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Progress {
+pub enum ComparisonProgress {
     /// These starts are to be measured next; of two arms side by side both at once.
-    Starts(Vec<Next>),
+    Starts(Vec<NextStart>),
     /// It has ended.
     Ended(Conclusion),
 }
 
 /// A start to be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Next {
+pub struct NextStart {
     /// Of which entrant, by its place.
     pub entrant: usize,
     /// Which of its starts.
@@ -37,7 +37,7 @@ pub struct Next {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conclusion {
     /// What was found.
-    pub found: Found,
+    pub found: ComparisonFound,
     /// Starts used, failed ones included.
     pub starts: usize,
     /// Those of them that do not count, because they ran on another node than what they would be held against.
@@ -48,7 +48,7 @@ pub struct Conclusion {
 
 /// What two arms or an axis have shown.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Found {
+pub enum ComparisonFound {
     /// Of two arms.
     Pairs(Outcome),
     /// Of an axis; without a place where the time or the starts were spent before the ends were compared on one node.
@@ -79,7 +79,7 @@ struct MeasuredStart {
 
 impl Compared {
     /// Where it stands. A failed start of which `retries` holds is to be measured again.
-    pub fn progress(&self, state: &State, retries: &dyn Fn(&ServerId, u32) -> bool) -> Progress {
+    pub fn progress(&self, state: &State, retries: &dyn Fn(&ServerId, u32) -> bool) -> ComparisonProgress {
         let mut selection = self.selection(self.max_starts);
         let mut slots = vec![0; self.entrants.len()];
         let mut seconds = vec![0.0; self.entrants.len()];
@@ -89,9 +89,9 @@ impl Compared {
         loop {
             let wanted = match selection.ask(&pending) {
                 Ok(Some(wanted)) => wanted,
-                Ok(None) => return Progress::Starts(next),
+                Ok(None) => return ComparisonProgress::Starts(next),
                 Err(found) => {
-                    return Progress::Ended(Conclusion {
+                    return ComparisonProgress::Ended(Conclusion {
                         found: found.on_one_node(apart),
                         starts,
                         apart,
@@ -103,7 +103,7 @@ impl Compared {
             let slot = slots[entrant];
             let Some(start) = self.measured(entrant, slot, state, retries) else {
                 if self.max_seconds.is_some_and(|most| self.spent(&seconds) >= most) {
-                    return Progress::Ended(Conclusion {
+                    return ComparisonProgress::Ended(Conclusion {
                         found: selection.found_so_far(starts),
                         starts,
                         apart,
@@ -112,10 +112,10 @@ impl Compared {
                 }
                 let has_sets = self.placement == Placement::SideBySide;
                 let set = place.filter(|_| has_sets).map(|place| place.set);
-                next.push(Next { entrant, slot, set });
+                next.push(NextStart { entrant, slot, set });
                 match place {
                     Some(place) => pending.push(place),
-                    None => return Progress::Starts(next),
+                    None => return ComparisonProgress::Starts(next),
                 }
                 continue;
             };
@@ -158,7 +158,7 @@ impl Compared {
             (0..self.runs).map(run).collect()
         };
         let by_load: Vec<Vec<&RunRecord>> = points.iter().map(runs_at).collect::<Option<_>>()?;
-        let log = |asked: &Asked| {
+        let log = |asked: &AskedMetric| {
             let measured = by_load[asked.load].iter().filter(|run| {
                 matches!(run.outcome, RunOutcome::Ok | RunOutcome::Suspect) && run.validity != Validity::Invalid
             });
@@ -203,31 +203,31 @@ impl Compared {
 
 impl Selection {
     /// What is known where no further start may begin.
-    fn found_so_far(self, starts: usize) -> Found {
+    fn found_so_far(self, starts: usize) -> ComparisonFound {
         match self {
-            Selection::Pairs(paired) => Found::Pairs(Outcome {
+            Selection::Pairs(paired) => ComparisonFound::Pairs(Outcome {
                 findings: paired.findings(),
                 ending: Ending::Spent,
                 starts,
             }),
-            Selection::Axis(bisected) => Found::Axis(bisected.stopped()),
+            Selection::Axis(bisected) => ComparisonFound::Axis(bisected.stopped()),
         }
     }
 
     /// What to start beside what is pending, if anything, or what was found.
-    fn ask(&self, pending: &[Slot]) -> Result<Option<Wanted>, Found> {
+    fn ask(&self, pending: &[Slot]) -> Result<Option<Wanted>, ComparisonFound> {
         match self {
             Selection::Pairs(paired) => match paired.ask(pending) {
                 Ask::Start(slot) => Ok(Some(Wanted {
                     entrant: usize::from(slot.arm == Arm::New),
                     slot: Some(slot),
                 })),
-                Ask::Done(outcome) => Err(Found::Pairs(outcome)),
+                Ask::Done(outcome) => Err(ComparisonFound::Pairs(outcome)),
                 Ask::Wait => Ok(None),
             },
             Selection::Axis(bisected) => match bisected.ask() {
                 Probe::Start(entrant) => Ok(Some(Wanted { entrant, slot: None })),
-                Probe::Done(located) => Err(Found::Axis(Some(located))),
+                Probe::Done(located) => Err(ComparisonFound::Axis(Some(located))),
             },
         }
     }
@@ -246,11 +246,11 @@ impl Selection {
     }
 }
 
-impl Found {
+impl ComparisonFound {
     /// An axis whose ends were not compared has failed entries only if no start was left out for its node.
-    fn on_one_node(self, apart: usize) -> Found {
+    fn on_one_node(self, apart: usize) -> ComparisonFound {
         match self {
-            Found::Axis(Some(Located::Unstartable)) if apart > 0 => Found::Axis(None),
+            ComparisonFound::Axis(Some(Located::Unstartable)) if apart > 0 => ComparisonFound::Axis(None),
             found => found,
         }
     }
@@ -314,7 +314,7 @@ mod tests {
         Compared {
             entrants: vec![entrant("base"), entrant("new")],
             loads: vec!["load".into()],
-            family: vec![Asked {
+            family: vec![AskedMetric {
                 metric: "output_throughput".into(),
                 load: 0,
                 member: Member {
@@ -393,12 +393,12 @@ mod tests {
         loop {
             match compared.progress(&state, &|_, _| false) {
                 // Of two arms side by side, the second ends first.
-                Progress::Starts(next) => {
-                    let Next { entrant, slot, .. } = next[next.len() - 1];
+                ComparisonProgress::Starts(next) => {
+                    let NextStart { entrant, slot, .. } = next[next.len() - 1];
                     measure(compared, &mut state, entrant, slot, figure(starts.len(), entrant));
                     starts.push((entrant, slot));
                 }
-                Progress::Ended(conclusion) => return (starts, conclusion),
+                ComparisonProgress::Ended(conclusion) => return (starts, conclusion),
             }
         }
     }
@@ -414,7 +414,7 @@ mod tests {
             (start != 2).then(|| noisy(start, entrant))
         });
         assert_eq!(starts[..6], [(0, 0), (1, 0), (1, 1), (1, 2), (0, 1), (0, 2)]);
-        let Found::Pairs(outcome) = conclusion.found else {
+        let ComparisonFound::Pairs(outcome) = conclusion.found else {
             panic!("two arms are pairs");
         };
         assert_eq!((outcome.ending, outcome.starts), (Ending::Decided, conclusion.starts));
@@ -460,8 +460,8 @@ mod tests {
         }
         for at in 0.. {
             let next = match compared.progress(&state, &|_, _| false) {
-                Progress::Starts(next) => next[0],
-                Progress::Ended(conclusion) => return conclusion,
+                ComparisonProgress::Starts(next) => next[0],
+                ComparisonProgress::Ended(conclusion) => return conclusion,
             };
             let node = nodes[at.min(nodes.len() - 1)];
             let figure = figure(at, next.entrant, node);
@@ -475,7 +475,7 @@ mod tests {
         // The second node is twice as fast, and the arms are alike.
         let figure = |at: usize, _: usize, node: u64| noisy(at, 0) * (1 + node) as f64;
         let conclusion = follow_on(&compared(None), &[0, 1], figure);
-        let Found::Pairs(outcome) = &conclusion.found else {
+        let ComparisonFound::Pairs(outcome) = &conclusion.found else {
             panic!("two arms are pairs");
         };
         assert_eq!((conclusion.apart, outcome.findings[0].verdict), (2, Verdict::Same));
@@ -486,7 +486,7 @@ mod tests {
         // Never two on one node: nothing is decided.
         let apart: Vec<u64> = (0..40).map(|at| at % 2).collect();
         let conclusion = follow_on(&compared(None), &apart, figure);
-        let Found::Pairs(outcome) = &conclusion.found else {
+        let ComparisonFound::Pairs(outcome) = &conclusion.found else {
             panic!("two arms are pairs");
         };
         assert_eq!(
@@ -513,12 +513,12 @@ mod tests {
         };
         let conclusion = follow_on(&axis, &[0, 0, 0, 1], figure);
         assert_eq!(conclusion.apart, 3);
-        let Found::Axis(Some(Located::Between(bracket))) = conclusion.found else {
+        let ComparisonFound::Axis(Some(Located::Between(bracket))) = conclusion.found else {
             panic!("{conclusion:?}");
         };
         assert_eq!((bracket.old, bracket.new), (1, 2));
         let apart: Vec<u64> = (0..40).map(|at| at % 2).collect();
-        assert_eq!(follow_on(&axis, &apart, figure).found, Found::Axis(None));
+        assert_eq!(follow_on(&axis, &apart, figure).found, ComparisonFound::Axis(None));
     }
 
     #[test]
@@ -528,7 +528,7 @@ mod tests {
         measure(&compared, &mut state, 0, 0, None);
         let only = |slot| {
             let entrant = 0;
-            Progress::Starts(vec![Next {
+            ComparisonProgress::Starts(vec![NextStart {
                 entrant,
                 slot,
                 set: None,
@@ -546,11 +546,11 @@ mod tests {
         };
         let mut state = State::default();
         let next = |state: &State| match compared.progress(state, &|_, _| false) {
-            Progress::Starts(next) => next
+            ComparisonProgress::Starts(next) => next
                 .into_iter()
                 .map(|next| (next.entrant, next.slot, next.set.expect("a set")))
                 .collect(),
-            Progress::Ended(_) => Vec::new(),
+            ComparisonProgress::Ended(_) => Vec::new(),
         };
         assert_eq!(next(&state), [(0, 0, 0), (1, 0, 1)]);
         measure(&compared, &mut state, 1, 0, Some(80.0));
@@ -560,7 +560,7 @@ mod tests {
         measure(&compared, &mut state, 0, 1, Some(100.0));
         assert_eq!(next(&state), [(1, 1, 0), (0, 2, 1)]);
         let (starts, conclusion) = follow(&compared, |start, entrant| Some(noisy(start, entrant)));
-        let Found::Pairs(outcome) = conclusion.found else {
+        let ComparisonFound::Pairs(outcome) = conclusion.found else {
             panic!("two arms are pairs");
         };
         assert_eq!((outcome.ending, starts.len() % 2), (Ending::Decided, 0));

@@ -3,7 +3,7 @@
 
 use super::row::RunFacts;
 use super::users::derive;
-use super::{Cell, Column, Row, Section, Table, normal};
+use super::{Cell, Column, RunRow, Section, Table, normal};
 use itertools::Itertools;
 use std::collections::{HashMap, HashSet};
 use vsweep_plan::cause::Cause;
@@ -48,7 +48,7 @@ impl TableBuilder {
     }
 
     /// Appends one run.
-    pub fn push(&mut self, row: Row<'_>) {
+    pub fn push(&mut self, row: RunRow<'_>) {
         let derived = derive(&row);
         self.set(Section::Identity, "point", Cell::Text(row.point.into()));
         self.set(Section::Identity, "run", Cell::Integer(row.run.into()));
@@ -197,8 +197,8 @@ mod tests {
         value.as_object().cloned().expect("an object")
     }
 
-    fn row<'a>(serve: &'a Params, bench: &'a Params, metrics: &'a [(Box<str>, Cell)]) -> Row<'a> {
-        Row {
+    fn row<'a>(serve: &'a Params, bench: &'a Params, metrics: &'a [(Box<str>, Cell)]) -> RunRow<'a> {
+        RunRow {
             point: "p",
             run: 1,
             validity: Some(Validity::Valid),
@@ -206,7 +206,7 @@ mod tests {
             bench,
             gpus: Some(2.0),
             metrics,
-            ..Row::default()
+            ..RunRow::default()
         }
     }
 

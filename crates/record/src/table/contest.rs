@@ -166,7 +166,7 @@ impl Points<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{Row, TableBuilder};
+    use crate::table::{RunRow, TableBuilder};
     use serde_json::json;
 
     use vsweep_plan::validity::Validity;
@@ -180,7 +180,7 @@ mod tests {
             let settings = names[..=config].iter().map(|name| ((*name).to_owned(), json!(config)));
             let settings = settings.collect();
             for (slot, value) in values.iter().enumerate() {
-                builder.push(Row {
+                builder.push(RunRow {
                     point: names[config],
                     run: 0,
                     validity: Some(Validity::Valid),
@@ -190,7 +190,7 @@ mod tests {
                     slot: slot as u32,
                     launch: Some(format!("{config}-{slot}")),
                     order: slot as u64,
-                    ..Row::default()
+                    ..RunRow::default()
                 });
             }
         }

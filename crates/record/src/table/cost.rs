@@ -56,7 +56,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{Cell, Row, TableBuilder};
+    use crate::table::{Cell, RunRow, TableBuilder};
 
     fn table(rows: &[&[(&str, f64)]]) -> Table {
         let mut builder = TableBuilder::new();
@@ -64,12 +64,12 @@ mod tests {
             let figures = figures
                 .iter()
                 .map(|(name, value)| ((*name).into(), Cell::Float(*value)));
-            builder.push(Row {
+            builder.push(RunRow {
                 point: "p",
                 run: i as u32,
                 gpus: Some(4.0),
                 metrics: &figures.collect::<Vec<_>>(),
-                ..Row::default()
+                ..RunRow::default()
             });
         }
         builder.finish()

@@ -43,16 +43,16 @@ pub(super) fn disagreement(runs: &Table, rows: &[usize]) -> Option<Disagreement>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{Cell, Row, TableBuilder};
+    use crate::table::{Cell, RunRow, TableBuilder};
 
     fn disagree(metric: &str, values: &[f64]) -> bool {
         let mut builder = TableBuilder::new();
         for (run, value) in values.iter().enumerate() {
-            builder.push(Row {
+            builder.push(RunRow {
                 point: "p",
                 run: run as u32,
                 metrics: &[(metric.into(), Cell::Float(*value))],
-                ..Row::default()
+                ..RunRow::default()
             });
         }
         disagreement(&builder.finish(), &Vec::from_iter(0..values.len())).is_some()

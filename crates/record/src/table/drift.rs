@@ -104,7 +104,7 @@ fn rank(steps: &mut [Step]) {
 
 #[cfg(test)]
 mod tests {
-    use crate::table::{Cell, Points, Row, TableBuilder};
+    use crate::table::{Cell, Points, RunRow, TableBuilder};
     use serde_json::json;
 
     use vsweep_plan::plan::Params;
@@ -114,7 +114,7 @@ mod tests {
     fn codes(tpots: &[f64], duration: f64) -> Vec<Vec<Code>> {
         let mut builder = TableBuilder::new();
         let mut push = |point: &str, run: usize, launch: &str, order: usize, tpot: f64| {
-            builder.push(Row {
+            builder.push(RunRow {
                 point,
                 run: run as u32,
                 bench: &Params::from_iter([("max_concurrency".to_owned(), json!(8))]),
@@ -125,7 +125,7 @@ mod tests {
                 ],
                 launch: Some(launch.to_owned()),
                 order: order as u64,
-                ..Row::default()
+                ..RunRow::default()
             });
         };
         for (at, tpot) in tpots.iter().enumerate() {

@@ -38,13 +38,13 @@ pub use filter::Filter;
 pub use gpus::{DEGREES, count_gpus};
 pub use pareto::{distinct, frontier, knee};
 pub use points::{Point, PointOutcome, Points};
-pub use row::Row;
+pub use row::RunRow;
 pub use scalars::read_scalars;
 pub use sought::{Race, Sought, races, searches_of_finalists, sought};
 pub use spread::Spread;
 pub use stack::EXPERIMENT;
 pub use starts::ONE_START;
-pub use tradeoff::{Measure, Placed, Tradeoff, list_placed};
+pub use tradeoff::{Measure, PlacedPoint, Tradeoff, list_placed};
 pub use vsweep_strategy::stats::Better;
 pub use workload::{Workload, is_of_load};
 

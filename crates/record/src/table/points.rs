@@ -350,7 +350,7 @@ impl Column {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{Row, TableBuilder, write_csv};
+    use crate::table::{RunRow, TableBuilder, write_csv};
     use serde_json::json;
     use vsweep_plan::plan::Params;
     use vsweep_plan::validity::Doubt;
@@ -369,7 +369,7 @@ mod tests {
                 .map(|value| ("ttft".into(), Cell::Float(value)))
                 .into_iter()
                 .collect();
-            builder.push(Row {
+            builder.push(RunRow {
                 point,
                 run: i as u32,
                 outcome,
@@ -382,7 +382,7 @@ mod tests {
                 simulated: Some(true),
                 gpus: Some(1.0),
                 metrics: &metrics,
-                ..Row::default()
+                ..RunRow::default()
             });
         }
         builder.finish()

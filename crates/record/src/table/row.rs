@@ -9,7 +9,7 @@ use vsweep_plan::validity::{Code, Doubt, Validity};
 
 /// One run, as the table takes it in.
 #[derive(Debug, Clone)]
-pub struct Row<'a> {
+pub struct RunRow<'a> {
     /// The point's id.
     pub point: &'a str,
     /// Repetition of the point, as numbered in the journal.
@@ -44,11 +44,11 @@ pub struct Row<'a> {
     pub machine: Option<Machine>,
 }
 
-impl Default for Row<'_> {
+impl Default for RunRow<'_> {
     /// A valid run of which nothing else is known.
     fn default() -> Self {
         static NONE: LazyLock<Params> = LazyLock::new(Params::new);
-        Row {
+        RunRow {
             point: "",
             run: 0,
             outcome: Outcome::Ok,

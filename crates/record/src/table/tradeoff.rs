@@ -14,7 +14,7 @@ pub struct Measure {
 
 /// A point with both figures.
 #[derive(Debug, Clone)]
-pub struct Placed<'p> {
+pub struct PlacedPoint<'p> {
     /// The point.
     pub point: &'p Point,
     /// Its first figure over its runs.
@@ -35,7 +35,7 @@ pub struct Tradeoff<'p> {
     /// What lies along the vertical axis.
     pub y: Measure,
     /// The points that have both figures, in the order of the table.
-    pub placed: Vec<Placed<'p>>,
+    pub placed: Vec<PlacedPoint<'p>>,
     /// Places in `placed` of the points on the frontier, from the best `x` to the worst.
     pub frontier: Vec<usize>,
     /// The workload.
@@ -100,7 +100,7 @@ impl<'p> Tradeoff<'p> {
     fn of(points: &'p Points<'_>, workload: Workload<'p>, x: &Measure, y: &Measure) -> Tradeoff<'p> {
         let place = |point: &'p Point| {
             let (x, y) = (points.spread(point, &x.metric)?, points.spread(point, &y.metric)?);
-            (x.median.is_finite() && y.median.is_finite()).then_some(Placed {
+            (x.median.is_finite() && y.median.is_finite()).then_some(PlacedPoint {
                 point,
                 x,
                 y,
@@ -109,7 +109,7 @@ impl<'p> Tradeoff<'p> {
             })
         };
         let own = workload.points.iter().map(|at| &points.points[*at]);
-        let mut placed: Vec<Placed<'_>> = own.filter_map(place).collect();
+        let mut placed: Vec<PlacedPoint<'_>> = own.filter_map(place).collect();
         let places: Vec<(f64, f64)> = placed.iter().map(|placed| (placed.x.median, placed.y.median)).collect();
         let better = (x.better, y.better);
         let frontier = frontier(&places, better);
@@ -139,8 +139,8 @@ pub fn list_placed(tradeoffs: &[Tradeoff<'_>], runs: &Table) -> Table {
     let Some(first) = tradeoffs.first() else {
         return Table::default();
     };
-    let placed: Vec<&Placed<'_>> = tradeoffs.iter().flat_map(|tradeoff| &tradeoff.placed).collect();
-    let column = |name: &str, section, cell: &dyn Fn(&Placed<'_>) -> Cell| {
+    let placed: Vec<&PlacedPoint<'_>> = tradeoffs.iter().flat_map(|tradeoff| &tradeoff.placed).collect();
+    let column = |name: &str, section, cell: &dyn Fn(&PlacedPoint<'_>) -> Cell| {
         Column::of(name, section, placed.iter().map(|placed| cell(placed)))
     };
     let mut columns = vec![
@@ -159,7 +159,7 @@ pub fn list_placed(tradeoffs: &[Tradeoff<'_>], runs: &Table) -> Table {
     }));
     for is_x in [true, false] {
         let name = if is_x { &first.x.metric } else { &first.y.metric };
-        let spread = |placed: &Placed<'_>| if is_x { placed.x } else { placed.y };
+        let spread = |placed: &PlacedPoint<'_>| if is_x { placed.x } else { placed.y };
         let figure = |name: &str, figure: fn(Spread) -> f64| {
             column(name, Section::Metric, &|placed| figure(spread(placed)).into())
         };

@@ -1,11 +1,11 @@
 //! How many users a load stands for, and what each of them and each GPU gets of the throughput.
 
-use super::{Cell, Row, Table, normal};
+use super::{Cell, RunRow, Table, normal};
 
 /// The figures that follow from others. Names as in `vllm bench sweep plot_pareto`.
 ///
 /// Tokens per second and user are `output_throughput / users`, tokens per second and GPU `output_throughput / GPUs`.
-pub(super) fn derive(row: &Row<'_>) -> [(&'static str, Option<f64>); 4] {
+pub(super) fn derive(row: &RunRow<'_>) -> [(&'static str, Option<f64>); 4] {
     let (users, gpus) = (count_users(row), count_gpus(row));
     let throughput = metric(row, "output_throughput");
     let share = |parts: Option<f64>| Some(throughput? / parts?);
@@ -23,7 +23,7 @@ const FULL: f64 = 0.9;
 /// Users are the requests that were in flight. A closed loop that was full stands for as many as it has slots; one that was
 /// not, because it had too few requests or long ones came last, for the mean number in flight, as an open loop does. Where no
 /// latency says that, the observed peak counts.
-fn count_users(row: &Row<'_>) -> Option<f64> {
+fn count_users(row: &RunRow<'_>) -> Option<f64> {
     // Of a batch that decodes, each sequence is a user's.
     if let Some(batch) = metric(row, "global_batch_size").filter(positive) {
         return Some(batch);
@@ -45,7 +45,7 @@ fn count_users(row: &Row<'_>) -> Option<f64> {
 
 /// Little's law (1961): the mean number of requests in flight is the sum of their latencies by the time they took
 /// together. Tokens per second by this number are the tokens of all requests by the seconds that users waited for them.
-fn mean_in_flight(row: &Row<'_>) -> Option<f64> {
+fn mean_in_flight(row: &RunRow<'_>) -> Option<f64> {
     let mean_ms = metric(row, "mean_e2el_ms").or_else(|| mean_latency_ms(row))?;
     let duration_ms = metric(row, "duration").filter(positive)? * 1000.0;
     Some(mean_ms * metric(row, "completed")? / duration_ms)
@@ -53,25 +53,25 @@ fn mean_in_flight(row: &Row<'_>) -> Option<f64> {
 
 /// Mean latency of a request from its parts, where the benchmark was not asked for E2EL (`vllm bench serve` is not unless
 /// told): time to first token, and the mean time of every further one.
-fn mean_latency_ms(row: &Row<'_>) -> Option<f64> {
+fn mean_latency_ms(row: &RunRow<'_>) -> Option<f64> {
     let tokens = metric(row, "total_output_tokens")? / metric(row, "completed").filter(positive)?;
     let further = (tokens - 1.0).max(0.0);
     Some(metric(row, "mean_ttft_ms")? + metric(row, "mean_tpot_ms")? * further)
 }
 
-fn count_gpus(row: &Row<'_>) -> Option<f64> {
+fn count_gpus(row: &RunRow<'_>) -> Option<f64> {
     let told = metric(row, "num_gpus").or(metric(row, "gpu_count"));
     told.filter(positive).or(row.gpus)
 }
 
 /// A setting of the load, from the plan or else from what the result repeats of it; none if it sets no limit.
-fn load(row: &Row<'_>, name: &str) -> Option<f64> {
+fn load(row: &RunRow<'_>, name: &str) -> Option<f64> {
     let set = row.bench.iter().find(|(key, _)| normal(key) == name);
     let set = set.and_then(|(_, value)| written_number(&Cell::from_json(value)));
     set.filter(positive).or_else(|| metric(row, name).filter(positive))
 }
 
-fn metric(row: &Row<'_>, name: &str) -> Option<f64> {
+fn metric(row: &RunRow<'_>, name: &str) -> Option<f64> {
     let mut named = row.metrics.iter().filter(|(key, _)| &**key == name);
     named.find_map(|(_, cell)| written_number(cell))
 }
@@ -132,12 +132,12 @@ mod tests {
             .iter()
             .map(|(name, value)| ((*name).into(), Cell::Float(*value)))
             .collect();
-        count_users(&Row {
+        count_users(&RunRow {
             point: "p",
             run: 0,
             bench: bench.as_object().expect("an object"),
             metrics: &metrics,
-            ..Row::default()
+            ..RunRow::default()
         })
     }
 

@@ -148,17 +148,17 @@ impl Workload<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::table::{Row, Table, TableBuilder};
+    use crate::table::{RunRow, Table, TableBuilder};
     use serde_json::{Value, json};
 
     fn table(loads: &[Value]) -> Table {
         let mut builder = TableBuilder::new();
         for (i, load) in loads.iter().enumerate() {
-            builder.push(Row {
+            builder.push(RunRow {
                 point: &i.to_string(),
                 run: 0,
                 bench: load.as_object().expect("an object"),
-                ..Row::default()
+                ..RunRow::default()
             });
         }
         builder.finish()

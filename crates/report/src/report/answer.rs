@@ -234,20 +234,20 @@ mod tests {
     use super::*;
     use vsweep_plan::cause::Outcome;
 
-    use vsweep_record::table::{Cell, Row, Table, TableBuilder};
+    use vsweep_record::table::{Cell, RunRow, Table, TableBuilder};
 
     fn table(runs: &[(&str, Validity, f64)]) -> Table {
         let mut builder = TableBuilder::new();
         for (run, (point, validity, value)) in runs.iter().enumerate() {
             let is_valid = *validity == Validity::Valid;
-            builder.push(Row {
+            builder.push(RunRow {
                 point,
                 run: run as u32,
                 outcome: if is_valid { Outcome::Ok } else { Outcome::Suspect },
                 validity: Some(*validity),
                 gpus: Some(1.0),
                 metrics: &[("output_throughput".into(), Cell::Float(*value))],
-                ..Row::default()
+                ..RunRow::default()
             });
         }
         builder.finish()

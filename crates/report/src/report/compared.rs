@@ -3,7 +3,7 @@
 use super::compare::{between_servers, verdict_name};
 use itertools::Itertools;
 use vsweep_plan::units::show_many;
-use vsweep_record::journal::{Asked, Compared, Conclusion, Found, Progress, State};
+use vsweep_record::journal::{AskedMetric, Compared, ComparisonFound, ComparisonProgress, Conclusion, State};
 use vsweep_strategy::selection::{Arm, Bracket, Ending, Finding, Located, Outcome};
 use vsweep_strategy::stats::{self, Estimate, Interval};
 
@@ -13,10 +13,10 @@ pub fn in_words(state: &State) -> Vec<String> {
         return Vec::new();
     };
     let mut said = match compared.progress(state, &|_, _| false) {
-        Progress::Starts(_) => vec![format!("comparing {}: not decided yet", names(compared))],
-        Progress::Ended(conclusion) => match &conclusion.found {
-            Found::Pairs(outcome) => pairs(compared, outcome, &conclusion),
-            Found::Axis(located) => {
+        ComparisonProgress::Starts(_) => vec![format!("comparing {}: not decided yet", names(compared))],
+        ComparisonProgress::Ended(conclusion) => match &conclusion.found {
+            ComparisonFound::Pairs(outcome) => pairs(compared, outcome, &conclusion),
+            ComparisonFound::Axis(located) => {
                 let found = axis(compared, located.as_ref(), &conclusion);
                 std::iter::once(found)
                     .chain(difference(compared, located.as_ref(), state))
@@ -41,14 +41,14 @@ pub(super) fn doubts<'a>(compared: &'a Compared, state: &'a State) -> impl Itera
 /// Whether the comparison of the plan has ended; none without one.
 pub fn is_decided(state: &State) -> Option<bool> {
     let progress = state.compared()?.progress(state, &|_, _| false);
-    Some(matches!(progress, Progress::Ended(_)))
+    Some(matches!(progress, ComparisonProgress::Ended(_)))
 }
 
 /// What its pairs have found, one for each member of its family; empty as long as they go on.
 pub(super) fn findings(compared: &Compared, state: &State) -> Vec<Finding> {
     match compared.progress(state, &|_, _| false) {
-        Progress::Ended(Conclusion {
-            found: Found::Pairs(outcome),
+        ComparisonProgress::Ended(Conclusion {
+            found: ComparisonFound::Pairs(outcome),
             ..
         }) => outcome.findings,
         _ => Vec::new(),
@@ -164,7 +164,7 @@ fn difference(compared: &Compared, located: Option<&Located>, state: &State) -> 
 }
 
 /// The load of a member, where there are several.
-pub(super) fn at_load(compared: &Compared, asked: &Asked) -> String {
+pub(super) fn at_load(compared: &Compared, asked: &AskedMetric) -> String {
     match compared.loads.len() {
         1 => String::new(),
         _ => format!(" at {}", compared.loads[asked.load]),

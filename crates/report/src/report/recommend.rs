@@ -116,19 +116,19 @@ mod tests {
     use crate::report::answer::find;
     use serde_json::json;
     use vsweep_plan::validity::Validity;
-    use vsweep_record::table::{Cell, Row, TableBuilder};
+    use vsweep_record::table::{Cell, RunRow, TableBuilder};
 
     fn recommended(servers: &[(serde_json::Value, f64)]) -> String {
         let mut builder = TableBuilder::new();
         for (i, (serve, throughput)) in servers.iter().enumerate() {
-            builder.push(Row {
+            builder.push(RunRow {
                 point: &i.to_string(),
                 run: 0,
                 validity: Some(Validity::Valid),
                 serve: serve.as_object().expect("an object"),
                 gpus: Some(1.0),
                 metrics: &[("output_throughput".into(), Cell::Float(*throughput))],
-                ..Row::default()
+                ..RunRow::default()
             });
         }
         let table = builder.finish();

@@ -12,7 +12,7 @@ use vsweep_plan::cause::{Cause, NOT_TRIED, Outcome};
 use vsweep_plan::ids::{ServerId, sha256_hex};
 use vsweep_plan::plan::{Params, ReportOptions, spelling};
 use vsweep_record::journal::{Directory, RunRecord, ServerRecord, State, StoredFile};
-use vsweep_record::table::{COMBO, Cell, Row, Table, TableBuilder, count_gpus, read_scalars};
+use vsweep_record::table::{COMBO, Cell, RunRow, Table, TableBuilder, count_gpus, read_scalars};
 
 /// The table of an experiment's runs, and what is wrong with its files.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ pub fn read_asked(
                     (Outcome::Failed, None, Some(Cause::ResultDamaged), Figures::new())
                 }
             };
-            builder.push(Row {
+            builder.push(RunRow {
                 point: &run.point.0,
                 run: run.run,
                 outcome,

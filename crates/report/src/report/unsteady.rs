@@ -74,7 +74,7 @@ mod tests {
     use serde_json::json;
 
     use vsweep_plan::plan::Params;
-    use vsweep_record::table::{Cell, Row, TableBuilder};
+    use vsweep_record::table::{Cell, RunRow, TableBuilder};
 
     #[test]
     fn an_outlier_is_named_and_noise_is_not() {
@@ -88,12 +88,12 @@ mod tests {
         ];
         let mut builder = TableBuilder::new();
         for (run, (point, concurrency, value)) in runs.into_iter().enumerate() {
-            builder.push(Row {
+            builder.push(RunRow {
                 point,
                 run: run as u32,
                 bench: &Params::from_iter([("max_concurrency".to_owned(), json!(concurrency))]),
                 metrics: &[("output_throughput".into(), Cell::Float(value))],
-                ..Row::default()
+                ..RunRow::default()
             });
         }
         let table = builder.finish();

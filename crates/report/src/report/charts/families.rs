@@ -9,7 +9,7 @@ use crate::report::variation::{name_workload, settings, swept, varying_within};
 use crate::report::words::{axis_title, short_name, short_setting};
 use crate::report::yardstick::Yardstick;
 use vsweep_plan::units::show_many;
-use vsweep_record::table::{Column, Measure, Placed, Section, Tradeoff};
+use vsweep_record::table::{Column, Measure, PlacedPoint, Section, Tradeoff};
 
 /// Servers up to which each has a colour of its own.
 const MOST_OWN: usize = 6;
@@ -29,7 +29,7 @@ pub fn of_each(subject: &Subject<'_>, found: &Findings<'_>) -> Vec<Option<Chart>
 
 /// A server config and its points, from the lowest load to the highest.
 struct Family<'t> {
-    points: Vec<&'t Placed<'t>>,
+    points: Vec<&'t PlacedPoint<'t>>,
     /// Its settings in words.
     name: String,
 }
@@ -102,8 +102,8 @@ fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, found: &[Mattered<'_>]) 
 
 /// The points of each server config, in the order of these settings, as in the charts of latency: a server has one colour.
 fn families<'t>(tradeoff: &'t Tradeoff<'t>, server: &[&Column], load: &Column) -> Vec<Family<'t>> {
-    let placed: Vec<&Placed<'_>> = tradeoff.placed.iter().collect();
-    let family = |mut points: Vec<&'t Placed<'t>>| {
+    let placed: Vec<&PlacedPoint<'_>> = tradeoff.placed.iter().collect();
+    let family = |mut points: Vec<&'t PlacedPoint<'t>>| {
         points.sort_by(|a, b| load_of(load, a).total_cmp(&load_of(load, b)));
         let name = settings(server, points[0].point.row);
         Family { points, name }
@@ -112,7 +112,7 @@ fn families<'t>(tradeoff: &'t Tradeoff<'t>, server: &[&Column], load: &Column) -
     families.into_iter().map(family).collect()
 }
 
-fn load_of(load: &Column, placed: &Placed<'_>) -> f64 {
+fn load_of(load: &Column, placed: &PlacedPoint<'_>) -> f64 {
     load.cells[placed.point.row].number().unwrap_or(f64::INFINITY)
 }
 
@@ -124,7 +124,7 @@ impl Family<'_> {
 
     fn series(&self, name: String, style: Style, load: &Column) -> Series {
         let step = self.points.len().div_ceil(MOST_LABELS);
-        let mark = |(i, placed): (usize, &&Placed<'_>)| {
+        let mark = |(i, placed): (usize, &&PlacedPoint<'_>)| {
             let is_labelled = matches!(style, Style::Curve(_)) && i.is_multiple_of(step);
             let load = is_labelled.then(|| load.cells[placed.point.row].to_string());
             Mark {

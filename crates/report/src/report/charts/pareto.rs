@@ -7,7 +7,7 @@ use crate::report::variation::{name_workload, varying_within};
 use crate::report::words::{axis_title, short_setting};
 use std::collections::BTreeMap;
 use vsweep_plan::units::show_many;
-use vsweep_record::table::{Better, Column, Measure, Placed, Tradeoff, distinct};
+use vsweep_record::table::{Better, Column, Measure, PlacedPoint, Tradeoff, distinct};
 
 /// Characters that fit a line of a label.
 const SHORT_LINE: usize = 24;
@@ -44,7 +44,7 @@ pub fn charts(subject: &Subject<'_>, label_by: &[String]) -> Result<Vec<Chart>, 
 pub fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String]) -> Chart {
     let labels = label_columns(subject, tradeoff, label_by);
     let placed = || tradeoff.placed.iter();
-    let mark = |placed: &Placed<'_>| {
+    let mark = |placed: &PlacedPoint<'_>| {
         let (low, high) = (placed.y.min, placed.y.max);
         Mark {
             bar: (high > low && low.is_finite() && high.is_finite()).then_some((low, high)),

@@ -6,7 +6,7 @@ use super::multiples::groups;
 use super::pareto;
 use crate::report::chart::Chart;
 use crate::report::variation::varying;
-use vsweep_record::table::{Column, Measure, Placed, Section, Tradeoff};
+use vsweep_record::table::{Column, Measure, PlacedPoint, Section, Tradeoff};
 
 /// Seconds from launch to ready.
 const STARTUP: &str = "startup_s";
@@ -26,7 +26,7 @@ pub fn charts(subject: &Subject<'_>) -> Vec<Chart> {
     let params = varying(points).into_iter();
     let of_server: Vec<&Column> = params.filter(|column| column.section == Section::Serve).collect();
     let servers = |tradeoff: &Tradeoff<'_>| {
-        let placed: Vec<&Placed<'_>> = tradeoff.placed.iter().collect();
+        let placed: Vec<&PlacedPoint<'_>> = tradeoff.placed.iter().collect();
         groups(&placed, &of_server, |placed| placed.point.row).len()
     };
     let tradeoffs = Tradeoff::of_each(points, &startup, &throughput);

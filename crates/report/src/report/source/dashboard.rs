@@ -6,7 +6,7 @@ use serde_json::Value;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::plan::Params;
 use vsweep_plan::validity::Validity;
-use vsweep_record::table::{Cell, Row, TableBuilder, count_gpus};
+use vsweep_record::table::{Cell, RunRow, TableBuilder, count_gpus};
 
 /// Names the test of a row; what it is called says nothing of what it measures.
 const TEST: &str = "Test name";
@@ -81,7 +81,7 @@ pub fn read(file: &str, records: &[Params], builder: &mut TableBuilder) {
             true => Outcome::Failed,
             false => Outcome::Ok,
         };
-        builder.push(Row {
+        builder.push(RunRow {
             point: &format!("{file} {row}"),
             run: 0,
             outcome,
@@ -90,7 +90,7 @@ pub fn read(file: &str, records: &[Params], builder: &mut TableBuilder) {
             serve: &serve,
             bench: &bench,
             metrics: &figures,
-            ..Row::default()
+            ..RunRow::default()
         });
     }
 }

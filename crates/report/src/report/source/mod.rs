@@ -15,7 +15,7 @@ use vsweep_plan::plan::Params;
 use vsweep_plan::python_json;
 use vsweep_plan::validity::{Code, Doubt, Validity};
 use vsweep_record::journal::{self, Check, Directory};
-use vsweep_record::table::{COMBO, Cell, DEGREES, ECHOED, Row, TableBuilder, count_gpus};
+use vsweep_record::table::{COMBO, Cell, DEGREES, ECHOED, RunRow, TableBuilder, count_gpus};
 
 /// The runs of either kind of directory.
 pub fn read_any(root: &Path) -> Result<Runs> {
@@ -208,7 +208,7 @@ impl Record {
             }
             _ => (Outcome::Ok, vec![]),
         };
-        builder.push(Row {
+        builder.push(RunRow {
             point,
             run: u32::try_from(number).unwrap_or(u32::MAX),
             outcome,
@@ -220,7 +220,7 @@ impl Record {
             simulated: (self.figure("simulated") == Some(&Cell::Bool(true))).then_some(true),
             gpus: Some(count_gpus(&self.told(), &[])),
             metrics: &self.figures,
-            ..Row::default()
+            ..RunRow::default()
         });
     }
 

@@ -4,7 +4,6 @@
 //! Everything here is predicted, nothing measured; whoever shows it says so. Starts no process, opens no connection,
 //! writes nothing.
 
-mod disk;
 mod imagined;
 mod learn;
 mod load;
@@ -190,7 +189,7 @@ struct Company<'a> {
 pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &Options) -> Result<Rehearsal, Unknown> {
     let Schedule { plan, matrix, .. } = schedule;
     let mut rehearsal = Rehearsal {
-        disk_bytes: disk::BASE,
+        disk_bytes: stage::BASE_BYTES,
         ..Rehearsal::default()
     };
     let mut starts = schedule.foreseen(done);

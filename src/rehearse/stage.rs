@@ -2,12 +2,11 @@
 //! adds up what it takes.
 
 use super::Company;
-use super::disk;
 use super::imagined::Imagined;
 use super::learn::{OVERHEAD, PAUSE_S, REPEATED, USUAL, USUAL_PROBES};
 use super::load::{Driver, Play, Player};
 use super::plays::Timing;
-use super::server::StandIn;
+use super::server::{ProgramKind, StandIn};
 use super::{Forecast, Loss, Unknown};
 use crate::agenda::{
     Action, Agenda, Ending, Facts, Group, Hint, Hints, Outcome, Ran, Run, RunReader, Scope, wants_forecast,
@@ -24,6 +23,14 @@ use futures_util::FutureExt;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+
+/// How much room a sweep's files take, in bytes: figures from real directories, rounded up. Report, charts, manifest and plan:
+pub const BASE_BYTES: u64 = 2_000_000;
+/// A run's result without its lists, its journal lines and its rows in the tables.
+const RUN_BYTES: u64 = 12_000;
+/// A request's part of a result, and of one that keeps every request's figures.
+const REQUEST_BYTES: u64 = 45;
+const DETAILED_REQUEST_BYTES: u64 = 6_000;
 
 /// The stage of a rehearsal.
 struct VirtualStage<'a> {
@@ -153,7 +160,11 @@ impl VirtualStage<'_> {
         let mut forecast = self.forecast.borrow_mut();
         forecast.starts += 1;
         forecast.total.starts += self.company.lessons.start.time(start_s + stop_s);
-        forecast.disk_bytes += disk::of_start(self.stand_in.kind);
+        // Its log.
+        forecast.disk_bytes += match self.stand_in.kind {
+            ProgramKind::Simulator => 50_000,
+            ProgramKind::Vllm => 200_000,
+        };
         forecast.failure.clone_from(failure);
         match failure {
             Some(failure) => Err(failure.clone()),
@@ -311,11 +322,14 @@ impl VirtualStage<'_> {
     }
 
     fn count(&mut self, point: &Point, requests: u64) {
-        let saves = point.params.get("save_detailed").is_some_and(|value| value != false);
+        let request_bytes = match point.params.get("save_detailed") {
+            None | Some(Value::Bool(false)) => REQUEST_BYTES,
+            Some(_) => DETAILED_REQUEST_BYTES,
+        };
         let known = self.company.lessons.run_bytes;
         let mut forecast = self.forecast.borrow_mut();
         forecast.runs += 1;
-        forecast.disk_bytes += known.unwrap_or_else(|| disk::of_run(requests, saves));
+        forecast.disk_bytes += known.unwrap_or(RUN_BYTES + requests * request_bytes);
     }
 }
 

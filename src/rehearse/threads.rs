@@ -6,10 +6,9 @@ use super::Company;
 use super::plays::lock;
 use super::stage::play_group;
 use super::{Forecast, Unknown};
-use crate::agenda::{Ending, Group, Start};
+use crate::agenda::{Ending, Start};
 use crate::ids::ServerId;
 use crate::journal::{ServerDeclared, State};
-use crate::matrix::ServerConfig;
 use crate::threads;
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -28,10 +27,9 @@ impl Company<'_> {
             loop {
                 let next = lock(&left).as_mut().and_then(Iterator::next);
                 let Some((place, start)) = next else { return };
-                let Some(group) = self.schedule.sure_group(&start, &state) else {
+                let Some(forecast) = self.play(&start, &mut state) else {
                     continue;
                 };
-                let forecast = self.play(&start.server, group, &mut state);
                 if !matches!(forecast, Ok((_, Ending::Finished))) {
                     *lock(&left) = None;
                 }
@@ -69,10 +67,9 @@ impl Company<'_> {
                 apart.push((place, start));
                 continue;
             }
-            let Some(group) = self.schedule.sure_group(&start, &state) else {
+            let Some(forecast) = self.play(&start, &mut state) else {
                 continue;
             };
-            let forecast = self.play(&start.server, group, &mut state);
             let ends = !matches!(forecast, Ok((_, Ending::Finished)));
             played.push((place, forecast));
             if ends {
@@ -96,13 +93,18 @@ impl Company<'_> {
         plan.sla.is_some() || fails() || is_ruled_out()
     }
 
-    fn play(&self, server: &ServerConfig, group: Group, state: &mut State) -> Result<(Forecast, Ending), Unknown> {
-        let stand_in = self.lessons.stand_in(server, self.options)?;
-        play_group(self, group, &stand_in, state).map_err(|unknown| match unknown {
+    /// Plays a start, if something is left to do on it.
+    fn play(&self, start: &Start, state: &mut State) -> Option<Result<(Forecast, Ending), Unknown>> {
+        let group = self.schedule.sure_group(start, state)?;
+        let named = |unknown| match unknown {
             Unknown::Because(why) => {
-                Unknown::Because(format!("{}: {why}", self.schedule.plan.secrets.redact(&server.name)))
+                let server = self.schedule.plan.secrets.redact(&start.server.name);
+                Unknown::Because(format!("{server}: {why}"))
             }
             too_much => too_much,
-        })
+        };
+        let stand_in = self.lessons.stand_in(&start.server, self.options);
+        let stand_in = stand_in.map_err(Unknown::from);
+        Some(stand_in.and_then(|stand_in| play_group(self, group, &stand_in, state).map_err(named)))
     }
 }

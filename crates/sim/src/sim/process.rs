@@ -5,7 +5,6 @@ use super::api::{self, App};
 use super::child::{EngineProcess, Role};
 use super::config_file;
 use super::driver::{EngineEvent, Handle, Strike};
-use super::engine::noise::mix_text;
 use super::fault::{self, After, Fault};
 use super::flags::{Flags, Refusal};
 use super::log::{self, Source};
@@ -88,7 +87,7 @@ pub fn serve(args: &[String]) -> u8 {
         Ok(runtime) => runtime,
         Err(error) => return fail("vllm/entrypoints/cli/main.py", &format!("OSError: {error}")),
     };
-    let code = runtime.block_on(live(settings, &flags)).unwrap_or_else(|code| code);
+    let code = runtime.block_on(live(settings)).unwrap_or_else(|code| code);
     // Connections that do not end are no reason to stay.
     runtime.shutdown_background();
     code
@@ -119,16 +118,14 @@ fn os_error(error: std::io::Error) -> u8 {
 }
 
 /// `Err` is the exit code of a start that failed.
-async fn live(settings: ServerSettings, flags: &Flags) -> Result<u8, u8> {
+async fn live(settings: ServerSettings) -> Result<u8, u8> {
     let stops = Stops::listen(settings.has(Fault::IgnoreTerm)).map_err(os_error)?;
-    // The other nodes of a server have an engine and no port.
-    let is_headless = flags.get("headless").is_some();
-    let socket = match is_headless {
+    let socket = match settings.is_headless {
         true => None,
         false => Some(start::bind(&settings)?),
     };
     let mut engine = EngineProcess::spawn(Role::Engine).map_err(os_error)?;
-    let code = live_with(&mut engine, settings, flags, socket, stops).await;
+    let code = live_with(&mut engine, settings, socket, stops).await;
     engine.stop().await;
     code
 }
@@ -137,7 +134,6 @@ async fn live(settings: ServerSettings, flags: &Flags) -> Result<u8, u8> {
 async fn live_with(
     engine: &mut EngineProcess,
     mut settings: ServerSettings,
-    flags: &Flags,
     socket: Option<TcpSocket>,
     mut stops: Stops,
 ) -> Result<u8, u8> {
@@ -161,7 +157,7 @@ async fn live_with(
     let (driver, strikes) = start_driver(&settings, tokenizer.vocabulary()).map_err(os_error)?;
     let listener = socket.listen(4096).map_err(os_error)?;
     let crowd = settings.crowd.clone();
-    let app = Arc::new(app(settings, flags, driver, tokenizer));
+    let app = Arc::new(app(settings, driver, tokenizer));
     if let Some(neighbour) = neighbour {
         let app = app.clone();
         let is_busy = move || app.in_flight.load(Ordering::Relaxed) > 0;
@@ -192,9 +188,9 @@ fn start_driver(settings: &ServerSettings, vocabulary: u32) -> std::io::Result<(
     Ok((Handle::start(engines, truth, ambushes, strikes_in)?, strikes))
 }
 
-fn app(settings: ServerSettings, flags: &Flags, driver: Handle, tokenizer: Tokenizer) -> App {
-    let hash = mix_text(0, &flags.non_default());
+fn app(settings: ServerSettings, driver: Handle, tokenizer: Tokenizer) -> App {
     App {
+        fingerprint: format!("vllm-{}-{:08x}", api::VERSION, settings.server as u32),
         settings,
         tokenizer,
         driver,
@@ -205,7 +201,6 @@ fn app(settings: ServerSettings, flags: &Flags, driver: Handle, tokenizer: Token
         in_flight: AtomicU64::new(0),
         resets: AtomicU64::new(0),
         started: (api::unix_seconds() * 100.0).round() / 100.0,
-        fingerprint: format!("vllm-{}-{:08x}", api::VERSION, hash as u32),
     }
 }
 

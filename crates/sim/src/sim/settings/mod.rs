@@ -28,6 +28,8 @@ pub struct ServerSettings {
     pub adapters: Vec<Adapter>,
     /// Address to listen on.
     pub host: String,
+    /// Whether it has an engine and no port, as the other nodes of a server do.
+    pub is_headless: bool,
     /// Port; 0 lets the system choose.
     pub port: u16,
     /// Keys of which a request must carry one, if any.
@@ -183,6 +185,7 @@ impl ServerSettings {
             served_names,
             adapters: adapters.collect::<Result<_, _>>()?,
             host: flags.text("host").unwrap_or("127.0.0.1").to_string(),
+            is_headless: flags.get("headless").is_some(),
             port: port(flags)?,
             api_keys: flags.texts("api_key"),
             dev_mode: environment("VLLM_SERVER_DEV_MODE").is_some_and(|value| value == "1"),

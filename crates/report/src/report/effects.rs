@@ -6,7 +6,6 @@ use super::words::{axis_title, short_name, short_setting, show_number};
 use super::yardstick::Yardstick;
 use itertools::Itertools;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
 use vsweep_plan::units::show_many;
 use vsweep_record::table::{Cell, Column, Points, Section, Workload};
 use vsweep_strategy::stats::{
@@ -78,27 +77,19 @@ fn find<'t>(points: &Points<'t>, workload: &Workload<'_>, varied: &[&'t Column],
     let loads = Loads::of(points, &bench, &rows);
     let mut observations = Vec::new();
     for point in measured {
-        let mut of_start: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
-        for row in &point.used {
-            let value = column.cells[*row].number().filter(|value| *value > 0.0);
-            of_start
-                .entry(points.runs.slot(*row))
-                .or_default()
-                .extend(value.map(f64::ln));
-        }
         let values: Vec<usize> = settings.iter().map(|setting| setting.place(point.row)).collect();
         let load = loads.place(point.row);
-        observations.extend(
-            of_start
-                .iter()
-                .filter(|(_, logs)| !logs.is_empty())
-                .map(|(start, logs)| Observation {
-                    values: values.clone(),
-                    load,
-                    start: *start,
-                    log: logs.iter().sum::<f64>() / logs.len() as f64,
-                }),
-        );
+        let logs = point
+            .used
+            .iter()
+            .filter_map(|row| Some((points.runs.slot(*row), log(column, *row)?)));
+        let of_starts = logs.into_group_map().into_iter().sorted_by_key(|(start, _)| *start);
+        observations.extend(of_starts.map(|(start, logs)| Observation {
+            values: values.clone(),
+            load,
+            start,
+            log: logs.iter().sum::<f64>() / logs.len() as f64,
+        }));
     }
     let found = Effects::of(&observations, settings.len());
     (!found.effects.is_empty()).then(|| Mattered {
@@ -108,6 +99,12 @@ fn find<'t>(points: &Points<'t>, workload: &Workload<'_>, varied: &[&'t Column],
         load: loads.of_one.map(|column| Setting::of(column, &rows)),
         settings,
     })
+}
+
+/// The logarithm of a figure above 0.
+fn log(column: &Column, row: usize) -> Option<f64> {
+    let value = column.cells[row].number().filter(|value| *value > 0.0);
+    value.map(f64::ln)
 }
 
 impl<'t> Setting<'t> {
@@ -182,8 +179,7 @@ fn noise(points: &Points<'_>, workload: &Workload<'_>, column: &Column) -> f64 {
     let (mut squares, mut freedom) = (0.0, 0.0);
     for at in &workload.points {
         let used = points.points[*at].used.iter();
-        let logs = used.filter_map(|row| Some(column.cells[*row].number().filter(|value| *value > 0.0)?.ln()));
-        let logs: Vec<f64> = logs.collect();
+        let logs: Vec<f64> = used.filter_map(|row| log(column, *row)).collect();
         let mean = logs.iter().sum::<f64>() / logs.len() as f64;
         squares += logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>();
         freedom += logs.len().saturating_sub(1) as f64;

@@ -44,19 +44,17 @@ pub fn origin(manifest: &Value, state: &State) -> Vec<String> {
     let models = models.into_iter().filter(|model| !model.is_empty()).join(", ");
     let versions = versions(state);
     let day = |run: &RunRecord| run.finished_at.get(..10).unwrap_or_default().to_owned();
-    let (first, last) = (state.runs().map(day).min(), state.runs().map(day).max());
-    let days = match (first, last) {
-        (Some(first), Some(last)) if first != last => format!("{first} to {last}"),
-        (first, _) => first.unwrap_or_default(),
+    let days = match state.runs().map(day).minmax().into_option() {
+        Some((first, last)) if first != last => format!("{first} to {last}"),
+        days => days.map_or_else(String::new, |(day, _)| day),
     };
     let gpus = manifest["gpus"].as_array().filter(|gpus| !gpus.is_empty());
     let facts = [
         models,
         gpus.map(|gpus| list_gpus(gpus)).unwrap_or_default(),
-        if versions.is_empty() {
-            versions
-        } else {
-            format!("vLLM {versions}")
+        match versions.as_str() {
+            "" => String::new(),
+            versions => format!("vLLM {versions}"),
         },
         days,
     ];

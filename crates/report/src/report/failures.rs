@@ -62,9 +62,7 @@ pub struct Group {
     pub rows: Vec<usize>,
     /// What was seen, each with the number of runs that saw it, most frequent first.
     pub details: Vec<(String, usize)>,
-    /// The server of the group's first run.
-    pub server: ServerId,
-    /// Its log, relative to the directory, if it was ours.
+    /// The log of the server of its first run, relative to the directory, if that was ours.
     pub log: Option<String>,
 }
 
@@ -148,14 +146,12 @@ fn group_runs<'a>(runs: impl Iterator<Item = (usize, &'a RunRecord, Reason, &'a 
             .counts()
             .into_iter()
             .sorted_by_key(|(text, count)| (Reverse(*count), *text));
-        let server = runs[0].1.server.clone();
         Group {
             reason,
             runs: runs.len(),
             rows: points.map(|(row, ..)| *row).collect(),
             details: details.map(|(text, count)| (text.to_owned(), count)).collect(),
-            log: log_of(&server, state),
-            server,
+            log: log_of(&runs[0].1.server, state),
         }
     };
     let groups = groups.into_iter().map(group);

@@ -25,16 +25,14 @@ const MOST_ROWS: usize = 40;
 /// The page over a table of several experiments, whose column `experiment` tells them apart, and what could not be drawn.
 pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> (String, Vec<String>) {
     let points = Points::of(table);
-    let of_experiment = |point: &&Point| points.param(point, EXPERIMENT).to_string();
-    let counted = points.points.iter().into_group_map_by(of_experiment);
-    let names: Vec<String> = points
-        .points
-        .iter()
-        .map(|point| of_experiment(&point))
-        .unique()
-        .collect();
+    let of_experiment = |point: &Point| points.param(point, EXPERIMENT).to_string();
+    let names = points.points.iter().map(of_experiment).unique().collect_vec();
     let experiments = names.iter().map(|name| {
-        let own = &counted[name];
+        let own = points
+            .points
+            .iter()
+            .filter(|point| of_experiment(point) == *name)
+            .collect_vec();
         let measured = own.iter().filter(|point| !point.used.is_empty()).count();
         let suspect = own.iter().filter(|point| point.is_suspect()).count();
         [

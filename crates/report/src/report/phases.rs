@@ -132,10 +132,9 @@ impl Phases {
         let capacity = first("kv_capacity_tokens").and_then(Value::as_f64);
         let capacity = capacity.map_or("?".to_owned(), show_number);
         let has_bars = panels.iter().flat_map(Panel::marks).any(|mark| mark.bar.is_some());
-        let bars = if has_bars {
-            "; bars are 95 % intervals within that time"
-        } else {
-            ""
+        let bars = match has_bars {
+            true => "; bars are 95 % intervals within that time",
+            false => "",
         };
         Chart {
             name: name.to_owned(),
@@ -152,10 +151,9 @@ impl Phases {
     }
 
     fn panel(&self, title: &str, rows: &[Row], y: &str, series: Vec<Series>) -> Panel {
-        let mut levels: Vec<f64> = rows.iter().filter_map(|row| number(row, "concurrency")).collect();
-        levels.sort_unstable_by(f64::total_cmp);
-        levels.dedup();
-        let ticks = levels.into_iter().map(|at| Tick {
+        let levels = rows.iter().filter_map(|row| number(row, "concurrency"));
+        let levels = levels.sorted_by(f64::total_cmp).dedup();
+        let ticks = levels.map(|at| Tick {
             at,
             label: show_number(at),
         });

@@ -206,13 +206,8 @@ fn parse(data: &str) -> serde_json::Result<Value> {
 fn value_differences(stored: &Value, made: &Value, path: &str, differences: &mut Vec<String>) {
     match (stored, made) {
         (Value::Object(one), Value::Object(other)) => {
-            let added = one.keys().filter(|key| !other.contains_key(*key));
-            for key in other.keys().chain(added) {
-                let (one, other) = (
-                    one.get(key).unwrap_or(&Value::Null),
-                    other.get(key).unwrap_or(&Value::Null),
-                );
-                value_differences(one, other, &format!("{path}.{key}"), differences);
+            for key in other.keys().chain(one.keys()).unique() {
+                value_differences(&stored[key], &made[key], &format!("{path}.{key}"), differences);
             }
         }
         (Value::Array(one), Value::Array(other)) if one.len() == other.len() => {

@@ -32,9 +32,8 @@ pub fn between(base: &Side, new: &Side, keys: &BTreeSet<String>) -> Vec<Change> 
             .facts
             .iter()
             .filter(|(name, _)| !OF_THE_SWEEP.contains(&name.as_str()));
-        facts
-            .map(|(name, value)| (name.clone(), BTreeSet::from([value.clone()])))
-            .collect()
+        let facts = facts.map(|(name, value)| (name.clone(), BTreeSet::from([value.clone()])));
+        facts.collect()
     };
     let settings = |side: &Side| {
         let mut settings = constants(&Points::of(&side.table), keys);

@@ -2,7 +2,7 @@
 
 use crate::report::variation::{bare_name, settings, varying};
 use itertools::Itertools;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use vsweep_record::table::{Cell, Column, ECHOED, Point, Points, Section};
 
 /// Points that belong together, and the rest.
@@ -34,8 +34,7 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p
         only_new: Vec::new(),
         keys,
     };
-    let mut ordered: Vec<_> = bases.into_iter().collect();
-    ordered.sort_by_key(|(_, points)| points[0].row);
+    let ordered = bases.into_iter().sorted_by_key(|(_, points)| points[0].row);
     for (key, points) in ordered {
         match (points.as_slice(), news.get(&key).map(Vec::as_slice)) {
             ([point], Some([counterpart])) => {
@@ -55,9 +54,8 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p
                 .extend(points.iter().map(|point| settings(&in_base, point.row))),
         }
     }
-    let mut left: Vec<&Point> = news.into_values().flatten().collect();
-    left.sort_by_key(|point| point.row);
-    matched.only_new = left.into_iter().map(|point| settings(&in_new, point.row)).collect();
+    let left = news.into_values().flatten().sorted_by_key(|point| point.row);
+    matched.only_new = left.map(|point| settings(&in_new, point.row)).collect();
     matched
 }
 
@@ -70,13 +68,10 @@ pub fn reason(keys: &BTreeSet<String>) -> String {
 }
 
 /// Measured points by their values of the deciding settings.
-fn by_key<'p>(points: &'p Points<'_>, keys: &BTreeSet<String>) -> BTreeMap<Vec<String>, Vec<&'p Point>> {
+fn by_key<'p>(points: &'p Points<'_>, keys: &BTreeSet<String>) -> HashMap<Vec<String>, Vec<&'p Point>> {
     let values = values_of(points, keys);
-    let mut found: BTreeMap<Vec<String>, Vec<&Point>> = BTreeMap::new();
-    for point in points.points.iter().filter(|point| !point.used.is_empty()) {
-        found.entry(values(point)).or_default().push(point);
-    }
-    found
+    let measured = points.points.iter().filter(|point| !point.used.is_empty());
+    measured.into_group_map_by(|point| values(point))
 }
 
 /// What gives the values of a point in these settings.

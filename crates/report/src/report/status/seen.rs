@@ -141,7 +141,6 @@ mod tests {
             runs: 6,
             rows: Vec::new(),
             details: details.to_vec(),
-            server: vsweep_plan::ids::ServerId(String::new()),
             log: None,
         }]);
         assert!(
@@ -177,7 +176,6 @@ mod tests {
             runs: 48,
             rows: Vec::new(),
             details: vec![hungry("auto"), hungry("fp8")],
-            server: vsweep_plan::ids::ServerId(String::new()),
             log: None,
         }]);
         assert!(

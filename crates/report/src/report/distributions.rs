@@ -45,10 +45,8 @@ impl Distributions {
             let contents = runs.filter_map(|run| read_content(directory.root(), run).ok());
             for part in contents.filter_map(|content| serde_json::from_slice::<Part>(&content).ok()) {
                 for (name, histogram) in part.histograms {
-                    match together.get_mut(&name) {
-                        Some(known) => known.merge(&histogram),
-                        None => _ = together.insert(name, histogram),
-                    }
+                    let known = together.entry(name).and_modify(|known| known.merge(&histogram));
+                    known.or_insert(histogram);
                 }
             }
             if !together.is_empty() {

@@ -97,8 +97,11 @@ pub(super) fn order(points: &Points<'_>, answers: &[Answer]) -> Vec<usize> {
     bests.chain(front).chain(0..points.points.len()).unique().collect()
 }
 
+/// How a value is read.
+type Measured = fn(&CsvLine<'_>) -> Option<f64>;
+
 /// What is drawn of the readings: the title of the chart, its unit, the name of the line where a chart has several, and its value.
-const LINES: [(&str, &str, &str, fn(&CsvLine<'_>) -> Option<f64>); 11] = [
+const LINES: [(&str, &str, &str, Measured); 11] = [
     ("Requests", "", "running", |line| line.number("running")),
     ("Requests", "", "waiting", |line| line.number("waiting")),
     ("KV cache in use", "%", "", |line| {

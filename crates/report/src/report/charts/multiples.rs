@@ -37,16 +37,10 @@ pub fn arrange<'a>(points: &[&'a Point], columns: Vec<&'a Column>) -> Arranged<'
     let mut told = columns;
     let mut panel_by = None;
     while count(points, &told) > MOST_CURVES {
-        panel_by = told
-            .iter()
-            .copied()
-            .find(|column| (2..=MOST_PANELS).contains(&count(points, &[column])));
-        let within: Vec<&Column> = without(&told, panel_by);
-        if count(points, &within) <= MOST_CURVES && panel_by.is_some() {
-            break;
-        }
-        panel_by = None;
-        if told.len() == 1 {
+        let mut columns = told.iter().copied();
+        let few = columns.find(|column| (2..=MOST_PANELS).contains(&count(points, &[column])));
+        panel_by = few.filter(|column| count(points, &without(&told, Some(column))) <= MOST_CURVES);
+        if panel_by.is_some() || told.len() == 1 {
             break;
         }
         told.pop();

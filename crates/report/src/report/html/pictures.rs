@@ -32,8 +32,7 @@ pub fn pictures(inputs: &Inputs<'_>) -> Vec<[Option<Value>; 2]> {
 
 /// A chart as a part of the page; none if it cannot be drawn, which the charts' files tell of.
 fn picture(chart: &Chart) -> Option<Value> {
-    let series = || chart.panels.iter().flat_map(|panel| &panel.series);
-    if series().map(|series| series.points.len()).sum::<usize>() > MOST_MARKS {
+    if chart.panels.iter().flat_map(Panel::marks).count() > MOST_MARKS {
         return None;
     }
     // What a picture says of itself is text here, which is as large as any other.
@@ -46,7 +45,8 @@ fn picture(chart: &Chart) -> Option<Value> {
     };
     // Bars need no more room than they take.
     let bars = chart.panels.iter().map(|panel| panel.y.ticks.len());
-    let is_bars = series().all(|series| matches!(series.style, Style::Bar(_)));
+    let mut series = chart.panels.iter().flat_map(|panel| &panel.series);
+    let is_bars = series.all(|series| matches!(series.style, Style::Bar(_)));
     let high = match bars.max() {
         Some(bars) if is_bars => (ROOM_OF_AXES + ROOM_OF_BAR * bars as f64).min(PANEL.1),
         _ => PANEL.1,
@@ -55,25 +55,25 @@ fn picture(chart: &Chart) -> Option<Value> {
         panel: Some((PANEL.0, high)),
         ..Size::default()
     };
-    let draw = |chart: &Chart, title: &str| {
+    // Bars stand side by side where there is room, and below each other on a phone.
+    let alone = |panel: &Panel| {
+        let alone = Chart {
+            panels: vec![panel.clone()],
+            columns: 1,
+            ..bare.clone()
+        };
+        (format!("{}: {}", chart.title, panel.title), alone)
+    };
+    let parts: Vec<(String, Chart)> = match is_bars {
+        true => chart.panels.iter().map(alone).collect(),
+        false => vec![(chart.title.clone(), bare)],
+    };
+    let draw = |(title, chart): &(String, Chart)| {
         let svg = String::from_utf8(render_at(chart, &size, Form::Svg).ok()?).ok()?;
         let named = format!("<svg role=\"img\" aria-label=\"{}\" ", escape(title));
         Some(safe(svg.replacen("<svg ", &named, 1)))
     };
-    // Bars stand side by side where there is room, and below each other on a phone.
-    let alone = |panel: &Panel| Chart {
-        panels: vec![panel.clone()],
-        columns: 1,
-        ..bare.clone()
-    };
-    let panels: Option<Vec<Value>> = match is_bars {
-        false => draw(&bare, &chart.title).map(|svg| vec![svg]),
-        true => {
-            let panels = chart.panels.iter();
-            let draw = |panel: &Panel| draw(&alone(panel), &format!("{}: {}", chart.title, panel.title));
-            panels.map(draw).collect()
-        }
-    };
+    let panels: Option<Vec<Value>> = parts.iter().map(draw).collect();
     Some(
         context! { title => chart.title.as_str(), simulated => chart.simulated, note => chart.note.as_str(), is_bars, panels => panels? },
     )

@@ -4,7 +4,8 @@ use super::canvas::{Align, Canvas, Position, fit};
 use super::font::{Type, text_width};
 use super::palette::INK;
 use super::panel::draw_sample;
-use crate::report::chart::{Chart, Style};
+use crate::report::chart::{Chart, Series, Style};
+use itertools::Itertools;
 
 const ENTRY: Type = Type::light(24.0, INK);
 /// Height of one entry.
@@ -23,49 +24,34 @@ pub struct Legend {
 impl Legend {
     /// One entry for each name among the panels' series, arranged within a width.
     pub fn of(chart: &Chart, width: f64) -> Legend {
-        let mut named: Vec<(String, Style)> = Vec::new();
-        for series in chart.panels.iter().flat_map(|panel| &panel.series) {
-            if !series.name.is_empty() && !named.iter().any(|(name, _)| *name == series.name) {
-                named.push((series.name.clone(), series.style));
-            }
-        }
+        let series = chart.panels.iter().flat_map(|panel| &panel.series);
+        let named = series.filter(|series| !series.name.is_empty());
+        let named: Vec<&Series> = named.unique_by(|series| &series.name).collect();
         let widths: Vec<f64> = named
             .iter()
-            .map(|(name, _)| SAMPLE + text_width(name, ENTRY) + GAP)
+            .map(|series| SAMPLE + text_width(&series.name, ENTRY) + GAP)
             .collect();
-        if widths.iter().sum::<f64>() <= width + GAP {
-            Legend::in_a_row(named, &widths)
-        } else {
-            Legend::in_columns(named, widths.into_iter().fold(0.0, f64::max), width)
-        }
-    }
-
-    fn in_a_row(named: Vec<(String, Style)>, widths: &[f64]) -> Legend {
-        let lefts = widths.iter().scan(0.0, |next, width| {
-            let left = *next;
-            *next += width;
-            Some(left)
-        });
-        let height = if named.is_empty() { 0.0 } else { ROW };
-        let entries = named.into_iter().zip(lefts);
-        let entries = entries
-            .map(|((name, style), left)| (name, style, (left, ROW / 2.0)))
-            .collect();
-        Legend { entries, height }
-    }
-
-    fn in_columns(named: Vec<(String, Style)>, widest: f64, width: f64) -> Legend {
-        let columns = ((width + GAP) / widest).floor().max(1.0) as usize;
-        let rows = named.len().div_ceil(columns);
+        let widest = widths.iter().copied().fold(0.0, f64::max);
+        let is_row = widths.iter().sum::<f64>() <= width + GAP;
+        let rows = match is_row {
+            true => named.len().min(1),
+            false => {
+                let columns = ((width + GAP) / widest).floor().max(1.0);
+                named.len().div_ceil(columns as usize)
+            }
+        };
         let column_width = widest.min(width);
-        let entry = |(i, (name, style)): (usize, (String, Style))| {
-            let (column, row) = (i / rows, i % rows);
-            let place = (column as f64 * column_width, (row as f64 + 0.5) * ROW);
-            (fit(&name, ENTRY, column_width - SAMPLE), style, place)
+        let place = |i: usize| match is_row {
+            true => (widths[..i].iter().sum(), ROW / 2.0),
+            false => ((i / rows) as f64 * column_width, ((i % rows) as f64 + 0.5) * ROW),
+        };
+        let entry = |(i, series): (usize, &&Series)| {
+            let name = fit(&series.name, ENTRY, column_width - SAMPLE);
+            (name, series.style, place(i))
         };
         Legend {
+            entries: named.iter().enumerate().map(entry).collect(),
             height: rows as f64 * ROW,
-            entries: named.into_iter().enumerate().map(entry).collect(),
         }
     }
 

@@ -71,7 +71,7 @@ pub(super) fn compare(
         ));
         return Ok(None);
     }
-    let mut lines: Vec<(&str, &Combo, Option<Vec<String>>, &[String])> = Vec::new();
+    let mut lines: Vec<CommandLine<'_>> = Vec::new();
     if !is_startup {
         for ((argv, _), (s, _)) in ours.iter().zip(&rows) {
             lines.push(("server", &read.serve[*s], serve(*s), argv));
@@ -115,6 +115,10 @@ pub(super) fn compare(
     let folders = rows.iter().flat_map(|(s, row)| row.iter().map(move |b| folder(*s, *b)));
     Ok(is_listed.then(|| folders.collect()))
 }
+
+/// What a command line starts, the record that it comes from, and the line as vLLM's sweep makes it, unless that fails, and as the
+/// plan does.
+type CommandLine<'a> = (&'static str, &'a Combo, Option<Vec<String>>, &'a [String]);
 
 fn without_percentiles(params: &Params) -> Params {
     let mut params = params.clone();

@@ -119,9 +119,12 @@ pub(in crate::plan) trait Declared<T> {
     fn describe(self, key: &'static str, help: &str, about: &mut Description<'_>);
 }
 
+/// Reads the value of a key from its node and what messages call it.
+type Read<T> = dyn Fn(&mut Reader<'_>, &Node, &str) -> Option<T>;
+
 /// A key of a table.
 pub(in crate::plan) struct Key<T> {
-    read: Box<dyn Fn(&mut Reader<'_>, &Node, &str) -> Option<T>>,
+    read: Box<Read<T>>,
     schema: Box<dyn Fn(&mut SchemaGenerator) -> Schema>,
     otherwise: T,
     is_required: bool,

@@ -91,6 +91,13 @@ impl Sweep<'_> {
             plan: self.plan,
             matrix: self.wanted,
         };
+        if self.share.is_some() {
+            // The worker that had it may have been killed a moment ago: its lease is free at once, and its server not yet gone.
+            tokio::select! {
+                cleared = self.clear_away(self.patience(), writer) => cleared?,
+                () = wishes.interrupt.requested() => {}
+            }
+        }
         let retired = || writer.with(|recorder| recorder.state().retired_by(&start.server.id, recorder.nonce()));
         loop {
             writer.with(Recorder::refresh)?;

@@ -2,7 +2,7 @@
 //! once the finalists have them, because the best of many is best partly by luck.
 
 use super::starts::Stage;
-use super::{Better, Cell, Point, Points, Section};
+use super::{Better, Cell, Column, Point, Points, Section};
 use itertools::Itertools;
 use vsweep_strategy::stats::{Candidate, Estimate, finalists, winner};
 
@@ -128,10 +128,14 @@ impl Points<'_> {
         })
     }
 
+    fn server_columns(&self) -> impl Iterator<Item = &Column> {
+        let columns = self.runs.columns().iter();
+        columns.filter(|column| column.section == Section::Serve)
+    }
+
     /// How many settings a point's server config has.
     fn overrides(&self, point: &Point) -> usize {
-        let settings = self.runs.columns().iter();
-        let settings = settings.filter(|column| column.section == Section::Serve && !column.is_combo());
+        let settings = self.server_columns().filter(|column| !column.is_combo());
         settings
             .filter(|column| column.cells[point.row] != Cell::Missing)
             .count()
@@ -148,18 +152,11 @@ impl Points<'_> {
 
     /// Whether points, by their places, were measured on servers of the same settings.
     pub fn are_of_one_config(&self, places: &[usize]) -> bool {
-        let settings = self
-            .runs
-            .columns()
-            .iter()
-            .filter(|column| column.section == Section::Serve);
-        let mut settings = settings.into_iter();
-        settings.all(|column| {
-            places
-                .iter()
-                .map(|place| &column.cells[self.points[*place].row])
-                .all_equal()
-        })
+        let is_one = |column: &Column| {
+            let mut cells = places.iter().map(|place| &column.cells[self.points[*place].row]);
+            cells.all_equal()
+        };
+        self.server_columns().all(is_one)
     }
 }
 

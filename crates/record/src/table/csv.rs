@@ -9,18 +9,11 @@ use std::io::{self, Write};
 pub fn write_csv(table: &Table, out: impl Write) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(table.columns().iter().map(|column| inert(&column.name).into_owned()))?;
-    let mut field = String::new();
     for row in 0..table.rows() {
-        for column in table.columns() {
-            if let Cell::Text(text) = &column.cells[row] {
-                writer.write_field(inert(text).as_bytes())?;
-                continue;
-            }
-            field.clear();
-            std::fmt::Write::write_fmt(&mut field, format_args!("{}", column.cells[row])).map_err(io::Error::other)?;
-            writer.write_field(&field)?;
-        }
-        writer.write_record(None::<&[u8]>)?;
+        writer.write_record(table.columns().iter().map(|column| match &column.cells[row] {
+            Cell::Text(text) => inert(text).into_owned(),
+            cell => cell.to_string(),
+        }))?;
     }
     writer.flush()
 }

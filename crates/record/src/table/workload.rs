@@ -3,7 +3,7 @@
 
 use super::{COMBO, Cell, Column, Point, Points, Section, normal};
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 /// Bench parameters that say how much comes at once, and how long it is measured; every other one belongs to the workload.
 const LOAD: [&str; 19] = [
@@ -126,15 +126,12 @@ impl<'t> Points<'t> {
         self.pair_up(|row| a.cells[row].to_string(), |row| b.cells[row].to_string())
     }
 
-    fn pair_up<A: Ord + Clone, B: Ord + Clone>(&self, a: impl Fn(usize) -> A, b: impl Fn(usize) -> B) -> bool {
-        let mut forth = BTreeMap::new();
-        let mut back = BTreeMap::new();
-        self.points.iter().all(|point| {
-            let (from, to) = (a(point.row), b(point.row));
-            let same_to = forth.entry(from.clone()).or_insert_with(|| to.clone()) == &to;
-            let same_from = back.entry(to).or_insert_with(|| from.clone()) == &from;
-            same_to && same_from
-        })
+    /// Whether there are as many pairs of values as values on either side.
+    fn pair_up<A: Ord, B: Ord>(&self, a: impl Fn(usize) -> A, b: impl Fn(usize) -> B) -> bool {
+        let pairs = self.points.iter().map(|point| (a(point.row), b(point.row)));
+        let pairs: BTreeSet<(A, B)> = pairs.collect();
+        let (from, to): (BTreeSet<&A>, BTreeSet<&B>) = pairs.iter().map(|(from, to)| (from, to)).unzip();
+        pairs.len() == from.len() && pairs.len() == to.len()
     }
 }
 

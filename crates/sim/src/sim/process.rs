@@ -64,12 +64,9 @@ pub fn serve(args: &[String]) -> u8 {
     let settings = config_file::expand(args).and_then(|args| {
         let flags = Flags::parse(&args)?;
         banner(&flags);
-        Ok((
-            ServerSettings::resolve(&flags, &|name| std::env::var(name).ok())?,
-            flags,
-        ))
+        ServerSettings::resolve(&flags, &|name| std::env::var(name).ok())
     });
-    let (settings, flags) = match settings {
+    let settings = match settings {
         Ok(settings) => settings,
         Err(Refusal::Usage(text)) => {
             log::error(text);

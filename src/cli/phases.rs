@@ -30,28 +30,18 @@ pub struct Args {
 
 /// Flags of the command that are lists; the others are those of one measurement.
 #[derive(Debug, clap::Args)]
-#[command(next_help_heading = "Window")]
 struct Lists {
     /// Phases to measure: prefill, decode or both [prefill,decode]
-    #[arg(
-        long,
-        value_name = "TEXT",
-        default_value = "prefill,decode",
-        hide_default_value = true
-    )]
+    #[arg(long, value_name = "TEXT", help_heading = "Window")]
+    #[arg(default_value = "prefill,decode", hide_default_value = true)]
     phase: String,
     /// Requests in flight at once, a comma list [32,64,128,256,512,1024,2048]
-    #[arg(long, aliases = ["concurrency_levels", "max-concurrency"], value_name = "TEXT")]
+    #[arg(long, aliases = ["concurrency_levels", "max-concurrency"], value_name = "TEXT", help_heading = "Window")]
     #[arg(default_value = "32,64,128,256,512,1024,2048", hide_default_value = true)]
     concurrency_levels: String,
     /// Prompt's shares of each sequence in decode runs, a comma list [0.25,0.5]
-    #[arg(
-        long,
-        alias = "ratio",
-        value_name = "TEXT",
-        default_value = "0.25,0.5",
-        hide_default_value = true
-    )]
+    #[arg(long, alias = "ratio", value_name = "TEXT", help_heading = "Window")]
+    #[arg(default_value = "0.25,0.5", hide_default_value = true)]
     ratios: String,
 }
 

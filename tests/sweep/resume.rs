@@ -140,7 +140,7 @@ fn what_outlives_its_vsweep_and_its_guard_is_named_and_ended() {
     let daemon = std::fs::read_to_string(harness.folder.path().join("daemon")).expect("a process id");
     let daemon: i32 = daemon.trim().parse().expect("a process id");
     let is_noted = |path: &Path| {
-        std::fs::read_to_string(path).is_ok_and(|inventory| inventory.contains(&format!("adopted {daemon} ")))
+        std::fs::read_to_string(path).is_ok_and(|inventory| inventory.contains(&format!("{{\"adopted\":[{daemon},")))
     };
     wait_for("the guard to note the daemon", || {
         let shared = std::fs::read_dir("/dev/shm").expect("shared memory").flatten();

@@ -7,7 +7,9 @@
 
 // Layer 0: words that every room shares.
 pub use vsweep_metrics::{rng, spool, threads};
-pub use vsweep_plan::{cause, error, files, fingerprint, ids, printable, python_json, shell, units, validity};
+pub use vsweep_plan::{
+    cause, error, files, fingerprint, ids, printable, python_json, request_error, shell, units, validity,
+};
 
 // Layer 1: what is declared and what is measured, as pure data and pure functions.
 pub use vsweep_load::{one_of, params};

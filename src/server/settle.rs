@@ -118,12 +118,13 @@ impl Baseline {
         let start = Instant::now();
         let mut wait = FIRST_WAIT;
         while let Some(obstacle) = self.obstacle(&address, launch).await {
-            let Failure { cause, detail } = obstacle.failure;
+            let failure = obstacle.failure;
             if obstacle.stays || limit.is_zero() {
-                return Err(Failure::new(cause, detail));
+                return Err(failure);
             }
             if start.elapsed() >= limit {
-                return Err(Failure::new(cause, format!("{detail} after {}", show_duration(limit))));
+                let detail = format!("{} after {}", failure.detail, show_duration(limit));
+                return Err(Failure::new(failure.cause, detail));
             }
             sleep(wait).await;
             wait = (wait * 2).min(LONGEST_WAIT);

@@ -54,10 +54,7 @@ impl Run {
     }
 
     fn codes(&self) -> Vec<Code> {
-        let seen = RunFigures {
-            figures: &self.figures,
-            is_whole: true,
-        };
+        let seen = RunFigures::whole(&self.figures);
         let told = doubts(seen).into_iter().chain(beside(&self.figures, &self.course));
         let told = told.chain(paced(&self.served)).chain(lengths(&self.answers, true));
         let told = told.chain(cached(self.cached.0, self.cached.1));

@@ -15,6 +15,7 @@ const LAYERS: [&[&str]; 8] = [
         "cause",
         "validity",
         "printable",
+        "request_error",
         "python_json",
         "shell",
         "rng",
@@ -41,9 +42,10 @@ const LAYERS: [&[&str]; 8] = [
 ];
 
 /// What a room may use in its own layer.
-const NEIGHBOURS: [(&str, &[&str]); 15] = [
-    ("cause", &["printable"]),
-    ("validity", &["printable"]),
+const NEIGHBOURS: [(&str, &[&str]); 16] = [
+    ("request_error", &["printable"]),
+    ("cause", &["printable", "request_error"]),
+    ("validity", &["printable", "request_error"]),
     ("shell", &["printable"]),
     ("files", &["error", "ids"]),
     ("fingerprint", &["units"]),
@@ -71,6 +73,7 @@ const CALM: &[&str] = &[
     "units",
     "cause",
     "printable",
+    "request_error",
     "python_json",
     "shell",
     "plan",
@@ -93,6 +96,7 @@ const CLOSED: &[&str] = &[
     "units",
     "cause",
     "printable",
+    "request_error",
     "python_json",
     "shell",
     "metrics",

@@ -208,8 +208,7 @@ impl Experiment {
                     reset_seconds: measured.then_some(0.5),
                     warmup_seconds,
                     file,
-                    learned: None,
-                    beside: None,
+                    ..RunFinished::default()
                 })));
             }
         }

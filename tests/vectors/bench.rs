@@ -172,6 +172,7 @@ fn sample(record: &Value) -> Sample {
         audio_s: at("input_audio_duration"),
         text: None,
         error: (record["success"] != true).then(|| record["error"].to_string()),
+        error_status: None,
     }
 }
 

@@ -2,6 +2,7 @@
 //! may not be believed is another list (`validity`). Finding the cause from exit codes and log lines is the server room's work, not this one's.
 
 use crate::printable::printable;
+use crate::request_error::RequestError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -28,9 +29,6 @@ impl fmt::Display for Outcome {
 
 /// How the detail of a run begins that was not attempted because an earlier one failed for a cause that will not pass.
 pub const NOT_TRIED: &str = "not tried again: ";
-
-/// What stands before the commonest error of a run's requests in the detail of [`Cause::RequestErrors`].
-pub const MOST_OFTEN: &str = "most often with: ";
 
 /// What advice calls the file that tells most of a server's failure.
 const LOG: &str = "the server's log";
@@ -168,14 +166,31 @@ pub struct Failure {
     pub cause: Cause,
     /// The decisive log line, exit status or error text, in one line.
     pub detail: String,
+    /// What failed requests said most often, where that is why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_error: Option<RequestError>,
 }
 
 impl Failure {
     /// A failure with what is known about it.
     pub fn new(cause: Cause, detail: impl Into<String>) -> Self {
-        // What servers and programs say comes in here.
-        let detail = printable(&detail.into()).into_owned();
-        Failure { cause, detail }
+        Failure {
+            cause,
+            // What servers and programs say comes in here.
+            detail: printable(&detail.into()).into_owned(),
+            request_error: None,
+        }
+    }
+
+    /// That requests failed, so many as the detail says.
+    pub fn of_requests(detail: impl Into<String>, commonest: Option<RequestError>) -> Self {
+        Failure {
+            request_error: commonest.clone(),
+            ..Failure::new(
+                Cause::RequestErrors,
+                RequestError::tell(detail.into(), commonest.as_ref()),
+            )
+        }
     }
 
     /// What to do about it: the cause's advice, or a closer one where the detail tells. None where the detail ends in it.
@@ -183,7 +198,10 @@ impl Failure {
         match self.cause {
             // Our own benchmarks name parameter and remedy; external ones are not shown this way.
             Cause::BenchFailed => None,
-            Cause::RequestErrors => Some(self.status().map_or(WITHOUT_STATUS, advice_on_status)),
+            Cause::RequestErrors => {
+                let status = self.request_error.as_ref().and_then(|error| error.status);
+                Some(status.map_or(WITHOUT_STATUS, advice_on_status))
+            }
             cause => Some(cause.advice()),
         }
     }
@@ -191,12 +209,6 @@ impl Failure {
     /// The cause's advice, or a closer one where the detail tells, with the file that the server's log is, if that is known.
     pub fn advice_with(&self, log: Option<&str>) -> String {
         name_log(self.advice().unwrap_or(self.cause.advice()), log)
-    }
-
-    /// The HTTP status that the detail names, if it does.
-    pub fn status(&self) -> Option<u16> {
-        let (_, after) = self.detail.split_once("HTTP ")?;
-        after.get(..3)?.parse().ok()
     }
 }
 
@@ -228,10 +240,8 @@ mod tests {
 
     #[test]
     fn advice_fits_the_error() {
-        let said = |error: &str| {
-            let detail = format!("3 of 9 requests failed, {MOST_OFTEN}{error}");
-            Failure::new(Cause::RequestErrors, detail).to_string()
-        };
+        let said =
+            |error: &str| Failure::of_requests("3 of 9 requests failed", Some(RequestError::read(error))).to_string();
         for (error, advice) in [
             ("HTTP 401: Unauthorized", "a key that the server accepts"),
             ("HTTP 404: Not Found", "check the model's name, base_url and endpoint"),

@@ -12,6 +12,7 @@ pub mod matrix;
 pub mod plan;
 pub mod printable;
 pub mod python_json;
+pub mod request_error;
 pub mod shell;
 pub mod units;
 pub mod validity;

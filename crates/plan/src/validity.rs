@@ -2,6 +2,7 @@
 //! advice. What a run must look like for a code to apply is judged where runs are measured, not here.
 
 use crate::printable::printable;
+use crate::request_error::RequestError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -174,13 +175,30 @@ pub struct Doubt {
     pub code: Code,
     /// What was seen, in one line.
     pub detail: String,
+    /// What failed requests said most often, where that is why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_error: Option<RequestError>,
 }
 
 impl Doubt {
     /// A doubt with what was seen.
     pub fn new(code: Code, detail: impl Into<String>) -> Doubt {
-        let detail = printable(&detail.into()).into_owned();
-        Doubt { code, detail }
+        Doubt {
+            code,
+            detail: printable(&detail.into()).into_owned(),
+            request_error: None,
+        }
+    }
+
+    /// That requests failed, so many as the detail says.
+    pub fn of_requests(detail: impl Into<String>, commonest: Option<RequestError>) -> Doubt {
+        Doubt {
+            request_error: commonest.clone(),
+            ..Doubt::new(
+                Code::RequestErrors,
+                RequestError::tell(detail.into(), commonest.as_ref()),
+            )
+        }
     }
 }
 

@@ -183,15 +183,11 @@ fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
                 started: started.place.line.seq,
                 outcome: Outcome::Ok,
                 validity: Validity::Valid,
-                doubts: Vec::new(),
                 cause: None,
                 detail: String::new(),
                 seconds: 60.0,
-                reset_seconds: None,
-                warmup_seconds: None,
                 file: Some(file),
-                learned: None,
-                beside: None,
+                ..RunFinished::default()
             })));
         }
     }

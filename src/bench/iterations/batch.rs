@@ -4,11 +4,11 @@ use super::Bench;
 use super::hold::Held;
 use crate::bench::broken;
 use crate::bench::exact_prompts::request;
-use crate::bench::result::failure_reasons;
+use crate::bench::judge::commonest_error;
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::endpoint::Endpoint;
 use crate::bench::side::limits::ServerLimits;
-use crate::cause::{Cause, Failure};
+use crate::cause::Failure;
 use crate::load::{Generator, Load, LoadOutcome, Reply, Request, Requests};
 use crate::metrics::seconds;
 use std::sync::atomic::Ordering::Relaxed;
@@ -213,12 +213,9 @@ fn whole(outcomes: Vec<LoadOutcome>) -> Result<Vec<LoadOutcome>, Failure> {
     if failed == 0 {
         return Ok(outcomes);
     }
-    let errors = outcomes.iter().flat_map(|outcome| failure_reasons(&outcome.samples));
-    let commonest = errors
-        .max_by_key(|(_, count)| *count)
-        .map_or(String::new(), |(reason, _)| reason);
-    let detail = format!("{failed} of {all} requests of a batch failed, most often with: {commonest}");
-    Err(Failure::new(Cause::RequestErrors, detail))
+    let commonest = commonest_error(outcomes.iter().map(|outcome| &outcome.samples));
+    let detail = format!("{failed} of {all} requests of a batch failed");
+    Err(Failure::of_requests(detail, commonest))
 }
 
 /// What all servers have counted so far; nothing if one does not count its steps.

@@ -1,10 +1,11 @@
 //! Failed requests: too many make a run a failure, some make it doubtful.
 
 use super::RunFigures;
-use crate::bench::result::failure_reasons;
-use crate::cause::{Cause, Failure, MOST_OFTEN};
+use crate::cause::{Cause, Failure};
 use crate::metrics::Samples;
-use crate::validity::{Code, Doubt};
+use crate::request_error::RequestError;
+use crate::validity::Doubt;
+use itertools::Itertools;
 use serde_json::Value;
 
 /// Above this share of failed requests the figures mean nothing.
@@ -15,31 +16,32 @@ pub(in crate::bench) fn refuse_empty(samples: &Samples) -> Result<(), Failure> {
     if samples.ok().next().is_some() {
         return Ok(());
     }
-    let error = commonest_error(samples).unwrap_or_default();
-    let detail = format!("all {} requests failed, {MOST_OFTEN}{error}", samples.len());
-    Err(Failure::new(Cause::RequestErrors, detail))
+    let detail = format!("all {} requests failed", samples.len());
+    Err(Failure::of_requests(detail, commonest_error([samples])))
 }
 
 /// What failed requests said most often, if any failed.
-pub(in crate::bench) fn commonest_error(samples: &Samples) -> Option<String> {
-    let reasons = failure_reasons(samples).into_iter();
-    reasons.max_by_key(|(_, count)| *count).map(|(reason, _)| reason)
+pub(in crate::bench) fn commonest_error<'a>(samples: impl IntoIterator<Item = &'a Samples>) -> Option<RequestError> {
+    let samples = samples.into_iter().flat_map(Samples::iter);
+    let errors = samples.filter_map(|sample| Some((sample.error?, sample.error_status)));
+    let commonest = errors
+        .counts()
+        .into_iter()
+        .max_by_key(|(error, count)| (*count, error.clone()));
+    commonest.map(|((said, status), _)| RequestError::new(status, &said))
 }
 
 /// Why a run means nothing, or may not be believed, by how many of its requests failed and what they said most often.
 pub(in crate::bench) fn failed_requests(
     failed: f64,
     all: f64,
-    commonest: Option<&str>,
+    commonest: Option<RequestError>,
 ) -> (Option<Failure>, Option<Doubt>) {
-    let detail = match commonest {
-        Some(error) => format!("{failed} of {all} requests failed, {MOST_OFTEN}{error}"),
-        None => format!("{failed} of {all} requests failed"),
-    };
+    let detail = format!("{failed} of {all} requests failed");
     match failed {
-        _ if failed > MOST_FAILED * all => (Some(Failure::new(Cause::RequestErrors, detail)), None),
+        _ if failed > MOST_FAILED * all => (Some(Failure::of_requests(detail, commonest)), None),
         0.0 => (None, None),
-        _ => (None, Some(Doubt::new(Code::RequestErrors, detail))),
+        _ => (None, Some(Doubt::of_requests(detail, commonest))),
     }
 }
 
@@ -61,7 +63,8 @@ fn counted(seen: RunFigures<'_>) -> (Option<Failure>, Option<Doubt>) {
     let all = failed + seen.number("completed").unwrap_or(0.0);
     let reasons = seen.figures.get("failure_reasons").and_then(Value::as_object);
     let commonest = reasons.and_then(|reasons| reasons.iter().max_by_key(|(_, count)| count.as_u64()));
-    failed_requests(failed, all, commonest.map(|(error, _)| error.as_str()))
+    let read = || commonest.map(|(error, _)| RequestError::read(error));
+    failed_requests(failed, all, seen.commonest_error.cloned().or_else(read))
 }
 
 #[cfg(test)]
@@ -72,8 +75,7 @@ mod tests {
 
     fn failure(figures: Value) -> Option<String> {
         let figures = figures.as_object().expect("an object");
-        let is_whole = true;
-        on_failed_requests(RunFigures { figures, is_whole }).map(|failure| failure.detail)
+        on_failed_requests(RunFigures::whole(figures)).map(|failure| failure.detail)
     }
 
     #[test]

@@ -130,6 +130,7 @@ mod tests {
         let figures = figures.as_object().expect("an object");
         assert!(
             doubts(RunFigures {
+                commonest_error: None,
                 figures,
                 is_whole: false
             })

@@ -18,6 +18,7 @@ pub(super) use pace::pace;
 pub use pace::{Served, paced};
 
 use crate::plan::Params;
+use crate::request_error::RequestError;
 use crate::validity::Doubt;
 use serde_json::Value;
 
@@ -28,6 +29,8 @@ pub struct RunFigures<'a> {
     pub figures: &'a Params,
     /// Whether every request was sent. One that was cut says nothing of how long it would have taken.
     pub is_whole: bool,
+    /// What failed requests said most often; none where only the result tells.
+    pub commonest_error: Option<&'a RequestError>,
 }
 
 /// Every check, in the order in which doubts are told.
@@ -48,8 +51,8 @@ pub fn doubts(seen: RunFigures<'_>) -> Vec<Doubt> {
 /// Those for which the load generator is the reason, of a run that is judged by other rules besides.
 pub(super) fn of_generator(figures: &Params) -> impl Iterator<Item = Doubt> + use<> {
     let seen = RunFigures {
-        figures,
         is_whole: false,
+        ..RunFigures::whole(figures)
     };
     let doubts = [generator::stood_still(seen), generator::saturated(seen)];
     doubts.into_iter().flatten()
@@ -58,8 +61,11 @@ pub(super) fn of_generator(figures: &Params) -> impl Iterator<Item = Doubt> + us
 impl<'a> RunFigures<'a> {
     /// Those of a run whose requests were all sent.
     pub fn whole(figures: &'a Params) -> RunFigures<'a> {
-        let is_whole = true;
-        RunFigures { figures, is_whole }
+        RunFigures {
+            figures,
+            is_whole: true,
+            commonest_error: None,
+        }
     }
 
     fn number(self, key: &str) -> Option<f64> {

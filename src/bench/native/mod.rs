@@ -17,7 +17,7 @@ mod watched;
 pub use profiler::stop_profiler;
 pub use refused::{REFUSED, harmless};
 
-use crate::bench::judge::{RunFigures, cached, doubts, on_failed_requests, pace, refuse_empty};
+use crate::bench::judge::{RunFigures, cached, commonest_error, doubts, on_failed_requests, pace, refuse_empty};
 use crate::bench::native::settings::{NativeSettings, TABLE};
 use crate::bench::result::warnings;
 use crate::bench::result::{Context, figures, result};
@@ -169,7 +169,10 @@ impl NativeRun {
             return match cut {
                 // Requests that are late without a single answer say enough.
                 Some(cut) => Ok(Measurement::of_nothing(cut)),
-                None => Err(self.with_url(failure)),
+                None => {
+                    let status = failure.request_error.as_ref().and_then(|error| error.status);
+                    Err(self.with_url(failure, status))
+                }
             };
         }
         let mut warnings = std::mem::take(&mut prompts.warnings);
@@ -207,9 +210,11 @@ impl NativeRun {
             warnings,
         };
         let mut values = result(context, &outcome);
+        let commonest_error = commonest_error([&outcome.samples]);
         let seen = RunFigures {
             figures: &values,
             is_whole: cut.is_none(),
+            commonest_error: commonest_error.as_ref(),
         };
         let mut measurement = Measurement {
             failure: on_failed_requests(seen),
@@ -230,8 +235,8 @@ impl NativeRun {
     }
 
     /// Names the address behind a refusal that may be about it.
-    fn with_url(&self, mut failure: Failure) -> Failure {
-        if matches!(failure.status(), Some(300..=399 | 404 | 405)) {
+    fn with_url(&self, mut failure: Failure, status: Option<u16>) -> Failure {
+        if matches!(status, Some(300..=399 | 404 | 405)) {
             let Endpoint { target, options, .. } = &self.endpoint;
             let scheme = if target.is_https { "https" } else { "http" };
             let asked = format!(" (asked {scheme}://{}{})", options.host, options.path);

@@ -127,10 +127,13 @@ impl NativeRun {
         loop {
             let load = self.load(vec![prompts.first.clone()], vec![0]);
             let outcome = self.generator.drive(&load, &mut |_| {}).map_err(broke)?;
-            let error = outcome.samples.iter().find_map(|sample| sample.error);
-            let Some(error) = error else { break };
+            let error = outcome
+                .samples
+                .iter()
+                .find_map(|sample| Some((sample.error?, sample.error_status)));
+            let Some((error, status)) = error else { break };
             let waited = await_next_try(began, limit, &error);
-            waited.map_err(|detail| self.with_url(broken(detail)))?;
+            waited.map_err(|detail| self.with_url(broken(detail), status))?;
         }
         self.note("Initial test run completed.");
         Ok(())

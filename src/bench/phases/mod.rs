@@ -17,7 +17,7 @@ use crate::bench::side::endpoint::Endpoint;
 use crate::bench::side::limits::ServerLimits;
 use crate::bench::worker::{self, GivenUp};
 use crate::bench::{Job, Measurement, broken, sound};
-use crate::cause::{Cause, Failure};
+use crate::cause::Failure;
 use crate::load::{Generator, Load, Reply, Requests, WindowRule, allow_connections};
 use crate::telemetry::series;
 use std::sync::atomic::Ordering::Relaxed;
@@ -123,9 +123,8 @@ impl PhaseRun {
             .zip(self.endpoint.counters().ok())
             .map(|(before, after)| after.since(&before));
         let Some(seen) = &outcome.window else {
-            let said = commonest_error(&outcome.samples).unwrap_or_default();
-            let detail = format!("the server was given up after many failed requests, most often with: {said}");
-            return Err(Failure::new(Cause::RequestErrors, detail));
+            let detail = "the server was given up after many failed requests";
+            return Err(Failure::of_requests(detail, commonest_error([&outcome.samples])));
         };
         let at = |nanos| outcome.began + Duration::from_nanos(nanos);
         let (from, to) = (at(seen.start), at(seen.end));

@@ -105,9 +105,9 @@ pub(super) fn measurement(
     if !warnings.is_empty() {
         result.insert("warnings".to_owned(), json!(warnings));
     }
-    let commonest = judge::commonest_error(&outcome.samples);
+    let commonest = judge::commonest_error([&outcome.samples]);
     let all = outcome.samples.len() + seen.cut.len();
-    let (failure, some_failed) = judge::failed_requests(failed as f64, all as f64, commonest.as_deref());
+    let (failure, some_failed) = judge::failed_requests(failed as f64, all as f64, commonest);
     let doubts = unprimed(settings, outcome, seen).into_iter().chain(some_failed);
     Measurement {
         failure: failure.or_else(|| without_output(&figures)),

@@ -51,15 +51,6 @@ impl NoAnswer {
         }
     }
 
-    /// As the generator says it: "HTTP 404: …" of a refusal.
-    fn of(error: String) -> NoAnswer {
-        let digits = error.strip_prefix("HTTP ").and_then(|rest| rest.get(..3));
-        NoAnswer {
-            status: digits.and_then(|digits| StatusCode::from_bytes(digits.as_bytes()).ok()),
-            reason: error,
-        }
-    }
-
     /// Whether the server has no such route, or none for us.
     pub fn is_refusal(&self) -> bool {
         self.status
@@ -193,7 +184,10 @@ impl Endpoint {
         let outcome = self.control.drive(&load, &mut |_| {});
         let outcome = outcome.map_err(|error| NoAnswer::because(error.to_string()))?;
         let answers = outcome.samples.in_order().map(|sample| match sample.error {
-            Some(error) => Err(NoAnswer::of(error)),
+            Some(reason) => Err(NoAnswer {
+                status: sample.error_status.and_then(|status| StatusCode::from_u16(status).ok()),
+                reason,
+            }),
             None => Ok(sample.text.unwrap_or_default()),
         });
         Ok(answers.collect())

@@ -105,11 +105,11 @@ impl Agenda<'_> {
 
     fn give_up(&mut self, failure: Failure, under: Option<Entry>) {
         let of_run = under.as_ref().and(self.probings.front());
-        self.phase = AgendaPhase::GivingUp(Lost {
+        self.phase = AgendaPhase::GivingUp(Box::new(Lost {
             search: of_run.and_then(Probing::id).cloned(),
             failure,
             under,
-        });
+        }));
     }
 
     /// Records that everything that is left has failed: searches that have not begun are begun first, so that each is told.

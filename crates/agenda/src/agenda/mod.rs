@@ -92,7 +92,7 @@ pub struct Agenda<'p> {
 enum AgendaPhase {
     Beginning,
     Working,
-    GivingUp(Lost),
+    GivingUp(Box<Lost>),
     /// Another server answers, for this reason.
     Retiring(String),
     Leaving(Ending),
@@ -209,7 +209,7 @@ impl<'p> Agenda<'p> {
                 let begun = self.begun();
                 self.phase = match self.hopeless(&begun.config, state) {
                     None => AgendaPhase::Working,
-                    Some(lost) => AgendaPhase::GivingUp(lost),
+                    Some(lost) => AgendaPhase::GivingUp(Box::new(lost)),
                 };
                 Some(record(Event::GroupBegun(Box::new(begun))))
             }

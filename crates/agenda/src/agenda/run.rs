@@ -176,6 +176,7 @@ impl Agenda<'_> {
             validity,
             doubts: ran.doubts,
             cause,
+            request_error: ran.failure.as_ref().and_then(|failure| failure.request_error.clone()),
             detail: ran
                 .cut
                 .or(ran.failure.map(|failure| failure.detail))
@@ -227,6 +228,7 @@ pub(super) fn failed(task: &Task, started: &Entry, failure: &Failure, seconds: f
         outcome: Outcome::Failed,
         cause: Some(failure.cause),
         detail: failure.detail.clone(),
+        request_error: failure.request_error.clone(),
         seconds,
         learned: task.reader.as_ref().and_then(|reader| reader.learn_of_failure(failure)),
         ..RunFinished::default()

@@ -201,6 +201,7 @@ impl Exchange {
         if sample.error.is_none() && response.is_done() {
             sample.error = stream.verdict(response.status, &sample);
         }
+        sample.error_status = response.refusal().map(|status| status.as_u16());
         if sample.error.is_none() && !stream.reply.is_stream() {
             sample.error = stream.read_whole(&response.metadata, &mut sample).err();
         }

@@ -30,6 +30,8 @@ pub struct Sample {
     pub text: Option<String>,
     /// Why the request failed; `None` is success.
     pub error: Option<String>,
+    /// The HTTP status of its answer, where that was an error.
+    pub error_status: Option<u16>,
 }
 
 impl Sample {

@@ -162,7 +162,7 @@ mod tests {
             any::<Option<u64>>(),
             prop::collection::vec(any::<u32>(), 0..4),
         );
-        let texts = (any::<Option<String>>(), any::<Option<String>>());
+        let texts = (any::<Option<String>>(), any::<Option<(String, Option<u16>)>>());
         (times, counts, texts).prop_map(
             |(([due, ready, sent, end], gaps), (prompt_len, output_tokens, tokens_by_event), (text, error))| {
                 let events: Moments = gaps
@@ -184,7 +184,8 @@ mod tests {
                     sequences: 3,
                     audio_s: 0.25,
                     text,
-                    error,
+                    error_status: error.as_ref().and_then(|(_, status)| *status),
+                    error: error.map(|(said, _)| said),
                 }
             },
         )

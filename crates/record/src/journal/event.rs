@@ -13,6 +13,7 @@ use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::ids::{PointId, SearchId, ServerId, sha256_hex};
 use vsweep_plan::plan::Params;
+use vsweep_plan::request_error::RequestError;
 use vsweep_plan::validity::{Doubt, Validity};
 use vsweep_strategy::checks::AnswerCheck;
 use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
@@ -28,7 +29,8 @@ use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
 ///   servers slow each other down (`interference_sampled`, `interference` of a session, `beside` of a run).
 /// - 2.4: how long stops, resets and warm-ups took (`seconds` of `server_exited`, `reset_seconds` and `warmup_seconds` of a run).
 /// - 2.5: how long a server was there, by a clock that nobody sets (`held_seconds` of `server_exited`).
-pub const FORMAT: (u32, u32) = (2, 5);
+/// - 2.6: what failed requests said most often, with its HTTP status (`request_error` of a run and of its doubts).
+pub const FORMAT: (u32, u32) = (2, 6);
 
 /// What can happen to an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -297,6 +299,9 @@ pub struct RunFinished {
     pub cause: Option<Cause>,
     /// What was seen, in one line; empty if nothing is to be said.
     pub detail: String,
+    /// What failed requests said most often, where that is why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_error: Option<RequestError>,
     /// From start to end of the benchmark without its warm-up, in seconds.
     pub seconds: f64,
     /// How long it took to reset the caches before it, in seconds; none where they were not.

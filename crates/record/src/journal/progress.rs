@@ -372,16 +372,9 @@ mod tests {
         let finished = RunFinished {
             started,
             outcome,
-            validity: Validity::Valid,
-            doubts: Vec::new(),
-            cause: None,
-            detail: String::new(),
             seconds: 10.0,
-            reset_seconds: None,
-            warmup_seconds: None,
-            file: None,
             learned,
-            beside: None,
+            ..RunFinished::default()
         };
         note(state, node, Event::RunFinished(Box::new(finished)));
     }

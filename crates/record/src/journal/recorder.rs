@@ -244,7 +244,6 @@ mod tests {
     use vsweep_plan::cause::Outcome;
     use vsweep_plan::ids::{PointId, ServerId, sha256_hex};
     use vsweep_plan::plan::Params;
-    use vsweep_plan::validity::Validity;
 
     fn params(value: Value) -> Params {
         value.as_object().expect("an object").clone()
@@ -324,16 +323,8 @@ mod tests {
         RunFinished {
             started: started.place.line.seq,
             outcome: Outcome::Ok,
-            validity: Validity::Valid,
-            doubts: Vec::new(),
-            cause: None,
-            detail: String::new(),
             seconds: 1.5,
-            reset_seconds: None,
-            warmup_seconds: None,
-            file: None,
-            learned: None,
-            beside: None,
+            ..RunFinished::default()
         }
     }
 

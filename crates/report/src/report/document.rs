@@ -103,7 +103,7 @@ fn failure(inputs: &Inputs<'_>, group: &Group, excerpt: Option<&str>) -> Value {
         reason => show_reason(group.reason),
         runs => show_many(group.runs as u64, "run"),
         advice => group.advice(),
-        details => group.details.iter().take(3).cloned().collect_vec(),
+        details => group.details.iter().take(3).map(|detail| (detail.text.clone(), detail.runs)).collect_vec(),
         points => show_many(group.rows.len() as u64, "point"),
         names => rows.map(|row| settings(&inputs.varied, *row)).collect_vec(),
         more => group.rows.len().saturating_sub(MOST_ROWS),

@@ -11,6 +11,7 @@ use vsweep_plan::cause::{Cause, Failure};
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::plan::Secrets;
 use vsweep_plan::printable::printable_lines;
+use vsweep_plan::request_error::RequestError;
 use vsweep_plan::validity::{Code, Validity};
 use vsweep_record::journal::{Directory, RunRecord, State};
 use vsweep_record::table::Points;
@@ -51,6 +52,17 @@ impl Reason {
     }
 }
 
+/// What was seen of some runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Detail {
+    /// In one line.
+    pub text: String,
+    /// What failed requests said most often, where that is what was seen.
+    pub request_error: Option<RequestError>,
+    /// Number of runs.
+    pub runs: usize,
+}
+
 /// The runs of one reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Group {
@@ -60,8 +72,8 @@ pub struct Group {
     pub runs: usize,
     /// Rows of the run table, one for each point, in order.
     pub rows: Vec<usize>,
-    /// What was seen, each with the number of runs that saw it, most frequent first.
-    pub details: Vec<(String, usize)>,
+    /// What was seen, most frequent first.
+    pub details: Vec<Detail>,
     /// The log of the server of its first run, relative to the directory, if that was ours.
     pub log: Option<String>,
 }
@@ -71,13 +83,14 @@ impl Group {
     pub fn advice(&self) -> String {
         match self.reason {
             Reason::Failed(cause) => {
-                let closest = self
-                    .details
-                    .iter()
-                    .map(|(detail, _)| Failure::new(cause, &**detail).advice());
-                match closest.unique().collect::<Vec<_>>().as_slice() {
-                    [Some(_)] => Failure::new(cause, &*self.details[0].0).advice_with(self.log.as_deref()),
-                    _ => cause.advice_with(self.log.as_deref()),
+                let failures = self.details.iter().map(|detail| Failure {
+                    cause,
+                    detail: detail.text.clone(),
+                    request_error: detail.request_error.clone(),
+                });
+                match failures.unique_by(Failure::advice).exactly_one() {
+                    Ok(failure) => failure.advice_with(self.log.as_deref()),
+                    Err(_) => cause.advice_with(self.log.as_deref()),
                 }
             }
             Reason::Doubted(code) => code.advice().to_owned(),
@@ -117,40 +130,43 @@ pub fn group_recorded(state: &State) -> Vec<Group> {
     group_runs(runs.flat_map(|(row, run)| reasons(row, run, run.cause)), state)
 }
 
+/// A run in one group, and what was seen of it.
+type Member<'a> = (usize, &'a RunRecord, (&'a str, Option<RequestError>));
+
 /// Each reason of a run, with what was seen of it.
-fn reasons(
-    row: usize,
-    run: &RunRecord,
-    cause: Option<Cause>,
-) -> impl Iterator<Item = (usize, &RunRecord, Reason, &str)> {
-    let seen = run.detail.as_str();
-    let failed = cause.map(|cause| (row, run, Reason::Failed(cause), seen));
+fn reasons(row: usize, run: &RunRecord, cause: Option<Cause>) -> impl Iterator<Item = (Reason, Member<'_>)> {
+    let seen = |detail, error: &Option<_>| (detail, RequestError::recorded(error.as_ref(), detail));
+    let failed = cause.map(|cause| (Reason::Failed(cause), (row, run, seen(&run.detail, &run.request_error))));
     let doubts = run.doubts.iter().filter(move |_| cause.is_none());
-    let doubted = doubts.map(move |doubt| (row, run, Reason::Doubted(doubt.code), doubt.detail.as_str()));
+    let doubted = doubts.map(move |doubt| {
+        let seen = seen(&doubt.detail, &doubt.request_error);
+        (Reason::Doubted(doubt.code), (row, run, seen))
+    });
     failed.into_iter().chain(doubted)
 }
 
 /// Failures first, then doubts, each with the most frequent first.
-fn group_runs<'a>(runs: impl Iterator<Item = (usize, &'a RunRecord, Reason, &'a str)>, state: &State) -> Vec<Group> {
-    let mut groups: BTreeMap<Reason, Vec<(usize, &RunRecord, &str)>> = BTreeMap::new();
-    for (row, run, reason, detail) in runs {
-        groups.entry(reason).or_default().push((row, run, detail));
+fn group_runs<'a>(runs: impl Iterator<Item = (Reason, Member<'a>)>, state: &State) -> Vec<Group> {
+    let mut groups: BTreeMap<Reason, Vec<Member<'_>>> = BTreeMap::new();
+    for (reason, run) in runs {
+        groups.entry(reason).or_default().push(run);
     }
-    let group = |(reason, runs): (Reason, Vec<(usize, &RunRecord, &str)>)| {
+    let group = |(reason, runs): (Reason, Vec<Member<'_>>)| {
         let points = runs.iter().unique_by(|(_, run, _)| &run.point);
-        let details = runs
-            .iter()
-            .map(|(_, _, detail)| *detail)
-            .filter(|detail| !detail.is_empty());
-        let details = details
-            .counts()
-            .into_iter()
-            .sorted_by_key(|(text, count)| (Reverse(*count), *text));
+        let seen = runs.iter().map(|(_, _, seen)| seen);
+        let details = seen.filter(|(text, _)| !text.is_empty()).counts().into_iter();
+        let details = details.map(|((text, request_error), runs)| Detail {
+            text: (*text).to_owned(),
+            request_error: request_error.clone(),
+            runs,
+        });
         Group {
             reason,
             runs: runs.len(),
             rows: points.map(|(row, ..)| *row).collect(),
-            details: details.map(|(text, count)| (text.to_owned(), count)).collect(),
+            details: details
+                .sorted_by(|a, b| b.runs.cmp(&a.runs).then_with(|| a.text.cmp(&b.text)))
+                .collect(),
             log: log_of(&runs[0].1.server, state),
         }
     };
@@ -168,7 +184,7 @@ pub fn read_excerpts(directory: &Directory, groups: &[Group]) -> Vec<Option<Stri
             return None;
         }
         let tail = read_tail(&directory.root().join(group.log.as_ref()?)).ok()?;
-        let decisive = group.details.first().map_or("", |(detail, _)| detail);
+        let decisive = group.details.first().map_or("", |detail| &detail.text);
         let excerpt = Secrets::default().redact_foreign(&choose_lines(&tail, decisive));
         (!excerpt.trim().is_empty()).then_some(excerpt)
     };

@@ -161,7 +161,7 @@ impl ReasonCount {
             Reason::Failed(cause) => (Some(cause), None),
             Reason::Doubted(code) => (None, Some(code)),
         };
-        let example = group.details.first().map(|(detail, _)| one_line(detail));
+        let example = group.details.first().map(|detail| one_line(&detail.text));
         ReasonCount {
             cause,
             code,

@@ -217,7 +217,7 @@ pub fn run_name(server: &ServerId, load: &str, number: &str, state: &State) -> S
 pub fn outcome(run: &RunRecord, state: &State) -> Line {
     let what = run_name(&run.server, &run.name, &run.number(), state);
     let seconds = show_seconds(run.seconds);
-    match (run.outcome, run.cause) {
+    match (run.outcome, run.failure()) {
         (Outcome::Ok, _) => Line::new(Headword::Ok, format!("{what} in {seconds}")),
         (Outcome::Cut, _) => Line::new(Headword::Cut, format!("{what}: {} after {seconds}", run.detail)),
         (Outcome::Suspect, _) => {
@@ -232,9 +232,10 @@ pub fn outcome(run: &RunRecord, state: &State) -> Line {
             Line::new(status, format!("{what} in {seconds}: {doubts}"))
         }
         (Outcome::Failed, None) => Line::new(Headword::Failed, format!("{what} after {seconds}")),
-        (Outcome::Failed, Some(cause)) => {
-            let advice = Failure::new(cause, &*run.detail).advice_with(log_of(&run.server, state).as_deref());
-            Line::new(Headword::Failed, format!("{what}: {cause}: {}; {advice}", run.detail))
+        (Outcome::Failed, Some(failure)) => {
+            let advice = failure.advice_with(log_of(&run.server, state).as_deref());
+            let Failure { cause, detail, .. } = failure;
+            Line::new(Headword::Failed, format!("{what}: {cause}: {detail}; {advice}"))
         }
     }
 }
@@ -363,11 +364,7 @@ mod tests {
                 cause,
                 detail: cause.map_or(String::new(), |_| "CUDA out of memory".into()),
                 seconds: 12.5,
-                reset_seconds: None,
-                warmup_seconds: None,
-                file: None,
-                learned: None,
-                beside: None,
+                ..RunFinished::default()
             })));
         }
         let given_up = |blamed: Option<u64>| GroupGivenUp {

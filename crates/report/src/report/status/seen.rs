@@ -1,11 +1,10 @@
 //! What runs saw, like with like, and in words.
 
-use crate::report::failures::Group;
+use crate::report::failures::{Detail, Group};
 use crate::report::words::short_detail;
 use itertools::Itertools;
 use serde::Serialize;
 use std::cmp::Reverse;
-use vsweep_plan::cause::MOST_OFTEN;
 
 /// What is told of one cause.
 const MOST_SEEN: usize = 3;
@@ -58,14 +57,14 @@ pub fn describe_reasons(groups: &[Group]) -> String {
 
 /// What was seen, without regard to the numbers in it: `3 of 40 requests failed` is `5 of 40 requests failed`. What most
 /// requests of a run failed with tells its kind, digits (an HTTP status) included.
-pub(super) fn like_with_like(details: &[(String, usize)]) -> Vec<SeenAlike> {
-    let kind = |detail: &str| match detail.split_once(MOST_OFTEN) {
-        Some((_, error)) => error.to_owned(),
-        None => detail.replace(|letter: char| letter.is_ascii_digit(), ""),
+pub(super) fn like_with_like(details: &[Detail]) -> Vec<SeenAlike> {
+    let kind = |detail: &Detail| match &detail.request_error {
+        Some(error) => error.said.clone(),
+        None => detail.text.replace(|letter: char| letter.is_ascii_digit(), ""),
     };
     let mut kinds: Vec<(String, SeenAlike)> = Vec::new();
-    for (detail, runs) in details {
-        let (kind, example) = (kind(detail), one_line(detail));
+    for detail in details {
+        let (kind, example) = (kind(detail), one_line(&detail.text));
         let at = kinds.iter().position(|(known, _)| *known == kind).unwrap_or_else(|| {
             let first = SeenAlike {
                 example: example.clone(),
@@ -76,7 +75,7 @@ pub(super) fn like_with_like(details: &[(String, usize)]) -> Vec<SeenAlike> {
             kinds.len() - 1
         });
         let seen = &mut kinds[at].1;
-        seen.runs += *runs as u64;
+        seen.runs += detail.runs as u64;
         seen.differs |= seen.example != example;
     }
     let seen = kinds.into_iter().map(|(_, seen)| seen);
@@ -119,18 +118,28 @@ pub(super) fn one_line(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::report::failures::Reason;
-    use vsweep_plan::cause::Cause;
+    use vsweep_plan::cause::{Cause, Failure};
+    use vsweep_plan::request_error::RequestError;
 
     #[test]
     fn unlike_things_are_told_apart() {
-        let detail = |failed: u32, error: &str| (format!("{failed} of 40 requests failed, {MOST_OFTEN}{error}"), 1);
+        let detail = |failure: Failure| Detail {
+            text: failure.detail,
+            request_error: failure.request_error,
+            runs: 1,
+        };
+        let requests = |failed: u32, error: &str| {
+            let counted = format!("{failed} of 40 requests failed");
+            detail(Failure::of_requests(counted, Some(RequestError::read(error))))
+        };
+        let port = |port: u32| detail(Failure::new(Cause::RequestErrors, format!("port {port} is taken")));
         let details = [
-            detail(3, "HTTP 500"),
-            detail(40, "HTTP 429"),
-            detail(5, "HTTP 429"),
-            ("port 8000 is taken".to_owned(), 1),
-            ("port 8001 is taken".to_owned(), 1),
-            ("port 8002 is taken".to_owned(), 1),
+            requests(3, "HTTP 500"),
+            requests(40, "HTTP 429"),
+            requests(5, "HTTP 429"),
+            port(8000),
+            port(8001),
+            port(8002),
         ];
         let seen = like_with_like(&details);
         let counts: Vec<u64> = seen.iter().map(|seen| seen.runs).collect();
@@ -164,12 +173,13 @@ mod tests {
             let name =
                 format!("tensor_parallel_size=1, max_num_seqs=32, max_num_batched_tokens=2048, kv_cache_dtype={cache}");
             let why = "torch.OutOfMemoryError: CUDA out of memory".repeat(3);
-            (
-                format!(
+            Detail {
+                text: format!(
                     "not started: it needs at least as much memory (max_num_seqs 256 > 32) as {name}, which did not start: {why}"
                 ),
-                24,
-            )
+                request_error: None,
+                runs: 24,
+            }
         };
         let told = describe_reasons(&[Group {
             reason: Reason::Failed(Cause::OomAtLoad),

@@ -63,6 +63,8 @@ impl Api {
         if Backend::named(&api.backend_name).is_none() {
             let names: Vec<&str> = Backend::names().collect();
             reader.wrong("backend", &format!("one of {}", names.join(", ")));
+            // The rest is checked as if the default had been given.
+            "openai".clone_into(&mut api.backend_name);
         }
         if let Some(path) = &api.path {
             if !is_path(path) {

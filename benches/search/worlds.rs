@@ -6,7 +6,7 @@ use std::path::Path;
 use vsweep::bench::Measurement;
 use vsweep::matrix::{LoadSearch, Matrix, ServerConfig};
 use vsweep::plan::{self, Warmup};
-use vsweep::rehearse::{Budget, Options, Play, Player, StandIn};
+use vsweep::rehearse::{Budget, ModelledServer, Options, Play, Player};
 use vsweep::search::{Probe, Question, RequestLatencies, Settings, Vary, Watch};
 
 /// A plan with its searches, one a server.
@@ -241,7 +241,7 @@ impl Host<'_> {
         // Another start, as it were: the same server is a little faster or slower in every run.
         let start = self.seed.wrapping_mul(7919).wrapping_add(self.runs) % 1_000_000_007;
         server.argv.extend(["--sim-seed".to_owned(), start.to_string()]);
-        let stand_in = StandIn::of(&server, &Options::default()).expect("a simulated server");
+        let stand_in = ModelledServer::of(&server, &Options::default()).expect("a simulated server");
         let mut params = self.world.matrix.point_for(search, question).params;
         let seed = (self.seed.wrapping_mul(100_003) + u64::from(question.draw)) % 4_000_000_000;
         params.insert("seed".to_owned(), seed.into());

@@ -9,7 +9,7 @@ use crate::cause::{Cause, Failure};
 use crate::journal::{AS_HUNGRY, Entry, Event, State};
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::Plan;
-use crate::rehearse::{Options, Rehearsal, StandIn, Unknown, needs_gpu, rehearse};
+use crate::rehearse::{ModelledServer, Options, Rehearsal, Unknown, needs_gpu, rehearse};
 use crate::report::words::short_label;
 use crate::run::Sweep;
 use crate::units::show_many;
@@ -114,7 +114,7 @@ pub fn misfits(plan: &Plan, matrix: &Matrix) -> Vec<(String, Failure)> {
     }
     let servers = matrix.servers().take(MOST_SERVERS);
     let failure = |server: ServerConfig| {
-        let failure = StandIn::of(&server, &options).ok()?.failure?;
+        let failure = ModelledServer::of(&server, &options).ok()?.failure?;
         (failure.cause != Cause::BadFlag).then(|| (plan.secrets.redact(&server.name), failure))
     };
     servers.filter_map(failure).collect()
@@ -122,7 +122,7 @@ pub fn misfits(plan: &Plan, matrix: &Matrix) -> Vec<(String, Failure)> {
 
 /// How long the first server will likely take to get ready, in seconds.
 pub fn first_start(matrix: &Matrix, options: &Options) -> Option<f64> {
-    let first = StandIn::of(&matrix.servers().next()?, options).ok()?;
+    let first = ModelledServer::of(&matrix.servers().next()?, options).ok()?;
     (is_known(matrix, options) && first.failure.is_none()).then_some(first.start_s)
 }
 

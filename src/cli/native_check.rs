@@ -2,7 +2,9 @@
 
 use crate::bench;
 use crate::matrix::Matrix;
-use crate::plan::{BenchRunner, Found, Origin, Params, Plan, Problem, Required, Side, Span, Warmup, show, spelling};
+use crate::plan::{
+    BenchRunner, Diagnostics, Origin, Params, Plan, Problem, Required, Side, Span, Warmup, show, spelling,
+};
 use crate::search::{Criterion, Quantity, Vary};
 use std::collections::BTreeSet;
 
@@ -24,7 +26,7 @@ const OURS: [&str; 7] = [
 
 /// Checks the loads of a plan that is to be measured by one of our own benchmarks. Of a plan that could not be read as a
 /// whole only what names a parameter is told: the rest may follow from what is missing.
-pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     if let BenchRunner::Command(_) = plan.bench.runner {
         return;
     }
@@ -91,7 +93,7 @@ fn bounds(plan: &Plan) -> Vec<(&'static [&'static str], String, &[Criterion])> {
 }
 
 /// Figures that a target or an assertion bounds, and that a load does not ask for.
-fn unreported(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+fn unreported(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     for (table, i, criteria) in bounds(plan) {
         for criterion in criteria {
             let Quantity::Metric(key) = &criterion.quantity else {

@@ -4,7 +4,7 @@ use super::output::tell_styled;
 use super::{native_check, report_check, server_check, server_flags};
 use crate::error::{Error, Result};
 use crate::matrix::Matrix;
-use crate::plan::{self, Draft, Found, Plan, Problems};
+use crate::plan::{self, Diagnostics, Draft, Plan, Problems};
 use std::io::{IsTerminal, stderr};
 use std::path::PathBuf;
 
@@ -88,7 +88,7 @@ impl Objections {
 }
 
 /// Ends the command, after it was told, if anything was found that is wrong with a plan.
-pub fn refuse(plan: &Plan, found: Found) -> Result<()> {
+pub fn refuse(plan: &Plan, found: Diagnostics) -> Result<()> {
     match found.is_empty() {
         true => Ok(()),
         false => Err(show(found.into_problems(&plan.origin.sources, &plan.secrets))),

@@ -5,7 +5,7 @@ use super::native_check::MOST_POINTS;
 use super::server_check;
 use crate::matrix::Matrix;
 use crate::plan::members;
-use crate::plan::{BenchRunner, Found, Parallel, Params, Plan, Reset, Span, Target, spelling};
+use crate::plan::{BenchRunner, Diagnostics, Parallel, Params, Plan, Reset, Span, Target, spelling};
 use crate::run::{Node, demand};
 use crate::selection::packed::Room;
 use crate::server::find_program;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 /// Adds what is missing to `found`, at its place in the plan.
-pub fn check(plan: &Plan, matrix: &Matrix, node: Option<&Node>, found: &mut Found) {
+pub fn check(plan: &Plan, matrix: &Matrix, node: Option<&Node>, found: &mut Diagnostics) {
     let place = |keys: &[&str]| plan.origin.value_span(keys);
     if let Target::Launch(_) = plan.serve.target {
         let mut seen = BTreeSet::new();
@@ -50,7 +50,7 @@ pub fn check(plan: &Plan, matrix: &Matrix, node: Option<&Node>, found: &mut Foun
 }
 
 /// Servers that run side by side need GPUs to be told apart by, and each as many as there are at the most.
-pub fn gpus(plan: &Plan, matrix: &Matrix, room: Room, found: &mut Found) {
+pub fn gpus(plan: &Plan, matrix: &Matrix, room: Room, found: &mut Diagnostics) {
     let place = plan.origin.value_span(&["exec", "parallel"]);
     if plan.exec.parallel == Parallel::Gpus && room.gpus == 0 {
         let message = "no GPU is to be seen on this machine";
@@ -75,14 +75,14 @@ pub fn gpus(plan: &Plan, matrix: &Matrix, room: Room, found: &mut Found) {
     }
 }
 
-fn program(argv: &[String], env: &BTreeMap<String, String>, place: Span, found: &mut Found) {
+fn program(argv: &[String], env: &BTreeMap<String, String>, place: Span, found: &mut Diagnostics) {
     if let Err(failure) = find_program(argv, env) {
         let remedy = "install it, activate its environment, or correct the name";
         found.object(place, failure.detail, remedy);
     }
 }
 
-fn dataset_files(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+fn dataset_files(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let local = |params: &Params| {
         let text = |name: &str| spelling::find(params, name).and_then(|value| value.as_str().map(str::to_owned));
         // A path of the Hub is looked for there.

@@ -1,12 +1,12 @@
 //! Columns that a plan's `[report]` names and no run will have, found before the night instead of after it.
 
 use crate::matrix::Matrix;
-use crate::plan::{BenchRunner, Found, Plan, Side, spelling, suggest};
+use crate::plan::{BenchRunner, Diagnostics, Plan, Side, spelling, suggest};
 use crate::report::figures;
 
 /// Checks the columns of a plan whose figures are known: those of our own benchmarks. What another one writes into its result
 /// is its own affair, and so is `metadata`.
-pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let params: Vec<String> = [Side::Serve, Side::Bench]
         .into_iter()
         .flat_map(|side| {

@@ -23,7 +23,7 @@ use crate::matrix::Only;
 use crate::plan::Plan;
 use crate::rehearse::Options;
 use crate::report;
-use crate::report::progress::{Ahead, Counter, Mode, Progress, RequestsSoFar, RunPhase};
+use crate::report::progress::{Counter, Eta, Mode, Progress, RequestsSoFar, RunPhase};
 use crate::run::{Changes, Interrupt, Sweep, Update};
 use crate::server::startup;
 use crate::threads;
@@ -238,7 +238,7 @@ pub(super) fn perform(
     if let Some(told) = margins_in_words(sweep.plan).filter(|_| !matches!(mode, Mode::Quiet) && sweep.share.is_none()) {
         output::tell(told);
     }
-    let mut progress = Progress::new(mode, ahead(&sweep, recorder.state(), &options));
+    let mut progress = Progress::new(mode, eta(&sweep, recorder.state(), &options));
     let mut countdown = is_shown.then(|| Countdown::of(sweep, &options));
     let mut observer = |update: Update<'_>, recorder: &Recorder| {
         match update {
@@ -250,9 +250,9 @@ pub(super) fn perform(
                 // Who is in a final is known when its first start begins.
                 if let Event::GroupBegun(begun) = &entry.event
                     && begun.slot >= sweep.plan.starts
-                    && !progress.ahead().knows(&begun.server, begun.slot)
+                    && !progress.eta().knows(&begun.server, begun.slot)
                 {
-                    foresee(progress.ahead(), &sweep, sweep.schedule().finals(state), state);
+                    foresee(progress.eta(), &sweep, sweep.schedule().finals(state), state);
                 }
                 progress.event(entry, state, left);
                 if let Event::ServerStarting { server, launch, .. } = &entry.event {
@@ -287,27 +287,27 @@ pub(super) fn perform(
 }
 
 /// What this invocation has to do.
-fn ahead(sweep: &Sweep<'_>, state: &State, options: &Options) -> Ahead {
-    let mut ahead = Ahead::default();
+fn eta(sweep: &Sweep<'_>, state: &State, options: &Options) -> Eta {
+    let mut eta = Eta::default();
     if sweep.plan.bench.runner.offline().is_some() {
-        ahead.without_server = true;
+        eta.without_server = true;
     }
-    foresee(&mut ahead, sweep, sweep.schedule().foreseen(state), state);
-    ahead.predicted_start = forecast::first_start(sweep.wanted, options);
-    ahead
+    foresee(&mut eta, sweep, sweep.schedule().foreseen(state), state);
+    eta.predicted_start = forecast::first_start(sweep.wanted, options);
+    eta
 }
 
 /// Adds what these starts lack for sure.
-fn foresee(ahead: &mut Ahead, sweep: &Sweep<'_>, starts: impl Iterator<Item = Start>, state: &State) {
+fn foresee(eta: &mut Eta, sweep: &Sweep<'_>, starts: impl Iterator<Item = Start>, state: &State) {
     for start in starts {
         let Some(group) = sweep.schedule().sure_group(&start, state) else {
             continue;
         };
         for task in &group.tasks {
-            ahead.add_runs(&start.server.id, start.slot, &task.point.name, 1);
+            eta.add_runs(&start.server.id, start.slot, &task.point.name, 1);
         }
         for search in &group.searches {
-            ahead.add_search(&start.server.id, start.slot, &search.id);
+            eta.add_search(&start.server.id, start.slot, &search.id);
         }
     }
 }

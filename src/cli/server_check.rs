@@ -4,12 +4,12 @@
 use super::native_check::MOST_POINTS;
 use crate::cause::Failure;
 use crate::matrix::Matrix;
-use crate::plan::{Found, Parallel, Plan, Target};
+use crate::plan::{Diagnostics, Parallel, Plan, Target};
 use crate::server::address::{Address, Taken};
 use std::collections::{BTreeSet, HashSet};
 
 /// Checks what the command lines of the servers that the plan launches say about their addresses.
-pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let objections = addresses(plan, matrix).filter_map(|address| Some(address.err()?.detail));
     let remedy = "correct it, or remove it: vsweep then chooses a free port";
     add(plan, objections.collect(), remedy, found);
@@ -19,7 +19,7 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
 }
 
 /// Servers that run side by side on a machine get ports and GPUs from vsweep, or from what started it.
-pub fn check_side_by_side(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+pub fn check_side_by_side(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let given = addresses(plan, matrix).flatten().filter_map(|address| address.port);
     let refused = |port| format!("servers that run side by side cannot all listen on port {port}");
     let remedy = "remove it: vsweep then chooses a free port for each";
@@ -28,7 +28,7 @@ pub fn check_side_by_side(plan: &Plan, matrix: &Matrix, found: &mut Found) {
 }
 
 /// Looks whether somebody holds a port of theirs who will not let it go.
-pub fn check_ports(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+pub fn check_ports(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let addresses: HashSet<Address> = addresses(plan, matrix).flatten().collect();
     let taken = addresses.iter().filter_map(Address::taken).filter(Taken::stays);
     let remedy = "stop that process, or remove the port: vsweep then chooses a free one";
@@ -36,7 +36,7 @@ pub fn check_ports(plan: &Plan, matrix: &Matrix, found: &mut Found) {
 }
 
 /// Servers that run side by side get their GPUs from vsweep.
-fn check_devices(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+fn check_devices(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     if plan.exec.gpus == Some(0) {
         return;
     }
@@ -64,7 +64,7 @@ fn addresses<'a>(plan: &Plan, matrix: &'a Matrix) -> impl Iterator<Item = Result
     servers.map(|server| Address::read(&server.argv))
 }
 
-fn add(plan: &Plan, objections: BTreeSet<String>, remedy: &str, found: &mut Found) {
+fn add(plan: &Plan, objections: BTreeSet<String>, remedy: &str, found: &mut Diagnostics) {
     let is_param = |name: &&str| plan.origin.has(&["serve", "params", name]);
     let place = match ["port", "uds"].iter().find(|name| is_param(name)) {
         Some(name) => plan.origin.value_span(&["serve", "params", name]),

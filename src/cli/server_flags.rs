@@ -6,7 +6,8 @@ use super::native_check::{MOST_POINTS, place_of_param};
 use super::output::inform;
 use crate::matrix::Matrix;
 use crate::plan::{
-    Found, Offline, Origin, Plan, Problem, Program, ServeCommand, Side, Span, Target, is_of_server, spelling, suggest,
+    Diagnostics, Offline, Origin, Plan, Problem, Program, ServeCommand, Side, Span, Target, is_of_server, spelling,
+    suggest,
 };
 use crate::server::address::placed;
 use crate::server::installed::InstalledFlags;
@@ -52,7 +53,7 @@ pub fn has(offline: Offline, name: &str) -> bool {
 }
 
 /// Checks the flags of every server that the plan launches, if its program is vLLM or the simulator.
-pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let Target::Launch(_) = plan.serve.target else {
         return;
     };
@@ -87,7 +88,7 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Found) {
     }
 }
 
-fn check_given(plan: &Plan, given: &Given, installed: Option<&InstalledFlags>, found: &mut Found) {
+fn check_given(plan: &Plan, given: &Given, installed: Option<&InstalledFlags>, found: &mut Diagnostics) {
     for objection in given.objections.iter().filter(|objection| !is_told(objection)) {
         match (objection, installed) {
             (Objection::Unknown { flag }, Some(installed)) if installed.has(flag) => {}

@@ -9,7 +9,7 @@ use crate::cluster::{self, k8s, slurm};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Recorder, State};
 use crate::matrix::{Matrix, ServerConfig};
-use crate::plan::{Found, K8s, Plan, Target};
+use crate::plan::{Diagnostics, K8s, Plan, Target};
 use crate::run::{Changes, Sweep, demand};
 use crate::selection::packed::Room;
 use crate::shell::{shell_line, shell_word};
@@ -293,7 +293,7 @@ fn refuse(plan: &Plan, matrix: &Matrix) -> Result<()> {
                    set that variable where the workers run";
         return Err(Error::Usage(why.to_owned()));
     }
-    let mut found = Found::default();
+    let mut found = Diagnostics::default();
     server_check::check_side_by_side(plan, matrix, &mut found);
     plan_file::refuse(plan, found)
 }

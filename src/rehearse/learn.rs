@@ -2,7 +2,7 @@
 //! compared with what the model says of the very same ones.
 
 use super::load::{Driver, Play, Player};
-use super::server::StandIn;
+use super::server::ModelledServer;
 use super::spread::Belief;
 use super::{Budget, Options};
 use crate::agenda::Task;
@@ -54,7 +54,7 @@ pub struct Lessons {
     by_point: HashMap<PointId, Vec<f64>>,
     by_load: HashMap<String, Vec<f64>>,
     all: Vec<f64>,
-    measured_server: Option<StandIn>,
+    measured_server: Option<ModelledServer>,
 }
 
 fn mean(values: &[f64]) -> Option<f64> {
@@ -72,7 +72,7 @@ fn is_good(run: &&RunRecord) -> bool {
 
 impl Lessons {
     /// What is believed of servers of which this is one, without any record.
-    pub fn prior(server: &StandIn) -> Lessons {
+    pub fn prior(server: &ModelledServer) -> Lessons {
         Lessons {
             start: server.kind.start_belief(),
             run: server.run_belief(),
@@ -87,17 +87,17 @@ impl Lessons {
     }
 
     /// Learns from the record of the plan's own experiment.
-    pub fn from(state: &State, plan: &Plan, matrix: &Matrix, server: &StandIn, options: &Options) -> Lessons {
+    pub fn from(state: &State, plan: &Plan, matrix: &Matrix, server: &ModelledServer, options: &Options) -> Lessons {
         let mut lessons = Lessons::prior(server);
         if state.servers.is_empty() {
             return lessons;
         }
-        lessons.measured_server = is_measured(state).then(|| StandIn::measured(state));
+        lessons.measured_server = is_measured(state).then(|| ModelledServer::measured(state));
         let ready = |server: ServerConfig| {
             let stand_in = lessons.stand_in(&server, options).ok()?;
             stand_in.failure.is_none().then_some((server.id, stand_in))
         };
-        let stand_ins: BTreeMap<ServerId, StandIn> = matrix
+        let stand_ins: BTreeMap<ServerId, ModelledServer> = matrix
             .servers()
             .filter(|server| state.servers.contains_key(&server.id))
             .filter_map(ready)
@@ -120,11 +120,11 @@ impl Lessons {
     }
 
     /// A server as it is in virtual time; one of which the model knows nothing is like those that were measured.
-    pub fn stand_in(&self, server: &ServerConfig, options: &Options) -> Result<StandIn, String> {
-        StandIn::of(server, options).or_else(|why| self.measured_server.clone().ok_or(why))
+    pub fn stand_in(&self, server: &ServerConfig, options: &Options) -> Result<ModelledServer, String> {
+        ModelledServer::of(server, options).or_else(|why| self.measured_server.clone().ok_or(why))
     }
 
-    fn learn_starts(&mut self, state: &State, stand_ins: &BTreeMap<ServerId, StandIn>) {
+    fn learn_starts(&mut self, state: &State, stand_ins: &BTreeMap<ServerId, ModelledServer>) {
         let mut ratios = Vec::new();
         for (server, record) in &state.servers {
             let Some(stand_in) = stand_ins.get(server) else {
@@ -160,7 +160,13 @@ impl Lessons {
         }
     }
 
-    fn learn_runs(&mut self, state: &State, plan: &Plan, stand_ins: &BTreeMap<ServerId, StandIn>, options: &Options) {
+    fn learn_runs(
+        &mut self,
+        state: &State,
+        plan: &Plan,
+        stand_ins: &BTreeMap<ServerId, ModelledServer>,
+        options: &Options,
+    ) {
         let runs: Vec<&RunRecord> = state.runs().filter(is_good).collect();
         if runs.is_empty() {
             return;
@@ -188,7 +194,12 @@ impl Lessons {
 }
 
 /// How much longer a run took than the model says.
-fn ratio(run: &RunRecord, plan: &Plan, stand_ins: &BTreeMap<ServerId, StandIn>, options: &Options) -> Option<f64> {
+fn ratio(
+    run: &RunRecord,
+    plan: &Plan,
+    stand_ins: &BTreeMap<ServerId, ModelledServer>,
+    options: &Options,
+) -> Option<f64> {
     let stand_in = stand_ins.get(&run.server)?;
     let mut params = Params::clone(&run.params);
     let driver = match &plan.bench.runner {

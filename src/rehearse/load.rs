@@ -1,7 +1,7 @@
 //! One run in virtual time: the parameters of a benchmark become requests and due times exactly as the native generator
 //! makes them, and a virtual server answers them.
 
-use super::server::StandIn;
+use super::server::ModelledServer;
 use super::{Budget, Unknown};
 use crate::bench::Measurement;
 use crate::bench::native::settings::NativeSettings;
@@ -71,7 +71,7 @@ pub struct Played {
 /// A server to play runs on, made anew only where a run needs another kind.
 #[derive(Debug)]
 pub struct Player<'a> {
-    stand_in: &'a StandIn,
+    stand_in: &'a ModelledServer,
     /// Whether caches keep what earlier runs left in them.
     keeps_caches: bool,
     /// Whether somebody reads the gaps between tokens, the only figure that needs the time of every token.
@@ -95,7 +95,7 @@ pub struct Play<'a> {
 
 impl<'a> Player<'a> {
     /// A player on a server that fits.
-    pub fn new(stand_in: &'a StandIn, keeps_caches: bool, reads_gaps: bool) -> Player<'a> {
+    pub fn new(stand_in: &'a ModelledServer, keeps_caches: bool, reads_gaps: bool) -> Player<'a> {
         Player {
             stand_in,
             keeps_caches,

@@ -17,7 +17,7 @@ mod threads;
 pub use load::{Play, Played, Player};
 pub use packed::Packed;
 pub use plays::Plays;
-pub use server::StandIn;
+pub use server::ModelledServer;
 pub use spread::{Belief, TimeInterval, Total};
 
 use crate::agenda::{Schedule, wants_forecast};
@@ -178,7 +178,7 @@ impl Rehearsal {
 }
 
 /// What every server is played with.
-struct Company<'a> {
+struct Rehearsers<'a> {
     schedule: Schedule<'a>,
     options: &'a Options,
     lessons: &'a Lessons,
@@ -196,18 +196,18 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
     let Some(first) = starts.find(|start| schedule.sure_group(start, done).is_some()) else {
         return Ok(rehearsal);
     };
-    let stand_in = match StandIn::of(&first.server, options) {
-        Err(_) if learn::is_measured(record) => StandIn::measured(record),
+    let stand_in = match ModelledServer::of(&first.server, options) {
+        Err(_) if learn::is_measured(record) => ModelledServer::measured(record),
         known => known?,
     };
     let lessons = Lessons::from(record, plan, matrix, &stand_in, options);
-    let company = Company {
+    let rehearsers = Rehearsers {
         schedule,
         options,
         lessons: &lessons,
         budget: &Budget::of(options.most_tokens),
     };
-    rehearsal.servers = company.perform(done)?;
+    rehearsal.servers = rehearsers.perform(done)?;
     for forecast in &rehearsal.servers {
         rehearsal.total += forecast.total;
         rehearsal.disk_bytes += forecast.disk_bytes;
@@ -240,11 +240,11 @@ pub fn foresee(schedule: Schedule<'_>, done: &State, options: &Options) -> Forec
         let Some(group) = schedule.group(&start, done).filter(|group| !group.searches.is_empty()) else {
             continue;
         };
-        let Ok(stand_in @ StandIn { failure: None, .. }) = StandIn::of(&start.server, options) else {
+        let Ok(stand_in @ ModelledServer { failure: None, .. }) = ModelledServer::of(&start.server, options) else {
             continue;
         };
         let lessons = Lessons::prior(&stand_in);
-        let company = Company {
+        let rehearsers = Rehearsers {
             schedule,
             options,
             lessons: &lessons,
@@ -255,7 +255,7 @@ pub fn foresee(schedule: Schedule<'_>, done: &State, options: &Options) -> Forec
             .iter()
             .filter(|search| wants_forecast(search, schedule.plan, done));
         for search in open {
-            match stage::foresee(&company, &group, &stand_in, done, search) {
+            match stage::foresee(&rehearsers, &group, &stand_in, done, search) {
                 Ok(forecast) => forecasts.insert(search.id.clone(), forecast),
                 Err(Unknown::TooMuch) => return forecasts,
                 Err(Unknown::Because(_)) => None,
@@ -271,7 +271,7 @@ pub fn needs_gpu(matrix: &Matrix) -> bool {
     first.is_some_and(|server| matches!(server::command(&server.argv), Ok((ProgramKind::Vllm, _))))
 }
 
-fn assumptions(plan: &Plan, stand_in: &StandIn, options: &Options) -> Vec<String> {
+fn assumptions(plan: &Plan, stand_in: &ModelledServer, options: &Options) -> Vec<String> {
     let mut assumptions = Vec::new();
     if let (ProgramKind::Vllm, Some(settings)) = (stand_in.kind, &stand_in.settings) {
         let (gpu, model) = (settings.cost.gpu.name, settings.cost.model.parameters / 1e9);

@@ -29,7 +29,7 @@ pub enum ProgramKind {
 
 /// A server as it is in virtual time.
 #[derive(Debug, Clone)]
-pub struct StandIn {
+pub struct ModelledServer {
     /// Who it stands in for.
     pub kind: ProgramKind,
     /// What the engine model needs to know; unset if the command line would be refused, or nothing is known of it.
@@ -61,7 +61,7 @@ impl ProgramKind {
     }
 }
 
-impl StandIn {
+impl ModelledServer {
     /// What is believed of run times before any was measured: as little as the model is right about this GPU.
     pub fn run_belief(&self) -> Belief {
         let gpu = self.settings.as_ref().map_or(GPUS[0], |settings| settings.cost.gpu);
@@ -72,7 +72,7 @@ impl StandIn {
     }
 
     /// The stand-in of a server config; `Err` says what is not known and how to tell it.
-    pub fn of(server: &ServerConfig, options: &Options) -> Result<StandIn, String> {
+    pub fn of(server: &ServerConfig, options: &Options) -> Result<ModelledServer, String> {
         let (kind, args) = command(&server.argv)?;
         let environment = |name: &str| {
             let own = server.env.get(name).cloned();
@@ -85,8 +85,8 @@ impl StandIn {
         };
         let settings = match settings {
             Ok(settings) => settings,
-            Err(Refusal::Usage(text)) => return Ok(StandIn::refused(kind, Cause::BadFlag, &text)),
-            Err(Refusal::Exception(_, text)) => return Ok(StandIn::refused(kind, Cause::BadConfig, &text)),
+            Err(Refusal::Usage(text)) => return Ok(ModelledServer::refused(kind, Cause::BadFlag, &text)),
+            Err(Refusal::Exception(_, text)) => return Ok(ModelledServer::refused(kind, Cause::BadConfig, &text)),
         };
         let failure = fault(&settings).or_else(|| misfit(&settings));
         let phases = settings.phases();
@@ -95,7 +95,7 @@ impl StandIn {
         } else {
             0.0
         };
-        Ok(StandIn {
+        Ok(ModelledServer {
             kind,
             start_s: match &failure {
                 // A model that does not fit is noticed once its weights are there.
@@ -113,10 +113,10 @@ impl StandIn {
     }
 
     /// One of which nothing is known but how long servers of a record took to start.
-    pub fn measured(record: &State) -> StandIn {
+    pub fn measured(record: &State) -> ModelledServer {
         let starts = record.servers.values().flat_map(|server| &server.starts);
         let ready: Vec<f64> = starts.filter_map(|start| start.ready_seconds).collect();
-        StandIn {
+        ModelledServer {
             kind: ProgramKind::Vllm,
             settings: None,
             failure: None,
@@ -125,9 +125,9 @@ impl StandIn {
         }
     }
 
-    fn refused(kind: ProgramKind, cause: Cause, text: &str) -> StandIn {
+    fn refused(kind: ProgramKind, cause: Cause, text: &str) -> ModelledServer {
         let last = text.lines().last().unwrap_or_default();
-        StandIn {
+        ModelledServer {
             kind,
             settings: None,
             failure: Some(Failure::new(cause, last)),

@@ -1,12 +1,12 @@
 //! One server group in virtual time: the agenda of the real run, on a stage that plays each action on the simulated engine and
 //! adds up what it takes.
 
-use super::Company;
+use super::Rehearsers;
 use super::imagined::Imagined;
 use super::learn::{OVERHEAD, PAUSE_S, REPEATED, USUAL, USUAL_PROBES};
 use super::load::{Driver, Play, Player};
 use super::plays::Timing;
-use super::server::{ProgramKind, StandIn};
+use super::server::{ModelledServer, ProgramKind};
 use super::{Forecast, Loss, Unknown};
 use crate::agenda::{
     Action, Agenda, Ending, Facts, Group, Hint, Hints, Outcome, Ran, Run, RunReader, Scope, wants_forecast,
@@ -34,8 +34,8 @@ const DETAILED_REQUEST_BYTES: u64 = 6_000;
 
 /// The stage of a rehearsal.
 struct VirtualStage<'a> {
-    company: &'a Company<'a>,
-    stand_in: &'a StandIn,
+    rehearsers: &'a Rehearsers<'a>,
+    stand_in: &'a ModelledServer,
     player: Player<'a>,
     forecast: &'a RefCell<Forecast>,
     /// Whether the server is up and stays so.
@@ -44,16 +44,16 @@ struct VirtualStage<'a> {
 
 /// Plays a group. `Err` says why it cannot be.
 pub fn play_group(
-    company: &Company<'_>,
+    rehearsers: &Rehearsers<'_>,
     group: Group,
-    stand_in: &StandIn,
+    stand_in: &ModelledServer,
     state: &mut State,
 ) -> Result<(Forecast, Ending), Unknown> {
     let mut hints = Hints::new();
     let plays = stand_in.failure.is_none();
     let open = group.searches.iter();
-    for search in open.filter(|search| plays && wants_forecast(search, company.schedule.plan, state)) {
-        let forecast = Some(foresee(company, &group, stand_in, state, search)?);
+    for search in open.filter(|search| plays && wants_forecast(search, rehearsers.schedule.plan, state)) {
+        let forecast = Some(foresee(rehearsers, &group, stand_in, state, search)?);
         hints.insert(
             search.id.clone(),
             Hint {
@@ -62,14 +62,14 @@ pub fn play_group(
             },
         );
     }
-    play(company, group, hints, stand_in, state)
+    play(rehearsers, group, hints, stand_in, state)
 }
 
 /// What a search will likely find, by target, played to its end on a state of its own.
 pub fn foresee(
-    company: &Company<'_>,
+    rehearsers: &Rehearsers<'_>,
     group: &Group,
-    stand_in: &StandIn,
+    stand_in: &ModelledServer,
     state: &State,
     search: &LoadSearch,
 ) -> Result<BTreeMap<String, f64>, Unknown> {
@@ -80,19 +80,19 @@ pub fn foresee(
         explorations: Vec::new(),
         server: group.server.clone(),
     };
-    let (forecast, _) = play(company, alone, Hints::new(), stand_in, &mut state.clone())?;
+    let (forecast, _) = play(rehearsers, alone, Hints::new(), stand_in, &mut state.clone())?;
     let answers = forecast.answers.into_iter();
     Ok(answers.filter_map(|(target, load)| Some((target, load?))).collect())
 }
 
 fn play(
-    company: &Company<'_>,
+    rehearsers: &Rehearsers<'_>,
     group: Group,
     hints: Hints,
-    stand_in: &StandIn,
+    stand_in: &ModelledServer,
     state: &mut State,
 ) -> Result<(Forecast, Ending), Unknown> {
-    let plan = company.schedule.plan;
+    let plan = rehearsers.schedule.plan;
     let criteria = plan
         .sla
         .iter()
@@ -101,10 +101,10 @@ fn play(
     let reads_gaps = criteria.map(ToString::to_string).any(|text| text.contains("itl"));
     let scope = Scope {
         plan,
-        matrix: company.schedule.matrix,
+        matrix: rehearsers.schedule.matrix,
     };
     let server = &group.server;
-    let is_up = company.options.at_work && is_up(state, &server.id, group.slot);
+    let is_up = rehearsers.options.at_work && is_up(state, &server.id, group.slot);
     let forecast = RefCell::new(Forecast {
         server: server.id.clone(),
         name: plan.secrets.redact(&server.name),
@@ -112,7 +112,7 @@ fn play(
     });
     let mut agenda = Agenda::new(scope, group, hints, state);
     let mut stage = VirtualStage {
-        company,
+        rehearsers,
         stand_in,
         player: Player::new(stand_in, plan.serve.reset == Reset::Nothing, reads_gaps),
         forecast: &forecast,
@@ -148,18 +148,18 @@ impl Stage for VirtualStage<'_> {
 
 impl VirtualStage<'_> {
     fn start(&mut self) -> Result<Facts, Failure> {
-        let StandIn { stop_s, failure, .. } = self.stand_in;
+        let ModelledServer { stop_s, failure, .. } = self.stand_in;
         let is_late = failure
             .as_ref()
             .is_some_and(|failure| failure.cause == Cause::ReadyTimeout);
         let start_s = match is_late {
             _ if self.is_up => 0.0,
-            true => self.company.schedule.plan.serve.ready_timeout.as_secs_f64(),
+            true => self.rehearsers.schedule.plan.serve.ready_timeout.as_secs_f64(),
             false => self.stand_in.start_s,
         };
         let mut forecast = self.forecast.borrow_mut();
         forecast.starts += 1;
-        forecast.total.starts += self.company.lessons.start.time(start_s + stop_s);
+        forecast.total.starts += self.rehearsers.lessons.start.time(start_s + stop_s);
         // Its log.
         forecast.disk_bytes += match self.stand_in.kind {
             ProgramKind::Simulator => 50_000,
@@ -169,8 +169,8 @@ impl VirtualStage<'_> {
         match failure {
             Some(failure) => Err(failure.clone()),
             None => {
-                if self.company.schedule.plan.serve.answer_check && !self.is_up {
-                    forecast.total.starts += self.company.lessons.run.time(self.questions_s());
+                if self.rehearsers.schedule.plan.serve.answer_check && !self.is_up {
+                    forecast.total.starts += self.rehearsers.lessons.run.time(self.questions_s());
                 }
                 Ok(Facts {
                     seconds: start_s,
@@ -188,14 +188,14 @@ impl VirtualStage<'_> {
             params: params.as_object().expect("written as one"),
             warmup: Warmup::Requests(0),
             watch: None,
-            budget: self.company.budget,
+            budget: self.rehearsers.budget,
         });
         // A server whose model_len is too small refuses them.
         played.map_or(0.0, |played| played.seconds)
     }
 
     fn run(&mut self, job: &Run) -> Result<Outcome, Unknown> {
-        let (point, lessons) = (&job.task.point, self.company.lessons);
+        let (point, lessons) = (&job.task.point, self.rehearsers.lessons);
         if job.task.reader.is_none() {
             if let Some(seconds) = lessons.measured(&point.id) {
                 self.count(point, 0);
@@ -204,7 +204,7 @@ impl VirtualStage<'_> {
                 total.runs += lessons.pause.time(PAUSE_S);
                 return Ok(ran(Ok(Ran::default()), seconds));
             }
-            if let Some(timing) = self.company.options.plays.point(&point.id, job.task.slot) {
+            if let Some(timing) = self.rehearsers.options.plays.point(&point.id, job.task.slot) {
                 self.add(job, &timing);
                 let result = timing.failure.map_or_else(|| Ok(Ran::default()), Err);
                 return Ok(ran(result, timing.seconds));
@@ -215,7 +215,7 @@ impl VirtualStage<'_> {
 
     /// Plays one run. Of a benchmark that is not known it is only counted.
     fn play(&mut self, job: &Run) -> Result<Outcome, Unknown> {
-        let (plan, point) = (self.company.schedule.plan, &job.task.point);
+        let (plan, point) = (self.rehearsers.schedule.plan, &job.task.point);
         let params = match (&plan.bench.runner, &point.argv) {
             _ if self.stand_in.settings.is_none() => None,
             (BenchRunner::Iterations | BenchRunner::Phases | BenchRunner::Offline(_), _) => None,
@@ -225,16 +225,16 @@ impl VirtualStage<'_> {
         let Some(params) = params else {
             return Ok(self.pass_over(job));
         };
-        self.company.options.plays.note();
+        self.rehearsers.options.plays.note();
         let played = self.player.play(Play {
             params: &params,
             warmup: job.warmup,
             // An external benchmark cannot be ended early.
             watch: job.task.watch().filter(|_| point.argv.is_none()).cloned(),
-            budget: self.company.budget,
+            budget: self.rehearsers.budget,
         });
         let played = match played {
-            Err(Unknown::TooMuch) if self.company.lessons.usual(point).is_some() => return Ok(self.pass_over(job)),
+            Err(Unknown::TooMuch) if self.rehearsers.lessons.usual(point).is_some() => return Ok(self.pass_over(job)),
             played => played?,
         };
         let overhead = Driver::of(point.argv.as_deref()).overhead_s();
@@ -266,7 +266,7 @@ impl VirtualStage<'_> {
         self.add(job, &timing);
         let seconds = timing.seconds;
         if job.task.reader.is_none() {
-            self.company.options.plays.keep(&point.id, job.task.slot, timing);
+            self.rehearsers.options.plays.keep(&point.id, job.task.slot, timing);
         }
         Ok(ran(result, seconds))
     }
@@ -274,7 +274,7 @@ impl VirtualStage<'_> {
     /// Counts a run that cannot be played: it takes as long as measured ones, a search as long as usual, and of neither more is known.
     /// Of a run that only starts engines the time is known; the first start was counted as one of a server.
     fn pass_over(&mut self, job: &Run) -> Outcome {
-        let (point, lessons) = (&job.task.point, self.company.lessons);
+        let (point, lessons) = (&job.task.point, self.rehearsers.lessons);
         self.count(point, 0);
         let mut forecast = self.forecast.borrow_mut();
         if let Some(seconds) = lessons.usual(point) {
@@ -285,7 +285,7 @@ impl VirtualStage<'_> {
             forecast.total.runs += lessons.pause.time(runs * PAUSE_S);
             return ran(Ok(Ran::default()), seconds);
         }
-        if self.company.schedule.plan.bench.runner.offline() != Some(Offline::Startup) {
+        if self.rehearsers.schedule.plan.bench.runner.offline() != Some(Offline::Startup) {
             forecast.unknown_runs += 1;
             return ran(Ok(Ran::default()), 0.0);
         }
@@ -302,11 +302,11 @@ impl VirtualStage<'_> {
 
     /// Counts a run that was played.
     fn add(&mut self, job: &Run, timing: &Timing) {
-        let (point, lessons) = (&job.task.point, self.company.lessons);
+        let (point, lessons) = (&job.task.point, self.rehearsers.lessons);
         self.count(point, timing.requests);
         // A search looks for loads at which runs fail.
         if let (Some(failure), false) = (&timing.failure, matches!(job.task.reader, Some(RunReader::Search(_)))) {
-            let point = self.company.schedule.plan.secrets.redact(&point.name);
+            let point = self.rehearsers.schedule.plan.secrets.redact(&point.name);
             let losses = &mut self.forecast.borrow_mut().losses;
             if !losses.iter().any(|loss| loss.point == point) {
                 let failure = failure.clone();
@@ -326,7 +326,7 @@ impl VirtualStage<'_> {
             None | Some(Value::Bool(false)) => REQUEST_BYTES,
             Some(_) => DETAILED_REQUEST_BYTES,
         };
-        let known = self.company.lessons.run_bytes;
+        let known = self.rehearsers.lessons.run_bytes;
         let mut forecast = self.forecast.borrow_mut();
         forecast.runs += 1;
         forecast.disk_bytes += known.unwrap_or(RUN_BYTES + requests * request_bytes);

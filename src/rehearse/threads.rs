@@ -2,7 +2,7 @@
 //! takes its first guess from its neighbour's answer, or a server would not start: then others may not be started either. The
 //! outcome is that of one thread: such starts are played first, in the order of the plan.
 
-use super::Company;
+use super::Rehearsers;
 use super::plays::lock;
 use super::stage::play_group;
 use super::{Forecast, Unknown};
@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 /// What was played, and which start of the plan it was.
 type Placed = (usize, Result<(Forecast, Ending), Unknown>);
 
-impl Company<'_> {
+impl Rehearsers<'_> {
     /// The forecasts of all servers, over their starts, on which something is left to do after `done`, in the order of the plan.
     pub fn perform(&self, done: &State) -> Result<Vec<Forecast>, Unknown> {
         let (first, apart) = self.perform_dependent(done);

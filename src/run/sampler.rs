@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// How long the readings may take to end: one scrape, and GPUs that answer late.
 const LAST: Duration = Duration::from_secs(10);
 
-/// Readings in the making. Dropping it ends them.
+/// A running sampler; dropping it stops the readings.
 #[derive(Debug)]
 pub(super) struct Sampler {
     stop: oneshot::Sender<()>,

@@ -2,8 +2,8 @@
 //! gone. As long as a tree's guard or its vsweep lives, the tree is theirs; what is left when both are dead is found by
 //! its mark, named, and ended.
 //!
-//! A mark is `VSWEEP_TREE=<pid>.<start time>-<count>`: the vsweep that started the tree, so exactly that another process
-//! with its number is not taken for it, and which of its trees this is.
+//! A mark is `VSWEEP_TREE=<pid>.<start time>-<count>`: pid and start time of the vsweep that owns the tree (the start time guards
+//! against a reused pid), and the number of the tree.
 
 use super::inventory::{self, Inventory};
 use super::procfs::{self, Process};
@@ -136,7 +136,7 @@ impl Owner {
     }
 }
 
-/// Whether a process will end without anyone's doing: it is of a tree of ours, or of a vsweep that is dead.
+/// Whether the process belongs to a tree that will be cleaned up anyway: one of ours, or of a vsweep that is dead.
 pub(super) fn will_end(pid: i32) -> bool {
     let owner = procfs::environment(pid, TREE).and_then(|mark| Owner::of(&mark));
     owner.is_some_and(|owner| owner.pid == std::process::id() || !owner.lives())

@@ -49,14 +49,14 @@ impl Server {
     /// Whether it says, right now, that its engine is dead, or does not listen any more. It may take some seconds more
     /// until [`Server::failed`] knows why.
     pub async fn is_ill(&self) -> bool {
-        matches!(look(&self.http).await, Look::Ill(_))
+        matches!(look(&self.http).await, Health::Ill(_))
     }
 
     /// Waits until it has given up the requests that nobody waits for any more, as far as it says what it does, or until the limit is
     /// over.
     pub async fn idle(&self, limit: Duration) {
         let start = Instant::now();
-        while let Look::Alive(Sight::Work { in_flight, .. }) = look(&self.http).await
+        while let Health::Alive(Activity::Work { in_flight, .. }) = look(&self.http).await
             && in_flight > 0.0
             && start.elapsed() < limit
         {
@@ -71,12 +71,12 @@ impl Server {
         let mut first = None;
         loop {
             let what = match look(&self.http).await {
-                Look::Alive(Sight::Work { in_flight, counted })
+                Health::Alive(Activity::Work { in_flight, counted })
                     if in_flight > 0.0 && *first.get_or_insert(counted) == counted =>
                 {
                     format!("{in_flight} requests in flight that the benchmark gave up")
                 }
-                Look::Alive(Sight::Silent) => SILENT.to_owned(),
+                Health::Alive(Activity::Silent) => SILENT.to_owned(),
                 _ => return None,
             };
             if start.elapsed() >= limit {
@@ -94,15 +94,15 @@ async fn distress(http: &Http, progress: &mut Progress) -> Failure {
     let mut ill_since = None;
     loop {
         match look(http).await {
-            Look::Ill(what) => {
+            Health::Ill(what) => {
                 let since: &mut Instant = ill_since.get_or_insert_with(Instant::now);
                 if since.elapsed() >= DYING {
                     return Failure::new(Cause::CrashedUnderLoad, what);
                 }
             }
-            Look::Alive(sight) => {
+            Health::Alive(activity) => {
                 ill_since = None;
-                if let Some(stuck) = progress.note(sight, Instant::now()) {
+                if let Some(stuck) = progress.note(activity, Instant::now()) {
                     return Failure::new(Cause::Hung, stuck);
                 }
             }
@@ -112,15 +112,15 @@ async fn distress(http: &Http, progress: &mut Progress) -> Failure {
 }
 
 /// What one look at a server found.
-enum Look {
+enum Health {
     /// It says that its engine is dead, or nobody listens any more.
     Ill(String),
-    Alive(Sight),
+    Alive(Activity),
 }
 
 /// What a server that is not known to be dead shows of its work.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Sight {
+enum Activity {
     /// From `/metrics`.
     Work { in_flight: f64, counted: f64 },
     /// It answers, but does not say what it does.
@@ -129,24 +129,24 @@ enum Sight {
     Silent,
 }
 
-async fn look(http: &Http) -> Look {
+async fn look(http: &Http) -> Health {
     let (health, route) = (http.health(PROBE).await, http.health_route());
     match &health {
         Ok(answer) if answer.status.is_server_error() => {
-            return Look::Ill(format!("{route} answers {}", answer.status.as_u16()));
+            return Health::Ill(format!("{route} answers {}", answer.status.as_u16()));
         }
-        Err(Silence::NoConnection(error)) => return Look::Ill(format!("{route}: {error}")),
+        Err(Silence::NoConnection(error)) => return Health::Ill(format!("{route}: {error}")),
         Ok(_) | Err(Silence::TimedOut | Silence::TooLong) => {}
     }
-    Look::Alive(match http.get("/metrics", PROBE).await {
-        Ok(answer) if answer.status.is_success() => sight(&answer.body),
-        Ok(_) => Sight::Unknown,
-        Err(_) if health.is_err() => Sight::Silent,
-        Err(_) => Sight::Unknown,
+    Health::Alive(match http.get("/metrics", PROBE).await {
+        Ok(answer) if answer.status.is_success() => activity(&answer.body),
+        Ok(_) => Activity::Unknown,
+        Err(_) if health.is_err() => Activity::Silent,
+        Err(_) => Activity::Unknown,
     })
 }
 
-fn sight(metrics: &str) -> Sight {
+fn activity(metrics: &str) -> Activity {
     let sum = |names: &[&str]| {
         let values = prometheus::samples(metrics)
             .filter(|sample| names.contains(&sample.name))
@@ -154,8 +154,8 @@ fn sight(metrics: &str) -> Sight {
         values.reduce(|a, b| a + b)
     };
     match (sum(&IN_FLIGHT), sum(&COUNTERS)) {
-        (Some(in_flight), Some(counted)) => Sight::Work { in_flight, counted },
-        _ => Sight::Unknown,
+        (Some(in_flight), Some(counted)) => Activity::Work { in_flight, counted },
+        _ => Activity::Unknown,
     }
 }
 
@@ -181,25 +181,25 @@ impl Progress {
     }
 
     /// Takes note of a look; `Some` says why the server counts as hung.
-    fn note(&mut self, sight: Sight, now: Instant) -> Option<String> {
+    fn note(&mut self, activity: Activity, now: Instant) -> Option<String> {
         // Nobody looked for a while (between two runs), so the clock starts anew.
         if now.duration_since(self.looked) > 2 * (PAUSE + 2 * PROBE) {
             self.moved = now;
         }
         self.looked = now;
-        let what = match sight {
-            Sight::Work { in_flight, counted } => {
+        let what = match activity {
+            Activity::Work { in_flight, counted } => {
                 if in_flight == 0.0 || counted != self.counted {
                     self.moved = now;
                 }
                 self.counted = counted;
                 format!("{in_flight} requests in flight")
             }
-            Sight::Unknown => {
+            Activity::Unknown => {
                 self.moved = now;
                 return None;
             }
-            Sight::Silent => SILENT.to_owned(),
+            Activity::Silent => SILENT.to_owned(),
         };
         let still = now.duration_since(self.moved);
         (still >= self.limit).then(|| format!("{what}, no progress for {}", show_duration(still)))
@@ -212,8 +212,8 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(10);
 
-    /// Feeds one sight a second and returns the second at which the server counted as hung.
-    fn hung_at(sights: impl Fn(u64) -> Sight) -> Option<u64> {
+    /// Feeds one activity a second and returns the second at which the server counted as hung.
+    fn hung_at(sights: impl Fn(u64) -> Activity) -> Option<u64> {
         let mut progress = Progress::new(LIMIT);
         let start = Instant::now();
         (0..60).find(|&second| {
@@ -226,38 +226,38 @@ mod tests {
     #[test]
     fn requests_without_progress_mean_hung() {
         assert_eq!(
-            hung_at(|s| Sight::Work {
+            hung_at(|s| Activity::Work {
                 in_flight: 2.0,
                 counted: s.min(5) as f64
             }),
             Some(15)
         );
-        assert_eq!(hung_at(|_| Sight::Silent), Some(10));
+        assert_eq!(hung_at(|_| Activity::Silent), Some(10));
     }
 
     #[test]
     fn work_idleness_and_ignorance_do_not() {
         assert_eq!(
-            hung_at(|s| Sight::Work {
+            hung_at(|s| Activity::Work {
                 in_flight: 2.0,
                 counted: s as f64
             }),
             None
         );
         assert_eq!(
-            hung_at(|_| Sight::Work {
+            hung_at(|_| Activity::Work {
                 in_flight: 0.0,
                 counted: 7.0
             }),
             None
         );
-        assert_eq!(hung_at(|_| Sight::Unknown), None);
+        assert_eq!(hung_at(|_| Activity::Unknown), None);
     }
 
     #[test]
     fn a_pause_in_watching_is_no_hang() {
         let mut progress = Progress::new(LIMIT);
-        let stuck = Sight::Work {
+        let stuck = Activity::Work {
             in_flight: 1.0,
             counted: 3.0,
         };
@@ -271,12 +271,12 @@ mod tests {
         let metrics = "vllm:num_requests_running{engine=\"0\"} 2.0\nvllm:num_requests_waiting{engine=\"0\"} 1.0\n\
                        vllm:prompt_tokens_total{engine=\"0\"} 51.0\nvllm:generation_tokens_total{engine=\"0\"} 36.0\n";
         assert_eq!(
-            sight(metrics),
-            Sight::Work {
+            activity(metrics),
+            Activity::Work {
                 in_flight: 3.0,
                 counted: 87.0
             }
         );
-        assert_eq!(sight("other_total 1"), Sight::Unknown);
+        assert_eq!(activity("other_total 1"), Activity::Unknown);
     }
 }

@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use vsweep::bench::read_results;
 use vsweep::dataset::{
-    BurstGpt, ChatTemplate, Conversations, Custom, CustomAudio, CustomImage, Dataset, Draw, HuggingFace, OutputLen,
-    Random, RangeRatio, Sampling, ShareGpt, Sonnet, SpecBench, SpeedBench, Subset, Talk, TimedTrace, Tokenizer,
-    Vocabulary,
+    BurstGpt, ChatTemplate, ConversationSource, Conversations, Custom, CustomAudio, CustomImage, Dataset, Draw,
+    HuggingFace, OutputLen, Random, RangeRatio, Sampling, ShareGpt, Sonnet, SpecBench, SpeedBench, Subset, TimedTrace,
+    Tokenizer, Vocabulary,
 };
 use vsweep::load::Backend;
 use vsweep::table::read_scalars;
@@ -112,7 +112,7 @@ fn datasets(folder: &Path) -> Vec<(Arc<dyn Dataset>, PathBuf, Vec<u8>)> {
         (Arc::new(sharegpt("s.json")), path("s.json"), talks()),
         (
             Arc::new(Conversations {
-                of: Talk::Recorded(sharegpt("t.json")),
+                of: ConversationSource::Recorded(sharegpt("t.json")),
                 turns: 2..=9,
             }),
             path("t.json"),

@@ -5,7 +5,7 @@ use crate::cli::machine::runtime;
 use crate::cli::{plan_file, preflight};
 use crate::error::Result;
 use crate::journal::{self, Check, Directory, State};
-use crate::plan::{Found, Plan, Program, ServeCommand, Target, Warmup};
+use crate::plan::{Diagnostics, Plan, Program, ServeCommand, Target, Warmup};
 use crate::rehearse::{Forecast, Options, foresee};
 use crate::report::history::{self, History};
 use crate::run::{Forecasts, Lengths, Node, Sweep, host};
@@ -79,7 +79,7 @@ fn is_simulated(plan: &Plan) -> bool {
 
 /// Looks for what the work that is left needs of this machine, and tells what is missing.
 pub fn check_machine(sweep: &Sweep<'_>, state: &State) -> Result<()> {
-    let mut found = Found::default();
+    let mut found = Diagnostics::default();
     if sweep.schedule().has_work(state) {
         preflight::check(sweep.plan, sweep.wanted, sweep.node, &mut found);
     }

@@ -1,5 +1,5 @@
-//! Where a search starts, and whom its server must beat: the best of what is known before its first question. It is recorded
-//! with the start of the search, so that one that was interrupted goes on from the same.
+//! Chooses a search's starting load, and the rivals that may rule its server out, from what is already recorded. Both are recorded when
+//! the search begins, so that an interrupted search continues from the same values.
 
 use std::collections::BTreeMap;
 use vsweep_plan::ids::SearchId;

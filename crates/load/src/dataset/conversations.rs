@@ -46,14 +46,14 @@ const SHARE: Bounds = ("a share of at least 0 and below 1", |share| (0.0..1.0).c
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversations {
     /// What is said.
-    pub of: Talk,
+    pub of: ConversationSource,
     /// How many turns a conversation has; for recorded ones the least and the most that are used.
     pub turns: RangeInclusive<u64>,
 }
 
 /// What is said in conversations.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Talk {
+pub enum ConversationSource {
     /// Random texts.
     Random {
         /// The first turn of each.
@@ -101,14 +101,14 @@ impl TurnParams {
             "random" => {
                 let first = Random::read(reader);
                 let later_input_len = given(self.later_input_len).unwrap_or(first.input_len);
-                let of = Talk::Random {
+                let of = ConversationSource::Random {
                     first,
                     later_input_len,
                     shares,
                 };
                 (of, self.count, self.count)
             }
-            "sharegpt" if shares.is_none() => (Talk::Recorded(ShareGpt::read(reader)), 2, u64::MAX),
+            "sharegpt" if shares.is_none() => (ConversationSource::Recorded(ShareGpt::read(reader)), 2, u64::MAX),
             _ => {
                 reader.problem("multi_turn takes dataset_name random, or sharegpt without shared prefixes; change it");
                 return (kind.read)(reader);
@@ -139,13 +139,13 @@ impl TurnParams {
 impl Conversations {
     /// Whether a turn repeats what was said before.
     fn has_history(&self) -> bool {
-        !matches!(self.of, Talk::Random { shares: Some(_), .. })
+        !matches!(self.of, ConversationSource::Random { shares: Some(_), .. })
     }
 }
 
 impl Dataset for Conversations {
     fn traits(&self) -> Traits {
-        let is_recorded = matches!(self.of, Talk::Recorded(_));
+        let is_recorded = matches!(self.of, ConversationSource::Recorded(_));
         Traits {
             made_of: if is_recorded {
                 Material::Text
@@ -166,8 +166,8 @@ impl Dataset for Conversations {
             reader.problem("multi_turn repeats what was said in a chat; set backend to openai-chat");
         }
         match &self.of {
-            Talk::Random { first, .. } => first.check(backend, num_prompts, reader),
-            Talk::Recorded(recorded) => recorded.check(backend, num_prompts, reader),
+            ConversationSource::Random { first, .. } => first.check(backend, num_prompts, reader),
+            ConversationSource::Recorded(recorded) => recorded.check(backend, num_prompts, reader),
         }
     }
 
@@ -175,8 +175,8 @@ impl Dataset for Conversations {
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let sampling = draw.sampling;
         let mut conversations = match &self.of {
-            Talk::Recorded(recorded) => recorded.converse(draw, &self.turns)?,
-            Talk::Random {
+            ConversationSource::Recorded(recorded) => recorded.converse(draw, &self.turns)?,
+            ConversationSource::Random {
                 first,
                 later_input_len,
                 shares,
@@ -275,7 +275,7 @@ mod tests {
 
     fn drawn(turns: RangeInclusive<u64>, shares: Option<Shares>, num_prompts: usize) -> Vec<Item> {
         let conversations = Conversations {
-            of: Talk::Random {
+            of: ConversationSource::Random {
                 first: Random {
                     input_len: 20,
                     output_len: 5,

@@ -37,7 +37,7 @@ mod vocabulary;
 
 pub use burstgpt::BurstGpt;
 pub use chat_template::ChatTemplate;
-pub use conversations::{Conversations, Shares, Talk, TurnParams};
+pub use conversations::{ConversationSource, Conversations, Shares, TurnParams};
 pub use custom::Custom;
 pub use custom_media::{CustomAudio, CustomImage};
 pub use hf::HuggingFace;

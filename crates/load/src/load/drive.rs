@@ -78,7 +78,7 @@ pub struct LoadOutcome {
 
 /// A conversation before one of its turns.
 #[derive(Debug, Default)]
-struct Talk {
+struct OpenConversation {
     said: Vec<Value>,
     bytes: Vec<u8>,
 }
@@ -97,7 +97,7 @@ pub(super) struct Drive<'a> {
     /// Turns that wait for their time, in its order; their slots are kept.
     later: VecDeque<(Nanos, usize)>,
     /// What was said before each turn under way, and its request.
-    talks: HashMap<usize, Talk>,
+    conversations: HashMap<usize, OpenConversation>,
     /// When slots became free that no request has taken since, oldest first; the first ones are free from the start.
     pub freed: VecDeque<Nanos>,
     /// Requests that wait for a connection to open.
@@ -130,7 +130,7 @@ impl<'a> Drive<'a> {
             finished: 0,
             in_flight: 0,
             later: VecDeque::new(),
-            talks: HashMap::new(),
+            conversations: HashMap::new(),
             freed: VecDeque::new(),
             waiting: VecDeque::new(),
             armed_for: None,
@@ -166,7 +166,7 @@ impl<'a> Drive<'a> {
 
     /// When a request was due by the load, or, for a turn after the first, by the conversation.
     pub fn due(&self, index: usize, ready: Nanos) -> Nanos {
-        match self.talks.contains_key(&index) {
+        match self.conversations.contains_key(&index) {
             true => ready,
             false => self.load.due_at(index),
         }
@@ -196,8 +196,8 @@ impl<'a> Drive<'a> {
 
     /// The bytes of a request, in `buffer` if they come from a file.
     pub fn bytes<'b>(&'b self, index: usize, buffer: &'b mut Vec<u8>) -> io::Result<&'b [u8]> {
-        match self.talks.get(&index) {
-            Some(talk) => Ok(&talk.bytes),
+        match self.conversations.get(&index) {
+            Some(conversation) => Ok(&conversation.bytes),
             None => self.load.requests.bytes(self.load.request_at(index), buffer),
         }
     }
@@ -225,16 +225,20 @@ impl<'a> Drive<'a> {
 
     /// Prepares the turn after one that ended; false if there is none. After a failure nothing can follow.
     fn go_on(&mut self, turns: &Turns, index: usize, sample: &Sample, now: Nanos) -> bool {
-        let mut talk = self.talks.remove(&index).unwrap_or_default();
+        let mut conversation = self.conversations.remove(&index).unwrap_or_default();
         let after = turns.next_conversation(index);
         if index + 1 == after {
             return false;
         }
         if sample.is_ok() {
-            turns.remember(index, sample.text.as_deref().unwrap_or_default(), &mut talk.said);
-            if let Ok(request) = turns.request(index + 1, &talk.said) {
-                talk.bytes = request.bytes;
-                self.talks.insert(index + 1, talk);
+            turns.remember(
+                index,
+                sample.text.as_deref().unwrap_or_default(),
+                &mut conversation.said,
+            );
+            if let Ok(request) = turns.request(index + 1, &conversation.said) {
+                conversation.bytes = request.bytes;
+                self.conversations.insert(index + 1, conversation);
                 let due = now.saturating_add(turns.pause);
                 let place = self.later.partition_point(|(other, _)| *other <= due);
                 self.later.insert(place, (due, index + 1));

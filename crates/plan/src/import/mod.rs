@@ -10,7 +10,7 @@ mod startup;
 pub mod suite;
 pub mod theirs;
 
-use crate::plan::{Combo, Found, Params, Problem, Problems, Secrets, ServeCommand, Sources};
+use crate::plan::{Combo, Diagnostics, Params, Problem, Problems, Secrets, ServeCommand, Sources};
 use crate::shell::shlex;
 use serde_json::Value;
 use std::io;
@@ -105,7 +105,7 @@ struct ReadSweep<'a> {
 
 /// Makes a plan of a command line. All that is wrong with it, or cannot be had with a plan, is told in one go.
 pub fn import(sweep: &Sweep, read: ReadFile<'_>) -> Result<Imported, Problems> {
-    let (mut found, mut sources) = (Found::default(), Sources::default());
+    let (mut found, mut sources) = (Diagnostics::default(), Sources::default());
     let mut read = gather(sweep, read, &mut sources, &mut found);
     if !found.is_empty() {
         return Err(found.into_problems(&sources, &Secrets::default()));
@@ -127,7 +127,7 @@ pub fn import(sweep: &Sweep, read: ReadFile<'_>) -> Result<Imported, Problems> {
     })
 }
 
-fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, sources: &mut Sources, found: &mut Found) -> ReadSweep<'a> {
+fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, sources: &mut Sources, found: &mut Diagnostics) -> ReadSweep<'a> {
     let mut command = |flag: &str, line: &str| {
         let problem = match shlex(line) {
             Some(words) if !words.is_empty() => return words,

@@ -2,7 +2,7 @@
 
 use super::{Loads, ReadFile, ReadSweep, plain, theirs};
 use crate::matrix::argv::json_word;
-use crate::plan::{Combo, Found, Params, Sources, json_text, records, spelling};
+use crate::plan::{Combo, Diagnostics, Params, Sources, json_text, records, spelling};
 use serde_json::Value;
 use std::path::Path;
 
@@ -19,7 +19,7 @@ pub(super) struct Kept {
 }
 
 /// The combinations of a file.
-pub(super) fn of_file(path: &Path, read: ReadFile<'_>, sources: &mut Sources, found: &mut Found) -> Vec<Combo> {
+pub(super) fn of_file(path: &Path, read: ReadFile<'_>, sources: &mut Sources, found: &mut Diagnostics) -> Vec<Combo> {
     let text = match read(path) {
         Ok(text) => text,
         Err(error) => {
@@ -47,7 +47,7 @@ pub(super) fn of_file(path: &Path, read: ReadFile<'_>, sources: &mut Sources, fo
 }
 
 /// The records of both sides as combinations; notes say what had to be put otherwise.
-pub(super) fn translate(read: &ReadSweep<'_>, notes: &mut Vec<String>, found: &mut Found) -> Sides {
+pub(super) fn translate(read: &ReadSweep<'_>, notes: &mut Vec<String>, found: &mut Diagnostics) -> Sides {
     let mut side = |records: &[Combo], what: Side| {
         let mut kept: Vec<Kept> = Vec::new();
         for (record, combo) in records.iter().enumerate() {
@@ -101,7 +101,7 @@ fn params(
     side: &Side,
     called: &str,
     notes: &mut Vec<String>,
-    found: &mut Found,
+    found: &mut Diagnostics,
 ) -> Params {
     let mut params = Params::new();
     for (name, value) in &record.params {

@@ -1,7 +1,7 @@
 //! `vllm bench sweep startup`: its command as that of the server whose engine is started, and the parameters that vLLM leaves out.
 
 use super::{ReadSweep, plain};
-use crate::plan::{Combo, Found, Offline, Params, ServeCommand, spelling};
+use crate::plan::{Combo, Diagnostics, Offline, Params, ServeCommand, spelling};
 use serde_json::Value;
 
 /// `vllm serve MODEL …` for `vllm bench startup --model MODEL …`, without the benchmark's own options. A command that is something
@@ -60,7 +60,7 @@ pub(super) fn leave_out(
     has: fn(&str) -> bool,
     is_strict: bool,
     notes: &mut Vec<String>,
-    found: &mut Found,
+    found: &mut Diagnostics,
 ) {
     for (side, records) in [
         ("--serve-params", &mut read.serve),

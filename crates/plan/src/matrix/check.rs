@@ -2,7 +2,7 @@
 
 use super::space::{Slot, Space};
 use super::{Matrix, side_identity};
-use crate::plan::{Found, Parallel, Plan, Problem, Side, Span, equality_key};
+use crate::plan::{Diagnostics, Parallel, Plan, Problem, Side, Span, equality_key};
 use crate::units::{show_count, show_duration};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ pub(super) fn pairs(serve: &Space, bench: &Space) -> Option<u128> {
 }
 
 /// Whether a matrix may have so many pairs, counted without building any.
-pub(super) fn size(plan: &Plan, serve: &Space, bench: &Space, found: &mut Found) -> bool {
+pub(super) fn size(plan: &Plan, serve: &Space, bench: &Space, found: &mut Diagnostics) -> bool {
     let pairs = pairs(serve, bench);
     if pairs.is_some_and(|pairs| pairs <= MOST_PAIRS) {
         return true;
@@ -52,7 +52,7 @@ pub(super) fn size(plan: &Plan, serve: &Space, bench: &Space, found: &mut Found)
 /// finds all duplicates without visiting the product.
 ///
 /// Of a plan that was read in part only values given twice are told: others may be equal because of what is missing.
-pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let is_whole = found.is_empty();
     for side in [Side::Serve, Side::Bench] {
         let space = matrix.sides.of(side);
@@ -105,7 +105,7 @@ fn position_span(plan: &Plan, space: &Space, side: Side, dimension: usize, posit
 }
 
 /// A search for a rate needs one at which the requests of a run come in before `bench.timeout` ends it.
-pub(super) fn rates(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+pub(super) fn rates(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let Some(sla) = &plan.sla else { return };
     let hopeless = (0..matrix.sides.bench.len()).find(|bench| matrix.lowest(*bench) > sla.upper);
     if hopeless.is_some() {
@@ -120,7 +120,7 @@ pub(super) fn rates(plan: &Plan, matrix: &Matrix, found: &mut Found) {
 }
 
 /// A search for a number in flight needs runs of as many requests.
-pub(super) fn reach(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+pub(super) fn reach(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let short = (0..matrix.sides.bench.len()).find_map(|bench| matrix.unreachable(bench));
     if let Some((load, requests)) = short {
         let message = format!(
@@ -133,7 +133,7 @@ pub(super) fn reach(plan: &Plan, matrix: &Matrix, found: &mut Found) {
 }
 
 /// A link that no pair meets, or filters that leave nothing, are mistakes.
-pub(super) fn leftovers(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+pub(super) fn leftovers(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     if matrix.points_of_server.iter().any(|count| *count > 0) {
         return;
     }
@@ -155,7 +155,7 @@ pub(super) fn leftovers(plan: &Plan, matrix: &Matrix, found: &mut Found) {
 }
 
 /// Whether the servers of a comparison can run at once, if they are to.
-fn side_by_side(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+fn side_by_side(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let servers = matrix.counts().servers;
     let (message, remedy) = match plan.exec.parallel {
         Parallel::Servers(1) => (
@@ -172,7 +172,7 @@ fn side_by_side(plan: &Plan, matrix: &Matrix, found: &mut Found) {
 }
 
 /// Whether the servers of a comparison can be held against each other.
-pub(super) fn comparison(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+pub(super) fn comparison(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let Some(compare) = &plan.compare else { return };
     side_by_side(plan, matrix, found);
     let span = plan.origin.value_span(&["compare"]);

@@ -7,7 +7,7 @@ use super::identity::{SharedLoad, file_digest};
 use super::space::{Slot, Space};
 use super::starved;
 use super::{Matrix, Removed};
-use crate::plan::{Axis, BenchRunner, Combo, Condition, Found, Link, ParamRef, Plan, Side, Warmup, spelling};
+use crate::plan::{Axis, BenchRunner, Combo, Condition, Diagnostics, Link, ParamRef, Plan, Side, Warmup, spelling};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
@@ -18,7 +18,7 @@ pub(super) fn fits(plan: &Plan) -> bool {
 }
 
 /// Expands a plan; see [`Matrix::draft`].
-pub(super) fn expand(plan: &Plan, found: &mut Found) -> Option<Matrix> {
+pub(super) fn expand(plan: &Plan, found: &mut Diagnostics) -> Option<Matrix> {
     let is_whole = found.is_empty();
     let mut serve = space(plan, Side::Serve);
     let mut bench = space(plan, Side::Bench);

@@ -21,7 +21,9 @@ pub use search::{LoadExploration, LoadFinder, LoadSearch};
 pub use serve_flags::{FlagValue, ServeFlags};
 
 use crate::ids::{PointId, ServerId};
-use crate::plan::{BenchRunner, Found, Link, Offline, Params, Plan, Problems, Secrets, Side, Target, commands, show};
+use crate::plan::{
+    BenchRunner, Diagnostics, Link, Offline, Params, Plan, Problems, Secrets, Side, Target, commands, show,
+};
 use crate::printable::printable;
 use filter::{Agreement, Match, Sides};
 use identity::SharedLoad;
@@ -114,7 +116,7 @@ impl Matrix {
     /// Expands a plan. Fails if links or exclusions make no sense together with the axes, if two servers or two points
     /// are the same, if nothing is left, or if there are more than [`MOST_PAIRS`] pairs.
     pub fn expand(plan: &Plan) -> Result<Matrix, Problems> {
-        let mut found = Found::default();
+        let mut found = Diagnostics::default();
         match Matrix::draft(plan, &mut found) {
             Some(matrix) if found.is_empty() => Ok(matrix),
             _ => Err(found.into_problems(&plan.origin.sources, &plan.secrets)),
@@ -123,7 +125,7 @@ impl Matrix {
 
     /// The same for a plan that may have been read in part: adds to what was found wrong with it, but nothing that may
     /// only follow from that. `None` if there is too much of it.
-    pub fn draft(plan: &Plan, found: &mut Found) -> Option<Matrix> {
+    pub fn draft(plan: &Plan, found: &mut Diagnostics) -> Option<Matrix> {
         if found.is_empty() || (plan.link.equal.is_empty() && plan.link.zip.is_empty()) {
             return expand::expand(plan, found);
         }

@@ -54,7 +54,7 @@ impl LoadSearch {
         answers
     }
 
-    /// What its runs may be too short for, by the highest rate.
+    /// Warns when runs at the highest rate are too short.
     fn brief(&self) -> Option<String> {
         let Settings {
             vary, requests, upper, ..

@@ -3,7 +3,7 @@
 
 use super::Matrix;
 use super::space::{Slot, Space};
-use crate::plan::{Found, Plan, Problem, Side, Span, number, spelling};
+use crate::plan::{Diagnostics, Plan, Problem, Side, Span, number, spelling};
 use crate::units::show_many;
 use itertools::Itertools;
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ struct Starved {
 }
 
 /// Warns of each place that gives a number of requests below a number in flight, once.
-pub(super) fn warn(plan: &Plan, matrix: &Matrix, found: &mut Found) {
+pub(super) fn warn(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     if matrix.finds_its_loads() {
         return;
     }

@@ -1,7 +1,7 @@
 //! JSON text to the value tree: strict but for `Infinity` and `NaN`, which Python writes.
 
 use super::node::{Entry, Kind, Node};
-use super::problem::{Found, Problem};
+use super::problem::{Diagnostics, Problem};
 use super::source::Span;
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
@@ -27,7 +27,7 @@ const STRICT: ParseOptions = ParseOptions {
 };
 
 /// Reads a whole document. The first syntax error ends the reading: what follows would be guesswork.
-pub fn parse(text: &str, source: usize, found: &mut Found) -> Node {
+pub fn parse(text: &str, source: usize, found: &mut Diagnostics) -> Node {
     if let Some(place) = too_deep(text) {
         let place = Span::of(source, place..place + 1);
         found.object(place, "nested too deep", format!("nest at most {DEEPEST} levels"));
@@ -84,7 +84,7 @@ fn too_deep(text: &str) -> Option<usize> {
     None
 }
 
-fn node(value: &Value<'_>, source: usize, found: &mut Found) -> Node {
+fn node(value: &Value<'_>, source: usize, found: &mut Diagnostics) -> Node {
     let place = Span::of(source, value.start()..value.end());
     let kind = match value {
         Value::NullKeyword(_) => Kind::Null,
@@ -110,7 +110,7 @@ fn node(value: &Value<'_>, source: usize, found: &mut Found) -> Node {
     Node { span: place, kind }
 }
 
-fn number_kind(text: &str, place: Span, found: &mut Found) -> Kind {
+fn number_kind(text: &str, place: Span, found: &mut Diagnostics) -> Kind {
     let whole = !text.contains(['.', 'e', 'E']);
     match text.parse::<Number>() {
         Ok(number) if !(whole && number.is_f64()) => Kind::Number(number),
@@ -137,7 +137,7 @@ mod tests {
     use serde_json::json;
 
     fn read(text: &str) -> (serde_json::Value, bool) {
-        let mut found = Found::default();
+        let mut found = Diagnostics::default();
         let node = parse(text, 0, &mut found);
         (node.to_json(&mut |text, _| text.to_string()), found.is_empty())
     }

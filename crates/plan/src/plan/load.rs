@@ -3,7 +3,7 @@
 use super::merge::merge;
 use super::node::{Entry, Kind, Node};
 use super::origin::Origin;
-use super::problem::{Found, Problem, Problems};
+use super::problem::{Diagnostics, Problem, Problems};
 use super::read::{Names, Reader};
 use super::secrets::Secrets;
 use super::source::{Format, Sources, Span};
@@ -20,7 +20,7 @@ pub struct Draft {
     /// The plan.
     pub plan: Plan,
     /// What is wrong so far.
-    pub found: Found,
+    pub found: Diagnostics,
 }
 
 impl Draft {
@@ -101,7 +101,7 @@ fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &W
         world,
         range_values: 0,
         sources: Sources::default(),
-        found: Found::default(),
+        found: Diagnostics::default(),
         secrets: Secrets::default(),
         names: Names::default(),
         is_detailed: false,
@@ -145,7 +145,7 @@ fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &W
     Ok(Draft { plan, found })
 }
 
-fn tree(text: &str, format: Format, source: usize, found: &mut Found) -> Node {
+fn tree(text: &str, format: Format, source: usize, found: &mut Diagnostics) -> Node {
     match format {
         Format::Toml => toml_text::parse(text, source, found),
         Format::Json => json_text::parse(text, source, found),
@@ -208,8 +208,8 @@ fn drop_extends(root: &mut Node) {
 }
 
 /// `KEY=VALUE` as a tree of one leaf.
-fn override_tree(setting: &str, source: usize, found: &mut Found) -> Option<Node> {
-    let mut quiet = Found::default();
+fn override_tree(setting: &str, source: usize, found: &mut Diagnostics) -> Option<Node> {
+    let mut quiet = Diagnostics::default();
     let as_toml = toml_text::parse(setting, source, &mut quiet);
     if quiet.is_empty() && matches!(&as_toml.kind, Kind::Table(entries) if entries.len() == 1) {
         return Some(as_toml);
@@ -227,7 +227,7 @@ fn override_tree(setting: &str, source: usize, found: &mut Found) -> Option<Node
             return None;
         }
     };
-    let mut quiet = Found::default();
+    let mut quiet = Diagnostics::default();
     let mut tree = toml_text::parse(&format!("{key}=0"), source, &mut quiet);
     if !quiet.is_empty() {
         let remedy = "write a dotted key such as serve.params.max_num_seqs";

@@ -55,7 +55,7 @@ pub use memory::needs_as_much;
 pub use node::{Entry, Kind, Node};
 pub use offline::{Offline, is_of_server};
 pub use origin::Origin;
-pub use problem::{Found, Problem, Problems, nearest, suggest};
+pub use problem::{Diagnostics, Problem, Problems, nearest, suggest};
 pub use read::{AxisItem, Combo, Derived, Param, records};
 pub use report::{ParetoTable, Plot, ReportOptions};
 pub use requirement::{Assertion, Required, Requirement, Servers};

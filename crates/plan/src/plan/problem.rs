@@ -231,12 +231,12 @@ impl From<Problems> for Error {
 
 /// Collects problems while a plan is read, so that none hides another.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct Diagnostics {
     list: Vec<Problem>,
     warnings: Vec<Problem>,
 }
 
-impl Found {
+impl Diagnostics {
     /// Adds a problem at one place.
     pub fn object(&mut self, span: Span, message: impl Into<String>, remedy: impl Into<String>) {
         self.add(Problem::new(span, message, remedy));

@@ -2,13 +2,13 @@
 //! short forms of flags. Checked on the plan as typed, so that these problems are told together with all others.
 
 use super::node::Node;
-use super::problem::{Found, Problem, suggest};
+use super::problem::{Diagnostics, Problem, suggest};
 use super::{Axis, Combo, Derived, ParamRef, Plan, Program, ServeCommand, Side, Target, number, spelling};
 use serde_json::Value;
 use vsweep_strategy::search::Vary;
 
 /// Reports every contradiction. What could not be read has been reported already and is passed over.
-pub(super) fn check(plan: &Plan, found: &mut Found) {
+pub(super) fn check(plan: &Plan, found: &mut Diagnostics) {
     for side in [Side::Serve, Side::Bench] {
         for (name, axis) in plan.params(side) {
             match axis {
@@ -29,7 +29,7 @@ pub(super) fn check(plan: &Plan, found: &mut Found) {
 }
 
 /// What a search or an exploration decides has no value of its own.
-fn searched(plan: &Plan, found: &mut Found) {
+fn searched(plan: &Plan, found: &mut Diagnostics) {
     if let Some(sla) = &plan.sla {
         let name = sla.vary.name();
         let message = format!("the search of [sla] varies `{name}`, so the plan cannot set it too");
@@ -52,7 +52,7 @@ fn varied(plan: &Plan) -> Option<Vary> {
 }
 
 /// Objects to a value of a parameter that is decided elsewhere.
-fn decided(plan: &Plan, name: &str, message: &str, remedy: &str, found: &mut Found) {
+fn decided(plan: &Plan, name: &str, message: &str, remedy: &str, found: &mut Diagnostics) {
     let bench = plan.params(Side::Bench).iter();
     if let Some((typed, _)) = bench.into_iter().find(|(typed, _)| spelling::same(typed, name)) {
         let span = plan.origin.key_span(&["bench", "params", typed]);
@@ -68,7 +68,7 @@ fn decided(plan: &Plan, name: &str, message: &str, remedy: &str, found: &mut Fou
 }
 
 /// An axis and a combination that both set one parameter would contradict each other.
-fn against_combos(plan: &Plan, side: Side, axis: &str, found: &mut Found) {
+fn against_combos(plan: &Plan, side: Side, axis: &str, found: &mut Diagnostics) {
     let sets = |combo: &&Combo| spelling::find(&combo.params, axis).is_some();
     if let Some(combo) = plan.combos(side).iter().find(sets) {
         let name = combo.name.as_ref();
@@ -82,7 +82,7 @@ fn against_combos(plan: &Plan, side: Side, axis: &str, found: &mut Found) {
 }
 
 /// Members of a zip are axes of one length, each in one group.
-fn zips(plan: &Plan, found: &mut Found) {
+fn zips(plan: &Plan, found: &mut Diagnostics) {
     for (position, group) in plan.link.zip.iter().enumerate() {
         let span = |member: usize| {
             plan.origin
@@ -200,7 +200,7 @@ fn typed_names(plan: &Plan, side: Side) -> Vec<&str> {
 
 /// Refuses short names of parameters where the server is vLLM, which has no long flag of that name; what they mean to
 /// other servers is not known.
-fn short_names(plan: &Plan, found: &mut Found) {
+fn short_names(plan: &Plan, found: &mut Diagnostics) {
     let Target::Launch(commands) = &plan.serve.target else {
         return;
     };

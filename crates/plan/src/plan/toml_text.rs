@@ -1,7 +1,7 @@
 //! TOML text to the value tree.
 
 use super::node::{Entry, Kind, Node};
-use super::problem::{Found, Problem};
+use super::problem::{Diagnostics, Problem};
 use super::source::Span;
 use serde_json::Number;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use toml::de::{DeTable, DeValue};
 const REMEDY: &str = "correct it here; strings are quoted, lists are in [ ], tables on one line in { }";
 
 /// Reads a whole document; what cannot be read is reported, and the rest is still returned.
-pub fn parse(text: &str, source: usize, found: &mut Found) -> Node {
+pub fn parse(text: &str, source: usize, found: &mut Diagnostics) -> Node {
     let (table, errors) = DeTable::parse_recoverable(text);
     for error in errors {
         let range = error.span().unwrap_or(0..0);
@@ -64,7 +64,7 @@ fn first_of(text: &str, repeated: &Range<usize>) -> Option<Range<usize>> {
     None
 }
 
-fn table_node(table: DeTable<'_>, place: Span, source: usize, found: &mut Found) -> Node {
+fn table_node(table: DeTable<'_>, place: Span, source: usize, found: &mut Diagnostics) -> Node {
     let entries = table.into_iter().map(|(key, value)| Entry {
         key_span: Span::of(source, key.span()),
         key: key.into_inner().into_owned(),
@@ -76,7 +76,7 @@ fn table_node(table: DeTable<'_>, place: Span, source: usize, found: &mut Found)
     }
 }
 
-fn value_node(value: Spanned<DeValue<'_>>, source: usize, found: &mut Found) -> Node {
+fn value_node(value: Spanned<DeValue<'_>>, source: usize, found: &mut Diagnostics) -> Node {
     let place = Span::of(source, value.span());
     let kind = match value.into_inner() {
         DeValue::String(text) => Kind::Text(text.into_owned()),
@@ -104,7 +104,7 @@ fn value_node(value: Spanned<DeValue<'_>>, source: usize, found: &mut Found) -> 
 }
 
 /// `inf` is what `vllm bench serve` calls an unlimited rate, and JSON has no such number: it becomes a text.
-fn float_kind(text: &str, place: Span, found: &mut Found) -> Kind {
+fn float_kind(text: &str, place: Span, found: &mut Diagnostics) -> Kind {
     match text.parse::<f64>() {
         Ok(value) if value == f64::INFINITY && text.contains("inf") => Kind::Text("inf".into()),
         Ok(value) => match Number::from_f64(value) {

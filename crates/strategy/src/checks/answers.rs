@@ -264,7 +264,7 @@ fn show(distance: &Distance) -> String {
 
 /// A start of a server and its answers.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked<'a> {
+pub struct AnsweredStart<'a> {
     /// The server config.
     pub server: &'a str,
     /// How people call it.
@@ -277,7 +277,7 @@ pub struct Asked<'a> {
 
 /// What is wrong with the answers of each start, given in the order in which they were started. Those of one model are held against the
 /// first start of its baseline: the config with the fewest settings, of equals the one started first, whose answers are without fault.
-pub fn judge(starts: &[Asked<'_>]) -> Vec<Option<String>> {
+pub fn judge(starts: &[AnsweredStart<'_>]) -> Vec<Option<String>> {
     let mut said: Vec<Option<String>> = starts.iter().map(|start| start.answers.fault()).collect();
     let mut baselines: BTreeMap<&str, usize> = BTreeMap::new();
     for (at, start) in starts.iter().enumerate().filter(|(at, _)| said[*at].is_none()) {
@@ -288,7 +288,7 @@ pub fn judge(starts: &[Asked<'_>]) -> Vec<Option<String>> {
     }
     for (model, base) in baselines {
         let base = starts[base];
-        let alike = |start: &&Asked<'_>| start.server == base.server && start.answers.model == model;
+        let alike = |start: &&AnsweredStart<'_>| start.server == base.server && start.answers.model == model;
         let between = starts
             .iter()
             .filter(alike)

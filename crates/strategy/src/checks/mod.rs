@@ -5,6 +5,6 @@ mod answers;
 mod drift;
 mod steady;
 
-pub use answers::{AnswerCheck, Answers, Asked, Distance, Long, Reply, Token, judge};
+pub use answers::{AnswerCheck, AnsweredStart, Answers, Distance, Long, Reply, Token, judge};
 pub use drift::{Belief, LEAST_DRIFT, Step, drift};
 pub use steady::{Trend, Unsteady, changing, mser5, trend, unsteady};

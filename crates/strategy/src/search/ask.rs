@@ -105,11 +105,11 @@ const FEW: f64 = 20.0;
 pub struct Search {
     settings: Settings,
     seed: Seed,
-    /// Whom the server must beat.
+    /// The best answers of other servers; empty unless `skip_beaten`.
     rivals: Vec<Rival>,
     probes: Vec<Probe>,
     /// What they say about each target, once somebody has asked.
-    sights: OnceLock<Vec<Sight>>,
+    evidence: OnceLock<Vec<Evidence>>,
 }
 
 impl Search {
@@ -122,7 +122,7 @@ impl Search {
             seed,
             rivals: Vec::new(),
             probes: Vec::new(),
-            sights: OnceLock::new(),
+            evidence: OnceLock::new(),
         }
     }
 
@@ -146,7 +146,7 @@ impl Search {
     pub fn tell(&mut self, probe: &Probe) {
         self.probes.push(probe.clone());
         self.note_starved();
-        self.sights = OnceLock::new();
+        self.evidence = OnceLock::new();
     }
 
     /// A load that brought too little of what a higher one brought enough of was too low, not too high.
@@ -185,20 +185,20 @@ impl Search {
 
     fn views(&self) -> impl Iterator<Item = View<'_>> {
         let targets = &self.settings.targets;
-        let sights = self
-            .sights
-            .get_or_init(|| targets.iter().map(|target| Sight::of(self, target)).collect());
-        targets.iter().zip(sights).map(|(target, sight)| View {
+        let evidence = self
+            .evidence
+            .get_or_init(|| targets.iter().map(|target| Evidence::of(self, target)).collect());
+        targets.iter().zip(evidence).map(|(target, evidence)| View {
             search: self,
             target,
-            sight,
+            evidence,
         })
     }
 }
 
 /// All that the probes say about one target.
 #[derive(Debug, Clone)]
-struct Sight {
+struct Evidence {
     levels: Vec<Level>,
     boundary: Boundary,
     /// A load that clearly failed although a higher one clearly passed.
@@ -209,19 +209,19 @@ struct Sight {
 struct View<'a> {
     search: &'a Search,
     target: &'a Target,
-    sight: &'a Sight,
+    evidence: &'a Evidence,
 }
 
 impl Deref for View<'_> {
-    type Target = Sight;
+    type Target = Evidence;
 
-    fn deref(&self) -> &Sight {
-        self.sight
+    fn deref(&self) -> &Evidence {
+        self.evidence
     }
 }
 
-impl Sight {
-    fn of(search: &Search, target: &Target) -> Sight {
+impl Evidence {
+    fn of(search: &Search, target: &Target) -> Evidence {
         let Settings { lower, upper, .. } = search.settings;
         let mut observations = target.observations(&search.probes);
         let mut boundary = Boundary::infer(search.seed, lower, upper, &observations);
@@ -236,7 +236,7 @@ impl Sight {
             observations.retain(|observation| observation.value <= dip.value);
             boundary = Boundary::infer(search.seed, lower, upper, &observations);
         }
-        Sight { levels, boundary, dip }
+        Evidence { levels, boundary, dip }
     }
 }
 
@@ -350,7 +350,7 @@ impl View<'_> {
         }
     }
 
-    /// Whether it is open yet if a load of `value` meets the target.
+    /// Whether measuring `value` could still change the decision.
     fn learns_at(&self, value: f64) -> bool {
         (RISK..=1.0 - RISK).contains(&self.boundary.chance_below(value))
     }

@@ -3,7 +3,7 @@
 use super::{FromNode, Reader, Table, table};
 use crate::plan::commands::{COMMAND, ENV};
 use crate::plan::node::{Entry, Kind, Node};
-use crate::plan::problem::{Found, Problem};
+use crate::plan::problem::{Diagnostics, Problem};
 use crate::plan::source::Span;
 use crate::plan::{Params, Side, json_text, show};
 use serde_json::Value;
@@ -123,7 +123,7 @@ const NAME: &str = "_benchmark_name";
 
 /// The combinations of a parameter file: a list of objects, or an object of named objects. A `_benchmark_name` inside
 /// an object wins over the name outside.
-pub fn records(root: &Node, found: &mut Found) -> Vec<(Span, Combo)> {
+pub fn records(root: &Node, found: &mut Diagnostics) -> Vec<(Span, Combo)> {
     let records: Vec<(Option<&str>, &Node)> = match &root.kind {
         Kind::List(items) => items.iter().map(|item| (None, item)).collect(),
         Kind::Table(entries) => entries
@@ -149,7 +149,7 @@ pub fn records(root: &Node, found: &mut Found) -> Vec<(Span, Combo)> {
         .collect()
 }
 
-fn record(name: Option<&str>, node: &Node, found: &mut Found) -> Option<(Span, Combo)> {
+fn record(name: Option<&str>, node: &Node, found: &mut Diagnostics) -> Option<(Span, Combo)> {
     let Kind::Table(entries) = &node.kind else {
         let message = format!(
             "a combination must be an object of parameters, found {}",

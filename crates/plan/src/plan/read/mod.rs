@@ -18,7 +18,7 @@ pub use params::{AxisItem, Param};
 pub use range::RangeTable;
 pub(super) use table::{FromNode, Table, table};
 
-use super::problem::Found;
+use super::problem::Diagnostics;
 use super::secrets::Secrets;
 use super::source::{Sources, Span};
 use super::world::World;
@@ -32,7 +32,7 @@ pub(super) struct Reader<'a> {
     /// All texts so far.
     pub sources: Sources,
     /// What is wrong so far.
-    pub found: Found,
+    pub found: Diagnostics,
     /// Secret values met so far.
     pub secrets: Secrets,
     /// Parameters of the sides that were read.

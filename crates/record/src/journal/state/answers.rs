@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::validity::{Code, Doubt, Validity};
-use vsweep_strategy::checks::{AnswerCheck, Asked, judge};
+use vsweep_strategy::checks::{AnswerCheck, AnsweredStart, judge};
 
 impl State {
     /// Why runs on a start may not be believed, as its answers tell.
@@ -29,7 +29,7 @@ impl State {
                 .filter(|start| self.retired_from(id, start.place.line).is_none());
             standing.filter_map(move |start| match start.answers.as_deref() {
                 Some(AnswerCheck::Told(answers)) => {
-                    let asked = Asked {
+                    let asked = AnsweredStart {
                         server: &id.0,
                         name: &server.name,
                         settings: server.params.len(),
@@ -42,7 +42,7 @@ impl State {
         });
         let mut starts: Vec<_> = starts.collect();
         starts.sort_by_key(|(place, ..)| *place);
-        let asked: Vec<Asked<'_>> = starts.iter().map(|(_, _, asked)| *asked).collect();
+        let asked: Vec<AnsweredStart<'_>> = starts.iter().map(|(_, _, asked)| *asked).collect();
         let said = starts.iter().zip(judge(&asked));
         let doubted: BTreeMap<Launch, Doubt> = said
             .filter_map(|((_, launch, _), said)| Some((*launch, Doubt::new(Code::AnswersDiffer, said?))))

@@ -3,7 +3,7 @@
 
 use super::line::{Headword, Line, Names, fit};
 use super::wording::{bracket, describe, outcome, show_seconds, time_left};
-use super::{Ahead, Counter, RequestsSoFar, RunPhase, StartPhase};
+use super::{Counter, Eta, RequestsSoFar, RunPhase, StartPhase};
 use crate::report::terminal::width;
 use crate::report::words::show_number;
 use console::Term;
@@ -76,28 +76,28 @@ impl Live {
     }
 
     /// Shows an event; what went wrong stays on the screen above the lines.
-    pub fn event(&mut self, entry: &Entry, state: &State, ahead: &Ahead) {
+    pub fn event(&mut self, entry: &Entry, state: &State, eta: &Eta) {
         match &entry.event {
             Event::SessionStarted { .. } => self.runs.bar.enable_steady_tick(REDRAW),
-            Event::ServerStarting { server, gpus, .. } if ahead.without_server => {
+            Event::ServerStarting { server, gpus, .. } if eta.without_server => {
                 self.begin(server, gpus);
                 self.show(server, "waiting for a free machine", String::new(), state);
             }
             Event::ServerStarting { server, gpus, .. } => {
                 self.begin(server, gpus);
-                let expected = ahead.expected_start(state);
+                let expected = eta.expected_start(state);
                 let expected = expected.map(|(how, seconds)| format!("{how} {}", show_seconds(seconds)));
                 let expected = expected.unwrap_or_default();
                 self.show(server, "starting", expected, state);
             }
-            Event::ServerReady { .. } if ahead.without_server => {}
+            Event::ServerReady { .. } if eta.without_server => {}
             Event::ServerReady { server, .. } => self.show(server, "ready", String::new(), state),
             Event::ServerExited { server, cause, .. } => {
                 if let Some(line) = self.servers.remove(server) {
                     self.screen.remove(&line.bar);
                 }
                 if cause.is_some() {
-                    self.print_short(describe(entry, state, ahead), &Names::of_server(server, state));
+                    self.print_short(describe(entry, state, eta), &Names::of_server(server, state));
                 }
             }
             Event::RunStarted(run) => {
@@ -118,26 +118,26 @@ impl Live {
             }
             Event::InterferenceSampled(sample) => {
                 self.doing(&sample.server, "between runs", state);
-                self.print(describe(entry, state, ahead));
+                self.print(describe(entry, state, eta));
             }
             Event::GroupGivenUp(given_up) => {
                 let names = Names::of_server(&given_up.server, state);
-                self.print_short(describe(entry, state, ahead), &names);
+                self.print_short(describe(entry, state, eta), &names);
             }
             Event::SearchStarted(_) | Event::SearchFinished { .. } | Event::ResultsRetired { .. } => {
-                self.print(describe(entry, state, ahead))
+                self.print(describe(entry, state, eta))
             }
             Event::JournalCreated { .. } | Event::GroupBegun(_) | Event::SessionEnded { .. } => {}
         }
-        self.count(state, ahead);
+        self.count(state, eta);
     }
 
     /// How far the sweep is.
-    fn count(&self, state: &State, ahead: &Ahead) {
+    fn count(&self, state: &State, eta: &Eta) {
         let failed = state.runs().filter(|run| run.outcome == Outcome::Failed).count() as u64;
-        let (server, servers) = ahead.servers();
+        let (server, servers) = eta.servers();
         // Where searches decide on their runs, nobody knows how many there will be.
-        let (done, total, what) = match (ahead.done, ahead.total) {
+        let (done, total, what) = match (eta.done, eta.total) {
             (_, 0) => {
                 let probes = show_many(state.runs().count() as u64, "probe");
                 (server.saturating_sub(1), servers, probes)
@@ -149,10 +149,10 @@ impl Live {
             ),
         };
         let failed = (failed > 0).then(|| format!("{failed} failed"));
-        let server = (servers > 1).then(|| format!("{} {server} of {servers}", ahead.noun()));
+        let server = (servers > 1).then(|| format!("{} {server} of {servers}", eta.noun()));
         self.runs.bar.set_length(total);
         self.runs.bar.set_position(done);
-        let parts = [Some(what), failed, time_left(ahead), server];
+        let parts = [Some(what), failed, time_left(eta), server];
         self.runs.lock().what = parts.into_iter().flatten().collect();
     }
 

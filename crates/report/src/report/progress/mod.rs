@@ -3,13 +3,13 @@
 //! Fed from outside with the events that the journal records; knows nothing of how a sweep is driven, and a display that
 //! cannot be written to never disturbs one.
 
-mod ahead;
+mod eta;
 mod line;
 mod live;
 mod name;
 mod wording;
 
-pub use ahead::Ahead;
+pub use eta::Eta;
 pub use wording::run_name;
 
 use line::{Headword, Line, Names};
@@ -83,31 +83,31 @@ pub type StartPhase = Arc<dyn Fn() -> &'static str + Send + Sync>;
 pub struct Progress {
     mode: Mode,
     live: Option<Live>,
-    ahead: Ahead,
+    eta: Eta,
 }
 
 impl Progress {
     /// A display of what lies ahead.
-    pub fn new(mode: Mode, ahead: Ahead) -> Progress {
+    pub fn new(mode: Mode, eta: Eta) -> Progress {
         // A live display needs threads that draw.
         let is_live = mode == Mode::Auto && std::io::stderr().is_terminal() && threads::is_allowed();
         let live = is_live.then(Live::new);
-        Progress { mode, live, ahead }
+        Progress { mode, live, eta }
     }
 
     /// What lies ahead, for what becomes known only on the way.
-    pub fn ahead(&mut self) -> &mut Ahead {
-        &mut self.ahead
+    pub fn eta(&mut self) -> &mut Eta {
+        &mut self.eta
     }
 
     /// Shows an event that was just recorded, which the state includes, and the time that all the rest will take, in seconds.
     pub fn event(&mut self, entry: &Entry, state: &State, seconds_left: Option<f64>) {
-        self.ahead.seconds_left = seconds_left;
-        self.ahead.note(entry, state);
+        self.eta.seconds_left = seconds_left;
+        self.eta.note(entry, state);
         match (&mut self.live, self.mode) {
-            (Some(live), _) => live.event(entry, state, &self.ahead),
+            (Some(live), _) => live.event(entry, state, &self.eta),
             (None, Mode::Auto | Mode::Plain) => {
-                if let Some(line) = wording::describe(entry, state, &self.ahead) {
+                if let Some(line) = wording::describe(entry, state, &self.eta) {
                     print_error(&line.paint(Some(wording::time_of_day(&entry.at))));
                 }
             }
@@ -132,7 +132,7 @@ impl Progress {
 
     /// From now on this server is at something beside its runs.
     pub fn doing(&mut self, server: &ServerId, what: &str, state: &State) {
-        if let Some(live) = self.live.as_ref().filter(|_| !self.ahead.without_server) {
+        if let Some(live) = self.live.as_ref().filter(|_| !self.eta.without_server) {
             live.doing(server, what, state);
         }
     }

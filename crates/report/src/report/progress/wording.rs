@@ -1,6 +1,6 @@
 //! What each event is called in one line.
 
-use super::Ahead;
+use super::Eta;
 use super::line::{Headword, Line};
 use crate::report::failures::log_of;
 use crate::report::sla::name_on_any_start;
@@ -17,19 +17,19 @@ use vsweep_record::journal::{
 use vsweep_strategy::search::{Answer, Basis, Found};
 
 /// The line for an event; none for those that say nothing new.
-pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
+pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
     Some(match &entry.event {
-        Event::RunStarted(run) if ahead.without_server => {
+        Event::RunStarted(run) if eta.without_server => {
             let name = run_name(&run.server, &run.name, &number(run.slot, run.run), state);
             Line::new(Headword::Run, name)
         }
         Event::ServerStarting { .. } | Event::ServerReady { .. } | Event::ServerExited { cause: None, .. }
-            if ahead.without_server =>
+            if eta.without_server =>
         {
             return None;
         }
         Event::JournalCreated { .. } | Event::GroupBegun(_) | Event::RunStarted(_) => return None,
-        Event::SessionStarted(session) => Line::new(Headword::Sweep, begin(session, state, ahead)),
+        Event::SessionStarted(session) => Line::new(Headword::Sweep, begin(session, state, eta)),
         Event::ResultsRetired { server, reason } => {
             let name = server_name(server, state);
             Line::new(
@@ -56,7 +56,7 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
                 None if is_attached(server, state) => Line::new(Headword::Stop, format!("{name}, left running")),
                 None => Line::new(Headword::Stop, name),
                 // What is lost with it, or that it is tried again, follows at once, and says why.
-                Some(_) if ahead.is_measured(server) || !was_ready(server, state) => return None,
+                Some(_) if eta.is_measured(server) || !was_ready(server, state) => return None,
                 Some(cause) => {
                     let session = entry.place.line.journal;
                     let log = Directory::server_log_file(server, Launch { session, n: *launch });
@@ -97,9 +97,9 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
             let mut line = outcome(run, state);
             let place = match &run.search {
                 Some(search) => bracket(search, state).unwrap_or_else(|| "probe".into()),
-                None => format!("run {} of {}", ahead.done, ahead.total),
+                None => format!("run {} of {}", eta.done, eta.total),
             };
-            let place: Vec<String> = [place].into_iter().chain(time_left(ahead)).collect();
+            let place: Vec<String> = [place].into_iter().chain(time_left(eta)).collect();
             line.text += &format!(" ({})", place.join(", "));
             line
         }
@@ -108,14 +108,14 @@ pub fn describe(entry: &Entry, state: &State, ahead: &Ahead) -> Option<Line> {
 }
 
 /// What a session has to do.
-fn begin(session: &SessionStarted, state: &State, ahead: &Ahead) -> String {
-    let servers = show_many(session.servers, ahead.noun());
+fn begin(session: &SessionStarted, state: &State, eta: &Eta) -> String {
+    let servers = show_many(session.servers, eta.noun());
     if session.searches > 0 {
         let (searches, left) = (show_count(session.searches), state.searches_left());
         return format!("{servers}, {searches} to search for the load; {left} left");
     }
     let (points, runs) = (show_many(session.points, "point"), show_many(session.runs, "run"));
-    format!("{servers}, {points}, {runs}; {} to do now", show_count(ahead.total))
+    format!("{servers}, {points}, {runs}; {} to do now", show_count(eta.total))
 }
 
 fn starting(server: &ServerId, state: &State) -> String {
@@ -252,8 +252,8 @@ fn answer_text(answer: &Answer) -> String {
 }
 
 /// `about 5m 20s left`; `None` while it cannot be known.
-pub fn time_left(ahead: &Ahead) -> Option<String> {
-    let seconds = ahead.seconds_left.filter(|seconds| *seconds > 0.0)?;
+pub fn time_left(eta: &Eta) -> Option<String> {
+    let seconds = eta.seconds_left.filter(|seconds| *seconds > 0.0)?;
     Some(format!("about {} left", show_seconds(seconds)))
 }
 
@@ -287,15 +287,15 @@ mod tests {
         let server = ServerId("s1".into());
         let (slot, launch) = (FIRST_SLOT, 1);
         let mut state = State::default();
-        let mut ahead = Ahead::default();
-        ahead.add_runs(&server, slot, "max_concurrency=8", 4);
+        let mut eta = Eta::default();
+        eta.add_runs(&server, slot, "max_concurrency=8", 4);
         let mut lines = Vec::new();
         let mut say = |event: Event| {
             let mut entry = state.imagine(event);
             entry.at = "2026-11-20T10:15:30.123Z".into();
-            ahead.note(&entry, &state);
-            ahead.seconds_left = Some(12.5 * (ahead.total - ahead.done) as f64);
-            lines.extend(describe(&entry, &state, &ahead).map(|line| line.paint(None)));
+            eta.note(&entry, &state);
+            eta.seconds_left = Some(12.5 * (eta.total - eta.done) as f64);
+            lines.extend(describe(&entry, &state, &eta).map(|line| line.paint(None)));
             entry.place.line.seq
         };
         let plan = RecordedPlan::new("p", String::new(), &[], &[]);

@@ -116,7 +116,7 @@ fn server(fault: Fault, noise: f64, batch: u64) -> Answers {
 
 /// What is said of a second config against a first one.
 fn against(base: &Answers, new: &Answers) -> Option<String> {
-    let asked = |server, answers| Asked {
+    let asked = |server, answers| AnsweredStart {
         server,
         name: server,
         settings: 0,
@@ -201,7 +201,7 @@ fn the_baseline_is_the_plainest_config_without_fault() {
         server(Fault::Wrong, 0.0, 1),
         server(Fault::Cut, 0.0, 1),
     );
-    let asked = |server, settings, answers| Asked {
+    let asked = |server, settings, answers| AnsweredStart {
         server,
         name: server,
         settings,

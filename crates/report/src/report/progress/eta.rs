@@ -14,7 +14,7 @@ struct Share {
 
 /// What lies ahead of one invocation.
 #[derive(Debug, Clone, Default)]
-pub struct Ahead {
+pub struct Eta {
     shares: BTreeMap<(ServerId, u32), Share>,
     /// Runs that this invocation has to do in all, without those of searches.
     pub total: u64,
@@ -33,7 +33,7 @@ pub struct Ahead {
     pub without_server: bool,
 }
 
-impl Ahead {
+impl Eta {
     /// What one config is called.
     pub fn noun(&self) -> &'static str {
         if self.without_server { "engine" } else { "server" }

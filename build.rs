@@ -1,10 +1,15 @@
 //! Names the commit that a release was built from, for `vsweep --version`. A debug build names none: it would be built anew after
-//! each commit.
+//! each commit. It also says whether tests can have a browser; under `CI=true` they must.
 
 use std::process::Command;
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
+    println!("cargo::rerun-if-env-changed=CI");
+    println!("cargo::rustc-check-cfg=cfg(no_browser)");
+    if std::env::var("CI").as_deref() != Ok("true") && Command::new("chromedriver").arg("--version").output().is_err() {
+        println!("cargo::rustc-cfg=no_browser");
+    }
     let version = std::env::var("CARGO_PKG_VERSION").expect("cargo sets it");
     // Not the commit of a repository that only holds a copy of this one.
     let is_ours = git(&["rev-parse", "--show-prefix"]).is_some_and(|prefix| prefix.is_empty());

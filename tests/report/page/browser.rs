@@ -31,8 +31,8 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Starts one; `None` where none is installed, except under `CI=true`, where that is a failure.
-    pub fn start() -> Option<Browser> {
+    /// Starts one. Tests that call this are ignored where none was installed when they were built.
+    pub fn start() -> Browser {
         let profile = tempfile::tempdir().expect("a temporary folder");
         let driver = Command::new("chromedriver")
             .args(["--port=0", "--log-level=SEVERE"])
@@ -40,15 +40,9 @@ impl Browser {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn();
-        let Ok(mut driver) = driver else {
-            let is_ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
-            assert!(
-                !is_ci,
-                "chromedriver is not installed: apt-get install -y --no-install-recommends chromium chromium-driver"
-            );
-            eprintln!("skipped: chromedriver is not installed");
-            return None;
-        };
+        let mut driver = driver.unwrap_or_else(|error| {
+            panic!("chromedriver: {error}; apt-get install -y --no-install-recommends chromium chromium-driver")
+        });
         let mut lines = BufReader::new(driver.stdout.take().expect("a pipe")).lines();
         let port = lines.find_map(|line| {
             let line = line.expect("text");
@@ -80,7 +74,7 @@ impl Browser {
             }}}),
         );
         browser.session = session["sessionId"].as_str().expect("a session").to_owned();
-        Some(browser)
+        browser
     }
 
     /// Opens a local file.

@@ -6,12 +6,13 @@ use serde_json::json;
 use std::path::Path;
 
 #[test]
+#[cfg_attr(no_browser, ignore = "no chromedriver: see CONTRIBUTING.md")]
 fn a_page_is_kept_at_every_width_and_in_every_look() {
     let Some(page) = std::env::var_os("GALLERY") else {
         return;
     };
     let page = Path::new(&page);
-    let Some(browser) = Browser::start() else { return };
+    let browser = Browser::start();
     let feature = |name: &str, value: &str| {
         let features = json!({"features": [{"name": name, "value": value}]});
         browser.devtools("Emulation.setEmulatedMedia", &features);

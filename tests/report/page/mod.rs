@@ -161,8 +161,9 @@ fn assert_quiet(browser: &Browser, page: &Path) {
 }
 
 #[test]
+#[cfg_attr(no_browser, ignore = "no chromedriver: see CONTRIBUTING.md")]
 fn the_page_works_by_mouse_and_keyboard() {
-    let Some(browser) = Browser::start() else { return };
+    let browser = Browser::start();
     let (_folder, directory) = write(&realistic());
     let page = directory.report_html();
     browser.open(&page);
@@ -375,8 +376,9 @@ fn the_page_works_by_mouse_and_keyboard() {
 }
 
 #[test]
+#[cfg_attr(no_browser, ignore = "no chromedriver: see CONTRIBUTING.md")]
 fn targets_users_and_two_points_are_explored_and_the_address_keeps_them() {
-    let Some(browser) = Browser::start() else { return };
+    let browser = Browser::start();
     let (_folder, directory) = write(&Experiment {
         loads: times(&realistic().loads, "random_output_len", &[json!(64), json!(256)]),
         doubts: |_, _| None,
@@ -487,8 +489,9 @@ fn bottom_of(browser: &Browser, selector: &str) -> f64 {
 }
 
 #[test]
+#[cfg_attr(no_browser, ignore = "no chromedriver: see CONTRIBUTING.md")]
 fn the_answer_and_its_chart_are_seen_at_once() {
-    let Some(browser) = Browser::start() else { return };
+    let browser = Browser::start();
     let (_folder, directory) = write(&Experiment {
         simulated: true,
         loads: times(&realistic().loads, "random_output_len", &[json!(64), json!(256)]),
@@ -522,8 +525,9 @@ fn the_only_point_has_one_card() {
 }
 
 #[test]
+#[cfg_attr(no_browser, ignore = "no chromedriver: see CONTRIBUTING.md")]
 fn it_is_read_in_the_dark_on_a_phone_and_on_paper() {
-    let Some(browser) = Browser::start() else { return };
+    let browser = Browser::start();
     let (_folder, directory) = write(&Experiment {
         simulated: true,
         ..realistic()
@@ -572,8 +576,9 @@ fn it_is_read_in_the_dark_on_a_phone_and_on_paper() {
 }
 
 #[test]
+#[cfg_attr(no_browser, ignore = "no chromedriver: see CONTRIBUTING.md")]
 fn ten_thousand_runs_stay_usable() {
-    let Some(browser) = Browser::start() else { return };
+    let browser = Browser::start();
     let (_folder, directory) = write(&large());
     let page = directory.report_html();
     let size = fs::metadata(&page).expect("there").len();
@@ -644,8 +649,9 @@ fn equal_experiments_give_equal_pages_and_nothing_in_them_is_code() {
 }
 
 #[test]
+#[cfg_attr(no_browser, ignore = "no chromedriver: see CONTRIBUTING.md")]
 fn readings_are_drawn_for_the_run_that_is_chosen() {
-    let Some(browser) = Browser::start() else { return };
+    let browser = Browser::start();
     let (_folder, directory) = write(&realistic());
     let state = journal::load(&directory, Check::Lengths).expect("a sound journal");
     let second = state
@@ -709,8 +715,9 @@ fn samples(count: usize) -> Value {
 }
 
 #[test]
+#[cfg_attr(no_browser, ignore = "no chromedriver: see CONTRIBUTING.md")]
 fn the_timeline_of_a_thousand_requests_is_usable() {
-    let Some(browser) = Browser::start() else { return };
+    let browser = Browser::start();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let page = folder.path().join("timeline.html");
     let requests = RequestSamples::read(samples(1000).to_string().as_bytes()).expect("samples");
@@ -783,8 +790,9 @@ fn lanes(browser: &Browser) -> Vec<String> {
 }
 
 #[test]
+#[cfg_attr(no_browser, ignore = "no chromedriver: see CONTRIBUTING.md")]
 fn a_night_on_several_gpus_has_a_lane_for_each_and_one_for_each_server() {
-    let Some(browser) = Browser::start() else { return };
+    let browser = Browser::start();
     // Names that find no room on a phone.
     let values = [json!(1024), json!(2048)];
     let (_folder, directory) = write(&Experiment {
@@ -824,8 +832,9 @@ fn a_night_on_several_gpus_has_a_lane_for_each_and_one_for_each_server() {
 }
 
 #[test]
+#[cfg_attr(no_browser, ignore = "no chromedriver: see CONTRIBUTING.md")]
 fn an_empty_experiment_has_a_page() {
-    let Some(browser) = Browser::start() else { return };
+    let browser = Browser::start();
     let (_folder, directory) = write(&Experiment {
         fails: |_, _| Some(Cause::OomAtLoad),
         ..realistic()

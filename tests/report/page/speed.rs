@@ -53,8 +53,9 @@ fn answer_ms(browser: &Browser, prepare: &str, act: &str) -> f64 {
 }
 
 #[test]
+#[cfg_attr(no_browser, ignore = "no chromedriver: see CONTRIBUTING.md")]
 fn the_speed_of_large_pages_is_told() {
-    let Some(browser) = Browser::start() else { return };
+    let browser = Browser::start();
     set_width(&browser, 1400, false);
     for (name, experiment) in [("1,000 points", thousand()), ("10,000 runs", large())] {
         let (_folder, directory) = write(&experiment);

@@ -80,6 +80,7 @@ const CALM: &[&str] = &[
     "matrix",
     "import",
     "metrics",
+    "params",
     "rng",
     "spool",
     "search",

@@ -26,7 +26,11 @@ pub fn markdown(benchmarks: &[(&str, &Table)]) -> String {
             rows(&mut out, group.params.iter());
         }
         for kind in KINDS.iter().filter(|_| table.has_datasets) {
-            let _ = write!(out, "\n### `dataset_name = \"{}\"`\n\nAsks {}.\n", kind.name, kind.asks);
+            let _ = write!(
+                out,
+                "\n### `dataset_name = \"{}\"`\n\nPrompts: {}.\n",
+                kind.name, kind.prompts
+            );
             head(&mut out);
             rows(&mut out, kind.all_params());
         }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 pub struct Kind {
     /// Its `dataset_name`.
     pub name: &'static str,
-    /// What it asks, for the docs.
-    pub asks: &'static str,
+    /// What its prompts are, for the docs.
+    pub prompts: &'static str,
     /// Tables of its own parameters.
     pub params: &'static [&'static [Param]],
     /// Takes the values of its parameters.
@@ -23,11 +23,11 @@ pub struct Kind {
 pub(super) const PATH: Param = param("dataset_path").default("");
 
 impl Kind {
-    /// A dataset under its name, with what it asks.
-    pub const fn of<D: Dataset + Declared + 'static>(name: &'static str, asks: &'static str) -> Kind {
+    /// A dataset under its name, with what its prompts are.
+    pub const fn of<D: Dataset + Declared + 'static>(name: &'static str, prompts: &'static str) -> Kind {
         Kind {
             name,
-            asks,
+            prompts,
             params: D::TABLES,
             read: |reader| Arc::new(D::declared(reader)),
         }

@@ -61,7 +61,7 @@ pub use vocabulary::{COMMON_WORDS, Count, ServerTokenizer, Vocabulary};
 
 use crate::params::ParamGroup;
 
-/// Every dataset, in the order of the docs.
+/// Every dataset, in the order of help and docs/parameters.md.
 pub const KINDS: &[Kind] = &[
     random::KIND,
     random_mm::KIND,

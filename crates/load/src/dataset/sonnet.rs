@@ -10,7 +10,7 @@ const INSTRUCTION: &str = "Pick as many lines as you can from these poem lines:\
 /// Tries for a prompt that is not too long, before the lines are taken to be too uneven.
 const MOST_TRIES: usize = 1000;
 
-pub(super) const KIND: Kind = Kind::of::<Sonnet>("sonnet", "to choose from lines of a poem");
+pub(super) const KIND: Kind = Kind::of::<Sonnet>("sonnet", "lines of a poem to choose from");
 
 crate::params! {
     /// The `sonnet` dataset.

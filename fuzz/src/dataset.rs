@@ -4,7 +4,7 @@ use crate::files::Folder;
 use serde_json::{Map, Value};
 use vsweep::dataset::{Draw, KINDS, Sampling, Vocabulary};
 use vsweep::load::Backend;
-use vsweep::params::Reader;
+use vsweep::params::ParamReader;
 
 /// Datasets, and files that they read.
 const FILES: [(&str, &str); 14] = [
@@ -34,7 +34,7 @@ pub fn check(data: &[u8]) {
     let params = Map::from_iter([("dataset_path".to_owned(), Value::from(path.display().to_string()))]);
     let kind = KINDS.iter().find(|kind| kind.name == name).expect("a dataset of vsweep");
     let find = |name: &str| kind.all_params().find(|param| param.name == name);
-    let mut reader = Reader::new(&params, find, |name| format!("{name} is unknown"));
+    let mut reader = ParamReader::new(&params, find, |name| format!("{name} is unknown"));
     let dataset = (kind.read)(&mut reader);
     let sampling = Sampling {
         num_prompts: 5,

@@ -70,15 +70,28 @@ fn draw(area: &Area<'_>, element: &Element, Colour(red, green, blue): Colour, zo
 
 /// The picture at its own size.
 fn average(pixels: &[u8], width: usize) -> Vec<u8> {
-    let n = OVERSAMPLING;
-    let rows = pixels.chunks_exact(width * 3 * n * n);
-    let mean = |rows: &[u8], byte: usize| {
-        let at = |i: usize| (i / n) * width * 3 * n + (byte / 3 * n + i % n) * 3 + byte % 3;
-        let sum: usize = (0..n * n).map(|i| usize::from(rows[at(i)])).sum();
-        (sum / (n * n)) as u8
-    };
-    rows.flat_map(|rows| (0..width * 3).map(move |byte| mean(rows, byte)))
-        .collect()
+    let (n, row) = (OVERSAMPLING, width * OVERSAMPLING * 3);
+    let mut small = Vec::with_capacity(pixels.len() / (n * n));
+    let mut sums = vec![0_u16; width * 3];
+    for rows in pixels.chunks_exact(row * n) {
+        // Most of a picture is paper.
+        if rows.iter().all(|value| *value == u8::MAX) {
+            small.resize(small.len() + width * 3, u8::MAX);
+            continue;
+        }
+        sums.fill(0);
+        for blocks in rows.chunks_exact(row) {
+            for (sum, block) in sums.chunks_exact_mut(3).zip(blocks.chunks_exact(3 * n)) {
+                for pixel in block.chunks_exact(3) {
+                    sum.iter_mut()
+                        .zip(pixel)
+                        .for_each(|(sum, value)| *sum += u16::from(*value));
+                }
+            }
+        }
+        small.extend(sums.iter().map(|sum| (sum / (n * n) as u16) as u8));
+    }
+    small
 }
 
 fn encode((width, height): (u32, u32), pixels: &[u8]) -> Result<Vec<u8>, png::EncodingError> {

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 impl Sweep<'_> {
     pub(super) async fn work_at(
         &self,
-        place: &Place<'_, impl Iterator<Item = Vec<Start>>>,
+        place: &impl Place,
         writer: &SessionWriter<'_>,
         interrupt: &mut Interrupt,
     ) -> Result<Ending> {
@@ -48,7 +48,7 @@ impl Sweep<'_> {
                         let lost = seat.lease.as_ref().map_or_else(|| never.clone(), |lease| lease.lost());
                         let wishes = Wishes::of(interrupt.clone(), ends.clone(), lost);
                         under_way.push(async {
-                            let ended = self.perform_group(start, &seat, (&place.gate, floor), writer, wishes).await;
+                            let ended = self.perform_group(start, &seat, (place.gate(), floor), writer, wishes).await;
                             // Somebody else goes on with what was lost.
                             let is_lost = seat.lease.as_ref().is_some_and(|lease| lease.is_lost());
                             let ended = ended.map(|ending| match ending {

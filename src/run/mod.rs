@@ -42,7 +42,7 @@ use crate::plan::Plan;
 use crate::selection::packed::Need;
 use crate::server::settle;
 use itertools::Itertools;
-use place::Place;
+use place::{Leased, ThisHost};
 use std::collections::BTreeMap;
 use std::iter;
 use std::sync::Arc;
@@ -221,8 +221,14 @@ impl Sweep<'_> {
             Some(share) => Box::new(self.offers(share, writer)),
             None => Box::new(planned.chain(iter::once_with(|| self.finals(writer)))),
         };
-        let place = Place::now(self, self.node, self.share, rounds).await;
-        self.work_at(&place, writer, interrupt).await
+        let host = ThisHost::now(self, self.node, rounds).await;
+        match self.share {
+            None => self.work_at(&host, writer, interrupt).await,
+            Some(share) => {
+                let sweep = self;
+                self.work_at(&Leased { sweep, host, share }, writer, interrupt).await
+            }
+        }
     }
 
     /// The fresh starts of the finalists, of which the user is told.

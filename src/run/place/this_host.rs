@@ -1,16 +1,14 @@
-//! Where groups run: this host, one after the other, or as many side by side as its GPUs hold, each with GPUs, cores and a port of its
-//! own. The pure policy of `selection` says which one comes first; here is looked which GPUs somebody else uses. Beside other workers
-//! on the same directory, what would begin next is leased first, and what others have is left to them.
+//! This host: one group after the other, or as many side by side as its GPUs hold, each with GPUs, cores and a port of its own. The pure
+//! policy of `selection` says which one comes first; this file looks which GPUs somebody else uses.
 
-use super::floor::Sharing;
-use super::gate::Gate;
-use super::lease::{BEAT, Leases};
-use super::node::{Node, Seat};
-use super::writer::SessionWriter;
-use super::{Sweep, Update, Writer};
+use super::Place;
 use crate::agenda::Start;
 use crate::error::{Error, Result};
-use crate::journal::Recorder;
+use crate::run::floor::Sharing;
+use crate::run::gate::Gate;
+use crate::run::node::{Node, Seat};
+use crate::run::writer::SessionWriter;
+use crate::run::{Sweep, Update, Writer};
 use crate::selection::packed::{Need, choose};
 use crate::server::claim::Claim;
 use crate::server::settle;
@@ -27,43 +25,13 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Memory of a server of ours that has just ended may be held so long without a word.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The name of a comparison's lease: its starts are one worker's, since each depends on those before.
-pub const COMPARISON: &str = "compare";
-
-/// What a worker takes of an experiment.
-#[derive(Debug)]
-pub struct Share {
-    /// Which groups others are at.
-    pub leases: Leases,
-    /// The only group that is wanted; all of them if there is none.
-    pub group: Option<String>,
-}
-
-impl Share {
-    /// Whether a start is wanted, and this session neither has nor had it.
-    pub(super) fn wants(&self, start: &Start) -> bool {
-        let name = group_name(false, start);
-        self.group.as_ref().is_none_or(|only| *only == name) && !self.leases.had(&name)
-    }
-}
-
-/// What leases, command lines and scripts call a start: `<server>-<slot>`, or the whole comparison.
-pub fn group_name(is_compared: bool, start: &Start) -> String {
-    match is_compared {
-        true => COMPARISON.to_owned(),
-        false => format!("{}-{}", start.server.id, start.slot),
-    }
-}
-
 /// This host, for as many groups at once as it has room for.
-pub struct Place<'a, I> {
+pub struct ThisHost<'a, I> {
     sweep: &'a Sweep<'a>,
     /// What each server passes before it starts.
-    pub(super) gate: Gate,
+    gate: Gate,
     node: &'a Node,
-    share: Option<&'a Share>,
-    /// Those that follow when all before them are done. With a share it offers what is open, and the same again when it is asked again
-    /// after it offered nothing.
+    /// Those that follow when all before them are done. What offers nothing may be asked again.
     rounds: RefCell<I>,
     /// Those of this round that are left, in the order in which they are asked whether they fit.
     waiting: RefCell<Vec<(Start, Need)>>,
@@ -74,107 +42,26 @@ pub struct Place<'a, I> {
     is_told: Cell<bool>,
 }
 
-impl<'a, I: Iterator<Item = Vec<Start>>> Place<'a, I> {
+impl<'a, I: Iterator<Item = Vec<Start>>> ThisHost<'a, I> {
     /// Looks at the machine before the first server, and keeps vsweep itself off the cores of the servers. A round holds the groups
     /// that may run in any order; a group of a set gets GPUs of that one of the sweep's sets. Without a node, groups run one after
-    /// the other; without a share, no other worker is asked.
-    pub async fn now(
-        sweep: &'a Sweep<'a>,
-        node: Option<&'a Node>,
-        share: Option<&'a Share>,
-        rounds: I,
-    ) -> Place<'a, I> {
+    /// the other.
+    pub async fn now(sweep: &'a Sweep<'a>, node: Option<&'a Node>, rounds: I) -> ThisHost<'a, I> {
         let gate = match node {
             None => Gate::now().await,
             Some(_) => Gate::patient(sweep.plan.exec.wait).await,
         };
         let node = node.unwrap_or(Node::UNDIVIDED);
         node.withdraw();
-        Place {
+        ThisHost {
             sweep,
             gate,
             node,
-            share,
             rounds: RefCell::new(rounds),
             waiting: RefCell::default(),
             sets: sweep.sets(node),
             held_since: Cell::new(None),
             is_told: Cell::new(false),
-        }
-    }
-
-    /// Waits until a group may begin beside those that are under way, and says which start of which server it is, and what it gets;
-    /// `None` once no group is left. May be dropped and asked again at any time.
-    pub async fn next(&self, under_way: &[Rc<Seat>], writer: &SessionWriter<'_>) -> Result<Option<(Start, Seat)>> {
-        let Some(share) = self.share else {
-            return self.next_fitting(under_way, writer).await;
-        };
-        let schedule = self.sweep.schedule();
-        let is_compared = self.sweep.plan.compare.is_some();
-        loop {
-            writer.with(Recorder::refresh)?;
-            // What a worker that was killed leaves is free at once; its servers hold their GPUs until their guards have ended them.
-            self.sweep.clear_away(self.sweep.patience(), writer).await?;
-            if let Some((start, seat)) = self.next_fitting(under_way, writer).await? {
-                let lease = match writer.look(|state| schedule.group(&start, state).is_some()) {
-                    true => share.leases.take(&group_name(is_compared, &start))?,
-                    false => None,
-                };
-                if lease.is_some() {
-                    return Ok(Some((start, Seat { lease, ..seat })));
-                }
-                if !is_compared {
-                    continue;
-                }
-            } else if !under_way.is_empty() {
-                return pending().await;
-            } else if writer.with(|recorder| recorder.is_superseded()) || !self.is_left(share, writer) {
-                return Ok(None);
-            }
-            sleep(BEAT).await;
-        }
-    }
-
-    /// Whether others are at something that may yet come to this worker.
-    fn is_left(&self, share: &Share, writer: &SessionWriter<'_>) -> bool {
-        let schedule = self.sweep.schedule();
-        if self.sweep.plan.compare.is_some() {
-            return writer.look(|state| !schedule.asked(state, &[]).is_empty());
-        }
-        let finals: Vec<Start> = writer.look(|state| schedule.finals(state).collect());
-        let mut all = schedule.starts().chain(finals);
-        all.any(|start| share.wants(&start) && writer.look(|state| schedule.group(&start, state).is_some()))
-    }
-
-    /// The same on this host alone.
-    async fn next_fitting(&self, under_way: &[Rc<Seat>], writer: &SessionWriter<'_>) -> Result<Option<(Start, Seat)>> {
-        let is_watched = self.sweep.plan.exec.watched_percent().is_some();
-        loop {
-            if self.waiting.borrow().is_empty() {
-                match under_way.is_empty() {
-                    false => return pending().await,
-                    true if !self.begin_round(writer) => return Ok(None),
-                    true => {}
-                }
-            }
-            let is_exclusive = under_way.iter().any(|seat| seat.alone);
-            let are_apart = || writer.look(|state| Sharing::after(state.interference()) == Sharing::Apart);
-            if is_exclusive || (!under_way.is_empty() && is_watched && are_apart()) {
-                return pending().await;
-            }
-            let is_ours = |gpu: &u32| under_way.iter().any(|seat| seat.gpus.contains(gpu));
-            let free: Vec<u32> = self.node.gpus.iter().copied().filter(|gpu| !is_ours(gpu)).collect();
-            if !self.has_room(free.len(), under_way.len()) {
-                return pending().await;
-            }
-            let held = settle::held_by_others(&free).await;
-            let is_idle = |number: &u32| held.iter().all(|gpu| gpu.index != *number);
-            let idle = free.iter().copied().filter(is_idle).collect();
-            if let Some(next) = self.take(idle, under_way) {
-                self.held_since.set(None);
-                return Ok(Some(next));
-            }
-            self.await_others(&free, under_way.is_empty(), writer).await?;
         }
     }
 
@@ -268,7 +155,44 @@ impl<'a, I: Iterator<Item = Vec<Start>>> Place<'a, I> {
     }
 }
 
-impl<I> Drop for Place<'_, I> {
+impl<I: Iterator<Item = Vec<Start>>> Place for ThisHost<'_, I> {
+    async fn next(&self, under_way: &[Rc<Seat>], writer: &SessionWriter<'_>) -> Result<Option<(Start, Seat)>> {
+        let is_watched = self.sweep.plan.exec.watched_percent().is_some();
+        loop {
+            if self.waiting.borrow().is_empty() {
+                match under_way.is_empty() {
+                    false => return pending().await,
+                    true if !self.begin_round(writer) => return Ok(None),
+                    true => {}
+                }
+            }
+            let is_exclusive = under_way.iter().any(|seat| seat.alone);
+            let are_apart = || writer.look(|state| Sharing::after(state.interference()) == Sharing::Apart);
+            if is_exclusive || (!under_way.is_empty() && is_watched && are_apart()) {
+                return pending().await;
+            }
+            let is_ours = |gpu: &u32| under_way.iter().any(|seat| seat.gpus.contains(gpu));
+            let free: Vec<u32> = self.node.gpus.iter().copied().filter(|gpu| !is_ours(gpu)).collect();
+            if !self.has_room(free.len(), under_way.len()) {
+                return pending().await;
+            }
+            let held = settle::held_by_others(&free).await;
+            let is_idle = |number: &u32| held.iter().all(|gpu| gpu.index != *number);
+            let idle = free.iter().copied().filter(is_idle).collect();
+            if let Some(next) = self.take(idle, under_way) {
+                self.held_since.set(None);
+                return Ok(Some(next));
+            }
+            self.await_others(&free, under_way.is_empty(), writer).await?;
+        }
+    }
+
+    fn gate(&self) -> &Gate {
+        &self.gate
+    }
+}
+
+impl<I> Drop for ThisHost<'_, I> {
     fn drop(&mut self) {
         self.node.come_back();
     }

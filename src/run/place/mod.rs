@@ -1,0 +1,25 @@
+//! Where groups run: which one begins next, and what it has of the machine. Each place is a file of this folder that implements this one
+//! interface.
+
+mod leased;
+mod this_host;
+
+pub use leased::{COMPARISON, Leased, Share, group_name};
+pub use this_host::ThisHost;
+
+use super::gate::Gate;
+use super::node::Seat;
+use super::writer::SessionWriter;
+use crate::agenda::Start;
+use crate::error::Result;
+use std::rc::Rc;
+
+/// Where groups run.
+pub trait Place {
+    /// Waits until a group may begin beside those that are under way, and says which start of which server it is, and what it gets;
+    /// `None` once no group is left. May be dropped and asked again at any time.
+    async fn next(&self, under_way: &[Rc<Seat>], writer: &SessionWriter<'_>) -> Result<Option<(Start, Seat)>>;
+
+    /// What each server passes before it starts.
+    fn gate(&self) -> &Gate;
+}

@@ -32,7 +32,10 @@ impl RequestError {
 
     /// As it was recorded beside a detail; records before 2.6 have it in the detail alone.
     pub fn recorded(error: Option<&RequestError>, detail: &str) -> Option<RequestError> {
-        let in_detail = || Some(RequestError::read(detail.split_once(MOST_OFTEN)?.1));
+        let in_detail = || {
+            let begin = detail.find(MOST_OFTEN).map(|at| at + MOST_OFTEN.len());
+            Some(RequestError::read(&detail[begin.or_else(|| detail.find("HTTP "))?..]))
+        };
         error.cloned().or_else(in_detail)
     }
 
@@ -42,5 +45,27 @@ impl RequestError {
             Some(error) => format!("{detail}, {MOST_OFTEN}{}", error.said),
             None => detail,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn earlier_records_have_it_in_their_details() {
+        let status = |detail: &str| RequestError::recorded(None, detail).map(|error| (error.status, error.said));
+        let busy = Some((Some(503), "HTTP 503: busy".to_owned()));
+        assert_eq!(status("3 of 9 requests failed, most often with: HTTP 503: busy"), busy);
+        assert_eq!(status("3 of 9 requests failed, most with HTTP 503: busy"), busy);
+        let silent = Some((None, "nothing came for 1 s".to_owned()));
+        assert_eq!(
+            status("3 of 9 requests failed, most often with: nothing came for 1 s"),
+            silent
+        );
+        assert_eq!(status("no request completed"), None);
+        let recorded = RequestError::new(Some(400), "HTTP 400");
+        let read = RequestError::recorded(Some(&recorded), "most often with: HTTP 503");
+        assert_eq!(read, Some(recorded));
     }
 }

@@ -137,7 +137,7 @@ impl Replay {
     }
 
     fn figures(&self, finished: &RunFinished) -> Result<Box<Ran>, Failure> {
-        let failure = finished.cause.map(|cause| Failure::new(cause, &finished.detail));
+        let failure = finished.failure();
         if let (Some(failure), None) = (&failure, &finished.file) {
             return Err(failure.clone());
         }

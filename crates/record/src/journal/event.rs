@@ -9,7 +9,7 @@ use super::recorded_plan::RecordedPlan;
 use super::sample::{Beside, InterferenceSample};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use vsweep_plan::cause::{Cause, Outcome};
+use vsweep_plan::cause::{Cause, Failure, Outcome};
 use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::ids::{PointId, SearchId, ServerId, sha256_hex};
 use vsweep_plan::plan::Params;
@@ -318,6 +318,17 @@ pub struct RunFinished {
     /// What went on beside it, where servers run side by side.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
+}
+
+impl RunFinished {
+    /// Why it failed, if it did.
+    pub fn failure(&self) -> Option<Failure> {
+        Some(Failure {
+            cause: self.cause?,
+            detail: self.detail.clone(),
+            request_error: RequestError::recorded(self.request_error.as_ref(), &self.detail),
+        })
+    }
 }
 
 /// Figures of a run by the name of the metric.

@@ -11,11 +11,10 @@ use crate::journal::recorded_plan::RecordedPlan;
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
-use vsweep_plan::cause::{Cause, Failure};
+use vsweep_plan::cause::Cause;
 use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
 use vsweep_plan::plan::Params;
-use vsweep_plan::request_error::RequestError;
 use vsweep_strategy::checks::AnswerCheck;
 use vsweep_strategy::search::{Answer, Found, Level, Probe};
 
@@ -59,15 +58,6 @@ impl Deref for RunRecord {
 }
 
 impl RunRecord {
-    /// Why it failed, if it did.
-    pub fn failure(&self) -> Option<Failure> {
-        Some(Failure {
-            cause: self.cause?,
-            detail: self.detail.clone(),
-            request_error: RequestError::recorded(self.request_error.as_ref(), &self.detail),
-        })
-    }
-
     /// What its files are called.
     pub fn files(&self) -> RunFiles {
         match self.started.journal {

@@ -21,7 +21,7 @@ pub struct Http {
 
 /// A complete answer, whatever its status.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answer {
+pub struct HttpAnswer {
     /// HTTP status.
     pub status: StatusCode,
     /// The body, undecodable bytes replaced.
@@ -108,27 +108,27 @@ impl Http {
     }
 
     /// Asks for the server's health.
-    pub async fn health(&self, limit: Duration) -> Result<Answer, Silence> {
+    pub async fn health(&self, limit: Duration) -> Result<HttpAnswer, Silence> {
         self.get(&self.health, limit).await
     }
 
     /// GET, answered within the limit.
-    pub async fn get(&self, path: &str, limit: Duration) -> Result<Answer, Silence> {
+    pub async fn get(&self, path: &str, limit: Duration) -> Result<HttpAnswer, Silence> {
         self.send(self.request(reqwest::Method::GET, path)?, limit).await
     }
 
     /// The same where only an answer counts that says that all is well.
-    pub async fn page(&self, path: &str, limit: Duration) -> Option<Answer> {
+    pub async fn page(&self, path: &str, limit: Duration) -> Option<HttpAnswer> {
         self.get(path, limit).await.ok()?.success()
     }
 
     /// POST without a body, answered within the limit.
-    pub async fn post(&self, path: &str, limit: Duration) -> Result<Answer, Silence> {
+    pub async fn post(&self, path: &str, limit: Duration) -> Result<HttpAnswer, Silence> {
         self.send(self.request(reqwest::Method::POST, path)?, limit).await
     }
 
     /// POST of some JSON, answered within the limit.
-    pub async fn ask(&self, path: &str, body: &Value, limit: Duration) -> Result<Answer, Silence> {
+    pub async fn ask(&self, path: &str, body: &Value, limit: Duration) -> Result<HttpAnswer, Silence> {
         let request = self.request(reqwest::Method::POST, path)?.json(body);
         self.send(request, limit).await
     }
@@ -141,11 +141,11 @@ impl Http {
         Ok(client.request(method, format!("{}{path}", self.base_url)))
     }
 
-    async fn send(&self, request: reqwest::RequestBuilder, limit: Duration) -> Result<Answer, Silence> {
+    async fn send(&self, request: reqwest::RequestBuilder, limit: Duration) -> Result<HttpAnswer, Silence> {
         let response = request.timeout(limit).send().await?;
         let status = response.status();
         let body = String::from_utf8_lossy(&body_of(response).await?).into_owned();
-        Ok(Answer { status, body })
+        Ok(HttpAnswer { status, body })
     }
 }
 
@@ -161,9 +161,9 @@ pub async fn body_of(mut response: reqwest::Response) -> Result<Vec<u8>, Silence
     Ok(body)
 }
 
-impl Answer {
+impl HttpAnswer {
     /// The answer, if it says that all is well.
-    pub fn success(self) -> Option<Answer> {
+    pub fn success(self) -> Option<HttpAnswer> {
         self.status.is_success().then_some(self)
     }
 

@@ -4,7 +4,7 @@
 //! Changes nothing and judges nothing: the rule of what is a change is [`Fingerprint`]'s.
 
 use super::Server;
-use super::http::{Answer, Http};
+use super::http::{Http, HttpAnswer};
 use crate::fingerprint::{Differences, Fingerprint};
 use crate::printable::printable;
 use crate::telemetry::prometheus::{self, Sample};
@@ -49,7 +49,7 @@ impl Server {
         let Ok(metrics) = http.get("/metrics", PROBE).await else {
             return Ok(Fingerprint::default());
         };
-        let page = |metrics: Answer| metrics.success().map_or_else(String::new, |answer| answer.body);
+        let page = |metrics: HttpAnswer| metrics.success().map_or_else(String::new, |answer| answer.body);
         let mut read = of_metrics(&page(metrics));
         of_models(&ask(http, "/v1/models", PROBE).await, &mut read);
         let version = ask(http, "/version", PROBE).await;

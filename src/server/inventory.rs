@@ -34,7 +34,7 @@ pub(super) struct Inventory {
 /// One line of an inventory.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Entry {
+pub(super) enum InventoryEntry {
     /// Comes first: the namespace in which its process ids count. Containers can share their shared memory and yet count their
     /// processes each from 1.
     In(PathBuf),
@@ -59,7 +59,7 @@ impl Inventory {
     }
 
     /// Adds to it. What cannot be written is missed only if the guard is killed, so errors are ignored.
-    pub fn note(&mut self, entries: impl IntoIterator<Item = Entry>) {
+    pub fn note(&mut self, entries: impl IntoIterator<Item = InventoryEntry>) {
         let mut text = String::new();
         for entry in entries {
             text += &serde_json::to_string(&entry).expect("its paths are text");
@@ -87,13 +87,13 @@ impl Inventory {
         Some(inventory)
     }
 
-    fn take(&mut self, entry: Entry) {
+    fn take(&mut self, entry: InventoryEntry) {
         match entry {
-            Entry::In(_) => {}
-            Entry::Before(path) => drop(self.before.insert(path)),
-            Entry::Made(path, inode) => drop(self.made.insert(path, inode)),
-            Entry::Adopted(pid, started) => drop(self.adopted.insert((pid, started))),
-            Entry::Stop(argv) => self.stop = argv,
+            InventoryEntry::In(_) => {}
+            InventoryEntry::Before(path) => drop(self.before.insert(path)),
+            InventoryEntry::Made(path, inode) => drop(self.made.insert(path, inode)),
+            InventoryEntry::Adopted(pid, started) => drop(self.adopted.insert((pid, started))),
+            InventoryEntry::Stop(argv) => self.stop = argv,
         }
     }
 }
@@ -122,8 +122,8 @@ fn path(mark: &str) -> PathBuf {
     Path::new(SHARED_MEMORY).join(format!("{PREFIX}{mark}"))
 }
 
-fn pid_namespace() -> Option<Entry> {
-    Some(Entry::In(fs::read_link("/proc/self/ns/pid").ok()?))
+fn pid_namespace() -> Option<InventoryEntry> {
+    Some(InventoryEntry::In(fs::read_link("/proc/self/ns/pid").ok()?))
 }
 
 #[cfg(test)]
@@ -137,10 +137,10 @@ mod tests {
         let mut written = Inventory::begin(&mark);
         assert!(Inventory::begin(&mark).file.is_none(), "one tree, one inventory");
         written.note([
-            Entry::Before("/dev/shm/a b".into()),
-            Entry::Made("/dev/shm/c\nd".into(), 7),
-            Entry::Adopted(8, 9),
-            Entry::Stop(vec!["docker".into(), "rm -f\n".into()]),
+            InventoryEntry::Before("/dev/shm/a b".into()),
+            InventoryEntry::Made("/dev/shm/c\nd".into(), 7),
+            InventoryEntry::Adopted(8, 9),
+            InventoryEntry::Stop(vec!["docker".into(), "rm -f\n".into()]),
         ]);
         let mut file = written.file.expect("shared memory can be written");
         write!(file, r#"{{"made":["/dev/shm/to"#).expect("written");

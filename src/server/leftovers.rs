@@ -9,7 +9,7 @@
 //! long as nothing new appears: two directory listings.
 
 use super::elsewhere;
-use super::inventory::{self, Entry, Inventory, SHARED_MEMORY, is_ours};
+use super::inventory::{self, Inventory, InventoryEntry, SHARED_MEMORY, is_ours};
 use super::procfs::{self, Process};
 use super::trees::{Orphan, Owner, TREE};
 use crate::shell::shell_line;
@@ -41,8 +41,8 @@ impl Leftovers {
     pub fn before_launch(stop: Vec<String>) -> Leftovers {
         let mark = std::env::var(TREE).ok();
         let mut known = mark.as_deref().map(Inventory::begin).unwrap_or_default();
-        known.note(present().into_iter().map(Entry::Before));
-        known.note([Entry::Stop(stop)]);
+        known.note(present().into_iter().map(InventoryEntry::Before));
+        known.note([InventoryEntry::Stop(stop)]);
         Leftovers {
             mark,
             known,
@@ -108,7 +108,7 @@ impl Leftovers {
     fn claim(&mut self, made: impl IntoIterator<Item = PathBuf>) {
         let entry = |path: PathBuf| {
             let inode = fs::symlink_metadata(&path).ok()?.ino();
-            Some(Entry::Made(path, inode))
+            Some(InventoryEntry::Made(path, inode))
         };
         self.known.note(made.into_iter().filter_map(entry));
     }
@@ -121,7 +121,7 @@ impl Leftovers {
         let new: Vec<Process> = adopted.filter(is_new).collect();
         let entries = new
             .into_iter()
-            .map(|process| Entry::Adopted(process.pid, process.started));
+            .map(|process| InventoryEntry::Adopted(process.pid, process.started));
         self.known.note(entries);
     }
 
@@ -261,7 +261,7 @@ mod tests {
         let path = Path::new(SHARED_MEMORY).join(format!("psm_{:08x}", std::process::id()));
         let held = File::create(&path).expect("writable");
         let inode = held.metadata().expect("its inode").ino();
-        written.note([Entry::Made(path.clone(), inode)]);
+        written.note([InventoryEntry::Made(path.clone(), inode)]);
         let remove = || Leftovers::of(&mark).map(Leftovers::remove);
         assert_eq!(remove(), Some(vec![]));
         assert!(path.exists());

@@ -1,6 +1,6 @@
 //! Readiness: our child is alive, `/health` answers 200, and `/v1/models` lists the model that the command line asks for.
 
-use super::http::{Answer, Http};
+use super::http::{Http, HttpAnswer};
 use super::identity::text;
 use super::procfs::{self, Listener};
 use super::{Identity, Launch, Process, Server};
@@ -142,7 +142,7 @@ fn refusal(status: StatusCode) -> Option<&'static str> {
 }
 
 /// The entries of `/v1/models`, if the answer is such a list and has any.
-fn listed_models(answer: &Answer) -> Option<Vec<Value>> {
+fn listed_models(answer: &HttpAnswer) -> Option<Vec<Value>> {
     let models = answer.json()["data"].as_array()?.clone();
     (answer.status.is_success() && models.iter().any(|model| model["id"].is_string())).then_some(models)
 }
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn only_a_filled_list_counts() {
-        let answer = |status, body: &str| Answer {
+        let answer = |status, body: &str| HttpAnswer {
             status: StatusCode::from_u16(status).expect("a status"),
             body: body.into(),
         };

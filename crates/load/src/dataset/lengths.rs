@@ -30,11 +30,11 @@ impl FromParam for RangeRatio {
             other => other.clone(),
         };
         let ratio = match serde_json::from_value(parsed.clone()) {
-            Ok(Spread::Same(ratio)) => RangeRatio {
+            Ok(LengthSpread::Same(ratio)) => RangeRatio {
                 input: ratio,
                 output: ratio,
             },
-            Ok(Spread::Each(ratio)) => ratio,
+            Ok(LengthSpread::Each(ratio)) => ratio,
             Err(_) => return Err(wrong(&parsed)),
         };
         let fits = |ratio: f64| (0.0..1.0).contains(&ratio);
@@ -46,7 +46,7 @@ impl FromParam for RangeRatio {
 /// As it is written.
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Spread {
+enum LengthSpread {
     Same(f64),
     Each(RangeRatio),
 }

@@ -48,7 +48,7 @@ pub(super) fn of_file(path: &Path, read: ReadFile<'_>, sources: &mut Sources, fo
 
 /// The records of both sides as combinations; notes say what had to be put otherwise.
 pub(super) fn translate(read: &ReadSweep<'_>, notes: &mut Vec<String>, found: &mut Diagnostics) -> Sides {
-    let mut side = |records: &[Combo], what: Side| {
+    let mut side = |records: &[Combo], what: RecordSide| {
         let mut kept: Vec<Kept> = Vec::new();
         for (record, combo) in records.iter().enumerate() {
             let called = called(combo, record);
@@ -68,21 +68,21 @@ pub(super) fn translate(read: &ReadSweep<'_>, notes: &mut Vec<String>, found: &m
         kept
     };
     Sides {
-        serve: side(&read.serve, Side::Serve),
-        bench: side(&read.bench, Side::Bench),
+        serve: side(&read.serve, RecordSide::Serve),
+        bench: side(&read.bench, RecordSide::Bench),
     }
 }
 
-enum Side {
+enum RecordSide {
     Serve,
     Bench,
 }
 
-impl Side {
+impl RecordSide {
     fn word(&self) -> &'static str {
         match self {
-            Side::Serve => "server",
-            Side::Bench => "load",
+            RecordSide::Serve => "server",
+            RecordSide::Bench => "load",
         }
     }
 }
@@ -98,20 +98,20 @@ fn called(combo: &Combo, place: usize) -> String {
 fn params(
     read: &ReadSweep<'_>,
     record: &Combo,
-    side: &Side,
+    side: &RecordSide,
     called: &str,
     notes: &mut Vec<String>,
     found: &mut Diagnostics,
 ) -> Params {
     let mut params = Params::new();
     for (name, value) in &record.params {
-        if matches!(side, Side::Bench) && spelling::same(name, "percentile_metrics") {
+        if matches!(side, RecordSide::Bench) && spelling::same(name, "percentile_metrics") {
             notes.push(format!("load {called}: {PERCENTILE_METRICS}"));
             continue;
         }
         let is_taken = match side {
-            Side::Serve => ["name", "command", "env"].contains(&name.as_str()),
-            Side::Bench => name == "name",
+            RecordSide::Serve => ["name", "command", "env"].contains(&name.as_str()),
+            RecordSide::Bench => name == "name",
         };
         if is_taken {
             let message = format!(
@@ -121,7 +121,7 @@ fn params(
             found.add(plain(message, format!("put --{name} into the command")));
             continue;
         }
-        let long = spelling::long_name(name).filter(|_| matches!(side, Side::Serve) && !name.starts_with('-'));
+        let long = spelling::long_name(name).filter(|_| matches!(side, RecordSide::Serve) && !name.starts_with('-'));
         if let Some(long) = long {
             notes.push(format!(
                 "server {called}: `{name}` is written `{long}`, the name of its flag"
@@ -140,7 +140,7 @@ fn params(
         }
         params.insert(earlier.unwrap_or_else(|| name.to_owned()), value);
     }
-    if matches!(side, Side::Bench)
+    if matches!(side, RecordSide::Bench)
         && !matches!(read.sweep.loads, Loads::Listed | Loads::Startup { .. })
         && spelling::find(&params, "num_prompts").is_none()
     {

@@ -29,13 +29,13 @@ const WITHIN: (f64, f64) = (0.5, 5.0);
 const JUDGED: [(&str, Better); 2] = [("output_throughput", Better::Higher), ("median_tpot_ms", Better::Lower)];
 
 /// Starts of a point, by metric.
-type Measured = BTreeMap<String, Vec<Start>>;
+type StartsByMetric = BTreeMap<String, Vec<Start>>;
 
 /// One experiment: its points, by what makes them equal.
 #[derive(Debug, Clone, Default)]
 struct Past {
     root: PathBuf,
-    points: BTreeMap<String, Measured>,
+    points: BTreeMap<String, StartsByMetric>,
 }
 
 /// Experiments of one machine.
@@ -199,7 +199,7 @@ fn read(directory: &Directory, state: &State, metrics: &[String], is_simulated: 
         let server = state.servers.get(&run.server);
         server.is_some_and(|server| server.is_simulated() == Some(true)) == is_simulated
     };
-    let mut points: BTreeMap<String, Measured> = BTreeMap::new();
+    let mut points: BTreeMap<String, StartsByMetric> = BTreeMap::new();
     // Valid runs that disagree stay: their scatter is what this measures, and a history without them would be too quiet.
     for point in Points::of(&table).points.iter().filter(|point| point.ok > 0) {
         for metric in metrics {

@@ -71,13 +71,13 @@ pub(super) fn last_second(path: &Path) -> Option<f64> {
 /// The readings of several files, one after the other, each from its moment on in seconds; null if there are none. Readings from
 /// more than so many seconds before zero are left out.
 pub(super) fn join(files: &[(f64, PathBuf)], seconds_back: f64) -> Value {
-    let mut joined: Vec<Reading> = Vec::new();
+    let mut joined: Vec<TelemetryReading> = Vec::new();
     for (from, path) in files {
         let mut own = read(path);
         own.retain(|reading| reading.second + from >= -seconds_back);
         // Readings begin before their run does, when those of the run before have not ended.
         let last = joined.last().map_or(f64::NEG_INFINITY, |reading| reading.second);
-        let moved = thin(&own).into_iter().map(|reading| Reading {
+        let moved = thin(&own).into_iter().map(|reading| TelemetryReading {
             second: shorten(reading.second + from),
             ..reading
         });
@@ -128,13 +128,13 @@ const LINES: [(&str, &str, &str, Measured); 11] = [
 const SELDOM: [&str; 2] = ["Preemptions so far", "GPUs slowed down"];
 
 /// What was read at one moment, or the means of several: a value for each of [`LINES`], where it is known.
-struct Reading {
+struct TelemetryReading {
     second: f64,
     values: [Option<f64>; LINES.len()],
 }
 
 /// The readings of a file; none of one that is no telemetry.
-fn read(path: &Path) -> Vec<Reading> {
+fn read(path: &Path) -> Vec<TelemetryReading> {
     let Ok(mut reader) = csv::Reader::from_path(path) else {
         return Vec::new();
     };
@@ -149,7 +149,7 @@ fn read(path: &Path) -> Vec<Reading> {
             record,
             before: at.checked_sub(1).map(|before| &records[before]),
         };
-        Some(Reading {
+        Some(TelemetryReading {
             second: line.number("seconds")?,
             values: LINES.map(|(.., value)| value(&line)),
         })
@@ -207,9 +207,9 @@ impl CsvLine<'_> {
 }
 
 /// Means of equal parts where there are too many readings, with four digits.
-fn thin(readings: &[Reading]) -> Vec<Reading> {
+fn thin(readings: &[TelemetryReading]) -> Vec<TelemetryReading> {
     let part = readings.len().div_ceil(MOST_PLACES).max(1);
-    let mean = |part: &[Reading]| Reading {
+    let mean = |part: &[TelemetryReading]| TelemetryReading {
         second: shorten(part.iter().map(|reading| reading.second).sum::<f64>() / part.len() as f64),
         values: std::array::from_fn(|line| {
             let known: Vec<f64> = part.iter().filter_map(|reading| reading.values[line]).collect();
@@ -220,7 +220,7 @@ fn thin(readings: &[Reading]) -> Vec<Reading> {
 }
 
 /// The charts that have anything to show, each with its lines: name and values.
-fn charts(readings: &[Reading]) -> Value {
+fn charts(readings: &[TelemetryReading]) -> Value {
     let mut charts: Vec<Value> = Vec::new();
     for (at, (title, unit, name, _)) in LINES.iter().enumerate() {
         let values: Vec<Option<f64>> = readings.iter().map(|reading| reading.values[at]).collect();

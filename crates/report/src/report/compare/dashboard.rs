@@ -25,10 +25,10 @@ pub struct Speed {
 const LOADS: [&str; 2] = ["bench.max_concurrency", "bench.request_rate"];
 
 /// The figures of one load on one side.
-type Figures = [Option<f64>; 3];
+type DashboardFigures = [Option<f64>; 3];
 
 /// The sides' figures by load, of everything else that is alike.
-type Group = BTreeMap<String, Vec<Vec<Figures>>>;
+type DashboardGroup = BTreeMap<String, Vec<Vec<DashboardFigures>>>;
 
 /// Tables in Markdown, for each workload and server one of each figure and one of the highest loads.
 ///
@@ -78,9 +78,9 @@ fn gather(
     apart: &BTreeSet<String>,
     load: &str,
     metrics: &[String; 3],
-) -> BTreeMap<Vec<String>, Group> {
+) -> BTreeMap<Vec<String>, DashboardGroup> {
     let load = BTreeSet::from([load.to_owned()]);
-    let mut groups: BTreeMap<Vec<String>, Group> = BTreeMap::new();
+    let mut groups: BTreeMap<Vec<String>, DashboardGroup> = BTreeMap::new();
     for (side, of_side) in points.iter().enumerate() {
         let (apart, load) = (values_of(of_side, apart), values_of(of_side, &load));
         for point in of_side.points.iter().filter(|point| !point.used.is_empty()) {
@@ -99,20 +99,27 @@ fn gather(
 }
 
 /// A figure of a side at a load. Points that nothing tells apart have a mean, as in vLLM's table.
-fn value(cells: &[Figures], place: usize) -> Option<f64> {
+fn value(cells: &[DashboardFigures], place: usize) -> Option<f64> {
     let values: Vec<f64> = cells.iter().filter_map(|figures| figures[place]).collect();
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// The loads in their order, each with the figures of every side.
-fn rows(group: &Group) -> impl Iterator<Item = (&str, &Vec<Vec<Figures>>)> {
+fn rows(group: &DashboardGroup) -> impl Iterator<Item = (&str, &Vec<Vec<DashboardFigures>>)> {
     let rows = group.iter().map(|(load, cells)| (load.as_str(), cells));
     // What is no number comes last.
     let number = |load: &str| load.parse::<f64>().unwrap_or(f64::INFINITY);
     rows.sorted_by(|(a, _), (b, _)| number(a).total_cmp(&number(b)))
 }
 
-fn side_by_side(group: &Group, place: usize, metric: &str, names: &[&str], load: &str, speed: &Speed) -> String {
+fn side_by_side(
+    group: &DashboardGroup,
+    place: usize,
+    metric: &str,
+    names: &[&str],
+    load: &str,
+    speed: &Speed,
+) -> String {
     let limit = [None, Some(speed.ttft_ms), Some(speed.tpot_ms)][place];
     let mut heads = vec![bare(load).to_owned()];
     for (side, name) in names.iter().enumerate() {
@@ -121,7 +128,7 @@ fn side_by_side(group: &Group, place: usize, metric: &str, names: &[&str], load:
             heads.push(format!("Ratio 1 vs {}", side + 1));
         }
     }
-    let row = |(load, cells): (&str, &Vec<Vec<Figures>>)| {
+    let row = |(load, cells): (&str, &Vec<Vec<DashboardFigures>>)| {
         let mut row = vec![escape(if load.is_empty() { "unset" } else { load })];
         let base = value(&cells[0], place);
         for (side, cells) in cells.iter().enumerate() {
@@ -146,9 +153,9 @@ fn side_by_side(group: &Group, place: usize, metric: &str, names: &[&str], load:
 }
 
 /// The highest measured load within each limit, and what is had there.
-fn highest_loads(group: &Group, names: &[&str], metrics: &[String; 3], load: &str, speed: &Speed) -> String {
+fn highest_loads(group: &DashboardGroup, names: &[&str], metrics: &[String; 3], load: &str, speed: &Speed) -> String {
     let of_side = |side: usize| -> Vec<[f64; 4]> {
-        let row = |(load, cells): (&str, &Vec<Vec<Figures>>)| {
+        let row = |(load, cells): (&str, &Vec<Vec<DashboardFigures>>)| {
             let at = |place| value(&cells[side], place);
             Some([load.parse().ok()?, at(1)?, at(2)?, at(0).unwrap_or(f64::NAN)])
         };

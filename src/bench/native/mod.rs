@@ -210,7 +210,9 @@ impl NativeRun {
             warnings,
         };
         let mut values = result(context, &outcome);
-        let commonest_error = commonest_error([&outcome.samples]);
+        // A walk over all requests, which a run without failures is spared.
+        let has_failures = values.contains_key("failure_reasons");
+        let commonest_error = has_failures.then(|| commonest_error([&outcome.samples])).flatten();
         let seen = RunFigures {
             figures: &values,
             is_whole: cut.is_none(),

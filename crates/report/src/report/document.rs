@@ -102,7 +102,7 @@ fn failure(inputs: &Inputs<'_>, group: &Group, excerpt: Option<&str>) -> Value {
         name => group.reason.name(),
         reason => show_reason(group.reason),
         runs => show_many(group.runs as u64, "run"),
-        advice => group.advice(),
+        advice => group.advice.as_str(),
         details => group.details.iter().take(3).map(|detail| (detail.text.clone(), detail.runs)).collect_vec(),
         points => show_many(group.rows.len() as u64, "point"),
         names => rows.map(|row| settings(&inputs.varied, *row)).collect_vec(),

@@ -1,9 +1,13 @@
 //! What went wrong in an experiment, grouped by causes of failures and codes of doubts, and what the servers' logs say about
 //! it.
 
+mod words;
+
+pub use words::describe_reasons;
+
 use itertools::Itertools;
+use serde::Serialize;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
@@ -17,11 +21,13 @@ use vsweep_record::journal::{Directory, RunRecord, State};
 use vsweep_record::table::Points;
 
 /// Why runs have no figures, or figures that may not be believed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub enum Reason {
     /// They failed.
+    #[serde(rename = "cause")]
     Failed(Cause),
     /// They were measured with a doubt.
+    #[serde(rename = "code")]
     Doubted(Code),
 }
 
@@ -53,49 +59,124 @@ impl Reason {
 }
 
 /// What was seen of some runs.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Detail {
-    /// In one line.
+    /// What one of them said, in one line.
+    #[serde(rename = "example")]
     pub text: String,
-    /// What failed requests said most often, where that is what was seen.
-    pub request_error: Option<RequestError>,
     /// Number of runs.
     pub runs: usize,
+    /// What failed requests said most often, where that is what was seen.
+    #[serde(skip)]
+    pub request_error: Option<RequestError>,
+    /// Whether others of them said it with other numbers.
+    #[serde(skip)]
+    pub differs: bool,
 }
 
-/// The runs of one reason.
-#[derive(Debug, Clone, PartialEq)]
+/// The runs of one reason, as `vsweep status --format json` prints them.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
     /// Why they failed or are in doubt.
+    #[serde(flatten)]
     pub reason: Reason,
+    /// What a doubt makes of the runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub validity: Option<Validity>,
     /// Number of runs.
     pub runs: usize,
+    /// What most of them saw.
+    pub example: String,
+    /// What was seen, like with like, most frequent first.
+    pub seen: Vec<Detail>,
+    /// What to do about it.
+    pub advice: String,
     /// Rows of the run table, one for each point, in order.
+    #[serde(skip)]
     pub rows: Vec<usize>,
-    /// What was seen, most frequent first.
+    /// Everything that was seen, most frequent first.
+    #[serde(skip)]
     pub details: Vec<Detail>,
     /// The log of the server of its first run, relative to the directory, if that was ours.
+    #[serde(skip)]
     pub log: Option<String>,
 }
 
 impl Group {
-    /// What to do about it.
-    pub fn advice(&self) -> String {
-        match self.reason {
-            Reason::Failed(cause) => {
-                let failures = self.details.iter().map(|detail| Failure {
-                    cause,
-                    detail: detail.text.clone(),
-                    request_error: detail.request_error.clone(),
-                });
-                match failures.unique_by(Failure::advice).exactly_one() {
-                    Ok(failure) => failure.advice_with(self.log.as_deref()),
-                    Err(_) => cause.advice_with(self.log.as_deref()),
-                }
-            }
-            Reason::Doubted(code) => code.advice().to_owned(),
+    fn of(reason: Reason, runs: &[Member<'_>], state: &State) -> Group {
+        let seen = runs.iter().map(|(_, _, seen)| seen);
+        let details = seen.filter(|(text, _)| !text.is_empty()).counts().into_iter();
+        let details = details.map(|((text, request_error), runs)| Detail {
+            text: (*text).to_owned(),
+            runs,
+            request_error: request_error.clone(),
+            differs: false,
+        });
+        let details: Vec<Detail> = details
+            .sorted_by(|a, b| b.runs.cmp(&a.runs).then_with(|| a.text.cmp(&b.text)))
+            .collect();
+        let log = log_of(&runs[0].1.server, state);
+        let points = runs.iter().unique_by(|(_, run, _)| &run.point);
+        Group {
+            reason,
+            validity: match reason {
+                Reason::Failed(_) => None,
+                Reason::Doubted(code) => Some(code.severity()),
+            },
+            runs: runs.len(),
+            example: details
+                .first()
+                .map_or_else(String::new, |detail| one_line(&detail.text)),
+            seen: like_with_like(&details),
+            advice: advice(reason, &details, log.as_deref()),
+            rows: points.map(|(row, ..)| *row).collect(),
+            details,
+            log,
         }
     }
+}
+
+/// What to do about it: of failures that need several remedies, what their cause has in general.
+fn advice(reason: Reason, details: &[Detail], log: Option<&str>) -> String {
+    let cause = match reason {
+        Reason::Failed(cause) => cause,
+        Reason::Doubted(code) => return code.advice().to_owned(),
+    };
+    let failures = details.iter().map(|detail| Failure {
+        cause,
+        detail: detail.text.clone(),
+        request_error: detail.request_error.clone(),
+    });
+    match failures.unique_by(Failure::advice).exactly_one() {
+        Ok(failure) => failure.advice_with(log),
+        Err(_) => cause.advice_with(log),
+    }
+}
+
+/// What was seen, without regard to the numbers in it: `3 of 40 requests failed` is `5 of 40 requests failed`. What most
+/// requests of a run failed with tells its kind, digits (an HTTP status) included.
+fn like_with_like(details: &[Detail]) -> Vec<Detail> {
+    let kind = |detail: &Detail| match &detail.request_error {
+        Some(error) => error.said.clone(),
+        None => detail.text.replace(|letter: char| letter.is_ascii_digit(), ""),
+    };
+    let mut kinds: Vec<(String, Detail)> = Vec::new();
+    for detail in details {
+        let (kind, text) = (kind(detail), one_line(&detail.text));
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
+            Some((_, seen)) => {
+                seen.runs += detail.runs;
+                seen.differs |= seen.text != text;
+            }
+            None => kinds.push((kind, Detail { text, ..detail.clone() })),
+        }
+    }
+    let seen = kinds.into_iter().map(|(_, seen)| seen);
+    seen.sorted_by_key(|seen| Reverse(seen.runs)).collect()
+}
+
+fn one_line(text: &str) -> String {
+    text.split_whitespace().join(" ")
 }
 
 /// The log of the start of a server that failed last, or else was last, relative to the directory; `None` if somebody else
@@ -147,30 +228,8 @@ fn reasons(row: usize, run: &RunRecord, cause: Option<Cause>) -> impl Iterator<I
 
 /// Failures first, then doubts, each with the most frequent first.
 fn group_runs<'a>(runs: impl Iterator<Item = (Reason, Member<'a>)>, state: &State) -> Vec<Group> {
-    let mut groups: BTreeMap<Reason, Vec<Member<'_>>> = BTreeMap::new();
-    for (reason, run) in runs {
-        groups.entry(reason).or_default().push(run);
-    }
-    let group = |(reason, runs): (Reason, Vec<Member<'_>>)| {
-        let points = runs.iter().unique_by(|(_, run, _)| &run.point);
-        let seen = runs.iter().map(|(_, _, seen)| seen);
-        let details = seen.filter(|(text, _)| !text.is_empty()).counts().into_iter();
-        let details = details.map(|((text, request_error), runs)| Detail {
-            text: (*text).to_owned(),
-            request_error: request_error.clone(),
-            runs,
-        });
-        Group {
-            reason,
-            runs: runs.len(),
-            rows: points.map(|(row, ..)| *row).collect(),
-            details: details
-                .sorted_by(|a, b| b.runs.cmp(&a.runs).then_with(|| a.text.cmp(&b.text)))
-                .collect(),
-            log: log_of(&runs[0].1.server, state),
-        }
-    };
-    let groups = groups.into_iter().map(group);
+    let groups = runs.into_group_map().into_iter().sorted_by_key(|(reason, _)| *reason);
+    let groups = groups.map(|(reason, runs)| Group::of(reason, &runs, state));
     groups
         .sorted_by_key(|group| (group.reason.rank(), Reverse(group.runs)))
         .collect()

@@ -1,23 +1,22 @@
 //! Where a sweep stands: done, failed with causes, left, and the time that will take, learned from what is done.
 
 mod away;
-mod seen;
 
 pub use away::{Cluster, TaskStatus, Worker};
-pub use seen::{SeenAlike, describe_reasons};
 
 use super::compared;
 use super::duplicates;
-use super::failures::{Group, Reason, group_recorded};
+use super::failures::{Group, Reason, describe_reasons, group_recorded};
 use super::sla;
+use super::template::plain;
 use itertools::Itertools;
-use seen::{like_with_like, one_line};
+use minijinja::value::Serde;
+use minijinja::{Value, context};
 use serde::Serialize;
 use std::time::Duration;
-use vsweep_plan::cause::{Cause, Outcome};
+use vsweep_plan::cause::Outcome;
 use vsweep_plan::error::Result;
 use vsweep_plan::units::{show_duration, show_many};
-use vsweep_plan::validity::{Code, Validity};
 use vsweep_record::journal::{self, Check, Directory, ServerRecord, State};
 
 /// The state of an experiment. Its JSON form is what `vsweep status --format json` prints.
@@ -61,12 +60,9 @@ pub struct Status {
     #[serde(skip)]
     pub answers: String,
     /// Why runs failed, most frequent first.
-    pub causes: Vec<ReasonCount>,
+    pub causes: Vec<Group>,
     /// Why measured runs may not be believed, invalid ones first.
-    pub doubts: Vec<ReasonCount>,
-    /// Both, for people.
-    #[serde(skip)]
-    reasons: Vec<Group>,
+    pub doubts: Vec<Group>,
     /// Estimate for the runs left, in seconds; whoever can predict it fills it in, once a run is done.
     pub seconds_left: Option<f64>,
     /// Whether a session was ever begun.
@@ -133,47 +129,6 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// How often a cause or a code of doubts occurred.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ReasonCount {
-    /// What went wrong; none of a doubt.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cause: Option<Cause>,
-    /// What is doubted; none of a failure.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub code: Option<Code>,
-    /// What that makes of the runs.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub validity: Option<Validity>,
-    /// Number of runs.
-    pub runs: u64,
-    /// What most of them saw.
-    pub example: String,
-    /// What was seen, like with like, most frequent first.
-    pub seen: Vec<SeenAlike>,
-    /// What to do about it.
-    pub advice: String,
-}
-
-impl ReasonCount {
-    fn of(group: &Group) -> ReasonCount {
-        let (cause, code) = match group.reason {
-            Reason::Failed(cause) => (Some(cause), None),
-            Reason::Doubted(code) => (None, Some(code)),
-        };
-        let example = group.details.first().map(|detail| one_line(&detail.text));
-        ReasonCount {
-            cause,
-            code,
-            validity: code.map(Code::severity),
-            runs: group.runs as u64,
-            example: example.unwrap_or_default(),
-            seen: like_with_like(&group.details),
-            advice: group.advice(),
-        }
-    }
-}
-
 impl Status {
     /// Reads the state of an experiment directory.
     pub fn read(directory: &Directory) -> Result<Status> {
@@ -200,9 +155,8 @@ impl Status {
             Some(false) => state.planned_runs().max(done + 1),
             None => state.planning_session().map_or(done, |_| state.planned_runs()),
         };
-        let reasons = group_recorded(state);
-        let counts = reasons.iter().map(ReasonCount::of);
-        let (causes, doubts) = counts.partition(|count| count.cause.is_some());
+        let is_failure = |group: &Group| matches!(group.reason, Reason::Failed(_));
+        let (causes, doubts) = group_recorded(state).into_iter().partition(is_failure);
         let compared = compared::in_words(state).into_iter().map(|line| line + "\n");
         Status {
             experiment: experiment.to_owned(),
@@ -221,7 +175,6 @@ impl Status {
             answers: compared.collect::<String>() + &sla::to_text(state),
             causes,
             doubts,
-            reasons,
             has_begun: state.last_session().is_some(),
             ended: state.last_session().and_then(|session| session.ended.clone()),
             interference: state.interference().remarks(),
@@ -237,51 +190,25 @@ impl Status {
 
     /// The state in words, for a terminal.
     pub fn to_text(&self) -> String {
-        let mut text = format!("{}: {} of {} runs done", self.experiment, self.done, self.planned);
-        let parts = [
+        let counts = [
             (self.ok, "ok"),
             (self.suspect, "suspect"),
             (self.failed, "failed"),
             (self.cut, "cut"),
         ];
-        let parts = parts.iter().filter(|(count, _)| *count > 0);
-        let parts = parts.map(|(count, name)| format!("{count} {name}")).join(", ");
-        if !parts.is_empty() {
-            text += &format!(" ({parts})");
-        }
-        text += &match self.searches {
-            0 => format!(", {} left", self.left),
-            all => format!("; {} of {all} searches ended", all - self.searches_left.min(all)),
-        };
-        if let Some(seconds) = self.seconds_left.filter(|_| self.left > 0) {
-            text += &format!(", about {} to go", show_duration(Duration::from_secs_f64(seconds)));
-        }
-        let told = [&self.damage, &self.retired, &self.interference].into_iter().flatten();
-        text = told.fold(text + "\n", |text, sentence| text + sentence + "\n");
+        let counts = counts.iter().filter(|(count, _)| *count > 0);
+        let seconds_left = self.seconds_left.filter(|_| self.left > 0);
         let is_done = self.left == 0 && self.searches_left == 0;
-        text += &self.standing(is_done);
-        if let Some(cluster) = &self.cluster {
-            text += &cluster.to_text(is_done);
-        }
-        for Up { name, gpus } in &self.servers_up {
-            let on = match gpus.is_empty() {
-                true => String::new(),
-                false => format!(" on GPU {}", gpus.iter().join(",")),
-            };
-            let name = if name.is_empty() { "the server" } else { name };
-            text += &format!("  up: {name}{on}\n");
-        }
-        if !self.orphans.is_empty() {
-            let orphans = self.orphans.iter();
-            let processes = orphans
-                .map(|orphan| format!("{} ({})", orphan.pid, orphan.program))
-                .join(", ");
-            text +=
-                &format!("left running by a vsweep that was killed: {processes}; the next `vsweep run` ends them\n");
-        }
-        text += &self.answers;
-        text += &describe_reasons(&self.reasons);
-        text
+        let parts = context! {
+            counts => counts.map(|(count, name)| format!("{count} {name}")).join(", "),
+            to_go => seconds_left.map(|seconds| show_duration(Duration::from_secs_f64(seconds))),
+            standing => self.standing(is_done),
+            tasks => self.cluster.as_ref().map(|cluster| cluster.to_text(is_done)),
+            answers => self.answers.as_str(),
+            reasons => describe_reasons(self.causes.iter().chain(&self.doubts)),
+            ..Value::from(Serde(self))
+        };
+        plain(include_str!("status.txt.jinja"), parts)
     }
 }
 

@@ -75,17 +75,12 @@ impl Cluster {
             format!("{} {}{about}", tasks.len(), state.to_lowercase())
         };
         let mut counts: Vec<String> = by_state.map(count).collect();
-        let early = self
-            .tasks
-            .iter()
-            .filter(|task| !task.is_live && task.state != "COMPLETED" && !is_done);
-        let early: Vec<String> = early.map(|task| format!("{} {}", task.job, task.state)).collect();
+        let is_early = |task: &&TaskStatus| !task.is_live && task.state != "COMPLETED" && !is_done;
+        let early = self.tasks.iter().filter(is_early);
+        let early = early.map(|task| format!("{} {}", task.job, task.state)).collect_vec();
         if !early.is_empty() {
-            counts.push(format!(
-                "{} ended early ({})",
-                early.len(),
-                show_some(early.iter(), MOST_NAMED)
-            ));
+            let named = show_some(early.iter(), MOST_NAMED);
+            counts.push(format!("{} ended early ({named})", early.len()));
         }
         if counts.is_empty() {
             return String::new();

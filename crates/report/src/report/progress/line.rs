@@ -11,59 +11,39 @@ const JOINT: &str = " · ";
 /// The column of the words.
 const COLUMN: usize = 8;
 
-/// What a line is about.
+/// What a line is about: its word, and the colour of that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Headword {
-    /// The sweep as a whole.
-    Sweep,
-    /// A server is started or connected to.
-    Start,
-    /// A server is ready.
-    Ready,
-    /// A server was stopped or left.
-    Stop,
-    /// A run that needs no server begins.
-    Run,
-    /// A run was measured.
-    Ok,
-    /// A run was measured, but may not be believed.
-    Suspect,
-    /// A run did not measure what it claims.
-    Invalid,
-    /// A run was ended early, as nothing more was to be learned.
-    Cut,
-    /// A server, a run or a search failed.
-    Failed,
-    /// A search begins.
-    Search,
-    /// A search ended with answers.
-    Found,
-    /// Earlier results count no more.
-    Retired,
-    /// Something else to know.
-    Note,
-}
+pub struct Headword(&'static str, Color);
 
 impl Headword {
-    /// Its word, and the colour of that.
-    fn look(self) -> (&'static str, Color) {
-        match self {
-            Headword::Sweep => ("Sweep", Color::Cyan),
-            Headword::Start => ("Start", Color::Cyan),
-            Headword::Ready => ("Ready", Color::Green),
-            Headword::Stop => ("Stop", Color::Cyan),
-            Headword::Run => ("Run", Color::Cyan),
-            Headword::Ok => ("Ok", Color::Green),
-            Headword::Suspect => ("Suspect", Color::Yellow),
-            Headword::Invalid => ("Invalid", Color::Yellow),
-            Headword::Cut => ("Cut", Color::Yellow),
-            Headword::Failed => ("Failed", Color::Red),
-            Headword::Search => ("Search", Color::Cyan),
-            Headword::Found => ("Found", Color::Green),
-            Headword::Retired => ("Retired", Color::Yellow),
-            Headword::Note => ("Note", Color::Yellow),
-        }
-    }
+    /// The sweep as a whole.
+    pub const SWEEP: Headword = Headword("Sweep", Color::Cyan);
+    /// A server is started or connected to.
+    pub const START: Headword = Headword("Start", Color::Cyan);
+    /// A server is ready.
+    pub const READY: Headword = Headword("Ready", Color::Green);
+    /// A server was stopped or left.
+    pub const STOP: Headword = Headword("Stop", Color::Cyan);
+    /// A run that needs no server begins.
+    pub const RUN: Headword = Headword("Run", Color::Cyan);
+    /// A run was measured.
+    pub const OK: Headword = Headword("Ok", Color::Green);
+    /// A run was measured, but may not be believed.
+    pub const SUSPECT: Headword = Headword("Suspect", Color::Yellow);
+    /// A run did not measure what it claims.
+    pub const INVALID: Headword = Headword("Invalid", Color::Yellow);
+    /// A run was ended early, as nothing more was to be learned.
+    pub const CUT: Headword = Headword("Cut", Color::Yellow);
+    /// A server, a run or a search failed.
+    pub const FAILED: Headword = Headword("Failed", Color::Red);
+    /// A search begins.
+    pub const SEARCH: Headword = Headword("Search", Color::Cyan);
+    /// A search ended with answers.
+    pub const FOUND: Headword = Headword("Found", Color::Green);
+    /// Earlier results count no more.
+    pub const RETIRED: Headword = Headword("Retired", Color::Yellow);
+    /// Something else to know.
+    pub const NOTE: Headword = Headword("Note", Color::Yellow);
 }
 
 /// The forms of a name, the full one first.
@@ -87,7 +67,7 @@ impl Line {
     /// terminal, if it goes to one.
     pub fn paint(&self, time: Option<&str>) -> String {
         let before = time.map_or(String::new(), |time| format!("{time} "));
-        let (word, colour) = self.headword.look();
+        let Headword(word, colour) = self.headword;
         let before_word = COLUMN - word.len();
         let word = Style::new().for_stderr().bold().fg(colour).apply_to(word);
         let room = width(&Term::stderr()).map(|width| width.saturating_sub(before.len() + COLUMN + 1).max(20));

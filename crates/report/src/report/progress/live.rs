@@ -49,12 +49,11 @@ struct Shown {
     names: Names,
     what: Vec<String>,
     since: Instant,
-    /// The run that it is about to do, or does if there is a counter, and what more is to be said of it.
-    run: (Names, Vec<String>),
-    counter: Option<Counter>,
-    /// What a start is at.
-    phases: Option<StartPhase>,
+    /// What is known of its run or its start by now, given the time since; nothing more than that time where nobody knows.
+    so_far: Option<SoFar>,
 }
+
+type SoFar = Box<dyn Fn(String) -> Vec<String> + Send>;
 
 impl Live {
     /// The line of the runs.
@@ -79,16 +78,15 @@ impl Live {
     pub fn event(&mut self, entry: &Entry, state: &State, eta: &Eta) {
         match &entry.event {
             Event::SessionStarted { .. } => self.runs.bar.enable_steady_tick(REDRAW),
-            Event::ServerStarting { server, gpus, .. } if eta.without_server => {
-                self.begin(server, gpus);
-                self.show(server, "waiting for a free machine", String::new(), state);
-            }
             Event::ServerStarting { server, gpus, .. } => {
                 self.begin(server, gpus);
-                let expected = eta.expected_start(state);
+                let expected = eta.expected_start(state).filter(|_| !eta.without_server);
                 let expected = expected.map(|(how, seconds)| format!("{how} {}", show_seconds(seconds)));
-                let expected = expected.unwrap_or_default();
-                self.show(server, "starting", expected, state);
+                let what = match eta.without_server {
+                    true => "waiting for a free machine",
+                    false => "starting",
+                };
+                self.show(server, what, expected.unwrap_or_default(), state);
             }
             Event::ServerReady { .. } if eta.without_server => {}
             Event::ServerReady { server, .. } => self.show(server, "ready", String::new(), state),
@@ -105,7 +103,7 @@ impl Live {
                 let search = run.search.as_ref().and_then(|probe| bracket(&probe.id, state));
                 if let Some(line) = self.servers.get(&run.server) {
                     let search = printable(&search.unwrap_or_default()).into_owned();
-                    line.lock().run = (names.within(&line.on, ""), vec![search]);
+                    line.set(names.within(&line.on, ""), vec![search]);
                 }
             }
             Event::RunFinished(_) => {
@@ -162,24 +160,24 @@ impl Live {
     }
 
     /// Shows the phases of a start.
-    pub fn watch_start(&mut self, server: &ServerId, phases: StartPhase) {
+    pub fn watch_start(&self, server: &ServerId, phase: StartPhase) {
         if let Some(line) = self.servers.get(server) {
-            line.lock().phases = Some(phases);
+            line.lock().so_far = Some(Box::new(move |time| vec![time, phase().to_owned()]));
         }
     }
 
     /// Shows the requests of another run on a server.
-    pub fn watch(&mut self, server: &ServerId, counter: Counter) {
+    pub fn watch(&self, server: &ServerId, counter: Counter) {
         if let Some(line) = self.servers.get(server) {
-            let (names, what) = std::mem::take(&mut line.lock().run);
-            line.set(names, what);
-            line.lock().counter = Some(counter);
+            let mut shown = line.lock();
+            shown.since = Instant::now();
+            shown.so_far = Some(Box::new(move |time| figures(&counter(), &time)));
         }
     }
 
     /// Prints a sentence above the display.
     pub fn note(&mut self, note: &str) {
-        self.print(Some(Line::new(Headword::Note, note)));
+        self.print(Some(Line::new(Headword::NOTE, note)));
     }
 
     fn begin(&mut self, server: &ServerId, gpus: &[u32]) {
@@ -215,9 +213,7 @@ impl Bar {
             names: Names::default(),
             what: Vec::new(),
             since: Instant::now(),
-            run: Default::default(),
-            counter: None,
-            phases: None,
+            so_far: None,
         }));
         let drawn = Arc::clone(&shown);
         let draw = move |_: &ProgressState, out: &mut dyn Write| {
@@ -246,8 +242,7 @@ impl Bar {
         shown.names = names;
         shown.what = what;
         shown.since = Instant::now();
-        shown.counter = None;
-        shown.phases = None;
+        shown.so_far = None;
     }
 }
 
@@ -261,15 +256,11 @@ fn total_line(shown: &Shown) -> Vec<String> {
 /// What a server does, and the figures of its run so far; until there are any, for how long it has been at it.
 fn server_line(shown: &Shown) -> Vec<String> {
     let time = clock(shown.since.elapsed());
-    let doing = shown
-        .counter
-        .as_ref()
-        .map_or(vec![time.clone()], |counter| figures(&counter(), &time));
-    let phase = shown.phases.as_ref().map(|phases| phases().to_owned());
-    if shown.names.0.is_empty() {
-        return Vec::new();
-    }
-    [doing, phase.into_iter().collect(), shown.what.clone()].concat()
+    let so_far = match &shown.so_far {
+        Some(so_far) => so_far(time),
+        None => vec![time],
+    };
+    [so_far, shown.what.clone()].concat()
 }
 
 /// What is known of a run in progress; until that is anything, how long it has taken.

@@ -144,7 +144,7 @@ impl Progress {
             (None, Mode::Auto | Mode::Plain) => {
                 // By the same clock as the events.
                 let now = jiff::Timestamp::now().to_string();
-                print_error(&Line::new(Headword::Note, note).paint(Some(wording::time_of_day(&now))));
+                print_error(&Line::new(Headword::NOTE, note).paint(Some(wording::time_of_day(&now))));
             }
             (None, Mode::Json) => print(&printable_json(&serde_json::json!({ "note": note }).to_string())),
             (None, Mode::Quiet) => {}

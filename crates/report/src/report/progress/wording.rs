@@ -21,7 +21,7 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
     Some(match &entry.event {
         Event::RunStarted(run) if eta.without_server => {
             let name = run_name(&run.server, &run.name, &number(run.slot, run.run), state);
-            Line::new(Headword::Run, name)
+            Line::new(Headword::RUN, name)
         }
         Event::ServerStarting { .. } | Event::ServerReady { .. } | Event::ServerExited { cause: None, .. }
             if eta.without_server =>
@@ -29,20 +29,20 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
             return None;
         }
         Event::JournalCreated { .. } | Event::GroupBegun(_) | Event::RunStarted(_) => return None,
-        Event::SessionStarted(session) => Line::new(Headword::Sweep, begin(session, state, eta)),
+        Event::SessionStarted(session) => Line::new(Headword::SWEEP, begin(session, state, eta)),
         Event::ResultsRetired { server, reason } => {
             let name = server_name(server, state);
             Line::new(
-                Headword::Retired,
+                Headword::RETIRED,
                 format!("{name}: earlier results leave the tables: {reason}"),
             )
         }
-        Event::GroupGivenUp(given_up) => Line::new(Headword::Failed, lost(given_up, state)),
-        Event::InterferenceSampled(_) => Line::new(Headword::Note, state.interference().news(entry)?),
-        Event::ServerStarting { server, .. } => Line::new(Headword::Start, starting(server, state)),
+        Event::GroupGivenUp(given_up) => Line::new(Headword::FAILED, lost(given_up, state)),
+        Event::InterferenceSampled(_) => Line::new(Headword::NOTE, state.interference().news(entry)?),
+        Event::ServerStarting { server, .. } => Line::new(Headword::START, starting(server, state)),
         Event::ServerReady { server, seconds, .. } => {
             let name = server_name(server, state);
-            Line::new(Headword::Ready, format!("{name} after {}", show_seconds(*seconds)))
+            Line::new(Headword::READY, format!("{name} after {}", show_seconds(*seconds)))
         }
         Event::ServerExited {
             server,
@@ -53,8 +53,8 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
         } => {
             let name = server_name(server, state);
             match cause {
-                None if is_attached(server, state) => Line::new(Headword::Stop, format!("{name}, left running")),
-                None => Line::new(Headword::Stop, name),
+                None if is_attached(server, state) => Line::new(Headword::STOP, format!("{name}, left running")),
+                None => Line::new(Headword::STOP, name),
                 // What is lost with it, or that it is tried again, follows at once, and says why.
                 Some(_) if eta.is_measured(server) || !was_ready(server, state) => return None,
                 Some(cause) => {
@@ -62,11 +62,11 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
                     let log = Directory::server_log_file(server, Launch { session, n: *launch });
                     let log = (!is_attached(server, state)).then_some(log.as_str());
                     let text = format!("{name}: {cause}: {detail}; {}", cause.advice_with(log));
-                    Line::new(Headword::Failed, text)
+                    Line::new(Headword::FAILED, text)
                 }
             }
         }
-        Event::SearchStarted(started) => Line::new(Headword::Search, search_for(started, state)),
+        Event::SearchStarted(started) => Line::new(Headword::SEARCH, search_for(started, state)),
         Event::SearchFinished {
             search,
             answers,
@@ -81,14 +81,14 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
                     let log = log_of(&record.started.server, state);
                     let advice = cause.advice_with(log.as_deref());
                     Line::new(
-                        Headword::Failed,
+                        Headword::FAILED,
                         format!("{name}: search given up: {cause}: {detail}; {advice}"),
                     )
                 }
-                None if answers.is_empty() => Line::new(Headword::Found, format!("{name}: explored")),
+                None if answers.is_empty() => Line::new(Headword::FOUND, format!("{name}: explored")),
                 None => {
                     let answers: Vec<String> = answers.iter().map(answer_text).collect();
-                    Line::new(Headword::Found, format!("{name}: {}", answers.join("; ")))
+                    Line::new(Headword::FOUND, format!("{name}: {}", answers.join("; ")))
                 }
             }
         }
@@ -103,7 +103,7 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
             line.text += &format!(" ({})", place.join(", "));
             line
         }
-        Event::SessionEnded { reason } => Line::new(Headword::Sweep, reason.clone()),
+        Event::SessionEnded { reason } => Line::new(Headword::SWEEP, reason.clone()),
     })
 }
 
@@ -133,15 +133,9 @@ fn lost(given_up: &GroupGivenUp, state: &State) -> String {
     let runs = given_up.points.iter().map(|point| point.runs.len() as u64).sum();
     // The run under which it died was told of.
     let more = if given_up.blamed.is_some() { "more " } else { "" };
-    let lost = [
-        (runs, "run", "runs"),
-        (given_up.searches.len() as u64, "search", "searches"),
-    ];
-    let lost = lost.iter().filter(|(count, ..)| *count > 0);
-    let lost = lost.map(|(count, one, many)| {
-        let noun = if *count == 1 { one } else { many };
-        format!("{} {more}{noun}", show_count(*count))
-    });
+    let lost = [(runs, "run"), (given_up.searches.len() as u64, "search")];
+    let lost = lost.iter().filter(|(count, _)| *count > 0);
+    let lost = lost.map(|(count, noun)| show_many(*count, &format!("{more}{noun}")));
     let lost = format!("{name}: {} lost: {cause}", lost.collect::<Vec<_>>().join(" and "));
     match given_up.blamed {
         None => {
@@ -182,15 +176,13 @@ pub fn bracket(search: &SearchId, state: &State) -> Option<String> {
     let slot = record.started.slot;
     let asked = &state.probes(search, slot).last()?.question.target;
     let target = record.started.targets.iter().find(|target| target.name == *asked)?;
-    let criteria: Vec<String> = target.criteria.iter().map(ToString::to_string).collect();
     let (mut met, mut missed) = (f64::NEG_INFINITY, f64::INFINITY);
     for probe in state.probes(search, slot) {
-        let mut readings = criteria.iter().map(|criterion| probe.readings.get(criterion));
         let value = probe.question.value;
-        if probe.readings.is_empty() || readings.clone().flatten().any(|reading| !reading.met) {
-            missed = missed.min(value);
-        } else if readings.all(|reading| reading.is_some()) {
-            met = met.max(value);
+        match target.is_met_by(&[probe]) {
+            Some(true) => met = met.max(value),
+            Some(false) => missed = missed.min(value),
+            None => {}
         }
     }
     Some(match (met.is_finite(), missed.is_finite()) {
@@ -218,24 +210,24 @@ pub fn outcome(run: &RunRecord, state: &State) -> Line {
     let what = run_name(&run.server, &run.name, &run.number(), state);
     let seconds = show_seconds(run.seconds);
     match (run.outcome, run.failure()) {
-        (Outcome::Ok, _) => Line::new(Headword::Ok, format!("{what} in {seconds}")),
-        (Outcome::Cut, _) => Line::new(Headword::Cut, format!("{what}: {} after {seconds}", run.detail)),
+        (Outcome::Ok, _) => Line::new(Headword::OK, format!("{what} in {seconds}")),
+        (Outcome::Cut, _) => Line::new(Headword::CUT, format!("{what}: {} after {seconds}", run.detail)),
         (Outcome::Suspect, _) => {
             let doubts = run.doubts.iter();
             let doubts = doubts
                 .map(|doubt| format!("{}: {}", doubt.code, doubt.detail))
                 .join("; ");
             let status = match run.validity {
-                Validity::Invalid => Headword::Invalid,
-                _ => Headword::Suspect,
+                Validity::Invalid => Headword::INVALID,
+                _ => Headword::SUSPECT,
             };
             Line::new(status, format!("{what} in {seconds}: {doubts}"))
         }
-        (Outcome::Failed, None) => Line::new(Headword::Failed, format!("{what} after {seconds}")),
+        (Outcome::Failed, None) => Line::new(Headword::FAILED, format!("{what} after {seconds}")),
         (Outcome::Failed, Some(failure)) => {
             let advice = failure.advice_with(log_of(&run.server, state).as_deref());
             let Failure { cause, detail, .. } = failure;
-            Line::new(Headword::Failed, format!("{what}: {cause}: {detail}; {advice}"))
+            Line::new(Headword::FAILED, format!("{what}: {cause}: {detail}; {advice}"))
         }
     }
 }

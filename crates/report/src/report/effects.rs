@@ -26,14 +26,16 @@ pub struct Mattered<'t> {
     pub found: Effects,
     /// The largest change that is noise, as a logarithm.
     pub noise: f64,
-    settings: Vec<Setting<'t>>,
-    load: Option<Setting<'t>>,
+    settings: Vec<Levels<'t>>,
+    loads: Levels<'t>,
 }
 
+/// What rows differ in: one setting of the server, or all that makes a load.
 #[derive(Debug)]
-struct Setting<'t> {
-    column: &'t Column,
-    values: Vec<&'t Cell>,
+struct Levels<'t> {
+    columns: Vec<&'t Column>,
+    /// A row of each level, in order.
+    rows: Vec<usize>,
 }
 
 /// What mattered in each workload of an experiment.
@@ -73,8 +75,11 @@ fn find<'t>(points: &Points<'t>, workload: &Workload<'_>, varied: &[&'t Column],
     let measured = workload.points.iter().map(|at| &points.points[*at]);
     let measured: Vec<_> = measured.filter(|point| !point.used.is_empty()).collect();
     let rows: Vec<usize> = measured.iter().map(|point| point.row).collect();
-    let settings: Vec<Setting<'_>> = server.into_iter().map(|column| Setting::of(column, &rows)).collect();
-    let loads = Loads::of(points, &bench, &rows);
+    let settings = server.into_iter().map(|column| Levels::of(vec![column], &rows));
+    let settings: Vec<Levels<'_>> = settings.collect();
+    let first = swept(points, &bench).filter(|column| column.section == Section::Bench);
+    let load = first.into_iter().chain(bench).unique_by(|column| &column.name);
+    let loads = Levels::of(load.collect(), &rows);
     let mut observations = Vec::new();
     for point in measured {
         let values: Vec<usize> = settings.iter().map(|setting| setting.place(point.row)).collect();
@@ -96,8 +101,8 @@ fn find<'t>(points: &Points<'t>, workload: &Workload<'_>, varied: &[&'t Column],
         metric: column.name.clone(),
         found,
         noise: noise(points, workload, column),
-        load: loads.of_one.map(|column| Setting::of(column, &rows)),
         settings,
+        loads,
     })
 }
 
@@ -107,57 +112,12 @@ fn log(column: &Column, row: usize) -> Option<f64> {
     value.map(f64::ln)
 }
 
-impl<'t> Setting<'t> {
-    fn of(column: &'t Column, rows: &[usize]) -> Self {
-        let cells = rows.iter().map(|row| &column.cells[*row]);
-        let mut values: Vec<&Cell> = cells.collect();
-        values.sort_by(|a, b| a.order(b));
-        values.dedup();
-        Setting { column, values }
-    }
-
-    fn place(&self, row: usize) -> usize {
-        let cell = &self.column.cells[row];
-        self.values.iter().position(|value| *value == cell).unwrap_or_default()
-    }
-
-    fn name(&self, at: usize) -> String {
-        short_setting(&self.column.name, self.values[at])
-    }
-
-    /// A value where the setting was named just before.
-    fn value(&self, at: usize) -> String {
-        match self.values[at] {
-            Cell::Integer(_) | Cell::Text(_) => self.values[at].to_string(),
-            Cell::Float(number) => show_number(*number),
-            _ => self.name(at),
-        }
-    }
-}
-
-/// The loads of a workload: what its points were measured under apart from the server.
-struct Loads<'t> {
-    columns: Vec<&'t Column>,
-    /// A row of each load, in order.
-    rows: Vec<usize>,
-    /// The parameter whose values are the loads, where it is the only one.
-    of_one: Option<&'t Column>,
-}
-
-impl<'t> Loads<'t> {
-    fn of(points: &Points<'t>, bench: &[&'t Column], rows: &[usize]) -> Self {
-        let first = swept(points, bench).filter(|column| column.section == Section::Bench);
-        let all = first.into_iter().chain(bench.iter().copied());
-        let columns: Vec<&Column> = all.unique_by(|column| &column.name).collect();
+impl<'t> Levels<'t> {
+    fn of(columns: Vec<&'t Column>, rows: &[usize]) -> Self {
         let order = |a: &usize, b: &usize| Self::order(&columns, *a, *b);
-        let mut rows = rows.to_vec();
-        rows.sort_by(order);
-        rows.dedup_by(|a, b| order(a, b).is_eq());
-        Loads {
-            of_one: first.filter(|_| columns.len() == 1),
-            columns,
-            rows,
-        }
+        let rows = rows.iter().copied().sorted_by(order);
+        let rows = rows.dedup_by(|a, b| order(a, b).is_eq()).collect();
+        Levels { columns, rows }
     }
 
     fn order(columns: &[&Column], a: usize, b: usize) -> Ordering {
@@ -166,10 +126,27 @@ impl<'t> Loads<'t> {
     }
 
     fn place(&self, row: usize) -> usize {
-        let mut loads = self.rows.iter();
-        loads
-            .position(|load| Self::order(&self.columns, *load, row).is_eq())
+        let mut rows = self.rows.iter();
+        rows.position(|known| Self::order(&self.columns, *known, row).is_eq())
             .unwrap_or_default()
+    }
+
+    /// The name of the setting, or of the load's first parameter.
+    fn column(&self) -> &str {
+        &self.columns[0].name
+    }
+
+    fn name(&self, at: usize) -> String {
+        short_setting(self.column(), &self.columns[0].cells[self.rows[at]])
+    }
+
+    /// A value where the setting was named just before.
+    fn value(&self, at: usize) -> String {
+        match &self.columns[0].cells[self.rows[at]] {
+            cell @ (Cell::Integer(_) | Cell::Text(_)) => cell.to_string(),
+            Cell::Float(number) => show_number(*number),
+            _ => self.name(at),
+        }
     }
 }
 
@@ -190,43 +167,27 @@ fn noise(points: &Points<'_>, workload: &Workload<'_>, column: &Column) -> f64 {
     (normal_quantile(NOISE_TAIL) * (2.0 * squares / freedom).sqrt()).max(least)
 }
 
-/// How much is known of what a setting does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weight {
-    /// More than the noise.
-    Matters,
-    /// Less than two runs of one point differ.
-    Noise,
-    /// Too little was measured to tell.
-    Undecided,
-}
-
 impl Mattered<'_> {
     /// The setting that matters most.
     pub fn leading(&self) -> &str {
-        &self.settings[self.found.effects[0].setting].column.name
+        self.settings[self.found.effects[0].setting].column()
     }
 
     /// Sorts settings from the one that matters most to the one that matters least; those of which nothing can be said come last.
     pub fn sort(&self, columns: &mut [&Column]) {
         columns.sort_by_key(|column| {
             let mut effects = self.found.effects.iter();
-            let place = effects.position(|effect| self.settings[effect.setting].column.name == column.name);
+            let place = effects.position(|effect| self.settings[effect.setting].column() == column.name);
             place.unwrap_or(usize::MAX)
         });
     }
 
-    /// How much is known of an effect.
-    pub fn weight(&self, effect: &Effect) -> Weight {
+    /// What is known of an effect, whose best value is held against its worst: an improvement of more than the noise, the same but for
+    /// noise, or undecided where too little was measured to tell.
+    pub fn verdict(&self, effect: &Effect) -> Verdict {
         let margin = Margin { log: self.noise };
-        let verdict = effect
-            .interval
-            .map(|interval| Verdict::of(interval, margin, Better::Higher));
-        match verdict {
-            Some(Verdict::Same) => Weight::Noise,
-            Some(Verdict::Improved | Verdict::Regressed) => Weight::Matters,
-            Some(Verdict::Undecided) | None => Weight::Undecided,
-        }
+        let verdict = |interval| Verdict::of(interval, margin, Better::Higher);
+        effect.interval.map_or(Verdict::Undecided, verdict)
     }
 
     /// `TP 2 over 8`: the value with the highest figure over the one with the lowest.
@@ -238,24 +199,23 @@ impl Mattered<'_> {
 
     /// What was found, a sentence each: what matters, what does not, what cannot be told, and what depends on what.
     pub fn sentences(&self) -> Vec<String> {
-        let of = |weight| {
-            self.found
-                .effects
-                .iter()
-                .filter(move |effect| self.weight(effect) == weight)
-        };
-        let mut told: Vec<String> = of(Weight::Matters).map(|effect| self.tell(effect)).collect();
+        let mut told: Vec<String> = self
+            .of_verdict(Verdict::Improved)
+            .map(|effect| self.tell(effect))
+            .collect();
         let runs = percent(self.noise);
         let leads = [
             (
-                Weight::Noise,
+                Verdict::Same,
                 format!("Less than the noise, which is {runs} between two runs of a point"),
             ),
-            (Weight::Undecided, "Too little was measured to tell".to_owned()),
+            (Verdict::Undecided, "Too little was measured to tell".to_owned()),
         ];
-        for (weight, lead) in leads {
-            let mut named = of(weight).map(|effect| format!("{} {}", self.short(effect), self.reach(effect)));
-            let named = named.join("; ");
+        for (verdict, lead) in leads {
+            let named = self.of_verdict(verdict);
+            let named = named
+                .map(|effect| format!("{} {}", self.short(effect), self.reach(effect)))
+                .join("; ");
             if !named.is_empty() {
                 told.push(format!("{lead}: {named}"));
             }
@@ -266,26 +226,27 @@ impl Mattered<'_> {
 
     /// The same in a line: the setting that matters most, and those that do not; nothing if neither can be told.
     pub fn brief(&self) -> Option<String> {
-        let effects = || self.found.effects.iter();
-        let most = effects().find(|effect| self.weight(effect) == Weight::Matters);
-        let most = most.map(|effect| {
+        let most = self.of_verdict(Verdict::Improved).next().map(|effect| {
             let ratio = show_number(effect.ratio.log.exp());
             format!("{}, {ratio} times at equal load", self.name(effect))
         });
-        let least = effects().filter(|effect| self.weight(effect) == Weight::Noise);
-        let least = least.map(|effect| self.short(effect)).join(", ");
-        let least = (!least.is_empty()).then(|| {
-            format!(
-                "less than the noise of {} between two runs: {least}",
-                percent(self.noise)
-            )
-        });
+        let least = self
+            .of_verdict(Verdict::Same)
+            .map(|effect| self.short(effect))
+            .join(", ");
+        let runs = percent(self.noise);
+        let least = (!least.is_empty()).then(|| format!("less than the noise of {runs} between two runs: {least}"));
         let told = most.into_iter().chain(least).join("; ");
         (!told.is_empty()).then_some(told)
     }
 
+    fn of_verdict(&self, verdict: Verdict) -> impl Iterator<Item = &Effect> {
+        let effects = self.found.effects.iter();
+        effects.filter(move |effect| self.verdict(effect) == verdict)
+    }
+
     fn short(&self, effect: &Effect) -> String {
-        short_name(&self.settings[effect.setting].column.name)
+        short_name(self.settings[effect.setting].column())
     }
 
     fn tell(&self, effect: &Effect) -> String {
@@ -320,11 +281,11 @@ impl Mattered<'_> {
     fn interaction(&self) -> Option<String> {
         let found = self.found.interaction.as_ref()?;
         let setting = &self.settings[found.setting];
-        let name = |at: usize| match (found.with, &self.load) {
-            (With::Setting(other), _) => self.settings[other].name(at),
-            (With::Load, Some(load)) => load.name(at),
-            (With::Load, None) if at == found.at.0 => "the lowest load".to_owned(),
-            (With::Load, None) => "the highest load".to_owned(),
+        let name = |at: usize| match found.with {
+            With::Setting(other) => self.settings[other].name(at),
+            With::Load if self.loads.columns.len() == 1 => self.loads.name(at),
+            With::Load if at == found.at.0 => "the lowest load".to_owned(),
+            With::Load => "the highest load".to_owned(),
         };
         let (first, second) = (found.logs.0.exp(), found.logs.1.exp());
         Some(format!(

@@ -2,11 +2,11 @@
 
 use super::{Subject, of_workload};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style, Tick};
-use crate::report::effects::{Findings, Mattered, Weight, percent};
+use crate::report::effects::{Findings, Mattered, percent};
 use crate::report::variation::name_workload;
 use crate::report::words::axis_title;
 use vsweep_record::table::Workload;
-use vsweep_strategy::stats::Basis;
+use vsweep_strategy::stats::{Basis, Verdict};
 
 /// How much longer than its longest bar an axis is, for the figures at the ends of bars.
 const ROOM: f64 = 1.3;
@@ -50,15 +50,15 @@ fn panel(mattered: &Mattered<'_>) -> Panel {
         label: mattered.name(effect),
     };
     let named = [
-        (Weight::Matters, "More than the noise"),
-        (Weight::Noise, "Less than the noise"),
-        (Weight::Undecided, "Too little measured to tell"),
+        (Verdict::Improved, "More than the noise"),
+        (Verdict::Same, "Less than the noise"),
+        (Verdict::Undecided, "Too little measured to tell"),
     ];
-    let series = named.into_iter().enumerate().map(|(number, (weight, name))| {
+    let series = named.into_iter().enumerate().map(|(number, (verdict, name))| {
         let own = shown
             .iter()
             .enumerate()
-            .filter(|(_, effect)| mattered.weight(effect) == weight);
+            .filter(|(_, effect)| mattered.verdict(effect) == verdict);
         let marks = own.map(|(rank, effect)| Mark {
             bar: mattered
                 .interval(effect)

@@ -2,15 +2,15 @@
 //! it, and only those that meet it are recommended. Whether a requirement holds of the whole sweep is judged in
 //! [`super::requirements`].
 
-use super::requirements::of_point;
+use super::requirements::{Said, by_server, of_each_point};
 use itertools::Itertools;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use vsweep_plan::ids::{PointId, ServerId};
-use vsweep_plan::plan::{Assertion, Required, Requirement};
+use vsweep_plan::plan::{self, Required};
 use vsweep_record::journal::{RunRecord, SearchEnd, State};
 use vsweep_record::table::{Cell, Column, Point, Points, Section};
 use vsweep_strategy::search::{Probe, Target};
-use vsweep_strategy::stats;
+use vsweep_strategy::stats::Requirement;
 
 /// Longest text that is a name by itself, in characters.
 const LONGEST_NAME: usize = 24;
@@ -23,17 +23,6 @@ pub struct Goals {
     competes: Vec<bool>,
 }
 
-/// Whether a point meets a goal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Meets {
-    Yes,
-    No,
-    /// Measured as meeting a target, at a load above the search's answer: for all that the search knows, by chance.
-    InDoubt,
-    /// The goal is not about it, or it has no figure to tell.
-    Unknown,
-}
-
 /// One target or `[[assert]]`.
 #[derive(Debug)]
 struct Goal {
@@ -42,40 +31,46 @@ struct Goal {
     /// What it bounds.
     text: String,
     is_target: bool,
-    meets: Vec<Meets>,
-    /// Whether it lets each point be recommended: where it is not about the point, the other points of its server decide.
-    allows: Vec<bool>,
+    /// Whether each point meets it; none where it is not about the point, or the point has no figure to tell. Undecided is a target
+    /// that was measured as met at a load above the search's answer: for all that the search knows, by chance.
+    meets: Vec<Option<Requirement>>,
 }
 
 impl Goals {
     /// Judges every point. `points.runs` are the runs of `state`.
-    pub fn judge(required: &[Requirement], state: &State, points: &Points<'_>) -> Goals {
+    pub fn judge(required: &[plan::Requirement], state: &State, points: &Points<'_>) -> Goals {
         let runs: Vec<&RunRecord> = state.runs().collect();
         let mut goals = targets(state, &runs, points);
+        let is_met = |at| goals.iter().any(|goal| goal.meets[at] == Some(Requirement::Met));
+        let places = 0..points.points.len();
+        let mut competes: Vec<bool> = places.map(|at| goals.is_empty() || is_met(at)).collect();
         let assertions = required.iter().filter_map(|required| match &required.what {
             Required::Points(assertion) => Some((required, assertion)),
             Required::Target(_) => None,
         });
         for (number, (required, assertion)) in assertions.enumerate() {
+            let said = of_each_point(assertion, state, &runs, points);
+            for workload in points.workloads() {
+                let of_servers: HashMap<&ServerId, &Said> = by_server(&workload, &said, &runs, points).collect();
+                for at in workload.points {
+                    // Where it is not about the point, the other points of its server decide.
+                    let of_server = || of_servers.get(&runs.get(points.points[at].row)?.server).copied();
+                    let said = said[at].as_ref().or_else(of_server);
+                    competes[at] &= said.is_none_or(|(verdict, _)| *verdict == Requirement::Met);
+                }
+            }
             let text = required.what.to_string();
             let is_short = assertion.name.is_some() || text.chars().count() <= LONGEST_NAME;
             let is_free = goals.iter().all(|goal: &Goal| goal.name != text);
             let name = Some(text).filter(|_| is_short && is_free);
-            let (meets, allows) = asserted(assertion, state, &runs, points);
+            let is_decided = |verdict: &Requirement| *verdict != Requirement::Undecided;
             goals.push(Goal {
                 name: name.unwrap_or_else(|| format!("assert-{}", number + 1)),
                 text: assertion.criteria.iter().join(", "),
                 is_target: false,
-                meets,
-                allows,
+                meets: said.into_iter().map(|said| Some(said?.0).filter(is_decided)).collect(),
             });
         }
-        let meets = |at: usize| {
-            let mut targets = goals.iter().filter(|goal| goal.is_target).peekable();
-            let mut assertions = goals.iter().filter(|goal| !goal.is_target);
-            (targets.peek().is_none() || targets.any(|goal| goal.allows[at])) && assertions.all(|goal| goal.allows[at])
-        };
-        let competes = (0..points.points.len()).map(meets).collect();
         Goals { goals, competes }
     }
 
@@ -92,9 +87,9 @@ impl Goals {
     /// The names of the goals that a point meets, `chat, batch`, with a question mark where that is in doubt; a dash for none.
     pub fn met_by(&self, point: usize) -> String {
         let mut met = self.goals.iter().filter_map(|goal| match goal.meets[point] {
-            Meets::Yes => Some(goal.name.clone()),
-            Meets::InDoubt => Some(format!("{}?", goal.name)),
-            Meets::No | Meets::Unknown => None,
+            Some(Requirement::Met) => Some(goal.name.clone()),
+            Some(Requirement::Undecided) => Some(format!("{}?", goal.name)),
+            Some(Requirement::Broken) | None => None,
         });
         match met.join(", ") {
             none if none.is_empty() => "-".to_owned(),
@@ -104,7 +99,10 @@ impl Goals {
 
     /// The names of the goals that a point is known to miss; none if there are none.
     pub fn missed_by(&self, point: usize) -> Option<String> {
-        let missed = self.goals.iter().filter(|goal| goal.meets[point] == Meets::No);
+        let missed = self
+            .goals
+            .iter()
+            .filter(|goal| goal.meets[point] == Some(Requirement::Broken));
         let missed = missed.map(|goal| &goal.name).join(", ");
         (!missed.is_empty()).then_some(missed)
     }
@@ -126,17 +124,24 @@ impl Goals {
     pub fn legend(&self) -> Vec<String> {
         let named = self.goals.iter().filter(|goal| goal.name != goal.text);
         let named = named.map(|goal| format!("{}: {}", goal.name, goal.text));
-        let is_doubtful = self.goals.iter().any(|goal| goal.meets.contains(&Meets::InDoubt));
+        let is_doubtful = self
+            .goals
+            .iter()
+            .any(|goal| goal.meets.contains(&Some(Requirement::Undecided)));
         let doubtful = is_doubtful.then(|| "?: met as measured, but at a load above the search's answer".to_owned());
         named.chain(doubtful).collect()
     }
 
     /// For the table of points, a column for each goal: true, false, or empty where nothing is decided.
     pub fn columns(&self) -> Vec<Column> {
-        let column = |goal: &Goal| Column {
-            name: format!("meets_{}", goal.name),
-            section: Section::Identity,
-            cells: goal.meets.iter().map(Meets::cell).collect(),
+        let cell = |meets: &Option<Requirement>| match meets {
+            Some(Requirement::Met) => Cell::Bool(true),
+            Some(Requirement::Broken) => Cell::Bool(false),
+            Some(Requirement::Undecided) | None => Cell::Missing,
+        };
+        let column = |goal: &Goal| {
+            let cells = goal.meets.iter().map(cell);
+            Column::of(format!("meets_{}", goal.name), Section::Identity, cells)
         };
         self.goals.iter().map(column).collect()
     }
@@ -158,19 +163,16 @@ fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal>
             let (run, probe) = own.first()?;
             let within = limit(state, run, &target.name).is_none_or(|limit| probe.question.value <= limit);
             Some(match target.is_met_by(&told)? {
-                true if within => Meets::Yes,
-                true => Meets::InDoubt,
-                false => Meets::No,
+                true if within => Requirement::Met,
+                true => Requirement::Undecided,
+                false => Requirement::Broken,
             })
         };
-        let all = points.points.iter();
-        let meets: Vec<Meets> = all.map(|point| says(point).unwrap_or(Meets::Unknown)).collect();
         Goal {
             name: target.name.clone(),
             text: target.criteria.iter().join(", "),
             is_target: true,
-            allows: meets.iter().map(|meets| *meets == Meets::Yes).collect(),
-            meets,
+            meets: points.points.iter().map(says).collect(),
         }
     };
     let mut goals: Vec<Goal> = all.unique_by(|target| &target.name).map(goal).collect();
@@ -190,45 +192,4 @@ fn limit(state: &State, run: &RunRecord, target: &str) -> Option<f64> {
     };
     let answer = answers.iter().find(|answer| answer.target == target)?;
     Some(answer.found.value().unwrap_or(0.0))
-}
-
-/// What each point says of an assertion, and whether the assertion lets it be recommended.
-fn asserted(assertion: &Assertion, state: &State, runs: &[&RunRecord], points: &Points<'_>) -> (Vec<Meets>, Vec<bool>) {
-    let judge = |at: usize| {
-        let run = runs.get(points.points[at].row)?;
-        Some(of_point(assertion, at, run, state, points)?.0)
-    };
-    let verdicts: Vec<Option<stats::Requirement>> = (0..points.points.len()).map(judge).collect();
-    let server = |at: usize| runs.get(points.points[at].row).map(|run| &run.server);
-    let mut allows = vec![true; verdicts.len()];
-    for workload in points.workloads() {
-        let mut worst: BTreeMap<Option<&ServerId>, stats::Requirement> = BTreeMap::new();
-        for (at, verdict) in workload.points.iter().filter_map(|at| Some((*at, verdicts[*at]?))) {
-            let known = worst.entry(server(at)).or_insert(verdict);
-            *known = verdict.max(*known);
-        }
-        for at in workload.points {
-            let decisive = verdicts[at].or_else(|| worst.get(&server(at)).copied());
-            allows[at] = decisive.is_none_or(|verdict| verdict == stats::Requirement::Met);
-        }
-    }
-    (verdicts.into_iter().map(Meets::of).collect(), allows)
-}
-
-impl Meets {
-    fn of(verdict: Option<stats::Requirement>) -> Meets {
-        match verdict {
-            Some(stats::Requirement::Met) => Meets::Yes,
-            Some(stats::Requirement::Broken) => Meets::No,
-            Some(stats::Requirement::Undecided) | None => Meets::Unknown,
-        }
-    }
-
-    fn cell(&self) -> Cell {
-        match self {
-            Meets::Yes => Cell::Bool(true),
-            Meets::No => Cell::Bool(false),
-            Meets::InDoubt | Meets::Unknown => Cell::Missing,
-        }
-    }
 }

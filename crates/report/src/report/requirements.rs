@@ -7,9 +7,10 @@ use super::status::unfinished;
 use super::variation::name_workload;
 use itertools::Itertools;
 use std::fmt;
+use vsweep_plan::ids::ServerId;
 use vsweep_plan::plan::{self, Assertion, Params, Required, Servers};
 use vsweep_record::journal::{RunRecord, State};
-use vsweep_record::table::{Points, Sought, races};
+use vsweep_record::table::{Point, Points, Sought, Workload, races};
 use vsweep_strategy::search::{Criterion, Found, Quantity};
 use vsweep_strategy::stats::Requirement;
 
@@ -105,43 +106,55 @@ fn answer(sought: &Sought<'_>) -> Said {
 
 fn of_points(required: &plan::Requirement, assertion: &Assertion, state: &State, points: &Points<'_>) -> Vec<Judged> {
     let runs: Vec<&RunRecord> = state.runs().collect();
-    let workloads = points.workloads();
-    let judged = workloads.iter().map(|workload| {
-        let own = workload.points.iter().filter_map(|at| {
-            let run = runs.get(points.points[*at].row)?;
-            Some((&run.server, of_point(assertion, *at, run, state, points)?))
-        });
-        let own = own.collect_vec();
-        let said = own.iter().map(|(server, _)| *server).unique().map(|server| {
+    let said = of_each_point(assertion, state, &runs, points);
+    let judged = points.workloads().into_iter().map(|workload| {
+        let of_servers = by_server(&workload, &said, &runs, points).map(|(server, (verdict, why))| {
             let name = state.servers.get(server).map_or(server.0.as_str(), |known| &known.name);
-            let of_server = own.iter().filter(|(other, _)| *other == server).map(|(_, said)| said);
-            let worst = of_server.max_by_key(|(verdict, _)| *verdict);
-            let (verdict, why) = worst.expect("it has a point");
             (*verdict, format!("{name}: {why}"))
         });
         let named = match workload.is_only() {
             true => String::new(),
-            false => format!(", {}", name_workload(points, workload)),
+            false => format!(", {}", name_workload(points, &workload)),
         };
-        conclude(required, named, said.collect(), state)
+        conclude(required, named, of_servers.collect(), state)
     });
     judged.collect()
 }
 
-/// What the medians of a point say: the criterion that decides, and the load where it did. None where the assertion is not about it.
-pub(super) fn of_point(
+/// What each point says of an assertion, by its place; none where the assertion is not about it. `runs` are those of the table's rows.
+pub(super) fn of_each_point(
     assertion: &Assertion,
-    at: usize,
-    run: &RunRecord,
     state: &State,
+    runs: &[&RunRecord],
     points: &Points<'_>,
-) -> Option<Said> {
+) -> Vec<Option<Said>> {
+    let said = |point: &Point| of_point(assertion, point, runs.get(point.row)?, state, points);
+    points.points.iter().map(said).collect()
+}
+
+/// What each server says under one workload: the worst of what its points say, in the order of the points.
+pub(super) fn by_server<'s>(
+    workload: &Workload<'_>,
+    said: &'s [Option<Said>],
+    runs: &[&'s RunRecord],
+    points: &Points<'_>,
+) -> impl Iterator<Item = (&'s ServerId, &'s Said)> + use<'s> {
+    let about = workload.points.iter().filter(|at| said[**at].is_some());
+    let of_servers = about.filter_map(|at| Some((&runs.get(points.points[*at].row)?.server, *at)));
+    let of_servers = of_servers.into_group_map().into_iter().sorted_by_key(|(_, own)| own[0]);
+    of_servers.filter_map(|(server, own)| {
+        let own = own.into_iter().filter_map(|at| said[at].as_ref());
+        Some((server, own.max_by_key(|(verdict, _)| *verdict)?))
+    })
+}
+
+/// What the medians of a point say: the criterion that decides, and the load where it did. None where the assertion is not about it.
+fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, state: &State, points: &Points<'_>) -> Option<Said> {
     let none = Params::new();
     let serve = state.servers.get(&run.server).map_or(&none, |server| &server.params);
     if !assertion.is_about(serve, &run.params) {
         return None;
     }
-    let point = &points.points[at];
     let of_criterion = |criterion: &Criterion| {
         let median = points.spread(point, &criterion.figure()).map(|spread| spread.median);
         match median.map(|median| criterion.comparison.holds(median, criterion.limit)) {

@@ -7,11 +7,12 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 use tempfile::TempDir;
-use vsweep::plan::Limit;
+use vsweep::plan::{Limit, Params};
+use vsweep::report::Runs;
 use vsweep::report::compare::{Comparison, Question, Side, to_bmf, to_html, to_junit, to_markdown, to_text};
-use vsweep::report::read_any;
 use vsweep::stats::{Margins, Requirement, Verdict};
-use vsweep::validity::Code;
+use vsweep::table::{Cell, RunRow, TableBuilder};
+use vsweep::validity::{Code, Validity};
 
 /// Writes a tree of `vllm bench sweep` with one folder a load: its throughput and its p99 TTFT in each run.
 fn write_tree(root: &Path, flag: &str, loads: &[(u64, &[(f64, f64)])]) {
@@ -45,13 +46,35 @@ fn sides() -> (TempDir, Side, Side) {
         "fa3 <b>",
         &[(8, &SLOWER), (16, &STEADY), (64, &STEADY)],
     );
-    let read = |name: &str| {
-        let mut side = Side::of(name.into(), read_any(&folder.path().join(name)).expect("results"));
-        side.launches = (0..side.table.rows()).map(|row| Some(row.to_string())).collect();
-        side
-    };
-    let (base, new) = (read("base"), read("new"));
+    let base = side("base", "fa2", &[(8, &STEADY), (16, &STEADY), (32, &STEADY)], true);
+    let new = side("new", "fa3 <b>", &[(8, &SLOWER), (16, &STEADY), (64, &STEADY)], true);
     (folder, base, new)
+}
+
+/// The same runs as in such a tree; with each on a start of its own, if `has_starts`.
+fn side(name: &str, flag: &str, loads: &[(u64, &[(f64, f64)])], has_starts: bool) -> Side {
+    let mut builder = TableBuilder::new();
+    let serve = Params::from_iter([("attention_backend".to_owned(), json!(flag))]);
+    for (load, runs) in loads {
+        for (run, (throughput, ttft)) in runs.iter().enumerate() {
+            builder.push(RunRow {
+                point: &load.to_string(),
+                run: run as u32,
+                validity: Some(Validity::Valid),
+                serve: &serve,
+                bench: &Params::from_iter([("max_concurrency".to_owned(), json!(load))]),
+                metrics: &[
+                    ("output_throughput".into(), Cell::Float(*throughput)),
+                    ("p99_ttft_ms".into(), Cell::Float(*ttft)),
+                ],
+                gpus: Some(1.0),
+                launch: has_starts.then(|| format!("{load}-{run}")),
+                ..RunRow::default()
+            });
+        }
+    }
+    let (table, damaged) = (builder.finish(), Vec::new());
+    Side::of(name.to_owned(), Runs { table, damaged })
 }
 
 fn question(limits: &[&str]) -> Question {
@@ -203,8 +226,8 @@ fn flags_driver_and_clocks_that_differ_are_told() {
 
 #[test]
 fn one_start_decides_nothing() {
-    let (_folder, mut base, new) = sides();
-    base.launches.clear();
+    let (_folder, _, new) = sides();
+    let base = side("base", "fa2", &[(8, &STEADY), (16, &STEADY), (32, &STEADY)], false);
     let found = Comparison::of(&base, &new, &question(&["output_throughput:-5%"])).expect("common points");
     assert_eq!(found.count(Verdict::Undecided), 4);
     assert_eq!(found.requirement(), Some(Requirement::Undecided));
@@ -280,10 +303,7 @@ fn ci_systems_get_cases_and_values() {
     let number = |name: &str| measure[name].as_f64().expect(name);
     assert!(number("lower_value") < number("value") && number("value") < number("upper_value"));
     assert!((number("value") / 900.3 - 1.0).abs() < 0.001, "{measure}");
-    let single = Side {
-        launches: vec![None; base.table.rows()],
-        ..base
-    };
+    let single = side("base", "fa2", &[(8, &STEADY), (16, &STEADY), (32, &STEADY)], false);
     let bmf = to_bmf(&Comparison::of(&single, &single, &question(&[])).expect("common points"));
     assert!(!bmf.contains("lower_value"), "{bmf}");
 }

@@ -64,6 +64,17 @@ impl Points<'_> {
         point.launches
     }
 
+    /// A figure of a point by its starts, as far as its runs have it; runs whose launch is not known count as one start.
+    pub fn starts_of(&self, point: &Point, metric: &str) -> Vec<Start> {
+        let Some(column) = self.runs.column(metric) else {
+            return Vec::new();
+        };
+        let values = point.used.iter();
+        let values = values.filter_map(|row| Some((self.runs.launch(*row), column.cells[*row].number()?)));
+        let launches = values.into_group_map().into_iter().sorted_by_key(|(launch, _)| *launch);
+        launches.filter_map(|(_, values)| Start::of(&values)).collect()
+    }
+
     /// A figure of a point over its starts of one stage; none where the starts are not known, or a value has no logarithm.
     pub(super) fn estimate_at(&self, point: &Point, metric: &str, stage: Stage) -> Option<Estimate> {
         let rows = point.used.iter().copied().filter(|row| self.runs.is_of(*row, stage));

@@ -1,9 +1,9 @@
 //! What the comparison of a plan has found, in words.
 
-use super::compare::{between_servers, verdict_name};
+use super::compare::{between_servers, word};
 use itertools::Itertools;
 use vsweep_plan::units::show_many;
-use vsweep_record::journal::{AskedMetric, Compared, ComparisonFound, ComparisonProgress, Conclusion, State};
+use vsweep_record::journal::{AskedMetric, Compared, ComparisonFound, ComparisonProgress, Conclusion, Entrant, State};
 use vsweep_strategy::selection::{Arm, Bracket, Ending, Finding, Located, Outcome};
 use vsweep_strategy::stats::{self, Estimate, Interval};
 
@@ -14,16 +14,20 @@ pub fn in_words(state: &State) -> Vec<String> {
     };
     let mut said = match compared.progress(state, &|_, _| false) {
         ComparisonProgress::Starts(_) => vec![format!("comparing {}: not decided yet", names(compared))],
-        ComparisonProgress::Ended(conclusion) => match &conclusion.found {
-            ComparisonFound::Pairs(outcome) => pairs(compared, outcome, &conclusion),
-            ComparisonFound::Axis(located) => {
-                let found = axis(compared, located.as_ref(), &conclusion);
-                std::iter::once(found)
-                    .chain(difference(compared, located.as_ref(), state))
-                    .chain(apart(&conclusion))
-                    .collect()
+        ComparisonProgress::Ended(conclusion) => {
+            let mut said = match &conclusion.found {
+                ComparisonFound::Pairs(outcome) => pairs(compared, outcome, &conclusion),
+                ComparisonFound::Axis(located) => axis(compared, located.as_ref(), &conclusion, state),
+            };
+            if conclusion.apart > 0 {
+                let starts = show_many(conclusion.apart as u64, "start");
+                said.push(format!(
+                    "{starts} not counted: each ran on another node than what it would be held against, so what differs there may be \
+                     the nodes"
+                ));
             }
-        },
+            said
+        }
     };
     said.extend(doubts(compared, state));
     said
@@ -73,93 +77,68 @@ fn pairs(compared: &Compared, outcome: &Outcome, conclusion: &Conclusion) -> Vec
         }
     };
     let starts = show_many(outcome.starts as u64, "start");
-    let first = format!("compared {}: {starts}, {why}", names(compared));
-    let findings = compared.family.iter().zip(&outcome.findings);
-    let findings = findings.map(|(asked, finding)| {
-        let verdict = verdict_name(finding.verdict);
-        let more = match finding.more_starts {
-            Some(more) => format!("; about {} would likely decide", show_many(more as u64, "more start")),
-            None => String::new(),
-        };
+    let mut said = vec![format!("compared {}: {starts}, {why}", names(compared))];
+    for (asked, finding) in compared.family.iter().zip(&outcome.findings) {
+        let (load, verdict) = (at_load(compared, asked), word(finding.verdict));
+        let more = finding.more_starts.map(|more| show_many(more as u64, "more start"));
+        let more = more.map_or(String::new(), |more| format!("; about {more} would likely decide"));
         let ratio = ratio(Some(finding));
-        format!("{}{}: {verdict}: {ratio}{more}", asked.metric, at_load(compared, asked))
-    });
-    std::iter::once(first)
-        .chain(findings)
-        .chain(apart(conclusion))
-        .collect()
+        said.push(format!("{}{load}: {verdict}: {ratio}{more}", asked.metric));
+    }
+    said
 }
 
-/// The starts that do not count, because of their nodes.
-fn apart(conclusion: &Conclusion) -> Option<String> {
-    let starts = show_many(conclusion.apart as u64, "start");
-    let why = "on another node than what it would be held against, so what differs there may be the nodes";
-    (conclusion.apart > 0).then(|| format!("{starts} not counted: each ran {why}"))
-}
-
-fn axis(compared: &Compared, located: Option<&Located>, conclusion: &Conclusion) -> String {
-    let starts = show_many(conclusion.starts as u64, "start");
-    let name = |entry: usize| compared.entrants[entry].name.as_str();
-    let metric = compared.family.first().map_or("", |asked| &asked.metric);
+fn axis(compared: &Compared, located: Option<&Located>, conclusion: &Conclusion, state: &State) -> Vec<String> {
+    let mut along = "along";
+    let mut difference = None;
     let found = match located {
         None if conclusion.is_out_of_time => "max_time is spent before both ends were measured".to_owned(),
         None => "max_starts are spent before both ends were measured on one node".to_owned(),
         Some(Located::Unstartable) => "fewer than two entries start".to_owned(),
         Some(Located::Unchanged(change)) => {
-            let interval = change.interval(stats::ALPHA);
-            format!(
-                "the two ends do not differ by more than noise: {}",
-                shown(*change, interval)
-            )
+            let shown = shown(*change, change.interval(stats::ALPHA));
+            format!("the two ends do not differ by more than noise: {shown}")
         }
-        Some(Located::Between(bracket)) => {
-            let Bracket { old, new, change, .. } = *bracket;
-            let between: Vec<&str> = (old + 1..new).map(name).collect();
-            let between = match between.len() {
-                0 => String::new(),
-                _ => format!(" (not told apart, or not started: {})", between.iter().join("; ")),
+        Some(Located::Between(Bracket {
+            old,
+            new,
+            change,
+            doubt,
+            ..
+        })) => {
+            along = "changed along";
+            let [first, last] = [*old, *new].map(|entry| &compared.entrants[entry]);
+            difference = differing(first, last, state);
+            let between = &compared.entrants[old + 1..*new];
+            let between = match between.iter().map(|entrant| &entrant.name).join("; ") {
+                none if none.is_empty() => none,
+                names => format!(" (not told apart, or not started: {names})"),
             };
-            let doubt = match bracket.doubt > 0.05 {
-                true => format!(
-                    "; in {:.0} % of such cases nothing has changed at all",
-                    bracket.doubt * 100.0
-                ),
+            let doubt = match *doubt > 0.05 {
+                true => format!("; in {:.0} % of such cases nothing has changed at all", doubt * 100.0),
                 false => String::new(),
             };
-            format!(
-                "between {} and {}{between}, {}{doubt}",
-                name(old),
-                name(new),
-                shown(change, change.interval(stats::ALPHA))
-            )
+            let shown = shown(*change, change.interval(stats::ALPHA));
+            format!("between {} and {}{between}, {shown}{doubt}", first.name, last.name)
         }
     };
-    let along = match located {
-        Some(Located::Between(_)) => "changed along",
-        _ => "along",
-    };
-    format!("{metric} {along} {}: {found} ({starts})", names(compared))
+    let starts = show_many(conclusion.starts as u64, "start");
+    let metric = compared.family.first().map_or("", |asked| &asked.metric);
+    let first = format!("{metric} {along} {}: {found} ({starts})", names(compared));
+    std::iter::once(first).chain(difference).collect()
 }
 
 /// What differs between the servers on either side of the change.
-fn difference(compared: &Compared, located: Option<&Located>, state: &State) -> Option<String> {
-    let Some(Located::Between(bracket)) = located else {
-        return None;
-    };
-    let server = |entry: usize| state.servers.get(&compared.entrants[entry].server);
-    let changes = between_servers(server(bracket.old)?, server(bracket.new)?);
-    let none = |value: &str| match value {
-        "" => "(none)".to_owned(),
-        value => value.to_owned(),
-    };
-    let mut told = changes
-        .iter()
-        .map(|change| format!("{} {} -> {}", change.name, none(&change.base), none(&change.new)));
-    let told = told.join("; ");
-    let names = [bracket.old, bracket.new].map(|entry| compared.entrants[entry].name.as_str());
-    Some(match told.is_empty() {
-        true => format!("nothing that vsweep sees differs between {} and {}", names[0], names[1]),
-        false => format!("what differs between {} and {}: {told}", names[0], names[1]),
+fn differing(old: &Entrant, new: &Entrant, state: &State) -> Option<String> {
+    let changes = between_servers(state.servers.get(&old.server)?, state.servers.get(&new.server)?);
+    let names = format!("between {} and {}", old.name, new.name);
+    let or_none = |value: String| if value.is_empty() { "(none)".to_owned() } else { value };
+    let mut changes = changes
+        .into_iter()
+        .map(|change| format!("{} {} -> {}", change.name, or_none(change.base), or_none(change.new)));
+    Some(match changes.join("; ") {
+        none if none.is_empty() => format!("nothing that vsweep sees differs {names}"),
+        changes => format!("what differs {names}: {changes}"),
     })
 }
 

@@ -24,11 +24,11 @@ pub struct Speed {
 /// The settings that are the load, foremost first.
 const LOADS: [&str; 2] = ["bench.max_concurrency", "bench.request_rate"];
 
-/// The figures of one load on one side.
-type DashboardFigures = [Option<f64>; 3];
-
-/// The sides' figures by load, of everything else that is alike.
-type DashboardGroup = BTreeMap<String, Vec<Vec<DashboardFigures>>>;
+/// One load, and what each side has there: throughput, TTFT and TPOT.
+struct LoadRow {
+    load: String,
+    sides: Vec<[Option<f64>; 3]>,
+}
 
 /// Tables in Markdown, for each workload and server one of each figure and one of the highest loads.
 ///
@@ -50,16 +50,16 @@ pub fn to_dashboard(sides: &[Side], speed: &Speed) -> Result<String, String> {
     }
     let names: Vec<&str> = sides.iter().map(|side| side.name.as_str()).collect();
     let mut text = format!("## {}\n\n", names.iter().map(|name| escape(name)).join(" | "));
-    for (key, group) in &groups {
+    for (key, rows) in &groups {
         let told = apart.iter().zip(key).filter(|(_, value)| !value.is_empty());
         let told = told.map(|(name, value)| format!("{} {value}", bare(name))).join(", ");
         if !told.is_empty() {
             text += &format!("### {}\n\n", escape(&told));
         }
         for (place, metric) in metrics.iter().enumerate() {
-            text += &side_by_side(group, place, metric, &names, load, speed);
+            text += &side_by_side(rows, place, metric, &names, load, speed);
         }
-        text += &highest_loads(group, &names, &metrics, load, speed);
+        text += &highest_loads(rows, &names, &metrics, load, speed);
     }
     Ok(text)
 }
@@ -72,54 +72,42 @@ fn load_of(points: &[Points<'_>], keys: &BTreeSet<String>) -> &'static str {
     found.unwrap_or(&LOADS[0])
 }
 
-/// Points by what they are alike in but for the load, then by the load as a word.
+/// The loads in their order, by what else their points are alike in. Points that nothing tells apart have a mean, as in vLLM's table.
 fn gather(
     points: &[Points<'_>],
     apart: &BTreeSet<String>,
     load: &str,
     metrics: &[String; 3],
-) -> BTreeMap<Vec<String>, DashboardGroup> {
+) -> BTreeMap<Vec<String>, Vec<LoadRow>> {
     let load = BTreeSet::from([load.to_owned()]);
-    let mut groups: BTreeMap<Vec<String>, DashboardGroup> = BTreeMap::new();
+    let mut cells: BTreeMap<(Vec<String>, String), Vec<[Vec<f64>; 3]>> = BTreeMap::new();
     for (side, of_side) in points.iter().enumerate() {
         let (apart, load) = (values_of(of_side, apart), values_of(of_side, &load));
         for point in of_side.points.iter().filter(|point| !point.used.is_empty()) {
-            let value = |metric: &String| Some(of_side.spread(point, metric)?.median);
-            let figures = [0, 1, 2].map(|place| value(&metrics[place]));
+            let figures = [0, 1, 2].map(|place| of_side.spread(point, &metrics[place]));
             if figures.iter().any(Option::is_some) {
-                let group = groups.entry(apart(point)).or_default();
-                let row = group
-                    .entry(load(point).concat())
-                    .or_insert_with(|| vec![Vec::new(); points.len()]);
-                row[side].push(figures);
+                let row = cells.entry((apart(point), load(point).concat()));
+                let row = row.or_insert_with(|| vec![Default::default(); points.len()]);
+                let figures = row[side].iter_mut().zip(figures);
+                figures.for_each(|(values, figure)| values.extend(figure.map(|spread| spread.median)));
             }
         }
     }
-    groups
-}
-
-/// A figure of a side at a load. Points that nothing tells apart have a mean, as in vLLM's table.
-fn value(cells: &[DashboardFigures], place: usize) -> Option<f64> {
-    let values: Vec<f64> = cells.iter().filter_map(|figures| figures[place]).collect();
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
-}
-
-/// The loads in their order, each with the figures of every side.
-fn rows(group: &DashboardGroup) -> impl Iterator<Item = (&str, &Vec<Vec<DashboardFigures>>)> {
-    let rows = group.iter().map(|(load, cells)| (load.as_str(), cells));
+    let mean = |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+    let row = |((key, load), sides): ((Vec<String>, String), Vec<[Vec<f64>; 3]>)| {
+        let sides = sides.into_iter().map(|figures| figures.map(mean)).collect();
+        (key, LoadRow { load, sides })
+    };
     // What is no number comes last.
-    let number = |load: &str| load.parse::<f64>().unwrap_or(f64::INFINITY);
-    rows.sorted_by(|(a, _), (b, _)| number(a).total_cmp(&number(b)))
+    let number = |row: &LoadRow| row.load.parse::<f64>().unwrap_or(f64::INFINITY);
+    let mut groups = cells.into_iter().map(row).into_group_map();
+    groups
+        .values_mut()
+        .for_each(|rows| rows.sort_by(|a, b| number(a).total_cmp(&number(b))));
+    groups.into_iter().collect()
 }
 
-fn side_by_side(
-    group: &DashboardGroup,
-    place: usize,
-    metric: &str,
-    names: &[&str],
-    load: &str,
-    speed: &Speed,
-) -> String {
+fn side_by_side(rows: &[LoadRow], place: usize, metric: &str, names: &[&str], load: &str, speed: &Speed) -> String {
     let limit = [None, Some(speed.ttft_ms), Some(speed.tpot_ms)][place];
     let mut heads = vec![bare(load).to_owned()];
     for (side, name) in names.iter().enumerate() {
@@ -128,14 +116,14 @@ fn side_by_side(
             heads.push(format!("Ratio 1 vs {}", side + 1));
         }
     }
-    let row = |(load, cells): (&str, &Vec<Vec<DashboardFigures>>)| {
-        let mut row = vec![escape(if load.is_empty() { "unset" } else { load })];
-        let base = value(&cells[0], place);
-        for (side, cells) in cells.iter().enumerate() {
-            let found = value(cells, place);
+    let cells = |LoadRow { load, sides }: &LoadRow| {
+        let mut cells = vec![escape(if load.is_empty() { "unset" } else { load })];
+        let base = sides[0][place];
+        for (side, figures) in sides.iter().enumerate() {
+            let found = figures[place];
             let is_within = found.zip(limit).is_some_and(|(found, limit)| found <= limit);
             let shown = found.map_or("-".into(), show_number);
-            row.push(if is_within { format!("**{shown}**") } else { shown });
+            cells.push(if is_within { format!("**{shown}**") } else { shown });
             if side > 0 {
                 // Above 1 is better than the first side, of a latency as of a throughput.
                 let ratio = base.zip(found).map(|(base, found)| match limit {
@@ -143,64 +131,57 @@ fn side_by_side(
                     None => found / base,
                 });
                 let ratio = ratio.filter(|ratio| ratio.is_finite());
-                row.push(ratio.map_or("-".into(), |ratio| format!("{ratio:.2}")));
+                cells.push(ratio.map_or("-".into(), |ratio| format!("{ratio:.2}")));
             }
         }
-        row
+        cells
     };
     let bold = limit.map_or_else(String::new, |limit| format!(", bold up to {limit} ms"));
-    format!("{}{bold}\n\n{}", axis_title(metric), grid(&heads, rows(group).map(row)))
+    format!(
+        "{}{bold}\n\n{}",
+        axis_title(metric),
+        grid(&heads, rows.iter().map(cells))
+    )
 }
 
 /// The highest measured load within each limit, and what is had there.
-fn highest_loads(group: &DashboardGroup, names: &[&str], metrics: &[String; 3], load: &str, speed: &Speed) -> String {
-    let of_side = |side: usize| -> Vec<[f64; 4]> {
-        let row = |(load, cells): (&str, &Vec<Vec<DashboardFigures>>)| {
-            let at = |place| value(&cells[side], place);
-            Some([load.parse().ok()?, at(1)?, at(2)?, at(0).unwrap_or(f64::NAN)])
-        };
-        rows(group).filter_map(row).collect()
+fn highest_loads(rows: &[LoadRow], names: &[&str], metrics: &[String; 3], load: &str, speed: &Speed) -> String {
+    let of_side = |side: usize| {
+        let rows = rows.iter().filter_map(move |row| {
+            let [throughput, ttft, tpot] = row.sides[side];
+            Some([row.load.parse().ok()?, ttft?, tpot?, throughput.unwrap_or(f64::NAN)])
+        });
+        rows.collect_vec()
     };
     let sides: Vec<Vec<[f64; 4]>> = (0..names.len()).map(of_side).collect();
     if sides.iter().all(Vec::is_empty) {
         return String::new();
     }
-    let valid: Vec<[Option<f64>; 3]> = sides.iter().map(|rows| valid_loads(rows, speed)).collect();
-    let show = |number: Option<f64>| {
-        let number = number.filter(|number| number.is_finite());
-        number.map_or("-".to_owned(), show_number)
+    let valid = sides.iter().map(|rows| valid_loads(rows, speed)).collect_vec();
+    let line = |label: String, figure: &dyn Fn(usize) -> Option<f64>| {
+        let figures = (0..names.len()).map(|side| figure(side).filter(|figure| figure.is_finite()));
+        let cells = figures.map(|figure| figure.map_or("-".to_owned(), show_number));
+        std::iter::once(label).chain(cells).collect_vec()
     };
-    let line = |label: String, cells: Vec<String>| [vec![label], cells].concat();
     let limits = [("TTFT", speed.ttft_ms), ("TPOT", speed.tpot_ms)];
     let [ttft, tpot] = limits.map(|(quantity, limit)| format!("{quantity} up to {limit} ms"));
-    let highest = [ttft, tpot, "both".to_owned()]
-        .into_iter()
-        .enumerate()
-        .map(|(place, label)| {
-            let cells = valid.iter().map(|valid| show(valid[place]));
-            line(label, cells.collect())
-        });
+    let highest = [ttft, tpot, "both".to_owned()].into_iter().enumerate();
+    let highest = highest.map(|(place, label)| line(label, &|side| valid[side][place]));
     let at_both = [3, 1, 2].into_iter().zip(metrics).map(|(place, metric)| {
-        let cells = sides.iter().zip(&valid).map(|(rows, valid)| {
-            let both = rows.iter().find(|row| Some(row[0]) == valid[2]);
-            show(both.map(|row| row[place]))
-        });
-        line(format!("{} at both", axis_title(metric)), cells.collect())
+        let at_both = |side: usize| sides[side].iter().find(|row| Some(row[0]) == valid[side][2]);
+        line(format!("{} at both", axis_title(metric)), &|side| {
+            Some(at_both(side)?[place])
+        })
     });
-    let heads = line(String::new(), names.iter().map(|name| escape(name)).collect());
-    let mut text = format!("Valid {}\n\n", bare(load));
-    text += &grid(&heads, highest.chain(at_both));
+    let heads = std::iter::once(String::new()).chain(names.iter().map(|name| escape(name)));
+    let table = grid(&heads.collect_vec(), highest.chain(at_both));
+    let mut text = format!("Valid {}\n\n{table}", bare(load));
     for ((name, rows), valid) in names.iter().zip(&sides).zip(&valid) {
         for (place, (quantity, limit)) in limits.iter().enumerate() {
-            let broken = rows
-                .iter()
-                .find(|row| Some(row[0]) < valid[place] && row[1 + place] > *limit);
-            if let Some(broken) = broken {
-                text += &format!(
-                    "{}: {quantity} is already above {limit} ms at {}.\n\n",
-                    escape(name),
-                    show_number(broken[0])
-                );
+            let is_broken = |row: &&[f64; 4]| Some(row[0]) < valid[place] && row[1 + place] > *limit;
+            if let Some([at, ..]) = rows.iter().find(is_broken) {
+                let (name, at) = (escape(name), show_number(*at));
+                text += &format!("{name}: {quantity} is already above {limit} ms at {at}.\n\n");
             }
         }
     }

@@ -2,7 +2,7 @@
 //! Metric Format.
 
 use super::{Comparison, HEADS, INTERVAL, STARTS, Side, frontiers};
-use super::{cells, percent, requirement_name, show_limit, tally, verdict_name};
+use super::{cells, percent, show_limit, tally, word};
 use crate::report::align::align;
 use crate::report::html::STYLE;
 use crate::report::html::text::{self, safe};
@@ -67,13 +67,12 @@ fn parts(comparison: &Comparison) -> Value {
             judged.settings.clone(),
             percent(judged.ratio),
             format!("{:.3}", judged.p_value),
-            requirement_name(judged.requirement).to_owned(),
+            word(judged.requirement),
         ]
     });
-    let figures = || comparison.points.iter().flat_map(|pair| &pair.figures);
     // What is the same everywhere is told once in the terminal.
-    let starts = figures().map(|figure| figure.starts).unique().collect_vec();
-    let has_interval = figures().any(|figure| figure.interval.is_some());
+    let starts = comparison.figures().map(|figure| figure.starts).unique().collect_vec();
+    let has_interval = comparison.figures().any(|figure| figure.interval.is_some());
     let is_shown = |(column, _): &(usize, String)| match HEADS[*column] {
         INTERVAL => has_interval,
         STARTS => starts.len() > 1,
@@ -90,7 +89,7 @@ fn parts(comparison: &Comparison) -> Value {
             settings => pair.settings.clone(),
             aligned => align(&aligned.map(shown).collect_vec()).lines().map(str::to_owned).collect_vec(),
             rows,
-            verdicts => pair.figures.iter().map(|figure| verdict_name(figure.verdict)).collect_vec(),
+            verdicts => pair.figures.iter().map(|figure| word(figure.verdict)).collect_vec(),
         }
     });
     let lone = [(&comparison.only_base, "base"), (&comparison.only_new, "new")];

@@ -27,36 +27,29 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p
     // Finding what varies takes a look at every run, so it is done once.
     let (in_base, in_new) = (varying(base), varying(new));
     let keys: BTreeSet<String> = in_base.iter().chain(&in_new).copied().map(plain).collect();
-    let (bases, mut news) = (by_key(base, &keys), by_key(new, &keys));
-    let mut matched = Matched {
-        pairs: Vec::new(),
-        only_base: Vec::new(),
-        only_new: Vec::new(),
-        keys,
-    };
-    let ordered = bases.into_iter().sorted_by_key(|(_, points)| points[0].row);
-    for (key, points) in ordered {
+    let mut news = by_key(new, &keys);
+    let (mut pairs, mut only_base) = (Vec::new(), Vec::new());
+    let bases = by_key(base, &keys).into_iter();
+    for (key, points) in bases.sorted_by_key(|(_, points)| points[0].row) {
         match (points.as_slice(), news.get(&key).map(Vec::as_slice)) {
-            ([point], Some([counterpart])) => {
+            ([base], Some([new])) => {
                 let settings = match in_base.is_empty() {
-                    true => settings(&in_new, counterpart.row),
-                    false => settings(&in_base, point.row),
+                    true => settings(&in_new, new.row),
+                    false => settings(&in_base, base.row),
                 };
-                matched.pairs.push(PointPair {
-                    settings,
-                    base: point,
-                    new: counterpart,
-                });
+                pairs.push(PointPair { settings, base, new });
                 news.remove(&key);
             }
-            _ => matched
-                .only_base
-                .extend(points.iter().map(|point| settings(&in_base, point.row))),
+            _ => only_base.extend(points.iter().map(|point| settings(&in_base, point.row))),
         }
     }
     let left = news.into_values().flatten().sorted_by_key(|point| point.row);
-    matched.only_new = left.map(|point| settings(&in_new, point.row)).collect();
-    matched
+    Matched {
+        pairs,
+        only_base,
+        only_new: left.map(|point| settings(&in_new, point.row)).collect(),
+        keys,
+    }
 }
 
 /// Which settings decided, for a sentence that says why nothing matches.

@@ -1,7 +1,6 @@
 //! Two sets of results side by side: each metric of each common point as a ratio with its interval and a verdict, and
 //! everything else that differs between them. The statistics are `vsweep_strategy::stats`; nothing is measured here.
 
-mod changes;
 mod dashboard;
 mod document;
 mod doubts;
@@ -10,21 +9,21 @@ mod junit;
 mod matching;
 mod side;
 
-pub use changes::Change;
-pub(super) use changes::between_servers;
 pub use dashboard::{Speed, to_dashboard, valid_loads};
 pub use document::{to_bmf, to_html, to_markdown, to_text};
 pub use junit::to_junit;
-pub use side::Side;
+pub(super) use side::between_servers;
+pub use side::{Change, Side};
 
 use super::words::show_number;
 use itertools::Itertools;
-use matching::{Matched, match_points};
+use matching::{Matched, PointPair, match_points};
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use vsweep_plan::plan::Limit;
 use vsweep_plan::units::show_many;
-use vsweep_record::table::{Better, Measure, Point, Points};
+use vsweep_record::table::{Measure, Points};
 use vsweep_strategy::stats::{self, Bound, Estimate, Margin, Margins, Requirement, RunPrior, Start, Verdict};
 
 /// What is compared where nothing else is asked for, as far as both sides have it.
@@ -160,76 +159,84 @@ impl Comparison {
                 matching::reason(&keys)
             ));
         }
-        let metrics = question.measures();
-        let mut points = Vec::new();
-        let mut family = Vec::new();
-        let mut judged = Vec::new();
-        for pair in &pairs {
-            let starts = |metric: &str| (starts(base, pair.base, metric), starts(new, pair.new, metric));
-            let figure = |measure: &Measure| {
-                let (of_base, of_new) = starts(&measure.metric);
-                let margin = Margin::percent(question.margins.percent_of(&measure.metric));
-                compare(&measure.metric, measure.better, margin, &of_base, &of_new)
-            };
-            points.push(Pair {
-                settings: pair.settings.clone(),
-                figures: metrics.iter().filter_map(figure).collect(),
-            });
-            for limit in &question.limits {
-                let (of_base, of_new) = starts(&limit.metric);
-                if let Some((of_base, of_new)) = estimate(&of_base).zip(estimate(&of_new)) {
-                    let ratio = of_new.minus(of_base);
-                    family.push((ratio, Bound::percent(limit.percent)));
-                    judged.push((limit.clone(), pair.settings.clone(), ratio.log.exp()));
-                }
-            }
-        }
-        let is_absent = |metric: &&String| {
-            let mut figures = points.iter().flat_map(|pair: &Pair| &pair.figures);
-            figures.all(|figure| figure.metric != **metric)
+        let starts = |pair: &PointPair<'_>, metric: &str| {
+            (
+                sides.0.starts_of(pair.base, metric),
+                sides.1.starts_of(pair.new, metric),
+            )
         };
-        let is_unjudged = |limit: &&Limit| judged.iter().all(|(known, ..)| known != *limit);
-        let asked = question.metrics.iter().map(|measure| &measure.metric);
-        let absent = asked.filter(is_absent).map(|metric| (metric, "choose"));
-        let unjudged = question.limits.iter().filter(is_unjudged);
-        let unjudged = unjudged.map(|limit| (&limit.metric, "limit"));
-        if let Some((metric, instead)) = absent.chain(unjudged).next() {
-            base.table.numeric_column(metric)?;
-            new.table.numeric_column(metric)?;
-            return Err(format!(
-                "no common point has {metric} above 0 on both sides; {instead} another metric"
-            ));
-        }
-        let rulings = stats::rule(&family, stats::ALPHA);
-        let limits = judged
-            .into_iter()
-            .zip(rulings)
-            .map(|((limit, settings, ratio), ruling)| Judged {
-                limit,
-                settings,
-                ratio,
-                requirement: ruling.requirement,
-                p_value: ruling.p_value,
-            });
-        Ok(Comparison {
+        let figure = |pair: &PointPair<'_>, measure: &Measure| {
+            let margin = Margin::percent(question.margins.percent_of(&measure.metric));
+            compare(measure, margin, starts(pair, &measure.metric))
+        };
+        let metrics = question.measures();
+        let point = |pair: &PointPair<'_>| Pair {
+            settings: pair.settings.clone(),
+            figures: metrics.iter().filter_map(|measure| figure(pair, measure)).collect(),
+        };
+        let points = pairs.iter().map(point).collect_vec();
+        let limited = pairs.iter().cartesian_product(&question.limits);
+        let limited = limited.filter_map(|(pair, limit)| {
+            let (base, new) = starts(pair, &limit.metric);
+            let ratio = estimate(&new)?.minus(estimate(&base)?);
+            Some((limit, pair, ratio))
+        });
+        let limited = limited.collect_vec();
+        let family = limited
+            .iter()
+            .map(|(limit, _, ratio)| (*ratio, Bound::percent(limit.percent)));
+        let rulings = stats::rule(&family.collect_vec(), stats::ALPHA);
+        let judged = limited.iter().zip(rulings);
+        let limits = judged.map(|((limit, pair, ratio), ruling)| Judged {
+            limit: (*limit).clone(),
+            settings: pair.settings.clone(),
+            ratio: ratio.log.exp(),
+            requirement: ruling.requirement,
+            p_value: ruling.p_value,
+        });
+        let found = Comparison {
             base: base.name.clone(),
             new: new.name.clone(),
             margin_percent: question.margins.percent_of(""),
             own_margins: question.margins.own.clone(),
-            changes: changes::between(base, new, &keys),
+            changes: side::between(base, new, &keys),
             nodes: doubts::of_nodes(base, new, &pairs),
             doubts: doubts::of_runs(&pairs),
             points,
             only_base,
             only_new,
             limits: limits.collect(),
-        })
+        };
+        match found.unanswered(question) {
+            None => Ok(found),
+            Some((metric, instead)) => {
+                base.table.numeric_column(metric)?;
+                new.table.numeric_column(metric)?;
+                Err(format!(
+                    "no common point has {metric} above 0 on both sides; {instead} another metric"
+                ))
+            }
+        }
+    }
+
+    /// A metric that was asked for and that no point has, and what to do instead.
+    fn unanswered<'q>(&self, question: &'q Question) -> Option<(&'q String, &'static str)> {
+        let mut metrics = question.metrics.iter().map(|measure| &measure.metric);
+        let is_absent = |metric: &&String| self.figures().all(|figure| figure.metric != **metric);
+        let mut limits = question.limits.iter();
+        let is_unjudged = |limit: &&Limit| self.limits.iter().all(|judged| judged.limit != **limit);
+        let absent = metrics.find(is_absent).map(|metric| (metric, "choose"));
+        absent.or_else(|| Some((&limits.find(is_unjudged)?.metric, "limit")))
+    }
+
+    /// Every metric of every point.
+    fn figures(&self) -> impl Iterator<Item = &Figure> {
+        self.points.iter().flat_map(|pair| &pair.figures)
     }
 
     /// How many figures got this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
-        let figures = self.points.iter().flat_map(|pair| &pair.figures);
-        figures.filter(|figure| figure.verdict == verdict).count()
+        self.figures().filter(|figure| figure.verdict == verdict).count()
     }
 
     /// What the limits come to together: broken if one is, else undecided if one is, else met; none without limits.
@@ -239,39 +246,23 @@ impl Comparison {
 
     /// What a reader of the verdicts must know.
     fn notes(&self) -> Vec<String> {
-        let mut figures = self.points.iter().flat_map(|pair| &pair.figures);
         // Of a figure on one start nothing is known of the noise between starts.
-        let one_start = figures.any(|figure| figure.interval.is_none());
+        let one_start = self.figures().any(|figure| figure.interval.is_none());
         let one_start = one_start.then(|| ONE_START.to_owned());
         let notes = one_start.into_iter().chain(self.nodes.clone());
         notes.chain(self.doubts.iter().cloned()).collect()
     }
 }
 
-/// The values of a point's runs by the launch they were measured on; runs of unknown launches count as one start.
-fn starts(side: &Side, point: &Point, metric: &str) -> Vec<Start> {
-    let Some(column) = side.table.column(metric) else {
-        return Vec::new();
-    };
-    let mut launches: BTreeMap<Option<&str>, Vec<f64>> = BTreeMap::new();
-    for row in &point.used {
-        let launch = side.launches.get(*row).and_then(Option::as_deref);
-        if let Some(value) = column.cells[*row].number() {
-            launches.entry(launch).or_default().push(value);
-        }
-    }
-    launches.values().filter_map(|values| Start::of(values)).collect()
-}
-
 fn estimate(starts: &[Start]) -> Option<Estimate> {
     stats::estimate(starts, RunPrior::TYPICAL)
 }
 
-fn compare(metric: &str, better: Better, margin: Margin, base: &[Start], new: &[Start]) -> Option<Figure> {
-    let (of_base, of_new) = (estimate(base)?, estimate(new)?);
-    let found = stats::compare(base, new, better, margin, RunPrior::TYPICAL)?;
+fn compare(measure: &Measure, margin: Margin, (base, new): (Vec<Start>, Vec<Start>)) -> Option<Figure> {
+    let (of_base, of_new) = (estimate(&base)?, estimate(&new)?);
+    let found = stats::compare(&base, &new, measure.better, margin, RunPrior::TYPICAL)?;
     Some(Figure {
-        metric: metric.to_owned(),
+        metric: measure.metric.clone(),
         base: of_base.log.exp(),
         new: of_new.log.exp(),
         new_interval: of_new.interval(stats::ALPHA).map(stats::Interval::exp),
@@ -298,7 +289,7 @@ fn cells(figure: &Figure) -> [String; 7] {
         (Verdict::Undecided, Some(more)) => {
             format!("undecided; {} a side would tell", show_many(more as u64, "more start"))
         }
-        (verdict, _) => verdict_name(verdict).to_owned(),
+        (verdict, _) => word(verdict),
     };
     let interval = figure
         .interval
@@ -318,21 +309,10 @@ const INTERVAL: &str = "95 % interval";
 const STARTS: &str = "starts";
 const HEADS: [&str; 7] = ["metric", "base", "new", "change", INTERVAL, STARTS, "verdict"];
 
-pub(super) fn verdict_name(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Improved => "improved",
-        Verdict::Regressed => "regressed",
-        Verdict::Same => "same",
-        Verdict::Undecided => "undecided",
-    }
-}
-
-fn requirement_name(requirement: Requirement) -> &'static str {
-    match requirement {
-        Requirement::Met => "met",
-        Requirement::Broken => "broken",
-        Requirement::Undecided => "undecided",
-    }
+/// The word for a verdict, or for what became of a limit; JSON has the same.
+pub(super) fn word(of: impl Serialize) -> String {
+    let word = serde_json::to_value(of).ok();
+    word.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
 /// `p99_ttft_ms:+5%`
@@ -343,7 +323,7 @@ fn show_limit(limit: &Limit) -> String {
 /// `2 improved, 1 regressed, 12 same, 5 undecided; changes within 3 % do not matter`
 fn tally(comparison: &Comparison) -> String {
     let verdicts = [Verdict::Improved, Verdict::Regressed, Verdict::Same, Verdict::Undecided];
-    let counts = verdicts.map(|verdict| (comparison.count(verdict), verdict_name(verdict)));
+    let counts = verdicts.map(|verdict| (comparison.count(verdict), word(verdict)));
     let counts = counts.iter().filter(|(count, _)| *count > 0);
     let counts = match counts.map(|(count, name)| format!("{count} {name}")).join(", ") {
         none if none.is_empty() => "nothing could be compared".to_owned(),
@@ -351,16 +331,13 @@ fn tally(comparison: &Comparison) -> String {
     };
     let own = comparison.own_margins.iter();
     let own = own
-        .map(|(metric, percent)| (percent.to_string(), metric.as_str()))
-        .into_group_map();
-    let own = own.into_iter().sorted();
-    let own = own.map(|(percent, metrics)| format!("{percent} % of {}", metrics.join(", ")));
-    let own = own.collect_vec();
+        .map(|(metric, percent)| format!("{percent} % of {metric}"))
+        .collect_vec();
     match own.is_empty() {
         true => format!("{counts}; changes within {} % do not matter", comparison.margin_percent),
         false => format!(
             "{counts}; changes within the machine's own noise do not matter ({}; --margin states another)",
-            own.join("; ")
+            own.join(", ")
         ),
     }
 }

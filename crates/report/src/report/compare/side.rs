@@ -1,8 +1,11 @@
-//! One side of a comparison as it is read from disk: runs, where they were measured, and what served them.
+//! One side of a comparison as it is read from disk: runs, where they were measured, and what served them. And what differs between two
+//! sides besides their figures: the machine, versions, environments, commands and settings.
 
 use super::super::environment::facts;
 use super::super::rows::{Runs, read_runs};
+use super::matching::constants;
 use itertools::Itertools;
+use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +13,7 @@ use vsweep_plan::error::Result;
 use vsweep_plan::matrix::{FlagValue, ServeFlags};
 use vsweep_plan::plan::spelling;
 use vsweep_record::journal::{self, Check, Directory, Machine, ServerRecord, State};
-use vsweep_record::table::Table;
+use vsweep_record::table::{Points, Table};
 
 /// Results, and what is known of how they came about.
 #[derive(Debug, Clone, Default)]
@@ -19,12 +22,10 @@ pub struct Side {
     pub name: String,
     /// Its runs.
     pub table: Table,
-    /// The launch that each run was measured on, where known; empty if none is.
-    pub launches: Vec<Option<String>>,
     /// Where each run was measured, where known; empty if nothing is.
     pub machines: Vec<Option<Machine>>,
     /// The machine and the versions.
-    pub facts: Vec<(String, String)>,
+    pub facts: BTreeMap<String, BTreeSet<String>>,
     /// Programs, environment variables, models and flags of its servers; a flag as the setting that it is, `serve.dtype`.
     pub servers: BTreeMap<String, BTreeSet<String>>,
     /// What could not be believed.
@@ -51,19 +52,17 @@ impl Side {
         let state = journal::load(directory, Check::Hashes)?;
         let Runs { table, mut damaged } = read_runs(directory, &state);
         damaged.extend(state.damage.iter().cloned());
-        let launch = |run| state.start_of(run).map(|launch| launch.to_string());
-        let launches = state.runs().map(launch).collect();
         let machines = state.runs().map(|run| state.measured_at(run)).collect();
         let manifest = fs::read(directory.manifest()).ok();
         let manifest = manifest.and_then(|content| serde_json::from_slice(&content).ok());
+        let facts = facts(&manifest.unwrap_or(Value::Null), &state).into_iter();
+        let facts = facts
+            .chain(clocks(&table))
+            .filter(|(name, _)| !OF_THE_SWEEP.contains(&name.as_str()));
         Ok(Side {
             name,
-            launches,
             machines,
-            facts: facts(&manifest.unwrap_or(Value::Null), &state)
-                .into_iter()
-                .chain(clocks(&table))
-                .collect(),
+            facts: facts.map(|(name, value)| (name, BTreeSet::from([value]))).collect(),
             servers: of_servers(&state),
             table,
             damaged,
@@ -78,13 +77,15 @@ impl Side {
         rows.map(|((tp, pp), rows)| Side {
             name: format!("{} TP {tp} PP {pp}", self.name),
             table: self.table.select(&rows),
-            launches: rows.iter().filter_map(|row| self.launches.get(*row).cloned()).collect(),
             machines: rows.iter().filter_map(|row| self.machines.get(*row).cloned()).collect(),
             ..self.clone()
         })
         .collect()
     }
 }
+
+/// Facts that differ between any two sweeps and say nothing of their figures.
+const OF_THE_SWEEP: [&str; 5] = ["time spent measuring", "GPU-hours", "format", "plan", "vsweep"];
 
 /// The median of each clock of the GPUs over all runs, in MHz.
 fn clocks(table: &Table) -> impl Iterator<Item = (String, String)> {
@@ -97,7 +98,7 @@ fn clocks(table: &Table) -> impl Iterator<Item = (String, String)> {
 }
 
 /// Begins the name of the fact that is a clock.
-pub const CLOCK: &str = "GPU clock, ";
+const CLOCK: &str = "GPU clock, ";
 
 fn told(value: &FlagValue) -> String {
     match value {
@@ -122,7 +123,7 @@ fn of_servers(state: &State) -> BTreeMap<String, BTreeSet<String>> {
 }
 
 /// Program, environment variables, models and flags of a server. Where it listens says nothing.
-pub fn of_server(server: &ServerRecord) -> BTreeMap<String, BTreeSet<String>> {
+fn of_server(server: &ServerRecord) -> BTreeMap<String, BTreeSet<String>> {
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut note = |name: String, value: String| {
         found.entry(name).or_default().insert(value);
@@ -145,4 +146,64 @@ pub fn of_server(server: &ServerRecord) -> BTreeMap<String, BTreeSet<String>> {
         note("model".into(), start.model.clone());
     }
     found
+}
+
+/// Something that is not equal on both sides.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Change {
+    /// What it is.
+    pub name: String,
+    /// Its value in the base; empty if it has none.
+    pub base: String,
+    /// Its value in the new side; empty if it has none.
+    pub new: String,
+}
+
+/// The share by which the median clocks of equal sweeps differ.
+const SAME_CLOCK: f64 = 0.01;
+
+/// Everything that differs, but for the settings by which points were matched.
+pub fn between(base: &Side, new: &Side, keys: &BTreeSet<String>) -> Vec<Change> {
+    let settings = |side: &Side| {
+        let mut settings = constants(&Points::of(&side.table), keys);
+        for (name, values) in side.servers.iter().filter(|(name, _)| !keys.contains(*name)) {
+            settings.entry(name.clone()).or_default().extend(values.clone());
+        }
+        settings
+    };
+    let mut changes = differing(&base.facts, &new.facts);
+    changes.retain(|change| !is_same_clock(change));
+    changes.extend(differing(&settings(base), &settings(new)));
+    changes
+}
+
+/// What differs between two servers of one experiment, their versions included.
+pub fn between_servers(base: &ServerRecord, new: &ServerRecord) -> Vec<Change> {
+    let told = |server: &ServerRecord| {
+        let mut told = of_server(server);
+        let versions = server.starts.iter().filter_map(|start| start.version.clone());
+        told.insert("server version".into(), versions.collect());
+        told
+    };
+    differing(&told(base), &told(new))
+}
+
+/// Whether a clock differs by less than it wanders from run to run.
+fn is_same_clock(change: &Change) -> bool {
+    let mhz = |text: &str| text.strip_suffix(" MHz")?.parse::<f64>().ok();
+    let clocks = mhz(&change.base).zip(mhz(&change.new));
+    change.name.starts_with(CLOCK) && clocks.is_some_and(|(base, new)| (new / base - 1.0).abs() < SAME_CLOCK)
+}
+
+fn differing(base: &BTreeMap<String, BTreeSet<String>>, new: &BTreeMap<String, BTreeSet<String>>) -> Vec<Change> {
+    let shown = |side: &BTreeMap<String, BTreeSet<String>>, name: &str| {
+        side.get(name).map_or(String::new(), |values| values.iter().join(", "))
+    };
+    let names: BTreeSet<&String> = base.keys().chain(new.keys()).collect();
+    let changes = names.into_iter().map(|name| Change {
+        name: name.clone(),
+        base: shown(base, name),
+        new: shown(new, name),
+    });
+    changes.filter(|change| change.base != change.new).collect()
 }

@@ -1,12 +1,10 @@
 //! The rows of `benchmark_results.json`, which vLLM's dashboard scripts make of its performance CI: tests of a server, of latency and of
 //! throughput, with columns named for people.
 
+use super::Record;
 use itertools::Itertools;
-use serde_json::Value;
-use vsweep_plan::cause::Outcome;
 use vsweep_plan::plan::Params;
-use vsweep_plan::validity::Validity;
-use vsweep_record::table::{Cell, RunRow, TableBuilder, count_gpus};
+use vsweep_record::table::Cell;
 
 /// Names the test of a row; what it is called says nothing of what it measures.
 const TEST: &str = "Test name";
@@ -57,41 +55,29 @@ pub fn is_row(record: &Params) -> bool {
     record.contains_key(TEST)
 }
 
-/// Adds each row as a run of a point of its own. Of rows with equal settings, the name of the test tells which is which.
-pub fn read(file: &str, records: &[Params], builder: &mut TableBuilder) {
-    let sides: Vec<(Params, Params)> = records
-        .iter()
-        .map(|record| (named(record, &SERVE), named(record, &BENCH)))
-        .collect();
-    let key =
-        |(serve, bench): &(Params, Params)| format!("{} {}", Value::from(serve.clone()), Value::from(bench.clone()));
-    let uses = sides.iter().map(key).counts();
-    for (row, (record, side)) in records.iter().zip(sides).enumerate() {
-        let is_alone = uses[&key(&side)] == 1;
-        let (mut serve, bench) = side;
-        if !is_alone {
-            serve.insert("test".into(), record[TEST].clone());
+/// Each row as the record of a run. Of rows with equal settings, the name of the test tells which is which.
+pub fn read(rows: &[Params]) -> Vec<Record> {
+    let mut records: Vec<Record> = rows.iter().map(record).collect();
+    let uses = records.iter().map(Record::point).counts();
+    for (record, row) in records.iter_mut().zip(rows) {
+        if uses[&record.point()] > 1 {
+            record
+                .params
+                .insert("test".into(), row.get(TEST).cloned().unwrap_or_default());
         }
-        let figures = named(record, &FIGURES).into_iter();
-        let figures: Vec<(Box<str>, Cell)> = figures
-            .filter(|(_, value)| value.is_number())
+    }
+    records
+}
+
+fn record(row: &Params) -> Record {
+    let figures = named(row, &FIGURES).into_iter();
+    let figures = figures.filter(|(_, value)| value.is_number());
+    Record {
+        figures: figures
             .map(|(name, value)| (name.into(), Cell::from_json(&value)))
-            .collect();
-        let outcome = match figures.is_empty() {
-            true => Outcome::Failed,
-            false => Outcome::Ok,
-        };
-        builder.push(RunRow {
-            point: &format!("{file} {row}"),
-            run: 0,
-            outcome,
-            validity: (outcome == Outcome::Ok).then_some(Validity::Valid),
-            gpus: Some(count_gpus(&serve, &[])),
-            serve: &serve,
-            bench: &bench,
-            metrics: &figures,
-            ..RunRow::default()
-        });
+            .collect(),
+        params: named(row, &SERVE),
+        settings: named(row, &BENCH),
     }
 }
 

@@ -4,6 +4,7 @@
 mod dashboard;
 
 use super::rows::{Runs, read_runs};
+use itertools::Itertools;
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fs;
@@ -56,26 +57,16 @@ pub fn read_any(root: &Path) -> Result<Runs> {
 pub fn read_records(files: Vec<(String, Vec<Params>)>) -> std::result::Result<Runs, String> {
     let mut builder = TableBuilder::new();
     for (name, records) in files {
-        if records.iter().any(dashboard::is_row) {
-            dashboard::read(&name, &records, &mut builder);
-            continue;
-        }
+        let records = match records.iter().any(dashboard::is_row) {
+            true => dashboard::read(&records),
+            false => records
+                .into_iter()
+                .map(|record| of_client(&name, record))
+                .collect::<std::result::Result<_, _>>()?,
+        };
         let mut runs: HashMap<String, usize> = HashMap::new();
         for record in records {
-            if !FIGURES.iter().any(|figure| record.contains_key(*figure)) {
-                let keys: Vec<&str> = record.keys().take(5).map(String::as_str).collect();
-                return Err(format!(
-                    "{name} is no result of vLLM's benchmarks or its dashboard, of guidellm or aiperf (it has {}...); run the program \
-                     as bench.command with [bench.result]",
-                    keys.join(", ")
-                ));
-            }
-            let record = Record::of(record);
-            let point = format!(
-                "{name} {} {}",
-                Value::from(record.params.clone()),
-                Value::from(record.settings.clone())
-            );
+            let point = format!("{name} {}", record.point());
             let number = runs.entry(point.clone()).or_default();
             record.push_to(&mut builder, &point, *number);
             *number += 1;
@@ -86,6 +77,17 @@ pub fn read_records(files: Vec<(String, Vec<Params>)>) -> std::result::Result<Ru
         table,
         damaged: Vec::new(),
     })
+}
+
+fn of_client(file: &str, record: Params) -> std::result::Result<Record, String> {
+    if FIGURES.iter().any(|figure| record.contains_key(*figure)) {
+        return Ok(Record::of(record));
+    }
+    Err(format!(
+        "{file} is no result of vLLM's benchmarks or its dashboard, of guidellm or aiperf (it has {}...); run the program as \
+         bench.command with [bench.result]",
+        record.keys().take(5).join(", ")
+    ))
 }
 
 /// What a result has at least one of.
@@ -198,9 +200,16 @@ impl Record {
         own
     }
 
+    /// Its settings in a line, which are equal in all runs of a point.
+    fn point(&self) -> String {
+        let sides = [&self.params, &self.settings];
+        sides.map(|side| Value::from(side.clone()).to_string()).join(" ")
+    }
+
     fn push_to(&self, builder: &mut TableBuilder, point: &str, number: usize) {
         let figure = |name: &str| self.figure(name)?.number();
         let (outcome, doubts) = match (figure("completed"), figure("failed")) {
+            _ if self.figures.is_empty() => (Outcome::Failed, vec![]),
             (Some(0.0), _) => (Outcome::Failed, vec![]),
             (_, Some(failed)) if failed > 0.0 => {
                 let detail = format!("{failed} requests failed");

@@ -105,10 +105,7 @@ impl Points<'_> {
     fn among_best(&self, candidates: &[(usize, Candidate)], better: Better) -> Vec<(usize, Candidate)> {
         let all: Vec<Candidate> = candidates.iter().map(|(_, candidate)| *candidate).collect();
         let mut finals: Vec<_> = finalists(&all, better).into_iter().map(|at| candidates[at]).collect();
-        finals.sort_by(|(_, a), (_, b)| match better {
-            Better::Higher => b.estimate.log.total_cmp(&a.estimate.log),
-            Better::Lower => a.estimate.log.total_cmp(&b.estimate.log),
-        });
+        finals.sort_by(|(_, a), (_, b)| better.order(a.estimate.log, b.estimate.log));
         finals
     }
 

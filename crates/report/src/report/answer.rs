@@ -181,10 +181,7 @@ fn best(
     let spread = |i: &usize| Some((*i, points.spread(&points.points[*i], metric)?));
     let mut ranked: Vec<(usize, Spread)> = entrants.iter().filter_map(spread).collect();
     ranked.retain(|(_, spread)| spread.median.is_finite());
-    ranked.sort_by(|a, b| match better {
-        Better::Higher => b.1.median.total_cmp(&a.1.median),
-        Better::Lower => a.1.median.total_cmp(&b.1.median),
-    });
+    ranked.sort_by(|(_, a), (_, b)| better.order(a.median, b.median));
     let contest = points.contest(entrants, metric, better);
     let first = ranked.first()?;
     let point = contest.as_ref().map_or(first.0, |contest| contest.winner);
@@ -224,9 +221,7 @@ fn gpus_differ(points: &Points<'_>, entrants: &[usize]) -> bool {
     let counts = entrants
         .iter()
         .filter_map(|i| points.spread(&points.points[*i], "gpu_count"));
-    let mut counts = counts.map(|spread| spread.median);
-    let first = counts.next();
-    counts.any(|count| Some(count) != first)
+    !counts.map(|spread| spread.median.to_bits()).all_equal()
 }
 
 #[cfg(test)]

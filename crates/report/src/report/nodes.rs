@@ -6,7 +6,7 @@ use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_plan::units::show_many;
 use vsweep_record::journal::{Machine, RunRecord, State};
-use vsweep_record::table::Points;
+use vsweep_record::table::{Cell, Points};
 
 /// Nodes that are named.
 const MOST_NAMED: usize = 8;
@@ -42,34 +42,26 @@ pub fn describe(state: &State, host: &str) -> Option<String> {
 /// What a reader of a comparison must know, a sentence each; nothing where all results come from one node as it was.
 pub fn remarks(state: &State) -> Vec<String> {
     let machines = state.machines();
-    let unlike = unlike(&machines);
-    let nodes: Vec<&str> = machines.iter().map(|machine| &*machine.node).dedup().collect();
-    let mut remarks: Vec<String> = unlike.iter().take(MOST_NAMED).map(|(pair, how)| {
-        format!("measured on unlike nodes, {pair}: {how}; what differs between them may be the nodes, see the column `node`")
-    }).collect();
+    let unlike = unlike(&machines).into_iter().take(MOST_NAMED).map(|(pair, how)| {
+        format!(
+            "measured on unlike nodes, {pair}: {how}; what differs between them may be the nodes, see the column `node`"
+        )
+    });
     let sentinels = state.sentinels();
-    remarks.extend(sentinel(&sentinels));
-    if nodes.len() > 1 {
-        let missing: Vec<&str> = nodes
-            .iter()
-            .copied()
-            .filter(|node| !sentinels.contains_key(*node))
-            .collect();
-        if sentinels.is_empty() {
-            remarks.push(format!(
-                "measured on {} ({}), and nothing says how far these differ: `sentinel = true` in the plan measures the same point on \
-                 each",
-                show_many(nodes.len() as u64, "node"),
-                show_some(nodes.iter(), MOST_NAMED)
-            ));
-        } else if !missing.is_empty() {
-            remarks.push(format!(
-                "the sentinel was not measured on {}",
-                show_some(missing.iter(), MOST_NAMED)
-            ));
-        }
-    }
-    remarks
+    let nodes: Vec<&str> = machines.iter().map(|machine| &*machine.node).dedup().collect();
+    let missing = || nodes.iter().filter(|node| !sentinels.contains_key(**node));
+    let named = show_some(missing(), MOST_NAMED);
+    let unmeasured = match missing().count() {
+        _ if nodes.len() < 2 => None,
+        0 => None,
+        _ if sentinels.is_empty() => Some(format!(
+            "measured on {} ({named}), and nothing says how far these differ: `sentinel = true` in the plan measures the same point on \
+             each",
+            show_many(nodes.len() as u64, "node"),
+        )),
+        _ => Some(format!("the sentinel was not measured on {named}")),
+    };
+    unlike.chain(sentinel(&sentinels)).chain(unmeasured).collect()
 }
 
 /// On which nodes two points were measured, `n0` and `n1, n2`, unless it was one and the same.
@@ -87,13 +79,11 @@ pub fn apart(points: &Points<'_>, one: usize, other: usize) -> Option<(String, S
 /// That runs had servers of other sessions beside them, if any had.
 pub fn shared(points: &Points<'_>) -> Option<String> {
     let others = points.runs.column("other_servers_beside")?.cells.iter();
-    let runs = others
-        .filter(|cell| cell.number().is_some_and(|count| count > 0.0))
-        .count();
-    let had = show_many(runs as u64, "run");
-    (runs > 0).then(|| {
+    let had = others.filter_map(Cell::number).filter(|count| *count > 0.0).count();
+    let runs = show_many(had as u64, "run");
+    (had > 0).then(|| {
         format!(
-            "{had} had servers of other vsweep sessions beside them on the machine (column other_servers_beside); what that costs them \
+            "{runs} had servers of other vsweep sessions beside them on the machine (column other_servers_beside); what that costs them \
              is not measured"
         )
     })
@@ -117,58 +107,50 @@ fn unlike(machines: &BTreeSet<Machine>) -> Vec<(String, String)> {
 
 /// How far the nodes differ in the sentinel.
 fn sentinel(sentinels: &BTreeMap<String, Vec<&RunRecord>>) -> Vec<String> {
-    let mut said = Vec::new();
-    for (node, runs) in sentinels {
-        if runs.iter().all(|run| run.figures().is_empty()) {
-            let why = runs
-                .iter()
-                .map(|run| run.cause.map_or("no figures", |cause| cause.name()))
-                .unique();
-            let why = why.format(", ");
-            said.push(format!("the sentinel could not be measured on {node}: {why}"));
-        }
-    }
+    let failed = sentinels
+        .iter()
+        .filter(|(_, runs)| runs.iter().all(|run| run.figures().is_empty()));
+    let failed = failed.map(|(node, runs)| {
+        let why = runs
+            .iter()
+            .map(|run| run.cause.map_or("no figures", |cause| cause.name()));
+        let why = why.unique().format(", ");
+        format!("the sentinel could not be measured on {node}: {why}")
+    });
     let spreads = JUDGED
         .iter()
         .filter_map(|metrics| metrics.iter().find_map(|metric| spread(sentinels, metric)));
-    said.extend(spreads);
-    said
+    failed.chain(spreads).collect()
 }
 
 /// `sentinel, output throughput: 812 on n0, 790 on n1; the nodes differ by up to 2.8 %, runs on one node by up to 1.1 %`; none with one
 /// node.
 fn spread(sentinels: &BTreeMap<String, Vec<&RunRecord>>, metric: &str) -> Option<String> {
-    let values = |runs: &Vec<&RunRecord>| -> Vec<f64> {
-        let values = runs.iter().filter_map(|run| run.figures().get(metric).copied());
-        values.filter(|value| *value > 0.0).collect()
+    let logs = |runs: &Vec<&RunRecord>| {
+        let logs = runs.iter().filter_map(|run| Some(run.figures().get(metric)?.ln()));
+        logs.filter(|log| log.is_finite()).collect_vec()
     };
-    let nodes: Vec<(&String, Vec<f64>)> = sentinels
-        .iter()
-        .map(|(node, runs)| (node, values(runs)))
-        .filter(|(_, values)| !values.is_empty())
-        .collect();
-    let mean = |values: &[f64]| (values.iter().map(|value| value.ln()).sum::<f64>() / values.len() as f64).exp();
-    let apart = |values: &[f64]| {
-        let (least, most) = values
-            .iter()
-            .copied()
-            .minmax_by(f64::total_cmp)
-            .into_option()
-            .expect("not empty");
-        (most / least - 1.0) * 100.0
-    };
+    let nodes = sentinels.iter().map(|(node, runs)| (node, logs(runs)));
+    let nodes = nodes.filter(|(_, logs)| !logs.is_empty()).collect_vec();
     if nodes.len() < 2 {
         return None;
     }
-    let means: Vec<f64> = nodes.iter().map(|(_, values)| mean(values)).collect();
-    let within = nodes.iter().map(|(_, values)| apart(values)).fold(0.0, f64::max);
-    let between = apart(&means);
+    let percent = |logs: &[f64]| {
+        let apart = logs.iter().minmax_by(|a, b| a.total_cmp(b)).into_option();
+        apart.map_or(0.0, |(least, most)| (most - least).exp_m1() * 100.0)
+    };
+    let means = nodes
+        .iter()
+        .map(|(_, logs)| logs.iter().sum::<f64>() / logs.len() as f64);
+    let means = means.collect_vec();
+    let within = nodes.iter().map(|(_, logs)| percent(logs)).fold(0.0, f64::max);
     let shown = nodes.iter().zip(&means);
-    let shown = shown.map(|((node, _), mean)| format!("{} on {node}", show_number(*mean)));
-    let shown = show_some(shown, MOST_NAMED);
+    let shown = shown.map(|((node, _), mean)| format!("{} on {node}", show_number(mean.exp())));
     Some(format!(
-        "sentinel, {}: {shown}; the nodes differ by up to {between:.1} %, runs on one node by up to {within:.1} %",
-        axis_title(metric)
+        "sentinel, {}: {}; the nodes differ by up to {:.1} %, runs on one node by up to {within:.1} %",
+        axis_title(metric),
+        show_some(shown, MOST_NAMED),
+        percent(&means)
     ))
 }
 

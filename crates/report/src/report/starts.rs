@@ -5,7 +5,7 @@ use super::files;
 use super::words::show_number;
 use itertools::Itertools;
 use jiff::Timestamp;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::HashMap;
 use vsweep_plan::cause::Cause;
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::units::show_many;
@@ -89,29 +89,25 @@ fn taken(state: &State) -> Vec<Taken<'_>> {
         .servers
         .iter()
         .flat_map(|(id, server)| server.starts.iter().map(move |start| (id, server, start)));
-    let mut taken: Vec<Taken<'_>> = starts
-        .map(|(id, server, start)| {
-            let until = start.exited_at.as_deref().or(state.last_told(start.launch.session));
-            Taken {
-                id,
-                server,
-                start,
-                node: state
-                    .machine_of(start.launch.session)
-                    .map_or(String::new(), |machine| machine.node),
-                gpus: match start.gpus.len() {
-                    0 => count_gpus(&server.params, &server.argv),
-                    given => given as f64,
-                },
-                span: at(&start.started_at).zip(until.and_then(at)),
-                spent: spent.get(&(id, start.launch)).copied().unwrap_or_default(),
-            }
-        })
-        .collect();
-    taken.sort_by(|one, other| {
-        (&one.start.started_at, one.start.launch).cmp(&(&other.start.started_at, other.start.launch))
+    let taken = starts.map(|(id, server, start)| {
+        let until = start.exited_at.as_deref().or(state.last_told(start.launch.session));
+        let machine = state.machine_of(start.launch.session);
+        Taken {
+            id,
+            server,
+            start,
+            node: machine.map_or(String::new(), |machine| machine.node),
+            gpus: match start.gpus.len() {
+                0 => count_gpus(&server.params, &server.argv),
+                given => given as f64,
+            },
+            span: at(&start.started_at).zip(until.and_then(at)),
+            spent: spent.get(&(id, start.launch)).copied().unwrap_or_default(),
+        }
     });
     taken
+        .sorted_by(|a, b| (&a.start.started_at, a.start.launch).cmp(&(&b.start.started_at, b.start.launch)))
+        .collect()
 }
 
 /// The table; `None` where no server was started.
@@ -180,40 +176,28 @@ pub(super) fn in_words(state: &State) -> Option<String> {
     })
 }
 
-/// What was held of a node.
-#[derive(Default)]
-struct GivenOut {
-    gpus: BTreeSet<u32>,
-    spans: Vec<(Timestamp, Timestamp)>,
-    gpu_seconds: f64,
-}
-
 /// How many GPUs were ever held on all nodes, and for what share of the time in which any of their node was; none where fewer than two
 /// were given out, or a clock was set.
 fn held_share(taken: &[Taken<'_>]) -> Option<(usize, f64)> {
-    let mut nodes: BTreeMap<&str, GivenOut> = BTreeMap::new();
     if !taken.iter().all(Taken::is_on_time) {
         return None;
     }
-    for taken in taken.iter().filter(|taken| !taken.start.gpus.is_empty()) {
-        let node = nodes.entry(&taken.node).or_default();
-        node.gpus.extend(&taken.start.gpus);
-        node.spans.extend(taken.span);
-        node.gpu_seconds += taken.held_s()? * taken.start.gpus.len() as f64;
-    }
+    let given_out = taken.iter().filter(|taken| !taken.start.gpus.is_empty());
     let (mut count, mut held, mut could) = (0, 0.0, 0.0);
-    for mut node in nodes.into_values() {
-        node.spans.sort();
-        let mut covered_s = 0.0;
-        let mut last: Option<Timestamp> = None;
-        for (from, to) in node.spans {
-            let from = last.map_or(from, |last| last.max(from));
-            covered_s += to.duration_since(from).as_secs_f64().max(0.0);
-            last = Some(last.map_or(to, |last| last.max(to)));
-        }
-        count += node.gpus.len();
-        held += node.gpu_seconds;
-        could += covered_s * node.gpus.len() as f64;
+    for own in given_out.into_group_map_by(|taken| &taken.node).into_values() {
+        let gpus = own.iter().flat_map(|taken| &taken.start.gpus).unique().count();
+        let spans = own.iter().filter_map(|taken| taken.span).sorted();
+        let spans = spans.coalesce(|one, next| match next.0 <= one.1 {
+            true => Ok((one.0, one.1.max(next.1))),
+            false => Err((one, next)),
+        });
+        let covered_s: f64 = spans.map(|(from, to)| to.duration_since(from).as_secs_f64()).sum();
+        let held_s = own
+            .iter()
+            .map(|taken| taken.held_s().unwrap_or_default() * taken.start.gpus.len() as f64);
+        count += gpus;
+        held += held_s.sum::<f64>();
+        could += covered_s * gpus as f64;
     }
     (count > 1 && could > 0.0).then(|| (count, (held / could).min(1.0)))
 }

@@ -5,6 +5,7 @@ use super::estimate::{Estimate, Interval};
 use super::margin::Margin;
 use super::starts::{RunPrior, Start, estimate};
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::fmt;
 
 /// Which direction of a metric is the better one.
@@ -15,6 +16,16 @@ pub enum Better {
     Lower,
     /// Throughputs.
     Higher,
+}
+
+impl Better {
+    /// The order of two values, the better one first.
+    pub fn order(self, one: f64, other: f64) -> Ordering {
+        match self {
+            Better::Higher => other.total_cmp(&one),
+            Better::Lower => one.total_cmp(&other),
+        }
+    }
 }
 
 impl fmt::Display for Better {

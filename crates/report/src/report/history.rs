@@ -6,11 +6,11 @@
 
 use super::rows::read_runs;
 use super::words::show_number;
+use itertools::Itertools;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 use vsweep_record::journal::{self, Check, Directory, Launch, RunRecord, State};
 use vsweep_record::table::{Better, Points};
 use vsweep_strategy::stats::{self, Margin, Noise, Start, Strange};
@@ -28,14 +28,14 @@ const WITHIN: (f64, f64) = (0.5, 5.0);
 /// Figures by which a machine is held against its history.
 const JUDGED: [(&str, Better); 2] = [("output_throughput", Better::Higher), ("median_tpot_ms", Better::Lower)];
 
-/// Starts of a point, by metric.
-type StartsByMetric = BTreeMap<String, Vec<Start>>;
+/// Starts by what makes them equal: their point and the version of the server.
+type Equals = BTreeMap<String, Vec<Start>>;
 
-/// One experiment: its points, by what makes them equal.
+/// One experiment: what was measured of each metric.
 #[derive(Debug, Clone, Default)]
 struct Past {
     root: PathBuf,
-    points: BTreeMap<String, StartsByMetric>,
+    metrics: BTreeMap<String, Equals>,
 }
 
 /// Experiments of one machine.
@@ -57,7 +57,7 @@ impl History {
                 break;
             }
             let past = read(&directory, &state, metrics, is_simulated);
-            found.extend(Some(past).filter(|past| !past.points.is_empty()));
+            found.extend(Some(past).filter(|past| !past.metrics.is_empty()));
         }
         History(found)
     }
@@ -65,9 +65,8 @@ impl History {
     /// The change of a metric that means nothing on this machine, in percent; none where too little was measured again.
     fn margin_percent(&self, metric: &str) -> Option<f64> {
         let mut groups: BTreeMap<&String, Vec<Start>> = BTreeMap::new();
-        for (point, measured) in self.0.iter().flat_map(|past| &past.points) {
-            let starts = measured.get(metric).into_iter().flatten().cloned();
-            groups.entry(point).or_default().extend(starts);
+        for (point, starts) in self.of_metric(metric).flatten() {
+            groups.entry(point).or_default().extend_from_slice(starts);
         }
         let groups: Vec<Vec<Start>> = groups.into_values().collect();
         let noise = Noise::of(&groups).filter(|noise| noise.start_freedom >= FEWEST)?;
@@ -86,31 +85,22 @@ impl History {
         known.collect()
     }
 
-    /// By the points that every one of the earlier experiments has of those that share any.
-    fn judge(&self, now: &Past, metric: &str, better: Better) -> Vec<(Strange, usize)> {
-        let has = |past: &Past, point: &String| {
-            past.points
-                .get(point)
-                .is_some_and(|measured| measured.contains_key(metric))
-        };
-        let sharing: Vec<&Past> = self
-            .0
-            .iter()
-            .filter(|past| now.points.keys().any(|point| has(past, point)))
-            .collect();
-        let common: Vec<&String> = now
-            .points
-            .keys()
-            .filter(|point| has(now, point) && sharing.iter().all(|past| has(past, point)))
-            .collect();
-        let of = |past: &Past| -> Vec<Vec<Start>> {
-            common.iter().map(|point| past.points[*point][metric].clone()).collect()
-        };
+    /// By the points that every one of the earlier experiments has of those that share any; and how many these are.
+    fn judge(&self, now: &Equals, metric: &str, better: Better) -> Vec<(Strange, usize)> {
+        let shares = |past: &&Equals| now.keys().any(|point| past.contains_key(point));
+        let sharing = self.of_metric(metric).filter(shares).collect_vec();
+        let is_common = |point: &&String| sharing.iter().all(|past| past.contains_key(*point));
+        let common = now.keys().filter(is_common).collect_vec();
+        let of = |past: &Equals| common.iter().map(|point| past[*point].clone()).collect_vec();
         let history = stats::History {
             experiments: sharing.iter().map(|past| of(past)).collect(),
         };
         let strange = history.judge(&of(now), better).into_iter();
         strange.map(|strange| (strange, sharing.len())).collect()
+    }
+
+    fn of_metric(&self, metric: &str) -> impl Iterator<Item = &Equals> {
+        self.0.iter().filter_map(move |past| past.metrics.get(metric))
     }
 }
 
@@ -125,9 +115,10 @@ pub fn strange(directory: &Directory, state: &State) -> Vec<String> {
     let mut before = History::of(&folder, &host, is_simulated, &metrics);
     before.0.retain(|past| !is_same(&past.root, directory.root()));
     let judged = JUDGED.iter().flat_map(|(metric, better)| {
-        let said = before.judge(&now, metric, *better);
-        said.into_iter()
-            .map(|(strange, count)| sentence(strange, metric, count, &host))
+        let now = now.metrics.get(*metric);
+        let said = now.map(|now| before.judge(now, metric, *better));
+        let said = said.into_iter().flatten();
+        said.map(|(strange, count)| sentence(strange, metric, count, &host))
     });
     judged.collect()
 }
@@ -156,18 +147,14 @@ fn sentence(strange: Strange, metric: &str, experiments: usize, host: &str) -> S
 /// The experiments in a folder that were measured on this host, the ones changed last first.
 fn experiments(folder: &Path, host: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let mut found: Vec<(SystemTime, PathBuf)> = entries
-        .map(|entry| entry.path())
-        .filter(|root| host_of(root).as_deref() == Some(host))
-        .filter_map(|root| {
-            Some((
-                fs::metadata(Directory::at(&root).manifest()).ok()?.modified().ok()?,
-                root,
-            ))
-        })
-        .collect();
-    found.sort_by(|a, b| b.cmp(a));
-    found.into_iter().map(|(_, root)| root).collect()
+    let roots = entries.map(|entry| entry.path());
+    let own = roots.filter(|root| host_of(root).as_deref() == Some(host));
+    let dated = own.filter_map(|root| {
+        let manifest = fs::metadata(Directory::at(&root).manifest()).ok()?;
+        Some((manifest.modified().ok()?, root))
+    });
+    let latest_first = dated.sorted().rev();
+    latest_first.map(|(_, root)| root).collect()
 }
 
 /// The machine that an experiment was measured on, as its manifest says.
@@ -199,26 +186,22 @@ fn read(directory: &Directory, state: &State, metrics: &[String], is_simulated: 
         let server = state.servers.get(&run.server);
         server.is_some_and(|server| server.is_simulated() == Some(true)) == is_simulated
     };
-    let mut points: BTreeMap<String, StartsByMetric> = BTreeMap::new();
+    let points = Points::of(&table).points;
     // Valid runs that disagree stay: their scatter is what this measures, and a history without them would be too quiet.
-    for point in Points::of(&table).points.iter().filter(|point| point.ok > 0) {
-        for metric in metrics {
-            let mut of_starts: BTreeMap<Launch, Vec<f64>> = BTreeMap::new();
-            for row in point.used.iter().filter(|row| is_of_kind(runs[**row])) {
-                let value = table.cell(metric, *row).number();
-                if let Some((launch, value)) = state.start_of(runs[*row]).zip(value) {
-                    of_starts.entry(launch).or_default().push(value);
-                }
-            }
-            for (launch, values) in of_starts {
-                let version = versions.get(&launch).copied().unwrap_or_default();
-                let measured = points.entry(format!("{}@{version}", point.id)).or_default();
-                measured.entry(metric.clone()).or_default().extend(Start::of(&values));
-            }
+    let valid = points.iter().filter(|point| point.ok > 0);
+    let mut found: BTreeMap<String, Equals> = BTreeMap::new();
+    for (point, metric) in valid.cartesian_product(metrics) {
+        let used = point.used.iter().filter(|row| is_of_kind(runs[**row]));
+        let values = used.filter_map(|row| Some((state.start_of(runs[*row])?, table.cell(metric, *row).number()?)));
+        for (launch, values) in values.into_group_map().into_iter().sorted_by_key(|(launch, _)| *launch) {
+            let version = versions.get(&launch).copied().unwrap_or_default();
+            let measured = found.entry(metric.clone()).or_default();
+            let equal = measured.entry(format!("{}@{version}", point.id)).or_default();
+            equal.extend(Start::of(&values));
         }
     }
     Past {
         root: directory.root().to_path_buf(),
-        points,
+        metrics: found,
     }
 }

@@ -88,55 +88,79 @@ impl Phases {
 
     /// Decode rows by their ratio, in the order measured.
     fn by_ratio(&self) -> Vec<(f64, Vec<&Row>)> {
-        let mut groups: Vec<(f64, Vec<&Row>)> = Vec::new();
-        for row in &self.decode {
-            let ratio = number(row, "ratio").unwrap_or(0.0);
-            match groups.iter_mut().find(|(known, _)| *known == ratio) {
-                Some((_, rows)) => rows.push(row),
-                None => groups.push((ratio, vec![row])),
-            }
-        }
-        groups
+        let ratio = |row: &Row| number(row, "ratio").unwrap_or(0.0);
+        let of_ratio = |ratio_of_all: f64| {
+            let rows = self.decode.iter().filter(|row| ratio(row) == ratio_of_all);
+            (ratio_of_all, rows.collect())
+        };
+        let ratios = self.decode.iter().map(ratio);
+        ratios.unique_by(|ratio| ratio.to_bits()).map(of_ratio).collect()
     }
 
     /// A picture of each phase that was measured.
     pub fn charts(&self) -> Vec<Chart> {
-        let mut charts = Vec::new();
-        if !self.prefill.is_empty() {
-            let rows: Vec<&Row> = self.prefill.iter().collect();
-            let curve = series("prefill", 0, &rows, "total_throughput", true);
-            let panel = self.panel("", &self.prefill, "Prefill throughput (tokens/s)", vec![curve]);
-            charts.push(self.chart("prefill", "Prefill throughput against concurrency", vec![panel]));
-        }
-        if !self.decode.is_empty() {
-            let groups = self.by_ratio();
-            let panel = |title: &str, metric: &str, axis: &str| {
-                let curves = groups.iter().enumerate().map(|(i, (ratio, rows))| {
-                    let name = format!("{} % input", percent(*ratio));
-                    series(&name, i, rows, metric, metric == "total_throughput")
-                });
-                self.panel(title, &self.decode, axis, curves.collect())
-            };
-            let panels = vec![
-                panel("Output", "output_throughput", "Output tokens/s"),
-                panel("Prompts and output", "total_throughput", "Tokens/s in all"),
-            ];
-            charts.push(self.chart("decode", "Decode throughput against concurrency", panels));
-        }
-        charts
+        let prefill = [("", "Prefill throughput (tokens/s)", "total_throughput")];
+        let decode = [
+            ("Output", "Output tokens/s", "output_throughput"),
+            ("Prompts and output", "Tokens/s in all", "total_throughput"),
+        ];
+        let ratios = self.by_ratio().into_iter();
+        let ratios = ratios.map(|(ratio, rows)| (format!("{} % input", percent(ratio)), rows));
+        let curve = ("prefill".to_owned(), self.prefill.iter().collect());
+        let charts = [
+            self.chart(
+                "prefill",
+                "Prefill throughput against concurrency",
+                &prefill,
+                vec![curve],
+            ),
+            self.chart(
+                "decode",
+                "Decode throughput against concurrency",
+                &decode,
+                ratios.collect(),
+            ),
+        ];
+        charts.into_iter().flatten().collect()
     }
 
-    fn chart(&self, name: &str, title: &str, panels: Vec<Panel>) -> Chart {
+    /// Each panel has a title, an axis and the figure along it; the curves, rows with a name, are the same in all of them.
+    fn chart(
+        &self,
+        name: &str,
+        title: &str,
+        panels: &[(&str, &str, &str)],
+        curves: Vec<(String, Vec<&Row>)>,
+    ) -> Option<Chart> {
+        let rows = curves.iter().flat_map(|(_, rows)| rows);
+        let levels = rows.filter_map(|row| number(row, "concurrency"));
+        let levels = levels.sorted_by(f64::total_cmp).dedup().collect_vec();
+        let ticks = levels.iter().map(|at| Tick {
+            at: *at,
+            label: show_number(*at),
+        });
+        let x = Axis {
+            ticks: ticks.collect(),
+            ..Axis::of("Concurrent requests", Scale::Log)
+        };
+        let panels = panels.iter().map(|(title, y, metric)| {
+            let curves = curves.iter().enumerate();
+            let series = curves.map(|(place, (name, rows))| series(name, place, rows, metric));
+            Panel {
+                title: (*title).to_owned(),
+                ..Panel::of(x.clone(), Axis::of(*y, Scale::Linear), series.collect())
+            }
+        });
+        let panels = panels.collect_vec();
         let first = |key: &str| self.rows().next()?.get(key);
         let seconds = first("elapsed_s").map_or("unknown".to_owned(), Value::to_string);
         let capacity = first("kv_capacity_tokens").and_then(Value::as_f64);
         let capacity = capacity.map_or("?".to_owned(), show_number);
-        let has_bars = panels.iter().flat_map(Panel::marks).any(|mark| mark.bar.is_some());
-        let bars = match has_bars {
+        let bars = match panels.iter().flat_map(Panel::marks).any(|mark| mark.bar.is_some()) {
             true => "; bars are 95 % intervals within that time",
             false => "",
         };
-        Chart {
+        (!levels.is_empty()).then(|| Chart {
             name: name.to_owned(),
             title: title.to_owned(),
             note: format!(
@@ -147,42 +171,19 @@ impl Phases {
             simulated: self.simulated,
             columns: panels.len(),
             panels,
-        }
-    }
-
-    fn panel(&self, title: &str, rows: &[Row], y: &str, series: Vec<Series>) -> Panel {
-        let levels = rows.iter().filter_map(|row| number(row, "concurrency"));
-        let levels = levels.sorted_by(f64::total_cmp).dedup();
-        let ticks = levels.map(|at| Tick {
-            at,
-            label: show_number(at),
-        });
-        Panel {
-            title: title.to_owned(),
-            x: Axis {
-                ticks: ticks.collect(),
-                ..Axis::of("Concurrent requests", Scale::Log)
-            },
-            y: Axis::of(y, Scale::Linear),
-            series,
-        }
+        })
     }
 }
 
-fn series(name: &str, place: usize, rows: &[&Row], metric: &str, has_bars: bool) -> Series {
+fn series(name: &str, place: usize, rows: &[&Row], metric: &str) -> Series {
     let mark = |row: &&Row| {
         Some(Mark {
-            bar: interval(row).filter(|_| has_bars),
+            bar: interval(row).filter(|_| metric == "total_throughput"),
             ..Mark::at(number(row, "concurrency")?, number(row, metric)?)
         })
     };
-    let mut points: Vec<Mark> = rows.iter().filter_map(mark).collect();
-    points.sort_by(|a, b| a.x.total_cmp(&b.x));
-    Series {
-        name: name.to_owned(),
-        style: Style::Curve(place),
-        points,
-    }
+    let points = rows.iter().filter_map(mark).sorted_by(|a, b| a.x.total_cmp(&b.x));
+    Series::new(name, Style::Curve(place), points.collect())
 }
 
 fn number(row: &Row, key: &str) -> Option<f64> {

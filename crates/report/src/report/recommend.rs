@@ -4,8 +4,10 @@
 use super::answer::{Answer, Best, FRONTIER, mark};
 use super::goals::Goals;
 use super::nodes::apart;
+use super::template::plain;
 use super::variation::settings;
 use super::words::{say, show_number, show_ratio};
+use minijinja::context;
 use serde::Serialize;
 use vsweep_record::table::{Column, Points, Section};
 
@@ -52,61 +54,39 @@ fn of(points: &Points<'_>, goals: &Goals, best: &Best, varying: &[&Column]) -> R
         .iter()
         .copied()
         .partition(|column| column.section == Section::Serve);
-    let row = |at: usize| points.points[at].row;
-    let load_of = |at: usize| match load.is_empty() {
-        true => String::new(),
-        false => format!(" at {}", settings(&load, row(at))),
+    let name = |at: usize| settings(&server, points.points[at].row);
+    let load_of = |at: usize| (!load.is_empty()).then(|| settings(&load, points.points[at].row));
+    let own_load = load_of(best.point);
+    let beside = |(other, ratio): (usize, f64)| {
+        let load = load_of(other).filter(|load| Some(load) != own_load.as_ref());
+        context! { ratio => show_ratio(ratio), name => name(other), load }
     };
-    let under = load_of(best.point);
-    let beside = |(other, ratio): (usize, f64), named: &dyn Fn(&str) -> String| {
-        let its_load = load_of(other);
-        let its_load = if its_load == under { String::new() } else { its_load };
-        let named = named(&settings(&server, row(other)));
-        format!(", {} {named}{its_load}", show_ratio(ratio))
-    };
-    let is_next_plain = best.runner_up.map(|(next, _)| next) == best.default.map(|(plain, _)| plain);
-    let next = best.runner_up.map_or(String::new(), |next| {
-        beside(next, &|name| match is_next_plain {
-            true => format!("the next server, which has the default settings ({name})"),
-            false => format!("the next server, {name}"),
-        })
-    });
-    let plain = best.default.filter(|_| !is_next_plain);
-    let plain = plain.map_or(String::new(), |plain| {
-        beside(plain, &|name| format!("the default settings ({name})"))
-    });
-    let is_plain = points
+    let is_default = points
         .defaults()
-        .is_some_and(|plain| points.are_of_one_config(&[plain, best.point]));
-    let is_plain = if is_plain { " It has the default settings." } else { "" };
-    let is_tied = best
-        .tied
-        .iter()
-        .any(|other| !points.are_of_one_config(&[best.point, *other]));
-    let tied = match is_tied {
-        true => format!(" Other servers cannot be told from it {}.", best.why_tied()),
-        false => String::new(),
+        .map(|plain| points.are_of_one_config(&[plain, best.point]));
+    let place = |beside: Option<(usize, f64)>| beside.map(|(at, _)| at);
+    let is_next_default = place(best.runner_up) == place(best.default);
+    let is_other = |at: &usize| !points.are_of_one_config(&[best.point, *at]);
+    let cost = points.spread(&points.points[best.point], COST);
+    let cost = cost.filter(|_| best.metric != COST);
+    let parts = context! {
+        figure => say(best.metric, &show_number(best.spread.median)),
+        load => own_load.as_deref(),
+        cost => cost.map(|cost| show_number(cost.median)),
+        next => best.runner_up.map(beside),
+        is_next_default,
+        default => best.default.filter(|_| !is_next_default).map(beside),
+        met => goals.met_by(best.point),
+        missed => goals.missed_by(best.point),
+        is_default => is_default == Some(true),
+        nodes => best.runner_up.and_then(|(next, _)| apart(points, best.point, next)),
+        why_tied => best.tied.iter().any(is_other).then(|| best.why_tied()),
+        mark => mark(&points.points[best.point]),
     };
-    let nodes = best.runner_up.and_then(|(next, _)| apart(points, best.point, next));
-    let nodes = nodes.map_or(String::new(), |(own, its)| {
-        format!(" It was measured on {own}, the next server on {its}.")
-    });
-    let doubt = mark(&points.points[best.point]).map_or(String::new(), |mark| format!(" Its figures are {mark}."));
-    let missed = goals.missed_by(best.point);
-    let missed = missed.map_or(String::new(), |missed| {
-        format!(" It meets {}, but not {missed}.", goals.met_by(best.point))
-    });
-    let figure = say(best.metric, &show_number(best.spread.median));
-    let cost = points
-        .spread(&points.points[best.point], COST)
-        .filter(|_| best.metric != COST);
-    let cost = cost.map_or(String::new(), |cost| {
-        format!(", ${} per million output tokens", show_number(cost.median))
-    });
     Recommended {
         lead: String::new(),
-        server: settings(&server, row(best.point)),
-        why: format!("{figure}{under}{cost}{next}{plain}.{missed}{is_plain}{nodes}{tied}{doubt}"),
+        server: name(best.point),
+        why: plain(include_str!("recommend.txt.jinja"), parts),
     }
 }
 

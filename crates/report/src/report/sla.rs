@@ -1,19 +1,20 @@
 //! The answers of searches: for each target what every server holds, the rows of `sla.csv` and the table in the terminal.
 
-mod csv;
-
-pub use csv::to_csv;
-
 use super::align::align;
+use super::files;
+use super::rows::with_combo;
 use super::words::{server_name, show_number};
+use itertools::Itertools;
 use serde::Serialize;
 use serde_json::Value;
-use vsweep_plan::plan::spelling;
+use std::collections::BTreeMap;
+use vsweep_plan::ids::SearchId;
+use vsweep_plan::plan::{Params, show, spelling};
 use vsweep_plan::units::show_many;
 use vsweep_plan::validity::Validity;
 use vsweep_record::journal::{RunRecord, SearchRecord, SearchStarted, ServerRecord, State};
 use vsweep_record::table::{Point, Points, Race, Sought, races, sought};
-use vsweep_strategy::search::{Answer, Criterion, DOUBT, Found, Probe, RISK, Vary, Verdict};
+use vsweep_strategy::search::{Answer, Basis, DOUBT, Found, Probe, RISK, Vary, Verdict};
 
 /// What the interval beside an answer means.
 pub fn explain_interval() -> String {
@@ -132,13 +133,8 @@ fn seen(sought: &Sought<'_>) -> String {
     let started = sought.starts.iter().map(|record| &record.started);
     let probes = started.flat_map(|started| sought.state.probes(&started.search, started.slot));
     let probes: Vec<&Probe> = probes.collect();
-    let meets = |probe: &&&Probe| {
-        let met = |criterion: &Criterion| {
-            let reading = probe.readings.get(&criterion.to_string());
-            reading.is_some_and(|reading| reading.met)
-        };
-        probe.stopped != Some(Verdict::Fail) && sought.target.criteria.iter().all(met)
-    };
+    let meets =
+        |probe: &&&Probe| probe.stopped != Some(Verdict::Fail) && sought.target.is_met_by(&[probe]) == Some(true);
     let passes = probes.iter().filter(meets).map(|probe| probe.question.value);
     let runs = show_many(probes.len() as u64, "run");
     match passes.reduce(f64::max) {
@@ -231,17 +227,19 @@ pub fn to_text(state: &State) -> String {
     let mut table = vec![header.map(String::from).to_vec()];
     let all = shown(state);
     for row in all.iter().take(MOST_ROWS) {
-        let optional = |text: &str, around: [&str; 2]| match text {
-            "" => String::new(),
-            text => [around[0], text, around[1]].concat(),
-        };
-        let (binding, notes) = (optional(&row.binding, [" (", ")"]), optional(&row.notes, [" - ", ""]));
+        let mut settings = format!("{}: {}", row.target, row.settings);
+        if !row.binding.is_empty() {
+            settings += &format!(" ({})", row.binding);
+        }
+        if !row.notes.is_empty() {
+            settings += &format!(" - {}", row.notes);
+        }
         table.push(vec![
             row.value.clone(),
             row.interval.clone(),
             row.answer.clone(),
             row.probes.clone(),
-            format!("{}: {}{binding}{notes}", row.target, row.settings),
+            settings,
         ]);
     }
     let mut text = format!("\nhighest {vary} that meets each target\n{}", align(&table));
@@ -255,4 +253,66 @@ pub fn to_text(state: &State) -> String {
         text += &format!("and {} more; see sla.csv\n", all.len() - MOST_ROWS);
     }
     text
+}
+
+/// `sla.csv`: a row for each server config, load and target; `None` where no search has begun.
+pub fn to_csv(state: &State) -> Option<Vec<u8>> {
+    let all = sought(state);
+    // Which combination a load is, its runs say.
+    let runs = state
+        .runs()
+        .filter_map(|run| Some((run.search.as_ref()?, run.combo.as_deref()?)));
+    let combos: BTreeMap<&SearchId, &str> = runs.collect();
+    let sides = |sought: &Sought<'_>| -> [Params; 2] {
+        let started = &sought.record().started;
+        let serve = server(sought).map(|server| with_combo(&server.params, server.combo.as_deref()).into_owned());
+        let bench = with_combo(&started.params, combos.get(&started.search).copied());
+        [serve.unwrap_or_default(), bench.into_owned()]
+    };
+    let params = all.iter().map(sides).collect_vec();
+    let names = [0, 1].map(|side| {
+        params
+            .iter()
+            .flat_map(|sides| sides[side].keys())
+            .unique()
+            .collect_vec()
+    });
+    let title = |side: usize, name: &String| match names[1 - side].contains(&name) {
+        true => format!("{}.{name}", ["serve", "bench"][side]),
+        false => name.clone(),
+    };
+    let has_starts = all.iter().any(|sought| sought.starts.len() > 1);
+    let row = |(sought, params): (&Sought<'_>, &[Params; 2])| {
+        let (started, answer) = (&sought.record().started, sought.answer());
+        let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
+        let mut row = vec![("server".to_owned(), started.server.to_string())];
+        for side in [0, 1] {
+            let cell = |name: &String| params[side].get(name).map(show).unwrap_or_default();
+            row.extend(names[side].iter().map(|name| (title(side, name), cell(name))));
+        }
+        let found = [
+            ("target", sought.target.name.clone()),
+            ("vary", started.vary.name().to_owned()),
+            ("value", number(answer.and_then(|answer| answer.found.value()))),
+            ("low", number(answer.map(|answer| answer.low))),
+            ("high", number(answer.map(|answer| answer.high))),
+            ("answer", word(sought).to_owned()),
+            ("within", number(answer.and_then(|answer| answer.within))),
+            (
+                "binding",
+                answer.and_then(|answer| answer.binding.clone()).unwrap_or_default(),
+            ),
+            (
+                "probes",
+                answer.map_or_else(String::new, |answer| answer.probes.to_string()),
+            ),
+            ("seed", started.seed.value.to_string()),
+            ("seed_from", started.seed.basis.map_or("", Basis::word).to_owned()),
+            ("notes", notes(sought)),
+        ];
+        row.extend(found.map(|(name, cell)| (name.to_owned(), cell)));
+        row.extend(has_starts.then(|| ("starts".to_owned(), sought.starts.len().to_string())));
+        row
+    };
+    files::to_csv(&all.iter().zip(&params).map(row).collect_vec())
 }

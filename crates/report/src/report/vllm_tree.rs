@@ -44,15 +44,10 @@ pub fn write_vllm_tree(directory: &Directory, state: &State, to: &Path) -> Resul
         let mut measured: Vec<Value> = Vec::new();
         for (number, run) in runs.into_iter().enumerate() {
             let server = state.servers.get(&run.server).unwrap_or(&unknown);
-            let content = match believed(run) {
-                true => read_content(directory.root(), run).unwrap_or_else(|problem| {
-                    exported.damaged.push(problem);
-                    Vec::new()
-                }),
-                false => Vec::new(),
-            };
-            match serde_json::from_slice::<Params>(&content) {
-                Ok(result) => {
+            let content = believed(run).then(|| read_content(directory.root(), run));
+            let content = content.and_then(|content| content.map_err(|problem| exported.damaged.push(problem)).ok());
+            match content.and_then(|content| serde_json::from_slice::<Params>(&content).ok()) {
+                Some(result) => {
                     let record = record(result, number, run, server);
                     write_json(&folder.join(format!("run={number}.json")), &record, 4)?;
                     let cells = record.iter().filter(|(_, value)| !value.is_array());
@@ -60,12 +55,9 @@ pub fn write_vllm_tree(directory: &Directory, state: &State, to: &Path) -> Resul
                     measured.push(record.into());
                     exported.runs += 1;
                 }
-                Err(_) => {
-                    write_json(
-                        &folder.join(format!("run={number}.failure.json")),
-                        &failure(number, run, server),
-                        2,
-                    )?;
+                None => {
+                    let failure = failure(number, run, server);
+                    write_json(&folder.join(format!("run={number}.failure.json")), &failure, 2)?;
                     exported.failures += 1;
                 }
             }
@@ -180,17 +172,15 @@ fn write_json(path: &Path, value: &impl Serialize, indent: usize) -> Result<()> 
 /// whole numbers as decimals in a column with gaps. No text acts on who reads it, as in tables of ours.
 fn write_table(records: &[Params], to: &mut impl Write) -> std::io::Result<()> {
     let columns: Vec<&String> = records.iter().flat_map(Map::keys).unique().collect();
-    let is_missing = |value: Option<&Value>| value.is_none_or(Value::is_null);
-    let has_gaps: Vec<bool> = columns
-        .iter()
-        .map(|name| {
-            let mut values = records.iter().map(|record| record.get(*name));
-            let is_numeric = values
-                .clone()
-                .all(|value| is_missing(value) || value.is_some_and(Value::is_number));
-            is_numeric && values.any(|value| is_missing(value) || value.is_some_and(Value::is_f64))
-        })
-        .collect();
+    let has_gaps = columns.iter().map(|name| {
+        let values = || {
+            records
+                .iter()
+                .map(|record| record.get(*name).filter(|value| !value.is_null()))
+        };
+        values().flatten().all(Value::is_number) && values().any(|value| value.is_none_or(Value::is_f64))
+    });
+    let has_gaps: Vec<bool> = has_gaps.collect();
     let harmless = |text: &str| inert(&printable(text)).into_owned();
     let mut csv = csv::Writer::from_writer(to);
     csv.write_field("")?;

@@ -98,7 +98,7 @@ fn simulated(points: &Points<'_>) -> Option<&'static str> {
 fn failure(inputs: &Inputs<'_>, group: &Group, excerpt: Option<&str>) -> Value {
     let rows = group.rows.iter().take(MOST_ROWS);
     context! {
-        verb => group.reason.verb(),
+        verb => group.verb(),
         name => group.reason.name(),
         reason => show_reason(group.reason),
         runs => show_many(group.runs as u64, "run"),

@@ -39,23 +39,6 @@ impl Reason {
             Reason::Doubted(code) => code.name(),
         }
     }
-
-    /// What its runs are: `failed`, `invalid`, `suspect`.
-    pub fn verb(self) -> &'static str {
-        match self {
-            Reason::Failed(_) => "failed",
-            Reason::Doubted(code) => code.severity().name(),
-        }
-    }
-
-    /// Failures first, then what is no measurement, then what is one with a mark.
-    fn rank(self) -> u8 {
-        match self {
-            Reason::Failed(_) => 0,
-            Reason::Doubted(code) if code.severity() == Validity::Invalid => 1,
-            Reason::Doubted(_) => 2,
-        }
-    }
 }
 
 /// What was seen of some runs.
@@ -103,6 +86,11 @@ pub struct Group {
 }
 
 impl Group {
+    /// What its runs are: `failed`, `invalid`, `suspect`.
+    pub fn verb(&self) -> &'static str {
+        self.validity.map_or("failed", Validity::name)
+    }
+
     fn of(reason: Reason, runs: &[Member<'_>], state: &State) -> Group {
         let seen = runs.iter().map(|(_, _, seen)| seen);
         let details = seen.filter(|(text, _)| !text.is_empty()).counts().into_iter();
@@ -226,12 +214,12 @@ fn reasons(row: usize, run: &RunRecord, cause: Option<Cause>) -> impl Iterator<I
     failed.into_iter().chain(doubted)
 }
 
-/// Failures first, then doubts, each with the most frequent first.
+/// Failures first, then what is no measurement, then what is one with a mark, each with the most frequent first.
 fn group_runs<'a>(runs: impl Iterator<Item = (Reason, Member<'a>)>, state: &State) -> Vec<Group> {
     let groups = runs.into_group_map().into_iter().sorted_by_key(|(reason, _)| *reason);
     let groups = groups.map(|(reason, runs)| Group::of(reason, &runs, state));
     groups
-        .sorted_by_key(|group| (group.reason.rank(), Reverse(group.runs)))
+        .sorted_by_key(|group| (group.validity.map(Reverse), Reverse(group.runs)))
         .collect()
 }
 

@@ -66,10 +66,8 @@ impl<'a> Inputs<'a> {
         options: &'a ReportOptions,
     ) -> Inputs<'a> {
         let read = |path: &Path| fs::read_to_string(path).ok();
-        let plans = [(false, Format::Toml), (true, Format::Json)].into_iter();
-        let plan = plans
-            .filter_map(|(json, format)| Some((read(&directory.plan(json))?, format)))
-            .next();
+        let mut plans = [(false, Format::Toml), (true, Format::Json)].into_iter();
+        let plan = plans.find_map(|(json, format)| Some((read(&directory.plan(json))?, format)));
         let manifest = read(&directory.manifest()).and_then(|text| serde_json::from_str(&text).ok());
         let failures = group(points, state);
         let goals = Goals::judge(&options.requirements, state, points);

@@ -177,37 +177,28 @@ fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, state: &State
 
 /// What all servers say together. Before the sweep is finished another one may still say otherwise.
 fn conclude(required: &plan::Requirement, workload: String, said: Vec<Said>, state: &State) -> Judged {
-    let decides = |verdict| said.iter().find(|(other, _)| *other == verdict);
-    let all = |verdict| {
-        said.iter()
-            .filter(|(other, _)| *other == verdict)
-            .map(|(_, why)| why)
-            .join("; ")
+    let verdicts = said.iter().map(|(verdict, _)| *verdict);
+    let (servers, verdict) = match required.servers {
+        Servers::Any => ("", verdicts.min()),
+        Servers::All => (", every server", verdicts.max()),
     };
-    let left = unfinished(state);
-    let text = format!(
-        "{}{}{workload}",
-        required.what,
-        match required.servers {
-            Servers::Any => "",
-            Servers::All => ", every server",
-        }
-    );
-    let (verdict, why) = match (
-        required.servers,
-        decides(Requirement::Met),
-        decides(Requirement::Broken),
-    ) {
-        _ if said.is_empty() => (
+    let is_final = (required.servers, verdict) == (Servers::All, Some(Requirement::Broken));
+    let (verdict, why) = match verdict {
+        None => (
             Requirement::Undecided,
             "nothing that it is about was measured".to_owned(),
         ),
-        (Servers::All, _, Some(_)) => (Requirement::Broken, all(Requirement::Broken)),
-        (Servers::Any, Some((_, why)), _) if left.is_none() => (Requirement::Met, why.clone()),
-        _ if left.is_some() => (Requirement::Undecided, "the sweep is not finished".to_owned()),
-        _ if decides(Requirement::Undecided).is_some() => (Requirement::Undecided, all(Requirement::Undecided)),
-        (Servers::All, ..) => (Requirement::Met, all(Requirement::Met)),
-        (Servers::Any, ..) => (Requirement::Broken, all(Requirement::Broken)),
+        Some(_) if !is_final && unfinished(state).is_some() => {
+            (Requirement::Undecided, "the sweep is not finished".to_owned())
+        }
+        Some(verdict) => {
+            let whys = said.iter().filter(|(other, _)| *other == verdict).map(|(_, why)| why);
+            // Of any server, one is enough.
+            let is_one = (required.servers, verdict) == (Servers::Any, Requirement::Met);
+            let most = if is_one { 1 } else { said.len() };
+            (verdict, whys.take(most).join("; "))
+        }
     };
+    let text = format!("{}{servers}{workload}", required.what);
     Judged { text, verdict, why }
 }

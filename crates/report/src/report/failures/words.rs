@@ -13,7 +13,7 @@ pub fn describe_reasons<'g>(groups: impl IntoIterator<Item = &'g Group>) -> Stri
     let mut text = String::new();
     for group in groups {
         let plural = if group.runs == 1 { "" } else { "s" };
-        let (verb, name) = (group.reason.verb(), group.reason.name());
+        let (verb, name) = (group.verb(), group.reason.name());
         text += &format!("{} run{plural} {verb}: {name}", group.runs);
         text += &match group.seen.as_slice() {
             [] => String::new(),

@@ -7,7 +7,7 @@ use crate::report::sla::name_on_any_start;
 use crate::report::words::{server_name, short_detail, short_label, show_number};
 use itertools::Itertools;
 use std::time::Duration;
-use vsweep_plan::cause::{Failure, Outcome};
+use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::ids::{SearchId, ServerId};
 use vsweep_plan::units::{show_count, show_duration, show_many};
 use vsweep_plan::validity::Validity;
@@ -61,8 +61,7 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
                     let session = entry.place.line.journal;
                     let log = Directory::server_log_file(server, Launch { session, n: *launch });
                     let log = (!is_attached(server, state)).then_some(log.as_str());
-                    let text = format!("{name}: {cause}: {detail}; {}", cause.advice_with(log));
-                    Line::new(Headword::FAILED, text)
+                    failed(&name, *cause, detail, &cause.advice_with(log))
                 }
             }
         }
@@ -80,10 +79,7 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
                 Some(cause) => {
                     let log = log_of(&record.started.server, state);
                     let advice = cause.advice_with(log.as_deref());
-                    Line::new(
-                        Headword::FAILED,
-                        format!("{name}: search given up: {cause}: {detail}; {advice}"),
-                    )
+                    failed(&format!("{name}: search given up"), *cause, detail, &advice)
                 }
                 None if answers.is_empty() => Line::new(Headword::FOUND, format!("{name}: explored")),
                 None => {
@@ -226,10 +222,13 @@ pub fn outcome(run: &RunRecord, state: &State) -> Line {
         (Outcome::Failed, None) => Line::new(Headword::FAILED, format!("{what} after {seconds}")),
         (Outcome::Failed, Some(failure)) => {
             let advice = failure.advice_with(log_of(&run.server, state).as_deref());
-            let Failure { cause, detail, .. } = failure;
-            Line::new(Headword::FAILED, format!("{what}: {cause}: {detail}; {advice}"))
+            failed(&what, failure.cause, &failure.detail, &advice)
         }
     }
+}
+
+fn failed(what: &str, cause: Cause, detail: &str, advice: &str) -> Line {
+    Line::new(Headword::FAILED, format!("{what}: {cause}: {detail}; {advice}"))
 }
 
 /// An answer in a few words: `chat 42`, `chat 42 (met, within 14 %)`, `batch none`.
@@ -267,7 +266,6 @@ pub fn show_seconds(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vsweep_plan::cause::Cause;
     use vsweep_plan::ids::PointId;
     use vsweep_plan::plan::Params;
     use vsweep_record::journal::{

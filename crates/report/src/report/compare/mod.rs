@@ -331,13 +331,16 @@ fn tally(comparison: &Comparison) -> String {
     };
     let own = comparison.own_margins.iter();
     let own = own
-        .map(|(metric, percent)| format!("{percent} % of {metric}"))
-        .collect_vec();
+        .map(|(metric, percent)| (percent.to_string(), metric.as_str()))
+        .into_group_map();
+    let own = own.into_iter().sorted();
+    let own = own.map(|(percent, metrics)| format!("{percent} % of {}", metrics.join(", ")));
+    let own = own.collect_vec();
     match own.is_empty() {
         true => format!("{counts}; changes within {} % do not matter", comparison.margin_percent),
         false => format!(
             "{counts}; changes within the machine's own noise do not matter ({}; --margin states another)",
-            own.join(", ")
+            own.join("; ")
         ),
     }
 }

@@ -20,12 +20,16 @@ pub fn describe_reasons<'g>(groups: impl IntoIterator<Item = &'g Group>) -> Stri
             [only] if only.differs => format!(" (such as: {})", shorten(&only.text)),
             [only] => format!(" ({})", shorten(&only.text)),
             several => {
-                let line = |seen: &Detail| {
+                let told = several.iter().map(|seen| one_line(&short_detail(&seen.text)));
+                let told: Vec<(String, String)> = told.map(|told| (shorten(&told), told)).collect();
+                let line = |(seen, (short, whole)): (&Detail, &(String, String))| {
                     let such_as = if seen.differs { ", such as" } else { "" };
-                    let told = shorten(&one_line(&short_detail(&seen.text)));
+                    // Of lines that begin alike, all is told: they stay different.
+                    let is_alone = told.iter().filter(|(other, _)| other == short).count() == 1;
+                    let told = if is_alone { short } else { whole };
                     format!("\n    {}{such_as}: {told}", seen.runs)
                 };
-                let lines: String = several.iter().take(MOST_SEEN).map(line).collect();
+                let lines: String = several.iter().zip(&told).take(MOST_SEEN).map(line).collect();
                 match several.len().saturating_sub(MOST_SEEN) {
                     0 => lines,
                     more => format!("{lines}\n    and {more} more; see `detail` in summary.csv"),
@@ -106,6 +110,12 @@ mod tests {
 
     #[test]
     fn lines_that_differ_stay_different() {
+        let alike = "word ".repeat(40);
+        let long = |end: &str| detail(Failure::new(Cause::RequestErrors, format!("{alike}cache {end}")), 1);
+        let said = told(Cause::RequestErrors, &[long("auto"), long("fp8"), long("none")]);
+        for end in ["word cache auto\n", "word cache fp8\n", "word cache none\n"] {
+            assert!(said.contains(end), "{said}");
+        }
         let hungry = |cache: &str| {
             let name =
                 format!("tensor_parallel_size=1, max_num_seqs=32, max_num_batched_tokens=2048, kv_cache_dtype={cache}");

@@ -30,6 +30,9 @@ struct LoadRow {
     sides: Vec<[Option<f64>; 3]>,
 }
 
+/// Of each side all throughputs, TTFTs and TPOTs at a load.
+type OfSides = Vec<[Vec<f64>; 3]>;
+
 /// Tables in Markdown, for each workload and server one of each figure and one of the highest loads.
 ///
 /// # Errors
@@ -80,31 +83,33 @@ fn gather(
     metrics: &[String; 3],
 ) -> BTreeMap<Vec<String>, Vec<LoadRow>> {
     let load = BTreeSet::from([load.to_owned()]);
-    let mut cells: BTreeMap<(Vec<String>, String), Vec<[Vec<f64>; 3]>> = BTreeMap::new();
+    let mut groups: BTreeMap<Vec<String>, BTreeMap<String, OfSides>> = BTreeMap::new();
     for (side, of_side) in points.iter().enumerate() {
         let (apart, load) = (values_of(of_side, apart), values_of(of_side, &load));
         for point in of_side.points.iter().filter(|point| !point.used.is_empty()) {
             let figures = [0, 1, 2].map(|place| of_side.spread(point, &metrics[place]));
             if figures.iter().any(Option::is_some) {
-                let row = cells.entry((apart(point), load(point).concat()));
+                let loads = groups.entry(apart(point)).or_default();
+                let row = loads.entry(load(point).concat());
                 let row = row.or_insert_with(|| vec![Default::default(); points.len()]);
-                let figures = row[side].iter_mut().zip(figures);
-                figures.for_each(|(values, figure)| values.extend(figure.map(|spread| spread.median)));
+                for (values, figure) in row[side].iter_mut().zip(figures) {
+                    values.extend(figure.map(|spread| spread.median));
+                }
             }
         }
     }
     let mean = |values: Vec<f64>| (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
-    let row = |((key, load), sides): ((Vec<String>, String), Vec<[Vec<f64>; 3]>)| {
+    let row = |(load, sides): (String, OfSides)| {
         let sides = sides.into_iter().map(|figures| figures.map(mean)).collect();
-        (key, LoadRow { load, sides })
+        LoadRow { load, sides }
     };
     // What is no number comes last.
     let number = |row: &LoadRow| row.load.parse::<f64>().unwrap_or(f64::INFINITY);
-    let mut groups = cells.into_iter().map(row).into_group_map();
-    groups
-        .values_mut()
-        .for_each(|rows| rows.sort_by(|a, b| number(a).total_cmp(&number(b))));
-    groups.into_iter().collect()
+    let in_order = |loads: BTreeMap<String, OfSides>| {
+        let rows = loads.into_iter().map(row);
+        rows.sorted_by(|a, b| number(a).total_cmp(&number(b))).collect()
+    };
+    groups.into_iter().map(|(key, loads)| (key, in_order(loads))).collect()
 }
 
 fn side_by_side(rows: &[LoadRow], place: usize, metric: &str, names: &[&str], load: &str, speed: &Speed) -> String {

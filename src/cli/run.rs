@@ -23,7 +23,7 @@ use crate::matrix::Only;
 use crate::plan::Plan;
 use crate::rehearse::Options;
 use crate::report;
-use crate::report::progress::{Counter, Eta, Mode, Progress, RequestsSoFar, RunPhase};
+use crate::report::progress::{Counter, Doing, Eta, Mode, Progress, RequestsSoFar, RunPhase};
 use crate::run::{Changes, Interrupt, Sweep, Update};
 use crate::server::startup;
 use crate::threads;
@@ -258,7 +258,7 @@ pub(super) fn perform(
                 if let Event::ServerStarting { server, launch, .. } = &entry.event {
                     let (session, n) = (entry.place.line.journal, *launch);
                     let log = recorder.directory().server_log(server, Launch { session, n });
-                    progress.watch_start(server, Arc::new(startup::follow(log)));
+                    progress.doing(server, Doing::Starting(Box::new(startup::follow(log))), state);
                 }
                 if matches!(
                     entry.event,
@@ -270,10 +270,12 @@ pub(super) fn perform(
                     tables.as_mut().map_or(Ok(()), Tables::renew)?;
                 }
             }
-            Update::Running(server, counters) => progress.watch(server, counter(counters)),
+            Update::Running(server, counters) => {
+                progress.doing(server, Doing::Running(counter(counters)), recorder.state());
+            }
             Update::Acting(server, action) => {
                 if let Some(what) = words::doing(action) {
-                    progress.doing(server, what, recorder.state());
+                    progress.doing(server, Doing::Step(what), recorder.state());
                 }
             }
             Update::Note(note) => progress.note(note),
@@ -315,7 +317,7 @@ fn foresee(eta: &mut Eta, sweep: &Sweep<'_>, starts: impl Iterator<Item = Start>
 /// What the display reads of a run in progress.
 pub(super) fn counter(counters: &Arc<Counters>) -> Counter {
     let counters = Arc::clone(counters);
-    Arc::new(move || {
+    Box::new(move || {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let (finished, failed, tokens) = (read(&counters.finished), read(&counters.failed), read(&counters.tokens));
         let good = finished.saturating_sub(failed) as f64;

@@ -3,7 +3,7 @@
 
 use super::line::{Headword, Line, Names, fit};
 use super::wording::{bracket, describe, outcome, show_seconds, time_left};
-use super::{Counter, Eta, RequestsSoFar, RunPhase, StartPhase};
+use super::{Doing, Eta, RequestsSoFar, RunPhase};
 use crate::report::terminal::width;
 use crate::report::words::show_number;
 use console::Term;
@@ -108,14 +108,14 @@ impl Live {
             }
             Event::RunFinished(_) => {
                 let Some(run) = state.run_of(entry) else { return };
-                self.doing(&run.server, "between runs", state);
+                self.show(&run.server, "between runs", String::new(), state);
                 if run.outcome != Outcome::Ok {
                     let names = Names::of_run(&run.server, &run.name, &run.number(), state);
                     self.print_short(Some(outcome(run, state)), &names);
                 }
             }
             Event::InterferenceSampled(sample) => {
-                self.doing(&sample.server, "between runs", state);
+                self.show(&sample.server, "between runs", String::new(), state);
                 self.print(describe(entry, state, eta));
             }
             Event::GroupGivenUp(given_up) => {
@@ -154,24 +154,17 @@ impl Live {
         self.runs.lock().what = parts.into_iter().flatten().collect();
     }
 
-    /// Says what a server does beside its runs.
-    pub fn doing(&self, server: &ServerId, what: &str, state: &State) {
-        self.show(server, what, String::new(), state);
-    }
-
-    /// Shows the phases of a start.
-    pub fn watch_start(&self, server: &ServerId, phase: StartPhase) {
-        if let Some(line) = self.servers.get(server) {
-            line.lock().so_far = Some(Box::new(move |time| vec![time, phase().to_owned()]));
-        }
-    }
-
-    /// Shows the requests of another run on a server.
-    pub fn watch(&self, server: &ServerId, counter: Counter) {
-        if let Some(line) = self.servers.get(server) {
-            let mut shown = line.lock();
-            shown.since = Instant::now();
-            shown.so_far = Some(Box::new(move |time| figures(&counter(), &time)));
+    /// Shows what a server is at.
+    pub fn doing(&self, server: &ServerId, doing: Doing, state: &State) {
+        let Some(line) = self.servers.get(server) else { return };
+        match doing {
+            Doing::Step(what) => self.show(server, what, String::new(), state),
+            Doing::Starting(phase) => line.lock().so_far = Some(Box::new(move |time| vec![time, phase().to_owned()])),
+            Doing::Running(counter) => {
+                let mut shown = line.lock();
+                shown.since = Instant::now();
+                shown.so_far = Some(Box::new(move |time| figures(&counter(), &time)));
+            }
         }
     }
 

@@ -15,7 +15,6 @@ pub use wording::run_name;
 use line::{Headword, Line, Names};
 use live::Live;
 use std::io::{IsTerminal, Write};
-use std::sync::Arc;
 use std::time::Duration;
 use vsweep_metrics::threads;
 use vsweep_plan::ids::ServerId;
@@ -73,11 +72,18 @@ pub fn so_far(requests: &RequestsSoFar, elapsed: Duration, indent: usize) -> Str
     )
 }
 
-/// Reads the counters of the run in progress; called a few times a second while a live display is shown.
-pub type Counter = Arc<dyn Fn() -> RequestsSoFar + Send + Sync>;
+/// What a server is at. What is asked for more is called a few times a second while a live display is shown.
+pub enum Doing {
+    /// A step beside its runs.
+    Step(&'static str),
+    /// It starts, and says how far it is; an empty text if that is not known.
+    Starting(Box<dyn Fn() -> &'static str + Send>),
+    /// It answers the requests of a run.
+    Running(Counter),
+}
 
-/// Says what a server that starts is at; empty if that is not known. Called as often.
-pub type StartPhase = Arc<dyn Fn() -> &'static str + Send + Sync>;
+/// Reads the counters of the run in progress.
+pub type Counter = Box<dyn Fn() -> RequestsSoFar + Send>;
 
 /// The display of one sweep. A live display leaves the screen when it is dropped.
 pub struct Progress {
@@ -116,24 +122,11 @@ impl Progress {
         }
     }
 
-    /// The server that was begun last is at what this says until it is ready.
-    pub fn watch_start(&mut self, server: &ServerId, phases: StartPhase) {
-        if let Some(live) = &mut self.live {
-            live.watch_start(server, phases);
-        }
-    }
-
-    /// From now on the run in progress on this server is this one.
-    pub fn watch(&mut self, server: &ServerId, counter: Counter) {
-        if let Some(live) = &mut self.live {
-            live.watch(server, counter);
-        }
-    }
-
-    /// From now on this server is at something beside its runs.
-    pub fn doing(&mut self, server: &ServerId, what: &str, state: &State) {
-        if let Some(live) = self.live.as_ref().filter(|_| !self.eta.without_server) {
-            live.doing(server, what, state);
+    /// From now on this server is at this.
+    pub fn doing(&mut self, server: &ServerId, doing: Doing, state: &State) {
+        let is_shown = !self.eta.without_server || !matches!(doing, Doing::Step(_));
+        if let Some(live) = self.live.as_ref().filter(|_| is_shown) {
+            live.doing(server, doing, state);
         }
     }
 

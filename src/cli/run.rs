@@ -23,7 +23,7 @@ use crate::matrix::Only;
 use crate::plan::Plan;
 use crate::rehearse::Options;
 use crate::report;
-use crate::report::progress::{Counter, Doing, Eta, Mode, Progress, RequestsSoFar, RunPhase};
+use crate::report::progress::{Counter, Eta, Mode, Progress, RequestsSoFar, RunPhase, ServerActivity};
 use crate::run::{Changes, Interrupt, Sweep, Update};
 use crate::server::startup;
 use crate::threads;
@@ -258,7 +258,7 @@ pub(super) fn perform(
                 if let Event::ServerStarting { server, launch, .. } = &entry.event {
                     let (session, n) = (entry.place.line.journal, *launch);
                     let log = recorder.directory().server_log(server, Launch { session, n });
-                    progress.doing(server, Doing::Starting(Box::new(startup::follow(log))), state);
+                    progress.doing(server, ServerActivity::Starting(Box::new(startup::follow(log))), state);
                 }
                 if matches!(
                     entry.event,
@@ -271,11 +271,11 @@ pub(super) fn perform(
                 }
             }
             Update::Running(server, counters) => {
-                progress.doing(server, Doing::Running(counter(counters)), recorder.state());
+                progress.doing(server, ServerActivity::Running(counter(counters)), recorder.state());
             }
             Update::Acting(server, action) => {
                 if let Some(what) = words::doing(action) {
-                    progress.doing(server, Doing::Step(what), recorder.state());
+                    progress.doing(server, ServerActivity::Step(what), recorder.state());
                 }
             }
             Update::Note(note) => progress.note(note),

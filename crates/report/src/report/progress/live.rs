@@ -3,7 +3,7 @@
 
 use super::line::{Headword, Line, Names, fit};
 use super::wording::{bracket, describe, outcome, show_seconds, time_left};
-use super::{Doing, Eta, RequestsSoFar, RunPhase};
+use super::{Eta, RequestsSoFar, RunPhase, ServerActivity};
 use crate::report::terminal::width;
 use crate::report::words::show_number;
 use console::Term;
@@ -155,12 +155,14 @@ impl Live {
     }
 
     /// Shows what a server is at.
-    pub fn doing(&self, server: &ServerId, doing: Doing, state: &State) {
+    pub fn doing(&self, server: &ServerId, doing: ServerActivity, state: &State) {
         let Some(line) = self.servers.get(server) else { return };
         match doing {
-            Doing::Step(what) => self.show(server, what, String::new(), state),
-            Doing::Starting(phase) => line.lock().so_far = Some(Box::new(move |time| vec![time, phase().to_owned()])),
-            Doing::Running(counter) => {
+            ServerActivity::Step(what) => self.show(server, what, String::new(), state),
+            ServerActivity::Starting(phase) => {
+                line.lock().so_far = Some(Box::new(move |time| vec![time, phase().to_owned()]))
+            }
+            ServerActivity::Running(counter) => {
                 let mut shown = line.lock();
                 shown.since = Instant::now();
                 shown.so_far = Some(Box::new(move |time| figures(&counter(), &time)));

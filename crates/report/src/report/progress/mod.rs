@@ -73,7 +73,7 @@ pub fn so_far(requests: &RequestsSoFar, elapsed: Duration, indent: usize) -> Str
 }
 
 /// What a server is at. What is asked for more is called a few times a second while a live display is shown.
-pub enum Doing {
+pub enum ServerActivity {
     /// A step beside its runs.
     Step(&'static str),
     /// It starts, and says how far it is; an empty text if that is not known.
@@ -123,8 +123,8 @@ impl Progress {
     }
 
     /// From now on this server is at this.
-    pub fn doing(&mut self, server: &ServerId, doing: Doing, state: &State) {
-        let is_shown = !self.eta.without_server || !matches!(doing, Doing::Step(_));
+    pub fn doing(&mut self, server: &ServerId, doing: ServerActivity, state: &State) {
+        let is_shown = !self.eta.without_server || !matches!(doing, ServerActivity::Step(_));
         if let Some(live) = self.live.as_ref().filter(|_| is_shown) {
             live.doing(server, doing, state);
         }

@@ -1,13 +1,15 @@
 //! One engine in real time, on a thread of its own: takes commands at any moment, sleeps out every step, and hands each
 //! token to its request the moment the step ends. It alone owns the engine.
 
-use super::{EngineCommand, EngineEvent, Shared, Snapshot, Strike, Submission};
+use super::{EngineEvent, Shared, Strike, Submission};
+use crate::sim::engine::stats::Stats;
 use crate::sim::engine::{Engine, Key};
 use crate::sim::truth::{self, Truth};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -19,11 +21,28 @@ struct Owner {
     events: UnboundedSender<EngineEvent>,
 }
 
+/// What a lane is told to do, between two steps or while one lasts.
+type Command = Box<dyn FnOnce(&mut Lane) + Send>;
+
+/// A lane, seen from outside.
+pub(super) struct Way {
+    commands: Sender<Command>,
+    /// Sequences that were handed over and are not finished.
+    pub(super) unfinished: Arc<AtomicUsize>,
+}
+
+impl Way {
+    /// Has the lane do this on its thread. A command to an engine that has ended is lost.
+    pub(super) fn tell(&self, command: impl FnOnce(&mut Lane) + Send + 'static) {
+        let _ = self.commands.send(Box::new(command));
+    }
+}
+
 /// A thread's state.
 pub(super) struct Lane {
     number: usize,
-    engine: Engine,
-    commands: Receiver<EngineCommand>,
+    pub(super) engine: Engine,
+    commands: Receiver<Command>,
     /// Of the sequences that are not finished.
     owners: BTreeMap<Key, Owner>,
     shared: Arc<Shared>,
@@ -39,35 +58,35 @@ pub(super) struct Lane {
 const MAKE_UP: Duration = Duration::from_millis(200);
 
 impl Lane {
-    pub(super) fn new(
-        number: usize,
-        engine: Engine,
-        commands: Receiver<EngineCommand>,
-        shared: Arc<Shared>,
-        unfinished: Arc<AtomicUsize>,
-    ) -> Lane {
-        Lane {
+    /// Starts the thread of an engine.
+    pub(super) fn start(number: usize, engine: Engine, shared: Arc<Shared>) -> std::io::Result<Way> {
+        let (sender, commands) = channel();
+        let unfinished = Arc::<AtomicUsize>::default();
+        let lane = Lane {
             number,
             engine,
             commands,
             owners: BTreeMap::new(),
             shared,
-            unfinished,
+            unfinished: unfinished.clone(),
             zero: Instant::now(),
             paused: false,
             shown: None,
             ended: None,
-        }
+        };
+        thread::Builder::new().name("engine".into()).spawn(move || lane.run())?;
+        let commands = sender;
+        Ok(Way { commands, unfinished })
     }
 
     /// Until every handle is gone.
-    pub(super) fn run(mut self) {
+    fn run(mut self) {
         self.spring_ambush();
         let mut free_at = Instant::now();
         loop {
             let Some(end) = self.begin_step(free_at) else {
                 match self.commands.recv() {
-                    Ok(command) => self.obey(command),
+                    Ok(command) => command(&mut self),
                     Err(_) => return,
                 }
                 continue;
@@ -113,7 +132,7 @@ impl Lane {
                 false => self.commands.recv_timeout(left),
             };
             match command {
-                Ok(command) => self.obey(command),
+                Ok(command) => command(self),
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= end => return true,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return false,
@@ -147,37 +166,28 @@ impl Lane {
         }
     }
 
-    fn obey(&mut self, command: EngineCommand) {
-        match command {
-            EngineCommand::Submit(submission) => self.submit(submission),
-            EngineCommand::Abort(id) => self.abort(EngineEvent::Aborted, |owner| owner.id == id),
-            EngineCommand::Inspect(answer) => {
-                let now = (self.engine.running(), self.engine.waiting());
-                let (running, waiting) = self.shown.unwrap_or(now);
-                let _ = answer.send(Snapshot {
-                    stats: self.engine.stats().clone(),
-                    running,
-                    waiting,
-                    kv_usage: self.engine.kv_usage(),
-                });
-            }
-            EngineCommand::ResetPrefixCache(answer) => {
-                let _ = answer.send(self.engine.reset_prefix_cache());
-            }
-            EngineCommand::Pause(paused) => {
-                self.paused = paused;
-                let now = (self.engine.running(), self.engine.waiting());
-                self.shown = paused.then(|| self.shown.unwrap_or(now));
-            }
-            EngineCommand::AbortAll => self.abort(EngineEvent::Aborted, |_| true),
-            EngineCommand::End(event) => {
-                self.ended = Some(event);
-                self.abort(event, |_| true);
-            }
+    /// What the metrics show.
+    pub(super) fn stats(&mut self) -> Stats {
+        let mut stats = self.engine.stats();
+        if let Some(shown) = self.shown {
+            (stats.running, stats.waiting) = shown;
         }
+        stats
     }
 
-    fn submit(&mut self, submission: Submission) {
+    pub(super) fn pause(&mut self, paused: bool) {
+        self.paused = paused;
+        let now = (self.engine.running(), self.engine.waiting());
+        self.shown = paused.then(|| self.shown.unwrap_or(now));
+    }
+
+    /// Ends every request with this event and takes no more.
+    pub(super) fn end(&mut self, event: EngineEvent) {
+        self.ended = Some(event);
+        self.abort(event, |_| true);
+    }
+
+    pub(super) fn submit(&mut self, submission: Submission) {
         let sequences = submission.sequences.len();
         if let Some(event) = self.ended {
             self.unfinished.fetch_sub(sequences, Ordering::Relaxed);
@@ -201,9 +211,9 @@ impl Lane {
         }
     }
 
-    /// Takes sequences out, each of which is told by this event.
-    fn abort(&mut self, event: EngineEvent, is_meant: impl Fn(&Owner) -> bool) {
-        for (key, owner) in self.owners.extract_if(.., |_, owner| is_meant(owner)) {
+    /// Takes the sequences of some requests out, each of which is told by this event.
+    pub(super) fn abort(&mut self, event: EngineEvent, is_meant: impl Fn(&str) -> bool) {
+        for (key, owner) in self.owners.extract_if(.., |_, owner| is_meant(&owner.id)) {
             let _ = owner.events.send(event);
             if self.shared.hung.load(Ordering::Relaxed) {
                 // The engine does not hear of it, and what it last said stands in the metrics.

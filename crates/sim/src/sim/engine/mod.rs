@@ -193,14 +193,14 @@ impl Engine {
         self.waiting.len()
     }
 
-    /// Used share of the KV cache, 0 to 1.
-    pub fn kv_usage(&self) -> f64 {
-        self.pool.used() as f64 / self.limits.num_blocks.max(1) as f64
-    }
-
-    /// Counters and histograms since the start.
-    pub fn stats(&self) -> &Stats {
-        &self.stats
+    /// Counters and histograms since the start, and the gauges of this moment.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            running: self.running(),
+            waiting: self.waiting(),
+            kv_usage: self.pool.used() as f64 / self.limits.num_blocks.max(1) as f64,
+            ..self.stats.clone()
+        }
     }
 
     /// Forgets cached blocks. Refused, as in vLLM, while a request holds blocks.

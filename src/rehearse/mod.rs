@@ -14,25 +14,23 @@ mod spread;
 mod stage;
 mod threads;
 
-pub use load::{Play, Played, Player};
+pub use load::{Play, Player};
 pub use packed::Packed;
-pub use plays::Plays;
-pub use server::ModelledServer;
+pub use plays::{Plays, Timing};
+pub use server::{ModelledServer, needs_gpu};
 pub use spread::{Belief, TimeInterval, Total};
 
 use crate::agenda::{Schedule, wants_forecast};
 use crate::cause::Failure;
 use crate::ids::ServerId;
 use crate::journal::State;
-use crate::matrix::Matrix;
 use crate::plan::{BenchRunner, Offline, Plan, Runs};
 use crate::run::{Forecasts, room};
 use crate::sim::engine::gpu::Gpu;
 use crate::units::show_many;
 use learn::Lessons;
-use load::Driver;
+use load::overhead_s;
 use serde::Serialize;
-use server::ProgramKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -265,15 +263,9 @@ pub fn foresee(schedule: Schedule<'_>, done: &State, options: &Options) -> Forec
     forecasts
 }
 
-/// Whether a plan's first server is one whose speed depends on this machine's GPU.
-pub fn needs_gpu(matrix: &Matrix) -> bool {
-    let first = matrix.servers().next();
-    first.is_some_and(|server| matches!(server::command(&server.argv), Ok((ProgramKind::Vllm, _))))
-}
-
 fn assumptions(plan: &Plan, stand_in: &ModelledServer, options: &Options) -> Vec<String> {
     let mut assumptions = Vec::new();
-    if let (ProgramKind::Vllm, Some(settings)) = (stand_in.kind, &stand_in.settings) {
+    if let (false, Some(settings)) = (stand_in.is_simulator, &stand_in.settings) {
         let (gpu, model) = (settings.cost.gpu.name, settings.cost.model.parameters / 1e9);
         let whence = options.card.map_or("", |card| card.whence);
         assumptions.push(format!(
@@ -297,13 +289,10 @@ fn assumptions(plan: &Plan, stand_in: &ModelledServer, options: &Options) -> Vec
             options.gpus_whence
         ));
     }
-    if stand_in
-        .settings
-        .as_ref()
-        .is_some_and(|settings| settings.cost.data_parallel > 1)
-    {
-        assumptions
-            .push("a server of several data parallel replicas counts as one of them, which is slower".to_owned());
+    let settings = stand_in.settings.as_ref();
+    if settings.is_some_and(|settings| settings.cost.data_parallel > 1) {
+        let sentence = "a server of several data parallel replicas counts as one of them, which is slower";
+        assumptions.push(sentence.to_owned());
     }
     if let runner @ (BenchRunner::Iterations | BenchRunner::Phases) = &plan.bench.runner {
         let name = runner.name().unwrap_or_default();
@@ -340,10 +329,9 @@ fn assumptions(plan: &Plan, stand_in: &ModelledServer, options: &Options) -> Vec
     }
     if let BenchRunner::Command(commands) = &plan.bench.runner {
         for command in commands.iter().filter(|command| !command.is_empty()) {
-            let driver = Driver::of(Some(command));
-            assumptions.push(match driver {
-                Driver::Foreign => format!("`{}` is not known: its runs count as taking no time", command[0]),
-                _ => format!("{:.0} s for each start of `{}`", driver.overhead_s(), command[0]),
+            assumptions.push(match overhead_s(Some(command)) {
+                None => format!("`{}` is not known: its runs count as taking no time", command[0]),
+                Some(seconds) => format!("{seconds:.0} s for each start of `{}`", command[0]),
             });
         }
     }

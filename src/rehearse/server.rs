@@ -206,3 +206,29 @@ fn misfit(settings: &ServerSettings) -> Option<Failure> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::fault::forms;
+
+    /// Faults of a server that gets ready all the same, or only later than others.
+    const OF_READY_SERVERS: &str = "slow-start ignore-flag ignore-term hang-on-term leak-child late-release error-rate reject-rate \
+        truncate-rate wrong-counts wrong-tokens repeated-tokens cut-answers truncated-prompts batch-noise reset-refused log-flood \
+        crash-after oom-after engine-death-after engine-lost-after hang-after mute-after";
+
+    #[test]
+    fn every_fault_that_keeps_a_server_from_starting_is_foreseen() {
+        for form in forms() {
+            let (word, argument) = form.split_once(':').map_or((&*form, ""), |(word, _)| (word, ":1"));
+            let args = ["demo-8b".to_owned(), format!("--sim-fault={word}{argument}")];
+            let flags = Flags::parse(&args).expect("known flags");
+            let settings = ServerSettings::resolve(&flags, &|_| None).expect("usable");
+            assert_ne!(
+                fault(&settings).is_some(),
+                OF_READY_SERVERS.split(' ').any(|known| known == word),
+                "{word}: say in `fault` what comes of it, or name it in OF_READY_SERVERS"
+            );
+        }
+    }
+}

@@ -11,7 +11,6 @@ use super::log::{self, Source};
 use super::neighbours::Neighbour;
 use super::settings::ServerSettings;
 use super::start::{self, fail};
-use super::stops::Stops;
 use super::tokenizer::Tokenizer;
 use super::truth::Truth;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -21,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch;
 
@@ -38,12 +38,8 @@ Serves a simulated model. Takes every flag of `vllm serve`, and its own:
 /// Runs the server until it ends, for whatever reason, and returns its exit code.
 pub fn serve(args: &[String]) -> u8 {
     if args.iter().any(|arg| arg == "--help" || arg == "-h") {
-        let _ = writeln!(
-            std::io::stdout(),
-            "{HELP}\n{}\nFaults: {}",
-            flags::help(),
-            fault::list()
-        );
+        let (flags, faults) = (flags::help(), fault::forms().join(", "));
+        let _ = writeln!(std::io::stdout(), "{HELP}\n{flags}\nFaults: {faults}");
         return 0;
     }
     let settings = config_file::expand(args).and_then(|args| {
@@ -183,6 +179,36 @@ fn app(settings: ServerSettings, driver: Handle, tokenizer: Tokenizer) -> App {
         in_flight: AtomicU64::new(0),
         resets: AtomicU64::new(0),
         started: (api::unix_seconds() * 100.0).round() / 100.0,
+    }
+}
+
+/// The signals that mean "stop".
+struct Stops {
+    terminate: Signal,
+    interrupt: Signal,
+    ignored: bool,
+}
+
+impl Stops {
+    /// Hears them from now on, or is deaf to them.
+    fn listen(ignored: bool) -> std::io::Result<Stops> {
+        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        Ok(Stops {
+            terminate,
+            interrupt,
+            ignored,
+        })
+    }
+
+    /// Resolves at the first signal; never if they are to be ignored.
+    async fn recv(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+        if self.ignored {
+            std::future::pending().await
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use super::learn::{OVERHEAD, PAUSE_S, REPEATED, USUAL, USUAL_PROBES};
 use super::load::{Play, Player, overhead_s};
 use super::plays::Timing;
 use super::server::ModelledServer;
+use super::spread::Time;
 use super::{Forecast, Loss, Unknown};
 use crate::agenda::{
     Action, Agenda, Ending, Facts, Group, Hint, Hints, Outcome, Ran, Run, RunReader, Scope, wants_forecast,
@@ -181,19 +182,16 @@ impl VirtualStage<'_> {
 
     fn run(&mut self, job: &Run) -> Result<Outcome, Unknown> {
         let (point, lessons) = (&job.task.point, self.rehearsers.lessons);
-        if job.task.reader.is_none() {
-            if let Some(seconds) = lessons.measured(&point.id) {
-                self.count(point, 0);
-                let total = &mut self.forecast.borrow_mut().total;
-                total.runs += REPEATED.time(seconds);
-                total.runs += lessons.pause.time(PAUSE_S);
-                return Ok(ran(Ok(Ran::default()), seconds));
-            }
-            if let Some(timing) = self.rehearsers.options.plays.point(&point.id, job.task.slot) {
-                self.add(job, &timing);
-                let result = timing.failure.map_or_else(|| Ok(Ran::default()), Err);
-                return Ok(ran(result, timing.seconds));
-            }
+        let is_of_grid = job.task.reader.is_none();
+        if is_of_grid && let Some(seconds) = lessons.measured(&point.id) {
+            self.count(point, 0, [REPEATED.time(seconds), lessons.pause.time(PAUSE_S)]);
+            return Ok(ran(Ok(Ran::default()), seconds));
+        }
+        let plays = &self.rehearsers.options.plays;
+        if is_of_grid && let Some(timing) = plays.point(&point.id, job.task.slot) {
+            self.add(job, &timing);
+            let result = timing.failure.map_or_else(|| Ok(Ran::default()), Err);
+            return Ok(ran(result, timing.seconds));
         }
         self.play(job)
     }
@@ -256,18 +254,17 @@ impl VirtualStage<'_> {
     /// Of a run that only starts engines the time is known; the first start was counted as one of a server.
     fn pass_over(&mut self, job: &Run) -> Outcome {
         let (point, lessons) = (&job.task.point, self.rehearsers.lessons);
-        self.count(point, 0);
-        let mut forecast = self.forecast.borrow_mut();
+        let searched = job.task.reader.is_some();
         if let Some(seconds) = lessons.usual(point) {
-            let searched = job.task.reader.is_some();
-            forecast.unknown_runs += u64::from(searched);
             let runs = if searched { USUAL_PROBES } else { 1.0 };
-            forecast.total.runs += USUAL.time(runs * seconds);
-            forecast.total.runs += lessons.pause.time(runs * PAUSE_S);
+            let times = [USUAL.time(runs * seconds), lessons.pause.time(runs * PAUSE_S)];
+            self.count(point, 0, times);
+            self.forecast.borrow_mut().unknown_runs += u64::from(searched);
             return ran(Ok(Ran::default()), seconds);
         }
         if self.rehearsers.schedule.plan.bench.runner.offline() != Some(Offline::Startup) {
-            forecast.unknown_runs += 1;
+            self.count(point, 0, []);
+            self.forecast.borrow_mut().unknown_runs += 1;
             return ran(Ok(Ran::default()), 0.0);
         }
         let usual = [("num_iters_cold", 3), ("num_iters_warmup", 1), ("num_iters_warm", 3)];
@@ -277,14 +274,18 @@ impl VirtualStage<'_> {
         };
         let more = usual.map(count).iter().sum::<u64>().saturating_sub(1);
         let seconds = more as f64 * self.stand_in.start_s;
-        forecast.total.runs += lessons.start.time(seconds);
+        self.count(point, 0, [lessons.start.time(seconds)]);
         ran(Ok(Ran::default()), seconds)
     }
 
     /// Counts a run that was played.
     fn add(&mut self, job: &Run, timing: &Timing) {
         let (point, lessons) = (&job.task.point, self.rehearsers.lessons);
-        self.count(point, timing.requests);
+        let warmup_s = if job.is_warm { 0.0 } else { timing.warmup_s };
+        let overhead = overhead_s(point.argv.as_deref()).unwrap_or_default();
+        let load = lessons.run.time(warmup_s + timing.seconds);
+        let times = [load, OVERHEAD.time(overhead), lessons.pause.time(PAUSE_S)];
+        self.count(point, timing.requests, times);
         // A search looks for loads at which runs fail.
         if let (Some(failure), false) = (&timing.failure, matches!(job.task.reader, Some(RunReader::Search(_)))) {
             let point = self.rehearsers.schedule.plan.secrets.redact(&point.name);
@@ -294,15 +295,10 @@ impl VirtualStage<'_> {
                 losses.push(Loss { point, failure });
             }
         }
-        let warmup_s = if job.is_warm { 0.0 } else { timing.warmup_s };
-        let overhead = overhead_s(point.argv.as_deref()).unwrap_or_default();
-        let total = &mut self.forecast.borrow_mut().total;
-        total.runs += lessons.run.time(warmup_s + timing.seconds);
-        total.runs += OVERHEAD.time(overhead);
-        total.runs += lessons.pause.time(PAUSE_S);
     }
 
-    fn count(&mut self, point: &Point, requests: u64) {
+    /// Counts a run, the room that its files take, and the times that it takes.
+    fn count<const N: usize>(&mut self, point: &Point, requests: u64, times: [Time; N]) {
         let request_bytes = match point.params.get("save_detailed") {
             None | Some(Value::Bool(false)) => REQUEST_BYTES,
             Some(_) => DETAILED_REQUEST_BYTES,
@@ -311,6 +307,7 @@ impl VirtualStage<'_> {
         let mut forecast = self.forecast.borrow_mut();
         forecast.runs += 1;
         forecast.disk_bytes += known.unwrap_or(RUN_BYTES + requests * request_bytes);
+        times.into_iter().for_each(|time| forecast.total.runs += time);
     }
 }
 

@@ -1,12 +1,10 @@
 //! Requests for text: reads the body of a completion or a chat, checks it against the limits, and hands its sequences
-//! to the engine. How the answer is written is the business of `stream` and `whole`.
+//! to the engine. How the answer is written is the business of `stream` and `answer`.
 
 use super::answer::{Choice, PendingAnswer, Spoilt, Style};
-use super::body::Body;
 use super::error::{ApiError, ENGINE_DEAD};
-use super::limit::{Stop, output_limit};
-use super::prompt::{Prompt, prompts};
-use super::{App, stream, whole};
+use super::request::{Body, Prompt, Stop, output_limit, prompts};
+use super::{App, answer, stream};
 use crate::sim::driver::Submission;
 use crate::sim::engine::SequenceRequest;
 use crate::sim::engine::noise::{mix, mix_text, uniform};
@@ -75,7 +73,7 @@ async fn answer(app: Arc<App>, style: Style, headers: &HeaderMap, bytes: &[u8]) 
     });
     match streaming {
         true => Ok(stream::respond(answer)),
-        false => whole::respond(answer).await,
+        false => answer::respond(answer).await,
     }
 }
 

@@ -2,16 +2,13 @@
 //! share is here: the state, the router, the headers that uvicorn sends and its access log.
 
 mod answer;
-mod body;
 mod dev;
 mod error;
 mod generate;
-mod limit;
 mod metrics;
 mod plain;
-mod prompt;
+mod request;
 mod stream;
-mod whole;
 
 use self::error::ApiError;
 use super::driver::Handle;

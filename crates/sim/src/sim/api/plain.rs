@@ -1,7 +1,7 @@
 //! Routes that need no engine: health, version, models, tokens.
 
-use super::body::Body;
 use super::error::ApiError;
+use super::request::Body;
 use super::{App, VERSION};
 use crate::sim::engine::noise::mix;
 use crate::sim::fault::Fault;

@@ -1,9 +1,8 @@
 //! Answers as server-sent events, one chunk a step, as vLLM writes them. Most chunks of a choice differ in their text alone: what
 //! is around it is made once. Whatever is ready when the connection asks goes out in one write.
 
-use super::answer::{EVENTS_AT_ONCE, PendingAnswer, Style};
+use super::answer::{EVENTS_AT_ONCE, PendingAnswer, Style, head, usage};
 use super::error::ENGINE_DEAD;
-use super::whole::{head, usage};
 use crate::sim::driver::EngineEvent;
 use axum::body::{Body, Bytes};
 use axum::http::header;

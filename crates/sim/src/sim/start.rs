@@ -120,7 +120,8 @@ pub async fn load(settings: &mut ServerSettings, pid: u32) -> Result<(), u8> {
     engine("core.py:402", &message);
     settings.limits.num_blocks = blocks;
     if settings.has(Fault::WrongModel) {
-        settings.served_names = vec!["another-model".into()];
+        settings.model = "another-model".to_owned();
+        settings.served_names = vec![settings.model.clone()];
     }
     Ok(())
 }

@@ -4,7 +4,6 @@ use super::error::ApiError;
 use super::request::Body;
 use super::{App, VERSION};
 use crate::sim::engine::noise::mix;
-use crate::sim::fault::Fault;
 use crate::sim::settings::Adapter;
 use axum::Json;
 use axum::body::Bytes;
@@ -30,17 +29,14 @@ pub async fn version() -> Json<Value> {
 
 fn card(app: &App, name: &str) -> Value {
     let created = app.started as u64;
-    let root = match app.settings.has(Fault::WrongModel) {
-        true => app.model_name(),
-        false => &app.settings.model,
-    };
     let permission = json!({
         "id": format!("modelperm-{:016x}", mix(created)), "object": "model_permission", "created": created,
         "allow_create_engine": false, "allow_sampling": true, "allow_logprobs": true, "allow_search_indices": false,
         "allow_view": true, "allow_fine_tuning": false, "organization": "*", "group": null, "is_blocking": false,
     });
     json!({
-        "id": name, "object": "model", "created": created, "owned_by": "vllm", "root": root, "parent": null,
+        "id": name, "object": "model", "created": created, "owned_by": "vllm",
+        "root": app.settings.model, "parent": null,
         "max_model_len": app.settings.limits.max_model_len, "permission": [permission],
     })
 }

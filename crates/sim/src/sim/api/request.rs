@@ -158,42 +158,38 @@ fn chat_text(messages: &Value) -> Result<String, ApiError> {
 /// How many tokens an answer may have; vLLM's refusals of what is too long.
 pub fn output_limit(app: &App, style: Style, prompt: usize, asked: Option<i64>) -> Result<usize, ApiError> {
     let longest = app.settings.limits.max_model_len;
-    let refusal = |param: &str, value: i64, why: String| {
-        ApiError::bad_request(param, format!("{why} (parameter={param}, value={value})"))
-    };
     let context = format!("This model's maximum context length is {longest} tokens. However,");
-    if prompt >= longest {
-        let why = format!(
-            "{context} your prompt contains {prompt} input tokens, which exceeds this limit even without any output \
-             tokens. Please reduce the length of the input prompt."
-        );
-        return Err(refusal("input_tokens", prompt as i64, why));
-    }
-    let Some(asked) = asked else {
-        return Ok(longest - prompt);
-    };
     let name = match style {
         Style::Chat => "max_completion_tokens",
         Style::Completion => "max_tokens",
     };
-    if asked < 1 {
-        return Err(refusal(name, asked, format!("{name} must be at least 1, got {asked}.")));
-    }
-    if asked > longest as i64 {
-        let why = format!(
-            "{name}={asked} cannot be greater than max_model_len={longest}. Please request fewer output tokens."
-        );
-        return Err(refusal(name, asked, why));
-    }
-    let total = prompt + asked as usize;
-    if total > longest {
-        let why = format!(
-            "{context} you requested {asked} output tokens and your prompt contains {prompt} input tokens, for a total of \
-             {total} tokens. Please reduce the length of the input prompt or the number of requested output tokens."
-        );
-        return Err(refusal("input_tokens", prompt as i64, why));
-    }
-    Ok(asked as usize)
+    let (param, value, why) = match asked {
+        _ if prompt >= longest => {
+            let why = format!(
+                "{context} your prompt contains {prompt} input tokens, which exceeds this limit even without any output \
+                 tokens. Please reduce the length of the input prompt."
+            );
+            ("input_tokens", prompt as i64, why)
+        }
+        None => return Ok(longest - prompt),
+        Some(asked) if asked < 1 => (name, asked, format!("{name} must be at least 1, got {asked}.")),
+        Some(asked) if asked > longest as i64 => {
+            let limit = format!("max_model_len={longest}");
+            let why = format!("{name}={asked} cannot be greater than {limit}. Please request fewer output tokens.");
+            (name, asked, why)
+        }
+        Some(asked) if prompt + asked as usize <= longest => return Ok(asked as usize),
+        Some(asked) => {
+            let total = prompt + asked as usize;
+            let why = format!(
+                "{context} you requested {asked} output tokens and your prompt contains {prompt} input tokens, for a total of \
+                 {total} tokens. Please reduce the length of the input prompt or the number of requested output tokens."
+            );
+            ("input_tokens", prompt as i64, why)
+        }
+    };
+    let sentence = format!("{why} (parameter={param}, value={value})");
+    Err(ApiError::bad_request(param, sentence))
 }
 
 /// What may end an answer before its limit.

@@ -4,11 +4,11 @@
 use super::{EngineEvent, Shared, Strike, Submission};
 use crate::sim::engine::stats::Stats;
 use crate::sim::engine::{Engine, Key};
-use crate::sim::truth::{self, Truth};
+use crate::sim::truth::{SequenceTimes, monotonic_ms};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
@@ -19,6 +19,8 @@ struct Owner {
     id: String,
     choice: u32,
     events: UnboundedSender<EngineEvent>,
+    /// For the truth file, if there is one.
+    times: Option<SequenceTimes>,
 }
 
 /// What a lane is told to do, between two steps or while one lasts.
@@ -40,7 +42,6 @@ impl Way {
 
 /// A thread's state.
 pub(super) struct Lane {
-    number: usize,
     pub(super) engine: Engine,
     commands: Receiver<Command>,
     /// Of the sequences that are not finished.
@@ -59,11 +60,10 @@ const MAKE_UP: Duration = Duration::from_millis(200);
 
 impl Lane {
     /// Starts the thread of an engine.
-    pub(super) fn start(number: usize, engine: Engine, shared: Arc<Shared>) -> std::io::Result<Way> {
+    pub(super) fn start(engine: Engine, shared: Arc<Shared>) -> std::io::Result<Way> {
         let (sender, commands) = channel();
         let unfinished = Arc::<AtomicUsize>::default();
         let lane = Lane {
-            number,
             engine,
             commands,
             owners: BTreeMap::new(),
@@ -143,12 +143,11 @@ impl Lane {
     fn deliver(&mut self, at: Instant) {
         let now = self.seconds(at);
         // Taken before the first token goes out: no client can see a token earlier than the truth says.
-        let instant = self.shared.truth.is_some().then(truth::monotonic_ms);
+        let instant = monotonic_ms();
         let outputs = self.engine.end_step(now);
-        let mut truth = lock(&self.shared);
         for tokens in outputs.chunk_by(|one, next| one.key == next.key) {
             let (key, last) = (tokens[0].key, tokens[tokens.len() - 1].finished);
-            let Some(owner) = self.owners.get(&key) else {
+            let Some(owner) = self.owners.get_mut(&key) else {
                 continue;
             };
             if last {
@@ -157,11 +156,15 @@ impl Lane {
             }
             let (choice, count) = (owner.choice, tokens.len() as u32);
             let _ = owner.events.send(EngineEvent::Tokens { choice, count, last });
-            if let (Some(truth), Some(instant)) = (&mut truth, instant) {
-                truth.tokens((self.number, key), instant, tokens.len(), last);
+            if let Some(times) = &mut owner.times {
+                times.first_token_ms.get_or_insert(instant);
+                times.token_ms.extend(std::iter::repeat_n(instant, tokens.len()));
             }
-            if last {
-                self.owners.remove(&key);
+            if last
+                && let Some(owner) = self.owners.remove(&key)
+                && let Some((truth, times)) = self.shared.truth.as_ref().zip(owner.times)
+            {
+                truth.write(&times);
             }
         }
     }
@@ -197,16 +200,22 @@ impl Lane {
         self.shared.admitted.fetch_add(1, Ordering::Relaxed);
         let now = self.seconds(Instant::now());
         for (choice, request) in submission.sequences.into_iter().enumerate() {
-            let (prompt, output) = (request.prompt.len(), request.output_len);
-            let key = self.engine.add(now, request);
-            if let Some(mut truth) = lock(&self.shared) {
-                truth.arrived((self.number, key), &submission.id, choice, prompt, output);
-            }
+            let times = self.shared.truth.as_ref().map(|_| SequenceTimes {
+                request_id: submission.id.clone(),
+                choice,
+                arrival_ms: monotonic_ms(),
+                first_token_ms: None,
+                token_ms: Vec::with_capacity(request.output_len),
+                prompt_tokens: request.prompt.len(),
+                output_tokens: request.output_len,
+            });
             let owner = Owner {
                 id: submission.id.clone(),
                 choice: choice as u32,
                 events: submission.events.clone(),
+                times,
             };
+            let key = self.engine.add(now, request);
             self.owners.insert(key, owner);
         }
     }
@@ -221,9 +230,6 @@ impl Lane {
             }
             self.unfinished.fetch_sub(1, Ordering::Relaxed);
             self.engine.abort(key);
-            if let Some(mut truth) = lock(&self.shared) {
-                truth.forget((self.number, key));
-            }
         }
     }
 
@@ -240,9 +246,4 @@ impl Lane {
             }
         }
     }
-}
-
-fn lock(shared: &Shared) -> Option<MutexGuard<'_, Truth>> {
-    let truth = shared.truth.as_ref()?;
-    Some(truth.lock().unwrap_or_else(PoisonError::into_inner))
 }

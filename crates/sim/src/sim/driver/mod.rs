@@ -63,7 +63,7 @@ pub enum Strike {
 
 /// What all lanes share.
 struct Shared {
-    truth: Option<Mutex<Truth>>,
+    truth: Option<Truth>,
     /// What happens once so many requests were admitted.
     ambushes: Mutex<Vec<(u64, Strike)>>,
     strikes: UnboundedSender<Strike>,
@@ -88,14 +88,13 @@ impl Handle {
         strikes: UnboundedSender<Strike>,
     ) -> std::io::Result<Handle> {
         let shared = Arc::new(Shared {
-            truth: truth.map(Mutex::new),
+            truth,
             ambushes: Mutex::new(ambushes),
             strikes,
             admitted: AtomicU64::new(0),
             hung: AtomicBool::new(false),
         });
-        let engines = engines.into_iter().enumerate();
-        let ways = engines.map(|(number, engine)| Lane::start(number, engine, shared.clone()));
+        let ways = engines.into_iter().map(|engine| Lane::start(engine, shared.clone()));
         Ok(Handle {
             ways: ways.collect::<std::io::Result<_>>()?,
             shared,

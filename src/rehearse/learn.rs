@@ -5,7 +5,7 @@ use super::load::{Play, Player, overhead_s};
 use super::server::ModelledServer;
 use super::spread::Belief;
 use super::{Budget, Options};
-use crate::agenda::Task;
+use crate::agenda::{Task, seeded};
 use crate::bench::params_of;
 use crate::cause::Outcome;
 use crate::ids::{PointId, ServerId};
@@ -13,7 +13,6 @@ use crate::journal::{RunRecord, State};
 use crate::matrix::{Matrix, Point, ServerConfig};
 use crate::plan::commands::flags;
 use crate::plan::{BenchRunner, Params, Plan, Reset, Warmup};
-use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 
 /// Recorded runs that are played again to compare: more teach little and cost time.
@@ -198,11 +197,9 @@ fn ratio(
     let mut params = Params::clone(&run.params);
     let overhead = match &plan.bench.runner {
         BenchRunner::Native => {
-            let seed = params.get("seed").and_then(Value::as_u64).unwrap_or(0);
-            let draw = run
-                .probe()
-                .map_or(Task::draw_of(run.slot, run.run), |probe| probe.question.draw);
-            params.insert("seed".to_owned(), seed.wrapping_add(u64::from(draw)).into());
+            let probe = run.probe();
+            let draw = probe.map_or(Task::draw_of(run.slot, run.run), |probe| probe.question.draw);
+            params = seeded(params, draw);
             overhead_s(None)?
         }
         BenchRunner::Command(command) => {

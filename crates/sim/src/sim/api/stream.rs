@@ -182,7 +182,8 @@ impl Chunks {
 
     /// Writes a chunk with a choice, if it has one, and further keys.
     fn send(&mut self, choice: Option<Value>, more: &[(&str, Value)]) {
-        let (head, choice) = (&self.head, choice.map_or(String::new(), |choice| choice.to_string()));
+        let choice = choice.map_or(Ok(String::new()), |choice| serde_json::to_string(&choice));
+        let (head, choice) = (&self.head, choice.expect("a value is always written"));
         let more: String = more.iter().map(|(key, value)| format!(r#","{key}":{value}"#)).collect();
         let chunk = format!("{head}{choice}]{more}}}\n\n");
         self.out.extend_from_slice(chunk.as_bytes());

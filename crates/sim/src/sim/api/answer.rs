@@ -139,11 +139,8 @@ impl PendingAnswer {
 
     /// Tokens of the answer as usage tells them.
     pub fn counted(&self, tokens: usize) -> usize {
-        if self.spoilt.miscounted {
-            tokens + tokens / 4 + 1
-        } else {
-            tokens
-        }
+        let more = if self.spoilt.miscounted { tokens / 4 + 1 } else { 0 };
+        tokens + more
     }
 
     fn piece(&self, choice: &Choice, index: usize) -> Cow<'static, str> {
@@ -213,38 +210,29 @@ impl PendingAnswer {
     /// is one in ten, and others may be nearly as probable.
     pub fn ranked(&self, choice: &Choice, index: usize) -> [(u32, f64); RANKS] {
         const FIRST: f64 = -std::f64::consts::LN_10;
-        let Spoilt {
-            wrong,
-            repeated,
-            noise,
-            batch,
-            ..
-        } = self.spoilt;
-        let place = index as u64;
+        let (spoilt, place) = (self.spoilt, index as u64);
         let drawn = |what: u64| uniform(mix(choice.seed ^ what), place);
-        let seed = if drawn(1) < wrong {
-            mix(choice.seed)
-        } else {
-            choice.seed
+        let seed = match drawn(1) < spoilt.wrong {
+            true => mix(choice.seed),
+            false => choice.seed,
         };
         let vocabulary = self.app.tokenizer.vocabulary();
         let mut logprob = FIRST;
         let mut ranked = std::array::from_fn(|rank| {
-            let seed_of_rank = if rank == 0 {
-                seed
-            } else {
-                mix(seed ^ (rank as u64) << 40)
+            let seed_of_rank = match rank {
+                0 => seed,
+                _ => mix(seed ^ (rank as u64) << 40),
             };
             if rank > 0 {
                 logprob += drawn(rank as u64 + 2).max(1e-9).ln();
             }
-            let moved = noise * (2.0 * uniform(mix(seed_of_rank ^ batch), place) - 1.0);
+            let moved = spoilt.noise * (2.0 * uniform(mix(seed_of_rank ^ spoilt.batch), place) - 1.0);
             (token_id(seed_of_rank, index, vocabulary), logprob + moved)
         });
-        if noise > 0.0 {
+        if spoilt.noise > 0.0 {
             ranked.sort_by(|one, other| other.1.total_cmp(&one.1));
         }
-        if index > 0 && drawn(2) < repeated {
+        if index > 0 && drawn(2) < spoilt.repeated {
             ranked[0].0 = self.token(choice, index - 1);
         }
         ranked

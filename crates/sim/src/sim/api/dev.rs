@@ -36,11 +36,8 @@ async fn nothing() -> StatusCode {
 
 async fn reset_prefix_cache(State(app): State<Arc<App>>) -> Json<Value> {
     let number = app.resets.fetch_add(1, Ordering::Relaxed);
-    let refused = app
-        .settings
-        .faults
-        .iter()
-        .any(|fault| matches!(fault, Fault::ResetRefused(count) if number < *count));
+    let refuses = |fault: &Fault| matches!(fault, Fault::ResetRefused(count) if number < *count);
+    let refused = app.settings.faults.iter().any(refuses);
     let success = app.driver.reset_prefix_cache().await && !refused;
     Json(json!({"success": success}))
 }

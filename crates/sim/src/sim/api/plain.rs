@@ -77,10 +77,8 @@ pub async fn tokenize(State(app): State<Arc<App>>, bytes: Bytes) -> Result<Json<
         (None, None) => body.required("prompt")?.to_string(),
     };
     let special = body.get("add_special_tokens").and_then(Value::as_bool).unwrap_or(true);
-    let tokens = app
-        .tokenizer
-        .encode(&text, special)
-        .map_err(|error| ApiError::bad_request("prompt", error))?;
+    let tokens = app.tokenizer.encode(&text, special);
+    let tokens = tokens.map_err(|error| ApiError::bad_request("prompt", error))?;
     let texts = body
         .flag("return_token_strs")?
         .then(|| tokens.iter().map(|id| app.tokenizer.piece(*id)).collect::<Vec<_>>());
@@ -97,9 +95,7 @@ pub async fn detokenize(State(app): State<Arc<App>>, bytes: Bytes) -> Result<Jso
     let list = body.required("tokens")?;
     let refusal = |_| ApiError::invalid("list_type", "body.tokens", "Input should be a valid list", list);
     let ids: Vec<u32> = Vec::deserialize(list).map_err(refusal)?;
-    let prompt = app
-        .tokenizer
-        .decode(&ids)
-        .map_err(|error| ApiError::bad_request("tokens", error))?;
+    let prompt = app.tokenizer.decode(&ids);
+    let prompt = prompt.map_err(|error| ApiError::bad_request("tokens", error))?;
     Ok(Json(json!({"prompt": prompt})))
 }

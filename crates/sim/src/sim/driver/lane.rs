@@ -61,11 +61,11 @@ const MAKE_UP: Duration = Duration::from_millis(200);
 impl Lane {
     /// Starts the thread of an engine.
     pub(super) fn start(engine: Engine, shared: Arc<Shared>) -> std::io::Result<Way> {
-        let (sender, commands) = channel();
+        let (commands, received) = channel();
         let unfinished = Arc::<AtomicUsize>::default();
         let lane = Lane {
             engine,
-            commands,
+            commands: received,
             owners: BTreeMap::new(),
             shared,
             unfinished: unfinished.clone(),
@@ -75,7 +75,6 @@ impl Lane {
             ended: None,
         };
         thread::Builder::new().name("engine".into()).spawn(move || lane.run())?;
-        let commands = sender;
         Ok(Way { commands, unfinished })
     }
 

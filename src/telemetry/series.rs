@@ -197,9 +197,9 @@ impl Window {
 }
 
 /// A figure of a run's row: its name, what it is of a reading, and what it makes of all of them.
-type Summary<R> = (&'static str, fn(&R) -> Option<f64>, fn(&[f64]) -> Option<f64>);
+type SummedFigure<R> = (&'static str, fn(&R) -> Option<f64>, fn(&[f64]) -> Option<f64>);
 
-const OF_SERVER: [Summary<Scrape>; 6] = [
+const OF_SERVER: [SummedFigure<Scrape>; 6] = [
     ("kv_cache_usage_mean", |server| server.kv_cache_usage, mean),
     ("kv_cache_usage_max", |server| server.kv_cache_usage, max),
     ("running_mean", |server| server.running, mean),
@@ -207,8 +207,9 @@ const OF_SERVER: [Summary<Scrape>; 6] = [
     ("waiting_mean", |server| server.waiting, mean),
     ("waiting_max", |server| server.waiting, max),
 ];
-const OF_ALL_GPUS: [Summary<Reading>; 1] = [("gpu_power_watts_max", |all| all.of_all_gpus(|gpu| gpu.power_watts), max)];
-const OF_EACH_GPU: [Summary<GpuReading>; 8] = [
+const OF_ALL_GPUS: [SummedFigure<Reading>; 1] =
+    [("gpu_power_watts_max", |all| all.of_all_gpus(|gpu| gpu.power_watts), max)];
+const OF_EACH_GPU: [SummedFigure<GpuReading>; 8] = [
     ("gpu_utilization_mean", |gpu| gpu.utilization, mean),
     ("gpu_memory_gib_max", |gpu| gpu.memory_gib, max),
     ("gpu_sm_clock_mhz_mean", |gpu| gpu.sm_clock_mhz, mean),
@@ -218,7 +219,7 @@ const OF_EACH_GPU: [Summary<GpuReading>; 8] = [
     ("gpu_other_processes_max", |gpu| gpu.strangers, max),
     ("gpu_throttled_share", |gpu| gpu.is(|reasons| !reasons.is_empty()), mean),
 ];
-const OF_HOST: [Summary<Host>; 4] = [
+const OF_HOST: [SummedFigure<Host>; 4] = [
     ("host_cpu_share_mean", |host| host.cpu_share, mean),
     ("host_cpu_share_max", |host| host.cpu_share, max),
     ("host_load_max", |host| host.load, max),
@@ -226,7 +227,7 @@ const OF_HOST: [Summary<Host>; 4] = [
 ];
 
 /// Adds the figures of a table. Readings are evenly spaced, so all are alike in weight.
-fn sum_up<'r, R: 'r>(table: &[Summary<R>], readings: impl Iterator<Item = &'r R> + Clone, figures: &mut Params) {
+fn sum_up<'r, R: 'r>(table: &[SummedFigure<R>], readings: impl Iterator<Item = &'r R> + Clone, figures: &mut Params) {
     for (name, of, sum) in table {
         let values: Vec<f64> = readings.clone().filter_map(of).collect();
         figures.insert((*name).to_owned(), json!(sum(&values)));

@@ -24,11 +24,11 @@ struct Owner {
 }
 
 /// What a lane is told to do, between two steps or while one lasts.
-type Command = Box<dyn FnOnce(&mut Lane) + Send>;
+type LaneTask = Box<dyn FnOnce(&mut Lane) + Send>;
 
 /// A lane, seen from outside.
 pub(super) struct Way {
-    commands: Sender<Command>,
+    commands: Sender<LaneTask>,
     /// Sequences that were handed over and are not finished.
     pub(super) unfinished: Arc<AtomicUsize>,
 }
@@ -43,7 +43,7 @@ impl Way {
 /// A thread's state.
 pub(super) struct Lane {
     pub(super) engine: Engine,
-    commands: Receiver<Command>,
+    commands: Receiver<LaneTask>,
     /// Of the sequences that are not finished.
     owners: BTreeMap<Key, Owner>,
     shared: Arc<Shared>,

@@ -10,7 +10,7 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use vsweep::sim::engine::memory::Memory;
+use vsweep::sim::engine::memory::kv_blocks;
 use vsweep::sim::engine::{Engine, SequenceRequest};
 use vsweep::sim::flags::Flags;
 use vsweep::sim::settings::ServerSettings;
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
 fn engine(running: usize) -> f64 {
     let flags = Flags::parse(&["demo-8b".into(), "--max-num-seqs".into(), running.to_string()]).expect("known flags");
     let mut settings = ServerSettings::resolve(&flags, &|_| None).expect("usable");
-    settings.limits.num_blocks = Memory::plan(&settings.cost, &settings.limits).expect("it fits").blocks;
+    settings.limits.num_blocks = kv_blocks(&settings.cost, &settings.limits).expect("it fits");
     let mut engine: Engine = settings.engine(1000, 0);
     let (mut now, mut tokens, mut number) = (0.0, 0, 0u64);
     let start = Instant::now();

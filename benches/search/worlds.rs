@@ -252,8 +252,8 @@ impl Host<'_> {
             budget: &Budget::of(None),
         };
         let played = Player::new(&stand_in, false, false).play(play);
-        let played = played.unwrap_or_else(|why| panic!("{why:?}\n{}", self.world.text));
-        played.measurement.expect("requests that fit")
+        let (_, measurement) = played.unwrap_or_else(|why| panic!("{why:?}\n{}", self.world.text));
+        measurement.expect("requests that fit")
     }
 
     /// What that run says.

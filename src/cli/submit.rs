@@ -168,7 +168,7 @@ impl Submission<'_> {
             return Ok(Exit::Done);
         }
         let arrays = cluster::arrays(&self.sizes(&BTreeSet::new()), k8s::MOST_INDEXES, &[]);
-        output::say(k8s::manifest(&arrays, self.plan, k8s, &self.worker())?.trim_end());
+        output::say(k8s::manifest(&arrays, self.plan, k8s, &self.worker()).trim_end());
         let selector = k8s::selector(self.plan);
         output::tell(format_args!(
             "{} in {}; apply them with `kubectl apply -f -`, see `kubectl get pods{selector}` and `vsweep status {root}`, and end them with \

@@ -1,22 +1,20 @@
 //! Kubernetes: the manifest of an Indexed Job for each array, as text. Nothing is applied and nothing asked of a cluster.
 
 use super::Array;
-use crate::error::{Error, Result};
 use crate::plan::{K8s, Plan};
 use crate::shell::shell_line;
-use serde_json::{Value, json};
+use minijinja::{Environment, Value, context};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// The Jobs, one after the other.
+const TEMPLATE: &str = include_str!("k8s.yaml.jinja");
 /// The label that all Jobs of an experiment have, and nothing else.
 pub const LABEL: &str = "vsweep/experiment";
-/// Tries of one server start that ended for no fault of the cluster.
-const TRIES: u32 = 3;
 /// Indexes that a Job may have.
 pub const MOST_INDEXES: usize = 100_000;
 /// What a worker needs beyond the time that a server has to stop.
 const FAREWELL: Duration = Duration::from_secs(30);
-/// Exit codes of a worker after which another try would end the same.
-const HOPELESS: [u32; 2] = [1, 2];
 
 /// What refers to all Jobs of the plan, for `kubectl`: ` -n bench -l vsweep/experiment=night`.
 pub fn selector(plan: &Plan) -> String {
@@ -32,98 +30,54 @@ fn label_of(name: &str) -> String {
 }
 
 /// The manifest: one Job for each array, and each index of it a `worker`, which the id of a server start follows.
-pub fn manifest(arrays: &[Array], plan: &Plan, k8s: &K8s, worker: &str) -> Result<String> {
-    let jobs: Vec<Value> = arrays.iter().map(|array| job(array, plan, k8s, worker)).collect();
-    serde_saphyr::to_string_multiple(&jobs)
-        .map_err(|error| Error::Fatal(format!("the manifest cannot be written: {error}")))
+pub fn manifest(arrays: &[Array], plan: &Plan, k8s: &K8s, worker: &str) -> String {
+    let job = |array: &Array| {
+        let completions = array.groups.len();
+        context! {
+            name => &*array.name,
+            completions,
+            parallelism => k8s.at_once.map_or(completions, |at_once| completions.min(at_once as usize)),
+            groups => shell_line(&array.groups),
+            resources => resources(array, k8s),
+        }
+    };
+    let values = context! {
+        jobs => arrays.iter().map(job).collect::<Vec<Value>>(),
+        label => LABEL,
+        experiment => label_of(&plan.name),
+        namespace => k8s.namespace.as_deref(),
+        grace => (plan.serve.stop_grace + FAREWELL).as_secs(),
+        deadline => k8s.time.map(|time| time.as_secs().max(1)),
+        image => &*k8s.image,
+        worker,
+        secrets => k8s.secrets.clone(),
+        mount => &*k8s.mount,
+        claim => &*k8s.claim,
+    };
+    let manifest = Environment::new().render_str(TEMPLATE, values);
+    manifest.expect("the template fits its values")
 }
 
-fn job(array: &Array, plan: &Plan, k8s: &K8s, worker: &str) -> Value {
-    let labels = json!({LABEL: label_of(&plan.name)});
-    let many = array.groups.len();
-    let mut pod = json!({
-        "restartPolicy": "Never",
-        "terminationGracePeriodSeconds": (plan.serve.stop_grace + FAREWELL).as_secs(),
-        "containers": [container(array, k8s, worker)],
-        "volumes": [
-            {"name": "results", "persistentVolumeClaim": {"claimName": k8s.claim}},
-            // Workers of one server talk through shared memory, of which a container has next to none.
-            {"name": "shared-memory", "emptyDir": {"medium": "Memory"}},
-        ],
-    });
-    if let Some(time) = k8s.time {
-        pod["activeDeadlineSeconds"] = time.as_secs().max(1).into();
-    }
-    let mut job = json!({
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": array.name, "labels": labels},
-        "spec": {
-            "completionMode": "Indexed",
-            "completions": many,
-            "parallelism": k8s.at_once.map_or(many, |at_once| many.min(at_once as usize)),
-            "backoffLimitPerIndex": TRIES,
-            "maxFailedIndexes": many,
-            // A pod that does not answer may live on, and would share its server start with its replacement.
-            "podReplacementPolicy": "Failed",
-            "podFailurePolicy": {"rules": [
-                {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
-                {"action": "FailIndex", "onExitCodes": {"containerName": "worker", "operator": "In", "values": HOPELESS}},
-            ]},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        },
-    });
-    if let Some(namespace) = &k8s.namespace {
-        job["metadata"]["namespace"] = namespace.as_str().into();
-    }
-    job
-}
-
-fn container(array: &Array, k8s: &K8s, worker: &str) -> Value {
-    // A plain shell has no arrays.
-    let script = format!(
-        "set -- {}\nshift \"$JOB_COMPLETION_INDEX\"\nexec vsweep {worker} \"$1\"\n",
-        shell_line(&array.groups)
-    );
-    let mut limits = json!({});
-    if array.gpus > 0 {
-        limits[&k8s.gpu] = array.gpus.to_string().into();
-    }
+/// What a pod asks for, and gets no more of.
+fn resources(array: &Array, k8s: &K8s) -> BTreeMap<String, String> {
     let each = array.gpus.max(1);
-    if let Some(memory) = &k8s.memory_per_gpu {
-        limits["memory"] = times(memory, each).into();
-    }
-    if let Some(cpus) = k8s.cpus_per_gpu {
-        limits["cpu"] = (cpus * each).to_string().into();
-    }
-    let secrets = k8s.secrets.iter().map(|name| json!({"secretRef": {"name": name}}));
-    json!({
-        "name": "worker",
-        "image": k8s.image,
-        "command": ["sh", "-c", script],
-        "env": [{"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
-        "envFrom": secrets.collect::<Vec<Value>>(),
-        // With equal requests a pod gets whole cores where the cluster gives them, and is evicted last.
-        "resources": {"limits": limits, "requests": limits},
-        "volumeMounts": [
-            {"name": "results", "mountPath": k8s.mount},
-            {"name": "shared-memory", "mountPath": "/dev/shm"},
-        ],
-    })
+    let gpus = (array.gpus > 0).then(|| (k8s.gpu.clone(), array.gpus.to_string()));
+    let memory = k8s.memory_per_gpu.as_ref();
+    let memory = memory.map(|memory| ("memory".to_owned(), times(memory, each)));
+    let cpus = k8s
+        .cpus_per_gpu
+        .map(|cpus| ("cpu".to_owned(), (cpus * each).to_string()));
+    [gpus, memory, cpus].into_iter().flatten().collect()
 }
 
-/// So many times an amount of memory: twice `1.5Gi` is `3Gi`.
+/// So many times an amount of memory: twice `1.5Gi` is `3Gi`, and `2e9` twice `1e9`.
 fn times(amount: &str, count: u32) -> String {
     let unit = amount.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
-    match amount.strip_suffix(unit).and_then(|number| number.parse::<f64>().ok()) {
-        Some(number) if !unit.starts_with(['e', '+', '-']) && unit != "E" => {
-            format!("{}{unit}", number * f64::from(count))
-        }
-        // An exponent.
-        _ => amount
-            .parse::<f64>()
-            .map_or_else(|_| amount.to_owned(), |number| (number * f64::from(count)).to_string()),
-    }
+    let number = amount.strip_suffix(unit).and_then(|number| number.parse::<f64>().ok());
+    number.map_or_else(
+        || amount.to_owned(),
+        |number| format!("{}{unit}", number * f64::from(count)),
+    )
 }
 
 #[cfg(test)]
@@ -132,12 +86,7 @@ mod tests {
 
     #[test]
     fn memory_grows_with_gpus_and_labels_fit() {
-        let cases = [
-            ("1.5Gi", "3Gi"),
-            ("200G", "400G"),
-            ("1000", "2000"),
-            ("1e9", "2000000000"),
-        ];
+        let cases = [("1.5Gi", "3Gi"), ("200G", "400G"), ("1000", "2000"), ("1e9", "2e9")];
         for (amount, twice) in cases {
             assert_eq!(times(amount, 2), twice);
         }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::files::{create_folder, write_atomic};
 use crate::journal::{Directory, Nonce};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 
 /// Server starts of one size, handed over together. Written before it is handed over, so that one which may have been is never
@@ -38,16 +38,17 @@ impl Array {
 
 /// Groups, each with its GPUs, in arrays of at most so many; each is of one size.
 pub fn arrays(groups: &[(String, u32)], most: usize, before: &[Array]) -> Vec<Array> {
-    let sizes: BTreeSet<u32> = groups.iter().map(|(_, gpus)| *gpus).collect();
+    let mut sizes: BTreeMap<u32, Vec<String>> = BTreeMap::new();
+    for (name, gpus) in groups {
+        sizes.entry(*gpus).or_default().push(name.clone());
+    }
     let first = before.iter().map(|array| array.number + 1).max().unwrap_or(0);
-    let of_size = |gpus: u32| {
-        let same = groups.iter().filter(|(_, other)| *other == gpus);
-        let names: Vec<String> = same.map(|(name, _)| name.clone()).collect();
-        let parts = names.chunks(most.max(1)).map(|part| (gpus, part.to_vec()));
+    let of_size = |(gpus, names): (&u32, &Vec<String>)| {
+        let parts = names.chunks(most.max(1)).map(|part| (*gpus, part.to_vec()));
         parts.collect::<Vec<_>>()
     };
     // The widest wait longest for room, so they are handed over first.
-    let all = sizes.into_iter().rev().flat_map(of_size).zip(first..);
+    let all = sizes.iter().rev().flat_map(of_size).zip(first..);
     all.map(|((gpus, groups), number)| Array {
         name: format!("vsweep-{}-{number}", Nonce::random()),
         number,

@@ -3,7 +3,7 @@
 
 use super::{Array, ClusterTask};
 use crate::error::{Error, Result};
-use crate::plan::{Plan, Slurm};
+use crate::plan::Plan;
 use crate::shell::{shell_line, shell_word};
 use itertools::Itertools;
 use std::ffi::OsStr;
@@ -19,18 +19,9 @@ const LAST_RUN: Duration = Duration::from_secs(120);
 
 /// How sbatch is called for an array; its script comes from standard input.
 pub fn arguments(array: &Array, plan: &Plan, folder: &Path, further: &[String]) -> Vec<String> {
-    let Slurm {
-        partition,
-        account,
-        time,
-        gres,
-        memory_per_gpu,
-        cpus_per_gpu,
-        at_once,
-        ..
-    } = &plan.slurm;
+    let slurm = &plan.slurm;
     let last = array.groups.len().saturating_sub(1);
-    let at_once = at_once.map(|tasks| format!("%{tasks}")).unwrap_or_default();
+    let at_once = slurm.at_once.map(|tasks| format!("%{tasks}")).unwrap_or_default();
     let mut arguments = vec![
         "--parsable".to_owned(),
         format!("--job-name={}", array.name),
@@ -47,19 +38,19 @@ pub fn arguments(array: &Array, plan: &Plan, folder: &Path, further: &[String]) 
     let mut add = |flag: &str, value: Option<String>| {
         arguments.extend(value.map(|value| format!("--{flag}={value}")));
     };
-    add("partition", partition.clone());
-    add("account", account.clone());
-    add("time", time.map(|time| time.as_secs().div_ceil(60).to_string()));
+    add("partition", slurm.partition.clone());
+    add("account", slurm.account.clone());
+    add("time", slurm.time.map(|time| time.as_secs().div_ceil(60).to_string()));
     let memory = match array.gpus {
         0 => "mem",
         gpus => {
-            let gres = gres.as_deref().unwrap_or("gpu");
+            let gres = slurm.gres.as_deref().unwrap_or("gpu");
             add("gres", Some(format!("{gres}:{gpus}")));
             "mem-per-gpu"
         }
     };
-    add(memory, memory_per_gpu.clone());
-    let cpus = cpus_per_gpu.map(|cpus| cpus * array.gpus.max(1));
+    add(memory, slurm.memory_per_gpu.clone());
+    let cpus = slurm.cpus_per_gpu.map(|cpus| cpus * array.gpus.max(1));
     add("cpus-per-task", cpus.map(|cpus| cpus.to_string()));
     arguments.extend_from_slice(further);
     arguments
@@ -73,19 +64,19 @@ fn warning(plan: &Plan) -> Duration {
 
 /// The script of an array: each task is a `worker` with one server start, whose id follows.
 pub fn script(array: &Array, plan: &Plan, directory: &Path, program: &Path, worker: &str) -> String {
-    let Slurm {
-        image, mounts, setup, ..
-    } = &plan.slurm;
+    let slurm = &plan.slurm;
     let mut lines = vec![
         "#!/bin/bash".to_owned(),
         format!("groups=({})", shell_line(&array.groups)),
     ];
-    lines.extend(setup.iter().cloned());
+    lines.extend(slurm.setup.iter().cloned());
     let directory = directory.display();
-    let program = match image {
+    let program = match &slurm.image {
         None => shell_word(program),
         Some(image) => {
-            let mut mounts = [format!("{directory}:{directory}")].into_iter().chain(mounts.clone());
+            let mut mounts = [format!("{directory}:{directory}")]
+                .into_iter()
+                .chain(slurm.mounts.clone());
             let container = [
                 format!("--container-image={image}"),
                 format!("--container-mounts={}", mounts.join(",")),

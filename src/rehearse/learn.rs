@@ -1,11 +1,11 @@
 //! What an experiment's own record teaches a forecast: how long its servers took to start and its runs to measure,
 //! compared with what the model says of the very same ones.
 
-use super::load::{Driver, Play, Player};
+use super::load::{Play, Player, overhead_s};
 use super::server::ModelledServer;
 use super::spread::Belief;
 use super::{Budget, Options};
-use crate::agenda::Task;
+use crate::agenda::{Task, seeded};
 use crate::bench::params_of;
 use crate::cause::Outcome;
 use crate::ids::{PointId, ServerId};
@@ -13,7 +13,6 @@ use crate::journal::{RunRecord, State};
 use crate::matrix::{Matrix, Point, ServerConfig};
 use crate::plan::commands::flags;
 use crate::plan::{BenchRunner, Params, Plan, Reset, Warmup};
-use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 
 /// Recorded runs that are played again to compare: more teach little and cost time.
@@ -74,7 +73,7 @@ impl Lessons {
     /// What is believed of servers of which this is one, without any record.
     pub fn prior(server: &ModelledServer) -> Lessons {
         Lessons {
-            start: server.kind.start_belief(),
+            start: server.start_belief(),
             run: server.run_belief(),
             pause: PAUSE,
             run_bytes: None,
@@ -126,16 +125,10 @@ impl Lessons {
 
     fn learn_starts(&mut self, state: &State, stand_ins: &BTreeMap<ServerId, ModelledServer>) {
         let mut ratios = Vec::new();
-        for (server, record) in &state.servers {
-            let Some(stand_in) = stand_ins.get(server) else {
-                continue;
-            };
-            let ready = record.starts.iter().filter_map(|start| start.ready_seconds);
-            ratios.extend(
-                ready
-                    .filter(|_| stand_in.start_s > 0.0)
-                    .map(|seconds| seconds / stand_in.start_s),
-            );
+        for (server, stand_in) in stand_ins.iter().filter(|(_, stand_in)| stand_in.start_s > 0.0) {
+            let starts = state.servers.get(server).into_iter().flat_map(|record| &record.starts);
+            let ready = starts.filter_map(|start| start.ready_seconds);
+            ratios.extend(ready.map(|seconds| seconds / stand_in.start_s));
         }
         if !ratios.is_empty() {
             self.sources.push(format!("{} measured server starts", ratios.len()));
@@ -202,26 +195,20 @@ fn ratio(
 ) -> Option<f64> {
     let stand_in = stand_ins.get(&run.server)?;
     let mut params = Params::clone(&run.params);
-    let driver = match &plan.bench.runner {
+    let overhead = match &plan.bench.runner {
         BenchRunner::Native => {
-            let seed = params.get("seed").and_then(Value::as_u64).unwrap_or(0);
-            let draw = run
-                .probe()
-                .map_or(Task::draw_of(run.slot, run.run), |probe| probe.question.draw);
-            params.insert("seed".to_owned(), seed.wrapping_add(u64::from(draw)).into());
-            Driver::Native
+            let probe = run.probe();
+            let draw = probe.map_or(Task::draw_of(run.slot, run.run), |probe| probe.question.draw);
+            params = seeded(params, draw);
+            overhead_s(None)?
         }
         BenchRunner::Command(command) => {
             let argv = crate::matrix::argv::fill_in(&command.of(&params), &flags(&params));
-            let driver = Driver::of(Some(&argv));
-            params = params_of(&argv).unwrap_or_default();
-            driver
+            params = params_of(&argv)?;
+            overhead_s(Some(&argv))?
         }
         _ => return None,
     };
-    if driver == Driver::Foreign {
-        return None;
-    }
     let play = Play {
         params: &params,
         warmup: Warmup::Requests(0),
@@ -229,10 +216,10 @@ fn ratio(
         budget: &Budget::of(None),
     };
     let mut player = Player::new(stand_in, plan.serve.reset == Reset::Nothing, false);
-    let playing = || player.play(play).ok().map(|played| played.seconds);
+    let playing = || player.play(play).ok().map(|(timing, _)| timing.seconds);
     let modelled = options
         .plays
         .recorded((run.point.clone(), run.slot, run.run), playing)?;
-    let seconds = run.seconds - driver.overhead_s();
+    let seconds = run.seconds - overhead;
     (seconds > 0.0 && modelled > 0.0).then_some(seconds / modelled)
 }

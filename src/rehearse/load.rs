@@ -1,6 +1,7 @@
 //! One run in virtual time: the parameters of a benchmark become requests and due times exactly as the native generator
 //! makes them, and a virtual server answers them.
 
+use super::plays::Timing;
 use super::server::ModelledServer;
 use super::{Budget, Unknown};
 use crate::bench::Measurement;
@@ -23,49 +24,14 @@ const VOCABULARY: std::ops::Range<u32> = 260..32_000;
 /// From a client's sending to the engine's queue, in nanoseconds.
 const DELAY: u64 = 400_000;
 
-/// Who drives the load in the real run, with what that takes besides the load itself.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Driver {
-    /// vsweep's own generator.
-    Native,
-    /// `vllm bench serve` or a command that takes its flags.
-    VllmBench,
-    /// Another program: nothing is known of what it does.
-    Foreign,
-}
-
-impl Driver {
-    /// What a run takes besides its load, in seconds: for the native generator its thread and connections; for
-    /// `vllm bench serve` the start of Python with its imports and the tokenizer.
-    pub fn overhead_s(self) -> f64 {
-        match self {
-            Driver::Native => 0.005,
-            Driver::VllmBench => 15.0,
-            Driver::Foreign => 0.0,
-        }
+/// What a run takes besides its load, in seconds, by the command line of its point: vsweep's own generator its thread and
+/// connections; `vllm bench serve`, or a command that takes its flags, the start of Python with its imports and the tokenizer.
+/// Nothing is known of other programs.
+pub fn overhead_s(argv: Option<&[String]>) -> Option<f64> {
+    match argv {
+        None => Some(0.005),
+        Some(argv) => params_of(argv).map(|_| 15.0),
     }
-
-    /// Who that is by the command line of a point.
-    pub fn of(argv: Option<&[String]>) -> Driver {
-        match argv {
-            None => Driver::Native,
-            Some(argv) if params_of(argv).is_some() => Driver::VllmBench,
-            Some(_) => Driver::Foreign,
-        }
-    }
-}
-
-/// What came of a run in virtual time.
-#[derive(Debug)]
-pub struct Played {
-    /// The load, in seconds.
-    pub seconds: f64,
-    /// The warm-up before it, in seconds.
-    pub warmup_s: f64,
-    /// What a search would read of it; `None` if every request failed.
-    pub measurement: Option<Measurement>,
-    /// Requests sent and measured.
-    pub requests: u64,
 }
 
 /// A server to play runs on, made anew only where a run needs another kind.
@@ -104,8 +70,9 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// Plays a run; `Err` says why that cannot be done.
-    pub fn play(&mut self, play: Play<'_>) -> Result<Played, Unknown> {
+    /// Plays a run: what it takes, and what a search would read of it, nothing if every request failed. `Err` says why that cannot be
+    /// done.
+    pub fn play(&mut self, play: Play<'_>) -> Result<(Timing, Option<Measurement>), Unknown> {
         let mut settings = NativeSettings::read(play.params).map_err(|problems| problems.join("; "))?;
         if !self.reads_gaps {
             settings.figures.metrics.0.retain(|metric| *metric != Metric::Itl);
@@ -123,7 +90,8 @@ impl<'a> Player<'a> {
             settings.prompts.sampling(settings.prompts.num_prompts, seed),
             has_content,
         )?;
-        let effort = items.iter().map(|item| effort_of(item.prompt_len, item.output_len));
+        // A prompt's tokens are computed many at a time.
+        let effort = items.iter().map(|item| item.output_len + item.prompt_len / 100);
         play.budget.spend(effort.sum())?;
         let due = match settings.is_self_timed() {
             true => dataset::sort_by_time(&mut items)
@@ -153,17 +121,12 @@ impl<'a> Player<'a> {
             warmup_s += seconds(duration);
             Duration::from_nanos(duration)
         };
-        match amount {
-            Amount::AtOnce(0) => {}
-            Amount::AtOnce(count) => drop(warm_up(0, vec![0; count])),
-            Amount::AtRate(..) => {
-                let first = warm_up(0, vec![0]);
-                match amount.due_after(first) {
-                    due if due.is_empty() => {}
-                    due => drop(warm_up(1, due)),
-                }
-            }
-        }
+        let at_once = match amount {
+            Amount::AtOnce(count) => count,
+            Amount::AtRate(..) => 1,
+        };
+        let first = warm_up(0, vec![0; at_once]);
+        warm_up(at_once, amount.due_after(first));
         let load = load(items.iter().map(|item| request(item, seed)).collect(), due);
         let (simulated, cut) = match play.watch {
             Some(watch) => drive_watched(watch, server, load),
@@ -179,12 +142,13 @@ impl<'a> Player<'a> {
             (Some(measurement), cut) => Some(Measurement { cut, ..measurement }),
             (None, cut) => cut.map(Measurement::of_nothing),
         };
-        Ok(Played {
+        let timing = Timing {
             seconds: seconds(simulated.duration),
             warmup_s: warmup_s.min(LONGEST.as_secs_f64()),
-            measurement,
             requests: items.len() as u64,
-        })
+            failure: None,
+        };
+        Ok((timing, measurement))
     }
 
     /// The server for a run, and whether the content of prompts counts on it.
@@ -206,11 +170,6 @@ impl<'a> Player<'a> {
         }
         Ok((server, has_content))
     }
-}
-
-/// How much there is to compute for a request: tokens.
-fn effort_of(prompt: u64, output: u64) -> u64 {
-    output + prompt / 100
 }
 
 /// Drives the load until the watch has seen enough; why it ended the run, if it did.

@@ -14,25 +14,24 @@ mod spread;
 mod stage;
 mod threads;
 
-pub use load::{Play, Played, Player};
+pub use load::{Play, Player};
 pub use packed::Packed;
-pub use plays::Plays;
-pub use server::ModelledServer;
+pub use plays::{Plays, Timing};
+pub use server::{ModelledServer, needs_gpu};
 pub use spread::{Belief, TimeInterval, Total};
 
 use crate::agenda::{Schedule, wants_forecast};
 use crate::cause::Failure;
 use crate::ids::ServerId;
 use crate::journal::State;
-use crate::matrix::Matrix;
 use crate::plan::{BenchRunner, Offline, Plan, Runs};
 use crate::run::{Forecasts, room};
 use crate::sim::engine::gpu::Gpu;
 use crate::units::show_many;
 use learn::Lessons;
-use load::Driver;
+use load::overhead_s;
+use minijinja::{Environment, Value, context};
 use serde::Serialize;
-use server::ProgramKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -265,89 +264,52 @@ pub fn foresee(schedule: Schedule<'_>, done: &State, options: &Options) -> Forec
     forecasts
 }
 
-/// Whether a plan's first server is one whose speed depends on this machine's GPU.
-pub fn needs_gpu(matrix: &Matrix) -> bool {
-    let first = matrix.servers().next();
-    first.is_some_and(|server| matches!(server::command(&server.argv), Ok((ProgramKind::Vllm, _))))
-}
+/// What is assumed, a sentence a line.
+const ASSUMPTIONS: &str = include_str!("assumptions.jinja");
 
 fn assumptions(plan: &Plan, stand_in: &ModelledServer, options: &Options) -> Vec<String> {
-    let mut assumptions = Vec::new();
-    if let (ProgramKind::Vllm, Some(settings)) = (stand_in.kind, &stand_in.settings) {
-        let (gpu, model) = (settings.cost.gpu.name, settings.cost.model.parameters / 1e9);
-        let whence = options.card.map_or("", |card| card.whence);
-        assumptions.push(format!(
-            "GPU {gpu} ({whence}), a model of {model:.1} billion parameters"
-        ));
-        assumptions.push(
-            "step times by a roofline model, start times by a rule of thumb: nothing of it was measured here"
-                .to_owned(),
-        );
-    }
-    if stand_in.settings.is_none() && stand_in.failure.is_none() {
-        assumptions.push("what cannot be played takes as long as what was measured".to_owned());
-    }
-    if let Some(room) = room(&plan.exec, options.gpus) {
-        let gpus = match room.gpus {
+    let cost = stand_in.settings.as_ref().map(|settings| &settings.cost);
+    let runner = &plan.bench.runner;
+    let room = room(&plan.exec, options.gpus);
+    let rule = match &plan.runs {
+        Runs::Until { rule, .. } => Some(rule),
+        _ => None,
+    };
+    let commands = match runner {
+        BenchRunner::Command(commands) => commands.iter().filter(|command| !command.is_empty()).collect(),
+        _ => Vec::new(),
+    };
+    let command = |command: &[String]| {
+        let seconds = overhead_s(Some(command)).map(|seconds| format!("{seconds:.0}"));
+        context! { program => &*command[0], seconds }
+    };
+    let values = context! {
+        is_real => !stand_in.is_simulator,
+        gpu => cost.map(|cost| cost.gpu.name),
+        gpu_whence => options.card.map_or("", |card| card.whence),
+        billions => cost.map(|cost| format!("{:.1}", cost.model.parameters / 1e9)),
+        is_unknown => cost.is_none() && stand_in.failure.is_none(),
+        gpus => room.map(|room| match room.gpus {
             0 => "no GPUs".to_owned(),
             gpus => show_many(u64::from(gpus), "GPU"),
-        };
-        assumptions.push(format!(
-            "a machine with {gpus} ({}), on which servers do not slow each other down",
-            options.gpus_whence
-        ));
-    }
-    if stand_in
-        .settings
-        .as_ref()
-        .is_some_and(|settings| settings.cost.data_parallel > 1)
-    {
-        assumptions
-            .push("a server of several data parallel replicas counts as one of them, which is slower".to_owned());
-    }
-    if let runner @ (BenchRunner::Iterations | BenchRunner::Phases) = &plan.bench.runner {
-        let name = runner.name().unwrap_or_default();
-        assumptions.push(format!(
-            "runs of runner {name} are not played: they count as taking no time"
-        ));
-    }
-    match plan.bench.runner.offline() {
-        Some(Offline::Startup) => assumptions.push(
-            "a warm start takes as long as a cold one, and the program itself no time: it is likely faster".to_owned(),
-        ),
-        Some(offline) => assumptions.push(format!(
-            "only the start of the engine is predicted; what `vllm bench {}` measures counts as taking no time",
-            offline.word()
-        )),
-        None => {}
-    }
-    if let Runs::Until { rule, .. } = &plan.runs {
-        assumptions.push(format!(
-            "every interval is narrow enough after the fewest runs, {} a point and start; it may take {}",
-            rule.min, rule.max
-        ));
-    }
-    if let Some(compare) = &plan.compare {
-        assumptions.push(format!(
-            "the comparison is decided at its first look; it may take {} starts",
-            compare.max_starts
-        ));
-    } else if plan.starts > 1 && plan.explore.is_none() {
-        assumptions.push(format!(
-            "the finalists, who are measured on {} fresh starts each, are known only then and not counted before",
-            plan.starts
-        ));
-    }
-    if let BenchRunner::Command(commands) = &plan.bench.runner {
-        for command in commands.iter().filter(|command| !command.is_empty()) {
-            let driver = Driver::of(Some(command));
-            assumptions.push(match driver {
-                Driver::Foreign => format!("`{}` is not known: its runs count as taking no time", command[0]),
-                _ => format!("{:.0} s for each start of `{}`", driver.overhead_s(), command[0]),
-            });
-        }
-    }
-    assumptions
+        }),
+        gpus_whence => options.gpus_whence,
+        has_replicas => cost.is_some_and(|cost| cost.data_parallel > 1),
+        not_played => runner.name().filter(|_| matches!(runner, BenchRunner::Iterations | BenchRunner::Phases)),
+        offline => runner.offline().map(Offline::word),
+        fewest_runs => rule.map(|rule| rule.min),
+        most_runs => rule.map(|rule| rule.max),
+        most_starts => plan.compare.as_ref().map(|compare| compare.max_starts),
+        starts => plan.starts,
+        explores => plan.explore.is_some(),
+        commands => commands.into_iter().map(command).collect::<Vec<Value>>(),
+    };
+    let text = Environment::new().render_str(ASSUMPTIONS, values);
+    let text = text.expect("the template fits its values");
+    text.lines()
+        .filter(|line| !line.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 impl Forecast {

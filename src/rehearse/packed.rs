@@ -75,11 +75,8 @@ pub(super) fn pack(
         .iter()
         .any(|one| placed.iter().any(|other| one.from < other.to && other.from < one.from));
     let is_open = is_side_by_side && plan.exec.watched_percent().is_some() && found.servers.is_open();
-    let repeated = if is_open {
-        USUAL_PAIRS.saturating_sub(found.servers.pairs)
-    } else {
-        0
-    };
+    let pairs = USUAL_PAIRS.saturating_sub(found.servers.pairs);
+    let repeated = if is_open { pairs } else { 0 };
     Ok(Some(Packed {
         room,
         begins,

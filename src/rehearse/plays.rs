@@ -16,13 +16,16 @@ pub struct Plays {
     recorded: Mutex<HashMap<(PointId, u32, u32), Option<f64>>>,
 }
 
-/// What one point takes. Repetitions are alike but for their random choices, so one of them is played for all.
+/// What one run takes. Repetitions of a point are alike but for their random choices, so one of them is played for all.
 #[derive(Debug, Clone)]
-pub(super) struct Timing {
+pub struct Timing {
+    /// The load, in seconds.
     pub seconds: f64,
-    /// What a warm-up before it takes, where it was played.
+    /// A warm-up before it, in seconds, where it was played.
     pub warmup_s: f64,
+    /// Requests sent and measured.
     pub requests: u64,
+    /// Why the run will likely fail.
     pub failure: Option<Failure>,
 }
 
@@ -55,6 +58,6 @@ impl Plays {
     }
 }
 
-pub(super) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }

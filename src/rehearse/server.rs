@@ -5,11 +5,11 @@ use super::Options;
 use super::spread::Belief;
 use crate::cause::{Cause, Failure};
 use crate::journal::State;
-use crate::matrix::ServerConfig;
+use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{Program, ServeCommand};
 use crate::server::address::placed;
 use crate::sim::engine::gpu::{GIB, GPUS};
-use crate::sim::engine::memory::{Memory, Misfit};
+use crate::sim::engine::memory::{Misfit, kv_blocks};
 use crate::sim::engine::model::Model;
 use crate::sim::fault::Fault;
 use crate::sim::flags::{Flags, Refusal};
@@ -18,20 +18,12 @@ use crate::sim::settings::ServerSettings;
 use serde_json::Value;
 use std::path::Path;
 
-/// Who answers in the real run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProgramKind {
-    /// The simulator itself: the model is right by construction, only the machine's own work is missing in it.
-    Simulator,
-    /// A real vLLM: the model is a guess.
-    Vllm,
-}
-
 /// A server as it is in virtual time.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct ModelledServer {
-    /// Who it stands in for.
-    pub kind: ProgramKind,
+    /// Whether the simulator itself answers in the real run: then the model is right by construction, and only the machine's own work
+    /// is missing in it. Else a real vLLM does, and the model is a guess.
+    pub is_simulator: bool,
     /// What the engine model needs to know; unset if the command line would be refused, or nothing is known of it.
     pub settings: Option<ServerSettings>,
     /// Why it will not get ready.
@@ -51,62 +43,70 @@ const SIMULATOR_STOP_S: f64 = 0.03;
 /// deviation of the logarithm, a guess.
 const OTHER_ENGINE: f64 = 0.3;
 
-impl ProgramKind {
+impl ModelledServer {
     /// What is believed of start times before any was measured.
-    pub fn start_belief(self) -> Belief {
-        match self {
-            ProgramKind::Simulator => Belief::of(0.1, 0.1),
-            ProgramKind::Vllm => Belief::of(0.5, 0.15),
+    pub fn start_belief(&self) -> Belief {
+        match self.is_simulator {
+            true => Belief::of(0.1, 0.1),
+            false => Belief::of(0.5, 0.15),
         }
     }
-}
 
-impl ModelledServer {
     /// What is believed of run times before any was measured: as little as the model is right about this GPU.
     pub fn run_belief(&self) -> Belief {
         let gpu = self.settings.as_ref().map_or(GPUS[0], |settings| settings.cost.gpu);
-        match self.kind {
-            ProgramKind::Simulator => Belief::of(0.03, 0.04),
-            ProgramKind::Vllm => Belief::of(OTHER_ENGINE.hypot(gpu.model_error), 0.1),
+        match self.is_simulator {
+            true => Belief::of(0.03, 0.04),
+            false => Belief::of(OTHER_ENGINE.hypot(gpu.model_error), 0.1),
         }
     }
 
     /// The stand-in of a server config; `Err` says what is not known and how to tell it.
     pub fn of(server: &ServerConfig, options: &Options) -> Result<ModelledServer, String> {
-        let (kind, args) = command(&server.argv)?;
+        let (is_simulator, args) = command(&server.argv)?;
         let environment = |name: &str| {
             let own = server.env.get(name).cloned();
-            own.or_else(|| std::env::var(name).ok().filter(|_| kind == ProgramKind::Simulator))
+            own.or_else(|| std::env::var(name).ok().filter(|_| is_simulator))
         };
         let settings = match Flags::parse(&placed(args)) {
-            Ok(flags) if kind == ProgramKind::Vllm => ServerSettings::resolve(&on_card(flags, options)?, &environment),
-            Ok(flags) => ServerSettings::resolve(&flags, &environment),
+            Ok(flags) if is_simulator => ServerSettings::resolve(&flags, &environment),
+            Ok(flags) => ServerSettings::resolve(&on_card(flags, options)?, &environment),
             Err(refusal) => Err(refusal),
         };
         let settings = match settings {
             Ok(settings) => settings,
-            Err(Refusal::Usage(text)) => return Ok(ModelledServer::refused(kind, Cause::BadFlag, &text)),
-            Err(Refusal::Exception(_, text)) => return Ok(ModelledServer::refused(kind, Cause::BadConfig, &text)),
+            Err(refusal) => {
+                let (cause, text) = match refusal {
+                    Refusal::Usage(text) => (Cause::BadFlag, text),
+                    Refusal::Exception(_, text) => (Cause::BadConfig, text),
+                };
+                let last = text.lines().last().unwrap_or_default();
+                return Ok(ModelledServer {
+                    is_simulator,
+                    failure: Some(Failure::new(cause, last)),
+                    start_s: if is_simulator {
+                        SIMULATOR_START_S
+                    } else {
+                        phases::IMPORT
+                    },
+                    ..ModelledServer::default()
+                });
+            }
         };
         let failure = fault(&settings).or_else(|| misfit(&settings));
         let phases = settings.phases();
-        let own_s = if kind == ProgramKind::Simulator {
-            SIMULATOR_START_S
-        } else {
-            0.0
+        let (own_start_s, stop_s) = match is_simulator {
+            true => (SIMULATOR_START_S, SIMULATOR_STOP_S),
+            false => (0.0, VLLM_STOP_S),
         };
         Ok(ModelledServer {
-            kind,
+            is_simulator,
             start_s: match &failure {
                 // A model that does not fit is noticed once its weights are there.
                 Some(_) => (phases.import + phases.weights).as_secs_f64(),
-                None => own_s + phases.total().as_secs_f64(),
+                None => own_start_s + phases.total().as_secs_f64(),
             },
-            stop_s: if kind == ProgramKind::Vllm {
-                VLLM_STOP_S
-            } else {
-                SIMULATOR_STOP_S
-            },
+            stop_s,
             settings: Some(settings),
             failure,
         })
@@ -117,44 +117,32 @@ impl ModelledServer {
         let starts = record.servers.values().flat_map(|server| &server.starts);
         let ready: Vec<f64> = starts.filter_map(|start| start.ready_seconds).collect();
         ModelledServer {
-            kind: ProgramKind::Vllm,
-            settings: None,
-            failure: None,
             start_s: ready.iter().sum::<f64>() / ready.len().max(1) as f64,
-            stop_s: 0.0,
-        }
-    }
-
-    fn refused(kind: ProgramKind, cause: Cause, text: &str) -> ModelledServer {
-        let last = text.lines().last().unwrap_or_default();
-        ModelledServer {
-            kind,
-            settings: None,
-            failure: Some(Failure::new(cause, last)),
-            start_s: if kind == ProgramKind::Vllm {
-                phases::IMPORT
-            } else {
-                SIMULATOR_START_S
-            },
-            stop_s: 0.0,
+            ..ModelledServer::default()
         }
     }
 }
 
-/// Whose command line it is, and the arguments after `serve`.
-pub(super) fn command(argv: &[String]) -> Result<(ProgramKind, &[String]), String> {
+/// Whether a command line is the simulator's, and the arguments after `serve`.
+fn command(argv: &[String]) -> Result<(bool, &[String]), String> {
     if argv.is_empty() {
         return Err("the plan attaches to a running server, whose settings are not known".to_owned());
     }
     let command = ServeCommand::of(argv);
     match command.program() {
-        Program::Simulator => Ok((ProgramKind::Simulator, command.args())),
-        Program::Vllm => Ok((ProgramKind::Vllm, command.args())),
+        Program::Simulator => Ok((true, command.args())),
+        Program::Vllm => Ok((false, command.args())),
         Program::Other | Program::Sglang => Err(format!(
             "`{}` is neither `vllm serve` nor `vsweep sim serve`, so nothing is known of its speed",
             argv[0]
         )),
     }
+}
+
+/// Whether a plan's first server is one whose speed depends on this machine's GPU.
+pub fn needs_gpu(matrix: &Matrix) -> bool {
+    let first = matrix.servers().next();
+    first.is_some_and(|server| matches!(command(&server.argv), Ok((false, _))))
 }
 
 /// The flags of a real server, with the assumed GPU and the model's shape.
@@ -200,7 +188,7 @@ fn fault(settings: &ServerSettings) -> Option<Failure> {
 }
 
 fn misfit(settings: &ServerSettings) -> Option<Failure> {
-    match Memory::plan(&settings.cost, &settings.limits) {
+    match kv_blocks(&settings.cost, &settings.limits) {
         Ok(_) => None,
         Err(Misfit::OutOfMemory(_)) => {
             let gpus = settings.gpus();
@@ -215,6 +203,32 @@ fn misfit(settings: &ServerSettings) -> Option<Failure> {
         Err(Misfit::KvCache(text)) => {
             let sentence = text.split(". ").next().unwrap_or(&text);
             Some(Failure::new(Cause::KvCacheTooSmall, sentence))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sim::fault::forms;
+
+    /// Faults of a server that gets ready all the same, or only later than others.
+    const OF_READY_SERVERS: &str = "slow-start ignore-flag ignore-term hang-on-term leak-child late-release error-rate reject-rate \
+        truncate-rate wrong-counts wrong-tokens repeated-tokens cut-answers truncated-prompts batch-noise reset-refused log-flood \
+        crash-after oom-after engine-death-after engine-lost-after hang-after mute-after";
+
+    #[test]
+    fn every_fault_that_keeps_a_server_from_starting_is_foreseen() {
+        for form in forms() {
+            let (word, argument) = form.split_once(':').map_or((&*form, ""), |(word, _)| (word, ":1"));
+            let args = ["demo-8b".to_owned(), format!("--sim-fault={word}{argument}")];
+            let flags = Flags::parse(&args).expect("known flags");
+            let settings = ServerSettings::resolve(&flags, &|_| None).expect("usable");
+            assert_ne!(
+                fault(&settings).is_some(),
+                OF_READY_SERVERS.split(' ').any(|known| known == word),
+                "{word}: say in `fault` what comes of it, or name it in OF_READY_SERVERS"
+            );
         }
     }
 }

@@ -4,9 +4,10 @@
 use super::Rehearsers;
 use super::imagined::Imagined;
 use super::learn::{OVERHEAD, PAUSE_S, REPEATED, USUAL, USUAL_PROBES};
-use super::load::{Driver, Play, Player};
+use super::load::{Play, Player, overhead_s};
 use super::plays::Timing;
-use super::server::{ModelledServer, ProgramKind};
+use super::server::ModelledServer;
+use super::spread::Time;
 use super::{Forecast, Loss, Unknown};
 use crate::agenda::{
     Action, Agenda, Ending, Facts, Group, Hint, Hints, Outcome, Ran, Run, RunReader, Scope, wants_forecast,
@@ -50,17 +51,12 @@ pub fn play_group(
     state: &mut State,
 ) -> Result<(Forecast, Ending), Unknown> {
     let mut hints = Hints::new();
-    let plays = stand_in.failure.is_none();
-    let open = group.searches.iter();
-    for search in open.filter(|search| plays && wants_forecast(search, rehearsers.schedule.plan, state)) {
+    let plan = rehearsers.schedule.plan;
+    let is_open = |search: &&LoadSearch| stand_in.failure.is_none() && wants_forecast(search, plan, state);
+    for search in group.searches.iter().filter(is_open) {
         let forecast = Some(foresee(rehearsers, &group, stand_in, state, search)?);
-        hints.insert(
-            search.id.clone(),
-            Hint {
-                forecast,
-                lengths: None,
-            },
-        );
+        let lengths = None;
+        hints.insert(search.id.clone(), Hint { forecast, lengths });
     }
     play(rehearsers, group, hints, stand_in, state)
 }
@@ -74,11 +70,8 @@ pub fn foresee(
     search: &LoadSearch,
 ) -> Result<BTreeMap<String, f64>, Unknown> {
     let alone = Group {
-        slot: group.slot,
-        tasks: Vec::new(),
         searches: vec![search.clone()],
-        explorations: Vec::new(),
-        server: group.server.clone(),
+        ..group.clone()
     };
     let (forecast, _) = play(rehearsers, alone, Hints::new(), stand_in, &mut state.clone())?;
     let answers = forecast.answers.into_iter();
@@ -148,36 +141,29 @@ impl Stage for VirtualStage<'_> {
 
 impl VirtualStage<'_> {
     fn start(&mut self) -> Result<Facts, Failure> {
-        let ModelledServer { stop_s, failure, .. } = self.stand_in;
-        let is_late = failure
-            .as_ref()
-            .is_some_and(|failure| failure.cause == Cause::ReadyTimeout);
-        let start_s = match is_late {
+        let ModelledServer { failure, .. } = self.stand_in;
+        let (plan, lessons) = (self.rehearsers.schedule.plan, self.rehearsers.lessons);
+        let start_s = match failure {
             _ if self.is_up => 0.0,
-            true => self.rehearsers.schedule.plan.serve.ready_timeout.as_secs_f64(),
-            false => self.stand_in.start_s,
+            Some(failure) if failure.cause == Cause::ReadyTimeout => plan.serve.ready_timeout.as_secs_f64(),
+            _ => self.stand_in.start_s,
         };
         let mut forecast = self.forecast.borrow_mut();
         forecast.starts += 1;
-        forecast.total.starts += self.rehearsers.lessons.start.time(start_s + stop_s);
+        forecast.total.starts += lessons.start.time(start_s + self.stand_in.stop_s);
         // Its log.
-        forecast.disk_bytes += match self.stand_in.kind {
-            ProgramKind::Simulator => 50_000,
-            ProgramKind::Vllm => 200_000,
-        };
+        forecast.disk_bytes += if self.stand_in.is_simulator { 50_000 } else { 200_000 };
         forecast.failure.clone_from(failure);
-        match failure {
-            Some(failure) => Err(failure.clone()),
-            None => {
-                if self.rehearsers.schedule.plan.serve.answer_check && !self.is_up {
-                    forecast.total.starts += self.rehearsers.lessons.run.time(self.questions_s());
-                }
-                Ok(Facts {
-                    seconds: start_s,
-                    ..Facts::default()
-                })
-            }
+        if let Some(failure) = failure {
+            return Err(failure.clone());
         }
+        if plan.serve.answer_check && !self.is_up {
+            forecast.total.starts += lessons.run.time(self.questions_s());
+        }
+        Ok(Facts {
+            seconds: start_s,
+            ..Facts::default()
+        })
     }
 
     /// What the fixed questions after a start take, in seconds: each alone, then all at once. The long ones take little more.
@@ -191,24 +177,21 @@ impl VirtualStage<'_> {
             budget: self.rehearsers.budget,
         });
         // A server whose model_len is too small refuses them.
-        played.map_or(0.0, |played| played.seconds)
+        played.map_or(0.0, |(timing, _)| timing.seconds)
     }
 
     fn run(&mut self, job: &Run) -> Result<Outcome, Unknown> {
         let (point, lessons) = (&job.task.point, self.rehearsers.lessons);
-        if job.task.reader.is_none() {
-            if let Some(seconds) = lessons.measured(&point.id) {
-                self.count(point, 0);
-                let total = &mut self.forecast.borrow_mut().total;
-                total.runs += REPEATED.time(seconds);
-                total.runs += lessons.pause.time(PAUSE_S);
-                return Ok(ran(Ok(Ran::default()), seconds));
-            }
-            if let Some(timing) = self.rehearsers.options.plays.point(&point.id, job.task.slot) {
-                self.add(job, &timing);
-                let result = timing.failure.map_or_else(|| Ok(Ran::default()), Err);
-                return Ok(ran(result, timing.seconds));
-            }
+        let is_of_grid = job.task.reader.is_none();
+        if is_of_grid && let Some(seconds) = lessons.measured(&point.id) {
+            self.count(point, 0, [REPEATED.time(seconds), lessons.pause.time(PAUSE_S)]);
+            return Ok(ran(Ok(Ran::default()), seconds));
+        }
+        let plays = &self.rehearsers.options.plays;
+        if is_of_grid && let Some(timing) = plays.point(&point.id, job.task.slot) {
+            self.add(job, &timing);
+            let result = timing.failure.map_or_else(|| Ok(Ran::default()), Err);
+            return Ok(ran(result, timing.seconds));
         }
         self.play(job)
     }
@@ -233,17 +216,17 @@ impl VirtualStage<'_> {
             watch: job.task.watch().filter(|_| point.argv.is_none()).cloned(),
             budget: self.rehearsers.budget,
         });
-        let played = match played {
+        let (mut timing, measurement) = match played {
             Err(Unknown::TooMuch) if self.rehearsers.lessons.usual(point).is_some() => return Ok(self.pass_over(job)),
             played => played?,
         };
-        let overhead = Driver::of(point.argv.as_deref()).overhead_s();
-        let limit = (plan.bench.timeout.as_secs_f64() - overhead).max(0.0);
-        let result = match played.measurement {
-            _ if played.seconds > limit => {
+        let timeout = plan.bench.timeout.as_secs_f64();
+        let limit = (timeout - overhead_s(point.argv.as_deref()).unwrap_or_default()).max(0.0);
+        let result = match measurement {
+            _ if timing.seconds > limit => {
                 let detail = format!(
                     "it likely takes {:.0} s, and bench.timeout is {} s",
-                    played.seconds,
+                    timing.seconds,
                     plan.bench.timeout.as_secs()
                 );
                 Err(Failure::new(Cause::BenchTimeout, detail))
@@ -254,14 +237,10 @@ impl VirtualStage<'_> {
             )),
             Some(measurement) => Ok(reduce(measurement, &job.task, false)),
         };
-        let timing = Timing {
-            seconds: played.seconds.min(limit),
-            warmup_s: played.warmup_s,
-            requests: played.requests,
-            failure: match &result {
-                Ok(ran) => ran.failure.clone(),
-                Err(failure) => Some(failure.clone()),
-            },
+        timing.seconds = timing.seconds.min(limit);
+        timing.failure = match &result {
+            Ok(ran) => ran.failure.clone(),
+            Err(failure) => Some(failure.clone()),
         };
         self.add(job, &timing);
         let seconds = timing.seconds;
@@ -275,18 +254,17 @@ impl VirtualStage<'_> {
     /// Of a run that only starts engines the time is known; the first start was counted as one of a server.
     fn pass_over(&mut self, job: &Run) -> Outcome {
         let (point, lessons) = (&job.task.point, self.rehearsers.lessons);
-        self.count(point, 0);
-        let mut forecast = self.forecast.borrow_mut();
+        let searched = job.task.reader.is_some();
         if let Some(seconds) = lessons.usual(point) {
-            let searched = job.task.reader.is_some();
-            forecast.unknown_runs += u64::from(searched);
             let runs = if searched { USUAL_PROBES } else { 1.0 };
-            forecast.total.runs += USUAL.time(runs * seconds);
-            forecast.total.runs += lessons.pause.time(runs * PAUSE_S);
+            let times = [USUAL.time(runs * seconds), lessons.pause.time(runs * PAUSE_S)];
+            self.count(point, 0, times);
+            self.forecast.borrow_mut().unknown_runs += u64::from(searched);
             return ran(Ok(Ran::default()), seconds);
         }
         if self.rehearsers.schedule.plan.bench.runner.offline() != Some(Offline::Startup) {
-            forecast.unknown_runs += 1;
+            self.count(point, 0, []);
+            self.forecast.borrow_mut().unknown_runs += 1;
             return ran(Ok(Ran::default()), 0.0);
         }
         let usual = [("num_iters_cold", 3), ("num_iters_warmup", 1), ("num_iters_warm", 3)];
@@ -296,14 +274,18 @@ impl VirtualStage<'_> {
         };
         let more = usual.map(count).iter().sum::<u64>().saturating_sub(1);
         let seconds = more as f64 * self.stand_in.start_s;
-        forecast.total.runs += lessons.start.time(seconds);
+        self.count(point, 0, [lessons.start.time(seconds)]);
         ran(Ok(Ran::default()), seconds)
     }
 
     /// Counts a run that was played.
     fn add(&mut self, job: &Run, timing: &Timing) {
         let (point, lessons) = (&job.task.point, self.rehearsers.lessons);
-        self.count(point, timing.requests);
+        let warmup_s = if job.is_warm { 0.0 } else { timing.warmup_s };
+        let overhead = overhead_s(point.argv.as_deref()).unwrap_or_default();
+        let load = lessons.run.time(warmup_s + timing.seconds);
+        let times = [load, OVERHEAD.time(overhead), lessons.pause.time(PAUSE_S)];
+        self.count(point, timing.requests, times);
         // A search looks for loads at which runs fail.
         if let (Some(failure), false) = (&timing.failure, matches!(job.task.reader, Some(RunReader::Search(_)))) {
             let point = self.rehearsers.schedule.plan.secrets.redact(&point.name);
@@ -313,15 +295,10 @@ impl VirtualStage<'_> {
                 losses.push(Loss { point, failure });
             }
         }
-        let warmup_s = if job.is_warm { 0.0 } else { timing.warmup_s };
-        let overhead = Driver::of(point.argv.as_deref()).overhead_s();
-        let total = &mut self.forecast.borrow_mut().total;
-        total.runs += lessons.run.time(warmup_s + timing.seconds);
-        total.runs += OVERHEAD.time(overhead);
-        total.runs += lessons.pause.time(PAUSE_S);
     }
 
-    fn count(&mut self, point: &Point, requests: u64) {
+    /// Counts a run, the room that its files take, and the times that it takes.
+    fn count<const N: usize>(&mut self, point: &Point, requests: u64, times: [Time; N]) {
         let request_bytes = match point.params.get("save_detailed") {
             None | Some(Value::Bool(false)) => REQUEST_BYTES,
             Some(_) => DETAILED_REQUEST_BYTES,
@@ -330,6 +307,7 @@ impl VirtualStage<'_> {
         let mut forecast = self.forecast.borrow_mut();
         forecast.runs += 1;
         forecast.disk_bytes += known.unwrap_or(RUN_BYTES + requests * request_bytes);
+        times.into_iter().for_each(|time| forecast.total.runs += time);
     }
 }
 

@@ -3,7 +3,6 @@
 //! outcome is that of one thread: such starts are played first, in the order of the plan.
 
 use super::Rehearsers;
-use super::plays::lock;
 use super::stage::play_group;
 use super::{Forecast, Unknown};
 use crate::agenda::{Ending, Start};
@@ -11,7 +10,9 @@ use crate::ids::ServerId;
 use crate::journal::{ServerDeclared, State};
 use crate::threads;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+
+/// Into how many parts the starts are divided for each processor: some take longer than others.
+const PARTS: usize = 4;
 
 /// What was played, and which start of the plan it was.
 type Placed = (usize, Result<(Forecast, Ending), Unknown>);
@@ -19,25 +20,17 @@ type Placed = (usize, Result<(Forecast, Ending), Unknown>);
 impl Rehearsers<'_> {
     /// The forecasts of all servers, over their starts, on which something is left to do after `done`, in the order of the plan.
     pub fn perform(&self, done: &State) -> Result<Vec<Forecast>, Unknown> {
-        let (first, apart) = self.perform_dependent(done);
-        let left = Mutex::new(Some(apart.into_iter()));
-        let played = Mutex::new(first);
-        let work = || {
+        let (mut played, apart) = self.perform_dependent(done);
+        // Each part begins with a copy of what is recorded, which may be large.
+        let of_each = apart.len().div_ceil(PARTS * threads::cores()).max(1);
+        let play = |part: &&[(usize, Start)]| {
             let mut state = done.clone();
-            loop {
-                let next = lock(&left).as_mut().and_then(Iterator::next);
-                let Some((place, start)) = next else { return };
-                let Some(forecast) = self.play(&start, &mut state) else {
-                    continue;
-                };
-                if !matches!(forecast, Ok((_, Ending::Finished))) {
-                    *lock(&left) = None;
-                }
-                lock(&played).push((place, forecast));
-            }
+            let forecast = |(place, start): &(usize, Start)| Some((*place, self.play(start, &mut state)?));
+            part.iter().filter_map(forecast).collect::<Vec<Placed>>()
         };
-        threads::beside(threads::cores(), work);
-        let mut played = played.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let parts: Vec<_> = apart.chunks(of_each).collect();
+        let more = threads::map(threads::cores(), &parts, play);
+        played.extend(more.into_iter().flatten());
         played.sort_by_key(|(place, _)| *place);
         let mut forecasts: Vec<Forecast> = Vec::new();
         let mut places: HashMap<ServerId, usize> = HashMap::new();

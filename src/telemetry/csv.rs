@@ -94,12 +94,12 @@ fn gpu_cells(gpu: &GpuReading, first_energy: Option<f64>) -> [String; 9] {
         number(gpu.power_watts),
         number(since(gpu.energy_joules, first_energy)),
         number(gpu.utilization),
-        number(gpu.memory_gib()),
-        number(gpu.sm_clock_mhz.map(f64::from)),
-        number(gpu.memory_clock_mhz.map(f64::from)),
-        number(gpu.temperature_celsius.map(f64::from)),
+        number(gpu.memory_gib),
+        number(gpu.sm_clock_mhz),
+        number(gpu.memory_clock_mhz),
+        number(gpu.temperature_celsius),
         throttle.unwrap_or_default(),
-        number(gpu.strangers.map(f64::from)),
+        number(gpu.strangers),
     ]
 }
 
@@ -130,7 +130,7 @@ mod tests {
                 index: 3,
                 power_watts: Some(412.5),
                 energy_joules: Some(1e6 + 300.0 * second as f64),
-                memory_used_bytes: Some(3 << 29),
+                memory_gib: Some(1.5),
                 throttle: Some(throttle),
                 ..GpuReading::default()
             }],

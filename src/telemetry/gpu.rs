@@ -65,25 +65,20 @@ pub async fn numbers() -> Vec<u32> {
 
 /// Addresses on the PCI bus, by number.
 pub async fn bus_addresses() -> BTreeMap<u32, String> {
-    let lines = query("--query-gpu=index,pci.bus_id").await;
-    let address = |line: &str| {
-        let (index, address) = line.split_once(',')?;
-        Some((index.trim().parse().ok()?, address.trim().to_owned()))
-    };
-    lines.lines().filter_map(address).collect()
+    let address = |[index, address]: [&str; 2]| Some((index.parse().ok()?, address.to_owned()));
+    query("--query-gpu=index,pci.bus_id", address)
+        .await
+        .into_iter()
+        .collect()
 }
 
 /// The highest clocks of processors and memory in MHz and the limit of the power in watts, by number; what a GPU does not say is
 /// unknown.
 pub async fn limits() -> BTreeMap<u32, [Option<u32>; 3]> {
-    let lines = query("--query-gpu=index,clocks.max.sm,clocks.max.memory,power.limit").await;
-    let limits = |line: &str| {
-        let mut fields = line.split(',').map(str::trim);
-        let index = fields.next()?.parse().ok()?;
-        let mut whole = || Some(fields.next()?.parse::<f64>().ok()?.round() as u32);
-        Some((index, [whole(), whole(), whole()]))
-    };
-    lines.lines().filter_map(limits).collect()
+    let whole = |text: &str| Some(text.parse::<f64>().ok()?.round() as u32);
+    let limits = |[index, limits @ ..]: [&str; 4]| Some((index.parse().ok()?, limits.map(whole)));
+    let fields = "--query-gpu=index,clocks.max.sm,clocks.max.memory,power.limit";
+    query(fields, limits).await.into_iter().collect()
 }
 
 /// `CUDA_VISIBLE_DEVICES` of `env`, else of our own environment.
@@ -96,50 +91,52 @@ pub(super) fn visible_devices(env: &BTreeMap<String, String>) -> Option<String> 
 /// Every GPU of the machine.
 pub async fn all() -> Vec<Gpu> {
     let fields = "--query-gpu=uuid,index,driver_version,memory.total,memory.used,name";
-    query(fields).await.lines().filter_map(gpu).collect()
+    query(fields, gpu).await
 }
 
 /// Every process that computes on a GPU.
 pub async fn holders() -> Vec<Holder> {
-    query("--query-compute-apps=gpu_uuid,pid,process_name")
-        .await
-        .lines()
-        .filter_map(holder)
-        .collect()
+    query("--query-compute-apps=gpu_uuid,pid,process_name", holder).await
 }
 
-async fn query(fields: &str) -> String {
+/// What is read of each line of an answer that has N fields.
+async fn query<const N: usize, T>(fields: &str, read: impl Fn([&str; N]) -> Option<T>) -> Vec<T> {
     let mut command = Command::new("nvidia-smi");
     command
         .args([fields, "--format=csv,noheader,nounits"])
         .stdin(Stdio::null())
         .stderr(Stdio::null())
         .kill_on_drop(true);
-    match timeout(LIMIT, command.output()).await {
+    let text = match timeout(LIMIT, command.output()).await {
         Ok(Ok(output)) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
         _ => String::new(),
-    }
+    };
+    text.lines().filter_map(|line| read(split(line)?)).collect()
 }
 
-fn gpu(line: &str) -> Option<Gpu> {
-    let mut fields = line.splitn(6, ',').map(str::trim);
-    Some(Gpu {
-        uuid: fields.next().filter(|uuid| !uuid.is_empty())?.to_owned(),
-        index: fields.next()?.parse().ok()?,
-        driver: fields.next()?.to_owned(),
+/// The fields of a line; the last one may hold commas.
+fn split<const N: usize>(line: &str) -> Option<[&str; N]> {
+    let fields: Vec<&str> = line.splitn(N, ',').map(str::trim).collect();
+    fields.try_into().ok()
+}
+
+fn gpu([uuid, index, driver, total, used, name]: [&str; 6]) -> Option<Gpu> {
+    (!uuid.is_empty()).then_some(Gpu {
+        uuid: uuid.to_owned(),
+        index: index.parse().ok()?,
+        driver: driver.to_owned(),
         // `[N/A]` on machines whose GPU shares the host's memory.
-        memory_total_mib: fields.next()?.parse().unwrap_or(0),
-        memory_used_mib: fields.next()?.parse().unwrap_or(0),
-        name: fields.next()?.to_owned(),
+        memory_total_mib: total.parse().unwrap_or(0),
+        memory_used_mib: used.parse().unwrap_or(0),
+        name: name.to_owned(),
     })
 }
 
-fn holder(line: &str) -> Option<Holder> {
-    let mut fields = line.splitn(3, ',').map(str::trim);
+fn holder([uuid, pid, program]: [&str; 3]) -> Option<Holder> {
     Some(Holder {
-        uuid: fields.next()?.to_owned(),
-        pid: fields.next()?.parse().ok()?,
-        program: fields.next()?.to_owned(),
+        uuid: uuid.to_owned(),
+        pid: pid.parse().ok()?,
+        program: program.to_owned(),
     })
 }
 
@@ -172,9 +169,9 @@ mod tests {
             memory_total_mib: 81559,
             memory_used_mib: 520,
         };
-        assert_eq!(gpu(LINE), Some(expected));
+        assert_eq!(split(LINE).and_then(gpu), Some(expected));
         for nonsense in ["", ",", "No devices were found", "a,b,c,d,e,f"] {
-            assert_eq!(gpu(nonsense), None, "{nonsense}");
+            assert_eq!(split(nonsense).and_then(gpu), None, "{nonsense}");
         }
     }
 
@@ -185,13 +182,14 @@ mod tests {
             pid: 4711,
             program: "VLLM::EngineCore".into(),
         };
-        assert_eq!(holder("GPU-5a1b, 4711, VLLM::EngineCore"), Some(expected));
-        assert_eq!(holder("GPU-5a1b, [N/A], x"), None);
+        let read = |line| split(line).and_then(holder);
+        assert_eq!(read("GPU-5a1b, 4711, VLLM::EngineCore"), Some(expected));
+        assert_eq!(read("GPU-5a1b, [N/A], x"), None);
     }
 
     #[test]
     fn devices_are_named_by_number_or_uuid() {
-        let gpu = gpu(LINE).expect("well formed");
+        let gpu = split(LINE).and_then(gpu).expect("well formed");
         assert!(names("0,3", &gpu) && names("GPU-5a", &gpu));
         assert!(!names("", &gpu) && !names("30", &gpu) && !names("GPU-6", &gpu));
     }

@@ -18,23 +18,19 @@ pub struct Host {
 /// Looks at the machine again and again: shares are those of the time since the last look.
 #[derive(Debug)]
 pub struct HostWatch {
-    times: Option<Times>,
+    ticks: Option<Ticks>,
     own: Option<Duration>,
     at: Instant,
 }
 
-/// What all cores did since the machine started, in ticks of the kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Times {
-    idle: u64,
-    all: u64,
-}
+/// What all cores did since the machine started, in ticks of the kernel: those that were idle, and all.
+type Ticks = (u64, u64);
 
 impl HostWatch {
     /// The first look, to which the next one compares.
     pub fn start() -> HostWatch {
         HostWatch {
-            times: Times::now(),
+            ticks: fs::read_to_string("/proc/stat").ok().and_then(|text| ticks(&text)),
             own: own_time(),
             at: Instant::now(),
         }
@@ -46,10 +42,7 @@ impl HostWatch {
         let passed = (now.at - self.at).as_secs_f64();
         let own = now.own.zip(self.own).map(|(now, before)| now.saturating_sub(before));
         let host = Host {
-            cpu_share: now
-                .times
-                .zip(self.times)
-                .and_then(|(now, before)| now.busy_since(before)),
+            cpu_share: now.ticks.zip(self.ticks).and_then(|(now, before)| busy(now, before)),
             load: load(&fs::read_to_string("/proc/loadavg").unwrap_or_default()),
             own_cores: own.filter(|_| passed > 0.0).map(|own| own.as_secs_f64() / passed),
         };
@@ -58,31 +51,21 @@ impl HostWatch {
     }
 }
 
-impl Times {
-    fn now() -> Option<Times> {
-        Times::read(&fs::read_to_string("/proc/stat").ok()?)
-    }
+/// Reads the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal, and guests' time that is
+/// within user's already.
+fn ticks(text: &str) -> Option<Ticks> {
+    let fields = text.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
+    let ticks: Vec<u64> = fields.take(8).filter_map(|ticks| ticks.parse().ok()).collect();
+    let idle = *ticks.get(3)? + ticks.get(4).unwrap_or(&0);
+    Some((idle, ticks.iter().sum()))
+}
 
-    /// Reads the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal, and guests' time that is
-    /// within user's already.
-    fn read(text: &str) -> Option<Times> {
-        let line = text.lines().next()?.strip_prefix("cpu ")?;
-        let ticks: Vec<u64> = line
-            .split_whitespace()
-            .take(8)
-            .filter_map(|ticks| ticks.parse().ok())
-            .collect();
-        let idle = *ticks.get(3)? + ticks.get(4).unwrap_or(&0);
-        let all = ticks.iter().sum();
-        Some(Times { idle, all })
-    }
-
-    fn busy_since(self, before: Times) -> Option<f64> {
-        let all = self.all.checked_sub(before.all).filter(|all| *all > 0)?;
-        // Idle time can run backwards on some machines.
-        let idle = self.idle.saturating_sub(before.idle).min(all);
-        Some((all - idle) as f64 / all as f64)
-    }
+/// The share of the ticks between two looks in which the cores were busy.
+fn busy((idle, all): Ticks, before: Ticks) -> Option<f64> {
+    let all = all.checked_sub(before.1).filter(|all| *all > 0)?;
+    // Idle time can run backwards on some machines.
+    let idle = idle.saturating_sub(before.0).min(all);
+    Some((all - idle) as f64 / all as f64)
 }
 
 /// Whether a process is this one or was started below it. One that cannot be seen from here is not.
@@ -112,12 +95,12 @@ mod tests {
 
     #[test]
     fn busy_is_what_was_not_idle() {
-        let read = |text| Times::read(text).expect("a line of /proc/stat");
+        let read = |text| ticks(text).expect("a line of /proc/stat");
         let before = read("cpu  100 0 50 800 50 0 0 0 7 0\ncpu0 1 2 3 4\n");
         let after = read("cpu  160 0 60 820 60 0 0 0 9 0\n");
-        assert_eq!(after.busy_since(before), Some(0.7));
-        assert_eq!(before.busy_since(before), None, "no time has passed");
-        assert_eq!(Times::read("intr 5"), None);
+        assert_eq!(busy(after, before), Some(0.7));
+        assert_eq!(busy(before, before), None, "no time has passed");
+        assert_eq!(ticks("intr 5"), None);
     }
 
     #[test]

@@ -19,24 +19,24 @@ pub struct GpuReading {
     pub energy_joules: Option<f64>,
     /// Share of the last moment in which a kernel ran, from 0 to 1. A busy GPU need not be a full one.
     pub utilization: Option<f64>,
-    /// Memory in use, in bytes.
-    pub memory_used_bytes: Option<u64>,
+    /// Memory in use, in GiB.
+    pub memory_gib: Option<f64>,
     /// Clock of the multiprocessors, in MHz.
-    pub sm_clock_mhz: Option<u32>,
+    pub sm_clock_mhz: Option<f64>,
     /// Clock of the memory, in MHz.
-    pub memory_clock_mhz: Option<u32>,
+    pub memory_clock_mhz: Option<f64>,
     /// Temperature of the die, in °C.
-    pub temperature_celsius: Option<u32>,
+    pub temperature_celsius: Option<f64>,
     /// What slows it down; empty if nothing does. Idling and clocks set by the user are no such reasons.
     pub throttle: Option<Vec<&'static str>>,
     /// How many processes compute on it that are not the server's.
-    pub strangers: Option<u32>,
+    pub strangers: Option<f64>,
 }
 
 impl GpuReading {
-    /// Memory in use, in GiB.
-    pub(super) fn memory_gib(&self) -> Option<f64> {
-        Some(self.memory_used_bytes? as f64 / f64::from(1 << 30))
+    /// 1 if this holds of what slows it down, else 0; unknown where it does not tell.
+    pub(super) fn is(&self, holds: impl Fn(&[&'static str]) -> bool) -> Option<f64> {
+        Some(f64::from(u8::from(holds(self.throttle.as_ref()?))))
     }
 }
 
@@ -49,6 +49,8 @@ const REASONS: [(ThrottleReasons, &str); 6] = [
     (ThrottleReasons::HW_THERMAL_SLOWDOWN, "hw_thermal_slowdown"),
     (ThrottleReasons::HW_POWER_BRAKE_SLOWDOWN, "hw_power_brake_slowdown"),
 ];
+
+const GIB: f64 = (1u64 << 30) as f64;
 
 /// A process that holds less memory of a GPU, in bytes, has no context on it to compute in: a server of CUDA's MPS, for example.
 const CONTEXT: u64 = 64 << 20;
@@ -117,16 +119,17 @@ impl Gpus {
         };
         let is_strange = |pid: &u32| !self.own.contains(pid) && !host::is_below_us(*pid);
         let milli = 1e-3;
+        let clock = |clock| gpu.clock_info(clock).ok().map(f64::from);
         GpuReading {
             power_watts: gpu.power_usage().ok().map(|power| f64::from(power) * milli),
             energy_joules: gpu.total_energy_consumption().ok().map(|energy| energy as f64 * milli),
             utilization: gpu.utilization_rates().ok().map(|rates| f64::from(rates.gpu) / 100.0),
-            memory_used_bytes: gpu.memory_info().ok().map(|memory| memory.used),
-            sm_clock_mhz: gpu.clock_info(Clock::SM).ok(),
-            memory_clock_mhz: gpu.clock_info(Clock::Memory).ok(),
-            temperature_celsius: gpu.temperature(TemperatureSensor::Gpu).ok(),
+            memory_gib: gpu.memory_info().ok().map(|memory| memory.used as f64 / GIB),
+            sm_clock_mhz: clock(Clock::SM),
+            memory_clock_mhz: clock(Clock::Memory),
+            temperature_celsius: gpu.temperature(TemperatureSensor::Gpu).ok().map(f64::from),
             throttle: gpu.current_throttle_reasons().ok().map(name_reasons),
-            strangers: processes(&gpu).map(|all| all.into_iter().filter(is_strange).count() as u32),
+            strangers: processes(&gpu).map(|all| all.into_iter().filter(is_strange).count() as f64),
             ..nothing
         }
     }

@@ -4,7 +4,7 @@ use super::host::Host;
 use super::nvml::GpuReading;
 use super::scrape::Scrape;
 use crate::plan::Params;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -84,17 +84,37 @@ impl Series {
         let mut figures = Params::new();
         figures.insert("telemetry_samples".into(), inside.len().into());
         if self.0.iter().any(|reading| reading.server.is_some()) {
-            self.summarize_server(&inside, window, &mut figures);
+            sum_up(
+                &OF_SERVER,
+                inside.iter().filter_map(|reading| reading.server.as_ref()),
+                &mut figures,
+            );
+            let growth = |of: fn(&Scrape) -> Option<f64>| self.growth(window, |reading| of(reading.server.as_ref()?));
+            let preemptions = growth(|scrape| scrape.preemptions);
+            figures.insert("preemptions".into(), json!(preemptions.map(|count| count as u64)));
+            let queries = growth(|scrape| scrape.prefix_cache_queries).filter(|queries| *queries > 0.0);
+            if let Some((queries, hits)) = queries.zip(growth(|scrape| scrape.prefix_cache_hits)) {
+                figures.insert("prefix_cache_hit_rate".into(), json!(hits / queries));
+            }
         }
-        if self.0.iter().any(|reading| !reading.gpus.is_empty()) {
-            self.summarize_gpus(&inside, window, &mut figures);
+        let sampled = self.0.iter().map(|reading| reading.gpus.len()).max();
+        if let Some(sampled @ 1..) = sampled {
+            let energy = self.energy_joules(window);
+            let seconds = (window.to - window.from).as_secs_f64();
+            let power = energy.filter(|_| seconds > 0.0).map(|joules| joules / seconds);
+            figures.insert("gpus_sampled".into(), sampled.into());
+            figures.insert("gpu_energy_joules".into(), json!(energy));
+            figures.insert("gpu_power_watts_mean".into(), json!(power));
+            sum_up(&OF_ALL_GPUS, inside.iter().copied(), &mut figures);
+            let gpus = inside.iter().flat_map(|reading| &reading.gpus);
+            sum_up(&OF_EACH_GPU, gpus.clone(), &mut figures);
+            let reasons: BTreeSet<&str> = gpus.flat_map(|gpu| gpu.throttle.iter().flatten().copied()).collect();
+            if !reasons.is_empty() {
+                let reasons = reasons.into_iter().collect::<Vec<_>>().join("+");
+                figures.insert("gpu_throttle_reasons".into(), reasons.into());
+            }
         }
-        let host = |of: fn(&Host) -> Option<f64>| inside.iter().filter_map(|reading| of(&reading.host)).collect();
-        let cpu = Gauge(host(|host| host.cpu_share));
-        figures.insert("host_cpu_share_mean".into(), cpu.mean());
-        figures.insert("host_cpu_share_max".into(), cpu.max());
-        figures.insert("host_load_max".into(), Gauge(host(|host| host.load)).max());
-        figures.insert("vsweep_cpu_cores_max".into(), Gauge(host(|host| host.own_cores)).max());
+        sum_up(&OF_HOST, inside.iter().map(|reading| &reading.host), &mut figures);
         figures
     }
 
@@ -112,14 +132,9 @@ impl Series {
             let running = (pair[0].1.running? + pair[1].1.running?) / 2.0;
             Some(rate(pair)? / running).filter(|_| running > 0.0)
         };
-        let is_slowed = |gpu: &GpuReading| {
-            let mut reasons = gpu.throttle.as_ref()?.iter();
-            Some(f64::from(u8::from(reasons.any(|reason| SLOWED.contains(reason)))))
-        };
-        let is_shared = |gpu: &GpuReading| Some(f64::from(u8::from(gpu.strangers? > 0)));
-        let share = |of: &dyn Fn(&GpuReading) -> Option<f64>| {
+        let share = |of: fn(&GpuReading) -> Option<f64>| {
             let gpus = inside().flat_map(|reading| &reading.gpus);
-            Gauge(gpus.filter_map(of).collect()).mean().as_f64()
+            mean(&gpus.filter_map(of).collect::<Vec<f64>>())
         };
         let accepted = |pair: &[(Instant, Scrape)]| {
             let drafted = pair[1].1.draft_tokens? - pair[0].1.draft_tokens?;
@@ -131,79 +146,9 @@ impl Series {
             in_flight: servers.iter().filter_map(|(_, server)| in_flight(server)).collect(),
             rates: servers.windows(2).filter_map(rate).collect(),
             speeds: servers.windows(2).filter_map(speed).collect(),
-            slowed_share: share(&is_slowed),
-            shared_share: share(&is_shared),
+            slowed_share: share(|gpu| gpu.is(|reasons| reasons.iter().any(|reason| SLOWED.contains(reason)))),
+            shared_share: share(|gpu| Some(f64::from(u8::from(gpu.strangers? > 0.0)))),
             acceptance: servers.windows(2).filter_map(accepted).collect(),
-        }
-    }
-
-    fn summarize_server(&self, inside: &[&Reading], window: Window, figures: &mut Params) {
-        let gauge = |of: fn(&Scrape) -> Option<f64>| {
-            Gauge(
-                inside
-                    .iter()
-                    .filter_map(|reading| of(reading.server.as_ref()?))
-                    .collect(),
-            )
-        };
-        let named = [
-            ("kv_cache_usage", gauge(|scrape| scrape.kv_cache_usage)),
-            ("running", gauge(|scrape| scrape.running)),
-            ("waiting", gauge(|scrape| scrape.waiting)),
-        ];
-        for (name, gauge) in named {
-            figures.insert(format!("{name}_mean"), gauge.mean());
-            figures.insert(format!("{name}_max"), gauge.max());
-        }
-        let growth = |of: fn(&Scrape) -> Option<f64>| self.growth(window, |reading| of(reading.server.as_ref()?));
-        let preemptions = growth(|scrape| scrape.preemptions);
-        figures.insert("preemptions".into(), json!(preemptions.map(|count| count as u64)));
-        let queries = growth(|scrape| scrape.prefix_cache_queries).filter(|queries| *queries > 0.0);
-        if let Some((queries, hits)) = queries.zip(growth(|scrape| scrape.prefix_cache_hits)) {
-            figures.insert("prefix_cache_hit_rate".into(), json!(hits / queries));
-        }
-    }
-
-    fn summarize_gpus(&self, inside: &[&Reading], window: Window, figures: &mut Params) {
-        let together = |of: fn(&GpuReading) -> Option<f64>| {
-            Gauge(inside.iter().filter_map(|reading| reading.of_all_gpus(of)).collect())
-        };
-        let each = |of: fn(&GpuReading) -> Option<f64>| {
-            Gauge(inside.iter().flat_map(|reading| &reading.gpus).filter_map(of).collect())
-        };
-        let sampled = self.0.iter().map(|reading| reading.gpus.len()).max();
-        let energy = self.energy_joules(window);
-        let seconds = (window.to - window.from).as_secs_f64();
-        let power = energy.filter(|_| seconds > 0.0).map(|joules| joules / seconds);
-        let is_slowed = |gpu: &GpuReading| Some(f64::from(u8::from(!gpu.throttle.as_ref()?.is_empty())));
-        let sm_clock = each(|gpu| gpu.sm_clock_mhz.map(f64::from));
-        let mut set = |name: &str, value: Value| drop(figures.insert(name.into(), value));
-        set("gpus_sampled", json!(sampled));
-        set("gpu_energy_joules", json!(energy));
-        set("gpu_power_watts_mean", json!(power));
-        set("gpu_power_watts_max", together(|gpu| gpu.power_watts).max());
-        set("gpu_utilization_mean", each(|gpu| gpu.utilization).mean());
-        set("gpu_memory_gib_max", each(GpuReading::memory_gib).max());
-        set("gpu_sm_clock_mhz_mean", sm_clock.mean());
-        set("gpu_sm_clock_mhz_min", sm_clock.min());
-        set(
-            "gpu_memory_clock_mhz_mean",
-            each(|gpu| gpu.memory_clock_mhz.map(f64::from)).mean(),
-        );
-        set(
-            "gpu_temperature_celsius_max",
-            each(|gpu| gpu.temperature_celsius.map(f64::from)).max(),
-        );
-        set(
-            "gpu_other_processes_max",
-            each(|gpu| gpu.strangers.map(f64::from)).max(),
-        );
-        set("gpu_throttled_share", each(is_slowed).mean());
-        let reasons = inside.iter().flat_map(|reading| &reading.gpus);
-        let reasons: BTreeSet<&str> = reasons.flat_map(|gpu| gpu.throttle.iter().flatten().copied()).collect();
-        if !reasons.is_empty() {
-            let reasons = reasons.into_iter().collect::<Vec<_>>().join("+");
-            figures.insert("gpu_throttle_reasons".into(), reasons.into());
         }
     }
 
@@ -251,22 +196,54 @@ impl Window {
     }
 }
 
-/// Values of one figure, all alike in weight: readings are evenly spaced.
-struct Gauge(Vec<f64>);
+/// A figure of a run's row: its name, what it is of a reading, and what it makes of all of them.
+type SummedFigure<R> = (&'static str, fn(&R) -> Option<f64>, fn(&[f64]) -> Option<f64>);
 
-impl Gauge {
-    fn mean(&self) -> Value {
-        let count = self.0.len() as f64;
-        json!((count > 0.0).then(|| self.0.iter().sum::<f64>() / count))
-    }
+const OF_SERVER: [SummedFigure<Scrape>; 6] = [
+    ("kv_cache_usage_mean", |server| server.kv_cache_usage, mean),
+    ("kv_cache_usage_max", |server| server.kv_cache_usage, max),
+    ("running_mean", |server| server.running, mean),
+    ("running_max", |server| server.running, max),
+    ("waiting_mean", |server| server.waiting, mean),
+    ("waiting_max", |server| server.waiting, max),
+];
+const OF_ALL_GPUS: [SummedFigure<Reading>; 1] =
+    [("gpu_power_watts_max", |all| all.of_all_gpus(|gpu| gpu.power_watts), max)];
+const OF_EACH_GPU: [SummedFigure<GpuReading>; 8] = [
+    ("gpu_utilization_mean", |gpu| gpu.utilization, mean),
+    ("gpu_memory_gib_max", |gpu| gpu.memory_gib, max),
+    ("gpu_sm_clock_mhz_mean", |gpu| gpu.sm_clock_mhz, mean),
+    ("gpu_sm_clock_mhz_min", |gpu| gpu.sm_clock_mhz, min),
+    ("gpu_memory_clock_mhz_mean", |gpu| gpu.memory_clock_mhz, mean),
+    ("gpu_temperature_celsius_max", |gpu| gpu.temperature_celsius, max),
+    ("gpu_other_processes_max", |gpu| gpu.strangers, max),
+    ("gpu_throttled_share", |gpu| gpu.is(|reasons| !reasons.is_empty()), mean),
+];
+const OF_HOST: [SummedFigure<Host>; 4] = [
+    ("host_cpu_share_mean", |host| host.cpu_share, mean),
+    ("host_cpu_share_max", |host| host.cpu_share, max),
+    ("host_load_max", |host| host.load, max),
+    ("vsweep_cpu_cores_max", |host| host.own_cores, max),
+];
 
-    fn max(&self) -> Value {
-        json!(self.0.iter().copied().reduce(f64::max))
+/// Adds the figures of a table. Readings are evenly spaced, so all are alike in weight.
+fn sum_up<'r, R: 'r>(table: &[SummedFigure<R>], readings: impl Iterator<Item = &'r R> + Clone, figures: &mut Params) {
+    for (name, of, sum) in table {
+        let values: Vec<f64> = readings.clone().filter_map(of).collect();
+        figures.insert((*name).to_owned(), json!(sum(&values)));
     }
+}
 
-    fn min(&self) -> Value {
-        json!(self.0.iter().copied().reduce(f64::min))
-    }
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn max(values: &[f64]) -> Option<f64> {
+    values.iter().copied().reduce(f64::max)
+}
+
+fn min(values: &[f64]) -> Option<f64> {
+    values.iter().copied().reduce(f64::min)
 }
 
 /// The value of a curve at a moment, on the straight line between the readings around it; `None` outside of them.
@@ -296,6 +273,7 @@ fn integrate(curve: &[(Instant, f64)]) -> Vec<(Instant, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
     use std::time::Duration;
 
     /// One reading a second: an idle one, busy ones, an idle one.

@@ -10,6 +10,8 @@ use std::process::Command;
 use tempfile::TempDir;
 use vsweep::cause::Cause;
 use vsweep::dataset::KINDS;
+use vsweep::sim::fault::forms;
+use vsweep::sim::flags::names;
 use vsweep::validity::Code;
 
 fn root() -> &'static Path {
@@ -181,6 +183,21 @@ fn every_dataset_is_explained() {
         assert!(
             page.lines().any(|line| line.starts_with(&row)),
             "docs/datasets.md lacks a row: {row} its requests | its parameters |"
+        );
+    }
+}
+
+#[test]
+fn every_flag_and_every_fault_of_the_simulator_is_explained() {
+    let page = fs::read_to_string(root().join("docs/simulator.md")).expect("the page");
+    let flags = names().into_iter().filter(|name| name.starts_with("--sim-"));
+    let words = flags.map(str::to_owned).chain(forms());
+    for word in words {
+        let is_its =
+            |line: &str| line.starts_with(&format!("| `{word}` |")) || line.starts_with(&format!("| `{word} "));
+        assert!(
+            page.lines().any(is_its),
+            "docs/simulator.md lacks a row: | `{word}` | what it does |"
         );
     }
 }

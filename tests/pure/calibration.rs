@@ -5,7 +5,7 @@
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use vsweep::sim::engine::gpu::Gpu;
-use vsweep::sim::engine::memory::Memory;
+use vsweep::sim::engine::memory::kv_blocks;
 use vsweep::sim::engine::{Engine, SequenceRequest, token_id};
 use vsweep::sim::flags::Flags;
 use vsweep::sim::settings::ServerSettings;
@@ -59,9 +59,8 @@ fn engine(row: &Row) -> (Engine, usize) {
     );
     let flags = Flags::parse(&shell_words::split(&line).expect("quoted well")).expect("known flags");
     let mut settings = ServerSettings::resolve(&flags, &|_| None).expect("usable");
-    let memory = Memory::plan(&settings.cost, &settings.limits).expect("it fits");
-    settings.limits.num_blocks = memory.blocks;
-    let room = memory.blocks * settings.limits.block_size / longest;
+    settings.limits.num_blocks = kv_blocks(&settings.cost, &settings.limits).expect("it fits");
+    let room = settings.limits.num_blocks * settings.limits.block_size / longest;
     let batch = row.batch.unwrap_or(settings.limits.max_num_seqs);
     (settings.engine(32_000, 0), batch.min(room))
 }

@@ -11,15 +11,14 @@ use std::path::Path;
 use vsweep::plan::BenchRunner;
 use vsweep::report::figures;
 use vsweep::sim::engine::cost::{CostModel, Work};
-use vsweep::sim::engine::gpu::Gpu;
-use vsweep::sim::engine::model::Model;
+use vsweep::sim::flags::Flags;
+use vsweep::sim::settings::ServerSettings;
 
 /// The engine model of `vsweep sim serve demo-8b` at this speed.
 fn model(speed: f64) -> CostModel {
-    CostModel {
-        speed,
-        ..CostModel::new(Gpu::named("h100").expect("listed"), Model::named("demo-8b"))
-    }
+    let args = ["demo-8b".to_owned(), format!("--sim-speed={speed}")];
+    let flags = Flags::parse(&args).expect("known flags");
+    ServerSettings::resolve(&flags, &|_| None).expect("usable").cost
 }
 
 fn measured(path: &Path) -> Vec<Value> {

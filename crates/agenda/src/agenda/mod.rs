@@ -28,7 +28,7 @@ pub use comparison::compared;
 pub use finals::Finals;
 pub use schedule::{Group, Schedule, Start};
 pub use step::{Action, Check, Commit, Ending, Facts, Outcome, Ran, Run, Signal, Step};
-pub use task::{Evidence, RunReader, SearchReader, Task};
+pub use task::{Evidence, RunReader, SearchReader, Task, seeded};
 
 use grid::Grid;
 use interference::Checking;

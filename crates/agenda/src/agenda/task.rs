@@ -83,6 +83,13 @@ impl Evidence<'_> {
     }
 }
 
+/// Bench parameters with the seed of this draw.
+pub fn seeded(mut params: Params, draw: u32) -> Params {
+    let seed = params.get("seed").and_then(Value::as_u64).unwrap_or(0);
+    params.insert("seed".to_owned(), seed.wrapping_add(u64::from(draw)).into());
+    params
+}
+
 impl Task {
     /// A run of the plan.
     pub fn of(point: Point, slot: u32, run: u32, figures: Arc<[String]>) -> Task {
@@ -111,12 +118,11 @@ impl Task {
 
     /// The bench parameters of this run: those of its point, with the seed moved on. A command line takes them as they are.
     pub fn params(&self) -> Params {
-        let mut params = self.point.params.clone();
-        if self.point.argv.is_none() {
-            let seed = params.get("seed").and_then(Value::as_u64).unwrap_or(0);
-            params.insert("seed".to_owned(), seed.wrapping_add(u64::from(self.draw())).into());
+        let params = self.point.params.clone();
+        match self.point.argv {
+            None => seeded(params, self.draw()),
+            Some(_) => params,
         }
-        params
     }
 
     /// What a measured run says to whatever decides by it; `None` if nothing.

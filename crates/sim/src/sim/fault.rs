@@ -148,7 +148,7 @@ impl Fault {
             None => (text, None),
         };
         let Some((_, meaning)) = kinds().find(|(word, _)| *word == kind) else {
-            return Err(format!("invalid fault '{text}': use one of {}", list()));
+            return Err(format!("invalid fault '{text}': use one of {}", forms().join(", ")));
         };
         if meaning.is_empty() && argument.is_some() {
             return Err(format!("invalid fault '{text}': {kind} takes no argument"));
@@ -163,13 +163,13 @@ impl Fault {
     }
 }
 
-/// The list of faults with the meanings of their arguments, for people.
-pub fn list() -> String {
-    let shown = |(word, meaning): (&str, &str)| match meaning {
+/// Every fault with the meaning of its argument, for people: `never-ready`, `bad-exit:CODE`.
+pub fn forms() -> Vec<String> {
+    let form = |(word, meaning): (&str, &str)| match meaning {
         "" => word.to_owned(),
         _ => format!("{word}:{meaning}"),
     };
-    kinds().map(shown).collect::<Vec<_>>().join(", ")
+    kinds().map(form).collect()
 }
 
 #[cfg(test)]

@@ -1,94 +1,14 @@
 //! The command line of `vllm serve`, read as argparse reads it: kebab and snake case, `--k v` and `--k=v`, `--no-x`,
-//! short names, JSON and dotted values, and the same refusals. Every flag of vLLM 0.32 is in `vllm_flags.txt`; the
-//! simulator's own begin with `--sim-`. What the values mean is not known here.
+//! short names, JSON and dotted values, and the same refusals. `table` has the flags that there are. What the values mean is not
+//! known here.
 
-mod lint;
+mod table;
 
-pub use lint::{Objection, names, objections};
+pub use table::{has_negative, help, names};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use std::iter::Peekable;
-
-/// How a flag takes its value.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum FlagKind {
-    /// `--x` and `--no-x`.
-    Bool,
-    /// `--x` alone.
-    Flag,
-    Int,
-    /// An integer that may be written `1k`, `2M`, `4K`, `1.5m`.
-    Human,
-    /// The same, or `auto` or -1.
-    HumanOrAuto,
-    Float,
-    Json,
-    Text,
-    /// Any number of values, at least one.
-    Texts,
-    Ints,
-    /// A value or none.
-    Maybe,
-    /// Repeatable.
-    Append,
-    Choice(&'static str),
-}
-
-struct Flag {
-    kind: FlagKind,
-    /// The first is the canonical one, `--max-num-seqs`.
-    names: Vec<&'static str>,
-}
-
-/// The simulator's own flags, in the format of `vllm_flags.txt`.
-const SIMULATOR_FLAGS: &str = "\
-float --sim-acceptance
-float --sim-acceptance-falling
-text --sim-compile-cache
-float --sim-cross-talk
-float --sim-drift
-float --sim-slowing
-append --sim-fault
-text --sim-gpu
-int --sim-gpus
-float --sim-noise
-int --sim-seed
-float --sim-server-noise
-float --sim-speed
-text --sim-stall
-text --sim-stall-every
-text --sim-start
-float --sim-start-cross-talk
-text --sim-truth
-flag --sim-zero
-";
-
-fn table() -> Vec<Flag> {
-    let lines = include_str!("vllm_flags.txt").lines().chain(SIMULATOR_FLAGS.lines());
-    let flag = |line: &'static str| {
-        let mut words = line.split(' ');
-        let kind = match words.next().unwrap_or_default() {
-            "bool" => FlagKind::Bool,
-            "flag" => FlagKind::Flag,
-            "int" => FlagKind::Int,
-            "human" => FlagKind::Human,
-            "human_or_auto" => FlagKind::HumanOrAuto,
-            "float" => FlagKind::Float,
-            "json" => FlagKind::Json,
-            "texts" => FlagKind::Texts,
-            "ints" => FlagKind::Ints,
-            "maybe" => FlagKind::Maybe,
-            "append" => FlagKind::Append,
-            other => other.strip_prefix("choice:").map_or(FlagKind::Text, FlagKind::Choice),
-        };
-        Flag {
-            kind,
-            names: words.collect(),
-        }
-    };
-    lines.map(flag).collect()
-}
+use table::{FlagKind, FoundFlag, find, looks_like_a_flag, take_value};
 
 /// The arguments as given: each flag by its destination (`max_num_seqs`), in the order of the command line.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -136,11 +56,11 @@ enum Argument<'a> {
     /// A flag that vLLM does not have, and the word behind it, which is most likely its value.
     Unknown(&'a str, Option<&'a str>),
     /// A flag as it is typed, and its value or what argparse says of it.
-    Known(&'a str, FoundFlag<'a>, Result<Value, String>),
+    Known(&'a str, FoundFlag, Result<Value, String>),
 }
 
 /// The parts of a command line, in their order.
-fn arguments<'a>(table: &'a [Flag], args: &'a [String]) -> impl Iterator<Item = Argument<'a>> {
+fn arguments(args: &[String]) -> impl Iterator<Item = Argument<'_>> {
     let mut rest = args.iter().map(String::as_str).peekable();
     std::iter::from_fn(move || {
         let argument = rest.next()?;
@@ -151,7 +71,7 @@ fn arguments<'a>(table: &'a [Flag], args: &'a [String]) -> impl Iterator<Item = 
             Some((typed, value)) => (typed, Some(value)),
             None => (argument, None),
         };
-        Some(match find(table, typed) {
+        Some(match find(typed) {
             None if attached.is_some() => Argument::Unknown(argument, None),
             None => Argument::Unknown(argument, rest.next_if(|word| !looks_like_a_flag(word))),
             Some(found) => {
@@ -162,13 +82,54 @@ fn arguments<'a>(table: &'a [Flag], args: &'a [String]) -> impl Iterator<Item = 
     })
 }
 
+/// One thing that vLLM would refuse.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Objection {
+    /// It has no flag of this name.
+    Unknown {
+        /// The flag as it is typed, without a value in the same word.
+        flag: String,
+    },
+    /// The flag takes no such value.
+    Value {
+        /// The flag as it is typed, without a value in the same word.
+        flag: String,
+        /// What argparse says, such as `invalid int value: 'many'`.
+        why: String,
+    },
+    /// A word that belongs to no flag, when the model is known already.
+    Word {
+        /// The word.
+        word: String,
+    },
+}
+
+/// Everything that vLLM would object to in the arguments after `serve`, in their order; argparse ends with the first.
+pub fn objections(args: &[String]) -> Vec<Objection> {
+    let mut has_model = false;
+    let objection = |argument| match argument {
+        Argument::Word(word) => {
+            let word = word.to_owned();
+            std::mem::replace(&mut has_model, true).then_some(Objection::Word { word })
+        }
+        Argument::Unknown(argument, _) => {
+            let flag = argument.split('=').next().unwrap_or(argument).to_owned();
+            Some(Objection::Unknown { flag })
+        }
+        Argument::Known(typed, _, value) => {
+            let (flag, why) = (typed.to_owned(), value.err()?);
+            Some(Objection::Value { flag, why })
+        }
+    };
+    arguments(args).filter_map(objection).collect()
+}
+
 impl Flags {
     /// Reads the arguments after `serve`.
     pub fn parse(args: &[String]) -> Result<Flags, Refusal> {
-        let table = table();
         let mut flags = Flags::default();
         let mut extras = Vec::new();
-        for argument in arguments(&table, args) {
+        for argument in arguments(args) {
             match argument {
                 Argument::Word(word) if flags.model_tag.is_none() => flags.model_tag = Some(word.to_owned()),
                 Argument::Word(word) => extras.push(word),
@@ -261,122 +222,6 @@ impl Flags {
     }
 }
 
-/// The value of a flag: in the same word, or in those that follow. `Err` is what argparse says.
-fn take_value<'a>(
-    found: &FoundFlag<'_>,
-    mut attached: Option<&'a str>,
-    rest: &mut Peekable<impl Iterator<Item = &'a str>>,
-) -> Result<Value, String> {
-    let mut next = || {
-        attached
-            .take()
-            .or_else(|| rest.next_if(|value| !looks_like_a_flag(value)))
-    };
-    let kind = found.flag.kind;
-    Ok(match kind {
-        FlagKind::Bool | FlagKind::Flag => match attached {
-            Some(value) => return Err(format!("ignored explicit argument '{value}'")),
-            None => Value::Bool(!found.negated),
-        },
-        FlagKind::Maybe => next().map_or(Value::Bool(true), Value::from),
-        FlagKind::Texts | FlagKind::Ints => {
-            let values: Vec<Value> = std::iter::from_fn(next)
-                .map(|text| convert(kind, text))
-                .collect::<Result<_, _>>()?;
-            match values.is_empty() {
-                true => return Err("expected at least one argument".to_owned()),
-                false => Value::Array(values),
-            }
-        }
-        _ => match (next().ok_or("expected one argument")?, &found.path) {
-            // JSON where it can be, and text otherwise.
-            (text, Some(_)) => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
-            (text, None) => convert(kind, text)?,
-        },
-    })
-}
-
-struct FoundFlag<'t> {
-    flag: &'t Flag,
-    negated: bool,
-    /// What follows the first dot of `--compilation-config.mode`.
-    path: Option<String>,
-}
-
-/// Finds a flag under any of its spellings.
-fn find<'t>(table: &'t [Flag], name: &str) -> Option<FoundFlag<'t>> {
-    let (name, path) = match name.split_once('.') {
-        Some((name, path)) => (name, Some(path.to_string())),
-        None => (name, None),
-    };
-    let name = if name.starts_with("--") {
-        name.replace('_', "-")
-    } else {
-        name.to_string()
-    };
-    let exact = |name: &str| table.iter().find(|flag| flag.names.contains(&name));
-    if let Some(flag) = exact(&name) {
-        let dotted_is_json = path.is_none() || matches!(flag.kind, FlagKind::Json | FlagKind::Text);
-        return dotted_is_json.then_some(FoundFlag {
-            flag,
-            negated: false,
-            path,
-        });
-    }
-    let positive = exact(&format!("--{}", name.strip_prefix("--no-")?))?;
-    (positive.kind == FlagKind::Bool && path.is_none()).then_some(FoundFlag {
-        flag: positive,
-        negated: true,
-        path: None,
-    })
-}
-
-/// Whether a flag has a `--no-` form.
-pub fn has_negative(name: &str) -> bool {
-    find(&table(), &format!("--no-{name}")).is_some_and(|found| found.negated)
-}
-
-/// A dash, and not a negative number.
-fn looks_like_a_flag(argument: &str) -> bool {
-    argument.len() > 1 && argument.starts_with('-') && argument.parse::<f64>().is_err()
-}
-
-/// One word as a value of this kind. `Err` is what argparse says.
-fn convert(kind: FlagKind, text: &str) -> Result<Value, String> {
-    let or_invalid = |value: Option<Value>, kind: &str| value.ok_or(format!("invalid {kind} value: '{text}'"));
-    match kind {
-        FlagKind::Int | FlagKind::Ints => {
-            let number = text.trim().replace('_', "").parse::<i64>();
-            or_invalid(number.ok().map(Value::from), "int")
-        }
-        FlagKind::Human => or_invalid(human(text).map(Value::from), "human_readable_int"),
-        FlagKind::HumanOrAuto if text == "auto" || text == "-1" => Ok((-1).into()),
-        FlagKind::HumanOrAuto => or_invalid(human(text).map(Value::from), "human_readable_int_or_auto"),
-        FlagKind::Float => or_invalid(text.trim().parse::<f64>().ok().map(Value::from), "float"),
-        FlagKind::Json => or_invalid(serde_json::from_str(text).ok(), "loads"),
-        FlagKind::Choice(choices) if !choices.split('|').any(|choice| choice == text) => {
-            let choices: Vec<String> = choices.split('|').map(|choice| format!("'{choice}'")).collect();
-            let choices = choices.join(", ");
-            Err(format!("invalid choice: '{text}' (choose from {choices})"))
-        }
-        _ => Ok(text.into()),
-    }
-}
-
-/// `1k` is 1000, `1K` is 1024, and so on with m, g, t.
-fn human(text: &str) -> Option<i64> {
-    let text = text.trim();
-    let unit = text.chars().last()?;
-    let Some(power) = "kmgt".find(unit.to_ascii_lowercase()) else {
-        return text.replace('_', "").parse().ok();
-    };
-    let base: f64 = if unit.is_ascii_lowercase() { 1000.0 } else { 1024.0 };
-    let number: f64 = text[..text.len() - 1].parse().ok()?;
-    // Only the decimal units may carry a fraction, as in vLLM.
-    let whole = unit.is_ascii_lowercase() || number.fract() == 0.0;
-    (whole && number.is_finite()).then_some((number * base.powi(power as i32 + 1)) as i64)
-}
-
 /// A value as Python's `repr` prints it.
 pub fn python(value: &Value) -> String {
     match value {
@@ -400,6 +245,7 @@ pub fn python(value: &Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn parse(line: &str) -> Result<Flags, Refusal> {
         Flags::parse(&shell_words::split(line).expect("quoted well"))
@@ -471,5 +317,45 @@ mod tests {
             flags.non_default(),
             "{'model_tag': 'm', 'max_num_seqs': 8, 'enforce_eager': True}"
         );
+    }
+
+    fn objected(line: &str) -> String {
+        let told = objections(&shell_words::split(line).expect("quoted well"))
+            .into_iter()
+            .map(|objection| match objection {
+                Objection::Unknown { flag } => flag,
+                Objection::Value { flag, why } => format!("{flag}: {why}"),
+                Objection::Word { word } => word,
+            });
+        told.collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn everything_is_told_at_once() {
+        let line = "m --tensor-paralel-size 2 --max_num_seqs=many --dtype --enforce-eager true --no-such --port x";
+        assert_eq!(
+            objected(line),
+            "--tensor-paralel-size; --max_num_seqs: invalid int value: 'many'; --dtype: expected one argument; true; --no-such; \
+             --port: invalid int value: 'x'"
+        );
+        assert_eq!(
+            objected("m --max-model-len 8k -tp 2 --compilation-config.mode=3 --served-model-name a b"),
+            ""
+        );
+        assert_eq!(
+            objected("--enable-prefix-caching=false"),
+            "--enable-prefix-caching: ignored explicit argument 'false'"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_refused_is_objected_to(line in prop::collection::vec(prop::sample::select(vec![
+            "m", "--max-num-seqs", "--port=3", "x", "7", "--no-such", "-tp", "--enforce-eager", "--dtype", "auto", "--x=1", "--no-enforce-eager",
+        ]), 0..8)) {
+            let args: Vec<String> = line.into_iter().map(str::to_owned).collect();
+            let is_refused = Flags::parse(&args).is_err();
+            prop_assert_eq!(is_refused, !objections(&args).is_empty());
+        }
     }
 }

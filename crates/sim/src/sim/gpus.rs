@@ -119,50 +119,47 @@ fn held(holdings: &[Holding], device: usize) -> u64 {
 pub fn smi(folder: &Path, args: &[String]) -> Option<String> {
     let query = |name: &str| args.iter().find_map(|arg| arg.strip_prefix(name)?.strip_prefix('='));
     let holdings = holdings(folder);
-    let kind = holdings
-        .iter()
-        .filter_map(|holding| Gpu::named(&holding.gpu))
-        .max_by(|a, b| a.memory.total_cmp(&b.memory));
-    let kind = kind.unwrap_or(GPUS[0]);
-    let mut lines = Vec::new();
+    let kinds = holdings.iter().filter_map(|holding| Gpu::named(&holding.gpu));
+    let kind = kinds.max_by(|a, b| a.memory.total_cmp(&b.memory)).unwrap_or(GPUS[0]);
+    let total = (kind.memory / MIB) as u64;
+    let of_gpu = |device: usize, field: &str| match field {
+        "uuid" => uuid(device),
+        "index" => device.to_string(),
+        "name" => kind.device.to_string(),
+        "driver_version" => "simulated".into(),
+        "memory.total" => total.to_string(),
+        "memory.used" => (held(&holdings, device) + IDLE_MIB).min(total).to_string(),
+        "memory.free" => total.saturating_sub(held(&holdings, device) + IDLE_MIB).to_string(),
+        _ => "[N/A]".into(),
+    };
+    let of_app = |holding: &Holding, device: usize, field: &str| match field {
+        "gpu_uuid" => uuid(device),
+        "pid" => holding.pid.to_string(),
+        "process_name" | "name" => "VLLM::EngineCore".into(),
+        "used_memory" | "used_gpu_memory" => holding.mib.to_string(),
+        _ => "[N/A]".into(),
+    };
     if let Some(fields) = query("--query-gpu") {
-        for device in 0..NODE {
-            let held = held(&holdings, device);
-            let total = (kind.memory / MIB) as u64;
-            let field = |name: &str| match name {
-                "uuid" => uuid(device),
-                "index" => device.to_string(),
-                "name" => kind.device.to_string(),
-                "driver_version" => "simulated".into(),
-                "memory.total" => total.to_string(),
-                "memory.used" => (held + IDLE_MIB).min(total).to_string(),
-                "memory.free" => total.saturating_sub(held + IDLE_MIB).to_string(),
-                _ => "[N/A]".into(),
-            };
-            lines.push(row(fields, field));
-        }
-    } else {
-        let fields = query("--query-compute-apps")?;
-        for holding in &holdings {
-            for device in &holding.devices {
-                let field = |name: &str| match name {
-                    "gpu_uuid" => uuid(*device),
-                    "pid" => holding.pid.to_string(),
-                    "process_name" | "name" => "VLLM::EngineCore".into(),
-                    "used_memory" | "used_gpu_memory" => holding.mib.to_string(),
-                    _ => "[N/A]".into(),
-                };
-                lines.push(row(fields, field));
-            }
-        }
+        return Some(
+            (0..NODE)
+                .map(|device| row(fields, |field| of_gpu(device, field)))
+                .collect(),
+        );
     }
-    Some(lines.iter().map(|line| format!("{line}\n")).collect())
+    let fields = query("--query-compute-apps")?;
+    let apps = holdings
+        .iter()
+        .flat_map(|holding| holding.devices.iter().map(move |device| (holding, *device)));
+    Some(
+        apps.map(|(holding, device)| row(fields, |field| of_app(holding, device, field)))
+            .collect(),
+    )
 }
 
 /// One line of an answer: the fields that were asked for, in their order.
-fn row(fields: &str, field: impl Fn(&str) -> String) -> String {
-    let values: Vec<String> = fields.split(',').map(|name| field(name.trim())).collect();
-    values.join(", ")
+fn row(fields: &str, value: impl Fn(&str) -> String) -> String {
+    let values: Vec<String> = fields.split(',').map(|field| value(field.trim())).collect();
+    values.join(", ") + "\n"
 }
 
 fn uuid(device: usize) -> String {

@@ -6,12 +6,11 @@ use super::child::{EngineProcess, Role};
 use super::config_file;
 use super::driver::{EngineEvent, Handle, Strike};
 use super::fault::{self, After, Fault};
-use super::flags::{Flags, Refusal};
+use super::flags::{self, Flags, Refusal};
 use super::log::{self, Source};
 use super::neighbours::Neighbour;
 use super::settings::ServerSettings;
 use super::start::{self, fail};
-use super::stops::Stops;
 use super::tokenizer::Tokenizer;
 use super::truth::Truth;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -21,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::watch;
 
@@ -33,32 +33,13 @@ const HELP: &str = "\
 usage: vsweep sim serve [model_tag] [options]
 
 Serves a simulated model. Takes every flag of `vllm serve`, and its own:
-
-  --sim-gpu NAME       h100 (default), h200, a100, l40s or b200
-  --sim-gpus N         GPUs in the node (default 8)
-  --sim-speed X        everything takes 1/X of the modelled time
-  --sim-zero           steps take no time
-  --sim-noise S        spread of step times, 0 for none (default 0.02)
-  --sim-server-noise S spread between servers of different settings (default 0)
-  --sim-drift D        slow swing of all times, 0.05 for 5 % up and down
-  --sim-slowing D      all times grow by this part in each minute of the model's time
-  --sim-stall-every T  mean time between stalls, such as 30s
-  --sim-stall T        length of a stall (default 200ms)
-  --sim-acceptance P   probability that a token guessed ahead is right (default 0.7)
-  --sim-acceptance-falling D  it becomes smaller by this part in each minute of the model's time
-  --sim-seed N         seed of noise, answers and random faults
-  --sim-start TIME     time from launch to ready (default 600ms), or the word modelled
-  --sim-compile-cache DIR  where compiled graphs are remembered, so that the next start is faster
-  --sim-cross-talk P   this share slower while another simulator on VSWEEP_SIM_GPUS answers requests
-  --sim-start-cross-talk P  the same while another one starts
-  --sim-truth FILE     write the true times of every request, one JSON line each
-  --sim-fault KIND     do something wrong; repeatable
 ";
 
 /// Runs the server until it ends, for whatever reason, and returns its exit code.
 pub fn serve(args: &[String]) -> u8 {
     if args.iter().any(|arg| arg == "--help" || arg == "-h") {
-        let _ = writeln!(std::io::stdout(), "{HELP}\nFaults: {}", fault::list());
+        let (flags, faults) = (flags::help(), fault::forms().join(", "));
+        let _ = writeln!(std::io::stdout(), "{HELP}\n{flags}\nFaults: {faults}");
         return 0;
     }
     let settings = config_file::expand(args).and_then(|args| {
@@ -198,6 +179,36 @@ fn app(settings: ServerSettings, driver: Handle, tokenizer: Tokenizer) -> App {
         in_flight: AtomicU64::new(0),
         resets: AtomicU64::new(0),
         started: (api::unix_seconds() * 100.0).round() / 100.0,
+    }
+}
+
+/// The signals that mean "stop".
+struct Stops {
+    terminate: Signal,
+    interrupt: Signal,
+    ignored: bool,
+}
+
+impl Stops {
+    /// Hears them from now on, or is deaf to them.
+    fn listen(ignored: bool) -> std::io::Result<Stops> {
+        let (terminate, interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        Ok(Stops {
+            terminate,
+            interrupt,
+            ignored,
+        })
+    }
+
+    /// Resolves at the first signal; never if they are to be ignored.
+    async fn recv(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+        if self.ignored {
+            std::future::pending().await
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::api;
 use super::engine::gpu::GIB;
-use super::engine::memory::{Memory, Misfit, out_of_memory};
+use super::engine::memory::{Misfit, kv_blocks, out_of_memory};
 use super::fault::Fault;
 use super::gpus::{self, Holding};
 use super::log::{self, Source};
@@ -81,11 +81,12 @@ pub async fn load(settings: &mut ServerSettings, pid: u32) -> Result<(), u8> {
             _ => {}
         }
     }
-    let memory = plan_memory(settings).map_err(failed)?;
-    let (weights, seconds) = (memory.weights / GIB, phases.weights.as_secs_f64());
+    let blocks = plan_memory(settings).map_err(failed)?;
+    let weights = settings.cost.weights_per_gpu();
+    let (gib, seconds) = (weights / GIB, phases.weights.as_secs_f64());
     let message = format!("Loading weights took {seconds:.2} seconds");
     engine("default_loader.py:501", &message);
-    let message = format!("Model loading took {weights:.2} GiB memory and {seconds:.6} seconds");
+    let message = format!("Model loading took {gib:.2} GiB memory and {seconds:.6} seconds");
     engine("gpu_model_runner.py:5150", &message);
     hold_memory(settings, pid);
 
@@ -94,13 +95,10 @@ pub async fn load(settings: &mut ServerSettings, pid: u32) -> Result<(), u8> {
     }
     sleep(phases.profile).await;
     if settings.has(Fault::OomAtProfile) {
-        let total = settings.cost.gpu.memory;
-        return Err(failed(format!(
-            "torch.OutOfMemoryError: {}",
-            out_of_memory(memory.weights, total)
-        )));
+        let why = out_of_memory(weights, settings.cost.gpu.memory);
+        return Err(failed(format!("torch.OutOfMemoryError: {why}")));
     }
-    let tokens = memory.blocks * settings.limits.block_size;
+    let tokens = blocks * settings.limits.block_size;
     let longest = settings.limits.max_model_len;
     let (size, length) = (thousands(tokens), thousands(longest));
     let concurrency = tokens as f64 / longest as f64;
@@ -120,9 +118,10 @@ pub async fn load(settings: &mut ServerSettings, pid: u32) -> Result<(), u8> {
     let seconds = (phases.compile + phases.profile + phases.capture).as_secs_f64();
     let message = format!("init engine (profile, create kv cache, warmup model) took {seconds:.2} s");
     engine("core.py:402", &message);
-    settings.limits.num_blocks = memory.blocks;
+    settings.limits.num_blocks = blocks;
     if settings.has(Fault::WrongModel) {
-        settings.served_names = vec!["another-model".into()];
+        settings.model = "another-model".to_owned();
+        settings.served_names = vec![settings.model.clone()];
     }
     Ok(())
 }
@@ -149,8 +148,8 @@ async fn compile(settings: &ServerSettings, phases: &StartPhases, cache: Option<
     }
 }
 
-/// What fits, or the exception that says what does not.
-fn plan_memory(settings: &ServerSettings) -> Result<Memory, String> {
+/// The blocks of the KV cache, or the exception that says what does not fit.
+fn plan_memory(settings: &ServerSettings) -> Result<usize, String> {
     let (mut cost, mut limits) = (settings.cost.clone(), settings.limits.clone());
     if settings.has(Fault::OomAtLoad) {
         cost.model.parameters *= 1e6;
@@ -158,7 +157,7 @@ fn plan_memory(settings: &ServerSettings) -> Result<Memory, String> {
     if settings.has(Fault::KvTooSmall) {
         limits.num_gpu_blocks_override = Some(1);
     }
-    Memory::plan(&cost, &limits).map_err(|misfit| match misfit {
+    kv_blocks(&cost, &limits).map_err(|misfit| match misfit {
         Misfit::OutOfMemory(message) => format!("torch.OutOfMemoryError: {message}"),
         Misfit::KvCache(message) => format!("ValueError: {message}"),
     })

@@ -104,15 +104,24 @@ fn toy_piece(id: u32) -> Cow<'static, str> {
     if id < PIECES {
         return Cow::Owned(format!(" w{id:04}"));
     }
-    // Four 7-bit characters, or three bytes, with their number in bits 28 to 31.
-    let tag = id >> 28;
-    let bytes: Vec<u8> = match tag {
-        1..=4 => (0..tag).map(|place| (id >> (7 * place)) as u8 & 0x7F).collect(),
-        _ => (0..tag.saturating_sub(4).min(3))
-            .map(|place| (id >> (8 * place)) as u8)
-            .collect(),
+    let (count, bits) = match id >> 28 {
+        count @ ..=4 => (count, 7),
+        tag => ((tag - 4).min(3), 8),
     };
+    let mask = u8::MAX >> (8 - bits);
+    let bytes: Vec<u8> = (0..count).map(|place| (id >> (bits * place)) as u8 & mask).collect();
     Cow::Owned(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// An id that carries its text: up to four characters of seven bits, or one of up to three bytes. Bits 28 to 31 say which and how many:
+/// 1 to 4, or 5 to 7.
+fn pack(bytes: &[u8], bits: u32) -> u32 {
+    let tag = bytes.len() as u32 + if bits == 7 { 0 } else { 4 };
+    let places = (0..).step_by(bits as usize);
+    bytes
+        .iter()
+        .zip(places)
+        .fold(tag << 28, |id, (byte, place)| id | u32::from(*byte) << place)
 }
 
 fn toy_encode(text: &str) -> Vec<u32> {
@@ -146,12 +155,7 @@ fn ascii(text: &str) -> (u32, usize) {
     let bytes = text.as_bytes();
     let fits = |(place, byte): &(usize, &u8)| byte.is_ascii() && (*place == 0 || **byte != b' ');
     let count = bytes.iter().enumerate().take(4).take_while(fits).count();
-    let packed = bytes[..count]
-        .iter()
-        .enumerate()
-        .map(|(place, byte)| u32::from(*byte) << (7 * place))
-        .sum::<u32>();
-    (((count as u32) << 28) | packed, count)
+    (pack(&bytes[..count], 7), count)
 }
 
 /// One character of two to four bytes; one of four bytes does not fit and becomes the replacement character.
@@ -162,14 +166,7 @@ fn other(character: char) -> (u32, usize) {
     } else {
         character
     };
-    let mut buffer = [0; 4];
-    let bytes = kept.encode_utf8(&mut buffer).as_bytes();
-    let packed = bytes
-        .iter()
-        .enumerate()
-        .map(|(place, byte)| u32::from(*byte) << (8 * place))
-        .sum::<u32>();
-    (((bytes.len() as u32 + 4) << 28) | packed, length)
+    (pack(kept.encode_utf8(&mut [0; 4]).as_bytes(), 8), length)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 mod book;
 
 use self::book::Book;
-use super::engine::memory::{Memory, Misfit};
+use super::engine::memory::{Misfit, kv_blocks};
 use super::engine::{Engine, SequenceRequest};
 use super::settings::ServerSettings;
 use std::collections::{BTreeSet, VecDeque};
@@ -59,9 +59,8 @@ pub struct VirtualServer {
 impl VirtualServer {
     /// A server with these settings, or why the model does not fit. Faults are not looked at.
     pub fn start(settings: &ServerSettings) -> Result<VirtualServer, Misfit> {
-        let memory = Memory::plan(&settings.cost, &settings.limits)?;
         let mut settings = settings.clone();
-        settings.limits.num_blocks = memory.blocks;
+        settings.limits.num_blocks = kv_blocks(&settings.cost, &settings.limits)?;
         let vocabulary = u32::try_from(settings.cost.model.vocabulary).unwrap_or(u32::MAX);
         Ok(VirtualServer {
             longest: settings.limits.max_model_len,

@@ -1,9 +1,13 @@
-//! A request for text that was admitted, and what is to be written as its answer.
+//! A request for text that was admitted, what is to be written as its answer, and the answer that is written at once, when every
+//! token is there.
 
 use super::App;
+use super::error::{ApiError, ENGINE_DEAD};
 use crate::sim::driver::EngineEvent;
 use crate::sim::engine::noise::{mix, uniform};
 use crate::sim::engine::token_id;
+use axum::Json;
+use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::ops::Range;
@@ -135,11 +139,8 @@ impl PendingAnswer {
 
     /// Tokens of the answer as usage tells them.
     pub fn counted(&self, tokens: usize) -> usize {
-        if self.spoilt.miscounted {
-            tokens + tokens / 4 + 1
-        } else {
-            tokens
-        }
+        let more = if self.spoilt.miscounted { tokens / 4 + 1 } else { 0 };
+        tokens + more
     }
 
     fn piece(&self, choice: &Choice, index: usize) -> Cow<'static, str> {
@@ -209,38 +210,29 @@ impl PendingAnswer {
     /// is one in ten, and others may be nearly as probable.
     pub fn ranked(&self, choice: &Choice, index: usize) -> [(u32, f64); RANKS] {
         const FIRST: f64 = -std::f64::consts::LN_10;
-        let Spoilt {
-            wrong,
-            repeated,
-            noise,
-            batch,
-            ..
-        } = self.spoilt;
-        let place = index as u64;
+        let (spoilt, place) = (self.spoilt, index as u64);
         let drawn = |what: u64| uniform(mix(choice.seed ^ what), place);
-        let seed = if drawn(1) < wrong {
-            mix(choice.seed)
-        } else {
-            choice.seed
+        let seed = match drawn(1) < spoilt.wrong {
+            true => mix(choice.seed),
+            false => choice.seed,
         };
         let vocabulary = self.app.tokenizer.vocabulary();
         let mut logprob = FIRST;
         let mut ranked = std::array::from_fn(|rank| {
-            let seed_of_rank = if rank == 0 {
-                seed
-            } else {
-                mix(seed ^ (rank as u64) << 40)
+            let seed_of_rank = match rank {
+                0 => seed,
+                _ => mix(seed ^ (rank as u64) << 40),
             };
             if rank > 0 {
                 logprob += drawn(rank as u64 + 2).max(1e-9).ln();
             }
-            let moved = noise * (2.0 * uniform(mix(seed_of_rank ^ batch), place) - 1.0);
+            let moved = spoilt.noise * (2.0 * uniform(mix(seed_of_rank ^ spoilt.batch), place) - 1.0);
             (token_id(seed_of_rank, index, vocabulary), logprob + moved)
         });
-        if noise > 0.0 {
+        if spoilt.noise > 0.0 {
             ranked.sort_by(|one, other| other.1.total_cmp(&one.1));
         }
-        if index > 0 && drawn(2) < repeated {
+        if index > 0 && drawn(2) < spoilt.repeated {
             ranked[0].0 = self.token(choice, index - 1);
         }
         ranked
@@ -253,5 +245,90 @@ impl Drop for PendingAnswer {
         if !self.is_complete() {
             self.app.driver.abort(&self.id);
         }
+    }
+}
+
+/// Token counts as they stand in an answer.
+pub fn usage(prompt: usize, completion: usize) -> Value {
+    json!({"prompt_tokens": prompt, "total_tokens": prompt + completion, "completion_tokens": completion})
+}
+
+/// The beginning of an answer or a chunk; `objects` says what that is called of a completion and of a chat.
+pub fn head(answer: &PendingAnswer, objects: [&str; 2], choices: Vec<Value>) -> Value {
+    let object = match answer.style {
+        Style::Completion => objects[0],
+        Style::Chat => objects[1],
+    };
+    json!({
+        "id": answer.id, "object": object, "created": answer.created, "model": answer.model, "choices": choices,
+    })
+}
+
+/// Waits for all tokens and writes the answer.
+pub async fn respond(mut answer: PendingAnswer) -> Result<Response, ApiError> {
+    let mut events = Vec::new();
+    let mut complete = false;
+    while !complete {
+        if answer.events.recv_many(&mut events, EVENTS_AT_ONCE).await == 0 {
+            return Err(ApiError::internal(ENGINE_DEAD));
+        }
+        for event in events.drain(..) {
+            match event {
+                EngineEvent::Tokens { choice, count, last } => {
+                    answer.advance(choice as usize, count as usize);
+                    complete |= last && answer.is_complete();
+                }
+                EngineEvent::Aborted => {
+                    answer.abort();
+                    complete = true;
+                }
+                EngineEvent::EngineDead => return Err(ApiError::internal(ENGINE_DEAD)),
+            }
+        }
+    }
+    Ok(Json(body(&answer)).into_response())
+}
+
+fn body(answer: &PendingAnswer) -> Value {
+    let choices = answer.choices.iter().enumerate();
+    let choices = choices.map(|(index, of)| choice(answer, index, of)).collect();
+    let mut body = head(answer, ["text_completion", "chat.completion"], choices);
+    body["service_tier"] = Value::Null;
+    body["system_fingerprint"] = answer.app.fingerprint.as_str().into();
+    body["usage"] = usage(answer.prompt_tokens, answer.counted(answer.written()));
+    for key in ["prompt_tokens_details", "completion_tokens_details"] {
+        body["usage"][key] = Value::Null;
+    }
+    if answer.style == Style::Chat {
+        body["prompt_logprobs"] = Value::Null;
+        body["prompt_token_ids"] = json!(answer.choices.first().and_then(|choice| choice.prompt_ids.as_ref()));
+        body["prompt_text"] = Value::Null;
+    }
+    for key in ["kv_transfer_params", "ec_transfer_params", "metrics"] {
+        body[key] = Value::Null;
+    }
+    body
+}
+
+fn choice(answer: &PendingAnswer, index: usize, choice: &Choice) -> Value {
+    let tokens = 0..choice.written;
+    let text = answer.text(choice, tokens.clone());
+    let ids = answer.ids(choice, tokens.clone());
+    let logprobs = answer.logprobs_of(choice, tokens);
+    match answer.style {
+        Style::Completion => json!({
+            "index": index, "text": text, "logprobs": logprobs, "finish_reason": choice.finish_reason,
+            "stop_reason": choice.stop_reason, "token_ids": ids, "prompt_logprobs": null,
+            "prompt_token_ids": choice.prompt_ids, "routed_experts": null,
+        }),
+        Style::Chat => json!({
+            "index": index,
+            "message": {
+                "role": "assistant", "content": text, "refusal": null, "annotations": null, "audio": null,
+                "function_call": null, "reasoning": null,
+            },
+            "logprobs": logprobs, "finish_reason": choice.finish_reason, "stop_reason": choice.stop_reason,
+            "token_ids": ids, "routed_experts": null,
+        }),
     }
 }

@@ -1,7 +1,7 @@
 //! The routes that vLLM has in development mode (`VLLM_SERVER_DEV_MODE=1`): cache resets, sleep, pause, server info.
 
 use super::App;
-use crate::sim::driver::Snapshot;
+use crate::sim::engine::stats::Stats;
 use crate::sim::fault::Fault;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
@@ -36,11 +36,8 @@ async fn nothing() -> StatusCode {
 
 async fn reset_prefix_cache(State(app): State<Arc<App>>) -> Json<Value> {
     let number = app.resets.fetch_add(1, Ordering::Relaxed);
-    let refused = app
-        .settings
-        .faults
-        .iter()
-        .any(|fault| matches!(fault, Fault::ResetRefused(count) if number < *count));
+    let refuses = |fault: &Fault| matches!(fault, Fault::ResetRefused(count) if number < *count);
+    let refused = app.settings.faults.iter().any(refuses);
     let success = app.driver.reset_prefix_cache().await && !refused;
     Json(json!({"success": success}))
 }
@@ -50,7 +47,7 @@ type Asked = Query<HashMap<String, String>>;
 /// Stops scheduling; requests that come later wait. What happens to those that run, `mode` says: `abort` (the default)
 /// ends them, `wait` lets them finish, `keep` freezes them.
 async fn stop_scheduling(app: &App, asked: &HashMap<String, String>) {
-    let is_busy = |states: Vec<Snapshot>| states.iter().any(|state| state.running + state.waiting > 0);
+    let is_busy = |states: Vec<Stats>| states.iter().any(|state| state.running + state.waiting > 0);
     match asked.get("mode").map(String::as_str) {
         Some("keep") => {}
         Some("wait") => {

@@ -1,12 +1,10 @@
 //! Requests for text: reads the body of a completion or a chat, checks it against the limits, and hands its sequences
-//! to the engine. How the answer is written is the business of `stream` and `whole`.
+//! to the engine. How the answer is written is the business of `stream` and `answer`.
 
 use super::answer::{Choice, PendingAnswer, Spoilt, Style};
-use super::body::Body;
 use super::error::{ApiError, ENGINE_DEAD};
-use super::limit::{Stop, output_limit};
-use super::prompt::{Prompt, prompts};
-use super::{App, stream, whole};
+use super::request::{Body, Prompt, Stop, output_limit, prompts};
+use super::{App, answer, stream};
 use crate::sim::driver::Submission;
 use crate::sim::engine::SequenceRequest;
 use crate::sim::engine::noise::{mix, mix_text, uniform};
@@ -38,21 +36,44 @@ async fn answer(app: Arc<App>, style: Style, headers: &HeaderMap, bytes: &[u8]) 
     let body = Body::read(bytes)?;
     let prompts = prompts(&app, style, &body)?;
     let adapter = app.adapter(body.text("model")?)?;
-    let model = adapter.map_or(app.model_name(), |adapter| &adapter.name).to_string();
-    let salt = adapter.map_or(0, |adapter| mix_text(1, &adapter.name));
     let streaming = body.flag("stream")?;
     let number = app.requests.fetch_add(1, Ordering::Relaxed);
     let spoilt = random_faults(&app, number)?;
     if app.engine_dead.load(Ordering::Relaxed) {
         return Err(ApiError::internal(ENGINE_DEAD));
     }
-    let id = request_id(headers, number);
+    let kind = if style == Style::Chat { "chatcmpl" } else { "cmpl" };
     let rank = rank(&app, headers)?;
-    let mut answer = admit(app, style, &body, prompts, &id, salt, rank)?;
-    (answer.spoilt, answer.model) = (spoilt, model);
+    let prompt_tokens = prompts.iter().map(|prompt| prompt.ids.len()).sum();
+    let salt = adapter.map_or(0, |adapter| mix_text(1, &adapter.name));
+    let (choices, sequences) = choices(&app, style, &body, prompts, salt)?.into_iter().unzip();
+    let (usage, continuous_usage) = usage(&app, &body);
+    let (events_in, events) = unbounded_channel();
+    let answer = PendingAnswer {
+        id: format!("{kind}-{}", request_id(headers, number)),
+        style,
+        choices,
+        prompt_tokens,
+        token_ids: body.flag("return_token_ids")?,
+        logprobs: logprobs(style, &body)?,
+        usage,
+        continuous_usage,
+        spoilt,
+        model: adapter.map_or(app.model_name(), |adapter| &adapter.name).to_owned(),
+        created: super::unix_seconds() as u64,
+        app: app.clone(),
+        events,
+    };
+    app.in_flight.fetch_add(1, Ordering::Relaxed);
+    app.driver.submit(Submission {
+        id: answer.id.clone(),
+        sequences,
+        rank,
+        events: events_in,
+    });
     match streaming {
         true => Ok(stream::respond(answer)),
-        false => whole::respond(answer).await,
+        false => answer::respond(answer).await,
     }
 }
 
@@ -104,15 +125,14 @@ fn random_faults(app: &App, number: u64) -> Result<Spoilt, ApiError> {
     Ok(spoilt)
 }
 
-fn admit(
-    app: Arc<App>,
+/// What is to be written for a request, and what the engine computes for it: `n` answers to each prompt.
+fn choices(
+    app: &App,
     style: Style,
     body: &Body,
     prompts: Vec<Prompt>,
-    id: &str,
     salt: u64,
-    rank: Option<usize>,
-) -> Result<PendingAnswer, ApiError> {
+) -> Result<Vec<(Choice, SequenceRequest)>, ApiError> {
     let asked = match style {
         Style::Chat => body.int("max_completion_tokens")?.or(body.int("max_tokens")?),
         Style::Completion => Some(body.int("max_tokens")?.unwrap_or(DEFAULT_MAX_TOKENS)),
@@ -131,15 +151,13 @@ fn admit(
     let echo = body.flag("echo")?;
 
     let mut choices = Vec::with_capacity(prompts.len() * n);
-    let mut sequences = Vec::with_capacity(prompts.len() * n);
-    let prompt_tokens = prompts.iter().map(|prompt| prompt.ids.len()).sum();
     for prompt in prompts {
-        let (most, read) = shortened(&app, output_limit(&app, style, prompt.ids.len(), asked)?, &prompt);
+        let (most, read) = shortened(app, output_limit(app, style, prompt.ids.len(), asked)?, &prompt);
         let content = read.iter().fold(seed, |hash, id| mix(hash ^ u64::from(*id)));
         for sample in 0..n {
             let seed = mix(content ^ sample as u64);
-            let (len, finish_reason, stop_reason) = stop.apply(&app, seed, most, asked.is_none());
-            let request = SequenceRequest {
+            let (len, finish_reason, stop_reason) = stop.apply(app, seed, most, asked.is_none());
+            let sequence = SequenceRequest {
                 prompt: read.to_vec(),
                 output_len: len,
                 seed,
@@ -147,7 +165,7 @@ fn admit(
                 stops: finish_reason == "stop",
                 salt,
             };
-            choices.push(Choice {
+            let choice = Choice {
                 seed,
                 len,
                 written: 0,
@@ -156,37 +174,11 @@ fn admit(
                 stop_reason,
                 prompt_ids: token_ids.then(|| prompt.ids.clone()),
                 echo: prompt.text.clone().filter(|_| echo),
-            });
-            sequences.push(request);
+            };
+            choices.push((choice, sequence));
         }
     }
-
-    let (usage, continuous_usage) = usage(&app, body);
-    let logprobs = logprobs(style, body)?;
-    let (events_in, events) = unbounded_channel();
-    app.in_flight.fetch_add(1, Ordering::Relaxed);
-    let answer = PendingAnswer {
-        id: format!("{}-{id}", if style == Style::Chat { "chatcmpl" } else { "cmpl" }),
-        style,
-        choices,
-        prompt_tokens,
-        token_ids,
-        logprobs,
-        usage,
-        continuous_usage,
-        spoilt: Spoilt::default(),
-        model: String::new(),
-        created: super::unix_seconds() as u64,
-        app: app.clone(),
-        events,
-    };
-    app.driver.submit(Submission {
-        id: answer.id.clone(),
-        sequences,
-        rank,
-        events: events_in,
-    });
-    Ok(answer)
+    Ok(choices)
 }
 
 /// How many tokens an answer may have, and what is read of its prompt, after the faults that shorten them.
@@ -211,11 +203,8 @@ fn logprobs(style: Style, body: &Body) -> Result<Option<usize>, ApiError> {
 }
 
 fn usage(app: &App, body: &Body) -> (bool, bool) {
-    let option = |name: &str| {
-        body.get("stream_options")
-            .and_then(|o| o.get(name)?.as_bool())
-            .unwrap_or(false)
-    };
+    let options = body.get("stream_options");
+    let option = |name: &str| options.is_some_and(|options| options[name] == true);
     let include = option("include_usage") || app.settings.force_usage;
     (include, include && option("continuous_usage_stats"))
 }

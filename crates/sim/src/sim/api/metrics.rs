@@ -2,8 +2,7 @@
 //! Only what the clients of a benchmark read is there; a real server has more.
 
 use super::App;
-use crate::sim::driver::Snapshot;
-use crate::sim::engine::stats::Histogram;
+use crate::sim::engine::stats::{self, Stats};
 use axum::extract::State;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -12,14 +11,14 @@ use std::sync::Arc;
 
 /// What a metric is of an engine.
 enum Figure {
-    Gauge(fn(&Snapshot) -> f64),
-    Counter(fn(&Snapshot) -> u64),
+    Gauge(fn(&Stats) -> f64),
+    Counter(fn(&Stats) -> u64),
     /// A counter for each value of this label.
-    Counters(&'static str, fn(&Snapshot) -> Vec<(String, u64)>),
-    Histogram(for<'s> fn(&'s Snapshot) -> &'s Histogram),
+    Counters(&'static str, fn(&Stats) -> Vec<(String, u64)>),
+    Histogram(for<'s> fn(&'s Stats) -> &'s stats::Histogram),
 }
 
-use Figure::{Counter, Counters, Gauge};
+use Figure::{Counter, Counters, Gauge, Histogram};
 
 /// A table with a metric a line: its name without `vllm:` and `_total`, its help, and what it is of an engine.
 macro_rules! metrics {
@@ -32,43 +31,36 @@ metrics! { METRICS:
     "num_requests_running" "Number of requests in model execution batches." Gauge(|s| s.running as f64);
     "num_requests_waiting" "Number of requests waiting to be processed." Gauge(|s| s.waiting as f64);
     "kv_cache_usage_perc" "KV-cache usage. 1 means 100 percent usage." Gauge(|s| s.kv_usage);
-    "prefix_cache_queries" "Prefix cache queries, in terms of number of queried tokens." Counter(|s| s.stats.prefix_queries);
-    "prefix_cache_hits" "Prefix cache hits, in terms of number of cached tokens." Counter(|s| s.stats.prefix_hits);
-    "num_preemptions" "Cumulative number of preemption from the engine." Counter(|s| s.stats.preemptions);
-    "prompt_tokens" "Number of prefill tokens processed." Counter(|s| s.stats.prompt_tokens);
-    "prompt_tokens_cached" "Number of cached prompt tokens (local + external)." Counter(|s| s.stats.prompt_cached);
-    "generation_tokens" "Number of generation tokens processed." Counter(|s| s.stats.generation_tokens);
+    "prefix_cache_queries" "Prefix cache queries, in terms of number of queried tokens." Counter(|s| s.prefix_queries);
+    "prefix_cache_hits" "Prefix cache hits, in terms of number of cached tokens." Counter(|s| s.prefix_hits);
+    "num_preemptions" "Cumulative number of preemption from the engine." Counter(|s| s.preemptions);
+    "prompt_tokens" "Number of prefill tokens processed." Counter(|s| s.prompt_tokens);
+    "prompt_tokens_cached" "Number of cached prompt tokens (local + external)." Counter(|s| s.prompt_cached);
+    "generation_tokens" "Number of generation tokens processed." Counter(|s| s.generation_tokens);
     "request_success" "Count of successfully processed requests." Counters("finished_reason", |s| {
-        let counts = [("stop", s.stats.stopped), ("length", s.stats.finished_by_length), ("abort", s.stats.aborted)];
+        let counts = [("stop", s.stopped), ("length", s.finished_by_length), ("abort", s.aborted)];
         counts.map(|(reason, count)| (reason.to_owned(), count)).to_vec()
     });
-    "request_prompt_tokens" "Number of prefill tokens processed." Figure::Histogram(|s| &s.stats.request_prompt_tokens);
-    "request_generation_tokens" "Number of generation tokens processed."
-        Figure::Histogram(|s| &s.stats.request_generation_tokens);
-    "iteration_tokens_total" "Histogram of number of tokens per engine_step."
-        Figure::Histogram(|s| &s.stats.iteration_tokens);
-    "time_to_first_token_seconds" "Histogram of time to first token in seconds."
-        Figure::Histogram(|s| &s.stats.time_to_first_token);
-    "inter_token_latency_seconds" "Histogram of inter-token latency in seconds."
-        Figure::Histogram(|s| &s.stats.inter_token_latency);
+    "request_prompt_tokens" "Number of prefill tokens processed." Histogram(|s| &s.request_prompt_tokens);
+    "request_generation_tokens" "Number of generation tokens processed." Histogram(|s| &s.request_generation_tokens);
+    "iteration_tokens_total" "Histogram of number of tokens per engine_step." Histogram(|s| &s.iteration_tokens);
+    "time_to_first_token_seconds" "Histogram of time to first token in seconds." Histogram(|s| &s.time_to_first_token);
+    "inter_token_latency_seconds" "Histogram of inter-token latency in seconds." Histogram(|s| &s.inter_token_latency);
     "request_time_per_output_token_seconds" "Histogram of time_per_output_token_seconds per request."
-        Figure::Histogram(|s| &s.stats.time_per_output_token);
-    "e2e_request_latency_seconds" "Histogram of e2e request latency in seconds." Figure::Histogram(|s| &s.stats.e2e);
-    "request_queue_time_seconds" "Histogram of time spent in WAITING phase for request."
-        Figure::Histogram(|s| &s.stats.queue);
-    "request_prefill_time_seconds" "Histogram of time spent in PREFILL phase for request."
-        Figure::Histogram(|s| &s.stats.prefill);
-    "request_decode_time_seconds" "Histogram of time spent in DECODE phase for request."
-        Figure::Histogram(|s| &s.stats.decode);
+        Histogram(|s| &s.time_per_output_token);
+    "e2e_request_latency_seconds" "Histogram of e2e request latency in seconds." Histogram(|s| &s.e2e);
+    "request_queue_time_seconds" "Histogram of time spent in WAITING phase for request." Histogram(|s| &s.queue);
+    "request_prefill_time_seconds" "Histogram of time spent in PREFILL phase for request." Histogram(|s| &s.prefill);
+    "request_decode_time_seconds" "Histogram of time spent in DECODE phase for request." Histogram(|s| &s.decode);
 }
 
 // Only of a server that guesses ahead.
 metrics! { SPECULATION:
-    "spec_decode_num_drafts" "Number of spec decoding drafts." Counter(|s| s.stats.drafts);
-    "spec_decode_num_draft_tokens" "Number of draft tokens." Counter(|s| s.stats.draft_tokens);
-    "spec_decode_num_accepted_tokens" "Number of accepted tokens." Counter(|s| s.stats.accepted.iter().sum());
+    "spec_decode_num_drafts" "Number of spec decoding drafts." Counter(|s| s.drafts);
+    "spec_decode_num_draft_tokens" "Number of draft tokens." Counter(|s| s.draft_tokens);
+    "spec_decode_num_accepted_tokens" "Number of accepted tokens." Counter(|s| s.accepted.iter().sum());
     "spec_decode_num_accepted_tokens_per_pos" "Accepted tokens per draft position." Counters("position", |s| {
-        let counts = s.stats.accepted.iter().enumerate();
+        let counts = s.accepted.iter().enumerate();
         counts.map(|(place, count)| (place.to_string(), *count)).collect()
     });
 }
@@ -84,14 +76,14 @@ pub async fn metrics(State(app): State<Arc<App>>) -> Response {
     }
 }
 
-fn text(app: &App, states: &[Snapshot]) -> String {
+fn text(app: &App, states: &[Stats]) -> String {
     let mut page = String::with_capacity(16 << 10);
     let speculation = app.settings.cost.speculation.iter().flat_map(|_| SPECULATION);
     for (name, help, figure) in METRICS.iter().chain(speculation) {
         let (name, kind) = match figure {
             Gauge(_) => (format!("vllm:{name}"), "gauge"),
             Counter(_) | Counters(..) => (format!("vllm:{name}_total"), "counter"),
-            Figure::Histogram(_) => (format!("vllm:{name}"), "histogram"),
+            Histogram(_) => (format!("vllm:{name}"), "histogram"),
         };
         head(&mut page, &name, kind, help);
         for (engine, state) in states.iter().enumerate() {
@@ -110,7 +102,7 @@ fn text(app: &App, states: &[Snapshot]) -> String {
                     let counts = of(state).into_iter();
                     counts.for_each(|(value, count)| add("", Some((label, value)), count as f64));
                 }
-                Figure::Histogram(of) => {
+                Histogram(of) => {
                     let (histogram, mut below) = (of(state), 0);
                     let bounds = histogram.bounds.iter().map(|bound| format!("{bound:?}"));
                     for (bound, count) in bounds.chain(["+Inf".to_owned()]).zip(&histogram.counts) {

@@ -2,16 +2,13 @@
 //! share is here: the state, the router, the headers that uvicorn sends and its access log.
 
 mod answer;
-mod body;
 mod dev;
 mod error;
 mod generate;
-mod limit;
 mod metrics;
 mod plain;
-mod prompt;
+mod request;
 mod stream;
-mod whole;
 
 use self::error::ApiError;
 use super::driver::Handle;
@@ -117,20 +114,15 @@ async fn around(
     if app.mute.load(Ordering::Relaxed) {
         std::future::pending::<()>().await;
     }
-    let line = app
-        .settings
-        .access_log
-        .then(|| format!("{} {}", request.method(), request.uri()));
+    let is_logged = app.settings.access_log;
+    let line = is_logged.then(|| format!("{} {}", request.method(), request.uri()));
     let mut response = match authorized(&app, &request) {
         true => next.run(request).await,
         false => ApiError::unauthorized().into_response(),
     };
-    response
-        .headers_mut()
-        .insert(header::SERVER, HeaderValue::from_static("uvicorn"));
-    response
-        .headers_mut()
-        .insert(header::VARY, HeaderValue::from_static("Origin"));
+    let headers = response.headers_mut();
+    headers.insert(header::SERVER, HeaderValue::from_static("uvicorn"));
+    headers.insert(header::VARY, HeaderValue::from_static("Origin"));
     if let Some(line) = line {
         log::uvicorn(&format!("{peer} - \"{line} HTTP/1.1\" {}", response.status()));
     }
@@ -143,11 +135,7 @@ fn authorized(app: &App, request: &Request) -> bool {
     if keys.is_empty() || !request.uri().path().starts_with("/v1") {
         return true;
     }
-    let given = request
-        .headers()
-        .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok());
-    given
-        .and_then(|value| value.strip_prefix("Bearer "))
-        .is_some_and(|key| keys.iter().any(|known| known == key))
+    let given = request.headers().get(header::AUTHORIZATION);
+    let key = given.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+    key.is_some_and(|key| keys.iter().any(|known| known == key))
 }

@@ -1,10 +1,9 @@
 //! Routes that need no engine: health, version, models, tokens.
 
-use super::body::Body;
 use super::error::ApiError;
+use super::request::Body;
 use super::{App, VERSION};
 use crate::sim::engine::noise::mix;
-use crate::sim::fault::Fault;
 use crate::sim::settings::Adapter;
 use axum::Json;
 use axum::body::Bytes;
@@ -30,17 +29,14 @@ pub async fn version() -> Json<Value> {
 
 fn card(app: &App, name: &str) -> Value {
     let created = app.started as u64;
-    let root = match app.settings.has(Fault::WrongModel) {
-        true => app.model_name(),
-        false => &app.settings.model,
-    };
     let permission = json!({
         "id": format!("modelperm-{:016x}", mix(created)), "object": "model_permission", "created": created,
         "allow_create_engine": false, "allow_sampling": true, "allow_logprobs": true, "allow_search_indices": false,
         "allow_view": true, "allow_fine_tuning": false, "organization": "*", "group": null, "is_blocking": false,
     });
     json!({
-        "id": name, "object": "model", "created": created, "owned_by": "vllm", "root": root, "parent": null,
+        "id": name, "object": "model", "created": created, "owned_by": "vllm",
+        "root": app.settings.model, "parent": null,
         "max_model_len": app.settings.limits.max_model_len, "permission": [permission],
     })
 }
@@ -81,10 +77,8 @@ pub async fn tokenize(State(app): State<Arc<App>>, bytes: Bytes) -> Result<Json<
         (None, None) => body.required("prompt")?.to_string(),
     };
     let special = body.get("add_special_tokens").and_then(Value::as_bool).unwrap_or(true);
-    let tokens = app
-        .tokenizer
-        .encode(&text, special)
-        .map_err(|error| ApiError::bad_request("prompt", error))?;
+    let tokens = app.tokenizer.encode(&text, special);
+    let tokens = tokens.map_err(|error| ApiError::bad_request("prompt", error))?;
     let texts = body
         .flag("return_token_strs")?
         .then(|| tokens.iter().map(|id| app.tokenizer.piece(*id)).collect::<Vec<_>>());
@@ -101,9 +95,7 @@ pub async fn detokenize(State(app): State<Arc<App>>, bytes: Bytes) -> Result<Jso
     let list = body.required("tokens")?;
     let refusal = |_| ApiError::invalid("list_type", "body.tokens", "Input should be a valid list", list);
     let ids: Vec<u32> = Vec::deserialize(list).map_err(refusal)?;
-    let prompt = app
-        .tokenizer
-        .decode(&ids)
-        .map_err(|error| ApiError::bad_request("tokens", error))?;
+    let prompt = app.tokenizer.decode(&ids);
+    let prompt = prompt.map_err(|error| ApiError::bad_request("tokens", error))?;
     Ok(Json(json!({"prompt": prompt})))
 }

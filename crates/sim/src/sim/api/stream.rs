@@ -1,16 +1,14 @@
 //! Answers as server-sent events, one chunk a step, as vLLM writes them. Most chunks of a choice differ in their text alone: what
 //! is around it is made once. Whatever is ready when the connection asks goes out in one write.
 
-use super::answer::{EVENTS_AT_ONCE, PendingAnswer, Style};
+use super::answer::{EVENTS_AT_ONCE, PendingAnswer, Style, head, usage};
 use super::error::ENGINE_DEAD;
-use super::whole::{head, usage};
 use crate::sim::driver::EngineEvent;
 use axum::body::{Body, Bytes};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use std::convert::Infallible;
-use std::io::Write;
 use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -18,23 +16,12 @@ use std::task::{Context, Poll};
 /// What stands before and after the text in the chunks of a choice.
 type Frame = (String, String);
 
-/// The frame of all chunks of a choice that are neither the first nor the last, if these differ in their text alone.
-fn frame(answer: &PendingAnswer, index: usize) -> Option<Frame> {
-    if answer.logprobs.is_some() || answer.token_ids || answer.continuous_usage {
-        return None;
-    }
-    let text = match answer.style {
-        Style::Completion => r#""text":""#,
-        Style::Chat => r#""content":""#,
-    };
-    let chunk = chunk(answer, index, "", 1..1, false).to_string();
-    let (before, after) = chunk.split_once(text)?;
-    Some((format!("data: {before}{text}"), format!("{after}\n\n")))
-}
-
 /// The body of a streaming answer.
 struct Chunks {
     answer: PendingAnswer,
+    /// What stands before the choice in every chunk.
+    head: String,
+    /// Of each choice, unless its chunks differ in more than their text.
     frames: Vec<Option<Frame>>,
     out: Vec<u8>,
     ended: bool,
@@ -42,13 +29,17 @@ struct Chunks {
 
 /// A streaming answer.
 pub fn respond(answer: PendingAnswer) -> Response {
-    let choices = 0..answer.choices.len();
-    let chunks = Chunks {
-        frames: choices.map(|index| frame(&answer, index)).collect(),
+    let empty = head(&answer, ["text_completion", "chat.completion.chunk"], vec![]).to_string();
+    let mut chunks = Chunks {
+        head: format!("data: {}", empty.trim_end_matches("]}")),
+        frames: Vec::new(),
         answer,
         out: Vec::new(),
         ended: false,
     };
+    chunks.frames = (0..chunks.answer.choices.len())
+        .map(|index| chunks.frame(index))
+        .collect();
     let headers = [(header::CONTENT_TYPE, "text/event-stream; charset=utf-8")];
     (headers, Body::from_stream(chunks)).into_response()
 }
@@ -78,6 +69,23 @@ impl futures_util::Stream for Chunks {
 }
 
 impl Chunks {
+    /// The frame of all chunks of a choice but the last, if these differ in their text alone.
+    fn frame(&mut self, index: usize) -> Option<Frame> {
+        let answer = &self.answer;
+        let echoes = answer.choices[index].echo.is_some();
+        if answer.logprobs.is_some() || answer.token_ids || answer.continuous_usage || echoes {
+            return None;
+        }
+        let text = match answer.style {
+            Style::Completion => r#""text":""#,
+            Style::Chat => r#""content":""#,
+        };
+        self.send_tokens(index, "", 0..0, false);
+        let chunk = String::from_utf8(std::mem::take(&mut self.out)).ok()?;
+        let (before, after) = chunk.split_once(text)?;
+        Some((format!("{before}{text}"), after.to_owned()))
+    }
+
     fn write(&mut self, event: EngineEvent) {
         match event {
             EngineEvent::Tokens { choice, count, last } => {
@@ -88,15 +96,21 @@ impl Chunks {
                     self.end();
                 }
             }
-            EngineEvent::Aborted => self.abort(),
+            // Every unfinished choice ends with an empty chunk that says why.
+            EngineEvent::Aborted => {
+                for index in self.answer.abort() {
+                    let written = self.answer.choices[index].written;
+                    self.send_tokens(index, "", written..written, true);
+                }
+                self.end();
+            }
             EngineEvent::EngineDead => {
                 // Unlike the chunks it is written by Python's `json.dumps`, with blanks.
                 let error = format!(
-                    "{{\"error\": {{\"message\": \"{ENGINE_DEAD}\", \"type\": \"InternalServerError\", \"param\": null, \"code\": 500}}}}"
+                    "data: {{\"error\": {{\"message\": \"{ENGINE_DEAD}\", \"type\": \"InternalServerError\", \"param\": null, \"code\": 500}}}}\n\n"
                 );
-                send(&mut self.out, error);
-                send(&mut self.out, "[DONE]");
-                self.ended = true;
+                self.out.extend_from_slice(error.as_bytes());
+                self.finish();
             }
         }
     }
@@ -104,94 +118,90 @@ impl Chunks {
     /// Writes the next tokens of a choice as one chunk: those of one step, as vLLM does.
     fn write_tokens(&mut self, index: usize, count: usize, last: bool) {
         let tokens = self.answer.advance(index, count);
-        let (answer, is_first) = (&self.answer, tokens.start == 0);
-        let choice = &answer.choices[index];
-        if let Some((before, after)) = self.frames[index].as_ref().filter(|_| !is_first && !last) {
+        if tokens.start == 0 && self.answer.style == Style::Chat {
+            self.send_role(index);
+        }
+        let (answer, choice) = (&self.answer, &self.answer.choices[index]);
+        if let Some((before, after)) = self.frames[index].as_ref().filter(|_| !last) {
             self.out.extend_from_slice(before.as_bytes());
             for place in tokens {
                 answer.app.tokenizer.append(answer.token(choice, place), &mut self.out);
             }
             self.out.extend_from_slice(after.as_bytes());
-            return;
+        } else {
+            let text = answer.text(choice, tokens.clone());
+            self.send_tokens(index, &text, tokens, last);
         }
-        if is_first && answer.style == Style::Chat {
-            send(&mut self.out, role_chunk(answer, index));
-        }
-        let text = answer.text(choice, tokens.clone());
-        send(&mut self.out, chunk(answer, index, &text, tokens, last));
+    }
+
+    /// Writes a chunk with these tokens of a choice.
+    fn send_tokens(&mut self, index: usize, text: &str, tokens: Range<usize>, last: bool) {
+        let (answer, choice) = (&self.answer, &self.answer.choices[index]);
+        let logprobs = answer.logprobs_of(choice, tokens.clone());
+        let reason = last.then_some(choice.finish_reason);
+        let stop = choice.stop_reason.as_ref().filter(|_| last);
+        let ids = answer.ids(choice, tokens.clone());
+        let body = match answer.style {
+            Style::Completion => {
+                let prompt_ids = choice.prompt_ids.as_ref().filter(|_| tokens.start == 0);
+                json!({
+                    "index": index, "text": text, "logprobs": logprobs, "finish_reason": reason, "stop_reason": stop,
+                    "prompt_token_ids": prompt_ids, "token_ids": ids,
+                })
+            }
+            Style::Chat => {
+                let delta = json!({"content": text});
+                let mut chat = json!({"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": reason});
+                if last {
+                    chat["stop_reason"] = json!(stop);
+                }
+                chat["token_ids"] = json!(ids);
+                chat
+            }
+        };
+        let usage = self.continuous_usage(index, tokens.end);
+        self.send(Some(body), usage.as_slice());
+    }
+
+    /// Writes the chunk that only names the role; it carries no token.
+    fn send_role(&mut self, index: usize) {
+        let delta = json!({"role": "assistant", "content": ""});
+        let body = json!({"index": index, "delta": delta, "logprobs": null, "finish_reason": null});
+        let prompt_ids = json!(self.answer.choices[index].prompt_ids);
+        let mut more = vec![("prompt_token_ids", prompt_ids), ("prompt_text", Value::Null)];
+        more.extend(self.continuous_usage(index, 0));
+        self.send(Some(body), &more);
+    }
+
+    /// What every chunk says of usage, if it was asked for.
+    fn continuous_usage(&self, index: usize, tokens: usize) -> Option<(&'static str, Value)> {
+        let answer = &self.answer;
+        let usage = || usage(answer.choices[index].prompt_len, answer.counted(tokens));
+        answer.continuous_usage.then(|| ("usage", usage()))
+    }
+
+    /// Writes a chunk with a choice, if it has one, and further keys.
+    fn send(&mut self, choice: Option<Value>, more: &[(&str, Value)]) {
+        let choice = choice.map_or(Ok(String::new()), |choice| serde_json::to_string(&choice));
+        let (head, choice) = (&self.head, choice.expect("a value is always written"));
+        let more: String = more.iter().map(|(key, value)| format!(r#","{key}":{value}"#)).collect();
+        let chunk = format!("{head}{choice}]{more}}}\n\n");
+        self.out.extend_from_slice(chunk.as_bytes());
     }
 
     /// The usage chunk, if asked for, and the end mark.
     fn end(&mut self) {
-        if self.answer.usage {
-            let mut chunk = head(&self.answer, OBJECTS, vec![]);
-            chunk["usage"] = usage(self.answer.prompt_tokens, self.answer.counted(self.answer.written()));
-            chunk["system_fingerprint"] = self.answer.app.fingerprint.as_str().into();
-            send(&mut self.out, chunk);
+        let answer = &self.answer;
+        if answer.usage {
+            let usage = usage(answer.prompt_tokens, answer.counted(answer.written()));
+            let fingerprint = json!(answer.app.fingerprint);
+            self.send(None, &[("usage", usage), ("system_fingerprint", fingerprint)]);
         }
-        send(&mut self.out, "[DONE]");
+        self.finish();
+    }
+
+    fn finish(&mut self) {
+        self.out.extend_from_slice(b"data: [DONE]\n\n");
         self.ended = true;
     }
-
-    /// Every unfinished choice ends with an empty chunk that says why.
-    fn abort(&mut self) {
-        for index in self.answer.abort() {
-            let written = self.answer.choices[index].written;
-            send(&mut self.out, chunk(&self.answer, index, "", written..written, true));
-        }
-        self.end();
-    }
-}
-
-fn send(out: &mut Vec<u8>, data: impl std::fmt::Display) {
-    write!(out, "data: {data}\n\n").expect("memory can be written");
-}
-
-/// What vLLM calls a chunk of a completion and of a chat.
-const OBJECTS: [&str; 2] = ["text_completion", "chat.completion.chunk"];
-
-/// A chunk with these tokens of a choice.
-fn chunk(answer: &PendingAnswer, index: usize, text: &str, tokens: Range<usize>, last: bool) -> Value {
-    let choice = &answer.choices[index];
-    let logprobs = answer.logprobs_of(choice, tokens.clone());
-    let reason = last.then_some(choice.finish_reason);
-    let stop = choice.stop_reason.as_ref().filter(|_| last);
-    let ids = answer.ids(choice, tokens.clone());
-    let choice_of_chunk = match answer.style {
-        Style::Completion => {
-            let prompt_ids = choice.prompt_ids.as_ref().filter(|_| tokens.start == 0);
-            json!({
-                "index": index, "text": text, "logprobs": logprobs, "finish_reason": reason, "stop_reason": stop,
-                "prompt_token_ids": prompt_ids, "token_ids": ids,
-            })
-        }
-        Style::Chat => {
-            let delta = json!({"content": text});
-            let mut chat = json!({"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": reason});
-            if last {
-                chat["stop_reason"] = json!(stop);
-            }
-            chat["token_ids"] = json!(ids);
-            chat
-        }
-    };
-    let mut chunk = head(answer, OBJECTS, vec![choice_of_chunk]);
-    if answer.continuous_usage {
-        chunk["usage"] = usage(choice.prompt_len, answer.counted(tokens.end));
-    }
-    chunk
-}
-
-/// The chunk that only names the role; it carries no token.
-fn role_chunk(answer: &PendingAnswer, index: usize) -> Value {
-    let choice = &answer.choices[index];
-    let delta = json!({"role": "assistant", "content": ""});
-    let choices = vec![json!({"index": index, "delta": delta, "logprobs": null, "finish_reason": null})];
-    let mut chunk = head(answer, OBJECTS, choices);
-    chunk["prompt_token_ids"] = json!(choice.prompt_ids);
-    chunk["prompt_text"] = Value::Null;
-    if answer.continuous_usage {
-        chunk["usage"] = usage(choice.prompt_len, 0);
-    }
-    chunk
 }

@@ -1,13 +1,15 @@
 //! One engine in real time, on a thread of its own: takes commands at any moment, sleeps out every step, and hands each
 //! token to its request the moment the step ends. It alone owns the engine.
 
-use super::{EngineCommand, EngineEvent, Shared, Snapshot, Strike, Submission};
+use super::{EngineEvent, Shared, Strike, Submission};
+use crate::sim::engine::stats::Stats;
 use crate::sim::engine::{Engine, Key};
-use crate::sim::truth::{self, Truth};
+use crate::sim::truth::{SequenceTimes, monotonic_ms};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::{Arc, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -17,13 +19,31 @@ struct Owner {
     id: String,
     choice: u32,
     events: UnboundedSender<EngineEvent>,
+    /// For the truth file, if there is one.
+    times: Option<SequenceTimes>,
+}
+
+/// What a lane is told to do, between two steps or while one lasts.
+type LaneTask = Box<dyn FnOnce(&mut Lane) + Send>;
+
+/// A lane, seen from outside.
+pub(super) struct Way {
+    commands: Sender<LaneTask>,
+    /// Sequences that were handed over and are not finished.
+    pub(super) unfinished: Arc<AtomicUsize>,
+}
+
+impl Way {
+    /// Has the lane do this on its thread. A command to an engine that has ended is lost.
+    pub(super) fn tell(&self, command: impl FnOnce(&mut Lane) + Send + 'static) {
+        let _ = self.commands.send(Box::new(command));
+    }
 }
 
 /// A thread's state.
 pub(super) struct Lane {
-    number: usize,
-    engine: Engine,
-    commands: Receiver<EngineCommand>,
+    pub(super) engine: Engine,
+    commands: Receiver<LaneTask>,
     /// Of the sequences that are not finished.
     owners: BTreeMap<Key, Owner>,
     shared: Arc<Shared>,
@@ -39,35 +59,33 @@ pub(super) struct Lane {
 const MAKE_UP: Duration = Duration::from_millis(200);
 
 impl Lane {
-    pub(super) fn new(
-        number: usize,
-        engine: Engine,
-        commands: Receiver<EngineCommand>,
-        shared: Arc<Shared>,
-        unfinished: Arc<AtomicUsize>,
-    ) -> Lane {
-        Lane {
-            number,
+    /// Starts the thread of an engine.
+    pub(super) fn start(engine: Engine, shared: Arc<Shared>) -> std::io::Result<Way> {
+        let (commands, received) = channel();
+        let unfinished = Arc::<AtomicUsize>::default();
+        let lane = Lane {
             engine,
-            commands,
+            commands: received,
             owners: BTreeMap::new(),
             shared,
-            unfinished,
+            unfinished: unfinished.clone(),
             zero: Instant::now(),
             paused: false,
             shown: None,
             ended: None,
-        }
+        };
+        thread::Builder::new().name("engine".into()).spawn(move || lane.run())?;
+        Ok(Way { commands, unfinished })
     }
 
     /// Until every handle is gone.
-    pub(super) fn run(mut self) {
+    fn run(mut self) {
         self.spring_ambush();
         let mut free_at = Instant::now();
         loop {
             let Some(end) = self.begin_step(free_at) else {
                 match self.commands.recv() {
-                    Ok(command) => self.obey(command),
+                    Ok(command) => command(&mut self),
                     Err(_) => return,
                 }
                 continue;
@@ -113,7 +131,7 @@ impl Lane {
                 false => self.commands.recv_timeout(left),
             };
             match command {
-                Ok(command) => self.obey(command),
+                Ok(command) => command(self),
                 Err(RecvTimeoutError::Timeout) if Instant::now() >= end => return true,
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return false,
@@ -124,12 +142,11 @@ impl Lane {
     fn deliver(&mut self, at: Instant) {
         let now = self.seconds(at);
         // Taken before the first token goes out: no client can see a token earlier than the truth says.
-        let instant = self.shared.truth.is_some().then(truth::monotonic_ms);
+        let instant = monotonic_ms();
         let outputs = self.engine.end_step(now);
-        let mut truth = lock(&self.shared);
         for tokens in outputs.chunk_by(|one, next| one.key == next.key) {
             let (key, last) = (tokens[0].key, tokens[tokens.len() - 1].finished);
-            let Some(owner) = self.owners.get(&key) else {
+            let Some(owner) = self.owners.get_mut(&key) else {
                 continue;
             };
             if last {
@@ -138,46 +155,41 @@ impl Lane {
             }
             let (choice, count) = (owner.choice, tokens.len() as u32);
             let _ = owner.events.send(EngineEvent::Tokens { choice, count, last });
-            if let (Some(truth), Some(instant)) = (&mut truth, instant) {
-                truth.tokens((self.number, key), instant, tokens.len(), last);
+            if let Some(times) = &mut owner.times {
+                times.first_token_ms.get_or_insert(instant);
+                times.token_ms.extend(std::iter::repeat_n(instant, tokens.len()));
             }
-            if last {
-                self.owners.remove(&key);
-            }
-        }
-    }
-
-    fn obey(&mut self, command: EngineCommand) {
-        match command {
-            EngineCommand::Submit(submission) => self.submit(submission),
-            EngineCommand::Abort(id) => self.abort(EngineEvent::Aborted, |owner| owner.id == id),
-            EngineCommand::Inspect(answer) => {
-                let now = (self.engine.running(), self.engine.waiting());
-                let (running, waiting) = self.shown.unwrap_or(now);
-                let _ = answer.send(Snapshot {
-                    stats: self.engine.stats().clone(),
-                    running,
-                    waiting,
-                    kv_usage: self.engine.kv_usage(),
-                });
-            }
-            EngineCommand::ResetPrefixCache(answer) => {
-                let _ = answer.send(self.engine.reset_prefix_cache());
-            }
-            EngineCommand::Pause(paused) => {
-                self.paused = paused;
-                let now = (self.engine.running(), self.engine.waiting());
-                self.shown = paused.then(|| self.shown.unwrap_or(now));
-            }
-            EngineCommand::AbortAll => self.abort(EngineEvent::Aborted, |_| true),
-            EngineCommand::End(event) => {
-                self.ended = Some(event);
-                self.abort(event, |_| true);
+            if last
+                && let Some(owner) = self.owners.remove(&key)
+                && let Some((truth, times)) = self.shared.truth.as_ref().zip(owner.times)
+            {
+                truth.write(&times);
             }
         }
     }
 
-    fn submit(&mut self, submission: Submission) {
+    /// What the metrics show.
+    pub(super) fn stats(&mut self) -> Stats {
+        let mut stats = self.engine.stats();
+        if let Some(shown) = self.shown {
+            (stats.running, stats.waiting) = shown;
+        }
+        stats
+    }
+
+    pub(super) fn pause(&mut self, paused: bool) {
+        self.paused = paused;
+        let now = (self.engine.running(), self.engine.waiting());
+        self.shown = paused.then(|| self.shown.unwrap_or(now));
+    }
+
+    /// Ends every request with this event and takes no more.
+    pub(super) fn end(&mut self, event: EngineEvent) {
+        self.ended = Some(event);
+        self.abort(event, |_| true);
+    }
+
+    pub(super) fn submit(&mut self, submission: Submission) {
         let sequences = submission.sequences.len();
         if let Some(event) = self.ended {
             self.unfinished.fetch_sub(sequences, Ordering::Relaxed);
@@ -187,23 +199,29 @@ impl Lane {
         self.shared.admitted.fetch_add(1, Ordering::Relaxed);
         let now = self.seconds(Instant::now());
         for (choice, request) in submission.sequences.into_iter().enumerate() {
-            let (prompt, output) = (request.prompt.len(), request.output_len);
-            let key = self.engine.add(now, request);
-            if let Some(mut truth) = lock(&self.shared) {
-                truth.arrived((self.number, key), &submission.id, choice, prompt, output);
-            }
+            let times = self.shared.truth.as_ref().map(|_| SequenceTimes {
+                request_id: submission.id.clone(),
+                choice,
+                arrival_ms: monotonic_ms(),
+                first_token_ms: None,
+                token_ms: Vec::with_capacity(request.output_len),
+                prompt_tokens: request.prompt.len(),
+                output_tokens: request.output_len,
+            });
             let owner = Owner {
                 id: submission.id.clone(),
                 choice: choice as u32,
                 events: submission.events.clone(),
+                times,
             };
+            let key = self.engine.add(now, request);
             self.owners.insert(key, owner);
         }
     }
 
-    /// Takes sequences out, each of which is told by this event.
-    fn abort(&mut self, event: EngineEvent, is_meant: impl Fn(&Owner) -> bool) {
-        for (key, owner) in self.owners.extract_if(.., |_, owner| is_meant(owner)) {
+    /// Takes the sequences of some requests out, each of which is told by this event.
+    pub(super) fn abort(&mut self, event: EngineEvent, is_meant: impl Fn(&str) -> bool) {
+        for (key, owner) in self.owners.extract_if(.., |_, owner| is_meant(&owner.id)) {
             let _ = owner.events.send(event);
             if self.shared.hung.load(Ordering::Relaxed) {
                 // The engine does not hear of it, and what it last said stands in the metrics.
@@ -211,9 +229,6 @@ impl Lane {
             }
             self.unfinished.fetch_sub(1, Ordering::Relaxed);
             self.engine.abort(key);
-            if let Some(mut truth) = lock(&self.shared) {
-                truth.forget((self.number, key));
-            }
         }
     }
 
@@ -230,9 +245,4 @@ impl Lane {
             }
         }
     }
-}
-
-fn lock(shared: &Shared) -> Option<MutexGuard<'_, Truth>> {
-    let truth = shared.truth.as_ref()?;
-    Some(truth.lock().unwrap_or_else(PoisonError::into_inner))
 }

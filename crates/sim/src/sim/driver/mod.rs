@@ -4,12 +4,12 @@
 
 mod lane;
 
-use self::lane::Lane;
+use self::lane::{Lane, Way};
 use super::engine::stats::Stats;
 use super::engine::{Engine, SequenceRequest};
 use super::truth::Truth;
+use futures_util::future::try_join_all;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
@@ -44,28 +44,6 @@ pub struct Submission {
     pub events: UnboundedSender<EngineEvent>,
 }
 
-/// What one engine's gauges and counters say.
-pub struct Snapshot {
-    /// Counters and histograms.
-    pub stats: Stats,
-    /// Requests being computed.
-    pub running: usize,
-    /// Requests in the queue.
-    pub waiting: usize,
-    /// Used share of the KV cache.
-    pub kv_usage: f64,
-}
-
-enum EngineCommand {
-    Submit(Submission),
-    Abort(String),
-    Inspect(oneshot::Sender<Snapshot>),
-    ResetPrefixCache(oneshot::Sender<bool>),
-    Pause(bool),
-    AbortAll,
-    End(EngineEvent),
-}
-
 /// What the process must do when a fault strikes under load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strike {
@@ -85,18 +63,12 @@ pub enum Strike {
 
 /// What all lanes share.
 struct Shared {
-    truth: Option<Mutex<Truth>>,
+    truth: Option<Truth>,
     /// What happens once so many requests were admitted.
     ambushes: Mutex<Vec<(u64, Strike)>>,
     strikes: UnboundedSender<Strike>,
     admitted: AtomicU64,
     hung: AtomicBool,
-}
-
-/// One lane, seen from outside.
-struct Way {
-    commands: Sender<EngineCommand>,
-    unfinished: Arc<AtomicUsize>,
 }
 
 /// The sending side. A command to engines that have ended is lost, as their requests are.
@@ -116,28 +88,15 @@ impl Handle {
         strikes: UnboundedSender<Strike>,
     ) -> std::io::Result<Handle> {
         let shared = Arc::new(Shared {
-            truth: truth.map(Mutex::new),
+            truth,
             ambushes: Mutex::new(ambushes),
             strikes,
             admitted: AtomicU64::new(0),
             hung: AtomicBool::new(false),
         });
-        let start = |(number, engine)| {
-            let (commands, receiver) = channel();
-            let unfinished = Arc::new(AtomicUsize::new(0));
-            let lane = Lane::new(number, engine, receiver, shared.clone(), unfinished.clone());
-            std::thread::Builder::new()
-                .name("engine".into())
-                .spawn(move || lane.run())?;
-            Ok(Way { commands, unfinished })
-        };
-        let ways = engines
-            .into_iter()
-            .enumerate()
-            .map(start)
-            .collect::<std::io::Result<_>>()?;
+        let ways = engines.into_iter().map(|engine| Lane::start(engine, shared.clone()));
         Ok(Handle {
-            ways,
+            ways: ways.collect::<std::io::Result<_>>()?,
             shared,
             next: AtomicUsize::new(0),
         })
@@ -150,65 +109,59 @@ impl Handle {
         let least_busy = places.min_by_key(|place| self.ways[*place].unfinished.load(Ordering::Relaxed));
         if let Some(way) = submission.rank.or(least_busy).map(|place| &self.ways[place]) {
             way.unfinished.fetch_add(submission.sequences.len(), Ordering::Relaxed);
-            let _ = way.commands.send(EngineCommand::Submit(submission));
+            way.tell(|lane| lane.submit(submission));
         }
     }
 
     /// Ends a request whose client is gone.
     pub fn abort(&self, id: &str) {
-        self.everywhere(|| EngineCommand::Abort(id.to_string()));
+        let id = id.to_owned();
+        self.everywhere(move |lane| lane.abort(EngineEvent::Aborted, |other| other == id));
     }
 
     /// Ends every request.
     pub fn abort_all(&self) {
-        self.everywhere(|| EngineCommand::AbortAll);
+        self.everywhere(|lane| lane.abort(EngineEvent::Aborted, |_| true));
     }
 
     /// Stops or goes on scheduling. Requests are taken all the same; they wait, and start together.
     pub fn pause(&self, paused: bool) {
-        self.everywhere(|| EngineCommand::Pause(paused));
+        self.everywhere(move |lane| lane.pause(paused));
     }
 
     /// Produces nothing any more.
     pub fn hang(&self) {
         self.shared.hung.store(true, Ordering::Relaxed);
         // A lane in the middle of a step looks up when it ends; one that waits need not know.
-        self.everywhere(|| EngineCommand::Pause(true));
+        self.pause(true);
     }
 
     /// Ends every request with this event and takes no more.
     pub fn end(&self, event: EngineEvent) {
-        self.everywhere(|| EngineCommand::End(event));
+        self.everywhere(move |lane| lane.end(event));
     }
 
     /// The state of every engine; `None` once one has ended.
-    pub async fn inspect(&self) -> Option<Vec<Snapshot>> {
-        self.ask(EngineCommand::Inspect).await
+    pub async fn inspect(&self) -> Option<Vec<Stats>> {
+        self.ask(Lane::stats).await
     }
 
     /// Forgets cached prefixes; false if an engine could not.
     pub async fn reset_prefix_cache(&self) -> bool {
-        let done = self.ask(EngineCommand::ResetPrefixCache).await;
+        let done = self.ask(|lane| lane.engine.reset_prefix_cache()).await;
         done.is_some_and(|done| done.into_iter().all(|done| done))
     }
 
-    fn everywhere(&self, command: impl Fn() -> EngineCommand) {
-        for way in &self.ways {
-            let _ = way.commands.send(command());
-        }
+    fn everywhere(&self, command: impl FnOnce(&mut Lane) + Clone + Send + 'static) {
+        self.ways.iter().for_each(|way| way.tell(command.clone()));
     }
 
-    async fn ask<T>(&self, command: impl Fn(oneshot::Sender<T>) -> EngineCommand) -> Option<Vec<T>> {
-        let mut answers = Vec::with_capacity(self.ways.len());
-        for way in &self.ways {
-            let (answer, state) = oneshot::channel();
-            let _ = way.commands.send(command(answer));
-            answers.push(state);
-        }
-        let mut states = Vec::with_capacity(answers.len());
-        for answer in answers {
-            states.push(answer.await.ok()?);
-        }
-        Some(states)
+    async fn ask<T: Send + 'static>(&self, question: fn(&mut Lane) -> T) -> Option<Vec<T>> {
+        let ask = |way: &Way| {
+            let (answer, answered) = oneshot::channel();
+            way.tell(move |lane| drop(answer.send(question(lane))));
+            answered
+        };
+        try_join_all(self.ways.iter().map(ask)).await.ok()
     }
 }

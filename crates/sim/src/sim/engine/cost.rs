@@ -101,6 +101,7 @@ pub struct CostModel {
 
 impl CostModel {
     /// A model on one GPU, with 16-bit weights and KV cache.
+    #[cfg(test)]
     pub fn new(gpu: Gpu, model: Model) -> CostModel {
         CostModel {
             gpu,

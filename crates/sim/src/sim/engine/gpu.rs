@@ -26,64 +26,34 @@ pub struct Gpu {
 /// Bytes in a GiB.
 pub const GIB: f64 = 1024.0 * 1024.0 * 1024.0;
 
+const fn gpu(name: &'static str, device: &'static str, figures: [f64; 7]) -> Gpu {
+    let [gib, bandwidth, flops_16, flops_8, link, link_latency, model_error] = figures;
+    Gpu {
+        name,
+        device,
+        memory: gib * GIB,
+        bandwidth,
+        flops_16,
+        flops_8,
+        link,
+        link_latency,
+        model_error,
+    }
+}
+
+/// A GPU a line: its two names, its memory in GiB, and its other figures in the order of the fields.
+macro_rules! gpus {
+    ($($name:literal $device:literal $($figure:literal)+;)+) => { [$(gpu($name, $device, [$($figure),+])),+] };
+}
+
 /// Every GPU that can be stated; the first is the default.
-pub const GPUS: [Gpu; 5] = [
-    Gpu {
-        name: "h100",
-        device: "NVIDIA H100 80GB HBM3",
-        memory: 79.2 * GIB,
-        bandwidth: 3.35e12,
-        flops_16: 989e12,
-        flops_8: 1979e12,
-        link: 450e9,
-        link_latency: 8e-6,
-        model_error: 0.17,
-    },
-    Gpu {
-        name: "h200",
-        device: "NVIDIA H200",
-        memory: 139.8 * GIB,
-        bandwidth: 4.8e12,
-        flops_16: 989e12,
-        flops_8: 1979e12,
-        link: 450e9,
-        link_latency: 8e-6,
-        model_error: 0.14,
-    },
-    Gpu {
-        name: "a100",
-        device: "NVIDIA A100-SXM4-80GB",
-        memory: 79.3 * GIB,
-        bandwidth: 2.039e12,
-        flops_16: 312e12,
-        flops_8: 312e12,
-        link: 300e9,
-        link_latency: 10e-6,
-        model_error: 0.17,
-    },
-    Gpu {
-        name: "l40s",
-        device: "NVIDIA L40S",
-        memory: 44.5 * GIB,
-        bandwidth: 0.864e12,
-        flops_16: 362e12,
-        flops_8: 733e12,
-        link: 28e9,
-        link_latency: 25e-6,
-        model_error: 0.08,
-    },
-    Gpu {
-        name: "b200",
-        device: "NVIDIA B200",
-        memory: 178.4 * GIB,
-        bandwidth: 8.0e12,
-        flops_16: 2250e12,
-        flops_8: 4500e12,
-        link: 900e9,
-        link_latency: 8e-6,
-        model_error: 0.63,
-    },
-];
+pub const GPUS: [Gpu; 5] = gpus! {
+    "h100" "NVIDIA H100 80GB HBM3" 79.2  3.35e12  989e12  1979e12 450e9 8e-6  0.17;
+    "h200" "NVIDIA H200"           139.8 4.8e12   989e12  1979e12 450e9 8e-6  0.14;
+    "a100" "NVIDIA A100-SXM4-80GB" 79.3  2.039e12 312e12  312e12  300e9 10e-6 0.17;
+    "l40s" "NVIDIA L40S"           44.5  0.864e12 362e12  733e12  28e9  25e-6 0.08;
+    "b200" "NVIDIA B200"           178.4 8.0e12   2250e12 4500e12 900e9 8e-6  0.63;
+};
 
 impl Gpu {
     /// The GPU of this name, in any case.

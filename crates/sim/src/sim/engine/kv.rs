@@ -2,8 +2,7 @@
 //! until it is needed for something else; the one freed longest ago goes first. Where content is of no consequence, one
 //! block is like another, and they are only counted. Knows nothing of requests or time.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use nohash_hasher::IntMap;
 
 /// Index of a block in the pool.
 pub type BlockId = u32;
@@ -50,31 +49,13 @@ impl HeldBlocks {
     }
 }
 
-/// Hashes a number as itself: contents are hashes already, and the keys of requests follow each other. Hashing them again would be
-/// half the cost of a cached block.
-#[derive(Debug, Default)]
-pub(super) struct AsIs(u64);
-
-impl Hasher for AsIs {
-    fn write_u64(&mut self, hash: u64) {
-        self.0 = hash;
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.0 = (self.0 << 8) ^ u64::from(*byte));
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
 /// All blocks of one engine. Free blocks form a list from longest free to just freed.
 #[derive(Debug)]
 pub struct Pool {
     /// Empty where blocks are only counted.
     blocks: Vec<Block>,
-    cached: HashMap<u64, BlockId, BuildHasherDefault<AsIs>>,
+    /// By content. Contents are hashes already: to hash them again would be half the cost of a cached block.
+    cached: IntMap<u64, BlockId>,
     oldest: BlockId,
     newest: BlockId,
     count: usize,
@@ -86,7 +67,7 @@ impl Pool {
     pub fn new(count: usize, has_content: bool) -> Self {
         let mut pool = Pool {
             blocks: Vec::new(),
-            cached: HashMap::default(),
+            cached: IntMap::default(),
             oldest: NONE,
             newest: NONE,
             count,

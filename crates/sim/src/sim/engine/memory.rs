@@ -7,15 +7,6 @@ use super::gpu::GIB;
 /// CUDA context, communication buffers and graphs on every GPU, in bytes.
 const FIXED: f64 = 1.3 * GIB;
 
-/// How the memory of one GPU is shared out.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Memory {
-    /// Weights, in bytes.
-    pub weights: f64,
-    /// Blocks of the KV cache.
-    pub blocks: usize,
-}
-
 /// Why a model does not fit, in vLLM's words.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Misfit {
@@ -25,34 +16,28 @@ pub enum Misfit {
     KvCache(String),
 }
 
-impl Memory {
-    /// Shares out the memory, or says what does not fit.
-    pub fn plan(cost: &CostModel, limits: &Limits) -> Result<Memory, Misfit> {
-        let stages = cost.pipeline_parallel as f64;
-        let weights = cost.weights_per_gpu();
-        let total = cost.gpu.memory;
-        if weights + FIXED > total {
-            return Err(Misfit::OutOfMemory(out_of_memory(weights, total)));
-        }
-        // The widest moment of a layer (residual, attention input, gate and up projection) and the logits in 32 bits.
-        let width = (4 * cost.model.hidden) as f64 + 7.0 * cost.model.hidden as f64 / cost.tensor_parallel as f64;
-        let logits = 2.0 * 4.0 * (limits.max_num_seqs * cost.model.vocabulary) as f64;
-        let activations = 2.0 * width * limits.max_num_batched_tokens as f64 + logits;
-        let kv = total * limits.gpu_memory_utilization - weights - activations - FIXED;
-
-        let per_token = cost.kv_bytes_per_gpu() / stages;
-        let per_block = per_token * limits.block_size as f64;
-        let blocks = limits
-            .num_gpu_blocks_override
-            .unwrap_or((kv / per_block).max(0.0) as usize);
-        let available = if limits.num_gpu_blocks_override.is_some() {
-            blocks as f64 * per_block
-        } else {
-            kv
-        };
-        check_kv_cache(available, per_token, blocks * limits.block_size, limits.max_model_len)?;
-        Ok(Memory { weights, blocks })
+/// Shares out the memory of a GPU: the blocks of the KV cache, or what does not fit.
+pub fn kv_blocks(cost: &CostModel, limits: &Limits) -> Result<usize, Misfit> {
+    let stages = cost.pipeline_parallel as f64;
+    let weights = cost.weights_per_gpu();
+    let total = cost.gpu.memory;
+    if weights + FIXED > total {
+        return Err(Misfit::OutOfMemory(out_of_memory(weights, total)));
     }
+    // The widest moment of a layer (residual, attention input, gate and up projection) and the logits in 32 bits.
+    let width = (4 * cost.model.hidden) as f64 + 7.0 * cost.model.hidden as f64 / cost.tensor_parallel as f64;
+    let logits = 2.0 * 4.0 * (limits.max_num_seqs * cost.model.vocabulary) as f64;
+    let activations = 2.0 * width * limits.max_num_batched_tokens as f64 + logits;
+    let kv = total * limits.gpu_memory_utilization - weights - activations - FIXED;
+
+    let per_token = cost.kv_bytes_per_gpu() / stages;
+    let per_block = per_token * limits.block_size as f64;
+    let (blocks, available) = match limits.num_gpu_blocks_override {
+        Some(blocks) => (blocks, blocks as f64 * per_block),
+        None => ((kv / per_block).max(0.0) as usize, kv),
+    };
+    check_kv_cache(available, per_token, blocks * limits.block_size, limits.max_model_len)?;
+    Ok(blocks)
 }
 
 /// torch's words when `weights` bytes and more do not fit into `total`.
@@ -125,22 +110,18 @@ mod tests {
 
     #[test]
     fn an_8b_model_fits_one_h100_with_room_for_long_requests() {
-        let memory = Memory::plan(&cost("8b", 1), &LIMITS).expect("fits");
-        let tokens = memory.blocks * 16;
+        let tokens = 16 * kv_blocks(&cost("8b", 1), &LIMITS).expect("fits");
         assert!((350_000..500_000).contains(&tokens), "{tokens}");
     }
 
     #[test]
     fn a_70b_model_needs_more_than_one_gpu() {
         assert!(matches!(
-            Memory::plan(&cost("70b", 1), &LIMITS),
+            kv_blocks(&cost("70b", 1), &LIMITS),
             Err(Misfit::OutOfMemory(_))
         ));
-        assert!(matches!(
-            Memory::plan(&cost("70b", 2), &LIMITS),
-            Err(Misfit::KvCache(_))
-        ));
-        assert!(Memory::plan(&cost("70b", 4), &LIMITS).is_ok());
+        assert!(matches!(kv_blocks(&cost("70b", 2), &LIMITS), Err(Misfit::KvCache(_))));
+        assert!(kv_blocks(&cost("70b", 4), &LIMITS).is_ok());
     }
 
     #[test]
@@ -150,11 +131,11 @@ mod tests {
             max_model_len: 160,
             ..LIMITS
         };
-        assert_eq!(Memory::plan(&cost("8b", 1), &limits).expect("fits").blocks, 10);
+        assert_eq!(kv_blocks(&cost("8b", 1), &limits).expect("fits"), 10);
         let limits = Limits {
             max_model_len: 161,
             ..limits
         };
-        assert!(matches!(Memory::plan(&cost("8b", 1), &limits), Err(Misfit::KvCache(_))));
+        assert!(matches!(kv_blocks(&cost("8b", 1), &limits), Err(Misfit::KvCache(_))));
     }
 }

@@ -24,7 +24,7 @@ mod tests;
 
 use self::cost::{CostModel, Work};
 use self::decoders::Decoders;
-use self::kv::{AsIs, Pool};
+use self::kv::Pool;
 pub use self::leap::Leap;
 use self::noise::Noise;
 use self::roofline::Roofline;
@@ -32,8 +32,8 @@ use self::sequence::Sequence;
 pub use self::sequence::token_id;
 use self::stats::Stats;
 use super::neighbours::Crowd;
-use std::collections::{HashMap, VecDeque};
-use std::hash::BuildHasherDefault;
+use nohash_hasher::IntMap;
+use std::collections::VecDeque;
 
 /// ServerSettings of the scheduler and the KV cache, by vLLM's names.
 #[derive(Debug, Clone)]
@@ -105,7 +105,7 @@ pub struct Engine {
     pool: Pool,
     next_key: Key,
     /// Waiting and running requests.
-    sequences: HashMap<Key, Sequence, BuildHasherDefault<AsIs>>,
+    sequences: IntMap<Key, Sequence>,
     waiting: VecDeque<Key>,
     /// In order of admission: the last one is preempted first.
     running: Vec<Key>,
@@ -131,7 +131,7 @@ impl Engine {
             vocabulary,
             pool,
             next_key: 0,
-            sequences: HashMap::default(),
+            sequences: IntMap::default(),
             waiting: VecDeque::new(),
             running: Vec::new(),
             decoders: None,
@@ -193,14 +193,14 @@ impl Engine {
         self.waiting.len()
     }
 
-    /// Used share of the KV cache, 0 to 1.
-    pub fn kv_usage(&self) -> f64 {
-        self.pool.used() as f64 / self.limits.num_blocks.max(1) as f64
-    }
-
-    /// Counters and histograms since the start.
-    pub fn stats(&self) -> &Stats {
-        &self.stats
+    /// Counters and histograms since the start, and the gauges of this moment.
+    pub fn stats(&self) -> Stats {
+        Stats {
+            running: self.running(),
+            waiting: self.waiting(),
+            kv_usage: self.pool.used() as f64 / self.limits.num_blocks.max(1) as f64,
+            ..self.stats.clone()
+        }
     }
 
     /// Forgets cached blocks. Refused, as in vLLM, while a request holds blocks.

@@ -78,12 +78,8 @@ impl Noise {
             seconds *= 1.0 + spread.drift * (std::f64::consts::TAU * (now / SWING + self.phase)).sin();
         }
         let stalled = |(every, length): (f64, f64)| {
-            let chance = 1.0 - (-seconds / every).exp();
-            if uniform(!self.seed, self.drawn) < chance {
-                length
-            } else {
-                0.0
-            }
+            let is_stalled = uniform(!self.seed, self.drawn) < 1.0 - (-seconds / every).exp();
+            if is_stalled { length } else { 0.0 }
         };
         let stall = spread.stalls.map_or(0.0, stalled);
         self.drawn += 1;

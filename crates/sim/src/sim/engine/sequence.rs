@@ -12,7 +12,7 @@ pub fn token_id(seed: u64, index: usize, vocabulary: u32) -> u32 {
 /// An odd number without a pattern (the golden ratio's digits): carries a token's bits up, `mix` carries them down again.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Sequence {
     pub(super) request: SequenceRequest,
     pub(super) arrived: f64,
@@ -43,18 +43,9 @@ impl Sequence {
         Sequence {
             request,
             arrived,
-            scheduled: None,
             last_token: arrived,
             first_token: arrived,
-            produced: 0,
-            computed: 0,
-            planned: 0,
-            guessed: 0,
-            blocks: HeldBlocks::default(),
-            hashes: Vec::new(),
-            remembered: 0,
-            cached_prompt: 0,
-            current: 0,
+            ..Sequence::default()
         }
     }
 

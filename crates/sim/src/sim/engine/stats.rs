@@ -58,9 +58,15 @@ const ITERATION: [f64; 13] = [
     1.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0, 8192.0, 16384.0,
 ];
 
-/// Counters and histograms of one engine, named as vLLM's metrics without prefix and unit.
+/// Gauges, counters and histograms of one engine, named as vLLM's metrics without prefix and unit.
 #[derive(Debug, Clone, Default)]
 pub struct Stats {
+    /// Requests being computed.
+    pub running: usize,
+    /// Requests in the queue.
+    pub waiting: usize,
+    /// Used share of the KV cache.
+    pub kv_usage: f64,
     /// Prompt tokens whose prefill is done.
     pub prompt_tokens: u64,
     /// Tokens generated.

@@ -9,42 +9,32 @@ use crate::sim::flags::{Flags, Refusal};
 use serde_json::Value;
 
 pub(super) fn check_parallel(model: &Model, tensor_parallel: usize, world: usize, gpus: usize) -> Result<(), Refusal> {
-    if !model.heads.is_multiple_of(tensor_parallel) {
-        let heads = model.heads;
-        return Err(value_error(
-            "VllmConfig",
-            &format!(
-                "Total number of attention heads ({heads}) must be divisible by tensor parallel size ({tensor_parallel})."
-            ),
-        ));
+    let heads = model.heads;
+    if !heads.is_multiple_of(tensor_parallel) {
+        let size = format!("tensor parallel size ({tensor_parallel})");
+        let why = format!("Total number of attention heads ({heads}) must be divisible by {size}.");
+        return Err(value_error("VllmConfig", &why));
     }
     if world > gpus {
-        return Err(value_error(
-            "ParallelConfig",
-            &format!("World size ({world}) is larger than the number of available GPUs ({gpus}) in this node."),
-        ));
+        let why = format!("World size ({world}) is larger than the number of available GPUs ({gpus}) in this node.");
+        return Err(value_error("ParallelConfig", &why));
     }
     Ok(())
 }
 
 fn max_model_len(flags: &Flags, model: &Model) -> Result<usize, Refusal> {
-    match flags.get("max_model_len").and_then(Value::as_i64) {
-        None | Some(-1) => Ok(model.max_len),
-        Some(asked) if asked >= 1 && asked as usize <= model.max_len => Ok(asked as usize),
-        Some(asked) if asked < 1 => Err(value_error(
-            "ModelConfig",
-            &format!("max_model_len must be positive, got {asked}"),
-        )),
-        Some(asked) => Err(value_error(
-            "ModelConfig",
-            &format!(
-                "User-specified max_model_len ({asked}) is greater than the derived max_model_len \
-                 (max_position_embeddings={}.0 or model_max_length=None in model's config.json). To allow overriding this \
-                 maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1.",
-                model.max_len
-            ),
-        )),
-    }
+    let longest = model.max_len;
+    let why = match flags.get("max_model_len").and_then(Value::as_i64) {
+        None | Some(-1) => return Ok(longest),
+        Some(asked) if asked < 1 => format!("max_model_len must be positive, got {asked}"),
+        Some(asked) if asked as usize <= longest => return Ok(asked as usize),
+        Some(asked) => format!(
+            "User-specified max_model_len ({asked}) is greater than the derived max_model_len \
+             (max_position_embeddings={longest}.0 or model_max_length=None in model's config.json). To allow overriding this \
+             maximum, set the env var VLLM_ALLOW_LONG_MAX_MODEL_LEN=1."
+        ),
+    };
+    Err(value_error("ModelConfig", &why))
 }
 
 /// vLLM's defaults for the API server by GPU (`vllm/engine/arg_utils.py`, 0.32) and its checks.
@@ -65,23 +55,17 @@ pub(super) fn limits(flags: &Flags, gpu: &Gpu, model: &Model) -> Result<Limits, 
         tokens.max(whole_prompt).max(max_num_seqs)
     });
     if max_num_batched_tokens < max_num_seqs {
-        return Err(value_error(
-            "SchedulerConfig",
-            &format!(
-                "max_num_batched_tokens ({max_num_batched_tokens}) must be greater than or equal to max_num_seqs \
-                 ({max_num_seqs})."
-            ),
-        ));
+        let tokens = format!("max_num_batched_tokens ({max_num_batched_tokens})");
+        let why = format!("{tokens} must be greater than or equal to max_num_seqs ({max_num_seqs}).");
+        return Err(value_error("SchedulerConfig", &why));
     }
     if !chunked_prefill && max_num_batched_tokens < max_model_len {
-        return Err(value_error(
-            "SchedulerConfig",
-            &format!(
-                "max_num_batched_tokens ({max_num_batched_tokens}) is smaller than max_model_len ({max_model_len}). This \
-                 effectively limits the maximum sequence length to max_num_batched_tokens and makes vLLM reject longer \
-                 sequences. Please increase max_num_batched_tokens or decrease max_model_len."
-            ),
-        ));
+        let why = format!(
+            "max_num_batched_tokens ({max_num_batched_tokens}) is smaller than max_model_len ({max_model_len}). This \
+             effectively limits the maximum sequence length to max_num_batched_tokens and makes vLLM reject longer \
+             sequences. Please increase max_num_batched_tokens or decrease max_model_len."
+        );
+        return Err(value_error("SchedulerConfig", &why));
     }
     let gpu_memory_utilization = flags.float("gpu_memory_utilization", 0.92);
     if !(gpu_memory_utilization > 0.0 && gpu_memory_utilization <= 1.0) {
@@ -105,23 +89,18 @@ pub(super) fn limits(flags: &Flags, gpu: &Gpu, model: &Model) -> Result<Limits, 
     })
 }
 
+/// What names of quantisations in four bits have in them.
+const FOUR_BITS: [&str; 5] = ["awq", "gptq", "fp4", "int4", "bitsandbytes"];
+
 /// Bytes of a weight, and whether the arithmetic is in 8 bits.
 pub(super) fn weights(flags: &Flags) -> (f64, bool) {
-    let dtype = if matches!(flags.text("dtype"), Some("float" | "float32")) {
-        4.0
-    } else {
-        2.0
-    };
+    let is_single = matches!(flags.text("dtype"), Some("float" | "float32"));
+    let dtype = if is_single { 4.0 } else { 2.0 };
     match flags.text("quantization").unwrap_or_default() {
         "" | "none" => (dtype, false),
         name if name.contains("fp8") || name.contains("int8") || name == "modelopt" => (1.0, true),
         // Four bits and their scales; the arithmetic stays in 16 bits.
-        name if ["awq", "gptq", "fp4", "int4", "bitsandbytes"]
-            .iter()
-            .any(|four| name.contains(four)) =>
-        {
-            (0.56, false)
-        }
+        name if FOUR_BITS.iter().any(|four| name.contains(four)) => (0.56, false),
         _ => (1.0, true),
     }
 }

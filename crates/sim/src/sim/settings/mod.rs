@@ -100,16 +100,13 @@ impl Adapter {
 
 /// A positive integer, or what pydantic says of another.
 fn positive(flags: &Flags, name: &str, class: &str) -> Result<Option<usize>, Refusal> {
-    match flags.get(name).and_then(Value::as_i64) {
-        None => Ok(None),
-        Some(value) if value >= 1 => Ok(Some(value as usize)),
-        Some(value) => Err(validation(
-            class,
-            &format!(
-                "{name}\n  Input should be greater than or equal to 1 [type=greater_than_equal, input_value={value}, input_type=int]"
-            ),
-        )),
-    }
+    let value = flags.get(name).and_then(Value::as_i64);
+    let Some(value) = value.filter(|value| *value < 1) else {
+        return Ok(value.map(|value| value as usize));
+    };
+    let found = format!("[type=greater_than_equal, input_value={value}, input_type=int]");
+    let why = format!("{name}\n  Input should be greater than or equal to 1 {found}");
+    Err(validation(class, &why))
 }
 
 fn exception(text: String) -> Refusal {
@@ -146,10 +143,7 @@ impl ServerSettings {
             })?,
         };
 
-        let parallel = |name: &str, default: usize| {
-            let given = positive(flags, name, "ParallelConfig")?;
-            Ok::<_, Refusal>(given.unwrap_or(default))
-        };
+        let parallel = |name, default| Ok(positive(flags, name, "ParallelConfig")?.unwrap_or(default));
         let tensor_parallel = parallel("tensor_parallel_size", 1)?;
         let pipeline_parallel = parallel("pipeline_parallel_size", 1)?;
         let data_parallel = parallel("data_parallel_size", 1)?;
@@ -158,6 +152,9 @@ impl ServerSettings {
         let limits = engine::limits(flags, &gpu, &model)?;
         let (weight_bytes, eight_bit) = engine::weights(flags);
         let speculation = engine::speculation(flags, &model)?;
+        let has_small_cache = flags
+            .text("kv_cache_dtype")
+            .is_some_and(|dtype| dtype.starts_with("fp8"));
         let cost = CostModel {
             gpu,
             model,
@@ -166,11 +163,7 @@ impl ServerSettings {
             data_parallel,
             speculation,
             weight_bytes,
-            kv_bytes: if flags.text("kv_cache_dtype").is_some_and(|d| d.starts_with("fp8")) {
-                1.0
-            } else {
-                2.0
-            },
+            kv_bytes: if has_small_cache { 1.0 } else { 2.0 },
             eight_bit,
             eager: flags.on("enforce_eager", false),
             speed: own::speed(flags)?,
@@ -255,11 +248,7 @@ fn fingerprint(flags: &Flags) -> u64 {
 
 /// The flags that count: a server may be told to ignore some.
 fn without_ignored(flags: &Flags, faults: &[Fault]) -> Flags {
-    flags.without(|name| {
-        faults
-            .iter()
-            .any(|fault| matches!(fault, Fault::IgnoreFlag(ignored) if ignored == name))
-    })
+    flags.without(|name| faults.contains(&Fault::IgnoreFlag(name.to_owned())))
 }
 
 /// A folder's model, or one by its name. A path that is not there is refused as the Hugging Face library does.

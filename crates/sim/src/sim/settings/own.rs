@@ -10,20 +10,21 @@ pub(super) fn speed(flags: &Flags) -> Result<f64, Refusal> {
     if flags.on("sim_zero", false) {
         return Ok(f64::INFINITY);
     }
-    let speed = flags.float("sim_speed", 1.0);
-    let usable = speed > 0.0 && speed.is_finite();
-    usable
-        .then_some(speed)
-        .ok_or_else(|| Refusal::argument("sim_speed", format!("must be above 0, got '{speed}'")))
+    match flags.float("sim_speed", 1.0) {
+        speed if speed > 0.0 && speed.is_finite() => Ok(speed),
+        speed => Err(Refusal::argument(
+            "sim_speed",
+            format!("must be above 0, got '{speed}'"),
+        )),
+    }
 }
 
 /// A number of a flag of ours, within its bounds.
 pub(super) fn within(flags: &Flags, name: &str, default: f64, most: f64) -> Result<f64, Refusal> {
-    let value = flags.float(name, default);
-    let usable = (0.0..=most).contains(&value);
-    usable
-        .then_some(value)
-        .ok_or_else(|| Refusal::argument(name, format!("must be 0 to {most}, got '{value}'")))
+    match flags.float(name, default) {
+        value if (0.0..=most).contains(&value) => Ok(value),
+        value => Err(Refusal::argument(name, format!("must be 0 to {most}, got '{value}'"))),
+    }
 }
 
 pub(super) fn spread(flags: &Flags) -> Result<Spread, Refusal> {
@@ -75,13 +76,8 @@ pub(super) fn faults(
     draw: u64,
 ) -> Result<Vec<Fault>, Refusal> {
     let mut words = flags.texts("sim_fault");
-    let from_environment = environment("VSWEEP_SIM_FAULT").unwrap_or_default();
-    words.extend(
-        from_environment
-            .split(',')
-            .filter(|word| !word.is_empty())
-            .map(str::to_string),
-    );
+    let more = environment("VSWEEP_SIM_FAULT").unwrap_or_default();
+    words.extend(more.split(',').filter(|word| !word.is_empty()).map(str::to_owned));
     let mut faults = Vec::new();
     for (place, word) in words.iter().enumerate() {
         let refuse = |error| Refusal::argument("sim_fault", error);

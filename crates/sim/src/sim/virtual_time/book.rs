@@ -5,6 +5,7 @@ use crate::sim::engine::{Key, NewToken};
 use vsweep_metrics::metrics::{Nanos, Sample};
 
 /// Timelines, one a request, in the order of the load.
+#[derive(Default)]
 pub(super) struct Book {
     pub samples: Vec<Sample>,
     /// Keep the time of every token; otherwise only those of the first and the last one.
@@ -19,14 +20,10 @@ pub(super) struct Book {
 
 impl Book {
     pub fn new(count: usize, every_token: bool) -> Book {
-        let mut samples = Vec::new();
-        samples.resize_with(count, Sample::default);
         Book {
-            samples,
+            samples: vec![Sample::default(); count],
             every_token,
-            first: 0,
-            admitted: Vec::with_capacity(count),
-            ended: Vec::new(),
+            ..Book::default()
         }
     }
 

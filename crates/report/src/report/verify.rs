@@ -1,10 +1,9 @@
 //! Whether the tables and pages of an experiment say what its journals and run files say: makes each anew in memory, and names
 //! every figure that differs. Pictures are not looked at.
 
-use super::configs;
 use super::html;
 use super::inputs::Inputs;
-use super::pages::make_reports;
+use super::pages::Pages;
 use super::rows::read_asked;
 use super::write::{make_tables, make_typed};
 use itertools::{EitherOrBoth, Itertools};
@@ -51,14 +50,19 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
     if let Some(name) = html::name_in(&page) {
         inputs.experiment = name;
     }
-    let made = configs::render(&inputs);
-    for (path, text) in &make_reports(&inputs, &made) {
-        let differences = match path.extension().is_some_and(|extension| extension == "html") {
-            true => page_differences,
-            false => line_differences,
-        };
-        verified.compare(directory.root(), path, Some(text), differences);
-    }
+    let pages = Pages::make(&inputs);
+    verified.compare(
+        directory.root(),
+        &directory.report_html(),
+        Some(&pages.page),
+        page_differences,
+    );
+    verified.compare(
+        directory.root(),
+        &directory.report_markdown(),
+        Some(&pages.markdown),
+        line_differences,
+    );
     let typed = make_typed(directory, &runs.table);
     if fs::read(directory.summary_parquet()).is_ok_and(|stored| typed.is_ok_and(|made| made != stored)) {
         verified
@@ -69,7 +73,9 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
     let stored = fs::read_dir(directory.best()).into_iter().flatten().flatten();
     configs.extend(stored.map(|entry| (entry.path(), None)));
     configs.extend(
-        made.into_iter()
+        pages
+            .configs
+            .into_iter()
             .map(|config| (directory.best().join(config.file), Some(config.text))),
     );
     for (path, content) in configs {

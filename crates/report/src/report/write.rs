@@ -7,12 +7,11 @@ use super::environment::sign;
 use super::files::write_folder;
 use super::goals::Goals;
 use super::inputs::Inputs;
-use super::pages::write_pages;
+use super::pages::Pages;
 use super::picture::{Form, render};
 use super::requirements::{self, Judged};
 use super::rows::{Believed, Runs, read_asked};
 use super::sla;
-use super::text::summarize;
 use super::{duplicates, starts};
 use std::fs;
 use std::path::PathBuf;
@@ -83,7 +82,6 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
     let typed = directory.summary_parquet();
     write_atomic(&typed, &make_typed(directory, &runs.table)?)?;
     written.files.push(typed);
-    written.summary = summarize(&inputs);
     let subject = Subject {
         experiment: &inputs.experiment,
         points: &points,
@@ -111,7 +109,9 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
         let files = write_folder(&directory.charts(), form.extension(), images.into_iter())?;
         written.files.extend(files);
     }
-    written.files.extend(write_pages(&inputs)?);
+    let mut pages = Pages::make(&inputs);
+    written.summary = std::mem::take(&mut pages.summary);
+    written.files.extend(pages.write(directory)?);
     written.requirements = inputs.requirements;
     Ok(written)
 }

@@ -2,8 +2,6 @@
 
 use super::text::{escape, safe};
 use crate::report::chart::{Chart, Panel, Style};
-use crate::report::charts::{Subject, effects, families};
-use crate::report::inputs::Inputs;
 use crate::report::picture::{Form, Size, render_at};
 use minijinja::{Value, context};
 
@@ -17,17 +15,11 @@ const PANEL: (f64, f64) = (800.0, 560.0);
 const ROOM_OF_AXES: f64 = 170.0;
 const ROOM_OF_BAR: f64 = 64.0;
 
-/// The charts of each workload, in order: what each server can be, and which setting mattered.
-pub fn pictures(inputs: &Inputs<'_>) -> Vec<[Option<Value>; 2]> {
-    let subject = Subject {
-        experiment: &inputs.experiment,
-        points: inputs.points,
-    };
-    let draw = |(i, chart): (usize, Option<Chart>)| chart.filter(|_| i < MOST_FRONT).as_ref().and_then(picture);
-    let families = families::of_each(&subject, &inputs.mattered).into_iter();
-    let effects = effects::of_each(&subject, &inputs.mattered).into_iter();
-    let drawn = families.enumerate().map(draw).zip(effects.enumerate().map(draw));
-    drawn.map(<[Option<Value>; 2]>::from).collect()
+/// The charts of workloads as parts of the page, in their order.
+pub fn pictures(charts: Vec<Option<Chart>>) -> Vec<Option<Value>> {
+    let shown =
+        |(place, chart): (usize, Option<Chart>)| chart.filter(|_| place < MOST_FRONT).and_then(|chart| picture(&chart));
+    charts.into_iter().enumerate().map(shown).collect()
 }
 
 /// A chart as a part of the page; none if it cannot be drawn, which the charts' files tell of.

@@ -7,7 +7,7 @@ use super::document::points::PointWords;
 use super::goals::Goals;
 use super::html::STYLE;
 use super::html::text::{self, safe};
-use super::picture::{Form, render};
+use super::picture::to_svg;
 use super::text::bests;
 use super::variation::{name_workload, varying_within};
 use super::yardstick::Yardstick;
@@ -74,18 +74,9 @@ pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> (String
         experiment: name,
         points: &points,
     };
-    let mut charts = make_charts(&subject, options);
-    let mut pictures = Vec::new();
-    for chart in &charts.charts {
-        match render(chart, Form::Svg) {
-            Ok(svg) => {
-                pictures.push(context! { title => chart.title.clone(), svg => safe(String::from_utf8_lossy(&svg)) })
-            }
-            Err(error) => charts
-                .missing
-                .push(format!("the chart {} could not be drawn: {error}", chart.name)),
-        }
-    }
+    let charts = make_charts(&subject, options);
+    let pictures = charts.charts.iter();
+    let pictures = pictures.map(|chart| context! { title => chart.title.as_str(), svg => safe(to_svg(chart, None)) });
     let context = context! {
         style => safe(STYLE),
         name,
@@ -93,7 +84,7 @@ pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> (String
         points => points.points.len(),
         experiments => experiments.collect_vec(),
         sections => sections.collect_vec(),
-        pictures,
+        pictures => pictures.collect_vec(),
     };
     (text::render(PAGE, context), charts.missing)
 }

@@ -1,28 +1,70 @@
-//! The steps of a swept parameter along the x axis: numbers at their value, and beyond them, each with a tick of its own,
-//! whatever is no finite number.
+//! What lies along an x axis: the steps of a setting (numbers at their value, and beyond them, each with a tick of its own, whatever
+//! is no finite number) or a figure. And the spacing that suits the values of an axis.
 
-use crate::report::chart::{Scale, Tick};
-use crate::report::words::show_number;
+use crate::report::chart::{Axis, Scale, Tick};
+use crate::report::words::{axis_title, show_number};
 use itertools::Itertools;
-use vsweep_record::table::Cell;
+use vsweep_record::table::{Cell, Column};
 
 /// From this ratio of the largest to the smallest value, an axis is logarithmic: loads, because ladders double;
 /// figures, where small ones would vanish.
 pub const WIDE_LOAD: f64 = 8.0;
 const WIDE_FIGURES: f64 = 60.0;
 
+/// The column along an x axis.
+pub struct Along<'a> {
+    /// The column.
+    pub column: &'a Column,
+    /// Where its values lie if it is a setting; a figure lies at its median.
+    steps: Option<Ladder>,
+    scale: Scale,
+}
+
+impl<'a> Along<'a> {
+    /// The values of a column in these rows, spaced as asked or as suits them.
+    pub fn of(
+        column: &'a Column,
+        is_setting: bool,
+        rows: impl Iterator<Item = usize>,
+        scale: Option<Scale>,
+    ) -> Along<'a> {
+        let ladder = Ladder::of(rows.map(|row| &column.cells[row]), scale);
+        Along {
+            column,
+            scale: ladder.scale,
+            steps: Some(ladder).filter(|_| is_setting),
+        }
+    }
+
+    /// Its axis.
+    pub fn axis(&self) -> Axis {
+        Axis {
+            ticks: self.steps.as_ref().map_or_else(Vec::new, |ladder| ladder.ticks.clone()),
+            ..Axis::of(axis_title(&self.column.name), self.scale)
+        }
+    }
+
+    /// Where runs lie that have the same setting, or whose figures belong together; `None` where its axis has no room for them.
+    pub fn place(&self, rows: &[usize]) -> Option<f64> {
+        match &self.steps {
+            Some(ladder) => ladder.place(&self.column.cells[*rows.first()?]),
+            None => Some(self.column.spread(rows)?.median),
+        }
+    }
+}
+
 /// Where the values of a parameter lie.
-pub struct Ladder {
+struct Ladder {
     /// Spacing of the numbers.
-    pub scale: Scale,
+    scale: Scale,
     /// One for each value.
-    pub ticks: Vec<Tick>,
+    ticks: Vec<Tick>,
     beyond: Vec<(Cell, f64)>,
 }
 
 impl Ladder {
     /// The ladder of these values, spaced as asked or as suits them.
-    pub fn of<'a>(cells: impl Iterator<Item = &'a Cell>, scale: Option<Scale>) -> Ladder {
+    fn of<'a>(cells: impl Iterator<Item = &'a Cell>, scale: Option<Scale>) -> Ladder {
         let mut cells: Vec<&Cell> = cells.sorted_by(|a, b| a.order(b)).collect();
         cells.dedup_by(|a, b| a.order(b).is_eq());
         let number = |cell: &Cell| cell.number().filter(|number| number.is_finite());
@@ -59,7 +101,7 @@ impl Ladder {
     }
 
     /// The place of a value; `None` where its axis has no room for it.
-    pub fn place(&self, cell: &Cell) -> Option<f64> {
+    fn place(&self, cell: &Cell) -> Option<f64> {
         match cell.number().filter(|number| number.is_finite()) {
             Some(number) => (self.scale != Scale::Log || number > 0.0).then_some(number),
             None => {

@@ -2,7 +2,8 @@
 
 use super::text::{escape, safe};
 use crate::report::chart::{Chart, Panel, Style};
-use crate::report::picture::{Form, Size, render_at};
+use crate::report::picture::to_svg;
+use itertools::Itertools;
 use minijinja::{Value, context};
 
 /// Workloads whose answer stands at the top, and whose chart is shown.
@@ -22,7 +23,7 @@ pub fn pictures(charts: Vec<Option<Chart>>) -> Vec<Option<Value>> {
     charts.into_iter().enumerate().map(shown).collect()
 }
 
-/// A chart as a part of the page; none if it cannot be drawn, which the charts' files tell of.
+/// A chart as a part of the page; none of one that is too large.
 fn picture(chart: &Chart) -> Option<Value> {
     if chart.panels.iter().flat_map(Panel::marks).count() > MOST_MARKS {
         return None;
@@ -43,10 +44,6 @@ fn picture(chart: &Chart) -> Option<Value> {
         Some(bars) if is_bars => (ROOM_OF_AXES + ROOM_OF_BAR * bars as f64).min(PANEL.1),
         _ => PANEL.1,
     };
-    let size = Size {
-        panel: Some((PANEL.0, high)),
-        ..Size::default()
-    };
     // Bars stand side by side where there is room, and below each other on a phone.
     let alone = |panel: &Panel| {
         let alone = Chart {
@@ -61,12 +58,14 @@ fn picture(chart: &Chart) -> Option<Value> {
         false => vec![(chart.title.clone(), bare)],
     };
     let draw = |(title, chart): &(String, Chart)| {
-        let svg = String::from_utf8(render_at(chart, &size, Form::Svg).ok()?).ok()?;
         let named = format!("<svg role=\"img\" aria-label=\"{}\" ", escape(title));
-        Some(safe(svg.replacen("<svg ", &named, 1)))
+        safe(to_svg(chart, Some((PANEL.0, high))).replacen("<svg ", &named, 1))
     };
-    let panels: Option<Vec<Value>> = parts.iter().map(draw).collect();
-    Some(
-        context! { title => chart.title.as_str(), simulated => chart.simulated, note => chart.note.as_str(), is_bars, panels => panels? },
-    )
+    Some(context! {
+        title => chart.title.as_str(),
+        simulated => chart.simulated,
+        note => chart.note.as_str(),
+        is_bars,
+        panels => parts.iter().map(draw).collect_vec(),
+    })
 }

@@ -63,6 +63,20 @@ pub fn render(chart: &Chart, form: Form) -> Result<Vec<u8>, String> {
     render_at(chart, &Size::default(), form)
 }
 
+/// The chart as the bytes of a file of the asked size.
+pub fn render_at(chart: &Chart, wanted: &Size, form: Form) -> Result<Vec<u8>, String> {
+    match form {
+        Form::Png => Drawing::of(chart, wanted.panel).to_png(wanted.density),
+        Form::Svg => Ok(to_svg(chart, wanted.panel).into_bytes()),
+    }
+}
+
+/// The chart as SVG, with panels of this width and height in units; without them, panels share the natural width.
+pub fn to_svg(chart: &Chart, panel: Option<(f64, f64)>) -> String {
+    let drawing = Drawing::of(chart, panel);
+    vector::to_svg(&drawing.canvas, drawing.size)
+}
+
 /// How large to draw.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Size {
@@ -81,66 +95,73 @@ impl Default for Size {
     }
 }
 
-/// The chart as the bytes of a file of the asked size.
-pub fn render_at(chart: &Chart, wanted: &Size, form: Form) -> Result<Vec<u8>, String> {
-    let columns = chart.columns.max(1) as f64;
-    let rows = (chart.panels.len() as f64 / columns).ceil().max(1.0);
-    let width = wanted
-        .panel
-        .map_or(WIDTH, |(width, _)| columns * (width + GUTTER) - GUTTER + 2.0 * MARGIN);
-    let right = width - MARGIN;
-    let legend = legend::Legend::of(chart, right - MARGIN);
-    let notes = wrap(&chart.note, NOTE, right - MARGIN);
-    // Where a chart is shown among text, that says what the picture would.
-    let head = if chart.title.is_empty() { 16.0 } else { 118.0 };
-    let foot = if chart.footer.is_empty() {
-        0.0
-    } else {
-        FOOTER.size + 30.0
-    };
-    let panels_top = head + notes.len() as f64 * 31.0;
-    let below = legend.height() + 28.0 + foot;
-    let panels_high = |high: f64| rows * (high + ROW_GAP) - ROW_GAP;
-    let height = match wanted.panel {
-        Some((_, high)) => panels_top + panels_high(high) + below,
-        None if rows > 2.0 => panels_top + panels_high(SMALL_PANEL) + below,
-        None => (panels_top + panels_high(LEAST_PANEL) + below).max(LEAST_HEIGHT),
-    };
-    let height = height.ceil();
-    let panels_bottom = height - below;
-    let pixels = |length: f64| (length * wanted.density).ceil();
-    if form == Form::Png && pixels(width) * pixels(height) > MOST_PIXELS {
-        return Err(format!(
-            "a picture of {} x {} pixels is too large; draw smaller panels, fewer of them, or fewer pixels per inch",
-            pixels(width),
-            pixels(height)
-        ));
+/// A chart that was drawn, and its width and height in units.
+struct Drawing {
+    canvas: Canvas,
+    size: (f64, f64),
+}
+
+impl Drawing {
+    fn of(chart: &Chart, panel: Option<(f64, f64)>) -> Drawing {
+        let columns = chart.columns.max(1) as f64;
+        let rows = (chart.panels.len() as f64 / columns).ceil().max(1.0);
+        let width = panel.map_or(WIDTH, |(width, _)| columns * (width + GUTTER) - GUTTER + 2.0 * MARGIN);
+        let right = width - MARGIN;
+        let legend = legend::Legend::of(chart, right - MARGIN);
+        let notes = wrap(&chart.note, NOTE, right - MARGIN);
+        // Where a chart is shown among text, that says what the picture would.
+        let head = if chart.title.is_empty() { 16.0 } else { 118.0 };
+        let foot = if chart.footer.is_empty() {
+            0.0
+        } else {
+            FOOTER.size + 30.0
+        };
+        let panels_top = head + notes.len() as f64 * 31.0;
+        let below = legend.height() + 28.0 + foot;
+        let high = |panel: f64| (panels_top + rows * (panel + ROW_GAP) - ROW_GAP + below).ceil();
+        let height = match panel {
+            Some((_, panel)) => high(panel),
+            None if rows > 2.0 => high(SMALL_PANEL),
+            None => high(LEAST_PANEL).max(LEAST_HEIGHT),
+        };
+        let panels_bottom = height - below;
+        let mut canvas = Canvas::default();
+        let badge = if chart.simulated {
+            draw_badge(&mut canvas, right)
+        } else {
+            0.0
+        };
+        let room = right - MARGIN - badge - 20.0;
+        canvas.text_within((MARGIN, 62.0), &chart.title, TITLE, Align::Left, room);
+        for (i, line) in notes.iter().enumerate() {
+            canvas.text((MARGIN, 108.0 + i as f64 * 31.0), line, NOTE, Align::Left);
+        }
+        let wide = (right - MARGIN - GUTTER * (columns - 1.0)) / columns;
+        let high = (panels_bottom - panels_top - ROW_GAP * (rows - 1.0)) / rows;
+        for (i, data) in chart.panels.iter().enumerate() {
+            let (row, column) = (i / chart.columns.max(1), i % chart.columns.max(1));
+            let left = MARGIN + column as f64 * (wide + GUTTER);
+            let top = panels_top + row as f64 * (high + ROW_GAP);
+            panel::draw(&mut canvas, data, (left, top), (left + wide, top + high));
+        }
+        legend.draw(&mut canvas, (MARGIN, panels_bottom + 14.0));
+        let below = (MARGIN, height - 34.0);
+        canvas.text_within(below, &chart.footer, FOOTER, Align::Left, right - MARGIN);
+        Drawing {
+            canvas,
+            size: (width, height),
+        }
     }
-    let mut canvas = Canvas::default();
-    let badge = if chart.simulated {
-        draw_badge(&mut canvas, right)
-    } else {
-        0.0
-    };
-    let room = right - MARGIN - badge - 20.0;
-    canvas.text_within((MARGIN, 62.0), &chart.title, TITLE, Align::Left, room);
-    for (i, line) in notes.iter().enumerate() {
-        canvas.text((MARGIN, 108.0 + i as f64 * 31.0), line, NOTE, Align::Left);
-    }
-    let wide = (right - MARGIN - GUTTER * (columns - 1.0)) / columns;
-    let high = (panels_bottom - panels_top - ROW_GAP * (rows - 1.0)) / rows;
-    for (i, data) in chart.panels.iter().enumerate() {
-        let (row, column) = (i / chart.columns.max(1), i % chart.columns.max(1));
-        let left = MARGIN + column as f64 * (wide + GUTTER);
-        let top = panels_top + row as f64 * (high + ROW_GAP);
-        panel::draw(&mut canvas, data, (left, top), (left + wide, top + high));
-    }
-    legend.draw(&mut canvas, (MARGIN, panels_bottom + 14.0));
-    let below = (MARGIN, height - 34.0);
-    canvas.text_within(below, &chart.footer, FOOTER, Align::Left, right - MARGIN);
-    match form {
-        Form::Svg => Ok(vector::to_svg(&canvas, (width, height)).into_bytes()),
-        Form::Png => bitmap::to_png(&canvas, (pixels(width) as u32, pixels(height) as u32), wanted.density),
+
+    fn to_png(&self, density: f64) -> Result<Vec<u8>, String> {
+        let pixels = |length: f64| (length * density).ceil();
+        let (wide, high) = (pixels(self.size.0), pixels(self.size.1));
+        if wide * high > MOST_PIXELS {
+            return Err(format!(
+                "a picture of {wide} x {high} pixels is too large; draw smaller panels, fewer of them, or fewer pixels per inch"
+            ));
+        }
+        bitmap::to_png(&self.canvas, (wide as u32, high as u32), density)
     }
 }
 

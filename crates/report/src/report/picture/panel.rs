@@ -4,7 +4,7 @@ use super::bars::{self, LABEL};
 use super::canvas::{Align, Canvas, Position, fit};
 use super::font::{Type, text_width};
 use super::labels::{Label, Rect, Surroundings, anchor, place_labels};
-use super::palette::{ACCENT, BACKGROUND, Colour, GRID, INK, MUTED, RING, Shape, WHITE, look};
+use super::palette::{BACKGROUND, Colour, GRID, INK, Look, MARKER, MUTED, RING_RADIUS, WHITE, look};
 use super::ticks::Span;
 use crate::report::chart::{Axis, Mark, Panel, Series, Style, Tick};
 use std::f64::consts::TAU;
@@ -24,12 +24,8 @@ const LABEL_LINE: f64 = 23.0;
 const LABEL_WIDTH: f64 = 330.0;
 /// The share of a panel that the texts beside its vertical axis take at most.
 const WIDEST_TICK: f64 = 0.45;
-/// Radius of a marker.
-const MARKER: f64 = 7.5;
 /// Radius of the hole in a marker whose figures are in doubt.
 const HOLE: f64 = 3.5;
-/// Radius of a ring around one.
-const RADIUS: f64 = MARKER + 8.0;
 /// How much of a band's colour is seen.
 const OPACITY: f64 = 0.16;
 /// How far the bars of curves are moved from their points at most, so that those at one x can be told apart: no farther than
@@ -179,57 +175,40 @@ fn draw_series(canvas: &mut Canvas, frame: &Frame, series: &Series, bar_shift: f
         }
         return;
     }
-    if let Style::Band(number) = series.style {
-        let ends = |mark: &Mark| mark.bar.unwrap_or((mark.y, mark.y));
-        let above = series.points.iter().map(|mark| frame.place(mark.x, ends(mark).1));
-        let below = series.points.iter().rev().map(|mark| frame.place(mark.x, ends(mark).0));
-        return canvas.polygon(above.chain(below).collect(), OPACITY, look(number).colour);
+    if let Style::Band(_) = series.style {
+        let above = series.points.iter().map(|mark| frame.place(mark.x, mark.ends()[1]));
+        let below = series
+            .points
+            .iter()
+            .rev()
+            .map(|mark| frame.place(mark.x, mark.ends()[0]));
+        return canvas.polygon(above.chain(below).collect(), OPACITY, look(series.style).colour);
     }
+    let look = look(series.style);
     let mut places = frame.places(&series.points);
     // A limit holds wherever one looks.
     if let (Style::Limit, [first, .., last]) = (series.style, &mut places[..]) {
         (first.0, last.0) = (frame.left, frame.right);
     }
-    draw_line(canvas, series.style, &places);
+    draw_line(canvas, look, &places);
     for (mark, place) in series.points.iter().zip(places) {
-        draw_bar(canvas, frame, mark, bar_shift, colour(series.style));
-        draw_marker(canvas, series.style, place);
+        draw_bar(canvas, frame, mark, bar_shift, look.colour);
+        draw_marker(canvas, look, place);
         if mark.suspect && !matches!(series.style, Style::Ring | Style::Faint) {
             canvas.disc(place, HOLE, WHITE);
         }
     }
 }
 
-fn colour(style: Style) -> Colour {
-    match style {
-        Style::Curve(number) | Style::Line(number) => look(number).colour,
-        Style::Background | Style::Faint => BACKGROUND,
-        Style::Frontier => ACCENT,
-        Style::Limit | Style::Ring => RING,
-        Style::Bar(number) => bars::colour(number),
-        Style::Band(number) => look(number).colour,
+fn draw_line(canvas: &mut Canvas, look: Look, places: &[Position]) {
+    if let Some(stroke) = look.line {
+        canvas.stroke(places, stroke, look.colour);
     }
 }
 
-/// Draws what connects the points of a style.
-fn draw_line(canvas: &mut Canvas, style: Style, places: &[Position]) {
-    match style {
-        Style::Curve(number) | Style::Line(number) if look(number).dashed => canvas.dashes(places, 4.0, colour(style)),
-        Style::Curve(_) | Style::Line(_) | Style::Frontier => canvas.line(places, 4.0, colour(style)),
-        Style::Limit => canvas.dashes(places, 3.0, colour(style)),
-        Style::Faint => canvas.line(places, 2.0, colour(style)),
-        Style::Background | Style::Ring | Style::Bar(_) | Style::Band(_) => {}
-    }
-}
-
-/// Draws one point of a style.
-fn draw_marker(canvas: &mut Canvas, style: Style, place: Position) {
-    match style {
-        Style::Curve(number) => canvas.marker(look(number).shape, place, MARKER, colour(style)),
-        Style::Background => canvas.marker(Shape::Circle, place, MARKER - 1.5, colour(style)),
-        Style::Frontier => canvas.marker(Shape::Circle, place, MARKER + 1.5, colour(style)),
-        Style::Ring => canvas.ring(place, RADIUS, 3.5, colour(style)),
-        Style::Line(_) | Style::Faint | Style::Limit | Style::Bar(_) | Style::Band(_) => {}
+fn draw_marker(canvas: &mut Canvas, look: Look, place: Position) {
+    if let Some((shape, radius)) = look.marker {
+        canvas.marker(shape, place, radius, look.colour);
     }
 }
 
@@ -249,8 +228,8 @@ pub fn draw_sample(canvas: &mut Canvas, style: Style, (x, y): Position, width: f
     if let Style::Bar(number) = style {
         return bars::fill(canvas, (x, y - 9.0), (x + width, y + 9.0), number);
     }
-    draw_line(canvas, style, &[(x, y), (x + width, y)]);
-    draw_marker(canvas, style, (x + width / 2.0, y));
+    draw_line(canvas, look(style), &[(x, y), (x + width, y)]);
+    draw_marker(canvas, look(style), (x + width / 2.0, y));
 }
 
 /// The places that a point takes: its own, its ring's, and its bar's from end to end.
@@ -258,7 +237,9 @@ fn occupied(frame: &Frame, style: Style, mark: &Mark) -> Vec<Position> {
     let (x, y) = frame.place(mark.x, mark.y);
     if style == Style::Ring {
         let around = (0..12).map(|hour| (f64::from(hour) * TAU / 12.0).sin_cos());
-        return around.map(|(sin, cos)| (x + RADIUS * cos, y + RADIUS * sin)).collect();
+        return around
+            .map(|(sin, cos)| (x + RING_RADIUS * cos, y + RING_RADIUS * sin))
+            .collect();
     }
     let Some((low, high)) = mark.bar else {
         return vec![(x, y)];

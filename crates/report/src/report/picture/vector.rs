@@ -1,7 +1,7 @@
 //! A canvas as an SVG file. Lengths are units of the picture.
 
 use super::canvas::{Canvas, Element, Position};
-use super::font::{Weight, text_width};
+use super::font::text_width;
 use super::palette::Colour;
 
 /// Families that viewers have; a text keeps its width in whichever is there.
@@ -45,7 +45,7 @@ fn show(element: &Element, Colour(red, green, blue): Colour) -> String {
             text,
             kind,
         } => {
-            let weight = if kind.weight == Weight::Bold { 600 } else { 400 };
+            let weight = if kind.is_bold { 600 } else { 400 };
             let width = text_width(text, *kind);
             let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
             format!(

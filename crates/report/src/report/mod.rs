@@ -60,7 +60,7 @@ pub use basis::is_current;
 pub use inputs::Inputs;
 pub use joint::joint_page;
 pub use live::Now;
-pub use pages::{ReportForm, render_report, write_pages};
+pub use pages::{Pages, make_pages, write_pages};
 pub use rows::{Runs, read_runs};
 pub use source::{read_any, read_records};
 pub use timeline::{RequestSamples, write_timeline};

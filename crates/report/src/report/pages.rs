@@ -14,10 +14,14 @@ use vsweep_record::journal::{Directory, State};
 use vsweep_record::table::Points;
 
 /// All of it, still unwritten.
-pub(super) struct Pages {
-    pub configs: Vec<Config>,
+#[derive(Debug)]
+pub struct Pages {
+    pub(super) configs: Vec<Config>,
+    /// The page.
     pub page: String,
+    /// The text for a pull request.
     pub markdown: String,
+    /// The lines for a terminal.
     pub summary: String,
 }
 
@@ -50,30 +54,12 @@ impl Pages {
     }
 }
 
-/// The page or the text as it is now, for a place of its own; nothing is written.
-pub fn render_report(directory: &Directory, state: &State, options: &ReportOptions, form: ReportForm) -> String {
+/// The pages as they are now, for a place of their own; nothing is written. One that is served while the sweep goes on has a version.
+pub fn make_pages(directory: &Directory, state: &State, options: &ReportOptions, live: Option<u64>) -> Pages {
     let runs = read_asked(directory, state, options, None);
     let points = Points::of(&runs.table);
-    let mut inputs = Inputs::gather(directory, state, &points, options);
-    if let ReportForm::Live(version) = form {
-        inputs.live = Some(version);
-    }
-    let pages = Pages::make(&inputs);
-    match form {
-        ReportForm::Page | ReportForm::Live(_) => pages.page,
-        ReportForm::Markdown => pages.markdown,
-    }
-}
-
-/// A report that is not written beside its record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReportForm {
-    /// The page.
-    Page,
-    /// The page as it is served while the sweep goes on, with its version.
-    Live(u64),
-    /// The text for a pull request.
-    Markdown,
+    let inputs = Inputs::gather(directory, state, &points, options);
+    Pages::make(&Inputs { live, ..inputs })
 }
 
 /// Writes the pages of an experiment and returns where.

@@ -1,7 +1,7 @@
 //! Line charts over a swept parameter: a picture for each workload, a curve for each combination of settings, in several panels before
 //! they become unreadable. What is not asked for is drawn as its median, in a band from the lowest to the highest.
 
-use super::ladder::{Along, scale_of_figures};
+use super::along::{Along, scale_of_figures};
 use super::multiples::{Arranged, Curve, arrange, groups};
 use super::{Subject, numbered, of_workload, share_extent};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};

@@ -1,7 +1,7 @@
 //! Line charts in a grid of panels, as `vllm bench sweep plot` makes them: a picture, a row, a column and a curve for each
 //! combination of the columns that are named for it, all in the order of their values.
 
-use super::ladder::{Along, scale_of_figures};
+use super::along::{Along, scale_of_figures};
 use super::multiples::{groups, name, order};
 use super::{of_workload, share_extent};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};

@@ -15,9 +15,13 @@ const WIDE_FIGURES: f64 = 60.0;
 pub struct Along<'a> {
     /// The column.
     pub column: &'a Column,
-    /// Where its values lie if it is a setting; a figure lies at its median.
-    steps: Option<Ladder>,
+    /// Whether runs lie at the value of a setting, and not at the median of a figure.
+    is_setting: bool,
     scale: Scale,
+    /// One for each value.
+    ticks: Vec<Tick>,
+    /// Where values lie that are no finite number.
+    beyond: Vec<(&'a Cell, f64)>,
 }
 
 impl<'a> Along<'a> {
@@ -28,49 +32,10 @@ impl<'a> Along<'a> {
         rows: impl Iterator<Item = usize>,
         scale: Option<Scale>,
     ) -> Along<'a> {
-        let ladder = Ladder::of(rows.map(|row| &column.cells[row]), scale);
-        Along {
-            column,
-            scale: ladder.scale,
-            steps: Some(ladder).filter(|_| is_setting),
-        }
-    }
-
-    /// Its axis.
-    pub fn axis(&self) -> Axis {
-        Axis {
-            ticks: self.steps.as_ref().map_or_else(Vec::new, |ladder| ladder.ticks.clone()),
-            ..Axis::of(axis_title(&self.column.name), self.scale)
-        }
-    }
-
-    /// Where runs lie that have the same setting, or whose figures belong together; `None` where its axis has no room for them.
-    pub fn place(&self, rows: &[usize]) -> Option<f64> {
-        match &self.steps {
-            Some(ladder) => ladder.place(&self.column.cells[*rows.first()?]),
-            None => Some(self.column.spread(rows)?.median),
-        }
-    }
-}
-
-/// Where the values of a parameter lie.
-struct Ladder {
-    /// Spacing of the numbers.
-    scale: Scale,
-    /// One for each value.
-    ticks: Vec<Tick>,
-    beyond: Vec<(Cell, f64)>,
-}
-
-impl Ladder {
-    /// The ladder of these values, spaced as asked or as suits them.
-    fn of<'a>(cells: impl Iterator<Item = &'a Cell>, scale: Option<Scale>) -> Ladder {
-        let mut cells: Vec<&Cell> = cells.sorted_by(|a, b| a.order(b)).collect();
-        cells.dedup_by(|a, b| a.order(b).is_eq());
-        let number = |cell: &Cell| cell.number().filter(|number| number.is_finite());
-        let numbers: Vec<f64> = cells.iter().filter_map(|cell| number(cell)).collect();
+        let cells = rows.map(|row| &column.cells[row]).sorted_by(|a, b| a.order(b));
+        let cells: Vec<&Cell> = cells.dedup_by(|a, b| a.order(b).is_eq()).collect();
+        let numbers: Vec<f64> = cells.iter().filter_map(|cell| finite(cell)).collect();
         let scale = scale.unwrap_or_else(|| scale_of_steps(&numbers));
-        let last = numbers.last().copied();
         let step = match numbers.as_slice() {
             [.., before, last] => last - before,
             [only] => only.abs().max(1.0),
@@ -80,37 +45,57 @@ impl Ladder {
             Scale::Log | Scale::Symlog if place > 0.0 => place * 2.0,
             _ => place + step,
         };
-        let mut place = last.unwrap_or(if scale == Scale::Log { 1.0 } else { 0.0 });
-        let mut beyond = Vec::new();
+        let first = if scale == Scale::Log { 1.0 } else { 0.0 };
+        let mut place = numbers.last().copied().unwrap_or(first);
         // A missing value comes first among values and last on the axis, as a missing limit is an unlimited load.
-        let missing = cells.iter().filter(|cell| cell.is_missing());
-        let others = cells.iter().filter(|cell| !cell.is_missing() && number(cell).is_none());
-        for cell in others.chain(missing) {
+        let (missing, others): (Vec<&Cell>, Vec<&Cell>) = cells.iter().partition(|cell| cell.is_missing());
+        let others = others.into_iter().filter(|cell| finite(cell).is_none());
+        let beyond = others.chain(missing).map(|cell| {
             place = after(place);
-            if place.is_finite() {
-                beyond.push(((*cell).clone(), place));
-            }
-        }
+            (cell, place)
+        });
+        let beyond: Vec<(&Cell, f64)> = beyond.filter(|(_, place)| place.is_finite()).collect();
         let numbers = numbers.iter().map(|number| (*number, show_number(*number)));
         let ticks = numbers.chain(beyond.iter().map(|(cell, at)| (*at, label(cell))));
-        Ladder {
+        Along {
+            column,
+            is_setting,
             scale,
             ticks: ticks.map(|(at, label)| Tick { at, label }).collect(),
             beyond,
         }
     }
 
-    /// The place of a value; `None` where its axis has no room for it.
-    fn place(&self, cell: &Cell) -> Option<f64> {
-        match cell.number().filter(|number| number.is_finite()) {
+    /// Its axis.
+    pub fn axis(&self) -> Axis {
+        Axis {
+            ticks: if self.is_setting {
+                self.ticks.clone()
+            } else {
+                Vec::new()
+            },
+            ..Axis::of(axis_title(&self.column.name), self.scale)
+        }
+    }
+
+    /// Where runs lie that have the same setting, or whose figures belong together; `None` where the axis has no room for them.
+    pub fn place(&self, rows: &[usize]) -> Option<f64> {
+        if !self.is_setting {
+            return Some(self.column.spread(rows)?.median);
+        }
+        let cell = &self.column.cells[*rows.first()?];
+        match finite(cell) {
             Some(number) => (self.scale != Scale::Log || number > 0.0).then_some(number),
             None => {
                 let mut beyond = self.beyond.iter();
-                let (_, place) = beyond.find(|(other, _)| other.order(cell).is_eq())?;
-                Some(*place)
+                Some(beyond.find(|(other, _)| other.order(cell).is_eq())?.1)
             }
         }
     }
+}
+
+fn finite(cell: &Cell) -> Option<f64> {
+    cell.number().filter(|number| number.is_finite())
 }
 
 fn label(cell: &Cell) -> String {
@@ -154,6 +139,7 @@ pub fn scale_of(values: impl Iterator<Item = f64>, wide: f64) -> Scale {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vsweep_record::table::Section;
 
     #[test]
     fn the_axis_of_a_load_has_no_empty_side() {
@@ -180,14 +166,16 @@ mod tests {
             Cell::Float(f64::INFINITY),
             Cell::Integer(1),
         ];
-        let ladder = Ladder::of(cells.iter(), None);
-        let shown: Vec<String> = ladder
-            .ticks
-            .iter()
-            .map(|tick| format!("{}@{}", tick.label, tick.at))
-            .collect();
+        let column = Column {
+            name: "x".into(),
+            section: Section::Bench,
+            cells: cells.to_vec(),
+        };
+        let along = Along::of(&column, true, 0..5, None);
+        let ticks = along.ticks.iter();
+        let shown: Vec<String> = ticks.map(|tick| format!("{}@{}", tick.label, tick.at)).collect();
         assert_eq!(shown, ["1@1", "16@16", "unlimited@32", "auto@64", "unset@128"]);
-        assert_eq!(ladder.place(&Cell::Missing), Some(128.0));
-        assert_eq!(Ladder::of(cells[..2].iter(), None).place(&cells[1]), Some(1.0));
+        assert_eq!(along.place(&[0]), Some(128.0));
+        assert_eq!(Along::of(&column, true, 0..2, None).place(&[1]), Some(1.0));
     }
 }

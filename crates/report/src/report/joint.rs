@@ -9,7 +9,7 @@ use super::html::STYLE;
 use super::html::text::{self, safe};
 use super::picture::to_svg;
 use super::text::bests;
-use super::variation::{name_workload, varying_within};
+use super::variation::varying_within;
 use super::yardstick::Yardstick;
 use itertools::Itertools;
 use minijinja::context;
@@ -63,7 +63,7 @@ pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> (String
             }
         });
         context! {
-            name => name_workload(&points, workload),
+            name => answer.workload.as_str(),
             bests => bests(&points, &answer, &words.params),
             heads => yardstick.shown.iter().map(|shown| shown.heading).collect_vec(),
             rows => rows.collect_vec(),

@@ -12,7 +12,7 @@ use super::sla;
 use super::status::describe_reasons;
 use super::template::plain;
 use super::variation::{settings, varying_within};
-use super::words::{say, show_number, show_range, show_ratio};
+use super::words::{say, show_number, show_range, show_ratio, show_some};
 use super::yardstick::{Shown, Yardstick};
 use itertools::Itertools;
 use minijinja::{Value, context};
@@ -121,12 +121,11 @@ pub(super) fn bests(points: &Points<'_>, answer: &Answer, params: &[&Column]) ->
         let plain = plain.map_or(String::new(), |(_, ratio)| {
             format!(", {} the default settings", show_ratio(ratio))
         });
-        let tied = match best.tied.as_slice() {
-            [] => String::new(),
-            [other] => format!("; tied with {} {}", name(*other), best.why_tied()),
-            [other, more @ ..] => {
-                let (other, more) = (name(*other), more.len());
-                format!("; tied with {other} and {more} more {}", best.why_tied())
+        let tied = match best.tied.is_empty() {
+            true => String::new(),
+            false => {
+                let others = show_some(best.tied.iter().map(|at| name(*at)), 1);
+                format!("; tied with {others} {}", best.why_tied())
             }
         };
         let figure = say(best.metric, &show_number(best.spread.median)) + &show_range(&best.spread);

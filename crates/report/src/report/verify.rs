@@ -189,7 +189,7 @@ fn page_differences(stored: &str, made: &str) -> Vec<String> {
     };
     let mut differences = line_differences(&stored_text, &made_text);
     if stored_data != made_data {
-        match (parse(stored_data), parse(made_data)) {
+        match (serde_json::from_str(stored_data), serde_json::from_str(made_data)) {
             (Ok(stored), Ok(made)) => value_differences(&stored, &made, "data", &mut differences),
             _ => differences.push("its data is damaged".to_owned()),
         }
@@ -202,11 +202,6 @@ fn split(page: &str) -> Option<(String, &str)> {
     let (before, rest) = page.split_once(DATA.0)?;
     let (data, after) = rest.split_once(DATA.1)?;
     Some((format!("{before}{after}"), data))
-}
-
-/// The data of a page, in which infinity is a number that no double holds.
-fn parse(data: &str) -> serde_json::Result<Value> {
-    serde_json::from_str(&data.replace("1e999", "null"))
 }
 
 fn value_differences(stored: &Value, made: &Value, path: &str, differences: &mut Vec<String>) {
@@ -261,9 +256,9 @@ mod tests {
                 "data.a[1]: `2`, recomputed `3`"
             ]
         );
-        let endless = page(r#"{"a":1e999,"b":1}"#, "x");
+        let endless = page(r#"{"a":"inf","b":1}"#, "x");
         assert!(page_differences(&endless, &endless).is_empty());
-        let said = page_differences(&page(r#"{"a":1e999,"b":2}"#, "x"), &endless);
+        let said = page_differences(&page(r#"{"a":"inf","b":2}"#, "x"), &endless);
         assert_eq!(said, ["data.b: `2`, recomputed `1`"]);
     }
 }

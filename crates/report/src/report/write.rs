@@ -33,8 +33,6 @@ pub struct Written {
     pub notes: Vec<String>,
     /// Number of runs in the tables.
     pub runs: usize,
-    /// Number of points in the tables.
-    pub points: usize,
     /// The answer in a few lines, for a terminal.
     pub summary: String,
     /// What the plan requires, and whether it holds.
@@ -50,18 +48,13 @@ pub struct LiveTables {
 }
 
 impl LiveTables {
-    /// Tables of this directory; nothing is written yet.
-    pub fn of(directory: &Directory) -> Self {
+    /// Tables of this directory, with what tokens cost and which points meet what the plan asks; nothing is written yet.
+    pub fn of(directory: &Directory, options: &ReportOptions) -> Self {
         LiveTables {
             directory: directory.clone(),
             believed: Believed::default(),
-            options: ReportOptions::default(),
+            options: options.clone(),
         }
-    }
-
-    /// The same with what tokens cost and which points meet what the plan asks.
-    pub fn asked(self, options: ReportOptions) -> Self {
-        LiveTables { options, ..self }
     }
 
     /// Replaces the tables in text by what the journals tell now.
@@ -174,7 +167,6 @@ fn write_tables(
         files,
         problems: runs.damaged.clone(),
         runs: runs.table.rows(),
-        points: points.points.len(),
         ..Written::default()
     })
 }

@@ -68,14 +68,8 @@ impl<'a> Along<'a> {
 
     /// Its axis.
     pub fn axis(&self) -> Axis {
-        Axis {
-            ticks: if self.is_setting {
-                self.ticks.clone()
-            } else {
-                Vec::new()
-            },
-            ..Axis::of(axis_title(&self.column.name), self.scale)
-        }
+        let ticks = self.ticks.iter().filter(|_| self.is_setting);
+        Axis::of(axis_title(&self.column.name), self.scale).with_ticks(ticks.cloned())
     }
 
     /// Where runs lie that have the same setting, or whose figures belong together; `None` where the axis has no room for them.

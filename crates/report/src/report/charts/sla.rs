@@ -72,7 +72,6 @@ fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], sta
         rings.push(Series::new("answer", Style::Ring, ring.into_iter().collect()));
     }
     let mut series = [stopped, curves, rings].concat();
-    series.retain(|series| !series.points.is_empty());
     let marks = || series.iter().flat_map(|series| &series.points);
     let (low, high) = marks().map(|mark| mark.x).minmax().into_option()?;
     let x = Axis::of(

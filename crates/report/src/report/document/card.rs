@@ -4,12 +4,11 @@
 use super::points::PointWords;
 use crate::report::configs::Config;
 use crate::report::inputs::Inputs;
-use crate::report::words::{axis_title, show_of};
+use crate::report::words::{axis_title, show_of, show_range};
 use crate::report::yardstick::Yardstick;
 use itertools::Itertools;
 use minijinja::{Value, context};
 use vsweep_plan::shell::{shell_command, shell_line};
-use vsweep_record::table::Spread;
 
 /// Figures shown beside the one a point is best at, after those that its workload is judged by.
 const COSTS: [&str; 2] = ["cost_per_million_output_tokens", "joules_per_output_token"];
@@ -28,7 +27,7 @@ pub fn parts(
     // A load is known even where its run was cut short and has no figures.
     let (value, range) = points.spread(point, metric).map_or_else(
         || (points.param(point, metric).to_string(), String::new()),
-        |spread| (show_of(metric, spread.median), range(metric, &spread)),
+        |spread| (show_of(metric, spread.median), show_range(&spread)),
     );
     let title = axis_title(metric);
     // Titles end in their unit, except where the unit is the figure: `Output tokens/s per GPU`.
@@ -53,18 +52,6 @@ pub fn parts(
         // With its text: a page that is passed around comes without the folder.
         config => config.map(|config| context! { path => format!("best/{}", config.file), text => config.text.as_str() }),
         ..words.part(at)
-    }
-}
-
-fn range(metric: &str, spread: &Spread) -> String {
-    let show = |value| show_of(metric, value);
-    if let (Some((low, high)), Some(starts)) = (spread.interval, spread.starts) {
-        return format!(", 95 %: {} to {} over {starts} starts", show(low), show(high));
-    }
-    match spread.count {
-        1 => String::new(),
-        count if spread.max <= spread.min => format!(", in {count} runs"),
-        count => format!(", {} to {} in {count} runs", show(spread.min), show(spread.max)),
     }
 }
 

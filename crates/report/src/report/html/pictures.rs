@@ -3,7 +3,6 @@
 use super::text::{escape, safe};
 use crate::report::chart::{Chart, Panel, Style};
 use crate::report::picture::to_svg;
-use itertools::Itertools;
 use minijinja::{Value, context};
 
 /// Workloads whose answer stands at the top, and whose chart is shown.
@@ -28,44 +27,45 @@ fn picture(chart: &Chart) -> Option<Value> {
     if chart.panels.iter().flat_map(Panel::marks).count() > MOST_MARKS {
         return None;
     }
-    // What a picture says of itself is text here, which is as large as any other.
-    let bare = Chart {
-        title: String::new(),
-        note: String::new(),
-        footer: String::new(),
-        simulated: false,
-        ..chart.clone()
-    };
     // Bars need no more room than they take.
-    let bars = chart.panels.iter().map(|panel| panel.y.ticks.len());
+    let bars = chart.panels.iter().map(|panel| panel.y.ticks.len()).max();
     let mut series = chart.panels.iter().flat_map(|panel| &panel.series);
     let is_bars = series.all(|series| matches!(series.style, Style::Bar(_)));
-    let high = match bars.max() {
+    let high = match bars {
         Some(bars) if is_bars => (ROOM_OF_AXES + ROOM_OF_BAR * bars as f64).min(PANEL.1),
         _ => PANEL.1,
     };
+    let draw = |title: String, panels: &[Panel], columns: usize| {
+        // What a picture says of itself is text here, which is as large as any other.
+        let bare = Chart {
+            title: String::new(),
+            note: String::new(),
+            footer: String::new(),
+            simulated: false,
+            columns,
+            panels: panels.to_vec(),
+            ..chart.clone()
+        };
+        let named = format!("<svg role=\"img\" aria-label=\"{}\" ", escape(&title));
+        safe(to_svg(&bare, Some((PANEL.0, high))).replacen("<svg ", &named, 1))
+    };
     // Bars stand side by side where there is room, and below each other on a phone.
     let alone = |panel: &Panel| {
-        let alone = Chart {
-            panels: vec![panel.clone()],
-            columns: 1,
-            ..bare.clone()
-        };
-        (format!("{}: {}", chart.title, panel.title), alone)
+        draw(
+            format!("{}: {}", chart.title, panel.title),
+            std::slice::from_ref(panel),
+            1,
+        )
     };
-    let parts: Vec<(String, Chart)> = match is_bars {
+    let panels = match is_bars {
         true => chart.panels.iter().map(alone).collect(),
-        false => vec![(chart.title.clone(), bare)],
-    };
-    let draw = |(title, chart): &(String, Chart)| {
-        let named = format!("<svg role=\"img\" aria-label=\"{}\" ", escape(title));
-        safe(to_svg(chart, Some((PANEL.0, high))).replacen("<svg ", &named, 1))
+        false => vec![draw(chart.title.clone(), &chart.panels, chart.columns)],
     };
     Some(context! {
         title => chart.title.as_str(),
         simulated => chart.simulated,
         note => chart.note.as_str(),
         is_bars,
-        panels => parts.iter().map(draw).collect_vec(),
+        panels,
     })
 }

@@ -57,35 +57,29 @@ impl Frame {
 
 /// Draws a panel between two corners.
 pub fn draw(canvas: &mut Canvas, panel: &Panel, (left, top): Position, (right, bottom): Position) {
-    let marks = || panel.marks();
     let is_bars = panel.series.iter().any(|series| matches!(series.style, Style::Bar(_)));
-    let reach = |along: bool, at: f64, mark: &Mark| {
-        mark.bar
-            .filter(|_| along == is_bars)
-            .map_or([at; 2], |(low, high)| [low, high])
-    };
-    let mut x = Span::of(&panel.x, marks().flat_map(|mark| reach(true, mark.x, mark)));
-    let mut y = Span::of(&panel.y, marks().flat_map(|mark| reach(false, mark.y, mark)));
-    if panel.y.ticks.is_empty() {
-        y = y.up_to_a_tick_above(marks().map(|mark| mark.y).fold(0.0, f64::max), Y_TICKS);
-    }
-    let mut y_ticks = ticks(&panel.y, &y, Y_TICKS);
+    let highest = |along: fn(&Mark) -> f64| panel.marks().map(along).fold(0.0, f64::max);
+    let ys = panel
+        .marks()
+        .flat_map(|mark| if is_bars { [mark.y; 2] } else { mark.ends() });
+    let (y, mut y_ticks) = measure(&panel.y, ys, highest(|mark| mark.y), Y_TICKS);
     for tick in &mut y_ticks {
         tick.label = fit(&tick.label, TICK, (right - left) * WIDEST_TICK);
     }
-    let widest = y_ticks
-        .iter()
-        .map(|tick| text_width(&tick.label, TICK))
-        .fold(0.0, f64::max);
+    let widths = y_ticks.iter().map(|tick| text_width(&tick.label, TICK));
+    let (left_of_frame, right_of_frame) = (left + widths.fold(0.0, f64::max) + 16.0, right - 6.0);
+    let x_ticks = (((right_of_frame - left_of_frame) / X_TICK) as usize).max(FEWEST_TICKS);
+    let xs = panel.marks().flat_map(|mark| match mark.bar {
+        Some((low, high)) if is_bars => [low, high],
+        _ => [mark.x; 2],
+    });
+    // The axis of bars has room for the figures at their ends already.
+    let most = if is_bars { 0.0 } else { highest(|mark| mark.x) };
+    let (x, x_ticks) = measure(&panel.x, xs, most, x_ticks);
     let title_height = if panel.title.is_empty() { 0.0 } else { 44.0 };
     let above = ((left + right) / 2.0, top + 14.0);
     canvas.text_within(above, &panel.title, PANEL_TITLE, Align::Centre, right - left);
     let top = top + title_height;
-    let (left_of_frame, right_of_frame) = (left + widest + 16.0, right - 6.0);
-    if panel.x.ticks.is_empty() && !is_bars {
-        let most = marks().map(|mark| mark.x).fold(0.0, f64::max);
-        x = x.up_to_a_tick_above(most, ((right_of_frame - left_of_frame) / X_TICK) as usize);
-    }
     let frame = Frame {
         left: left_of_frame,
         top: top + 46.0,
@@ -94,15 +88,16 @@ pub fn draw(canvas: &mut Canvas, panel: &Panel, (left, top): Position, (right, b
         x,
         y,
     };
+    let title_at = (left, top + 12.0);
     canvas.text_within(
-        (left, top + 12.0),
+        title_at,
         &title(&panel.y, &frame.y),
         AXIS_TITLE,
         Align::Left,
         right - left,
     );
     draw_y_axis(canvas, &frame, &y_ticks);
-    draw_x_axis(canvas, &frame, &panel.x);
+    draw_x_axis(canvas, &frame, &x_ticks, &title(&panel.x, &frame.x));
     if panel.series.is_empty() {
         let middle = ((frame.left + frame.right) / 2.0, (frame.top + frame.bottom) / 2.0);
         canvas.text(middle, "no data", TICK, Align::Centre);
@@ -132,12 +127,15 @@ fn title(axis: &Axis, span: &Span) -> String {
     }
 }
 
-fn ticks(axis: &Axis, span: &Span, wanted: usize) -> Vec<Tick> {
-    if axis.ticks.is_empty() {
-        span.ticks(wanted)
-    } else {
-        axis.ticks.clone()
+/// The extent of an axis and its ticks: its own, else round numbers up to one above the highest point.
+fn measure(axis: &Axis, values: impl Iterator<Item = f64>, most: f64, wanted: usize) -> (Span, Vec<Tick>) {
+    let span = Span::of(axis, values);
+    if !axis.ticks.is_empty() {
+        return (span, axis.ticks.clone());
     }
+    let span = span.up_to_a_tick_above(most, wanted);
+    let ticks = span.ticks(wanted);
+    (span, ticks)
 }
 
 fn draw_y_axis(canvas: &mut Canvas, frame: &Frame, ticks: &[Tick]) {
@@ -148,11 +146,11 @@ fn draw_y_axis(canvas: &mut Canvas, frame: &Frame, ticks: &[Tick]) {
     }
 }
 
-fn draw_x_axis(canvas: &mut Canvas, frame: &Frame, axis: &Axis) {
+fn draw_x_axis(canvas: &mut Canvas, frame: &Frame, ticks: &[Tick], title: &str) {
     let width = frame.right - frame.left;
     canvas.line(&[(frame.left, frame.bottom), (frame.right, frame.bottom)], 2.0, MUTED);
     let mut free_from = f64::NEG_INFINITY;
-    for tick in ticks(axis, &frame.x, ((width / X_TICK) as usize).max(FEWEST_TICKS)) {
+    for tick in ticks {
         let x = frame.left + frame.x.fraction(tick.at) * width;
         canvas.line(&[(x, frame.bottom), (x, frame.bottom + 7.0)], 2.0, MUTED);
         let half = text_width(&tick.label, TICK) / 2.0;
@@ -162,7 +160,7 @@ fn draw_x_axis(canvas: &mut Canvas, frame: &Frame, axis: &Axis) {
         }
     }
     let below = ((frame.left + frame.right) / 2.0, frame.bottom + 66.0);
-    canvas.text_within(below, &title(axis, &frame.x), AXIS_TITLE, Align::Centre, width);
+    canvas.text_within(below, title, AXIS_TITLE, Align::Centre, width);
 }
 
 fn draw_series(canvas: &mut Canvas, frame: &Frame, series: &Series, bar_shift: f64) {
@@ -251,21 +249,20 @@ fn occupied(frame: &Frame, style: Style, mark: &Mark) -> Vec<Position> {
 }
 
 fn draw_labels(canvas: &mut Canvas, frame: &Frame, series: &[Series]) {
-    let short = |mark: &Mark| mark.label.iter().map(|line| fit(line, LABEL, LABEL_WIDTH)).collect();
     let placed = series.iter().filter(|series| !matches!(series.style, Style::Bar(_)));
-    let labelled: Vec<(Position, Vec<String>)> = placed
+    let marks = placed
         .flat_map(|series| &series.points)
-        .filter(|mark| !mark.label.is_empty())
-        .map(|mark| (frame.place(mark.x, mark.y), short(mark)))
-        .collect();
-    let wanted: Vec<Label> = labelled
-        .iter()
-        .map(|(point, lines)| Label {
-            point: *point,
+        .filter(|mark| !mark.label.is_empty());
+    let labelled = marks.map(|mark| {
+        let lines: Vec<String> = mark.label.iter().map(|line| fit(line, LABEL, LABEL_WIDTH)).collect();
+        let label = Label {
+            point: frame.place(mark.x, mark.y),
             width: lines.iter().map(|line| text_width(line, LABEL)).fold(0.0, f64::max),
             height: lines.len() as f64 * LABEL_LINE,
-        })
-        .collect();
+        };
+        (label, lines)
+    });
+    let (wanted, texts): (Vec<Label>, Vec<Vec<String>>) = labelled.unzip();
     let lines = |is_one: fn(&Style) -> bool| {
         let own = series.iter().filter(|series| is_one(&series.style));
         own.map(|series| frame.places(&series.points)).collect()
@@ -288,7 +285,7 @@ fn draw_labels(canvas: &mut Canvas, frame: &Frame, series: &[Series]) {
         faint: lines(|style| matches!(style, Style::Faint)),
     };
     let rooms = place_labels(&wanted, &surroundings);
-    for ((point, lines), room) in labelled.iter().zip(rooms) {
+    for ((Label { point, .. }, lines), room) in wanted.iter().zip(&texts).zip(rooms) {
         let Some(room) = room else { continue };
         let end = anchor(*point, &room);
         let length = (end.0 - point.0).hypot(end.1 - point.1);

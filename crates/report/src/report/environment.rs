@@ -6,6 +6,7 @@ use itertools::Itertools;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use vsweep_plan::plan::show;
 use vsweep_plan::units::show_duration;
 use vsweep_record::journal::State;
 
@@ -22,8 +23,7 @@ pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
             // Who compiled the kernel with what says nothing about a measurement.
             ("os", Value::String(text)) => text.split(" (").next().unwrap_or(text).to_owned(),
             (_, Value::Bool(flag)) => if *flag { "yes" } else { "no" }.to_owned(),
-            (_, Value::String(text)) => text.clone(),
-            (_, other) => other.to_string(),
+            (_, other) => show(other),
         };
         facts.push((name.trim_end_matches("_bytes").replace('_', " "), shown));
     }

@@ -5,7 +5,6 @@ use super::answer;
 use super::charts::{Subject, make_charts};
 use super::document::points::PointWords;
 use super::goals::Goals;
-use super::html::STYLE;
 use super::html::text::{self, safe};
 use super::picture::to_svg;
 use super::text::bests;
@@ -78,7 +77,6 @@ pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> (String
     let pictures = charts.charts.iter();
     let pictures = pictures.map(|chart| context! { title => chart.title.as_str(), svg => safe(to_svg(chart, None)) });
     let context = context! {
-        style => safe(STYLE),
         name,
         runs => table.rows(),
         points => points.points.len(),

@@ -11,7 +11,6 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use vsweep_plan::ids::ServerId;
-use vsweep_plan::units::{show_count, show_duration};
 use vsweep_record::journal::{Directory, RunRecord, ServerRecord, State};
 
 /// How far the readings go back.
@@ -56,7 +55,7 @@ impl Now {
         });
         Now {
             version: 0,
-            count: count(state, &status),
+            count: status.progress(),
             working,
             doing: if working { doing(state) } else { Vec::new() },
             last: last.collect(),
@@ -64,33 +63,6 @@ impl Now {
             at: at.to_string(),
         }
     }
-}
-
-fn count(state: &State, status: &Status) -> String {
-    let mut text = match state.planning_session().map_or(0, |planned| planned.searches) {
-        0 => format!(
-            "{} of {} runs done",
-            show_count(status.done),
-            show_count(status.planned)
-        ),
-        // How many runs a search takes is not known before it ends.
-        all => format!(
-            "{} of {} searches and {} runs done",
-            show_count(all.saturating_sub(state.searches_left())),
-            show_count(all),
-            show_count(status.done)
-        ),
-    };
-    for (count, word) in [(status.failed, "failed"), (status.suspect, "in doubt")] {
-        if count > 0 {
-            text += &format!(", {} {word}", show_count(count));
-        }
-    }
-    if let Some(left) = status.seconds_left.filter(|_| status.left > 0) {
-        let left = std::time::Duration::try_from_secs_f64(left).unwrap_or_default();
-        text += &format!("; about {} left", show_duration(left));
-    }
-    text
 }
 
 fn doing(state: &State) -> Vec<Value> {

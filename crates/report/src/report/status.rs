@@ -235,9 +235,9 @@ impl Status {
         !self.running.is_empty() || !self.workers.is_empty() || self.cluster.as_ref().is_some_and(Cluster::is_at_work)
     }
 
-    /// The state in words, for a terminal.
-    pub fn to_text(&self) -> String {
-        let mut text = format!("{}: {} of {} runs done", self.experiment, self.done, self.planned);
+    /// How far the sweep is: `22 of 24 runs done (16 ok, 6 suspect), 2 left`.
+    pub fn progress(&self) -> String {
+        let mut text = format!("{} of {} runs done", self.done, self.planned);
         let parts = [
             (self.ok, "ok"),
             (self.suspect, "suspect"),
@@ -254,10 +254,17 @@ impl Status {
             all => format!("; {} of {all} searches ended", all - self.searches_left.min(all)),
         };
         if let Some(seconds) = self.seconds_left.filter(|_| self.left > 0) {
-            text += &format!(", about {} to go", show_duration(Duration::from_secs_f64(seconds)));
+            let left = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            text += &format!(", about {} to go", show_duration(left));
         }
+        text
+    }
+
+    /// The state in words, for a terminal.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("{}: {}\n", self.experiment, self.progress());
         let told = [&self.damage, &self.retired, &self.interference].into_iter().flatten();
-        text = told.fold(text + "\n", |text, sentence| text + sentence + "\n");
+        text = told.fold(text, |text, sentence| text + sentence + "\n");
         let is_done = self.left == 0 && self.searches_left == 0;
         text += &self.standing(is_done);
         if let Some(cluster) = &self.cluster {

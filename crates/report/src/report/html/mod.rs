@@ -16,8 +16,6 @@ use pictures::{MOST_FRONT, pictures};
 use text::safe;
 
 const PAGE: &str = include_str!("page.html.jinja");
-/// The styles that every page of ours begins with.
-pub(super) const STYLE: &str = include_str!("page.css");
 
 /// The script in the order in which its parts build on each other; one scope for all.
 const SCRIPT: [&str; 14] = [
@@ -57,7 +55,6 @@ pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
     let families = pictures(families::of_each(&subject, &inputs.mattered));
     let measured = inputs.answers.iter().positions(|answer| answer.is_measured());
     let parts = context! {
-        style => safe(STYLE),
         data => safe(data::encode(inputs)),
         script => safe(script),
         front => MOST_FRONT,

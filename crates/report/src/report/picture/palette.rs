@@ -108,7 +108,7 @@ pub fn look(style: Style) -> Look {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::html::STYLE;
+    use crate::report::html::text::STYLE;
     use itertools::Itertools;
 
     /// Red, green and blue in proportion to light, from 0 to 1.

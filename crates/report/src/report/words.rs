@@ -94,10 +94,8 @@ pub fn short_setting(name: &str, value: &Cell) -> String {
         // The name of a combination says enough.
         Cell::Text(name) if short.rsplit(' ').next() == Some(COMBO) => name.to_string(),
         Cell::Missing => format!("{short} unset"),
-        Cell::Bool(true) => short,
-        Cell::Bool(false) => format!("no {short}"),
         Cell::Float(number) => format!("{short} {}", show_number(*number)),
-        other => format!("{short} {other}"),
+        other => say_setting(&short, &other.to_string()),
     }
 }
 

@@ -46,7 +46,8 @@ pub fn parts(
         unit => unit.trim_end_matches(')').trim_start_matches('$'),
         name,
         range,
-        settings => if words.params.is_empty() { String::new() } else { words.settings(at) },
+        // Then its settings say nothing.
+        is_alone => words.params.is_empty(),
         companions => companions.collect_vec(),
         commands => commands(inputs, point.row),
         // With its text: a page that is passed around comes without the folder.

@@ -26,6 +26,8 @@ pub enum Element {
 /// A picture being drawn.
 #[derive(Default)]
 pub struct Canvas {
+    /// Its width and height.
+    pub size: Position,
     /// What covers other things comes after them.
     pub elements: Vec<(Element, Colour)>,
 }

@@ -23,8 +23,6 @@ const WIDTH: f64 = 1600.0;
 const LEAST_HEIGHT: f64 = 1000.0;
 /// Space between two rows of panels.
 const ROW_GAP: f64 = 30.0;
-/// The most pixels of a picture; each takes 7 bytes while it is drawn.
-const MOST_PIXELS: f64 = 40e6;
 /// White space around the picture.
 const MARGIN: f64 = 52.0;
 /// Space between two panels.
@@ -66,15 +64,14 @@ pub fn render(chart: &Chart, form: Form) -> Result<Vec<u8>, String> {
 /// The chart as the bytes of a file of the asked size.
 pub fn render_at(chart: &Chart, wanted: &Size, form: Form) -> Result<Vec<u8>, String> {
     match form {
-        Form::Png => Drawing::of(chart, wanted.panel).to_png(wanted.density),
+        Form::Png => bitmap::to_png(&draw(chart, wanted.panel), wanted.density),
         Form::Svg => Ok(to_svg(chart, wanted.panel).into_bytes()),
     }
 }
 
 /// The chart as SVG, with panels of this width and height in units; without them, panels share the natural width.
 pub fn to_svg(chart: &Chart, panel: Option<(f64, f64)>) -> String {
-    let drawing = Drawing::of(chart, panel);
-    vector::to_svg(&drawing.canvas, drawing.size)
+    vector::to_svg(&draw(chart, panel))
 }
 
 /// How large to draw.
@@ -95,74 +92,55 @@ impl Default for Size {
     }
 }
 
-/// A chart that was drawn, and its width and height in units.
-struct Drawing {
-    canvas: Canvas,
-    size: (f64, f64),
-}
-
-impl Drawing {
-    fn of(chart: &Chart, panel: Option<(f64, f64)>) -> Drawing {
-        let columns = chart.columns.max(1) as f64;
-        let rows = (chart.panels.len() as f64 / columns).ceil().max(1.0);
-        let width = panel.map_or(WIDTH, |(width, _)| columns * (width + GUTTER) - GUTTER + 2.0 * MARGIN);
-        let right = width - MARGIN;
-        let legend = legend::Legend::of(chart, right - MARGIN);
-        let notes = wrap(&chart.note, NOTE, right - MARGIN);
-        // Where a chart is shown among text, that says what the picture would.
-        let head = if chart.title.is_empty() { 16.0 } else { 118.0 };
-        let foot = if chart.footer.is_empty() {
-            0.0
-        } else {
-            FOOTER.size + 30.0
-        };
-        let panels_top = head + notes.len() as f64 * 31.0;
-        let below = legend.height() + 28.0 + foot;
-        let high = |panel: f64| (panels_top + rows * (panel + ROW_GAP) - ROW_GAP + below).ceil();
-        let height = match panel {
-            Some((_, panel)) => high(panel),
-            None if rows > 2.0 => high(SMALL_PANEL),
-            None => high(LEAST_PANEL).max(LEAST_HEIGHT),
-        };
-        let panels_bottom = height - below;
-        let mut canvas = Canvas::default();
-        let badge = if chart.simulated {
-            draw_badge(&mut canvas, right)
-        } else {
-            0.0
-        };
-        let room = right - MARGIN - badge - 20.0;
-        canvas.text_within((MARGIN, 62.0), &chart.title, TITLE, Align::Left, room);
-        for (i, line) in notes.iter().enumerate() {
-            canvas.text((MARGIN, 108.0 + i as f64 * 31.0), line, NOTE, Align::Left);
-        }
-        let wide = (right - MARGIN - GUTTER * (columns - 1.0)) / columns;
-        let high = (panels_bottom - panels_top - ROW_GAP * (rows - 1.0)) / rows;
-        for (i, data) in chart.panels.iter().enumerate() {
-            let (row, column) = (i / chart.columns.max(1), i % chart.columns.max(1));
-            let left = MARGIN + column as f64 * (wide + GUTTER);
-            let top = panels_top + row as f64 * (high + ROW_GAP);
-            panel::draw(&mut canvas, data, (left, top), (left + wide, top + high));
-        }
-        legend.draw(&mut canvas, (MARGIN, panels_bottom + 14.0));
-        let below = (MARGIN, height - 34.0);
-        canvas.text_within(below, &chart.footer, FOOTER, Align::Left, right - MARGIN);
-        Drawing {
-            canvas,
-            size: (width, height),
-        }
+fn draw(chart: &Chart, panel: Option<(f64, f64)>) -> Canvas {
+    let columns = chart.columns.max(1) as f64;
+    let rows = (chart.panels.len() as f64 / columns).ceil().max(1.0);
+    let width = panel.map_or(WIDTH, |(width, _)| columns * (width + GUTTER) - GUTTER + 2.0 * MARGIN);
+    let right = width - MARGIN;
+    let legend = legend::Legend::of(chart, right - MARGIN);
+    let notes = wrap(&chart.note, NOTE, right - MARGIN);
+    // Where a chart is shown among text, that says what the picture would.
+    let head = if chart.title.is_empty() { 16.0 } else { 118.0 };
+    let foot = if chart.footer.is_empty() {
+        0.0
+    } else {
+        FOOTER.size + 30.0
+    };
+    let panels_top = head + notes.len() as f64 * 31.0;
+    let below = legend.height() + 28.0 + foot;
+    let high = |panel: f64| (panels_top + rows * (panel + ROW_GAP) - ROW_GAP + below).ceil();
+    let height = match panel {
+        Some((_, panel)) => high(panel),
+        None if rows > 2.0 => high(SMALL_PANEL),
+        None => high(LEAST_PANEL).max(LEAST_HEIGHT),
+    };
+    let panels_bottom = height - below;
+    let mut canvas = Canvas {
+        size: (width, height),
+        ..Canvas::default()
+    };
+    let badge = if chart.simulated {
+        draw_badge(&mut canvas, right)
+    } else {
+        0.0
+    };
+    let room = right - MARGIN - badge - 20.0;
+    canvas.text_within((MARGIN, 62.0), &chart.title, TITLE, Align::Left, room);
+    for (i, line) in notes.iter().enumerate() {
+        canvas.text((MARGIN, 108.0 + i as f64 * 31.0), line, NOTE, Align::Left);
     }
-
-    fn to_png(&self, density: f64) -> Result<Vec<u8>, String> {
-        let pixels = |length: f64| (length * density).ceil();
-        let (wide, high) = (pixels(self.size.0), pixels(self.size.1));
-        if wide * high > MOST_PIXELS {
-            return Err(format!(
-                "a picture of {wide} x {high} pixels is too large; draw smaller panels, fewer of them, or fewer pixels per inch"
-            ));
-        }
-        bitmap::to_png(&self.canvas, (wide as u32, high as u32), density)
+    let wide = (right - MARGIN - GUTTER * (columns - 1.0)) / columns;
+    let high = (panels_bottom - panels_top - ROW_GAP * (rows - 1.0)) / rows;
+    for (i, data) in chart.panels.iter().enumerate() {
+        let (row, column) = (i / chart.columns.max(1), i % chart.columns.max(1));
+        let left = MARGIN + column as f64 * (wide + GUTTER);
+        let top = panels_top + row as f64 * (high + ROW_GAP);
+        panel::draw(&mut canvas, data, (left, top), (left + wide, top + high));
     }
+    legend.draw(&mut canvas, (MARGIN, panels_bottom + 14.0));
+    let below = (MARGIN, height - 34.0);
+    canvas.text_within(below, &chart.footer, FOOTER, Align::Left, right - MARGIN);
+    canvas
 }
 
 /// Draws the mark of simulated figures in the upper right corner and returns its width.

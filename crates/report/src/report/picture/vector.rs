@@ -8,7 +8,8 @@ use super::palette::Colour;
 const FAMILIES: &str = "Ubuntu, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif";
 
 /// The file, on white.
-pub fn to_svg(canvas: &Canvas, (width, height): (f64, f64)) -> String {
+pub fn to_svg(canvas: &Canvas) -> String {
+    let (width, height) = canvas.size;
     let elements = canvas.elements.iter();
     let elements: String = elements
         .map(|(element, colour)| show(element, *colour) + "\n")

@@ -32,11 +32,11 @@ pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
     let winners = sla::winners(inputs.state, inputs.points);
     let workloads = inputs.points.workloads();
     let told = workloads.iter().zip(&inputs.answers);
-    let tables = told.map(|(workload, answer)| (answer.workload.clone(), table(inputs, workload, answer, &winners)));
+    let tables = told.filter_map(|(workload, answer)| table(inputs, workload, answer, &winners));
     let clients = side_by_side(inputs.points).filter(|clients| !clients.table.is_empty());
     let reasons = group_recorded(inputs.state);
     let parts = context! {
-        tables => tables.filter(|(_, table)| !table.is_empty()).collect_vec(),
+        tables => tables.collect_vec(),
         beside => clients.map(|clients| align(&clients.table)),
         reasons => describe_reasons(&reasons[..reasons.len().min(MOST_REASONS)]),
         more_reasons => reasons.len().saturating_sub(MOST_REASONS),
@@ -45,8 +45,8 @@ pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
     plain(include_str!("text.txt.jinja"), parts)
 }
 
-/// The Pareto frontier, the highest throughput, and the winner of each target.
-fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &Answer, winners: &[usize]) -> String {
+/// The Pareto frontier, the highest throughput, and the winner of each target; `None` where there is nothing to say.
+fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &Answer, winners: &[usize]) -> Option<Value> {
     let points = inputs.points;
     let words = PointWords {
         points,
@@ -62,10 +62,10 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &Answer, winners:
     let chosen = answer.frontier.iter().copied().chain(highest).chain(own);
     let mut chosen: Vec<usize> = chosen.filter(|at| throughput(at).is_finite()).unique().collect();
     chosen.sort_by(|a, b| throughput(b).total_cmp(&throughput(a)));
-    let remarks = answer.none().into_iter().chain(answer.left_out());
-    let remarks: String = remarks.map(|remark| format!("{remark}\n")).collect();
+    let remarks = answer.none().into_iter().chain(answer.left_out()).collect_vec();
+    let name = answer.workload.as_str();
     if chosen.is_empty() {
-        return remarks;
+        return (!remarks.is_empty()).then(|| context! { name, remarks });
     }
     let told = &chosen[..chosen.len().min(MOST_ROWS)];
     let figure = |at: usize, metric: &str| words.median(at, metric).map_or("-".into(), show_number);
@@ -85,24 +85,18 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &Answer, winners:
         let doubt = mark(&points.points[at]).map_or(String::new(), |mark| format!(" ({mark})"));
         rows.push(figures.chain(meets).chain([settings + &doubt]).collect());
     }
-    let mut text = String::new();
-    for (row, line) in align(&rows).lines().enumerate() {
-        let is_front = row > 0 && answer.frontier.contains(&told[row - 1]);
-        text += &format!("{} {line}\n", if is_front { '*' } else { ' ' });
-    }
-    let has_times = shown.iter().any(|shown| shown.heading.ends_with(MILLISECONDS));
-    let keys = [
-        (!answer.frontier.is_empty()).then_some("* on the Pareto frontier"),
-        has_times.then_some("times in ms"),
-    ];
-    text += &format!("{}\n{remarks}", keys.iter().flatten().format("; "));
-    if workload.points.len() > 1 {
-        text += &bests(points, answer, &words.params);
-    }
-    if let more @ 1.. = chosen.len().saturating_sub(MOST_ROWS) {
-        text += &format!("and {more} more on the frontier; see points.csv\n");
-    }
-    text
+    let is_front = |row: usize| row > 0 && answer.frontier.contains(&told[row - 1]);
+    let aligned = align(&rows);
+    let lines = aligned.lines().map(str::to_owned).enumerate();
+    Some(context! {
+        name,
+        remarks,
+        lines => lines.map(|(row, line)| (is_front(row), line)).collect_vec(),
+        has_front => !answer.frontier.is_empty(),
+        has_times => shown.iter().any(|shown| shown.heading.ends_with(MILLISECONDS)),
+        bests => (workload.points.len() > 1).then(|| bests(points, answer, &words.params)),
+        more => chosen.len().saturating_sub(MOST_ROWS),
+    })
 }
 
 /// What is best at each question, how sure that is, and how far the next server is behind; a line each.

@@ -8,7 +8,7 @@ use super::status::Remaining;
 use crate::error::{Error, Result};
 use crate::journal::{self, Directory, Follower, Nonce};
 use crate::plan::ReportOptions;
-use crate::report::{Now, ReportForm, render_report};
+use crate::report::{Now, make_pages};
 use crate::run::Interrupt;
 use axum::Router;
 use axum::extract::State as Shared;
@@ -140,8 +140,8 @@ impl LiveReport {
     fn draw(&mut self) {
         let began = Instant::now();
         self.now.version += 1;
-        let form = ReportForm::Live(self.now.version);
-        self.page = render_report(&self.directory, self.follower.state(), &self.options, form);
+        let version = Some(self.now.version);
+        self.page = make_pages(&self.directory, self.follower.state(), &self.options, version).page;
         self.drawn = self.seen();
         self.next_page = Instant::now() + BETWEEN_PAGES.max(began.elapsed() * REST);
     }

@@ -8,7 +8,7 @@ use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
 use crate::journal::{self, Check, Directory};
 use crate::plan::ReportOptions;
-use crate::report::{self, ReportForm, Written};
+use crate::report::{self, Written};
 use crate::units::show_many;
 use itertools::Itertools;
 use std::io::{self, Write};
@@ -54,10 +54,9 @@ pub fn run(args: Args) -> Result<Exit> {
     }
     let options = options(&directory, args.directories.price());
     if let Some(file) = &args.output {
-        write_one(
-            &report::render_report(&directory, &state, &options, form_of(file)),
-            file,
-        )?;
+        let pages = report::make_pages(&directory, &state, &options, None);
+        let is_markdown = file.extension().is_some_and(|extension| extension == "md");
+        write_one(if is_markdown { &pages.markdown } else { &pages.page }, file)?;
         let judged = report::judge(&directory, &state, &options);
         return Ok(output::tell_requirements(&judged, true).or(tell_damage(&state.damage)));
     }
@@ -68,13 +67,6 @@ pub fn run(args: Args) -> Result<Exit> {
     finish(show(&written))?;
     report::history::strange(&directory, &state).iter().for_each(tell);
     Ok(output::tell_requirements(&written.requirements, true).or(damage))
-}
-
-fn form_of(file: &Path) -> ReportForm {
-    match file.extension().is_some_and(|extension| extension == "md") {
-        true => ReportForm::Markdown,
-        false => ReportForm::Page,
-    }
 }
 
 fn write_one(text: &str, file: &Path) -> Result<()> {

@@ -2,7 +2,7 @@
 
 use crate::matrix::Matrix;
 use crate::plan::{BenchRunner, Diagnostics, Plan, Side, spelling, suggest};
-use crate::report::figures;
+use crate::report::columns;
 
 /// Checks the columns of a plan whose figures are known: those of our own benchmarks. What another one writes into its result
 /// is its own affair, and so is `metadata`.
@@ -31,10 +31,10 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
         params.iter().any(|param| spelling::same(param, name) || bare(param))
     };
     let mut require = |name: &str, place: &[&str]| {
-        if is_param(name) || figures::is_known(runner, name) {
+        if is_param(name) || columns::is_known(runner, name) {
             return;
         }
-        let known: Vec<String> = figures::known(runner).chain(params.iter().cloned()).collect();
+        let known: Vec<String> = columns::known(runner).chain(params.iter().cloned()).collect();
         let remedy = match suggest(name, known.iter().map(String::as_str)) {
             hint if hint.starts_with("did you mean") => hint,
             _ => "name a parameter of the plan, or a figure such as output_throughput".to_owned(),

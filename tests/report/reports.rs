@@ -80,7 +80,9 @@ fn decode(path: &Path) -> (usize, u32, u32) {
 fn tables_are_what_they_were() {
     let (_folder, directory) = write(&small());
     let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
-    LiveTables::of(&directory).write(&state).expect("written");
+    LiveTables::of(&directory, &ReportOptions::default())
+        .write(&state)
+        .expect("written");
     insta::assert_snapshot!("summary_csv", text(&directory.summary_csv()));
     insta::assert_snapshot!("points_csv", text(&directory.points_csv()));
 }
@@ -135,17 +137,23 @@ fn a_changed_run_file_is_not_believed() {
     let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
     let run = state.runs().next().expect("a run");
     let path = directory.root().join(&run.file.as_ref().expect("a file").path);
-    let whole = LiveTables::of(&directory).write(&state).expect("written");
+    let whole = LiveTables::of(&directory, &ReportOptions::default())
+        .write(&state)
+        .expect("written");
     assert_eq!(whole.problems, Vec::<String>::new());
     let changed = text(&path).replacen("\"completed\":16", "\"completed\":17", 1);
     fs::write(&path, changed).expect("written");
-    let written = LiveTables::of(&directory).write(&state).expect("written");
+    let written = LiveTables::of(&directory, &ReportOptions::default())
+        .write(&state)
+        .expect("written");
     assert_eq!(written.problems.len(), 1, "{written:?}");
     let row = text(&directory.summary_csv());
     let row = row.lines().nth(1).expect("a row");
     assert!(row.contains(",failed,,,result_damaged,"), "{row}");
     fs::remove_file(&path).expect("removed");
-    let written = LiveTables::of(&directory).write(&state).expect("written");
+    let written = LiveTables::of(&directory, &ReportOptions::default())
+        .write(&state)
+        .expect("written");
     assert!(written.problems[0].contains("cannot be read"), "{written:?}");
 }
 

@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use std::path::Path;
 use vsweep::plan::BenchRunner;
-use vsweep::report::figures;
+use vsweep::report::columns;
 use vsweep::sim::engine::cost::{CostModel, Work};
 use vsweep::sim::flags::Flags;
 use vsweep::sim::settings::ServerSettings;
@@ -360,7 +360,7 @@ fn a_plan_sweeps_shapes() {
         "repeats",
     ];
     for name in rows[0].keys().filter(|name| !params.contains(&name.as_str())) {
-        let is_known = figures::is_known(&BenchRunner::Iterations, name);
+        let is_known = columns::is_known(&BenchRunner::Iterations, name);
         assert!(is_known, "{name} is a column that no plan may name");
     }
     for row in &rows[..2] {

@@ -8,7 +8,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
 use vsweep::plan::BenchRunner;
-use vsweep::report::figures;
+use vsweep::report::columns;
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 
@@ -253,7 +253,7 @@ fn a_plan_sweeps_phases() {
     assert_eq!(rows.len(), 4);
     let params = ["phase", "max_concurrency", "kv_cache_tokens", "warmup", "duration"];
     for name in rows[0].keys().filter(|name| !params.contains(&name.as_str())) {
-        let is_known = figures::is_known(&BenchRunner::Phases, name);
+        let is_known = columns::is_known(&BenchRunner::Phases, name);
         assert!(is_known, "{name} is a column that no plan may name");
     }
     for row in &rows {

@@ -7,6 +7,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use vsweep::journal::{self, Check, Directory};
+use vsweep::plan::ReportOptions;
 use vsweep::report::LiveTables;
 
 const PLAN: &str = r#"
@@ -318,7 +319,9 @@ fn the_tables_of_vsweep_1_stay_the_same() {
             "{name}: {:?}",
             state.damage
         );
-        LiveTables::of(&directory).write(&state).expect("written");
+        LiveTables::of(&directory, &ReportOptions::default())
+            .write(&state)
+            .expect("written");
         for (table, key) in [
             ("summary.csv", &["point", "run"][..]),
             ("points.csv", &["point"]),

@@ -9,7 +9,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use vsweep::plan::BenchRunner;
-use vsweep::report::figures;
+use vsweep::report::columns;
 
 /// A row of a CSV file.
 type Row = BTreeMap<String, String>;
@@ -81,7 +81,7 @@ fn an_attached_server_is_watched_too() {
     for name in runs[0].keys() {
         let is_param = ["dataset_name", "random_input_len", "random_output_len"].contains(&name.as_str());
         assert!(
-            is_param || figures::is_known(&BenchRunner::Native, name),
+            is_param || columns::is_known(&BenchRunner::Native, name),
             "{name} is a column that no plan may name"
         );
     }

@@ -9,7 +9,6 @@
 mod clients;
 mod engine;
 mod params;
-mod saved_requests;
 
 pub use clients::read_results;
 pub(crate) use engine::of_engine;
@@ -24,10 +23,12 @@ use crate::cause::{Cause, Failure};
 use crate::plan::{BenchRunner, FigurePlace, Params, Warmup};
 use crate::printable::printable;
 use crate::python_json;
+use crate::search::{Latency, SavedRequests};
 use crate::server::diagnose::{self, Phase};
 use crate::server::guard::Exit;
 use crate::server::guarded::{Guarded, Order};
 use crate::units::show_duration;
+use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -346,7 +347,10 @@ pub fn judge(result: Params) -> Measurement {
     Measurement {
         failure: on_failed_requests(seen),
         doubts: doubts(seen),
-        requests: saved_requests::requests(&result),
+        requests: SavedRequests::deserialize(&result)
+            .ok()
+            .and_then(|saved| saved.with(&[Latency::Ttft, Latency::Tpot, Latency::E2el]))
+            .unwrap_or_default(),
         result: result.into(),
         ..Measurement::default()
     }

@@ -21,7 +21,7 @@ impl Tables {
     /// them, too.
     pub fn of(directory: &Directory, options: &ReportOptions) -> Result<Tables> {
         let mut follower = Follower::open(directory)?;
-        let mut tables = LiveTables::of(directory).asked(options.clone());
+        let mut tables = LiveTables::of(directory, options);
         let (news, told) = channel();
         let work = move || {
             while told.recv().is_ok() {

@@ -1,26 +1,15 @@
 //! The share of a run's requests within limits, which an `attainment` of `[[assert]]` bounds: read from the latencies of single
 //! requests in the run's file, and only where a plan asks, since they are many.
 
-use serde::Deserialize;
+use itertools::Itertools;
 use std::collections::BTreeMap;
 use vsweep_plan::plan::{Required, Requirement};
 use vsweep_record::table::Cell;
-use vsweep_strategy::search::{Latency, Quantity, RequestLatencies, RequestLimit, attained};
+use vsweep_strategy::search::{Quantity, RequestLimit, SavedRequests, attained};
 
 /// The shares that a plan asks for, by their columns' names.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Shares(BTreeMap<String, Vec<RequestLimit>>);
-
-/// Lists with an entry a request, in seconds; keys of `vllm bench serve`.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Lists {
-    ttfts: Vec<f64>,
-    latencies: Vec<f64>,
-    itls: Vec<Vec<f64>>,
-    output_lens: Vec<f64>,
-    errors: Vec<String>,
-}
 
 impl Shares {
     /// Those of these requirements.
@@ -42,49 +31,13 @@ impl Shares {
         if self.0.is_empty() {
             return Vec::new();
         }
-        let lists: Lists = serde_json::from_slice(content).unwrap_or_default();
+        let saved: SavedRequests = serde_json::from_slice(content).unwrap_or_default();
         let share = |(name, limits): (&String, &Vec<RequestLimit>)| {
-            let share = attained(limits, &lists.requests(limits)?)?;
+            let latencies = limits.iter().map(|limit| limit.latency).collect_vec();
+            let share = attained(limits, &saved.with(&latencies)?)?;
             Some((name.as_str().into(), Cell::Float(share)))
         };
         self.0.iter().filter_map(share).collect()
-    }
-}
-
-impl Lists {
-    /// Every request with the latencies that these limits are about; `None` if a list of them is missing.
-    fn requests(&self, limits: &[RequestLimit]) -> Option<Vec<RequestLatencies>> {
-        let needs = |wanted: &[Latency]| limits.iter().any(|limit| wanted.contains(&limit.latency));
-        let count = self.latencies.len().max(self.ttfts.len());
-        let has_ttft = self.ttfts.len() == count;
-        let has_end = self.latencies.len() == count || (has_ttft && self.itls.len() == count);
-        let is_known = (has_ttft || !needs(&[Latency::Ttft, Latency::Tpot]))
-            && (has_end || !needs(&[Latency::E2el, Latency::Tpot]))
-            && (self.output_lens.len() == count || !needs(&[Latency::Tpot]));
-        is_known.then(|| (0..count).map(|at| self.request(at)).collect())
-    }
-
-    fn request(&self, at: usize) -> RequestLatencies {
-        let get = |list: &[f64]| list.get(at).copied();
-        let ttft = get(&self.ttfts).unwrap_or_default();
-        let of_gaps = || ttft + self.itls.get(at).map_or(0.0, |gaps| gaps.iter().sum());
-        let latency = get(&self.latencies).unwrap_or_else(of_gaps);
-        // A failed request has no latency.
-        let has_failed = self.errors.get(at).is_some_and(|error| !error.is_empty());
-        if has_failed || latency <= 0.0 {
-            return RequestLatencies::FAILED;
-        }
-        let tokens = get(&self.output_lens).unwrap_or_default();
-        let tpot = if tokens > 1.0 {
-            (latency - ttft) / (tokens - 1.0)
-        } else {
-            0.0
-        };
-        RequestLatencies {
-            ttft_ms: ttft * 1000.0,
-            tpot_ms: tpot * 1000.0,
-            e2el_ms: latency * 1000.0,
-        }
     }
 }
 

@@ -36,9 +36,10 @@ pub struct Panel {
 }
 
 impl Panel {
-    /// A panel of which nothing is special.
-    pub fn of(x: Axis, y: Axis, series: Vec<Series>) -> Panel {
+    /// A panel of which nothing is special, without series that have no points.
+    pub fn of(x: Axis, y: Axis, mut series: Vec<Series>) -> Panel {
         let title = String::new();
+        series.retain(|series| !series.points.is_empty());
         Panel { title, x, y, series }
     }
 
@@ -70,6 +71,18 @@ impl Axis {
             ticks: Vec::new(),
             covers: None,
         }
+    }
+
+    /// The same with ticks of its own.
+    pub fn with_ticks(self, ticks: impl IntoIterator<Item = Tick>) -> Axis {
+        let ticks = ticks.into_iter().collect();
+        Axis { ticks, ..self }
+    }
+
+    /// The same reaching these values.
+    pub fn covering(self, low: f64, high: f64) -> Axis {
+        let covers = Some((low, high));
+        Axis { covers, ..self }
     }
 }
 

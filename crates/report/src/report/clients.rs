@@ -5,7 +5,7 @@ use super::variation::{settings, varying};
 use super::words::{axis_title, show_number};
 use itertools::Itertools;
 use vsweep_plan::plan::commands::COMMAND;
-use vsweep_record::table::{Column, Point, Points, Section};
+use vsweep_record::table::{Point, Points, Section};
 
 /// Figures that are compared, where two clients at least have them.
 const FIGURES: [&str; 6] = [
@@ -38,29 +38,25 @@ pub fn side_by_side(points: &Points<'_>) -> Option<Clients> {
     if clients.len() < 2 {
         return None;
     }
-    let varied: Vec<&Column> = varying(points)
-        .into_iter()
-        .filter(|column| column.name != client.name)
-        .collect();
+    let mut varied = varying(points);
+    varied.retain(|column| column.name != client.name);
     let all = points.points.iter();
     let loads = all.into_group_map_by(|point| settings(&varied, point.row)).into_iter();
     let loads = loads.map(|(load, all)| {
         let of_client = |client: &String| all.iter().copied().find(|point| name(point) == *client);
         (load, clients.iter().map(of_client).collect_vec())
     });
-    let loads = loads
-        .filter(|(_, own)| own.iter().flatten().count() > 1)
-        .sorted_by_key(|(_, own)| own.iter().flatten().map(|point| point.row).min())
-        .collect_vec();
+    let loads = loads.filter(|(_, own)| own.iter().flatten().count() > 1);
+    let loads = loads.sorted_by_key(|(_, own)| own.iter().flatten().map(|point| point.row).min());
+    let loads = loads.collect_vec();
     let heads = ["load", "figure"].map(str::to_owned).into_iter();
     let mut table = vec![heads.chain(clients.iter().cloned()).collect_vec()];
     for (load, of_clients) in loads.iter().take(MOST_LOADS) {
         let tokens = of_clients.iter().map(|point| input_tokens(points, (*point)?));
         let figures = FIGURES.iter().map(|figure| {
-            let values = of_clients
-                .iter()
-                .map(|point| Some(points.spread((*point)?, figure)?.median));
-            (axis_title(figure), values.collect())
+            let values = of_clients.iter();
+            let values = values.map(|point| Some(points.spread((*point)?, figure)?.median));
+            (axis_title(figure), values.collect_vec())
         });
         let tokens = ("Input tokens of a request".to_owned(), tokens.collect_vec());
         let rows = [tokens].into_iter().chain(figures);

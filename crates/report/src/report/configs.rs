@@ -3,18 +3,18 @@
 
 use super::align::align;
 use super::answer::{Answer, KNEE, mark as suspect};
+use super::charts::multiples::order;
 use super::environment::facts;
 use super::inputs::Inputs;
 use super::nodes;
 use super::sla;
 use super::template::plain;
-use super::variation::{settings, varying};
+use super::variation::settings;
 use super::words::{axis_title, show_number, show_spread};
 use super::yaml::write_flags;
-use super::yardstick::{Shown, Yardstick};
+use super::yardstick::Yardstick;
 use itertools::Itertools;
 use minijinja::{Value, context};
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::matrix::ServeFlags;
@@ -25,8 +25,6 @@ use vsweep_record::table::{Cell, Column, ONE_START, Point, Race, Section, Spread
 
 /// Loads of the envelope.
 const MOST_LOADS: usize = 40;
-/// Tied configurations that are named.
-const MOST_TIED: usize = 3;
 /// What a reader of the file asks about its measurement; the report has the rest.
 const FACTS: [&str; 7] = [
     "host",
@@ -55,6 +53,8 @@ struct Winner {
     question: String,
     /// Why, with the figure that decided.
     reason: String,
+    /// Others that cannot be told apart from it.
+    tied: Vec<String>,
     /// The point it won with, by its place among the points.
     point: usize,
 }
@@ -85,26 +85,24 @@ pub fn render(inputs: &Inputs<'_>) -> Vec<Config> {
 }
 
 fn of_answer(inputs: &Inputs<'_>, answer: &Answer) -> Vec<Winner> {
-    let points = inputs.points;
-    let varied = varying(points);
+    let words = |at: &usize| settings(&inputs.varied, inputs.points.points[*at].row);
     let best = answer.bests.iter().map(|best| {
-        let figure = format!("{} {}", axis_title(best.metric), show_spread(&best.spread));
-        let others = best.tied.iter().map(|i| settings(&varied, points.points[*i].row));
-        let tied = tied(&others.collect::<Vec<String>>());
         let question = answer.ask(best.question);
         Winner {
-            reason: format!("{question}: {figure}{tied}"),
+            reason: format!("{question}: {} {}", axis_title(best.metric), show_spread(&best.spread)),
+            tied: best.tied.iter().map(words).collect(),
             question,
             point: best.point,
         }
     });
-    let knee = answer.knee.map(|point| Winner {
-        question: answer.ask(KNEE),
-        reason: format!(
-            "{}: the knee of the Pareto frontier of throughput per GPU against speed per user",
-            answer.ask(KNEE)
-        ),
-        point,
+    let knee = answer.knee.map(|point| {
+        let question = answer.ask(KNEE);
+        Winner {
+            reason: format!("{question}: the knee of the Pareto frontier of throughput per GPU against speed per user"),
+            tied: Vec::new(),
+            question,
+            point,
+        }
     });
     best.chain(knee).collect()
 }
@@ -113,33 +111,18 @@ fn of_answer(inputs: &Inputs<'_>, answer: &Answer) -> Vec<Winner> {
 fn of_targets(inputs: &Inputs<'_>, runs: &[&RunRecord]) -> Vec<Winner> {
     let winner = |race: Race<'_>| {
         let best = race.winner();
-        let value = sla::value_in_words(best)?;
-        let as_high = race.tied().iter();
-        let as_high =
-            as_high.map(|other| format!("{} with {}", sla::config_name(other), other.load().unwrap_or_default()));
-        let (target, vary) = (best.target, best.record().started.vary.name());
-        let question = sla::question(best);
+        let (question, criteria) = (sla::question(best), best.target.criteria.iter().join(", "));
+        let (vary, value) = (best.record().started.vary.name(), sla::value_in_words(best)?);
+        let tied = race.tied().iter();
+        let tied = tied.map(|other| format!("{} with {}", sla::config_name(other), other.load().unwrap_or_default()));
         Some(Winner {
-            reason: format!(
-                "{question} ({}): highest load {vary} {value}{}",
-                target.criteria.iter().join(", "),
-                tied(&as_high.collect_vec())
-            ),
+            reason: format!("{question} ({criteria}): highest load {vary} {value}"),
+            tied: tied.collect(),
             question,
             point: sla::point(best, inputs.points, runs)?,
         })
     };
     races(inputs.state).into_iter().filter_map(winner).collect()
-}
-
-/// Others that cannot be told apart from the best, a few of them by name.
-fn tied(others: &[String]) -> String {
-    let named = others.iter().take(MOST_TIED).join("; ");
-    match others.len() {
-        0 => String::new(),
-        count if count > MOST_TIED => format!(";\n  cannot be told apart from {named}; and {} more", count - MOST_TIED),
-        _ => format!(";\n  cannot be told apart from {named}"),
-    }
 }
 
 /// What stands above the settings: why these, how to start them, what was measured, where.
@@ -164,6 +147,7 @@ fn comments(
         include_str!("configs.txt.jinja"),
         context! {
             reason => winner.reason.as_str(),
+            tied => &winner.tied,
             one_start => (points.starts(point) == Some(1)).then_some(ONE_START),
             simulated => points.param(point, "simulated") == &Cell::Bool(true),
             command => shell_command(env, &argv),
@@ -187,47 +171,34 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
     let is_here = |point: &&Point| runs.get(point.row).is_some_and(|run| run.server == *server);
     let all = points.points.iter().enumerate();
     let mut here = all.filter(|(_, point)| is_here(point)).collect_vec();
-    let has_goals = !inputs.goals.is_empty();
-    let differs = |column: &Column| {
-        here.iter()
-            .any(|(_, point)| column.cells[point.row] != column.cells[won.row])
+    let differs = |column: &&Column| {
+        let mut rows = here.iter().map(|(_, point)| point.row);
+        column.section == Section::Bench && rows.any(|row| column.cells[row] != column.cells[won.row])
     };
-    let mut varied = varying(points);
-    varied.retain(|column| column.section == Section::Bench && differs(column));
-    let fixed =
-        points.runs.columns().iter().filter(|column| {
-            column.section == Section::Bench && !differs(column) && !column.cells[won.row].is_missing()
-        });
-    let fixed = fixed
-        .map(|column| format!("{} {}", column.name, column.cells[won.row]))
-        .collect_vec();
-    here.sort_by(|(_, a), (_, b)| {
-        // `varied` begins with the load proper, which is to change fastest.
-        let orders = varied
-            .iter()
-            .rev()
-            .map(|column| column.cells[a.row].order(&column.cells[b.row]));
-        orders.reduce(Ordering::then).unwrap_or(Ordering::Equal)
-    });
-    let figures: Vec<&Shown> = Yardstick::of_point(points, won)
-        .shown
-        .iter()
+    let varied = inputs.varied.iter().copied().filter(differs).collect_vec();
+    let fixed = points.runs.columns().iter();
+    let fixed = fixed.filter(|column| column.section == Section::Bench && !differs(column));
+    let fixed = fixed.map(|column| (&column.name, &column.cells[won.row]));
+    let under = fixed
+        .filter(|(_, cell)| !cell.is_missing())
+        .map(|(name, cell)| format!("{name} {cell}"))
+        .join(", ");
+    // `varied` begins with the load proper, which is to change fastest.
+    let by_load: Vec<&Column> = varied.iter().rev().copied().collect();
+    here.sort_by(|(_, a), (_, b)| order(&by_load, a.row, b.row));
+    let figures = Yardstick::of_point(points, won).shown.iter();
+    let figures = figures
         .filter(|shown| points.runs.column(shown.metric).is_some())
-        .collect();
+        .collect_vec();
+    let has_goals = !inputs.goals.is_empty();
     let heads = varied.iter().map(|column| column.name.as_str());
-    let heads = heads
-        .chain(figures.iter().map(|shown| shown.heading))
-        .chain(["runs"])
-        .chain(has_goals.then_some("meets"))
-        .chain([""]);
-    let mut table = vec![heads.map(str::to_owned).collect::<Vec<String>>()];
+    let heads = heads.chain(figures.iter().map(|shown| shown.heading)).chain(["runs"]);
+    let heads = heads.chain(has_goals.then_some("meets")).chain([""]);
+    let mut table = vec![heads.map(str::to_owned).collect_vec()];
     for (at, point) in here.iter().take(MOST_LOADS) {
         let load = varied.iter().map(|column| column.cells[point.row].to_string());
-        let figure = |shown: &&Shown| {
-            points
-                .spread(point, shown.metric)
-                .map_or("-".into(), |spread| range(&spread))
-        };
+        let figures = figures.iter().map(|shown| points.spread(point, shown.metric));
+        let figures = figures.map(|spread| spread.map_or("-".into(), |spread| range(&spread)));
         let mark = match (point.id == won.id, point.used.is_empty()) {
             (true, false) => "<- this".to_owned(),
             (true, true) => "<- this, cut short".to_owned(),
@@ -236,8 +207,7 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
             (false, true) => runs[point.row].cause.map_or("failed".into(), |cause| cause.to_string()),
             (false, false) => suspect(point).unwrap_or_default(),
         };
-        let runs = point.used.len().to_string();
-        let row = load.chain(figures.iter().map(figure)).chain([runs]);
+        let row = load.chain(figures).chain([point.used.len().to_string()]);
         let meets = has_goals.then(|| inputs.goals.met_by(*at));
         table.push(row.chain(meets).chain([mark]).collect());
     }
@@ -247,7 +217,7 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
             true => "95 % intervals over starts",
             false => "lowest to highest of several runs",
         },
-        under => fixed.join(", "),
+        under,
         loads => align(&table).lines().map(str::to_owned).collect_vec(),
         more => here.len().saturating_sub(MOST_LOADS),
     }

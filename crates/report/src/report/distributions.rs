@@ -74,6 +74,7 @@ impl Distributions {
     }
 }
 
+/// A number with four significant digits.
 pub(super) fn shorten(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }

@@ -6,8 +6,9 @@ use itertools::Itertools;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use vsweep_plan::plan::show;
 use vsweep_plan::units::show_duration;
-use vsweep_record::journal::{RunRecord, State};
+use vsweep_record::journal::State;
 
 /// The manifest's facts that are known, then the versions of the servers and the time spent measuring.
 pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
@@ -22,8 +23,7 @@ pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
             // Who compiled the kernel with what says nothing about a measurement.
             ("os", Value::String(text)) => text.split(" (").next().unwrap_or(text).to_owned(),
             (_, Value::Bool(flag)) => if *flag { "yes" } else { "no" }.to_owned(),
-            (_, Value::String(text)) => text.clone(),
-            (_, other) => other.to_string(),
+            (_, other) => show(other),
         };
         facts.push((name.trim_end_matches("_bytes").replace('_', " "), shown));
     }
@@ -40,25 +40,21 @@ pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
 /// What tells the experiment from others in a few words: models, GPUs, version of the server, day.
 pub fn origin(manifest: &Value, state: &State) -> Vec<String> {
     let starts = state.servers.values().flat_map(|server| &server.starts);
-    let models = starts.map(|start| start.model.as_str()).collect::<BTreeSet<_>>();
-    let models = models.into_iter().filter(|model| !model.is_empty()).join(", ");
+    let models: BTreeSet<&str> = starts.map(|start| start.model.as_str()).collect();
     let versions = versions(state);
-    let day = |run: &RunRecord| run.finished_at.get(..10).unwrap_or_default().to_owned();
-    let days = match state.runs().map(day).minmax().into_option() {
-        Some((first, last)) if first != last => format!("{first} to {last}"),
-        days => days.map_or_else(String::new, |(day, _)| day),
-    };
+    let days = state.runs().filter_map(|run| run.finished_at.get(..10));
+    let days = days.minmax().into_option().map(|(first, last)| match first == last {
+        true => first.to_owned(),
+        false => format!("{first} to {last}"),
+    });
     let gpus = manifest["gpus"].as_array().filter(|gpus| !gpus.is_empty());
     let facts = [
-        models,
-        gpus.map(|gpus| list_gpus(gpus)).unwrap_or_default(),
-        match versions.as_str() {
-            "" => String::new(),
-            versions => format!("vLLM {versions}"),
-        },
+        Some(models.into_iter().filter(|model| !model.is_empty()).join(", ")),
+        gpus.map(|gpus| list_gpus(gpus)),
+        (!versions.is_empty()).then(|| format!("vLLM {versions}")),
         days,
     ];
-    facts.into_iter().filter(|fact| !fact.is_empty()).collect()
+    facts.into_iter().flatten().filter(|fact| !fact.is_empty()).collect()
 }
 
 /// Of the servers; an empty text where none told its own.

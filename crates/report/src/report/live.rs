@@ -8,10 +8,9 @@ use super::words::{server_name, short_label};
 use itertools::Itertools;
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::PathBuf;
 use vsweep_plan::ids::ServerId;
-use vsweep_plan::units::{show_count, show_duration};
 use vsweep_record::journal::{Directory, RunRecord, ServerRecord, State};
 
 /// How far the readings go back.
@@ -33,37 +32,13 @@ pub struct Now {
     pub count: String,
     /// Whether a vsweep works on the directory.
     pub working: bool,
-    /// What each server that is up does.
-    pub doing: Vec<Doing>,
-    /// The runs that ended last, the latest first.
-    pub last: Vec<Ended>,
-    /// Readings of the last minutes, up to now; those of servers side by side apart.
-    pub recent: Vec<Recent>,
-}
-
-/// The readings of the last minutes.
-#[derive(Debug, Clone, Serialize)]
-pub struct Recent {
-    /// The server; empty where one follows the other.
-    server: String,
-    /// Seconds before now, and charts.
-    read: Value,
-}
-
-/// What a server does.
-#[derive(Debug, Clone, Serialize)]
-pub struct Doing {
-    server: String,
-    what: String,
-    since: Option<String>,
-}
-
-/// A run that ended.
-#[derive(Debug, Clone, Serialize)]
-pub struct Ended {
-    name: String,
-    outcome: String,
-    at: String,
+    /// What each server that is up does: `server`, `what`, and `since` when, where that is told.
+    pub doing: Vec<Value>,
+    /// The runs that ended last, the latest first: `name`, `outcome`, `at`.
+    pub last: Vec<Value>,
+    /// Readings of the last minutes, in seconds before now. Those of servers side by side stand apart: `server` (empty where one follows
+    /// the other) and its charts, `read`.
+    pub recent: Vec<Value>,
 }
 
 impl Now {
@@ -74,14 +49,13 @@ impl Now {
         status.seconds_left = seconds_left;
         let ended = state.runs().filter(|run| !run.finished_at.is_empty());
         let ended: Vec<&RunRecord> = ended.sorted_by(|a, b| b.finished_at.cmp(&a.finished_at)).collect();
-        let last = ended.iter().take(MOST_LISTED).map(|run| Ended {
-            name: run_name(&run.server, &run.name, &run.number(), state),
-            outcome: run.outcome.to_string(),
-            at: run.finished_at.clone(),
+        let last = ended.iter().take(MOST_LISTED).map(|run| {
+            let name = run_name(&run.server, &run.name, &run.number(), state);
+            json!({"name": name, "outcome": run.outcome.to_string(), "at": run.finished_at})
         });
         Now {
             version: 0,
-            count: count(state, &status),
+            count: status.progress(),
             working,
             doing: if working { doing(state) } else { Vec::new() },
             last: last.collect(),
@@ -91,34 +65,7 @@ impl Now {
     }
 }
 
-fn count(state: &State, status: &Status) -> String {
-    let mut text = match state.planning_session().map_or(0, |planned| planned.searches) {
-        0 => format!(
-            "{} of {} runs done",
-            show_count(status.done),
-            show_count(status.planned)
-        ),
-        // How many runs a search takes is not known before it ends.
-        all => format!(
-            "{} of {} searches and {} runs done",
-            show_count(all.saturating_sub(state.searches_left())),
-            show_count(all),
-            show_count(status.done)
-        ),
-    };
-    for (count, word) in [(status.failed, "failed"), (status.suspect, "in doubt")] {
-        if count > 0 {
-            text += &format!(", {} {word}", show_count(count));
-        }
-    }
-    if let Some(left) = status.seconds_left.filter(|_| status.left > 0) {
-        let left = std::time::Duration::try_from_secs_f64(left).unwrap_or_default();
-        text += &format!("; about {} left", show_duration(left));
-    }
-    text
-}
-
-fn doing(state: &State) -> Vec<Doing> {
+fn doing(state: &State) -> Vec<Value> {
     let open = state.runs_in_progress();
     let unended = state.sessions().iter().filter(|session| session.ended.is_none());
     let sessions: Vec<_> = unended.map(|session| session.nonce()).collect();
@@ -136,14 +83,14 @@ fn doing(state: &State) -> Vec<Doing> {
             name if name.is_empty() => "server".to_owned(),
             name => name,
         };
-        Some(Doing { server, what, since })
+        Some(json!({"server": server, "what": what, "since": since}))
     };
     state.servers.values().filter_map(of_server).collect()
 }
 
 /// The readings of the runs that are under way, and of those that ended in the last minutes, in seconds before now. Servers side by side
 /// have charts of their own; of servers one after the other, the readings follow each other.
-fn recent(directory: &Directory, state: &State, ended: &[&RunRecord], working: bool, at: Timestamp) -> Vec<Recent> {
+fn recent(directory: &Directory, state: &State, ended: &[&RunRecord], working: bool, at: Timestamp) -> Vec<Value> {
     let limit = (MINUTES * 60) as f64;
     let open = if working { state.runs_in_progress() } else { Vec::new() };
     let file = |run: &RunRecord| run.files().telemetry(directory);
@@ -165,19 +112,15 @@ fn recent(directory: &Directory, state: &State, ended: &[&RunRecord], working: b
     let read = |name: String, is_theirs: &dyn Fn(&ServerId) -> bool| {
         let own = all.iter().filter(|(server, ..)| is_theirs(server));
         let files = own.map(|(_, from, path)| (*from, path.clone())).collect_vec();
-        Recent {
-            server: name,
-            read: telemetry::join(&files, limit),
-        }
+        let read = telemetry::join(&files, limit);
+        (!read.is_null()).then(|| json!({"server": name, "read": read}))
     };
-    let mut recents = match open.len() {
-        0 | 1 => vec![read(String::new(), &|_| true)],
+    match open.len() {
+        0 | 1 => read(String::new(), &|_| true).into_iter().collect(),
         _ => {
             let own = open.iter().take(MOST_APART);
-            own.map(|run| read(server_name(&run.server, state), &|server| *server == run.server))
+            own.filter_map(|run| read(server_name(&run.server, state), &|server| *server == run.server))
                 .collect()
         }
-    };
-    recents.retain(|recent| !recent.read.is_null());
-    recents
+    }
 }

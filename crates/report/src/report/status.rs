@@ -188,20 +188,36 @@ impl Status {
         !self.running.is_empty() || !self.workers.is_empty() || self.cluster.as_ref().is_some_and(Cluster::is_at_work)
     }
 
-    /// The state in words, for a terminal.
-    pub fn to_text(&self) -> String {
-        let counts = [
+    /// How far the sweep is: `22 of 24 runs done (16 ok, 6 suspect), 2 left`.
+    pub fn progress(&self) -> String {
+        let mut text = format!("{} of {} runs done", self.done, self.planned);
+        let parts = [
             (self.ok, "ok"),
             (self.suspect, "suspect"),
             (self.failed, "failed"),
             (self.cut, "cut"),
         ];
-        let counts = counts.iter().filter(|(count, _)| *count > 0);
-        let seconds_left = self.seconds_left.filter(|_| self.left > 0);
+        let parts = parts.iter().filter(|(count, _)| *count > 0);
+        let parts = parts.map(|(count, name)| format!("{count} {name}")).join(", ");
+        if !parts.is_empty() {
+            text += &format!(" ({parts})");
+        }
+        text += &match self.searches {
+            0 => format!(", {} left", self.left),
+            all => format!("; {} of {all} searches ended", all - self.searches_left.min(all)),
+        };
+        if let Some(seconds) = self.seconds_left.filter(|_| self.left > 0) {
+            let left = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            text += &format!(", about {} to go", show_duration(left));
+        }
+        text
+    }
+
+    /// The state in words, for a terminal.
+    pub fn to_text(&self) -> String {
         let is_done = self.left == 0 && self.searches_left == 0;
         let parts = context! {
-            counts => counts.map(|(count, name)| format!("{count} {name}")).join(", "),
-            to_go => seconds_left.map(|seconds| show_duration(Duration::from_secs_f64(seconds))),
+            progress => self.progress(),
             standing => self.standing(is_done),
             tasks => self.cluster.as_ref().map(|cluster| cluster.to_text(is_done)),
             answers => self.answers.as_str(),

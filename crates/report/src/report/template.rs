@@ -2,8 +2,10 @@
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, Value};
+use vsweep_plan::units::{show_count, show_many};
 
-/// Where templates are filled in: texts are escaped so, but for what is marked as safe.
+/// Where templates are filled in: texts are escaped so, but for what is marked as safe. Numbers have words: `3|counted("failed")` is
+/// `3 failed`, or nothing if there are none; `3|many("run")` is `3 runs`.
 pub fn environment(escape: fn(&str) -> String) -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
@@ -12,6 +14,11 @@ pub fn environment(escape: fn(&str) -> String) -> Environment<'static> {
         let text = if value.is_safe() { text } else { escape(&text) };
         Ok(out.write_str(&text)?)
     });
+    environment.add_filter("counted", |count: u64, word: &str| match count {
+        0 => String::new(),
+        count => format!("{} {word}", show_count(count)),
+    });
+    environment.add_filter("many", |count: u64, noun: &str| show_many(count, noun));
     environment
 }
 

@@ -3,23 +3,21 @@
 
 use super::variation::{settings, varying};
 use super::words::{axis_title, show_number};
+use itertools::Itertools;
 use vsweep_plan::units::show_many;
 use vsweep_plan::validity::Code;
-use vsweep_record::table::{Column, Drifting, Points, Section};
+use vsweep_record::table::{Points, Section};
 
 /// Points that are named.
 const MOST_NAMED: usize = 3;
 
-/// One line a point, the most unsteady first, and one for those that are not named.
+/// One line a point whose runs disagree, the most unsteady first; then one a start that drifted and figure, the largest drifts first.
 pub fn remarks(points: &Points<'_>) -> Vec<String> {
     let varied = varying(points);
-    let mut unsteady: Vec<_> = points
-        .points
-        .iter()
-        .filter_map(|point| Some((point, points.disagreement(point)?)))
-        .collect();
-    unsteady.sort_by(|(_, a), (_, b)| b.excess.total_cmp(&a.excess));
-    let named = unsteady.iter().take(MOST_NAMED).map(|(point, disagreement)| {
+    let unsteady = points.points.iter();
+    let unsteady = unsteady.filter_map(|point| Some((point, points.disagreement(point)?)));
+    let unsteady = unsteady.sorted_by(|(_, a), (_, b)| b.excess.total_cmp(&a.excess));
+    let unsteady = unsteady.map(|(point, disagreement)| {
         let spread = &disagreement.spread;
         format!(
             "the {} runs of {} disagree: {} {} to {}; {}",
@@ -31,25 +29,11 @@ pub fn remarks(points: &Points<'_>) -> Vec<String> {
             Code::RunsDisagree.advice()
         )
     });
-    let mut remarks: Vec<String> = named.collect();
-    remarks.extend(drifts(points, &varied));
-    if let more @ 1.. = unsteady.len().saturating_sub(MOST_NAMED) {
-        let more = show_many(more as u64, "more point");
-        remarks.push(format!("the runs of {more} disagree; see points.csv"));
-    }
-    remarks
-}
-
-/// One line a start that drifted and figure, the largest drifts first.
-fn drifts(points: &Points<'_>, varied: &[&Column]) -> Vec<String> {
-    let mut drifting = points.drifting.clone();
-    drifting.sort_by(|a, b| b.ratio.ln().abs().total_cmp(&a.ratio.ln().abs()));
-    let of_server: Vec<&Column> = varied
-        .iter()
-        .copied()
-        .filter(|column| column.section == Section::Serve)
-        .collect();
-    let line = |drifting: &Drifting| {
+    let mut of_server = varied.clone();
+    of_server.retain(|column| column.section == Section::Serve);
+    let drifts = points.drifting.iter();
+    let drifts = drifts.sorted_by(|a, b| b.ratio.ln().abs().total_cmp(&a.ratio.ln().abs()));
+    let drifts = drifts.map(|drifting| {
         let server = match of_server.is_empty() {
             true => "the server".to_owned(),
             false => format!("the server with {}", settings(&of_server, drifting.row)),
@@ -60,12 +44,22 @@ fn drifts(points: &Points<'_>, varied: &[&Column]) -> Vec<String> {
             (drifting.ratio - 1.0) * 100.0,
             drifting.code.advice()
         )
-    };
-    let mut lines: Vec<String> = drifting.iter().take(MOST_NAMED).map(line).collect();
-    if let more @ 1.. = drifting.len().saturating_sub(MOST_NAMED) {
-        lines.push(format!("{more} more such changes; see the codes in points.csv"));
-    }
-    lines
+    });
+    let unsteady = foremost(unsteady, |more| {
+        format!("the runs of {} disagree; see points.csv", show_many(more, "more point"))
+    });
+    let drifts = foremost(drifts, |more| {
+        format!("{more} more such changes; see the codes in points.csv")
+    });
+    [unsteady, drifts].concat()
+}
+
+/// The first of some lines, and one for all others.
+fn foremost(mut lines: impl Iterator<Item = String>, tell_more: impl Fn(u64) -> String) -> Vec<String> {
+    let mut named: Vec<String> = lines.by_ref().take(MOST_NAMED).collect();
+    let more = lines.count() as u64;
+    named.extend((more > 0).then(|| tell_more(more)));
+    named
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! Whether the tables and pages of an experiment say what its journals and run files say: makes each anew in memory, and names
 //! every figure that differs. Pictures are not looked at.
 
-use super::configs;
 use super::html;
 use super::inputs::Inputs;
-use super::pages::make_reports;
+use super::pages::Pages;
 use super::rows::read_asked;
 use super::write::{make_tables, make_typed};
 use itertools::{EitherOrBoth, Itertools};
@@ -51,14 +50,19 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
     if let Some(name) = html::name_in(&page) {
         inputs.experiment = name;
     }
-    let made = configs::render(&inputs);
-    for (path, text) in &make_reports(&inputs, &made) {
-        let differences = match path.extension().is_some_and(|extension| extension == "html") {
-            true => page_differences,
-            false => line_differences,
-        };
-        verified.compare(directory.root(), path, Some(text), differences);
-    }
+    let pages = Pages::make(&inputs);
+    verified.compare(
+        directory.root(),
+        &directory.report_html(),
+        Some(&pages.page),
+        page_differences,
+    );
+    verified.compare(
+        directory.root(),
+        &directory.report_markdown(),
+        Some(&pages.markdown),
+        line_differences,
+    );
     let typed = make_typed(directory, &runs.table);
     if fs::read(directory.summary_parquet()).is_ok_and(|stored| typed.is_ok_and(|made| made != stored)) {
         verified
@@ -69,7 +73,9 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
     let stored = fs::read_dir(directory.best()).into_iter().flatten().flatten();
     configs.extend(stored.map(|entry| (entry.path(), None)));
     configs.extend(
-        made.into_iter()
+        pages
+            .configs
+            .into_iter()
             .map(|config| (directory.best().join(config.file), Some(config.text))),
     );
     for (path, content) in configs {
@@ -172,7 +178,7 @@ fn page_differences(stored: &str, made: &str) -> Vec<String> {
     };
     let mut differences = line_differences(&stored_text, &made_text);
     if stored_data != made_data {
-        match (parse(stored_data), parse(made_data)) {
+        match (serde_json::from_str(stored_data), serde_json::from_str(made_data)) {
             (Ok(stored), Ok(made)) => value_differences(&stored, &made, "data", &mut differences),
             _ => differences.push("its data is damaged".to_owned()),
         }
@@ -185,11 +191,6 @@ fn split(page: &str) -> Option<(String, &str)> {
     let (before, rest) = page.split_once(DATA.0)?;
     let (data, after) = rest.split_once(DATA.1)?;
     Some((format!("{before}{after}"), data))
-}
-
-/// The data of a page, in which infinity is a number that no double holds.
-fn parse(data: &str) -> serde_json::Result<Value> {
-    serde_json::from_str(&data.replace("1e999", "null"))
 }
 
 fn value_differences(stored: &Value, made: &Value, path: &str, differences: &mut Vec<String>) {
@@ -244,9 +245,9 @@ mod tests {
                 "data.a[1]: `2`, recomputed `3`"
             ]
         );
-        let endless = page(r#"{"a":1e999,"b":1}"#, "x");
+        let endless = page(r#"{"a":"inf","b":1}"#, "x");
         assert!(page_differences(&endless, &endless).is_empty());
-        let said = page_differences(&page(r#"{"a":1e999,"b":2}"#, "x"), &endless);
+        let said = page_differences(&page(r#"{"a":"inf","b":2}"#, "x"), &endless);
         assert_eq!(said, ["data.b: `2`, recomputed `1`"]);
     }
 }

@@ -1,4 +1,6 @@
-//! What people call the columns of a table: metric names with units for axes, and short parameter names for labels.
+//! Figures, settings and servers in words: how every text, label and axis has them. What columns are called stands in `columns`.
+
+pub use super::columns::{axis_title, short_name};
 
 use itertools::Itertools;
 use std::borrow::Cow;
@@ -10,59 +12,6 @@ use vsweep_record::table::{COMBO, Cell, Spread};
 /// A ratio that is nearer to one says no more than that.
 const ALIKE: f64 = 0.01;
 
-/// The axis title of a metric or parameter: `p99 TTFT (ms)`, `Output throughput (tokens/s)`; a name that is not known
-/// stays as it is.
-pub fn axis_title(column: &str) -> String {
-    let known = match column {
-        "output_throughput" => "Output throughput (tokens/s)",
-        "total_token_throughput" => "Input and output throughput (tokens/s)",
-        "input_throughput" => "Prompt throughput (tokens/s)",
-        "total_throughput" => "Prompt and output throughput (tokens/s)",
-        "total_latency_ms" => "Batch latency (ms)",
-        "latency_per_iter_ms" => "Batch latency per iteration (ms)",
-        "step_ms" => "Decode step (ms)",
-        "server_step_ms" => "Decode step by the server's count (ms)",
-        "first_token_ms" => "First tokens of the batch (ms)",
-        "server_prefill_ms" => "Prefill by the server's count (ms)",
-        "new_tokens_per_second" => "New tokens of prompts and output (tokens/s)",
-        "tokens_per_second" => "Tokens of prompts and output, cached ones too (tokens/s)",
-        "request_throughput" => "Request throughput (requests/s)",
-        "request_goodput" => "Goodput (requests/s)",
-        "tokens_per_user" => "Output tokens/s per user",
-        "tokens_per_gpu" => "Output tokens/s per GPU",
-        "duration" => "Duration (s)",
-        "max_output_tokens_per_s" => "Peak output throughput (tokens/s)",
-        "max_concurrency" => "Concurrent requests (max_concurrency)",
-        "batch_size" => "Sequences in the batch (batch_size)",
-        "context_len" => "Tokens of context (context_len)",
-        "max_concurrent_requests" => "Peak concurrent requests",
-        "request_rate" => "Request rate (requests/s)",
-        "cost_per_million_output_tokens" => "Cost per million output tokens ($)",
-        "cost_per_million_tokens" => "Cost per million tokens, input and output ($)",
-        "joules_per_output_token" => "Energy per output token (J)",
-        "joules_per_token" => "Energy per token, input and output (J)",
-        "kv_cache_usage_max" => "KV cache usage, peak (0 to 1)",
-        "kv_cache_usage_mean" => "KV cache usage, mean (0 to 1)",
-        "running_mean" => "Running requests, mean",
-        "running_max" => "Running requests, peak",
-        "waiting_mean" => "Waiting requests, mean",
-        "waiting_max" => "Waiting requests, peak",
-        "preemptions" => "Preemptions",
-        "gpu_power_watts_mean" => "GPU power, all GPUs, mean (W)",
-        "gpu_power_watts_max" => "GPU power, all GPUs, peak (W)",
-        "gpu_energy_joules" => "GPU energy, all GPUs (J)",
-        "gpu_utilization_mean" => "GPU utilization, mean (0 to 1)",
-        "startup_s" => "Start-up, launch to ready (s)",
-        "host_cpu_share_mean" => "Host CPU busy, mean (0 to 1)",
-        "host_cpu_share_max" => "Host CPU busy, peak (0 to 1)",
-        _ => "",
-    };
-    if !known.is_empty() {
-        return known.to_owned();
-    }
-    latency_title(column).unwrap_or_else(|| column.to_owned())
-}
-
 /// A figure in a sentence: `p99 TTFT 80.9 ms`, `Output tokens/s per GPU 2,005`.
 pub fn say(column: &str, figure: &str) -> String {
     let title = axis_title(column);
@@ -72,52 +21,6 @@ pub fn say(column: &str, figure: &str) -> String {
         Some((name, unit)) => format!("{name} {figure} {unit}"),
         None => format!("{title} {figure}"),
     }
-}
-
-/// `p99_ttft_ms` as `p99 TTFT (ms)`.
-fn latency_title(column: &str) -> Option<String> {
-    let (statistic, quantity) = column.strip_suffix("_ms")?.split_once('_')?;
-    let quantity = match quantity {
-        "ttft" => "TTFT",
-        "tpot" => "TPOT",
-        "itl" => "ITL",
-        "e2el" => "E2EL",
-        _ => return None,
-    };
-    let mut statistic = statistic.to_owned();
-    if !statistic.starts_with('p') {
-        statistic.get_mut(..1)?.make_ascii_uppercase();
-    }
-    Some(format!("{statistic} {quantity} (ms)"))
-}
-
-/// A parameter's name as short as it can be understood, with its side where the column's name has it: `serve seed`.
-pub fn short_name(name: &str) -> String {
-    let plain = name.replace('-', "_");
-    if let Some((side @ ("serve" | "bench"), bare)) = plain.split_once('.') {
-        return format!("{side} {}", short_name(bare));
-    }
-    let short = match plain.as_str() {
-        "max_concurrency" => "concurrency",
-        "request_rate" => "rate",
-        "tensor_parallel_size" | "tp" => "TP",
-        "pipeline_parallel_size" | "pp" => "PP",
-        "data_parallel_size" | "dp" => "DP",
-        "max_num_seqs" => "seqs",
-        "max_num_batched_tokens" => "batched tokens",
-        "gpu_memory_utilization" => "GPU memory",
-        "kv_cache_dtype" => "KV cache",
-        "max_model_len" => "longest",
-        "enable_prefix_caching" => "prefix caching",
-        "enable_chunked_prefill" => "chunked prefill",
-        "num_prompts" => "prompts",
-        "batch_size" => "batch",
-        "context_len" => "context",
-        "random_input_len" | "input_len" => "in",
-        "random_output_len" | "output_len" => "out",
-        other => other,
-    };
-    short.to_owned()
 }
 
 /// Parameters that decide how long a run takes rather than what is measured; they follow the load and tell nothing apart.
@@ -191,10 +94,8 @@ pub fn short_setting(name: &str, value: &Cell) -> String {
         // The name of a combination says enough.
         Cell::Text(name) if short.rsplit(' ').next() == Some(COMBO) => name.to_string(),
         Cell::Missing => format!("{short} unset"),
-        Cell::Bool(true) => short,
-        Cell::Bool(false) => format!("no {short}"),
         Cell::Float(number) => format!("{short} {}", show_number(*number)),
-        other => format!("{short} {other}"),
+        other => say_setting(&short, &other.to_string()),
     }
 }
 
@@ -312,16 +213,6 @@ fn trim_zeros(text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn metrics_have_titles_with_units() {
-        assert_eq!(axis_title("p99_ttft_ms"), "p99 TTFT (ms)");
-        assert_eq!(axis_title("median_e2el_ms"), "Median E2EL (ms)");
-        assert_eq!(axis_title("p99.9_itl_ms"), "p99.9 ITL (ms)");
-        assert_eq!(axis_title("my_own"), "my_own");
-        assert_eq!(axis_title("_ms"), "_ms");
-        assert_eq!(axis_title("__ms"), "__ms");
-    }
 
     #[test]
     fn numbers_are_short() {

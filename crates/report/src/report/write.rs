@@ -7,12 +7,11 @@ use super::environment::sign;
 use super::files::write_folder;
 use super::goals::Goals;
 use super::inputs::Inputs;
-use super::pages::write_pages;
+use super::pages::Pages;
 use super::picture::{Form, render};
 use super::requirements::{self, Judged};
 use super::rows::{Believed, Runs, read_asked};
 use super::sla;
-use super::text::summarize;
 use super::{duplicates, starts};
 use std::fs;
 use std::path::PathBuf;
@@ -34,8 +33,6 @@ pub struct Written {
     pub notes: Vec<String>,
     /// Number of runs in the tables.
     pub runs: usize,
-    /// Number of points in the tables.
-    pub points: usize,
     /// The answer in a few lines, for a terminal.
     pub summary: String,
     /// What the plan requires, and whether it holds.
@@ -51,18 +48,13 @@ pub struct LiveTables {
 }
 
 impl LiveTables {
-    /// Tables of this directory; nothing is written yet.
-    pub fn of(directory: &Directory) -> Self {
+    /// Tables of this directory, with what tokens cost and which points meet what the plan asks; nothing is written yet.
+    pub fn of(directory: &Directory, options: &ReportOptions) -> Self {
         LiveTables {
             directory: directory.clone(),
             believed: Believed::default(),
-            options: ReportOptions::default(),
+            options: options.clone(),
         }
-    }
-
-    /// The same with what tokens cost and which points meet what the plan asks.
-    pub fn asked(self, options: ReportOptions) -> Self {
-        LiveTables { options, ..self }
     }
 
     /// Replaces the tables in text by what the journals tell now.
@@ -83,7 +75,6 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
     let typed = directory.summary_parquet();
     write_atomic(&typed, &make_typed(directory, &runs.table)?)?;
     written.files.push(typed);
-    written.summary = summarize(&inputs);
     let subject = Subject {
         experiment: &inputs.experiment,
         points: &points,
@@ -111,7 +102,9 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
         let files = write_folder(&directory.charts(), form.extension(), images.into_iter())?;
         written.files.extend(files);
     }
-    written.files.extend(write_pages(&inputs)?);
+    let mut pages = Pages::make(&inputs);
+    written.summary = std::mem::take(&mut pages.summary);
+    written.files.extend(pages.write(directory)?);
     written.requirements = inputs.requirements;
     Ok(written)
 }
@@ -174,7 +167,6 @@ fn write_tables(
         files,
         problems: runs.damaged.clone(),
         runs: runs.table.rows(),
-        points: points.points.len(),
         ..Written::default()
     })
 }

@@ -45,10 +45,7 @@ fn draw(
         let series: Vec<Series> = shown.iter().enumerate().filter_map(curve).collect();
         let x = Axis::of(format!("{title} (ms)"), Scale::Log);
         let counted = if name == "itl" { "gaps" } else { "requests" };
-        let y = Axis {
-            covers: Some((0.0, 100.0)),
-            ..Axis::of(format!("Share of {counted} (%)"), Scale::Linear)
-        };
+        let y = Axis::of(format!("Share of {counted} (%)"), Scale::Linear).covering(0.0, 100.0);
         (!series.is_empty()).then(|| Panel::of(x, y, series))
     };
     let panels: Vec<Panel> = LATENCIES.into_iter().filter_map(panel).collect();

@@ -1,8 +1,8 @@
 //! Line charts over a swept parameter: a picture for each workload, a curve for each combination of settings, in several panels before
 //! they become unreadable. What is not asked for is drawn as its median, in a band from the lowest to the highest.
 
-use super::ladder::{Ladder, scale_of_figures};
-use super::multiples::{Arranged, Curve, arrange};
+use super::along::{Along, scale_of_figures};
+use super::multiples::{Arranged, Curve, arrange, groups};
 use super::{Subject, numbered, of_workload, share_extent};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::effects::{Findings, Mattered};
@@ -10,7 +10,6 @@ use crate::report::variation::{name_workload, swept, varying, within};
 use crate::report::words::{axis_title, short_name};
 use crate::report::yardstick::Yardstick;
 use itertools::Itertools;
-use std::collections::BTreeMap;
 use vsweep_metrics::metrics::median;
 use vsweep_record::table::{Column, Point, Points, Workload};
 
@@ -67,11 +66,11 @@ fn picture(
     let yardstick = Yardstick::of(points, workload);
     let is_drawn = |y: &&String| yardstick.knows(y) && own.iter().any(|point| points.spread(point, y).is_some());
     let ys: Vec<&String> = lines.ys.iter().filter(is_drawn).collect();
+    let is_setting = lines.x.section.is_parameter();
     let sketch = Sketch {
         points,
-        x: lines.x,
-        ladder: Ladder::of(own.iter().map(|point| &lines.x.cells[point.row]), None),
-        traced: match lines.x.section.is_parameter() {
+        along: Along::of(lines.x, is_setting, own.iter().map(|point| point.row), None),
+        traced: match is_setting {
             true => Some(lines.x),
             false => swept(points, varied),
         },
@@ -116,7 +115,12 @@ fn note(
     let mut note = subject.reading().to_owned();
     let mut series = panels.iter().flat_map(|panel| &panel.series);
     if series.any(|series| matches!(series.style, Style::Band(_))) {
-        let told = arranged.told.iter().copied().chain([sketch.x]).chain(sketch.traced);
+        let told = arranged
+            .told
+            .iter()
+            .copied()
+            .chain([sketch.along.column])
+            .chain(sketch.traced);
         let others = varied
             .iter()
             .filter(|column| !told.clone().any(|told| told.name == column.name));
@@ -148,9 +152,7 @@ fn share_scale(panels: &mut [Panel]) {
 /// What all panels of a picture share.
 struct Sketch<'a> {
     points: &'a Points<'a>,
-    /// The column along the x axis.
-    x: &'a Column,
-    ladder: Ladder,
+    along: Along<'a>,
     /// The parameter along a curve.
     traced: Option<&'a Column>,
 }
@@ -170,13 +172,7 @@ impl Sketch<'_> {
         Panel {
             title: title.to_owned(),
             y: Axis::of(axis_title(y), scale_of_figures(values)),
-            x: Axis {
-                ticks: match self.x.section.is_parameter() {
-                    true => self.ladder.ticks.clone(),
-                    false => Vec::new(),
-                },
-                ..Axis::of(axis_title(&self.x.name), self.ladder.scale)
-            },
+            x: self.along.axis(),
             series: bands.into_iter().chain(lines).collect(),
         }
     }
@@ -184,15 +180,11 @@ impl Sketch<'_> {
     /// The marks of a curve from left to right, and whether any stands for several points.
     fn marks(&self, curve: &Curve<'_>, y: &str) -> (Vec<Mark>, bool) {
         // Without a parameter along the curve each point stands for itself.
-        let place = |point: &Point| match self.traced {
-            Some(traced) => traced.cells[point.row].to_string(),
-            None => point.id.to_string(),
+        let places = match self.traced {
+            Some(traced) => groups(&curve.points, &[traced], |point| point.row),
+            None => curve.points.iter().map(|point| vec![*point]).collect(),
         };
-        let mut places: BTreeMap<String, Vec<&Point>> = BTreeMap::new();
-        for point in &curve.points {
-            places.entry(place(point)).or_default().push(point);
-        }
-        let marks = places.values().filter_map(|points| self.mark(points, y));
+        let marks = places.iter().filter_map(|points| self.mark(points, y));
         let marks = marks.sorted_by(|(a, _), (b, _)| a.x.total_cmp(&b.x)).collect_vec();
         let is_banded = marks.iter().any(|(_, points)| *points > 1);
         (marks.into_iter().map(|(mark, _)| mark).collect(), is_banded)
@@ -200,18 +192,12 @@ impl Sketch<'_> {
 
     /// The mark of the points at one place, and how many they are.
     fn mark(&self, together: &[&Point], y: &str) -> Option<(Mark, usize)> {
-        let place = |point: &Point| match self.x.section.is_parameter() {
-            true => self.ladder.place(&self.x.cells[point.row]),
-            false => self.points.spread(point, &self.x.name).map(|spread| spread.median),
-        };
         let spread = |point: &Point| {
             let spread = self.points.spread(point, y)?;
             (spread.min.is_finite() && spread.max.is_finite()).then_some(spread)
         };
-        let placed = together
-            .iter()
-            .filter_map(|point| Some((place(point)?, spread(point)?, *point)));
-        let placed: Vec<_> = placed.collect();
+        let placed = |point: &&Point| Some((self.along.place(&point.used)?, spread(point)?, point.is_suspect()));
+        let placed = together.iter().filter_map(placed).collect_vec();
         let medians = || placed.iter().map(|(_, spread, _)| spread.median);
         let reach = match &placed[..] {
             // What spans anything says nothing, and would squeeze all else.
@@ -221,7 +207,7 @@ impl Sketch<'_> {
         };
         let mark = Mark {
             bar: reach.filter(|(low, high)| high > low && high.is_finite()),
-            suspect: placed.iter().any(|(_, _, point)| point.is_suspect()),
+            suspect: placed.iter().any(|(.., is_suspect)| *is_suspect),
             ..Mark::at(median(placed.iter().map(|(x, _, _)| *x))?, median(medians())?)
         };
         Some((mark, placed.len()))

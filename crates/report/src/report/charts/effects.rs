@@ -68,22 +68,16 @@ fn panel(mattered: &Mattered<'_>) -> Panel {
         });
         Series::new(name, Style::Bar(number), marks.collect())
     });
-    let series: Vec<Series> = series.filter(|series| !series.points.is_empty()).collect();
+    let series: Vec<Series> = series.collect();
     let title = axis_title(&mattered.metric);
     let name = title.split_once(" (").map_or(title.as_str(), |(name, _)| name);
     let ends = series.iter().flat_map(|series| &series.points);
     let most = ends.map(|mark| mark.bar.map_or(mark.x, |(_, high)| high.max(mark.x)));
+    let x = Axis::of("Difference (%)", Scale::Linear).covering(0.0, most.fold(0.0, f64::max) * ROOM);
+    let y = Axis::of("", Scale::Linear).covering(-0.6, shown.len() as f64 - 0.4);
+    let y = y.with_ticks(shown.iter().enumerate().map(tick));
     Panel {
         title: name.to_owned(),
-        x: Axis {
-            covers: Some((0.0, most.fold(0.0, f64::max) * ROOM)),
-            ..Axis::of("Difference (%)", Scale::Linear)
-        },
-        y: Axis {
-            ticks: shown.iter().enumerate().map(tick).collect(),
-            covers: Some((-0.6, shown.len() as f64 - 0.4)),
-            ..Axis::of("", Scale::Linear)
-        },
-        series,
+        ..Panel::of(x, y, series)
     }
 }

@@ -11,51 +11,42 @@ use vsweep_strategy::search::{Load, Vary};
 
 /// One chart, split where there are more explorations than curves that can be told apart.
 pub fn charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
-    let explored = state.searches().filter(|record| record.started.targets.is_empty());
-    let curves: Vec<(&SearchRecord, Vec<Mark>)> = explored
-        .map(|record| (record, name_points(marks(record, state))))
-        .filter(|(_, marks)| !marks.is_empty())
-        .collect();
-    let parts = curves.chunks(MOST_CURVES).enumerate();
-    let chart = |(part, curves): (usize, &[(&SearchRecord, Vec<Mark>)])| {
+    let curves = explored(state).filter(|(_, marks)| !marks.is_empty());
+    let curves = curves.map(|(record, marks)| (search_name(record, state), name_points(marks)));
+    let curves = curves.collect_vec();
+    let chart = |(part, curves): (usize, &[(String, Vec<Mark>)])| {
         let title = "Latency against throughput, from one request at a time to saturation";
         let note = "Points are the levels explored (means of repeats, bars from the lowest to the highest run).";
-        subject.search_chart("explored", part, title.into(), note, vec![panel(curves, state)])
+        let [x, y] = ["request_throughput", "mean_e2el_ms"].map(|metric| Axis::of(axis_title(metric), Scale::Log));
+        let series = curves.iter().enumerate();
+        let series = series.map(|(colour, (name, marks))| Series::new(name, Style::Curve(colour), marks.clone()));
+        let panel = Panel::of(x, y, series.collect());
+        subject.search_chart("explored", part, title.into(), note, vec![panel])
     };
-    parts.map(chart).collect()
+    curves.chunks(MOST_CURVES).enumerate().map(chart).collect()
 }
 
 /// A sentence for each exploration: what its two ends and the knee between them are.
 pub fn in_words(state: &State) -> Vec<String> {
-    let explored = state.searches().filter(|record| record.started.targets.is_empty());
-    let sentence = |record: &SearchRecord| {
-        let marks = marks(record, state);
+    let sentence = |(record, marks): (&SearchRecord, Vec<Mark>)| {
         let (serial, saturated) = (marks.first()?, marks.last().filter(|_| marks.len() > 1)?);
-        let knee = knee_of(&marks).map(|at| &marks[at]);
         let show = |mark: &Mark| format!("{} requests/s at {} ms", show_number(mark.x), show_number(mark.y));
-        let knee = knee.map_or_else(
+        let knee = knee_of(&marks).map_or_else(
             || "no knee between them".to_owned(),
-            |mark| format!("the knee lies at {}", show(mark)),
+            |at| format!("the knee lies at {}", show(&marks[at])),
         );
         let (name, serial, saturated) = (search_name(record, state), show(serial), show(saturated));
         Some(format!(
             "{name}: one request at a time serves {serial} (mean E2EL), saturation {saturated}; {knee}"
         ))
     };
-    explored.filter_map(sentence).collect()
+    explored(state).filter_map(sentence).collect()
 }
 
-fn panel(curves: &[(&SearchRecord, Vec<Mark>)], state: &State) -> Panel {
-    let axis = |title: String| Axis::of(title, Scale::Log);
-    let series = curves
-        .iter()
-        .enumerate()
-        .map(|(colour, (record, marks))| Series::new(search_name(record, state), Style::Curve(colour), marks.clone()));
-    Panel::of(
-        axis(axis_title("request_throughput")),
-        axis(axis_title("mean_e2el_ms")),
-        series.collect(),
-    )
+/// The explorations with their levels.
+fn explored(state: &State) -> impl Iterator<Item = (&SearchRecord, Vec<Mark>)> {
+    let explored = state.searches().filter(|record| record.started.targets.is_empty());
+    explored.map(|record| (record, marks(record, state)))
 }
 
 /// The point from which on more throughput costs much latency.

@@ -8,6 +8,7 @@ use crate::report::effects::{Findings, Mattered};
 use crate::report::variation::{name_workload, settings, swept, varying_within};
 use crate::report::words::{axis_title, short_name, short_setting};
 use crate::report::yardstick::Yardstick;
+use itertools::Itertools;
 use vsweep_plan::units::show_many;
 use vsweep_record::table::{Column, Measure, PlacedPoint, Section, Tradeoff};
 
@@ -27,13 +28,6 @@ pub fn of_each(subject: &Subject<'_>, found: &Findings<'_>) -> Vec<Option<Chart>
         .collect()
 }
 
-/// A server config and its points, from the lowest load to the highest.
-struct Family<'t> {
-    points: Vec<&'t PlacedPoint<'t>>,
-    /// Its settings in words.
-    name: String,
-}
-
 fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, found: &[Mattered<'_>]) -> Option<Chart> {
     if !Yardstick::of(subject.points, &tradeoff.workload).gives_output {
         return None;
@@ -45,34 +39,39 @@ fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, found: &[Mattered<'_>]) 
     if let Some(found) = found.first() {
         found.sort(&mut server);
     }
-    let families = families(tradeoff, &server, load);
-    if families.len() < 2 || families.iter().all(|family| family.points.len() < 2) {
+    let load_of = |placed: &PlacedPoint<'_>| load.cells[placed.point.row].number().unwrap_or(f64::INFINITY);
+    let placed = tradeoff.placed.iter();
+    let placed = placed.sorted_by(|a, b| load_of(a).total_cmp(&load_of(b))).collect_vec();
+    // In the order of the settings, as in the charts of latency: a server has one colour.
+    let mut families = groups(&placed, &server, |placed| placed.point.row);
+    if families.len() < 2 || families.iter().all(|family| family.len() < 2) {
         return None;
     }
     let leading = found.first().map(Mattered::leading);
     let is_leading = |column: &&Column| Some(column.name.as_str()) == leading;
     let leading = server.iter().copied().find(is_leading).or(server.first().copied());
-    let mut series = Vec::new();
     let is_own = families.len() <= MOST_OWN;
-    let mut shown: Vec<String> = Vec::new();
-    let mut faint = 0;
-    let mut ranked: Vec<&Family<'_>> = families.iter().collect();
     if !is_own {
-        ranked.sort_by(|a, b| b.highest().total_cmp(&a.highest()));
+        let highest =
+            |family: &[&PlacedPoint<'_>]| family.iter().map(|placed| placed.y.median).fold(f64::MIN, f64::max);
+        families.sort_by(|a, b| highest(b).total_cmp(&highest(a)));
     }
-    for family in ranked {
+    let (mut series, mut shown, mut faint) = (Vec::new(), Vec::new(), 0);
+    for family in &families {
+        let row = family[0].point.row;
         let colour = match is_own {
-            true => family.name.clone(),
-            false => short_setting(&leading?.name, &leading?.cells[family.points[0].point.row]),
+            true => settings(&server, row),
+            false => short_setting(&leading?.name, &leading?.cells[row]),
         };
         // Of the servers of one colour, only the best one stands out.
         if shown.contains(&colour) || shown.len() == MOST_CURVES {
             faint += 1;
             if faint <= MOST_FAINT {
-                series.insert(0, family.series("Other servers".into(), Style::Faint, load));
+                series.insert(0, Series::new("Other servers", Style::Faint, marks(family, None)));
             }
         } else {
-            series.push(family.series(colour.clone(), Style::Curve(shown.len()), load));
+            let style = Style::Curve(shown.len());
+            series.push(Series::new(&colour, style, marks(family, Some(load))));
             shown.push(colour);
         }
     }
@@ -100,39 +99,17 @@ fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, found: &[Mattered<'_>]) 
     Some(subject.chart(title, note, vec![panel]))
 }
 
-/// The points of each server config, in the order of these settings, as in the charts of latency: a server has one colour.
-fn families<'t>(tradeoff: &'t Tradeoff<'t>, server: &[&Column], load: &Column) -> Vec<Family<'t>> {
-    let placed: Vec<&PlacedPoint<'_>> = tradeoff.placed.iter().collect();
-    let family = |mut points: Vec<&'t PlacedPoint<'t>>| {
-        points.sort_by(|a, b| load_of(load, a).total_cmp(&load_of(load, b)));
-        let name = settings(server, points[0].point.row);
-        Family { points, name }
+/// The points of a server config; beside some of them stands their load, if it is to be told.
+fn marks(family: &[&PlacedPoint<'_>], load: Option<&Column>) -> Vec<Mark> {
+    let step = family.len().div_ceil(MOST_LABELS);
+    let mark = |(i, placed): (usize, &&PlacedPoint<'_>)| {
+        let load = load.filter(|_| i.is_multiple_of(step));
+        let load = load.map(|load| load.cells[placed.point.row].to_string());
+        Mark {
+            label: load.into_iter().collect(),
+            suspect: placed.point.is_suspect(),
+            ..Mark::at(placed.x.median, placed.y.median)
+        }
     };
-    let families = groups(&placed, server, |placed| placed.point.row);
-    families.into_iter().map(family).collect()
-}
-
-fn load_of(load: &Column, placed: &PlacedPoint<'_>) -> f64 {
-    load.cells[placed.point.row].number().unwrap_or(f64::INFINITY)
-}
-
-impl Family<'_> {
-    fn highest(&self) -> f64 {
-        let throughputs = self.points.iter().map(|placed| placed.y.median);
-        throughputs.fold(f64::MIN, f64::max)
-    }
-
-    fn series(&self, name: String, style: Style, load: &Column) -> Series {
-        let step = self.points.len().div_ceil(MOST_LABELS);
-        let mark = |(i, placed): (usize, &&PlacedPoint<'_>)| {
-            let is_labelled = matches!(style, Style::Curve(_)) && i.is_multiple_of(step);
-            let load = is_labelled.then(|| load.cells[placed.point.row].to_string());
-            Mark {
-                label: load.into_iter().collect(),
-                suspect: placed.point.is_suspect(),
-                ..Mark::at(placed.x.median, placed.y.median)
-            }
-        };
-        Series::new(name, style, self.points.iter().enumerate().map(mark).collect())
-    }
+    family.iter().enumerate().map(mark).collect()
 }

@@ -1,11 +1,11 @@
 //! Line charts in a grid of panels, as `vllm bench sweep plot` makes them: a picture, a row, a column and a curve for each
 //! combination of the columns that are named for it, all in the order of their values.
 
-use super::ladder::{Ladder, scale_of_figures};
-use super::multiples::{groups, order};
+use super::along::{Along, scale_of_figures};
+use super::multiples::{groups, name, order};
 use super::{of_workload, share_extent};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
-use crate::report::words::{axis_title, short_name, short_setting, show_setting};
+use crate::report::words::{axis_title, short_name, show_setting};
 use itertools::Itertools;
 use vsweep_plan::validity::Validity;
 use vsweep_record::table::{Cell, Column, Table};
@@ -60,7 +60,7 @@ impl Grid<'_> {
     }
 
     fn figure(&self, rows: &[usize]) -> GridPicture {
-        let ladder = Ladder::of(rows.iter().map(|row| &self.x.cells[*row]), self.scales.0);
+        let along = Along::of(self.x, self.x_is_setting, rows.iter().copied(), self.scales.0);
         let by = |columns: &[&Column]| groups(rows, columns, |row| *row);
         let (facets, columns, curves) = (by(&self.row_by), by(&self.col_by), by(&self.curve_by));
         let (mut panels, mut drawn) = (Vec::new(), 0);
@@ -69,19 +69,13 @@ impl Grid<'_> {
             let here: Vec<usize> = facet.iter().copied().filter(here).collect();
             let of_facet = self.row_by.iter().map(|by| (by, facet[0]));
             let varied = of_facet.chain(self.col_by.iter().map(|by| (by, column[0])));
-            let (series, runs) = self.series(&here, &curves, &ladder);
+            let (series, runs) = self.series(&here, &curves, &along);
             drawn += runs;
             panels.push(Panel {
                 title: varied
                     .map(|(by, row)| show_setting(&by.name, &by.cells[row]))
                     .join(", "),
-                x: Axis {
-                    ticks: match self.x_is_setting {
-                        true => ladder.ticks.clone(),
-                        false => Vec::new(),
-                    },
-                    ..Axis::of(axis_title(&self.x.name), ladder.scale)
-                },
+                x: along.axis(),
                 y: Axis::of(axis_title(&self.y.name), Scale::Linear),
                 series,
             });
@@ -111,16 +105,10 @@ impl Grid<'_> {
     fn share_axes(&self, panels: &mut [Panel]) {
         share_extent(panels, 0, 1);
         let marks = || panels.iter().flat_map(Panel::marks);
-        let x = match self.x_is_setting {
-            true => None,
-            false => Some(
-                self.scales
-                    .0
-                    .unwrap_or_else(|| scale_of_figures(marks().map(|mark| mark.x))),
-            ),
-        };
-        let y = self.scales.1;
-        let y = y.unwrap_or_else(|| scale_of_figures(marks().flat_map(Mark::ends)));
+        let x = || scale_of_figures(marks().map(|mark| mark.x));
+        let x = (!self.x_is_setting).then(|| self.scales.0.unwrap_or_else(x));
+        let y = || scale_of_figures(marks().flat_map(Mark::ends));
+        let y = self.scales.1.unwrap_or_else(y);
         for panel in panels {
             panel.x.scale = x.unwrap_or(panel.x.scale);
             panel.y.scale = y;
@@ -128,7 +116,7 @@ impl Grid<'_> {
     }
 
     /// The curves of one panel, and the number of runs in them.
-    fn series(&self, rows: &[usize], curves: &[Vec<usize>], ladder: &Ladder) -> (Vec<Series>, usize) {
+    fn series(&self, rows: &[usize], curves: &[Vec<usize>], along: &Along<'_>) -> (Vec<Series>, usize) {
         let together: Vec<&Column> = match self.x_is_setting {
             true => vec![self.x],
             false => self.runs.column("point").into_iter().collect(),
@@ -138,30 +126,23 @@ impl Grid<'_> {
             let is_own = |row: &usize| order(&self.curve_by, *row, curve[0]).is_eq();
             let own: Vec<usize> = rows.iter().copied().filter(is_own).collect();
             let places = groups(&own, &together, |row| *row);
-            let marks = places.iter().filter_map(|place| self.mark(place, ladder));
+            let marks = places.iter().filter_map(|place| self.mark(place, along));
             let (mut marks, runs): (Vec<Mark>, Vec<usize>) = marks.unzip();
             if marks.is_empty() {
                 continue;
             }
             marks.sort_by(|a, b| a.x.total_cmp(&b.x));
-            let names = self
-                .curve_by
-                .iter()
-                .map(|by| short_setting(&by.name, &by.cells[curve[0]]));
-            series.push(Series::new(names.into_iter().join(", "), Style::Curve(number), marks));
+            series.push(Series::new(name(&self.curve_by, curve[0]), Style::Curve(number), marks));
             drawn += runs.iter().sum::<usize>();
         }
         (series, drawn)
     }
 
     /// The mark of runs that belong together, and how many of them have a number; `None` where none has one that the axes can show.
-    fn mark(&self, rows: &[usize], ladder: &Ladder) -> Option<(Mark, usize)> {
+    fn mark(&self, rows: &[usize], along: &Along<'_>) -> Option<(Mark, usize)> {
         let can_show =
             |scale: Option<Scale>, value: f64| value.is_finite() && (scale != Some(Scale::Log) || value > 0.0);
-        let x = match self.x_is_setting {
-            true => ladder.place(&self.x.cells[rows[0]])?,
-            false => self.x.spread(rows)?.median,
-        };
+        let x = along.place(rows)?;
         let y = self.y.spread(rows)?;
         if !can_show(self.scales.0, x) || !can_show(self.scales.1, y.median) {
             return None;

@@ -1,13 +1,13 @@
 //! Which charts an experiment deserves, one file a kind. Everything here is data: see [`super::chart`].
 
+mod along;
 pub(super) mod cdf;
 mod curves;
 pub mod effects;
 pub(super) mod explore;
 pub mod families;
 pub mod grid;
-mod ladder;
-mod multiples;
+pub(super) mod multiples;
 pub mod pareto;
 mod sla;
 mod standard;

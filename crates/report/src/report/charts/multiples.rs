@@ -48,11 +48,11 @@ pub fn arrange<'a>(points: &[&'a Point], columns: Vec<&'a Column>) -> Arranged<'
     let within = without(&told, panel_by);
     let names: Vec<String> = grouped(points, &within)
         .iter()
-        .map(|group| name(&within, group[0]))
+        .map(|group| name(&within, group[0].row))
         .collect();
     let of_panel = |points: &[&'a Point]| -> Vec<Curve<'a>> {
         let curve = |points: Vec<&'a Point>| {
-            let name = name(&within, points[0]);
+            let name = name(&within, points[0].row);
             Curve {
                 number: names.iter().position(|known| *known == name).unwrap_or_default(),
                 name,
@@ -64,7 +64,7 @@ pub fn arrange<'a>(points: &[&'a Point], columns: Vec<&'a Column>) -> Arranged<'
     let mut panels: Vec<(String, Vec<Curve<'_>>)> = match panel_by {
         Some(column) => grouped(points, &[column])
             .into_iter()
-            .map(|points| (name(&[column], points[0]), of_panel(&points)))
+            .map(|points| (name(&[column], points[0].row), of_panel(&points)))
             .collect(),
         None => in_parts(of_panel(points)),
     };
@@ -114,9 +114,10 @@ pub fn groups<T: Copy>(all: &[T], by: &[&Column], row: impl Fn(&T) -> usize) -> 
     sorted.chunk_by(|a, b| order(a, b).is_eq()).map(<[T]>::to_vec).collect()
 }
 
-fn name(columns: &[&Column], point: &Point) -> String {
-    columns
+/// The values of some parameters in a row, in words.
+pub fn name(columns: &[&Column], row: usize) -> String {
+    let mut settings = columns
         .iter()
-        .map(|column| short_setting(&column.name, &column.cells[point.row]))
-        .join(", ")
+        .map(|column| short_setting(&column.name, &column.cells[row]));
+    settings.join(", ")
 }

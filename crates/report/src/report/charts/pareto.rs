@@ -73,7 +73,7 @@ pub fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String])
         bar: None,
         ..mark(placed)
     });
-    let mut series = vec![
+    let series = vec![
         Series::new("Measured points", Style::Background, others.collect()),
         Series::new(
             "Pareto frontier",
@@ -86,7 +86,6 @@ pub fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String])
             knee.collect(),
         ),
     ];
-    series.retain(|series| !series.points.is_empty());
     let axis = |measure: &Measure| Axis::of(axis_title(&measure.metric), Scale::Linear);
     let panel = Panel::of(axis(&tradeoff.x), axis(&tradeoff.y), series);
     let workload = name_workload(subject.points, &tradeoff.workload);
@@ -116,13 +115,12 @@ fn note(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>) -> String {
     } else {
         "Each point is a single run"
     };
-    let good = match (tradeoff.y.better, tradeoff.x.better) {
-        (Better::Higher, Better::Higher) => "up and to the right",
-        (Better::Higher, Better::Lower) => "up and to the left",
-        (Better::Lower, Better::Higher) => "down and to the right",
-        (Better::Lower, Better::Lower) => "down and to the left",
-    };
-    let reading = format!("{figures}; {good} is better.");
+    let good = |better, good: &'static str, bad| if better == Better::Higher { good } else { bad };
+    let (up, right) = (
+        good(tradeoff.y.better, "up", "down"),
+        good(tradeoff.x.better, "right", "left"),
+    );
+    let reading = format!("{figures}; {up} and to the {right} is better.");
     match tradeoff.left_out() {
         0 => reading,
         count => format!(

@@ -1,6 +1,6 @@
 //! Load against each criterion of a target: what the probes measured, the limit, and the answers.
 
-use super::ladder::{WIDE_LOAD, scale_of};
+use super::along::{WIDE_LOAD, scale_of};
 use super::{Subject, mean_of};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Series, Style};
 use crate::report::sla::search_name;
@@ -72,7 +72,6 @@ fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], sta
         rings.push(Series::new("answer", Style::Ring, ring.into_iter().collect()));
     }
     let mut series = [stopped, curves, rings].concat();
-    series.retain(|series| !series.points.is_empty());
     let marks = || series.iter().flat_map(|series| &series.points);
     let (low, high) = marks().map(|mark| mark.x).minmax().into_option()?;
     let x = Axis::of(

@@ -4,7 +4,6 @@
 use super::{Comparison, HEADS, INTERVAL, STARTS, Side, frontiers};
 use super::{cells, percent, show_limit, tally, word};
 use crate::report::align::align;
-use crate::report::html::STYLE;
 use crate::report::html::text::{self, safe};
 use crate::report::markdown::environment;
 use crate::report::picture::{Form, render};
@@ -37,7 +36,7 @@ pub fn to_html(comparison: &Comparison, base: &Side, new: &Side) -> Result<Strin
         let svg = render(&chart, Form::Svg)?;
         pictures.push(context! { title => chart.title.clone(), svg => safe(String::from_utf8_lossy(&svg)) });
     }
-    let parts = context! { style => safe(STYLE), pictures, ..parts(comparison) };
+    let parts = context! { pictures, ..parts(comparison) };
     Ok(text::render(include_str!("page.html.jinja"), parts))
 }
 

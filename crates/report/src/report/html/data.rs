@@ -8,7 +8,7 @@ use crate::report::rows::told;
 use crate::report::variation::swept;
 use crate::report::words::{axis_title, short_name};
 use crate::report::yardstick::Yardstick;
-use itertools::Itertools;
+use itertools::{Either, Itertools};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -40,16 +40,9 @@ const FOREMOST: [&str; 12] = [
 /// The JSON, ready to stand in a `<script>` element.
 pub fn encode(inputs: &Inputs<'_>) -> String {
     let points = inputs.points;
-    let place: HashMap<&str, usize> = points
-        .points
-        .iter()
-        .enumerate()
-        .map(|(i, point)| (&*point.id, i))
-        .collect();
-    let of_row = (0..points.runs.rows()).map(|row| {
-        let id = points.runs.cell("point", row).to_string();
-        place.get(&*id).copied().unwrap_or_default()
-    });
+    // Points are in the order in which their runs first appear.
+    let ids = (0..points.runs.rows()).map(|row| points.runs.cell("point", row).to_string());
+    let Dictionary { of: ids, at: rows } = Dictionary::of(ids);
     let plots = inputs.options.plots.iter();
     let mut page = runs(inputs);
     page["workloads"] = workloads(inputs).into();
@@ -63,13 +56,13 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
     page["plots"] = plots
         .map(|plot| json!({"x": plot.x, "y": plot.y, "by": plot.curve_by}))
         .collect();
-    page["points"] = points.points.iter().map(|point| &*point.id).collect();
+    page["points"] = ids.into();
+    page["rows"] = rows.into();
     page["suspect"] = points.points.iter().map(|point| point.is_suspect()).collect();
-    page["rows"] = of_row.collect();
     if !inputs.goals.is_empty() {
         let met = (0..points.points.len()).map(|at| inputs.goals.met_by(at));
         page["meets"] = json!(Dictionary::of(met));
-        page["competes"] = competes(inputs).into();
+        page["competes"] = (0..points.points.len()).map(|at| inputs.goals.competes(at)).collect();
     }
     let mut columns: Vec<&Column> = points.runs.columns().iter().filter(|column| is_shown(column)).collect();
     columns.sort_by_key(|column| {
@@ -80,22 +73,19 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
         )
     });
     let mut left = MOST_BYTES.saturating_sub(page.to_string().len());
-    let (mut kept, mut left_out) = (Vec::new(), Vec::new());
-    for column in columns {
+    let (kept, left_out): (Vec<Value>, Vec<&str>) = columns.into_iter().partition_map(|column| {
         let encoded = encode_column(column);
-        if encoded.len() <= left {
-            left -= encoded.len();
-            kept.push(encoded);
-        } else {
-            left_out.push(column.name.as_str());
+        match left.checked_sub(encoded.to_string().len()) {
+            Some(rest) => {
+                left = rest;
+                Either::Left(encoded)
+            }
+            None => Either::Right(column.name.as_str()),
         }
-    }
+    });
+    page["columns"] = kept.into();
     page["left_out"] = left_out.into();
-    embed_json(&format!(
-        "{{\"columns\":[{}],{}",
-        kept.join(","),
-        &page.to_string()[1..]
-    ))
+    embed_json(&page.to_string())
 }
 
 /// Distinct values, and the place of each row's.
@@ -131,22 +121,13 @@ fn workloads(inputs: &Inputs<'_>) -> Vec<Value> {
             "points": workload.points,
             "frontier": answer.frontier,
             "knee": answer.knee,
+            // Where no point meets what is asked, all compete.
+            "open": answer.none_meets,
             "throughput": throughput,
             "latency": latency,
         })
     });
     of_answer.collect()
-}
-
-/// Whether each point competes, if it was measured: where no point of its workload meets what is asked, all do.
-fn competes(inputs: &Inputs<'_>) -> Vec<bool> {
-    let mut competes = vec![true; inputs.points.points.len()];
-    for (workload, answer) in inputs.points.workloads().iter().zip(&inputs.answers) {
-        for at in &workload.points {
-            competes[*at] = answer.none_meets || inputs.goals.competes(*at);
-        }
-    }
-    competes
 }
 
 /// Whether a column is worth its room: texts that the benchmark repeats in every run are not.
@@ -257,7 +238,7 @@ fn servers(inputs: &Inputs<'_>, began: Option<Timestamp>) -> Vec<Value> {
 }
 
 /// One column: its words, then `all` (one value for every row), `of` and `at` (a dictionary), or `each`.
-fn encode_column(column: &Column) -> String {
+fn encode_column(column: &Column) -> Value {
     let kind = match column.section {
         Section::Identity | Section::Cause => "run",
         Section::Serve => "serve",
@@ -265,30 +246,27 @@ fn encode_column(column: &Column) -> String {
         Section::Origin => "origin",
         Section::Metric | Section::Derived => "figure",
     };
-    let mut head = json!({"name": column.name, "title": axis_title(&column.name), "kind": kind});
-    if matches!(column.section, Section::Serve | Section::Bench) {
-        head["short"] = short_name(&column.name).into();
+    let mut encoded = json!({"name": column.name, "title": axis_title(&column.name), "kind": kind});
+    if column.section.is_parameter() {
+        encoded["short"] = short_name(&column.name).into();
     }
-    let Dictionary { of, at } = Dictionary::of(column.cells.iter().map(encode_cell));
-    let body = match of.len() {
-        0 => "\"each\":[]".to_owned(),
-        1 => format!("\"all\":{}", of[0]),
-        count if count * 4 <= at.len() => format!("\"of\":[{}],\"at\":[{}]", of.join(","), at.iter().join(",")),
-        _ => format!("\"each\":[{}]", at.iter().map(|place| &of[*place]).join(",")),
-    };
-    let head = head.to_string();
-    format!("{},{body}}}", &head[..head.len() - 1])
+    let Dictionary { mut of, at } = Dictionary::of(column.cells.iter().map(encode_cell));
+    match of.len() {
+        1 => encoded["all"] = of.remove(0),
+        count if count > 0 && count * 4 <= at.len() => {
+            encoded["of"] = of.into();
+            encoded["at"] = at.into();
+        }
+        _ => encoded["each"] = at.iter().map(|place| of[*place].clone()).collect(),
+    }
+    encoded
 }
 
-/// A cell as JSON. An infinite number is written as one that is too large, which JSON readers in browsers take for infinity.
-fn encode_cell(cell: &Cell) -> String {
+/// A cell as JSON; an infinite number as the text `inf`.
+fn encode_cell(cell: &Cell) -> Value {
     match cell {
-        Cell::Missing => "null".into(),
-        Cell::Bool(flag) => flag.to_string(),
-        Cell::Integer(whole) => whole.to_string(),
-        Cell::Float(number) if number.is_finite() => round(*number).to_string(),
-        Cell::Float(number) => if *number > 0.0 { "1e999" } else { "-1e999" }.into(),
-        Cell::Text(text) => Value::String(text.to_string()).to_string(),
+        Cell::Float(number) if number.is_finite() => round(*number).into(),
+        other => other.to_json(),
     }
 }
 
@@ -307,18 +285,18 @@ mod tests {
             section: Section::Metric,
             cells,
         };
-        encode_column(&column)
+        encode_column(&column).to_string()
     }
 
     #[test]
     fn columns_are_short() {
         let head = r#"{"name":"x","title":"x","kind":"figure","#;
         let float = |number: f64| Cell::Float(number);
-        assert_eq!(column(vec![float(2.0); 9]), format!("{head}\"all\":2}}"));
+        assert_eq!(column(vec![float(2.0); 9]), format!("{head}\"all\":2.0}}"));
         let two = [vec![float(f64::INFINITY); 4], vec![Cell::Missing; 4]].concat();
         assert_eq!(
             column(two),
-            format!("{head}\"of\":[1e999,null],\"at\":[0,0,0,0,1,1,1,1]}}")
+            format!("{head}\"of\":[\"inf\",null],\"at\":[0,0,0,0,1,1,1,1]}}")
         );
         assert_eq!(
             column(vec![float(1234.5678), Cell::Text("</script>".into())]),

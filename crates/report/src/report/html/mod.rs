@@ -1,25 +1,21 @@
 //! The report as one web page: `report.html` holds its styles, its script and its data, and asks nobody for anything.
 //!
-//! What must be readable everywhere (the answer, failures, the environment, the plan) is plain HTML made in
+//! What must be readable everywhere (the answer, failures, the environment, the plan) is plain HTML made of the
 //! `document`; charts, the run table and the timeline are drawn by the page's own script from the figures in
 //! `data`. Equal experiments give equal bytes.
 
-mod answer;
-mod card;
 mod data;
 mod pictures;
-mod targets;
 pub(super) mod text;
 
-use super::configs::Config;
+use super::charts::{Subject, effects, families};
 use super::inputs::Inputs;
-use minijinja::value::merge_maps;
+use itertools::Itertools;
 use minijinja::{Value, context};
+use pictures::{MOST_FRONT, pictures};
 use text::safe;
 
 const PAGE: &str = include_str!("page.html.jinja");
-/// The styles that every page of ours begins with.
-pub(super) const STYLE: &str = include_str!("page.css");
 
 /// The script in the order in which its parts build on each other; one scope for all.
 const SCRIPT: [&str; 14] = [
@@ -46,19 +42,27 @@ pub fn name_in(page: &str) -> Option<String> {
     Some(text::unescape(name))
 }
 
-/// The page, with what it has in common with other reports.
-pub fn render(inputs: &Inputs<'_>, configs: &[Config], document: Value) -> String {
+/// The page of a document.
+pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
     let mut script = SCRIPT.concat();
     if inputs.live.is_some() {
         script += include_str!("script/live.js");
     }
-    text::render(
-        PAGE,
-        context! {
-            style => safe(STYLE),
-            data => safe(data::encode(inputs)),
-            script => safe(script),
-            ..merge_maps([targets::parts(inputs, configs), answer::parts(inputs, configs), document]),
-        },
-    )
+    let subject = Subject {
+        experiment: &inputs.experiment,
+        points: inputs.points,
+    };
+    let families = pictures(families::of_each(&subject, &inputs.mattered));
+    let measured = inputs.answers.iter().positions(|answer| answer.is_measured());
+    let parts = context! {
+        data => safe(data::encode(inputs)),
+        script => safe(script),
+        front => MOST_FRONT,
+        // The chart of the first workload that has one stands beside what is said of all.
+        charted => measured.take(MOST_FRONT).find(|place| families[*place].is_some()),
+        families,
+        effects => pictures(effects::of_each(&subject, &inputs.mattered)),
+        ..document
+    };
+    text::render(PAGE, parts)
 }

@@ -2,9 +2,7 @@
 
 use super::text::{escape, safe};
 use crate::report::chart::{Chart, Panel, Style};
-use crate::report::charts::{Subject, effects, families};
-use crate::report::inputs::Inputs;
-use crate::report::picture::{Form, Size, render_at};
+use crate::report::picture::to_svg;
 use minijinja::{Value, context};
 
 /// Workloads whose answer stands at the top, and whose chart is shown.
@@ -17,64 +15,57 @@ const PANEL: (f64, f64) = (800.0, 560.0);
 const ROOM_OF_AXES: f64 = 170.0;
 const ROOM_OF_BAR: f64 = 64.0;
 
-/// The charts of each workload, in order: what each server can be, and which setting mattered.
-pub fn pictures(inputs: &Inputs<'_>) -> Vec<[Option<Value>; 2]> {
-    let subject = Subject {
-        experiment: &inputs.experiment,
-        points: inputs.points,
-    };
-    let draw = |(i, chart): (usize, Option<Chart>)| chart.filter(|_| i < MOST_FRONT).as_ref().and_then(picture);
-    let families = families::of_each(&subject, &inputs.mattered).into_iter();
-    let effects = effects::of_each(&subject, &inputs.mattered).into_iter();
-    let drawn = families.enumerate().map(draw).zip(effects.enumerate().map(draw));
-    drawn.map(<[Option<Value>; 2]>::from).collect()
+/// The charts of workloads as parts of the page, in their order.
+pub fn pictures(charts: Vec<Option<Chart>>) -> Vec<Option<Value>> {
+    let shown =
+        |(place, chart): (usize, Option<Chart>)| chart.filter(|_| place < MOST_FRONT).and_then(|chart| picture(&chart));
+    charts.into_iter().enumerate().map(shown).collect()
 }
 
-/// A chart as a part of the page; none if it cannot be drawn, which the charts' files tell of.
+/// A chart as a part of the page; none of one that is too large.
 fn picture(chart: &Chart) -> Option<Value> {
     if chart.panels.iter().flat_map(Panel::marks).count() > MOST_MARKS {
         return None;
     }
-    // What a picture says of itself is text here, which is as large as any other.
-    let bare = Chart {
-        title: String::new(),
-        note: String::new(),
-        footer: String::new(),
-        simulated: false,
-        ..chart.clone()
-    };
     // Bars need no more room than they take.
-    let bars = chart.panels.iter().map(|panel| panel.y.ticks.len());
+    let bars = chart.panels.iter().map(|panel| panel.y.ticks.len()).max();
     let mut series = chart.panels.iter().flat_map(|panel| &panel.series);
     let is_bars = series.all(|series| matches!(series.style, Style::Bar(_)));
-    let high = match bars.max() {
+    let high = match bars {
         Some(bars) if is_bars => (ROOM_OF_AXES + ROOM_OF_BAR * bars as f64).min(PANEL.1),
         _ => PANEL.1,
     };
-    let size = Size {
-        panel: Some((PANEL.0, high)),
-        ..Size::default()
+    let draw = |title: String, panels: &[Panel], columns: usize| {
+        // What a picture says of itself is text here, which is as large as any other.
+        let bare = Chart {
+            title: String::new(),
+            note: String::new(),
+            footer: String::new(),
+            simulated: false,
+            columns,
+            panels: panels.to_vec(),
+            ..chart.clone()
+        };
+        let named = format!("<svg role=\"img\" aria-label=\"{}\" ", escape(&title));
+        safe(to_svg(&bare, Some((PANEL.0, high))).replacen("<svg ", &named, 1))
     };
     // Bars stand side by side where there is room, and below each other on a phone.
     let alone = |panel: &Panel| {
-        let alone = Chart {
-            panels: vec![panel.clone()],
-            columns: 1,
-            ..bare.clone()
-        };
-        (format!("{}: {}", chart.title, panel.title), alone)
+        draw(
+            format!("{}: {}", chart.title, panel.title),
+            std::slice::from_ref(panel),
+            1,
+        )
     };
-    let parts: Vec<(String, Chart)> = match is_bars {
+    let panels = match is_bars {
         true => chart.panels.iter().map(alone).collect(),
-        false => vec![(chart.title.clone(), bare)],
+        false => vec![draw(chart.title.clone(), &chart.panels, chart.columns)],
     };
-    let draw = |(title, chart): &(String, Chart)| {
-        let svg = String::from_utf8(render_at(chart, &size, Form::Svg).ok()?).ok()?;
-        let named = format!("<svg role=\"img\" aria-label=\"{}\" ", escape(title));
-        Some(safe(svg.replacen("<svg ", &named, 1)))
-    };
-    let panels: Option<Vec<Value>> = parts.iter().map(draw).collect();
-    Some(
-        context! { title => chart.title.as_str(), simulated => chart.simulated, note => chart.note.as_str(), is_bars, panels => panels? },
-    )
+    Some(context! {
+        title => chart.title.as_str(),
+        simulated => chart.simulated,
+        note => chart.note.as_str(),
+        is_bars,
+        panels,
+    })
 }

@@ -4,6 +4,9 @@ use crate::report::template::{environment, fill, share};
 use minijinja::Value;
 use vsweep_plan::printable::{printable_json, printable_lines};
 
+/// The styles that every page of ours begins with.
+pub const STYLE: &str = include_str!("page.css");
+
 /// What may not stand in HTML, and what stands for it; the first begins all others.
 const ENTITIES: [(&str, &str); 5] = [
     ("&", "&amp;"),
@@ -35,6 +38,8 @@ pub fn render(template: &str, parts: Value) -> String {
     let mut page = environment(escape);
     page.add_filter("capitalised", capitalise);
     page.add_filter("with_code", with_code);
+    page.add_global("style", safe(STYLE));
+    share(&mut page, "base", include_str!("base.html.jinja"));
     share(&mut page, "parts", include_str!("parts.html.jinja"));
     share(&mut page, "answer", include_str!("answer.html.jinja"));
     fill(&page, template, parts)

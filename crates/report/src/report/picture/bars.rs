@@ -2,7 +2,8 @@
 
 use super::canvas::{Align, Canvas, Position};
 use super::font::{Type, text_width};
-use super::palette::{ACCENT, BACKGROUND, Colour, INK, WHITE};
+use super::palette::{INK, WHITE, look};
+use crate::report::chart::Style;
 
 /// Words beside a point or a bar.
 pub const LABEL: Type = Type::light(21.0, INK);
@@ -10,11 +11,6 @@ pub const LABEL: Type = Type::light(21.0, INK);
 const HEIGHT: f64 = 34.0;
 /// Thickness of the edge of a hollow one.
 const EDGE: f64 = 3.0;
-
-/// The colour of bars of this strength: 0 stands out.
-pub fn colour(number: usize) -> Colour {
-    if number == 0 { ACCENT } else { BACKGROUND }
-}
 
 /// Draws a bar from zero to its end, with its interval.
 pub fn draw(
@@ -44,7 +40,7 @@ pub fn draw(
 
 /// Draws the box of a bar. What does not stand out is hollow from the second strength on.
 pub fn fill(canvas: &mut Canvas, (left, top): Position, (right, bottom): Position, number: usize) {
-    canvas.rectangle((left, top), (right, bottom), colour(number));
+    canvas.rectangle((left, top), (right, bottom), look(Style::Bar(number)).colour);
     if number > 1 && right - left > 2.0 * EDGE {
         canvas.rectangle((left + EDGE, top + EDGE), (right - EDGE, bottom - EDGE), WHITE);
     }

@@ -15,8 +15,19 @@ const OVERSAMPLING: usize = 2;
 type Area<'a> = DrawingArea<BitMapBackend<'a>, Shift>;
 type Drawn = Result<(), DrawingAreaErrorKind<<BitMapBackend<'static> as DrawingBackend>::ErrorType>>;
 
-/// The file: so many pixels on white, at so many for each unit.
-pub fn to_png(canvas: &Canvas, (width, height): (u32, u32), density: f64) -> Result<Vec<u8>, String> {
+/// The most pixels of a picture; each takes 7 bytes while it is drawn.
+const MOST_PIXELS: f64 = 40e6;
+
+/// The file, on white, with so many pixels for each unit.
+pub fn to_png(canvas: &Canvas, density: f64) -> Result<Vec<u8>, String> {
+    let pixels = |length: f64| (length * density).ceil();
+    let (width, height) = (pixels(canvas.size.0), pixels(canvas.size.1));
+    if width * height > MOST_PIXELS {
+        return Err(format!(
+            "a picture of {width} x {height} pixels is too large; draw smaller panels, fewer of them, or fewer pixels per inch"
+        ));
+    }
+    let (width, height) = (width as u32, height as u32);
     let (wide, high) = (width * OVERSAMPLING as u32, height * OVERSAMPLING as u32);
     let bytes = wide as usize * high as usize * 3;
     let mut pixels = Vec::new();

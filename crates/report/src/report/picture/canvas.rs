@@ -26,6 +26,8 @@ pub enum Element {
 /// A picture being drawn.
 #[derive(Default)]
 pub struct Canvas {
+    /// Its width and height.
+    pub size: Position,
     /// What covers other things comes after them.
     pub elements: Vec<(Element, Colour)>,
 }
@@ -44,13 +46,13 @@ pub enum Align {
 impl Canvas {
     /// A line through some places.
     pub fn line(&mut self, places: &[Position], width: f64, colour: Colour) {
-        let (places, dashes) = (places.to_vec(), None);
-        self.elements.push((Element::Line { places, width, dashes }, colour));
+        self.stroke(places, (width, false), colour);
     }
 
-    /// A line of dashes through some places.
-    pub fn dashes(&mut self, places: &[Position], width: f64, colour: Colour) {
-        let (places, dashes) = (places.to_vec(), Some((width * 3.5, width * 2.2)));
+    /// A line of this width through some places, of dashes if it says so.
+    pub fn stroke(&mut self, places: &[Position], (width, is_dashed): (f64, bool), colour: Colour) {
+        let dashes = is_dashed.then_some((width * 3.5, width * 2.2));
+        let places = places.to_vec();
         self.elements.push((Element::Line { places, width, dashes }, colour));
     }
 
@@ -70,16 +72,6 @@ impl Canvas {
         self.elements.push((Element::Disc { centre, radius }, colour));
     }
 
-    /// A circle's outline.
-    pub fn ring(&mut self, centre: Position, radius: f64, width: f64, colour: Colour) {
-        let turn = |i: u32| {
-            let angle = f64::from(i) / 48.0 * std::f64::consts::TAU;
-            (centre.0 + radius * angle.cos(), centre.1 + radius * angle.sin())
-        };
-        let places: Vec<Position> = (0..=48).map(turn).collect();
-        self.line(&places, width, colour);
-    }
-
     /// The line of an interval between two places, with a stroke of this half length across each end.
     pub fn interval(&mut self, ends: [Position; 2], half: f64, width: f64, colour: Colour) {
         self.line(&ends, width, colour);
@@ -90,19 +82,29 @@ impl Canvas {
         }
     }
 
-    /// A marker with a white edge, so that it stands out from lines and other markers.
+    /// A marker with a white edge, so that it stands out from lines and other markers; a ring stands around one.
     pub fn marker(&mut self, shape: Shape, at: Position, radius: f64, colour: Colour) {
-        self.solid(shape, at, radius + 2.0, WHITE);
-        self.solid(shape, at, radius, colour);
+        if shape != Shape::Ring {
+            self.shape(shape, at, radius + 2.0, WHITE);
+        }
+        self.shape(shape, at, radius, colour);
     }
 
-    fn solid(&mut self, shape: Shape, (x, y): Position, r: f64, colour: Colour) {
+    fn shape(&mut self, shape: Shape, (x, y): Position, r: f64, colour: Colour) {
         match shape {
             Shape::Circle => self.disc((x, y), r, colour),
             Shape::Cross => {
                 let thick = (r * 0.75).max(2.0);
                 self.line(&[(x - r, y - r), (x + r, y + r)], thick, colour);
                 self.line(&[(x - r, y + r), (x + r, y - r)], thick, colour);
+            }
+            Shape::Ring => {
+                let turn = |i: u32| {
+                    let angle = f64::from(i) / 48.0 * std::f64::consts::TAU;
+                    (x + r * angle.cos(), y + r * angle.sin())
+                };
+                let places: Vec<Position> = (0..=48).map(turn).collect();
+                self.line(&places, 3.5, colour);
             }
             _ => {
                 let corners = shape.corners().iter().map(|(dx, dy)| (x + r * dx, y + r * dy));

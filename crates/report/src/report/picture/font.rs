@@ -5,32 +5,13 @@ use super::palette::Colour;
 use ab_glyph::{Font, FontRef, GlyphId, ScaleFont, point};
 use std::sync::LazyLock;
 
-/// Thickness of the strokes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Weight {
-    /// As the font has it.
-    Light,
-    /// Emboldened by drawing twice, a little apart.
-    Bold,
-}
-
-impl Weight {
-    /// How far the second stroke is from the first, as a part of the size.
-    fn shift(self) -> f64 {
-        match self {
-            Weight::Light => 0.012,
-            Weight::Bold => 0.045,
-        }
-    }
-}
-
 /// Size, weight and colour of a text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Type {
     /// Pixels from one line to the next, roughly.
     pub size: f64,
-    /// Thickness of the strokes.
-    pub weight: Weight,
+    /// Whether it stands out.
+    pub is_bold: bool,
     /// Colour.
     pub colour: Colour,
 }
@@ -38,14 +19,19 @@ pub struct Type {
 impl Type {
     /// A text with the font's own strokes.
     pub const fn light(size: f64, colour: Colour) -> Type {
-        let weight = Weight::Light;
-        Type { size, weight, colour }
+        let is_bold = false;
+        Type { size, is_bold, colour }
     }
 
     /// A text that stands out.
     pub const fn bold(size: f64, colour: Colour) -> Type {
-        let weight = Weight::Bold;
-        Type { size, weight, colour }
+        let is_bold = true;
+        Type { size, is_bold, colour }
+    }
+
+    /// Strokes are made thicker by drawing twice: how far the second is from the first.
+    fn shift(self) -> f64 {
+        self.size * if self.is_bold { 0.045 } else { 0.012 }
     }
 }
 
@@ -59,7 +45,7 @@ static FONTS: LazyLock<[FontRef<'static>; 2]> = LazyLock::new(|| {
 pub fn text_width(text: &str, kind: Type) -> f64 {
     let mut end = 0.0;
     layout(text, kind.size, |_, _, _, advance| end = advance);
-    end + kind.size * kind.weight.shift()
+    end + kind.shift()
 }
 
 /// How far the middle of capital letters is above the baseline.
@@ -69,13 +55,9 @@ pub fn above_baseline(size: f64) -> f64 {
 
 /// Calls `dot` with every pixel that the text touches and how much of it is covered, from 0 to 1. The text begins at the left end of
 /// its baseline.
-pub fn rasterize(
-    text: &str,
-    Type { size, weight, .. }: Type,
-    (x, y): (f64, f64),
-    mut dot: impl FnMut((i32, i32), f64),
-) {
-    for shift in [0.0, size * weight.shift()] {
+pub fn rasterize(text: &str, kind: Type, (x, y): (f64, f64), mut dot: impl FnMut((i32, i32), f64)) {
+    let size = kind.size;
+    for shift in [0.0, kind.shift()] {
         layout(text, size, |font, glyph, left, _| {
             let place = point((x + shift + left) as f32, y as f32);
             let glyph = glyph.with_scale_and_position(font.as_scaled(size as f32).scale(), place);

@@ -23,8 +23,6 @@ const WIDTH: f64 = 1600.0;
 const LEAST_HEIGHT: f64 = 1000.0;
 /// Space between two rows of panels.
 const ROW_GAP: f64 = 30.0;
-/// The most pixels of a picture; each takes 7 bytes while it is drawn.
-const MOST_PIXELS: f64 = 40e6;
 /// White space around the picture.
 const MARGIN: f64 = 52.0;
 /// Space between two panels.
@@ -63,6 +61,19 @@ pub fn render(chart: &Chart, form: Form) -> Result<Vec<u8>, String> {
     render_at(chart, &Size::default(), form)
 }
 
+/// The chart as the bytes of a file of the asked size.
+pub fn render_at(chart: &Chart, wanted: &Size, form: Form) -> Result<Vec<u8>, String> {
+    match form {
+        Form::Png => bitmap::to_png(&draw(chart, wanted.panel), wanted.density),
+        Form::Svg => Ok(to_svg(chart, wanted.panel).into_bytes()),
+    }
+}
+
+/// The chart as SVG, with panels of this width and height in units; without them, panels share the natural width.
+pub fn to_svg(chart: &Chart, panel: Option<(f64, f64)>) -> String {
+    vector::to_svg(&draw(chart, panel))
+}
+
 /// How large to draw.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Size {
@@ -81,13 +92,10 @@ impl Default for Size {
     }
 }
 
-/// The chart as the bytes of a file of the asked size.
-pub fn render_at(chart: &Chart, wanted: &Size, form: Form) -> Result<Vec<u8>, String> {
+fn draw(chart: &Chart, panel: Option<(f64, f64)>) -> Canvas {
     let columns = chart.columns.max(1) as f64;
     let rows = (chart.panels.len() as f64 / columns).ceil().max(1.0);
-    let width = wanted
-        .panel
-        .map_or(WIDTH, |(width, _)| columns * (width + GUTTER) - GUTTER + 2.0 * MARGIN);
+    let width = panel.map_or(WIDTH, |(width, _)| columns * (width + GUTTER) - GUTTER + 2.0 * MARGIN);
     let right = width - MARGIN;
     let legend = legend::Legend::of(chart, right - MARGIN);
     let notes = wrap(&chart.note, NOTE, right - MARGIN);
@@ -100,23 +108,17 @@ pub fn render_at(chart: &Chart, wanted: &Size, form: Form) -> Result<Vec<u8>, St
     };
     let panels_top = head + notes.len() as f64 * 31.0;
     let below = legend.height() + 28.0 + foot;
-    let panels_high = |high: f64| rows * (high + ROW_GAP) - ROW_GAP;
-    let height = match wanted.panel {
-        Some((_, high)) => panels_top + panels_high(high) + below,
-        None if rows > 2.0 => panels_top + panels_high(SMALL_PANEL) + below,
-        None => (panels_top + panels_high(LEAST_PANEL) + below).max(LEAST_HEIGHT),
+    let high = |panel: f64| (panels_top + rows * (panel + ROW_GAP) - ROW_GAP + below).ceil();
+    let height = match panel {
+        Some((_, panel)) => high(panel),
+        None if rows > 2.0 => high(SMALL_PANEL),
+        None => high(LEAST_PANEL).max(LEAST_HEIGHT),
     };
-    let height = height.ceil();
     let panels_bottom = height - below;
-    let pixels = |length: f64| (length * wanted.density).ceil();
-    if form == Form::Png && pixels(width) * pixels(height) > MOST_PIXELS {
-        return Err(format!(
-            "a picture of {} x {} pixels is too large; draw smaller panels, fewer of them, or fewer pixels per inch",
-            pixels(width),
-            pixels(height)
-        ));
-    }
-    let mut canvas = Canvas::default();
+    let mut canvas = Canvas {
+        size: (width, height),
+        ..Canvas::default()
+    };
     let badge = if chart.simulated {
         draw_badge(&mut canvas, right)
     } else {
@@ -138,10 +140,7 @@ pub fn render_at(chart: &Chart, wanted: &Size, form: Form) -> Result<Vec<u8>, St
     legend.draw(&mut canvas, (MARGIN, panels_bottom + 14.0));
     let below = (MARGIN, height - 34.0);
     canvas.text_within(below, &chart.footer, FOOTER, Align::Left, right - MARGIN);
-    match form {
-        Form::Svg => Ok(vector::to_svg(&canvas, (width, height)).into_bytes()),
-        Form::Png => bitmap::to_png(&canvas, (pixels(width) as u32, pixels(height) as u32), wanted.density),
-    }
+    canvas
 }
 
 /// Draws the mark of simulated figures in the upper right corner and returns its width.

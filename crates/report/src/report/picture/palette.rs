@@ -2,6 +2,8 @@
 //! that they can be told apart in grey and by people who see few colours. The hues were searched for the largest distance between
 //! the nearest two as seen by a trichromat, a protanope and a deuteranope; the page has the same.
 
+use crate::report::chart::Style;
+
 /// Red, green and blue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Colour(pub u8, pub u8, pub u8);
@@ -15,17 +17,18 @@ pub enum Shape {
     Triangle,
     Flipped,
     Cross,
+    Ring,
 }
 
 impl Shape {
-    /// The corners of a marker with a radius of 1; a circle and a cross have none.
+    /// The corners of a marker with a radius of 1; others have none.
     pub fn corners(self) -> &'static [(f64, f64)] {
         match self {
             Shape::Square => &[(-0.88, -0.88), (0.88, -0.88), (0.88, 0.88), (-0.88, 0.88)],
             Shape::Diamond => &[(-1.25, 0.0), (0.0, -1.25), (1.25, 0.0), (0.0, 1.25)],
             Shape::Triangle => &[(-1.2, 0.96), (0.0, -1.2), (1.2, 0.96)],
             Shape::Flipped => &[(-1.2, -0.96), (0.0, 1.2), (1.2, -0.96)],
-            Shape::Circle | Shape::Cross => &[],
+            Shape::Circle | Shape::Cross | Shape::Ring => &[],
         }
     }
 }
@@ -65,28 +68,47 @@ const SHAPES: [Shape; 6] = [
     Shape::Cross,
 ];
 
-/// The look of one curve.
+/// Radius of a marker.
+pub const MARKER: f64 = 7.5;
+/// Radius of a ring around one.
+pub const RING_RADIUS: f64 = MARKER + 8.0;
+
+/// How a series is drawn.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
     pub colour: Colour,
-    pub shape: Shape,
-    pub dashed: bool,
+    /// What connects its points: how wide a line, and whether it is dashed.
+    pub line: Option<(f64, bool)>,
+    /// The shape of its points, and their radius.
+    pub marker: Option<(Shape, f64)>,
 }
 
-/// The look of the curve with this number; the first twelve differ.
-pub fn look(number: usize) -> Look {
-    let round = number / HUES.len();
-    Look {
-        colour: HUES[number % HUES.len()],
-        shape: SHAPES[(number + 3 * round) % SHAPES.len()],
-        dashed: round % 2 == 1,
-    }
+/// The look of a style. Those of the first twelve curves differ.
+pub fn look(style: Style) -> Look {
+    let (colour, line, marker) = match style {
+        Style::Curve(number) | Style::Line(number) | Style::Band(number) => {
+            let round = number / HUES.len();
+            let shape = SHAPES[(number + 3 * round) % SHAPES.len()];
+            let line = (!matches!(style, Style::Band(_))).then_some((4.0, round % 2 == 1));
+            let marker = matches!(style, Style::Curve(_)).then_some((shape, MARKER));
+            (HUES[number % HUES.len()], line, marker)
+        }
+        Style::Background => (BACKGROUND, None, Some((Shape::Circle, MARKER - 1.5))),
+        Style::Faint => (BACKGROUND, Some((2.0, false)), None),
+        Style::Frontier => (ACCENT, Some((4.0, false)), Some((Shape::Circle, MARKER + 1.5))),
+        Style::Limit => (RING, Some((3.0, true)), None),
+        Style::Ring => (RING, None, Some((Shape::Ring, RING_RADIUS))),
+        // The first of them stands out.
+        Style::Bar(0) => (ACCENT, None, None),
+        Style::Bar(_) => (BACKGROUND, None, None),
+    };
+    Look { colour, line, marker }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::html::STYLE;
+    use crate::report::html::text::STYLE;
     use itertools::Itertools;
 
     /// Red, green and blue in proportion to light, from 0 to 1.
@@ -166,7 +188,7 @@ mod tests {
 
     #[test]
     fn twelve_curves_look_different() {
-        let looks: Vec<String> = (0..12).map(|i| format!("{:?}", look(i))).collect();
+        let looks: Vec<String> = (0..12).map(|i| format!("{:?}", look(Style::Curve(i)))).collect();
         for (i, a) in looks.iter().enumerate() {
             assert!(!looks[..i].contains(a));
         }

@@ -4,7 +4,7 @@ use super::bars::{self, LABEL};
 use super::canvas::{Align, Canvas, Position, fit};
 use super::font::{Type, text_width};
 use super::labels::{Label, Rect, Surroundings, anchor, place_labels};
-use super::palette::{ACCENT, BACKGROUND, Colour, GRID, INK, MUTED, RING, Shape, WHITE, look};
+use super::palette::{BACKGROUND, Colour, GRID, INK, Look, MARKER, MUTED, RING_RADIUS, WHITE, look};
 use super::ticks::Span;
 use crate::report::chart::{Axis, Mark, Panel, Series, Style, Tick};
 use std::f64::consts::TAU;
@@ -24,12 +24,8 @@ const LABEL_LINE: f64 = 23.0;
 const LABEL_WIDTH: f64 = 330.0;
 /// The share of a panel that the texts beside its vertical axis take at most.
 const WIDEST_TICK: f64 = 0.45;
-/// Radius of a marker.
-const MARKER: f64 = 7.5;
 /// Radius of the hole in a marker whose figures are in doubt.
 const HOLE: f64 = 3.5;
-/// Radius of a ring around one.
-const RADIUS: f64 = MARKER + 8.0;
 /// How much of a band's colour is seen.
 const OPACITY: f64 = 0.16;
 /// How far the bars of curves are moved from their points at most, so that those at one x can be told apart: no farther than
@@ -61,35 +57,29 @@ impl Frame {
 
 /// Draws a panel between two corners.
 pub fn draw(canvas: &mut Canvas, panel: &Panel, (left, top): Position, (right, bottom): Position) {
-    let marks = || panel.marks();
     let is_bars = panel.series.iter().any(|series| matches!(series.style, Style::Bar(_)));
-    let reach = |along: bool, at: f64, mark: &Mark| {
-        mark.bar
-            .filter(|_| along == is_bars)
-            .map_or([at; 2], |(low, high)| [low, high])
-    };
-    let mut x = Span::of(&panel.x, marks().flat_map(|mark| reach(true, mark.x, mark)));
-    let mut y = Span::of(&panel.y, marks().flat_map(|mark| reach(false, mark.y, mark)));
-    if panel.y.ticks.is_empty() {
-        y = y.up_to_a_tick_above(marks().map(|mark| mark.y).fold(0.0, f64::max), Y_TICKS);
-    }
-    let mut y_ticks = ticks(&panel.y, &y, Y_TICKS);
+    let highest = |along: fn(&Mark) -> f64| panel.marks().map(along).fold(0.0, f64::max);
+    let ys = panel
+        .marks()
+        .flat_map(|mark| if is_bars { [mark.y; 2] } else { mark.ends() });
+    let (y, mut y_ticks) = measure(&panel.y, ys, highest(|mark| mark.y), Y_TICKS);
     for tick in &mut y_ticks {
         tick.label = fit(&tick.label, TICK, (right - left) * WIDEST_TICK);
     }
-    let widest = y_ticks
-        .iter()
-        .map(|tick| text_width(&tick.label, TICK))
-        .fold(0.0, f64::max);
+    let widths = y_ticks.iter().map(|tick| text_width(&tick.label, TICK));
+    let (left_of_frame, right_of_frame) = (left + widths.fold(0.0, f64::max) + 16.0, right - 6.0);
+    let x_ticks = (((right_of_frame - left_of_frame) / X_TICK) as usize).max(FEWEST_TICKS);
+    let xs = panel.marks().flat_map(|mark| match mark.bar {
+        Some((low, high)) if is_bars => [low, high],
+        _ => [mark.x; 2],
+    });
+    // The axis of bars has room for the figures at their ends already.
+    let most = if is_bars { 0.0 } else { highest(|mark| mark.x) };
+    let (x, x_ticks) = measure(&panel.x, xs, most, x_ticks);
     let title_height = if panel.title.is_empty() { 0.0 } else { 44.0 };
     let above = ((left + right) / 2.0, top + 14.0);
     canvas.text_within(above, &panel.title, PANEL_TITLE, Align::Centre, right - left);
     let top = top + title_height;
-    let (left_of_frame, right_of_frame) = (left + widest + 16.0, right - 6.0);
-    if panel.x.ticks.is_empty() && !is_bars {
-        let most = marks().map(|mark| mark.x).fold(0.0, f64::max);
-        x = x.up_to_a_tick_above(most, ((right_of_frame - left_of_frame) / X_TICK) as usize);
-    }
     let frame = Frame {
         left: left_of_frame,
         top: top + 46.0,
@@ -98,15 +88,16 @@ pub fn draw(canvas: &mut Canvas, panel: &Panel, (left, top): Position, (right, b
         x,
         y,
     };
+    let title_at = (left, top + 12.0);
     canvas.text_within(
-        (left, top + 12.0),
+        title_at,
         &title(&panel.y, &frame.y),
         AXIS_TITLE,
         Align::Left,
         right - left,
     );
     draw_y_axis(canvas, &frame, &y_ticks);
-    draw_x_axis(canvas, &frame, &panel.x);
+    draw_x_axis(canvas, &frame, &x_ticks, &title(&panel.x, &frame.x));
     if panel.series.is_empty() {
         let middle = ((frame.left + frame.right) / 2.0, (frame.top + frame.bottom) / 2.0);
         canvas.text(middle, "no data", TICK, Align::Centre);
@@ -136,12 +127,15 @@ fn title(axis: &Axis, span: &Span) -> String {
     }
 }
 
-fn ticks(axis: &Axis, span: &Span, wanted: usize) -> Vec<Tick> {
-    if axis.ticks.is_empty() {
-        span.ticks(wanted)
-    } else {
-        axis.ticks.clone()
+/// The extent of an axis and its ticks: its own, else round numbers up to one above the highest point.
+fn measure(axis: &Axis, values: impl Iterator<Item = f64>, most: f64, wanted: usize) -> (Span, Vec<Tick>) {
+    let span = Span::of(axis, values);
+    if !axis.ticks.is_empty() {
+        return (span, axis.ticks.clone());
     }
+    let span = span.up_to_a_tick_above(most, wanted);
+    let ticks = span.ticks(wanted);
+    (span, ticks)
 }
 
 fn draw_y_axis(canvas: &mut Canvas, frame: &Frame, ticks: &[Tick]) {
@@ -152,11 +146,11 @@ fn draw_y_axis(canvas: &mut Canvas, frame: &Frame, ticks: &[Tick]) {
     }
 }
 
-fn draw_x_axis(canvas: &mut Canvas, frame: &Frame, axis: &Axis) {
+fn draw_x_axis(canvas: &mut Canvas, frame: &Frame, ticks: &[Tick], title: &str) {
     let width = frame.right - frame.left;
     canvas.line(&[(frame.left, frame.bottom), (frame.right, frame.bottom)], 2.0, MUTED);
     let mut free_from = f64::NEG_INFINITY;
-    for tick in ticks(axis, &frame.x, ((width / X_TICK) as usize).max(FEWEST_TICKS)) {
+    for tick in ticks {
         let x = frame.left + frame.x.fraction(tick.at) * width;
         canvas.line(&[(x, frame.bottom), (x, frame.bottom + 7.0)], 2.0, MUTED);
         let half = text_width(&tick.label, TICK) / 2.0;
@@ -166,7 +160,7 @@ fn draw_x_axis(canvas: &mut Canvas, frame: &Frame, axis: &Axis) {
         }
     }
     let below = ((frame.left + frame.right) / 2.0, frame.bottom + 66.0);
-    canvas.text_within(below, &title(axis, &frame.x), AXIS_TITLE, Align::Centre, width);
+    canvas.text_within(below, title, AXIS_TITLE, Align::Centre, width);
 }
 
 fn draw_series(canvas: &mut Canvas, frame: &Frame, series: &Series, bar_shift: f64) {
@@ -179,57 +173,40 @@ fn draw_series(canvas: &mut Canvas, frame: &Frame, series: &Series, bar_shift: f
         }
         return;
     }
-    if let Style::Band(number) = series.style {
-        let ends = |mark: &Mark| mark.bar.unwrap_or((mark.y, mark.y));
-        let above = series.points.iter().map(|mark| frame.place(mark.x, ends(mark).1));
-        let below = series.points.iter().rev().map(|mark| frame.place(mark.x, ends(mark).0));
-        return canvas.polygon(above.chain(below).collect(), OPACITY, look(number).colour);
+    if let Style::Band(_) = series.style {
+        let above = series.points.iter().map(|mark| frame.place(mark.x, mark.ends()[1]));
+        let below = series
+            .points
+            .iter()
+            .rev()
+            .map(|mark| frame.place(mark.x, mark.ends()[0]));
+        return canvas.polygon(above.chain(below).collect(), OPACITY, look(series.style).colour);
     }
+    let look = look(series.style);
     let mut places = frame.places(&series.points);
     // A limit holds wherever one looks.
     if let (Style::Limit, [first, .., last]) = (series.style, &mut places[..]) {
         (first.0, last.0) = (frame.left, frame.right);
     }
-    draw_line(canvas, series.style, &places);
+    draw_line(canvas, look, &places);
     for (mark, place) in series.points.iter().zip(places) {
-        draw_bar(canvas, frame, mark, bar_shift, colour(series.style));
-        draw_marker(canvas, series.style, place);
+        draw_bar(canvas, frame, mark, bar_shift, look.colour);
+        draw_marker(canvas, look, place);
         if mark.suspect && !matches!(series.style, Style::Ring | Style::Faint) {
             canvas.disc(place, HOLE, WHITE);
         }
     }
 }
 
-fn colour(style: Style) -> Colour {
-    match style {
-        Style::Curve(number) | Style::Line(number) => look(number).colour,
-        Style::Background | Style::Faint => BACKGROUND,
-        Style::Frontier => ACCENT,
-        Style::Limit | Style::Ring => RING,
-        Style::Bar(number) => bars::colour(number),
-        Style::Band(number) => look(number).colour,
+fn draw_line(canvas: &mut Canvas, look: Look, places: &[Position]) {
+    if let Some(stroke) = look.line {
+        canvas.stroke(places, stroke, look.colour);
     }
 }
 
-/// Draws what connects the points of a style.
-fn draw_line(canvas: &mut Canvas, style: Style, places: &[Position]) {
-    match style {
-        Style::Curve(number) | Style::Line(number) if look(number).dashed => canvas.dashes(places, 4.0, colour(style)),
-        Style::Curve(_) | Style::Line(_) | Style::Frontier => canvas.line(places, 4.0, colour(style)),
-        Style::Limit => canvas.dashes(places, 3.0, colour(style)),
-        Style::Faint => canvas.line(places, 2.0, colour(style)),
-        Style::Background | Style::Ring | Style::Bar(_) | Style::Band(_) => {}
-    }
-}
-
-/// Draws one point of a style.
-fn draw_marker(canvas: &mut Canvas, style: Style, place: Position) {
-    match style {
-        Style::Curve(number) => canvas.marker(look(number).shape, place, MARKER, colour(style)),
-        Style::Background => canvas.marker(Shape::Circle, place, MARKER - 1.5, colour(style)),
-        Style::Frontier => canvas.marker(Shape::Circle, place, MARKER + 1.5, colour(style)),
-        Style::Ring => canvas.ring(place, RADIUS, 3.5, colour(style)),
-        Style::Line(_) | Style::Faint | Style::Limit | Style::Bar(_) | Style::Band(_) => {}
+fn draw_marker(canvas: &mut Canvas, look: Look, place: Position) {
+    if let Some((shape, radius)) = look.marker {
+        canvas.marker(shape, place, radius, look.colour);
     }
 }
 
@@ -249,8 +226,8 @@ pub fn draw_sample(canvas: &mut Canvas, style: Style, (x, y): Position, width: f
     if let Style::Bar(number) = style {
         return bars::fill(canvas, (x, y - 9.0), (x + width, y + 9.0), number);
     }
-    draw_line(canvas, style, &[(x, y), (x + width, y)]);
-    draw_marker(canvas, style, (x + width / 2.0, y));
+    draw_line(canvas, look(style), &[(x, y), (x + width, y)]);
+    draw_marker(canvas, look(style), (x + width / 2.0, y));
 }
 
 /// The places that a point takes: its own, its ring's, and its bar's from end to end.
@@ -258,7 +235,9 @@ fn occupied(frame: &Frame, style: Style, mark: &Mark) -> Vec<Position> {
     let (x, y) = frame.place(mark.x, mark.y);
     if style == Style::Ring {
         let around = (0..12).map(|hour| (f64::from(hour) * TAU / 12.0).sin_cos());
-        return around.map(|(sin, cos)| (x + RADIUS * cos, y + RADIUS * sin)).collect();
+        return around
+            .map(|(sin, cos)| (x + RING_RADIUS * cos, y + RING_RADIUS * sin))
+            .collect();
     }
     let Some((low, high)) = mark.bar else {
         return vec![(x, y)];
@@ -270,21 +249,20 @@ fn occupied(frame: &Frame, style: Style, mark: &Mark) -> Vec<Position> {
 }
 
 fn draw_labels(canvas: &mut Canvas, frame: &Frame, series: &[Series]) {
-    let short = |mark: &Mark| mark.label.iter().map(|line| fit(line, LABEL, LABEL_WIDTH)).collect();
     let placed = series.iter().filter(|series| !matches!(series.style, Style::Bar(_)));
-    let labelled: Vec<(Position, Vec<String>)> = placed
+    let marks = placed
         .flat_map(|series| &series.points)
-        .filter(|mark| !mark.label.is_empty())
-        .map(|mark| (frame.place(mark.x, mark.y), short(mark)))
-        .collect();
-    let wanted: Vec<Label> = labelled
-        .iter()
-        .map(|(point, lines)| Label {
-            point: *point,
+        .filter(|mark| !mark.label.is_empty());
+    let labelled = marks.map(|mark| {
+        let lines: Vec<String> = mark.label.iter().map(|line| fit(line, LABEL, LABEL_WIDTH)).collect();
+        let label = Label {
+            point: frame.place(mark.x, mark.y),
             width: lines.iter().map(|line| text_width(line, LABEL)).fold(0.0, f64::max),
             height: lines.len() as f64 * LABEL_LINE,
-        })
-        .collect();
+        };
+        (label, lines)
+    });
+    let (wanted, texts): (Vec<Label>, Vec<Vec<String>>) = labelled.unzip();
     let lines = |is_one: fn(&Style) -> bool| {
         let own = series.iter().filter(|series| is_one(&series.style));
         own.map(|series| frame.places(&series.points)).collect()
@@ -307,7 +285,7 @@ fn draw_labels(canvas: &mut Canvas, frame: &Frame, series: &[Series]) {
         faint: lines(|style| matches!(style, Style::Faint)),
     };
     let rooms = place_labels(&wanted, &surroundings);
-    for ((point, lines), room) in labelled.iter().zip(rooms) {
+    for ((Label { point, .. }, lines), room) in wanted.iter().zip(&texts).zip(rooms) {
         let Some(room) = room else { continue };
         let end = anchor(*point, &room);
         let length = (end.0 - point.0).hypot(end.1 - point.1);

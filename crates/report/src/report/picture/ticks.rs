@@ -19,39 +19,31 @@ impl Span {
         let covered = axis.covers.map(|(least, most)| [least, most]).into_iter().flatten();
         let finite = values.chain(covered).filter(|value| value.is_finite());
         let (least, most) = finite.minmax().into_option().unwrap_or((0.0, 1.0));
-        match axis.scale {
-            Scale::Log if least > 0.0 => {
+        let scale = match axis.scale {
+            Scale::Log if least <= 0.0 => Scale::Linear,
+            scale => scale,
+        };
+        let (from, to) = match scale {
+            Scale::Log => {
                 let room = ((most / least).ln() * 0.05).max(0.2);
-                Span {
-                    scale: Scale::Log,
-                    from: (least.ln() - room).exp().max(f64::MIN_POSITIVE),
-                    to: (most.ln() + room).exp().min(f64::MAX),
-                }
+                let (from, to) = ((least.ln() - room).exp(), (most.ln() + room).exp());
+                (from.max(f64::MIN_POSITIVE), to.min(f64::MAX))
             }
             Scale::Symlog => {
                 let (least, most) = (bend(least.min(0.0)), bend(most.max(1.0)));
                 let room = (most - least) * 0.05;
-                Span {
-                    scale: Scale::Symlog,
-                    from: if least < 0.0 {
-                        unbend(least - room).max(f64::MIN)
-                    } else {
-                        0.0
-                    },
-                    to: unbend(most + room).min(f64::MAX),
-                }
+                let from = if least < 0.0 { unbend(least - room) } else { 0.0 };
+                (from.max(f64::MIN), unbend(most + room).min(f64::MAX))
             }
-            _ => {
+            Scale::Linear => {
                 let from = least.min(0.0);
                 let to = if most.max(0.0) > from { most.max(0.0) } else { 1.0 };
                 let extent = to - from;
-                Span {
-                    scale: Scale::Linear,
-                    from: if from < 0.0 { from - extent * 0.06 } else { 0.0 },
-                    to: to + extent * 0.07,
-                }
+                let from = if from < 0.0 { from - extent * 0.06 } else { 0.0 };
+                (from, to + extent * 0.07)
             }
-        }
+        };
+        Span { scale, from, to }
     }
 
     /// Whether equal steps are equal ratios.

@@ -1,14 +1,15 @@
 //! A canvas as an SVG file. Lengths are units of the picture.
 
 use super::canvas::{Canvas, Element, Position};
-use super::font::{Weight, text_width};
+use super::font::text_width;
 use super::palette::Colour;
 
 /// Families that viewers have; a text keeps its width in whichever is there.
 const FAMILIES: &str = "Ubuntu, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif";
 
 /// The file, on white.
-pub fn to_svg(canvas: &Canvas, (width, height): (f64, f64)) -> String {
+pub fn to_svg(canvas: &Canvas) -> String {
+    let (width, height) = canvas.size;
     let elements = canvas.elements.iter();
     let elements: String = elements
         .map(|(element, colour)| show(element, *colour) + "\n")
@@ -45,7 +46,7 @@ fn show(element: &Element, Colour(red, green, blue): Colour) -> String {
             text,
             kind,
         } => {
-            let weight = if kind.weight == Weight::Bold { 600 } else { 400 };
+            let weight = if kind.is_bold { 600 } else { 400 };
             let width = text_width(text, *kind);
             let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
             format!(

@@ -6,7 +6,6 @@ mod requests;
 
 pub use requests::RequestSamples;
 
-use super::html::STYLE;
 use super::html::text::{self, embed_json, safe};
 use super::rows::read_content;
 use itertools::Itertools;
@@ -78,7 +77,6 @@ impl RequestSamples {
             PAGE,
             context! {
                 title,
-                style => safe(STYLE),
                 own_style => safe(OWN_STYLE),
                 settings,
                 data => safe(embed_json(&self.to_json().to_string())),

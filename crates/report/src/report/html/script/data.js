@@ -13,14 +13,16 @@ const fileBegins = decode(data.files.begin);
 const varying = data.varying.map((name) => columnByName.get(name)).filter(Boolean);
 
 function decode(column) {
-  if (column.each) return column.each;
-  if (column.at) return column.at.map((place) => column.of[place]);
-  return new Array(rowCount).fill(column.all);
+  // JSON has no infinite numbers.
+  const number = (value) => value === "inf" ? Infinity : value === "-inf" ? -Infinity : value;
+  if (column.each) return column.each.map(number);
+  if (column.at) return column.at.map((place) => number(column.of[place]));
+  return new Array(rowCount).fill(number(column.all));
 }
 
 /** Points with their rows; `used` are the rows their figures come from: valid runs, or suspect ones if none is valid. */
 const points = data.points.map((id, index) => ({
-  id, index, rows: [], used: [], doubtful: data.suspect[index], competes: data.competes?.[index] ?? true,
+  id, index, rows: [], used: [], doubtful: data.suspect[index], competes: true,
   meets: data.meets?.of[data.meets.at[index]], spreads: new Map(),
 }));
 data.rows.forEach((place, row) => points[place].rows.push(row));
@@ -30,7 +32,10 @@ for (const point of points) {
   if (!point.used.length) point.used = ended("suspect");
 }
 
-data.workloads.forEach((workload, place) => workload.points.forEach((index) => { points[index].workload = place; }));
+data.workloads.forEach((workload, place) => workload.points.forEach((index) => {
+  points[index].workload = place;
+  points[index].competes = workload.open || (data.competes?.[index] ?? true);
+}));
 
 /** A figure of a point over its runs, or a parameter: { median, min, max, count }; null where there is no number. */
 function spreadOf(point, column) {

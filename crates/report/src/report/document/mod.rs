@@ -1,27 +1,33 @@
-//! What the page and the text for a pull request both tell, as their templates take it: counts, remarks, failures, the environment,
-//! the plan.
+//! The report as one document: all that the page, the text for a pull request and the terminal tell, as their templates take it.
+
+mod card;
+pub mod points;
+mod targets;
+mod workloads;
 
 use super::charts::explore::in_words;
 use super::clients::{Clients, side_by_side};
 use super::compared;
+use super::configs::Config;
 use super::environment::{self, facts};
 use super::failures::{Group, Reason};
 use super::inputs::Inputs;
 use super::remarks::remarks;
+use super::sla;
 use super::status::unfinished;
 use super::variation::settings;
 use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
-use vsweep_plan::units::{show_count, show_many};
+use vsweep_plan::units::show_many;
 use vsweep_record::table::{Cell, ONE_START, Point, Points};
 use vsweep_strategy::stats::Requirement;
 
 /// Points of a failure that are named.
 const MOST_ROWS: usize = 20;
 
-/// Everything beside the answer.
-pub fn parts(inputs: &Inputs<'_>) -> Value {
+/// The whole document.
+pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
     let (state, points) = (inputs.state, inputs.points);
     let clients = side_by_side(points);
     let requirements = inputs
@@ -30,38 +36,41 @@ pub fn parts(inputs: &Inputs<'_>) -> Value {
         .map(|judged| context! { is_met => judged.verdict == Requirement::Met, text => judged.to_string() });
     let failures = inputs.failures.iter().zip(&inputs.excerpts);
     let sum = |count: fn(&Point) -> usize| points.points.iter().map(count).sum::<usize>();
-    let (suspect, failed) = (sum(|point| point.suspect), sum(|point| point.failed));
     let planned = state.planning_session().map_or(0, |planned| planned.runs) as usize;
-    let rest = [
-        (failed, "failed"),
-        (suspect, "in doubt"),
-        (sum(|point| point.cut.len()), "cut short"),
-        (planned.saturating_sub(points.runs.rows()), "still to do"),
-    ];
-    let all = [
-        (points.points.len(), "point"),
-        (state.servers.len(), "server"),
-        (points.runs.rows(), "run"),
-    ];
-    let all = all.map(|(count, noun)| show_many(count as u64, noun));
-    let counts = [
-        (points.points.len(), "points"),
-        (sum(|point| point.ok), "runs ok"),
-        (suspect, "in doubt"),
-        (failed, "failed"),
-    ];
+    let (runs, suspect, invalid) = (
+        points.runs.rows(),
+        sum(|point| point.suspect),
+        sum(|point| point.invalid.len()),
+    );
     context! {
         name => inputs.experiment.as_str(),
         live => inputs.live,
         head => environment::head(&inputs.manifest, state).join(" · "),
-        summary => all.into_iter().chain(counted(&rest)).join(" · "),
-        counts => counted(&counts).join(", "),
+        counts => context! {
+            points => points.points.len(),
+            servers => state.servers.len(),
+            runs,
+            ok => sum(|point| point.ok),
+            doubted => suspect,
+            suspect => suspect - invalid,
+            invalid,
+            failed => sum(|point| point.failed),
+            cut => sum(|point| point.cut.len()),
+            left => planned.saturating_sub(runs),
+        },
         simulated => simulated(points),
         unfinished => unfinished(state),
         has_goals => !inputs.goals.is_empty(),
         legend => inputs.goals.legend(),
         explored => in_words(state),
-        is_cut => points.points.iter().any(|point| !point.cut.is_empty()),
+        workloads => workloads::parts(inputs, configs),
+        // Searches choose points, which `runs` does not repeat.
+        is_searched => sla::varied(state).is_some(),
+        targets => targets::parts(inputs, configs),
+        limits => targets::limits(inputs),
+        searches => sla::to_text(state),
+        configs => configs.iter().map(|config| config.file.clone()).collect_vec(),
+        compete => inputs.answers.len() > 1,
         one_start => points.have_one_start().then_some(ONE_START),
         remarks => Serde(remarks(state, points, clients.as_ref())),
         requirements => requirements.collect_vec(),
@@ -71,14 +80,6 @@ pub fn parts(inputs: &Inputs<'_>) -> Value {
         environment => facts(&inputs.manifest, state),
         plan => inputs.plan.as_str(),
     }
-}
-
-/// Counts with their words, without those of nothing.
-fn counted(counts: &[(usize, &str)]) -> Vec<String> {
-    let counts = counts.iter().filter(|(count, _)| *count > 0);
-    counts
-        .map(|(count, word)| format!("{} {word}", show_count(*count as u64)))
-        .collect()
 }
 
 /// Loads that several clients sent.

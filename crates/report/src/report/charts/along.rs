@@ -1,34 +1,41 @@
-//! The steps of a swept parameter along the x axis: numbers at their value, and beyond them, each with a tick of its own,
-//! whatever is no finite number.
+//! What lies along an x axis: the steps of a setting (numbers at their value, and beyond them, each with a tick of its own, whatever
+//! is no finite number) or a figure. And the spacing that suits the values of an axis.
 
-use crate::report::chart::{Scale, Tick};
-use crate::report::words::show_number;
+use crate::report::chart::{Axis, Scale, Tick};
+use crate::report::words::{axis_title, show_number};
 use itertools::Itertools;
-use vsweep_record::table::Cell;
+use vsweep_record::table::{Cell, Column};
 
 /// From this ratio of the largest to the smallest value, an axis is logarithmic: loads, because ladders double;
 /// figures, where small ones would vanish.
 pub const WIDE_LOAD: f64 = 8.0;
 const WIDE_FIGURES: f64 = 60.0;
 
-/// Where the values of a parameter lie.
-pub struct Ladder {
-    /// Spacing of the numbers.
-    pub scale: Scale,
+/// The column along an x axis.
+pub struct Along<'a> {
+    /// The column.
+    pub column: &'a Column,
+    /// Whether runs lie at the value of a setting, and not at the median of a figure.
+    is_setting: bool,
+    scale: Scale,
     /// One for each value.
-    pub ticks: Vec<Tick>,
-    beyond: Vec<(Cell, f64)>,
+    ticks: Vec<Tick>,
+    /// Where values lie that are no finite number.
+    beyond: Vec<(&'a Cell, f64)>,
 }
 
-impl Ladder {
-    /// The ladder of these values, spaced as asked or as suits them.
-    pub fn of<'a>(cells: impl Iterator<Item = &'a Cell>, scale: Option<Scale>) -> Ladder {
-        let mut cells: Vec<&Cell> = cells.sorted_by(|a, b| a.order(b)).collect();
-        cells.dedup_by(|a, b| a.order(b).is_eq());
-        let number = |cell: &Cell| cell.number().filter(|number| number.is_finite());
-        let numbers: Vec<f64> = cells.iter().filter_map(|cell| number(cell)).collect();
+impl<'a> Along<'a> {
+    /// The values of a column in these rows, spaced as asked or as suits them.
+    pub fn of(
+        column: &'a Column,
+        is_setting: bool,
+        rows: impl Iterator<Item = usize>,
+        scale: Option<Scale>,
+    ) -> Along<'a> {
+        let cells = rows.map(|row| &column.cells[row]).sorted_by(|a, b| a.order(b));
+        let cells: Vec<&Cell> = cells.dedup_by(|a, b| a.order(b).is_eq()).collect();
+        let numbers: Vec<f64> = cells.iter().filter_map(|cell| finite(cell)).collect();
         let scale = scale.unwrap_or_else(|| scale_of_steps(&numbers));
-        let last = numbers.last().copied();
         let step = match numbers.as_slice() {
             [.., before, last] => last - before,
             [only] => only.abs().max(1.0),
@@ -38,37 +45,51 @@ impl Ladder {
             Scale::Log | Scale::Symlog if place > 0.0 => place * 2.0,
             _ => place + step,
         };
-        let mut place = last.unwrap_or(if scale == Scale::Log { 1.0 } else { 0.0 });
-        let mut beyond = Vec::new();
+        let first = if scale == Scale::Log { 1.0 } else { 0.0 };
+        let mut place = numbers.last().copied().unwrap_or(first);
         // A missing value comes first among values and last on the axis, as a missing limit is an unlimited load.
-        let missing = cells.iter().filter(|cell| cell.is_missing());
-        let others = cells.iter().filter(|cell| !cell.is_missing() && number(cell).is_none());
-        for cell in others.chain(missing) {
+        let (missing, others): (Vec<&Cell>, Vec<&Cell>) = cells.iter().partition(|cell| cell.is_missing());
+        let others = others.into_iter().filter(|cell| finite(cell).is_none());
+        let beyond = others.chain(missing).map(|cell| {
             place = after(place);
-            if place.is_finite() {
-                beyond.push(((*cell).clone(), place));
-            }
-        }
+            (cell, place)
+        });
+        let beyond: Vec<(&Cell, f64)> = beyond.filter(|(_, place)| place.is_finite()).collect();
         let numbers = numbers.iter().map(|number| (*number, show_number(*number)));
         let ticks = numbers.chain(beyond.iter().map(|(cell, at)| (*at, label(cell))));
-        Ladder {
+        Along {
+            column,
+            is_setting,
             scale,
             ticks: ticks.map(|(at, label)| Tick { at, label }).collect(),
             beyond,
         }
     }
 
-    /// The place of a value; `None` where its axis has no room for it.
-    pub fn place(&self, cell: &Cell) -> Option<f64> {
-        match cell.number().filter(|number| number.is_finite()) {
+    /// Its axis.
+    pub fn axis(&self) -> Axis {
+        let ticks = self.ticks.iter().filter(|_| self.is_setting);
+        Axis::of(axis_title(&self.column.name), self.scale).with_ticks(ticks.cloned())
+    }
+
+    /// Where runs lie that have the same setting, or whose figures belong together; `None` where the axis has no room for them.
+    pub fn place(&self, rows: &[usize]) -> Option<f64> {
+        if !self.is_setting {
+            return Some(self.column.spread(rows)?.median);
+        }
+        let cell = &self.column.cells[*rows.first()?];
+        match finite(cell) {
             Some(number) => (self.scale != Scale::Log || number > 0.0).then_some(number),
             None => {
                 let mut beyond = self.beyond.iter();
-                let (_, place) = beyond.find(|(other, _)| other.order(cell).is_eq())?;
-                Some(*place)
+                Some(beyond.find(|(other, _)| other.order(cell).is_eq())?.1)
             }
         }
     }
+}
+
+fn finite(cell: &Cell) -> Option<f64> {
+    cell.number().filter(|number| number.is_finite())
 }
 
 fn label(cell: &Cell) -> String {
@@ -112,6 +133,7 @@ pub fn scale_of(values: impl Iterator<Item = f64>, wide: f64) -> Scale {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use vsweep_record::table::Section;
 
     #[test]
     fn the_axis_of_a_load_has_no_empty_side() {
@@ -138,14 +160,16 @@ mod tests {
             Cell::Float(f64::INFINITY),
             Cell::Integer(1),
         ];
-        let ladder = Ladder::of(cells.iter(), None);
-        let shown: Vec<String> = ladder
-            .ticks
-            .iter()
-            .map(|tick| format!("{}@{}", tick.label, tick.at))
-            .collect();
+        let column = Column {
+            name: "x".into(),
+            section: Section::Bench,
+            cells: cells.to_vec(),
+        };
+        let along = Along::of(&column, true, 0..5, None);
+        let ticks = along.ticks.iter();
+        let shown: Vec<String> = ticks.map(|tick| format!("{}@{}", tick.label, tick.at)).collect();
         assert_eq!(shown, ["1@1", "16@16", "unlimited@32", "auto@64", "unset@128"]);
-        assert_eq!(ladder.place(&Cell::Missing), Some(128.0));
-        assert_eq!(Ladder::of(cells[..2].iter(), None).place(&cells[1]), Some(1.0));
+        assert_eq!(along.place(&[0]), Some(128.0));
+        assert_eq!(Along::of(&column, true, 0..2, None).place(&[1]), Some(1.0));
     }
 }

@@ -1,0 +1,69 @@
+//! The card of a point that is best at something: its figure, its settings, companions, its command lines, and the file that starts
+//! its server.
+
+use super::points::PointWords;
+use crate::report::configs::Config;
+use crate::report::inputs::Inputs;
+use crate::report::words::{axis_title, show_of, show_range};
+use crate::report::yardstick::Yardstick;
+use itertools::Itertools;
+use minijinja::{Value, context};
+use vsweep_plan::shell::{shell_command, shell_line};
+
+/// Figures shown beside the one a point is best at, after those that its workload is judged by.
+const COSTS: [&str; 2] = ["cost_per_million_output_tokens", "joules_per_output_token"];
+
+/// The card of a point that is best in a metric. Its configuration file has the question that it is the answer to.
+pub fn parts(
+    inputs: &Inputs<'_>,
+    configs: &[Config],
+    words: &PointWords<'_>,
+    at: usize,
+    metric: &str,
+    question: &str,
+) -> Value {
+    let points = inputs.points;
+    let point = &points.points[at];
+    // A load is known even where its run was cut short and has no figures.
+    let (value, range) = points.spread(point, metric).map_or_else(
+        || (points.param(point, metric).to_string(), String::new()),
+        |spread| (show_of(metric, spread.median), show_range(&spread)),
+    );
+    let title = axis_title(metric);
+    // Titles end in their unit, except where the unit is the figure: `Output tokens/s per GPU`.
+    let (name, unit) = title.rsplit_once(" (").unwrap_or((&title, "tokens/s"));
+    let judged = Yardstick::of_point(points, point).shown.iter();
+    let companions = judged.map(|shown| shown.metric).chain(COSTS);
+    let companions = companions.filter(|name| *name != metric).filter_map(|name| {
+        let title = axis_title(name);
+        let median = words.median(at, name)?;
+        Some((title.trim_end_matches(" ($)").to_owned(), show_of(name, median)))
+    });
+    let config = configs.iter().find(|config| config.question == question);
+    context! {
+        value,
+        // Money has its sign in front.
+        unit => unit.trim_end_matches(')').trim_start_matches('$'),
+        name,
+        range,
+        // Then its settings say nothing.
+        is_alone => words.params.is_empty(),
+        companions => companions.collect_vec(),
+        commands => commands(inputs, point.row),
+        // With its text: a page that is passed around comes without the folder.
+        config => config.map(|config| context! { path => format!("best/{}", config.file), text => config.text.as_str() }),
+        ..words.part(at)
+    }
+}
+
+/// The command lines of the point of a row: what launches its server, where that is a command of its own, and the benchmark.
+fn commands(inputs: &Inputs<'_>, row: usize) -> Option<[Option<String>; 2]> {
+    let run = inputs.state.runs().nth(row)?;
+    let server = inputs.state.servers.get(&run.server);
+    let bench = inputs.bench_command(server.map_or(&[], |server| &server.argv), &run.params);
+    Some(match server {
+        Some(server) if inputs.bench.offline().is_some() => [None, Some(shell_command(&server.env, &bench))],
+        Some(server) => [Some(shell_command(&server.env, &server.argv)), Some(shell_line(bench))],
+        None => [None, Some(shell_line(bench))],
+    })
+}

@@ -1,0 +1,45 @@
+//! Points in words, alike in every text and page: their settings, what they meet, what is in doubt, their figures.
+
+use crate::report::answer::mark;
+use crate::report::goals::Goals;
+use crate::report::variation::settings;
+use crate::report::words::show_number;
+use minijinja::{Value, context};
+use vsweep_record::table::{Column, Points};
+
+/// What points are told by.
+pub struct PointWords<'a> {
+    /// The points, which have their places here.
+    pub points: &'a Points<'a>,
+    /// What is asked of them.
+    pub goals: &'a Goals,
+    /// The parameters that tell them apart.
+    pub params: Vec<&'a Column>,
+}
+
+impl PointWords<'_> {
+    /// What tells a point from the others.
+    pub fn settings(&self, at: usize) -> String {
+        settings(&self.params, self.points.points[at].row)
+    }
+
+    /// A point as templates take it.
+    pub fn part(&self, at: usize) -> Value {
+        context! {
+            settings => self.settings(at),
+            meets => (!self.goals.is_empty()).then(|| self.goals.met_by(at)),
+            mark => mark(&self.points.points[at]),
+        }
+    }
+
+    /// The median of a figure.
+    pub fn median(&self, at: usize, metric: &str) -> Option<f64> {
+        Some(self.points.spread(&self.points.points[at], metric)?.median)
+    }
+
+    /// The medians of some figures as a template takes them: nothing where there is none.
+    pub fn medians<'m>(&self, at: usize, metrics: impl IntoIterator<Item = &'m str>) -> Vec<Option<String>> {
+        let metrics = metrics.into_iter();
+        metrics.map(|metric| self.median(at, metric).map(show_number)).collect()
+    }
+}

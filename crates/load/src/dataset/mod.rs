@@ -4,7 +4,6 @@
 //! due is decided there too, except for traces that bring their own times.
 
 mod burstgpt;
-mod byte_level;
 mod chat_template;
 mod conversations;
 mod custom;

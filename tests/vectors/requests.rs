@@ -134,7 +134,6 @@ async fn perform(name: &str, vector: &Value) -> (scripted::Seen, Sample) {
         request_timeout: Duration::from_secs(60),
         silence_timeout: Duration::from_secs(60),
         keep_texts: true,
-        window: None,
         ..Load::default()
     };
     let addresses = target.resolve().expect("numbers");

@@ -25,12 +25,12 @@ use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::endpoint::Endpoint;
 use crate::bench::side::probe::Probe;
 use crate::bench::worker::{self, GivenUp};
-use crate::bench::{Counters, Job, Measurement, broken, sound};
+use crate::bench::{Job, Measurement, broken, sound};
 use crate::cause::{Cause, Failure};
 use crate::load::{BodyOptions, Generator};
-use crate::metrics::{Nanos, RunResult, Sample, Samples, Underway, seconds};
+use crate::metrics::{LoadProgress, Nanos, RunResult, Sample, Samples, seconds};
 use crate::plan::Params;
-use crate::search::Watch;
+use crate::search::{Cut, RequestLatencies, Watch};
 use crate::telemetry::series::Window;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -258,32 +258,32 @@ impl NativeRun {
     }
 }
 
-fn count_end(counters: &Counters, sample: &Sample) {
-    counters.finished.fetch_add(1, Relaxed);
-    if !sample.is_ok() {
-        counters.failed.fetch_add(1, Relaxed);
-        return;
-    }
-    counters.tokens.fetch_add(sample.output_len(), Relaxed);
-    counters.ttft_ns.fetch_add(sample.ttft(), Relaxed);
-}
-
 pub(super) fn broke(error: std::io::Error) -> Failure {
     broken(format!(
         "the generator could not go on: {error}; look whether the machine is out of memory or disk"
     ))
 }
 
-fn requests(samples: &Samples) -> Vec<crate::search::RequestLatencies> {
+fn requests(samples: &Samples) -> Vec<RequestLatencies> {
     samples.in_order().map(|sample| latencies(&sample)).collect()
 }
 
-/// What a search reads of a request.
-pub fn latencies(sample: &Sample) -> crate::search::RequestLatencies {
-    if !sample.is_ok() {
-        return crate::search::RequestLatencies::FAILED;
+/// What a search says to how a load goes on.
+pub fn seen_by(watch: &mut Watch, progress: &LoadProgress<'_>) -> Option<Cut> {
+    match progress {
+        LoadProgress::Ended(sample, in_flight) => watch.note_end(latencies(sample), span(sample), *in_flight as u64),
+        LoadProgress::Underway(now, underway) => {
+            watch.note_underway(underway.iter().map(|sample| at_least(sample, *now)))
+        }
     }
-    crate::search::RequestLatencies {
+}
+
+/// What a search reads of a request.
+fn latencies(sample: &Sample) -> RequestLatencies {
+    if !sample.is_ok() {
+        return RequestLatencies::FAILED;
+    }
+    RequestLatencies {
         ttft_ms: ms(sample.ttft()),
         tpot_ms: sample.tpot().unwrap_or(0.0) * 1000.0,
         e2el_ms: ms(sample.latency()),
@@ -291,18 +291,19 @@ pub fn latencies(sample: &Sample) -> crate::search::RequestLatencies {
 }
 
 /// From when a request was sent to when it ended, from the start of the run.
-pub fn span(sample: &Sample) -> Range<Duration> {
+fn span(sample: &Sample) -> Range<Duration> {
     // A failed request has no end of its own.
     let [sent, end] = [sample.sent, sample.end.max(sample.sent)].map(Duration::from_nanos);
     sent..end
 }
 
 /// The latencies that a request in flight has at the least.
-pub fn at_least(underway: &Underway) -> crate::search::RequestLatencies {
-    crate::search::RequestLatencies {
-        ttft_ms: ms(underway.ttft.unwrap_or(underway.age)),
+fn at_least(sample: &Sample, now: Nanos) -> RequestLatencies {
+    let age = now.saturating_sub(sample.sent);
+    RequestLatencies {
+        ttft_ms: ms(if sample.events.is_empty() { age } else { sample.ttft() }),
         tpot_ms: 0.0,
-        e2el_ms: ms(underway.age),
+        e2el_ms: ms(age),
     }
 }
 

@@ -171,8 +171,7 @@ impl NativeRun {
             request_timeout: self.settings.limits.request,
             silence_timeout: self.settings.limits.silence,
             keep_texts: self.settings.figures.save_detailed,
-            turns: None,
-            window: None,
+            ..Load::default()
         }
     }
 }

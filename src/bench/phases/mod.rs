@@ -8,8 +8,10 @@
 mod figures;
 mod result;
 pub mod settings;
+mod window;
 
 use self::settings::PhaseSettings;
+use self::window::Window;
 use crate::bench::exact_prompts::{self, Prompts, ServingPhase, plain_ids};
 use crate::bench::judge::commonest_error;
 use crate::bench::native::broke;
@@ -18,9 +20,9 @@ use crate::bench::side::limits::ServerLimits;
 use crate::bench::worker::{self, GivenUp};
 use crate::bench::{Job, Measurement, broken, sound};
 use crate::cause::Failure;
-use crate::load::{Generator, Load, Reply, Requests, WindowRule, allow_connections};
+use crate::load::{Generator, Load, Reply, Requests, allow_connections};
+use crate::metrics::LoadProgress;
 use crate::telemetry::series;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -109,36 +111,28 @@ impl PhaseRun {
         let count = self.settings.concurrency;
         connected.map_err(|error| broken(format!("cannot open {count} connections: {error}")))?;
         let before = self.endpoint.counters();
-        let counters = self.job.counters.clone();
-        let outcome = self
-            .generator
-            .drive(&load, &mut |sample| {
-                counters.finished.fetch_add(1, Relaxed);
-                counters.failed.fetch_add(u64::from(!sample.is_ok()), Relaxed);
-            })
-            .map_err(broke)?;
+        let (counters, mut window) = (&self.job.counters, Window::of(&self.settings));
+        let outcome = self.generator.drive_watched(&load, &mut |progress| {
+            if let LoadProgress::Ended(sample, _) = &progress {
+                counters.count(sample);
+            }
+            window.note(&progress)
+        });
+        let outcome = outcome.map_err(broke)?;
         // From before the warm-up to the end.
         let grown = before
             .ok()
             .zip(self.endpoint.counters().ok())
             .map(|(before, after)| after.since(&before));
-        let Some(seen) = &outcome.window else {
+        if window.is_hopeless() {
             let detail = "the server was given up after many failed requests";
             return Err(Failure::of_requests(detail, commonest_error([&outcome.samples])));
-        };
-        let at = |nanos| outcome.began + Duration::from_nanos(nanos);
-        let (from, to) = (at(seen.start), at(seen.end));
+        }
+        let span = window.span();
+        let [from, to] = [span.start, span.end].map(|nanos| outcome.began + Duration::from_nanos(nanos));
         // Nobody else sets it.
         let _ = self.job.counters.measured.set(series::Window { from, to });
-        Ok(result::measurement(
-            &self.job,
-            &self.settings,
-            &facts,
-            shape,
-            grown,
-            &outcome,
-            seen,
-        ))
+        Ok(result::measurement(&self, &facts, shape, grown, &outcome, &window))
     }
 
     /// Requests that go round without one being answered from the cache: there are twice as many as it holds.
@@ -157,20 +151,13 @@ impl PhaseRun {
             let prompt = self.prompts.draw(shape.input_len);
             requests.push(&exact_prompts::request(&self.endpoint, &prompt, output_len, None)?);
         }
-        let (earliest, latest) = self.settings.warmup_bounds();
         Ok(Load {
             requests,
             limit: Some(slots),
             reply: Reply::Choices,
             request_timeout: self.settings.exact.request_timeout,
             silence_timeout: self.settings.exact.request_timeout,
-            window: Some(WindowRule {
-                margin: self.settings.window.warmup_margin,
-                earliest,
-                latest,
-                length: self.settings.window.duration,
-                lap_start: slots,
-            }),
+            lap_start: Some(slots),
             ..Load::default()
         })
     }

@@ -21,7 +21,7 @@ pub use histogram::Histogram;
 pub use moments::Moments;
 pub use moments::{Nanos, seconds};
 pub use peaks::{busiest_second, concurrency_by_second, peak_concurrency};
-pub use progress::{LoadProgress, Underway};
+pub use progress::LoadProgress;
 pub use quantiles::{Stats, median, percentile};
 pub use run_result::{Column, RunResult};
 pub use sample::Sample;

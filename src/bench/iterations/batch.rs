@@ -1,7 +1,7 @@
 //! One batch on its way: requests spread over the engines, held, let go, timed, and looked at whether it ran as one.
 
-use super::Bench;
 use super::hold::Held;
+use super::{Bench, engines};
 use crate::bench::broken;
 use crate::bench::exact_prompts::request;
 use crate::bench::judge::commonest_error;
@@ -146,7 +146,7 @@ impl Batch {
     fn extra_steps(&self, timing: &Timing, facts: &[ServerLimits]) -> Option<f64> {
         let counts = timing.counts.as_ref()?;
         let limit = facts.iter().map(|facts| facts.max_num_batched_tokens).min()?? as f64;
-        let engines = facts.iter().map(|facts| facts.engines).sum::<usize>() as f64;
+        let engines = engines(facts) as f64;
         let sequences = self.requests.iter().map(Vec::len).sum::<usize>() as f64 / engines;
         let new_tokens = (timing.prompt_tokens as f64 - counts.cached()) / engines;
         let steps = (new_tokens / limit).ceil().max(1.0);

@@ -78,9 +78,9 @@ impl Shape {
             (Some(asked), Some(told)) => Some(asked.min(told)),
             (asked, told) => asked.or(told),
         };
-        let share = kv_tokens / settings.concurrency as u64;
+        let share = kv_tokens / settings.window.max_concurrency as u64;
         let length = limit.map_or(share, |limit| share.min(limit));
-        let input = match settings.phase {
+        let input = match settings.window.phase {
             ServingPhase::Prefill => length.saturating_sub(1),
             ServingPhase::Decode => (length as f64 * settings.window.ratio) as u64,
         };
@@ -88,7 +88,7 @@ impl Shape {
         if length < SHORTEST || input < 1 || output < 1 {
             return Err(format!(
                 "{} requests in a KV cache of {kv_tokens} tokens leave {length} tokens for each; lower max_concurrency",
-                settings.concurrency
+                settings.window.max_concurrency
             ));
         }
         Ok(Shape {
@@ -104,11 +104,13 @@ impl PhaseRun {
     fn perform(mut self) -> Result<Measurement, Failure> {
         let facts = ServerLimits::of(&mut self.endpoint);
         let shape = Shape::of(&self.settings, &facts).map_err(broken)?;
-        allow_connections(self.settings.concurrency).map_err(broken)?;
+        allow_connections(self.settings.window.max_concurrency).map_err(broken)?;
         self.endpoint.forget_prefixes();
         let load = self.load(shape, &facts).map_err(broken)?;
-        let connected = self.generator.connect(self.settings.concurrency, CONNECT_TIMEOUT);
-        let count = self.settings.concurrency;
+        let connected = self
+            .generator
+            .connect(self.settings.window.max_concurrency, CONNECT_TIMEOUT);
+        let count = self.settings.window.max_concurrency;
         connected.map_err(|error| broken(format!("cannot open {count} connections: {error}")))?;
         let before = self.endpoint.counters();
         let (counters, mut window) = (&self.job.counters, Window::of(&self.settings));
@@ -137,7 +139,7 @@ impl PhaseRun {
 
     /// Requests that go round without one being answered from the cache: there are twice as many as it holds.
     fn load(&mut self, shape: Shape, facts: &ServerLimits) -> Result<Load, String> {
-        let slots = self.settings.concurrency;
+        let slots = self.settings.window.max_concurrency;
         let cache = facts.all_kv_cache_tokens().unwrap_or(shape.kv_tokens);
         let twice = 2 * cache / shape.input_len as u64 + 1;
         let others = match facts.prefix_caching {

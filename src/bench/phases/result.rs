@@ -38,7 +38,7 @@ pub(super) fn measurement(
     let mut result = members(json!({
         "date": date(),
         "model_id": settings.server.model.as_ref().unwrap_or(&run.job.model_root),
-        "max_concurrency": settings.concurrency,
+        "max_concurrency": settings.window.max_concurrency,
         "input_len": input,
         "output_len": output,
         "seq_len": input + output,
@@ -63,7 +63,7 @@ pub(super) fn measurement(
         "total_throughput": output_rate * sequence_share,
     }));
     // Prompts are done by the step, several at once: spans of time say nothing of how far their rate is by chance.
-    if let (ServingPhase::Decode, Some(Interval { low, high })) = (settings.phase, figures.events_per_s) {
+    if let (ServingPhase::Decode, Some(Interval { low, high })) = (settings.window.phase, figures.events_per_s) {
         let pair = [low * sequence_share, high * sequence_share];
         result.insert("confidence_95".to_owned(), json!({"total_throughput": pair}));
     }
@@ -88,18 +88,18 @@ pub(super) fn measurement(
         if preemptions > 0.0 {
             warnings.push(format!(
                 "{preemptions} preemptions: the KV cache did not hold {} sequences of {} tokens at once",
-                settings.concurrency,
+                settings.window.max_concurrency,
                 input + output
             ));
         }
     }
     if let Some(limit) = facts
         .max_num_seqs
-        .filter(|limit| settings.concurrency as u64 > *limit * facts.engines as u64)
+        .filter(|limit| settings.window.max_concurrency as u64 > *limit * facts.engines as u64)
     {
         warnings.push(format!(
             "max_concurrency {} is above the server's max_num_seqs {limit}: the others wait in its queue",
-            settings.concurrency
+            settings.window.max_concurrency
         ));
     }
     if !warnings.is_empty() {
@@ -108,7 +108,7 @@ pub(super) fn measurement(
     let commonest = judge::commonest_error([&outcome.samples]);
     let all = outcome.samples.len() + outcome.cut.len();
     let (failure, some_failed) = judge::failed_requests(failed as f64, all as f64, commonest);
-    let doubts = unprimed(settings.concurrency, outcome, window)
+    let doubts = unprimed(settings.window.max_concurrency, outcome, window)
         .into_iter()
         .chain(some_failed);
     Measurement {

@@ -35,7 +35,7 @@ impl Window {
             earliest: nanos(earliest),
             latest: nanos(latest),
             length: nanos(settings.window.duration),
-            slots: settings.concurrency,
+            slots: settings.window.max_concurrency,
             ended: 0,
             primed: None,
             failed_in_a_row: 0,

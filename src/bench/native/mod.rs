@@ -137,13 +137,8 @@ struct NativeRun {
 impl NativeRun {
     fn perform(mut self) -> Result<Measurement, Failure> {
         let mut prompts = self.prompts().map_err(broken)?;
-        let total = prompts.measured.len();
-        self.job.counters.planned.store(total as u64, Relaxed);
-        let due = std::mem::take(&mut prompts.due);
-        let mut load = self.load(std::mem::take(&mut prompts.measured), due);
-        load.turns = prompts.turns.take();
-        // What was said is repeated.
-        load.keep_texts |= load.turns.is_some();
+        let mut load = std::mem::take(&mut prompts.load);
+        self.job.counters.planned.store(load.requests.len() as u64, Relaxed);
         let (connection_setup, cold) = self.prepare(&prompts)?;
         let (before, unread) = self.read_counters();
         let probe = self.start_probe(&prompts)?;
@@ -198,10 +193,7 @@ impl NativeRun {
         let context = Context {
             settings: &self.settings,
             model_id: self.settings.server.model.as_deref().unwrap_or(&self.job.model_root),
-            tokenizer_id: prompts.tokenizer_id.as_deref(),
-            prompt_source: prompts.source,
-            counted_by: prompts.counted_by,
-            alignment: prompts.alignment,
+            origin: prompts.origin,
             connection_setup,
             turns: turns.as_ref(),
             began,

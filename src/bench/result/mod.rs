@@ -23,15 +23,22 @@ use std::time::Duration;
 /// Columns of what answers with vectors or scores.
 const OF_POOLING: [Column; 4] = [Column::InputLens, Column::Latencies, Column::QueueTimes, Column::Errors];
 
+/// How prompts were made.
+#[derive(Debug)]
+pub(super) struct PromptOrigin {
+    pub tokenizer_id: Option<String>,
+    pub source: PromptSource,
+    /// Who said how many tokens they have.
+    pub counted_by: &'static str,
+    pub alignment: Alignment,
+}
+
 /// What the result says beside the samples.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
     pub settings: &'a NativeSettings,
     pub model_id: &'a str,
-    pub tokenizer_id: Option<&'a str>,
-    pub prompt_source: PromptSource,
-    pub counted_by: &'static str,
-    pub alignment: Alignment,
+    pub origin: PromptOrigin,
     pub connection_setup: Duration,
     /// The turns of conversations, where there are any.
     pub turns: Option<&'a Turns>,
@@ -55,7 +62,7 @@ pub(super) fn result(mut context: Context<'_>, outcome: &LoadOutcome) -> Params 
         "backend": settings.api.backend_name,
         "label": settings.figures.label,
         "model_id": context.model_id,
-        "tokenizer_id": context.tokenizer_id,
+        "tokenizer_id": context.origin.tokenizer_id,
         "num_prompts": settings.prompts.num_prompts,
     }));
     for (key, value) in &settings.figures.metadata {

@@ -283,6 +283,7 @@ fn write(
     options.request(&Content {
         prompt: Some(&item.prompt.to_value()),
         media: item.media.as_ref(),
+        sequences: item.sequences,
         prompt_len: item.prompt_len,
         output_len: item.output_len,
         id,

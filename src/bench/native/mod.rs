@@ -36,8 +36,6 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Limit for opening all connections before the run.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections opened in advance for an open loop, whose concurrency is not known.
 const OPEN_LOOP_CONNECTIONS: usize = 64;
 /// Most connections opened in advance.

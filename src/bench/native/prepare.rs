@@ -3,7 +3,7 @@
 use super::prompts::Prompts;
 use super::traffic::traffic;
 use super::warmup::{self, Amount};
-use super::{CONNECT_TIMEOUT, NativeRun, broke};
+use super::{NativeRun, broke};
 use crate::bench::broken;
 use crate::bench::result::warnings;
 use crate::bench::side::counters::ServerCounters;
@@ -110,11 +110,7 @@ impl NativeRun {
     }
 
     pub(super) fn connect(&mut self, count: usize) -> Result<(), Failure> {
-        let connected = self.generator.connect(count, CONNECT_TIMEOUT);
-        connected.map_err(|error| {
-            let connections = if count == 1 { "a connection" } else { "connections" };
-            broken(self.endpoint.target.unopened(connections, &error, CONNECT_TIMEOUT))
-        })
+        self.endpoint.connect(&mut self.generator, count)
     }
 
     /// Repeats a request until it succeeds.

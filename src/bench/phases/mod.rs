@@ -25,7 +25,6 @@ use crate::metrics::LoadProgress;
 use crate::telemetry::series;
 use std::time::Duration;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Most prompts drawn, at about six bytes a token.
 const MOST_PROMPTS: u64 = 200_000;
 /// Shorter sequences have no phases.
@@ -107,11 +106,8 @@ impl PhaseRun {
         allow_connections(self.settings.window.max_concurrency).map_err(broken)?;
         self.endpoint.forget_prefixes();
         let load = self.load(shape, &facts).map_err(broken)?;
-        let connected = self
-            .generator
-            .connect(self.settings.window.max_concurrency, CONNECT_TIMEOUT);
-        let count = self.settings.window.max_concurrency;
-        connected.map_err(|error| broken(format!("cannot open {count} connections: {error}")))?;
+        let slots = self.settings.window.max_concurrency;
+        self.endpoint.connect(&mut self.generator, slots)?;
         let before = self.endpoint.counters();
         let (counters, mut window) = (&self.job.counters, Window::of(&self.settings));
         let outcome = self.generator.drive_watched(&load, &mut |progress| {

@@ -13,8 +13,10 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-/// Limit for opening the connection beside the load.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Limit for opening the connections of a load.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same for the connection beside it.
+const CONNECT_BESIDE: Duration = Duration::from_secs(10);
 /// Requests in flight.
 const AT_ONCE: usize = 64;
 pub(in crate::bench) const SHORT: Duration = Duration::from_secs(10);
@@ -116,6 +118,13 @@ impl Endpoint {
         generator(&self.addresses, self.tls.as_ref())
     }
 
+    /// Opens connections of a generator to it, as many as will be in flight.
+    pub fn connect(&self, generator: &mut Generator, count: usize) -> Result<(), Failure> {
+        let connections = if count == 1 { "a connection" } else { "connections" };
+        let opened = generator.connect(count, CONNECT_TIMEOUT);
+        opened.map_err(|error| broken(self.target.unopened(connections, &error, CONNECT_TIMEOUT)))
+    }
+
     /// The means to end what is asked of it from another thread.
     pub fn stop_handle(&self) -> Stop {
         self.control.stop_handle()
@@ -166,8 +175,8 @@ impl Endpoint {
     ) -> Result<Vec<Result<String, NoAnswer>>, NoAnswer> {
         // Replaces a connection that the server has closed since it was last used.
         self.control
-            .connect(1, CONNECT_TIMEOUT)
-            .map_err(|error| NoAnswer::because(self.target.unopened("a connection", &error, CONNECT_TIMEOUT)))?;
+            .connect(1, CONNECT_BESIDE)
+            .map_err(|error| NoAnswer::because(self.target.unopened("a connection", &error, CONNECT_BESIDE)))?;
         let path = format!("{}{path}", self.target.path);
         let requests = bodies
             .iter()

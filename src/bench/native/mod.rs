@@ -18,7 +18,7 @@ pub use profiler::stop_profiler;
 pub use refused::{REFUSED, harmless};
 
 use crate::bench::judge::{RunFigures, cached, commonest_error, doubts, on_failed_requests, pace, refuse_empty};
-use crate::bench::native::settings::{NativeSettings, TABLE};
+use crate::bench::native::settings::NativeSettings;
 use crate::bench::result::warnings;
 use crate::bench::result::{Context, figures, result};
 use crate::bench::side::counters::ServerCounters;
@@ -54,11 +54,6 @@ pub fn mean_lengths(params: &Params) -> Option<(f64, f64)> {
         .filter(|lengths| !lengths.is_empty())?;
     let mean = |of: fn(&(u64, u64)) -> u64| lengths.iter().map(of).sum::<u64>() as f64 / lengths.len() as f64;
     Some((mean(|(prompt, _)| *prompt), mean(|(_, output)| *output)))
-}
-
-/// Whether the native benchmark knows a parameter, in either spelling.
-pub fn knows(name: &str) -> bool {
-    TABLE.find(name).is_some()
 }
 
 /// Performs one run, to its end or until the watch has seen enough. Dropping the future ends its requests at once. A

@@ -1,9 +1,10 @@
 //! The `hf` dataset: any data set in the form of the Hugging Face Hub, from a local file or folder, or from the Hub. Which
 //! columns hold prompts and answers is found out from their names.
 
+use super::hub::Hub;
 use super::kind::PATH;
 use super::rows::{self, DataRow};
-use super::{Dataset, Draw, Item, Kind, Traits, hub, split};
+use super::{Dataset, Draw, Item, Kind, Traits, split};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use vsweep_metrics::rng::NumpyPcg64;
@@ -95,7 +96,7 @@ impl HuggingFace {
             let chosen = split::choose(&self.path, &names, subset, split)?;
             return Ok(chosen.iter().map(|name| path.join(name)).collect());
         }
-        hub::fetch(&self.path, |names| split::choose(&self.path, names, subset, split))
+        Hub::from_env()?.fetch(&self.path, |names| split::choose(&self.path, names, subset, split))
     }
 
     /// Prompt and answer of a row; `None` for one whose prompt is empty.

@@ -11,6 +11,7 @@ mod value;
 pub use reader::ParamReader;
 pub use serde_json::Value;
 pub use value::FromParam;
+pub(crate) use value::json_of;
 
 /// One parameter, as help, checks and docs need it.
 #[derive(Debug, Clone, Copy)]

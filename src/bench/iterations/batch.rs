@@ -132,10 +132,9 @@ impl Batch {
 
     fn try_once(&self, bench: &mut Bench, settle: Duration) -> Result<Timing, Failure> {
         self.connect(bench)?;
-        let before = counts(&mut bench.endpoints);
+        let before = counts(&bench.endpoints);
         let stop = bench.generators[0].stop_handle();
-        let endpoints = &mut bench.endpoints;
-        let held = Held::begin(endpoints, bench.settings.batch.hold).map_err(broken)?;
+        let held = Held::begin(&bench.endpoints, bench.settings.batch.hold).map_err(broken)?;
         let request_timeout = bench.settings.exact.request_timeout;
         let (woken, outcomes) = self.send(request_timeout, &mut bench.generators, || {
             let until = Instant::now() + settle;
@@ -151,7 +150,7 @@ impl Batch {
         });
         let (let_go, wake) = woken.map_err(broken)?;
         let outcomes = whole(outcomes?)?;
-        let after = counts(endpoints);
+        let after = counts(&bench.endpoints);
         let mut timing = Timing {
             wake: wake.as_secs_f64(),
             counts: before.zip(after).map(|(before, after)| after.since(&before)),
@@ -211,8 +210,8 @@ fn whole(outcomes: Vec<LoadOutcome>) -> Result<Vec<LoadOutcome>, Failure> {
 }
 
 /// What all servers have counted so far; nothing if one does not count its steps.
-fn counts(endpoints: &mut [Endpoint]) -> Option<ServerCounters> {
-    let each = endpoints.iter_mut().map(|endpoint| {
+fn counts(endpoints: &[Endpoint]) -> Option<ServerCounters> {
+    let each = endpoints.iter().map(|endpoint| {
         let counters = endpoint.counters().ok()?;
         counters.steps().map(|_| counters)
     });

@@ -148,7 +148,7 @@ impl NativeRun {
     }
 
     /// The server's counters, if it shows any; and what to say if that is not known.
-    pub(super) fn read_counters(&mut self) -> (Option<ServerCounters>, Option<String>) {
+    pub(super) fn read_counters(&self) -> (Option<ServerCounters>, Option<String>) {
         match self.endpoint.counters() {
             Ok(counters) => (Some(counters), None),
             Err(error) => (

@@ -3,14 +3,11 @@
 use super::NativeRun;
 use super::warmup::Amount;
 use crate::bench::exact_prompts::plain_ids;
-use crate::bench::native::settings::NativeSettings;
 use crate::bench::result::{PromptOrigin, warnings};
-use crate::bench::side::endpoint::Endpoint;
-use crate::bench::side::tokenizer::{Alignment, server_tokenizer};
+use crate::bench::side::tokenizer::Alignment;
 use crate::dataset::{self, ChatTemplate, Draw, Item, Material, Prompt, PromptSource, Tokenizer, Traits, Vocabulary};
 use crate::load::{Backend, Content, Load, Request, RequestOptions, Requests, Turn, Turns};
 use crate::plan::Warmup;
-use std::cell::RefCell;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -33,7 +30,7 @@ pub(super) struct Prompts {
 }
 
 impl NativeRun {
-    pub(super) fn prompts(&mut self) -> Result<Prompts, String> {
+    pub(super) fn prompts(&self) -> Result<Prompts, String> {
         let settings = &self.settings;
         let (dataset, traits) = (&settings.dataset, settings.dataset.traits());
         let seed = settings.prompts.seed;
@@ -47,14 +44,7 @@ impl NativeRun {
         let template = self.template(tokenizer.as_ref())?;
         let (options, mut warnings) = (self.endpoint.options.clone(), vec![]);
         let count = 1 + Amount::of(self.job.warmup, settings).most();
-        let server = RefCell::new(&mut self.endpoint);
-        let vocabulary = vocabulary_of(
-            settings,
-            &self.job.model_root,
-            tokenizer.as_ref(),
-            &server,
-            &mut warnings,
-        )?;
+        let vocabulary = self.vocabulary(tokenizer.as_ref(), &mut warnings)?;
         let source = traits.source(&vocabulary, template.as_ref());
         let counted_by = vocabulary.counted_by(source);
         let without = without_tokenizer(traits, source, counted_by);
@@ -70,7 +60,7 @@ impl NativeRun {
         let (mut due_seconds, mut known) = (vec![], HashSet::new());
         let mut take = |mut items: Vec<Item>| {
             if is_aligned {
-                alignment = Some(server.borrow_mut().align(alignment, &mut items));
+                alignment = Some(self.endpoint.align(alignment, &mut items));
             }
             if settings.is_self_timed() {
                 due_seconds = dataset::sort_by_time(&mut items);
@@ -156,6 +146,39 @@ impl NativeRun {
         Ok(tokenizer)
     }
 
+    /// What prompts are made of, and who counts texts: the model's tokenizer; without one bare ids where they can be sent,
+    /// else what the server's own tokenizer can do, else common words.
+    fn vocabulary<'a>(
+        &'a self,
+        tokenizer: Option<&'a Tokenizer>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Vocabulary<'a>, String> {
+        if let Some(tokenizer) = tokenizer {
+            return Ok(Vocabulary::Tokenizer(tokenizer));
+        }
+        let settings = &self.settings;
+        let (takes_ids, traits) = (settings.api.backend().takes_ids(), settings.dataset.traits());
+        let wants_words = traits.made_of == Material::Vocabulary && !takes_ids;
+        if !settings.tokens.is_skipped && (wants_words || traits.depends_on_counts) {
+            // A server that is still starting has no tokenizer yet.
+            if let Some(limit) = settings.limits.ready() {
+                self.endpoint.await_answer(limit)?;
+            }
+            match self.endpoint.tokenizer(wants_words) {
+                Ok(tokenizer) => return Ok(Vocabulary::Server(tokenizer)),
+                Err(error) => warnings.extend(warnings::of_silence(
+                    "/tokenize",
+                    &error,
+                    "lengths of texts are estimates",
+                )),
+            }
+        }
+        Ok(match takes_ids {
+            true => Vocabulary::Ids(plain_ids(settings.tokens.vocab_size, &self.job.model_root)),
+            false => Vocabulary::Words,
+        })
+    }
+
     /// Conversations, of which only the first turns are written yet; every turn is due with the first one.
     fn conversations(&self, items: Vec<Item>, prefix: &str, due: &[u64]) -> Result<Load, String> {
         let mut turns = Turns {
@@ -237,40 +260,6 @@ fn without_tokenizer(traits: Traits, source: PromptSource, counted_by: &str) -> 
         }
         PromptSource::Text | PromptSource::Tokenizer | PromptSource::Template => None,
     }
-}
-
-/// What prompts are made of, and who counts texts: the model's tokenizer; without one bare ids where they can be sent,
-/// else what the server's own tokenizer can do, else common words.
-fn vocabulary_of<'a>(
-    settings: &NativeSettings,
-    model_root: &str,
-    tokenizer: Option<&'a Tokenizer>,
-    server: &'a RefCell<&mut Endpoint>,
-    warnings: &mut Vec<String>,
-) -> Result<Vocabulary<'a>, String> {
-    if let Some(tokenizer) = tokenizer {
-        return Ok(Vocabulary::Tokenizer(tokenizer));
-    }
-    let (takes_ids, traits) = (settings.api.backend().takes_ids(), settings.dataset.traits());
-    let wants_words = traits.made_of == Material::Vocabulary && !takes_ids;
-    if !settings.tokens.is_skipped && (wants_words || traits.depends_on_counts) {
-        // A server that is still starting has no tokenizer yet.
-        if let Some(limit) = settings.limits.ready() {
-            server.borrow_mut().await_answer(limit)?;
-        }
-        match server_tokenizer(server, wants_words) {
-            Ok(tokenizer) => return Ok(Vocabulary::Server(tokenizer)),
-            Err(error) => warnings.extend(warnings::of_silence(
-                "/tokenize",
-                &error,
-                "lengths of texts are estimates",
-            )),
-        }
-    }
-    Ok(match takes_ids {
-        true => Vocabulary::Ids(plain_ids(settings.tokens.vocab_size, model_root)),
-        false => Vocabulary::Words,
-    })
 }
 
 fn write(

@@ -101,7 +101,7 @@ impl Shape {
 
 impl PhaseRun {
     fn perform(mut self) -> Result<Measurement, Failure> {
-        let facts = ServerLimits::of(&mut self.endpoint);
+        let facts = ServerLimits::of(&self.endpoint);
         let shape = Shape::of(&self.settings, &facts).map_err(broken)?;
         allow_connections(self.settings.window.max_concurrency).map_err(broken)?;
         self.endpoint.forget_prefixes();

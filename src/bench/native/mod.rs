@@ -61,7 +61,6 @@ pub fn mean_lengths(params: &Params) -> Option<(f64, f64)> {
 pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
     let settings = sound(NativeSettings::read(&job.params))?;
     let endpoint = open(job, &settings).await?;
-    let prober = settings.side.probe_rate().map(|_| endpoint.generator()).transpose()?;
     let generator = endpoint.generator()?;
     let stops = vec![generator.stop_handle(), endpoint.stop_handle()];
     let run = NativeRun {
@@ -69,7 +68,6 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
         settings,
         endpoint,
         generator,
-        prober,
         watch,
     };
     // The time for the run begins after its warm-up.
@@ -122,8 +120,6 @@ struct NativeRun {
     endpoint: Endpoint,
     /// For the measured requests.
     generator: Generator,
-    /// Sends the probes, if there are any.
-    prober: Option<Generator>,
     watch: Option<Watch>,
 }
 
@@ -134,7 +130,7 @@ impl NativeRun {
         self.job.counters.planned.store(load.requests.len() as u64, Relaxed);
         let (connection_setup, cold) = self.prepare(&prompts)?;
         let (before, unread) = self.read_counters();
-        let probe = self.start_probe(&prompts)?;
+        let probe = self.start_probe(prompts.probe.take())?;
         self.connect(self.connections(prompts.starts))?;
 
         let began = jiff::Zoned::now();

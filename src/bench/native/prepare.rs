@@ -135,13 +135,13 @@ impl NativeRun {
         Ok(())
     }
 
-    pub(super) fn start_probe(&mut self, prompts: &Prompts) -> Result<Option<Probe>, Failure> {
-        let Some((prober, rate)) = self.prober.take().zip(self.settings.side.probe_rate()) else {
+    pub(super) fn start_probe(&self, probe: Option<Request>) -> Result<Option<Probe>, Failure> {
+        let Some((probe, rate)) = probe.zip(self.settings.side.probe_rate()) else {
             return Ok(None);
         };
-        let mut load = self.load(vec![prompts.probe.clone()], vec![0]);
+        let mut load = self.load(vec![probe], vec![0]);
         load.request_timeout = load.request_timeout.min(PROBE_TIMEOUT);
-        let started = Probe::start(prober, load, pause_at(rate));
+        let started = Probe::start(self.endpoint.generator()?, load, pause_at(rate));
         started
             .map(Some)
             .map_err(|error| broken(format!("cannot start the probes: {error}")))

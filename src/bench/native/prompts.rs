@@ -6,7 +6,7 @@ use crate::bench::exact_prompts::plain_ids;
 use crate::bench::result::{PromptOrigin, warnings};
 use crate::bench::side::tokenizer::Alignment;
 use crate::dataset::{self, ChatTemplate, Draw, Item, Material, Prompt, PromptSource, Tokenizer, Traits, Vocabulary};
-use crate::load::{Backend, Content, Load, Request, RequestOptions, Requests, Turn, Turns};
+use crate::load::{Backend, Content, Load, Request, Requests, Turn, Turns};
 use crate::plan::Warmup;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -23,7 +23,7 @@ pub(super) struct Prompts {
     /// For the ready check.
     pub first: Request,
     pub warmup: Vec<Request>,
-    pub probe: Request,
+    pub probe: Option<Request>,
     pub origin: PromptOrigin,
     /// What to say of how they were made.
     pub warnings: Vec<String>,
@@ -42,7 +42,7 @@ impl NativeRun {
             .clone();
         let tokenizer = self.tokenizer(&tokenizer_name)?;
         let template = self.template(tokenizer.as_ref())?;
-        let (options, mut warnings) = (self.endpoint.options.clone(), vec![]);
+        let mut warnings = vec![];
         let count = 1 + Amount::of(self.job.warmup, settings).most();
         let vocabulary = self.vocabulary(tokenizer.as_ref(), &mut warnings)?;
         let source = traits.source(&vocabulary, template.as_ref());
@@ -73,7 +73,7 @@ impl NativeRun {
             for item in &items {
                 let id = item.id.as_ref().map(|id| format!("{prefix}{id}"));
                 let adapter = adapters.next().flatten();
-                measured.push(&write(&options, measured.len(), item, id.as_deref(), adapter)?);
+                measured.push(&self.write(measured.len(), item, id.as_deref(), adapter)?);
             }
             Ok(())
         };
@@ -92,7 +92,6 @@ impl NativeRun {
             unmeasured.retain(|item| media_of(item).is_none_or(|media| !known.contains(&media)));
             unmeasured.iter_mut().for_each(|item| item.prompt.begin_otherwise());
         }
-        drop(vocabulary);
 
         let starts = measured.len() + talks.iter().filter(|item| item.turn == 0).count();
         let due: Vec<u64> = match settings.is_self_timed() {
@@ -106,12 +105,9 @@ impl NativeRun {
         let is_load = self.job.warmup == Warmup::Automatic;
         let mut adapters = settings.api.adapters(seed).map(|name| name.filter(|_| is_load));
         let unmeasured = unmeasured.iter().enumerate();
-        let mut unmeasured = unmeasured.map(|(i, item)| write(&options, i, item, None, adapters.next().flatten()));
+        let mut unmeasured = unmeasured.map(|(i, item)| self.write(i, item, None, adapters.next().flatten()));
         let hello = Item::new(0, Prompt::Text("Hi".to_owned()), 1, 1);
-        let probe = settings
-            .side
-            .probe_rate()
-            .map(|_| write(&options, 0, &hello, None, None));
+        let probe = settings.side.probe_rate().map(|_| self.write(0, &hello, None, None));
         let (first, warmup) = (unmeasured.next().transpose()?, unmeasured.collect::<Result<_, _>>()?);
         Ok(Prompts {
             load: match traits.has_turns {
@@ -121,7 +117,7 @@ impl NativeRun {
             starts,
             first: first.unwrap_or_default(),
             warmup,
-            probe: probe.transpose()?.unwrap_or_default(),
+            probe: probe.transpose()?,
             origin: PromptOrigin {
                 tokenizer_id: tokenizer.is_some().then_some(tokenizer_name),
                 source,
@@ -225,6 +221,20 @@ impl NativeRun {
         })
     }
 
+    fn write(&self, index: usize, item: &Item, id: Option<&str>, adapter: Option<&str>) -> Result<Request, String> {
+        self.endpoint.options.request(&Content {
+            prompt: Some(&item.prompt.to_value()),
+            media: item.media.as_ref(),
+            sequences: item.sequences,
+            prompt_len: item.prompt_len,
+            output_len: item.output_len,
+            id,
+            adapter,
+            index,
+            ..Content::default()
+        })
+    }
+
     /// The chat template, where the dataset wants one and the API does not apply it.
     fn template(&self, tokenizer: Option<&Tokenizer>) -> Result<Option<ChatTemplate>, String> {
         let settings = &self.settings;
@@ -260,26 +270,6 @@ fn without_tokenizer(traits: Traits, source: PromptSource, counted_by: &str) -> 
         }
         PromptSource::Text | PromptSource::Tokenizer | PromptSource::Template => None,
     }
-}
-
-fn write(
-    options: &RequestOptions,
-    index: usize,
-    item: &Item,
-    id: Option<&str>,
-    adapter: Option<&str>,
-) -> Result<Request, String> {
-    options.request(&Content {
-        prompt: Some(&item.prompt.to_value()),
-        media: item.media.as_ref(),
-        sequences: item.sequences,
-        prompt_len: item.prompt_len,
-        output_len: item.output_len,
-        id,
-        adapter,
-        index,
-        ..Content::default()
-    })
 }
 
 /// `bench-` and eight hex digits that differ from run to run.

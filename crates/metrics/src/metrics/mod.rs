@@ -23,7 +23,7 @@ pub use moments::{Nanos, seconds};
 pub use peaks::{busiest_second, concurrency_by_second, peak_concurrency};
 pub use progress::LoadProgress;
 pub use quantiles::{Stats, median, percentile};
-pub use run_result::{Column, RunResult};
+pub use run_result::{COLUMNS, RunResult};
 pub use sample::Sample;
 pub use samples::Samples;
 pub use steady::{SteadyRule, SteadyState, Unsteady};

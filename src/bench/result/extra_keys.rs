@@ -39,7 +39,7 @@ pub(in crate::bench) fn write(context: &Context<'_>, summary: &Summary, outcome:
     if let Some(rule) = settings.steady() {
         let steady = match SteadyState::find(samples, rule, settings.percentiles()) {
             Ok(steady) => steady_state(&steady, settings, summary),
-            Err(reason) => json!(reason.to_string()),
+            Err(reason) => reason.into(),
         };
         result.insert("steady_state".to_owned(), steady);
     }

@@ -26,5 +26,5 @@ pub use quantiles::{Stats, median, percentile};
 pub use run_result::{COLUMNS, RunResult};
 pub use sample::Sample;
 pub use samples::Samples;
-pub use steady::{SteadyRule, SteadyState, Unsteady};
+pub use steady::{SteadyRule, SteadyState};
 pub use summary::{Metric, Summary};

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A tokenizer and what sampling needs to know of its vocabulary.
+#[derive(Debug)]
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
     vocabulary: u32,
@@ -12,14 +13,6 @@ pub struct Tokenizer {
     marked: BTreeSet<u32>,
     added_specials: u64,
     folder: PathBuf,
-}
-
-impl std::fmt::Debug for Tokenizer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tokenizer")
-            .field("vocabulary", &self.vocabulary)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Tokenizer {

@@ -11,7 +11,7 @@ pub mod settings;
 mod window;
 
 use self::settings::PhaseSettings;
-use self::window::Window;
+use self::window::LoadWindow;
 use crate::bench::exact_prompts::{self, Prompts, ServingPhase, plain_ids};
 use crate::bench::judge::commonest_error;
 use crate::bench::native::broke;
@@ -109,7 +109,7 @@ impl PhaseRun {
         let slots = self.settings.window.max_concurrency;
         self.endpoint.connect(&mut self.generator, slots)?;
         let before = self.endpoint.counters();
-        let (counters, mut window) = (&self.job.counters, Window::of(&self.settings));
+        let (counters, mut window) = (&self.job.counters, LoadWindow::of(&self.settings));
         let outcome = self.generator.drive_watched(&load, &mut |progress| {
             if let LoadProgress::Ended(sample, _) = &progress {
                 counters.count(sample);

@@ -1,7 +1,7 @@
 //! The figures of one phase at one level, and how far they can be believed.
 
 use super::figures::WindowFigures;
-use super::window::Window;
+use super::window::LoadWindow;
 use super::{PhaseRun, Shape};
 use crate::bench::exact_prompts::ServingPhase;
 use crate::bench::judge;
@@ -23,7 +23,7 @@ pub(super) fn measurement(
     shape: Shape,
     grown: Option<ServerCounters>,
     outcome: &LoadOutcome,
-    window: &Window,
+    window: &LoadWindow,
 ) -> Measurement {
     let settings = &run.settings;
     let figures = WindowFigures::of(&outcome.samples, &outcome.cut, window.span());
@@ -130,7 +130,7 @@ fn without_output(figures: &WindowFigures) -> Option<Failure> {
 }
 
 /// Slots that had no output when the window opened.
-fn unprimed(slots: usize, outcome: &LoadOutcome, window: &Window) -> Option<Doubt> {
+fn unprimed(slots: usize, outcome: &LoadOutcome, window: &LoadWindow) -> Option<Doubt> {
     if window.primed.is_some() {
         return None;
     }

@@ -10,7 +10,7 @@ const HOPELESS: usize = 16;
 
 /// A window, and what is seen of the load until it ends.
 #[derive(Debug)]
-pub(super) struct Window {
+pub(super) struct LoadWindow {
     /// It opens when every slot has had output, and the time until then has passed this many times …
     margin: f64,
     /// … but not before this time …
@@ -26,11 +26,11 @@ pub(super) struct Window {
     failed_in_a_row: usize,
 }
 
-impl Window {
-    pub fn of(settings: &PhaseSettings) -> Window {
+impl LoadWindow {
+    pub fn of(settings: &PhaseSettings) -> LoadWindow {
         let nanos = |time: Duration| time.as_nanos() as Nanos;
         let (earliest, latest) = settings.warmup_bounds();
-        Window {
+        LoadWindow {
             margin: settings.window.warmup_margin,
             earliest: nanos(earliest),
             latest: nanos(latest),
@@ -89,8 +89,8 @@ mod tests {
 
     const SECOND: Nanos = 1_000_000_000;
 
-    fn window(margin: f64, slots: usize) -> Window {
-        Window {
+    fn window(margin: f64, slots: usize) -> LoadWindow {
+        LoadWindow {
             margin,
             earliest: 2 * SECOND,
             latest: 10 * SECOND,

@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// What a column says of a request.
-type Entry = fn(Sample) -> Value;
+type ColumnEntry = fn(Sample) -> Value;
 
 /// Lists with one entry a request, in the order of the requests, by the keys of `vllm bench serve`. Times are in seconds, and
 /// 0 for failed requests, but for `start_times` (after t0) and `queue_times` (between due and sent).
-pub const COLUMNS: [(&str, Entry); 9] = [
+pub const COLUMNS: [(&str, ColumnEntry); 9] = [
     ("input_lens", |sample| sample.prompt_len.into()),
     ("output_lens", |sample| sample.output_len().into()),
     ("ttfts", |sample| seconds(sample.ttft()).into()),
@@ -30,7 +30,7 @@ pub const COLUMNS: [(&str, Entry); 9] = [
 ];
 
 /// A column with the timelines it is made from.
-struct Cells<'a>(Entry, &'a Samples);
+struct Cells<'a>(ColumnEntry, &'a Samples);
 
 impl Serialize for Cells<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

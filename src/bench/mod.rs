@@ -19,7 +19,7 @@ pub use native::as_flags::told;
 pub use side::limits::kv_cache_tokens;
 
 use crate::cause::{Cause, Failure};
-use crate::metrics::RunResult;
+use crate::metrics::{RunResult, Sample};
 use crate::plan::{BenchRunner, FigurePlace, Params, Warmup};
 use crate::search::{Cut, RequestLatencies, Watch};
 use crate::server::cpus::Cpus;
@@ -28,7 +28,7 @@ use crate::validity::{Doubt, Validity};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -123,6 +123,17 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Counts a request that ended.
+    fn count(&self, sample: &Sample) {
+        self.finished.fetch_add(1, Relaxed);
+        if !sample.is_ok() {
+            self.failed.fetch_add(1, Relaxed);
+            return;
+        }
+        self.tokens.fetch_add(sample.output_len(), Relaxed);
+        self.ttft_ns.fetch_add(sample.ttft(), Relaxed);
+    }
+
     fn note(&self, sentence: impl Into<String>) {
         sentences(&self.notes).push(sentence.into());
     }

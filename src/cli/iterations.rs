@@ -93,9 +93,9 @@ fn shapes(params: &Params) -> Vec<Params> {
 }
 
 fn describe(settings: &IterationSettings) -> String {
-    let (mode, shape) = (settings.mode.name(), &settings.batch);
+    let (mode, shape) = (settings.batch.mode.name(), &settings.batch);
     let (context, batch) = (shape.context_len, shape.batch_size);
-    match settings.mode {
+    match settings.batch.mode {
         ServingPhase::Prefill => format!(
             "{mode}, context {context}, input {}, batch {batch}",
             settings.input_len()
@@ -117,7 +117,7 @@ fn row(server: &MeasuredServer, settings: &IterationSettings, result: &Params) -
     let measured = |key: &'static str| (key, result.get(key).cloned().unwrap_or_default());
     let theirs = [
         ("endpoint", json!(endpoint)),
-        ("mode", json!(settings.mode.name())),
+        ("mode", json!(settings.batch.mode.name())),
         ("context_len", json!(settings.batch.context_len)),
         ("input_len", json!(settings.input_len())),
         ("batch_size", json!(settings.batch.batch_size)),

@@ -7,10 +7,10 @@ use super::{Budget, Unknown};
 use crate::bench::Measurement;
 use crate::bench::native::settings::NativeSettings;
 use crate::bench::native::warmup::{Amount, LONGEST};
-use crate::bench::native::{at_least, latencies, measurement_of, span};
+use crate::bench::native::{measurement_of, seen_by};
 use crate::bench::params_of;
 use crate::dataset::{self, Dataset, Draw, Item, Prompt, Sampling, Vocabulary};
-use crate::metrics::{LoadProgress, Metric, Sample, seconds};
+use crate::metrics::{Metric, Sample, seconds};
 use crate::plan::{Params, Warmup};
 use crate::search::{Cut, Watch};
 use crate::sim::engine::SequenceRequest;
@@ -176,10 +176,7 @@ impl<'a> Player<'a> {
 fn drive_watched(mut watch: Watch, server: &mut VirtualServer, load: VirtualLoad) -> (Simulated, Option<Cut>) {
     let mut decided = None;
     let simulated = server.drive_watched(load, &mut |progress| {
-        decided = match progress {
-            LoadProgress::Ended(sample, in_flight) => watch.note_end(latencies(sample), span(sample), in_flight as u64),
-            LoadProgress::Underway(underway) => watch.note_underway(underway.iter().map(at_least)),
-        };
+        decided = seen_by(&mut watch, &progress);
         match decided {
             Some(_) => ControlFlow::Break(()),
             None => ControlFlow::Continue(()),

@@ -190,7 +190,12 @@ fn random_rerank() {
             no_reranker: args["is_reranker"] == false,
         };
         let sampling = sampling(count(args, "num_requests", 0) as usize, count(vector, "seed", 0));
-        assert_are(&drawn(&rerank, sampling, 0, false), &vector["out"]);
+        let items = drawn(&rerank, sampling, 0, false);
+        assert_are(&items, &vector["out"]);
+        for item in items {
+            let texts = item.prompt.to_value().as_array().expect("a query and documents").len();
+            assert_eq!(item.sequences, Some(texts as u32 - 1));
+        }
     }
 }
 

@@ -134,7 +134,6 @@ async fn perform(name: &str, vector: &Value) -> (scripted::Seen, Sample) {
         request_timeout: Duration::from_secs(60),
         silence_timeout: Duration::from_secs(60),
         keep_texts: true,
-        window: None,
         ..Load::default()
     };
     let addresses = target.resolve().expect("numbers");
@@ -222,5 +221,4 @@ fn a_rerank_has_a_query_and_documents_and_nothing_else() {
     };
     let expected = json!({"model": "m", "query": "q", "documents": ["a", "b"], "truncate_prompt_tokens": -1});
     assert_eq!(Value::Object(body.fields(&content)).to_string(), expected.to_string());
-    assert_eq!(body.sequences(&prompt), 2);
 }

@@ -5,14 +5,26 @@
 //! the first token in, is not TPOT; its `inter_token_latency_ms` of a request is.
 
 use super::harmless_members;
-use crate::metrics::percentile;
+use crate::bench::members;
+use crate::bench::result::write_stats;
+use crate::metrics::Stats;
 use crate::plan::{FigurePlace, Params};
 use crate::python_json;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The percentiles that both programs give.
-const PERCENTS: [(f64, &str); 4] = [(50.0, "p50"), (90.0, "p90"), (95.0, "p95"), (99.0, "p99")];
+/// Statistics of a latency, as the files of aiperf and guidellm name them.
+const STATISTICS: [(&str, &str, &str); 7] = [
+    ("mean", "avg", "mean"),
+    ("median", "p50", "median"),
+    ("std", "std", "std_dev"),
+    ("p50", "p50", "percentiles/p50"),
+    ("p90", "p90", "percentiles/p90"),
+    ("p95", "p95", "percentiles/p95"),
+    ("p99", "p99", "percentiles/p99"),
+];
+/// The percentiles among them.
+const PERCENTS: [f64; 4] = [50.0, 90.0, 95.0, 99.0];
 /// Figures that are whole numbers.
 const COUNTS: [&str; 5] = [
     "completed",
@@ -20,6 +32,31 @@ const COUNTS: [&str; 5] = [
     "total_input_tokens",
     "total_output_tokens",
     "max_concurrency",
+];
+const AIPERF: [(&str, &str); 9] = [
+    ("completed", "/request_count/avg"),
+    ("completed", "/completed_request_count/avg"),
+    ("failed", "/error_request_count/avg"),
+    ("duration", "/benchmark_duration/avg"),
+    ("total_input_tokens", "/total_isl/avg"),
+    ("total_output_tokens", "/total_osl/avg"),
+    ("request_throughput", "/request_throughput/avg"),
+    ("output_throughput", "/output_token_throughput/avg"),
+    ("total_token_throughput", "/total_token_throughput/avg"),
+];
+const GUIDELLM: [(&str, &str); 8] = [
+    ("completed", "/metrics/request_totals/successful"),
+    // A request that the end of the benchmark cut short is no failure.
+    ("failed", "/metrics/request_totals/errored"),
+    ("duration", "/duration"),
+    ("total_input_tokens", "/metrics/prompt_token_count/successful/total_sum"),
+    (
+        "total_output_tokens",
+        "/metrics/output_token_count/successful/total_sum",
+    ),
+    ("request_throughput", "/metrics/requests_per_second/successful/mean"),
+    ("output_throughput", "/metrics/output_tokens_per_second/successful/mean"),
+    ("total_token_throughput", "/metrics/tokens_per_second/successful/mean"),
 ];
 
 /// The figures in a file of results: of a known client in vLLM's words, lists one by one, and several documents in one file, as
@@ -89,128 +126,79 @@ fn at_places(result: &Value, places: &BTreeMap<String, FigurePlace>) -> Result<P
     Ok(figures)
 }
 
-/// Figures under the names of vLLM, as far as they are known.
-fn known<N: Into<String>>(figures: impl IntoIterator<Item = (N, Option<f64>)>) -> Params {
-    let figures = figures
-        .into_iter()
-        .filter_map(|(name, value)| Some((name.into(), value?)));
-    figures
-        .map(|(name, value)| {
-            let is_count = COUNTS.contains(&name.as_str());
-            let value = if is_count {
+/// Figures of a result under vLLM's names, as far as they stand where they are looked for; of several places the last counts.
+fn known<N: Into<String>, P: AsRef<str>>(
+    result: &Value,
+    times: f64,
+    places: impl IntoIterator<Item = (N, P)>,
+) -> Params {
+    let figure = |(name, place): (N, P)| {
+        let (name, value) = (name.into(), times * result.pointer(place.as_ref())?.as_f64()?);
+        let is_count = COUNTS.contains(&name.as_str());
+        Some((
+            name,
+            if is_count {
                 json!(value.round() as u64)
             } else {
                 json!(value)
-            };
-            (name, value)
-        })
-        .collect()
-}
-
-/// Mean, median, deviation and percentiles of a latency in milliseconds, as far as `of` knows them.
-fn latency(name: &str, of: impl Fn(&str) -> Option<f64>) -> Params {
-    let statistics = ["mean", "median", "std"].into_iter();
-    let statistics = statistics.chain(PERCENTS.map(|(_, percentile)| percentile));
-    known(statistics.map(|statistic| (format!("{statistic}_{name}_ms"), of(statistic))))
+            },
+        ))
+    };
+    places.into_iter().filter_map(figure).collect()
 }
 
 fn aiperf(result: &Value) -> Result<Params, String> {
-    let avg = |name: &str| result[name]["avg"].as_f64();
-    let completed = avg("completed_request_count").or_else(|| avg("request_count"));
-    let completed = completed.ok_or("is of aiperf, but without `request_count`")?;
     let errors = result["error_summary"].as_array().into_iter().flatten();
-    let failed = errors.filter_map(|error| error["count"].as_f64()).sum();
-    let mut figures = known([
-        ("completed", Some(completed)),
-        ("failed", avg("error_request_count").or(Some(failed))),
-        ("duration", avg("benchmark_duration")),
-        ("total_input_tokens", avg("total_isl")),
-        ("total_output_tokens", avg("total_osl")),
-        ("request_throughput", avg("request_throughput")),
-        ("output_throughput", avg("output_token_throughput")),
-        ("total_token_throughput", avg("total_token_throughput")),
-    ]);
-    for (name, theirs) in [
+    let failed: f64 = errors.filter_map(|error| error["count"].as_f64()).sum();
+    let mut figures = members(json!({"completed": null, "failed": failed.round() as u64}));
+    figures.extend(known(result, 1.0, AIPERF));
+    if figures["completed"].is_null() {
+        return Err("is of aiperf, but without `request_count`".to_owned());
+    }
+    for (ours, theirs) in [
         ("ttft", "time_to_first_token"),
         ("tpot", "inter_token_latency"),
         ("itl", "inter_chunk_latency"),
         ("e2el", "request_latency"),
     ] {
-        figures.extend(latency(name, |statistic| {
-            let theirs_of = match statistic {
-                "mean" => "avg",
-                "median" => "p50",
-                other => other,
-            };
-            result[theirs][theirs_of].as_f64()
-        }));
+        let place = |(statistic, at, _)| (format!("{statistic}_{ours}_ms"), format!("/{theirs}/{at}"));
+        figures.extend(known(result, 1.0, STATISTICS.map(place)));
     }
-    if let Some(phase) = result["input_config"]["phases"]
-        .as_array()
-        .and_then(|phases| phases.last())
-    {
-        figures.extend(known([
-            ("request_rate", phase["rate"].as_f64()),
-            ("max_concurrency", phase["concurrency"].as_f64()),
-        ]));
+    let phases = result["input_config"]["phases"].as_array();
+    if let Some(phase) = phases.and_then(|phases| phases.last()) {
+        let load = [("request_rate", "/rate"), ("max_concurrency", "/concurrency")];
+        figures.extend(known(phase, 1.0, load));
     }
     Ok(figures)
 }
 
 fn guidellm_benchmark(benchmark: &Value) -> Result<Params, String> {
-    let metrics = &benchmark["metrics"];
-    let of = |name: &str| &metrics[name]["successful"];
-    let completed = metrics["request_totals"]["successful"].as_f64();
+    let mut figures = known(benchmark, 1.0, GUIDELLM);
+    let completed = figures.get("completed").and_then(Value::as_u64);
     let completed = completed.ok_or("is of guidellm, but without `request_totals`")?;
-    let mut figures = known([
-        ("completed", Some(completed)),
-        // A request that the end of the benchmark cut short is no failure.
-        ("failed", metrics["request_totals"]["errored"].as_f64()),
-        ("duration", benchmark["duration"].as_f64()),
-        ("total_input_tokens", of("prompt_token_count")["total_sum"].as_f64()),
-        ("total_output_tokens", of("output_token_count")["total_sum"].as_f64()),
-        ("request_throughput", of("requests_per_second")["mean"].as_f64()),
-        ("output_throughput", of("output_tokens_per_second")["mean"].as_f64()),
-        ("total_token_throughput", of("tokens_per_second")["mean"].as_f64()),
-    ]);
-    for (name, theirs, times) in [
+    for (ours, theirs, times) in [
         ("ttft", "time_to_first_token_ms", 1.0),
         ("e2el", "request_latency", 1000.0),
     ] {
-        figures.extend(latency(name, |statistic| {
-            let value = match statistic {
-                "std" => &of(theirs)["std_dev"],
-                "mean" | "median" => &of(theirs)[statistic],
-                percentile => &of(theirs)["percentiles"][percentile],
-            };
-            Some(times * value.as_f64()?)
-        }));
+        let of = format!("/metrics/{theirs}/successful");
+        let place = |(statistic, _, at)| (format!("{statistic}_{ours}_ms"), format!("{of}/{at}"));
+        figures.extend(known(benchmark, times, STATISTICS.map(place)));
     }
     // Over all gaps between tokens: weighted by tokens, as the mean ITL is. Its percentiles are of requests, not of gaps.
-    figures.extend(known([("mean_itl_ms", of("inter_token_latency_ms")["mean"].as_f64())]));
+    let of_gaps = [("mean_itl_ms", "/metrics/inter_token_latency_ms/successful/mean")];
+    figures.extend(known(benchmark, 1.0, of_gaps));
     let requests = benchmark["requests"]["successful"].as_array().into_iter().flatten();
-    let mut tpots: Vec<f64> = requests
-        .filter_map(|request| request["inter_token_latency_ms"].as_f64())
-        .collect();
-    tpots.sort_by(f64::total_cmp);
+    let tpots = requests.filter_map(|request| Some(request["inter_token_latency_ms"].as_f64()? / 1000.0));
+    let tpots: Vec<f64> = tpots.collect();
     // A part of the requests, as `--metrics` can ask for, is another sample.
-    if !tpots.is_empty() && tpots.len() as f64 == completed {
-        let mean = tpots.iter().sum::<f64>() / completed;
-        let variance = tpots.iter().map(|tpot| (tpot - mean).powi(2)).sum::<f64>() / completed;
-        figures.extend(latency("tpot", |statistic| {
-            Some(match statistic {
-                "mean" => mean,
-                "std" => variance.sqrt(),
-                "median" => percentile(&tpots, 50.0),
-                name => percentile(&tpots, PERCENTS.iter().find(|(_, known)| *known == name)?.0),
-            })
-        }));
+    if !tpots.is_empty() && tpots.len() as u64 == completed {
+        write_stats("tpot", &Stats::of_seconds(tpots, &PERCENTS), &mut figures);
     }
-    let strategy = &benchmark["config"]["strategy"];
-    figures.extend(known([
-        ("request_rate", strategy["rate"].as_f64()),
-        ("max_concurrency", strategy["streams"].as_f64()),
-    ]));
+    let load = [
+        ("request_rate", "/config/strategy/rate"),
+        ("max_concurrency", "/config/strategy/streams"),
+    ];
+    figures.extend(known(benchmark, 1.0, load));
     Ok(figures)
 }
 

@@ -18,9 +18,10 @@ use crate::bench::judge::{RunFigures, doubts, on_failed_requests};
 use crate::bench::native::figures::PLAN_METRICS;
 use crate::bench::native::settings::NativeSettings;
 use crate::bench::native::warmup::Amount;
-use crate::bench::{Job, Measurement, broken};
+use crate::bench::{Job, Measurement, broken, members};
 use crate::cause::{Cause, Failure};
-use crate::plan::{BenchRunner, FigurePlace, Params, Warmup};
+use crate::matrix::argv::apply;
+use crate::plan::{BenchRunner, FigurePlace, Params, ServeCommand, Warmup, spelling};
 use crate::printable::printable;
 use crate::python_json;
 use crate::search::{Latency, SavedRequests};
@@ -29,7 +30,7 @@ use crate::server::guard::Exit;
 use crate::server::guarded::{Guarded, Order};
 use crate::units::show_duration;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -180,17 +181,9 @@ fn prepare(log: &Path, result: &Path, notes: &[String]) -> io::Result<File> {
 
 /// The command line to run, and notes about what was replaced in it.
 fn arguments(job: &Job, result: &Path, argv: &[String]) -> (Vec<String>, Vec<String>) {
-    let mut notes = Vec::new();
-    let mut remove = |argv: &mut Vec<String>, flag: &str| {
-        for given in take(argv, flag) {
-            notes.push(format!("{flag} {given} was replaced; vsweep decides it"));
-        }
-    };
+    let text = |path: &Path| path.display().to_string();
     if let BenchRunner::Offline(_) = job.runner {
-        let mut argv = argv.to_vec();
-        remove(&mut argv, "--output-json");
-        argv.extend(["--output-json".to_owned(), result.display().to_string()]);
-        return (argv, notes);
+        return decide(argv, members(json!({"output-json": text(result)})));
     }
     let url = reqwest::Url::parse(&job.base_url).ok();
     let host = url.as_ref().and_then(|url| url.host_str()).unwrap_or("127.0.0.1");
@@ -202,46 +195,48 @@ fn arguments(job: &Job, result: &Path, argv: &[String]) -> (Vec<String>, Vec<Str
             .replace("{host}", host)
             .replace("{port}", &port)
             .replace("{model}", &job.served_model)
-            .replace("{result}", &result.display().to_string())
+            .replace("{result}", &text(result))
     };
-    let mut argv: Vec<String> = argv.iter().map(fill_in).collect();
+    let argv: Vec<String> = argv.iter().map(fill_in).collect();
     if !speaks_vllm_bench(&argv) {
-        return (argv, notes);
+        return (argv, Vec::new());
     }
-    for flag in ["--host", "--port", "--base-url", "--result-dir", "--result-filename"] {
-        remove(&mut argv, flag);
+    let mut told = members(json!({
+        "host": is_plain.then_some(host),
+        "port": is_plain.then_some(port),
+        "base-url": (!is_plain).then_some(&job.base_url),
+        "result-dir": text(result.parent().unwrap_or(Path::new("."))),
+        "result-filename": text(result.file_name().unwrap_or_default().as_ref()),
+    }));
+    let given = ServeCommand::of(&argv);
+    let model = given.value("model").unwrap_or(&job.model_root);
+    let warmups = warmups(job, &argv);
+    // What else it needs, if it does not say so itself.
+    for (flag, value) in [
+        ("model", Some(json!(model))),
+        (
+            "served-model-name",
+            (model != job.served_model).then(|| json!(job.served_model)),
+        ),
+        ("num-warmups", (warmups > 0).then(|| json!(warmups))),
+        ("percentile-metrics", Some(json!(PLAN_METRICS))),
+        ("save-result", Some(json!(true))),
+    ] {
+        let value = value.filter(|_| !given.has(&spelling::canonical(flag)));
+        told.extend(value.map(|value| (flag.to_owned(), value)));
     }
-    let add = |argv: &mut Vec<String>, flag: &str, value: &str| argv.extend([flag.to_owned(), value.to_owned()]);
-    if is_plain {
-        add(&mut argv, "--host", host);
-        add(&mut argv, "--port", &port);
-    } else {
-        add(&mut argv, "--base-url", &job.base_url);
-    }
-    let folder = result.parent().unwrap_or(Path::new("."));
-    add(&mut argv, "--result-dir", &folder.display().to_string());
-    let file = result.file_name().unwrap_or_default();
-    add(&mut argv, "--result-filename", &file.to_string_lossy());
-    let model = value_of(&argv, "--model");
-    if model.is_none() {
-        add(&mut argv, "--model", &job.model_root);
-    }
-    let asked_for = model.as_ref().unwrap_or(&job.model_root);
-    if value_of(&argv, "--served-model-name").is_none() && *asked_for != job.served_model {
-        add(&mut argv, "--served-model-name", &job.served_model);
-    }
-    if value_of(&argv, "--num-warmups").is_none()
-        && let count @ 1.. = warmups(job, &argv)
-    {
-        add(&mut argv, "--num-warmups", &count.to_string());
-    }
-    if value_of(&argv, "--percentile-metrics").is_none() {
-        add(&mut argv, "--percentile-metrics", PLAN_METRICS);
-    }
-    if !argv.iter().any(|word| is_flag(word, "--save-result")) {
-        argv.push("--save-result".to_owned());
-    }
-    (argv, notes)
+    decide(&argv, told)
+}
+
+/// A command line with these flags at its end, in their order, and nowhere else; and notes of those that it had.
+fn decide(argv: &[String], told: Params) -> (Vec<String>, Vec<String>) {
+    let given = ServeCommand::of(argv);
+    let notes = told.keys().filter_map(|flag| {
+        let value = given.value(&spelling::canonical(flag))?;
+        Some(format!("--{flag} {value} was replaced; vsweep decides it"))
+    });
+    let removed: Params = told.keys().map(|flag| (flag.clone(), Value::Null)).collect();
+    (apply(&apply(argv, &removed), &told), notes.collect())
 }
 
 /// Requests that a command like `vllm bench serve` is to send unmeasured.
@@ -252,8 +247,8 @@ fn warmups(job: &Job, argv: &[String]) -> usize {
         (Warmup::Automatic, Some(settings)) => Amount::of(job.warmup, &settings).count(),
         // A load that we cannot read in full still says how many requests it keeps in flight.
         (Warmup::Automatic, None) => {
-            let slots = value_of(argv, "--max-concurrency").and_then(|slots| slots.parse().ok());
-            slots.unwrap_or(0)
+            let slots = ServeCommand::of(argv).value("max_concurrency");
+            slots.and_then(|slots| slots.parse().ok()).unwrap_or(0)
         }
     }
 }
@@ -264,34 +259,6 @@ fn speaks_vllm_bench(argv: &[String]) -> bool {
     let program = argv.first().map(|word| word.rsplit('/').next().unwrap_or(word));
     let alike = matches!(program, Some("vllm-rs" | "vsweep")) && argv.get(1).is_some_and(|word| word == "bench");
     alike || argv.windows(2).any(|pair| pair[0] == "bench" && pair[1] == "serve")
-}
-
-/// Whether a word is this flag, in kebab or snake case, with or without an attached value.
-fn is_flag(word: &str, flag: &str) -> bool {
-    word.starts_with("--")
-        && word
-            .split('=')
-            .next()
-            .is_some_and(|name| name.replace('_', "-") == flag)
-}
-
-/// The last value given for a flag.
-fn value_of(argv: &[String], flag: &str) -> Option<String> {
-    take(&mut argv.to_vec(), flag).pop()
-}
-
-/// Removes every occurrence of a flag with its value; returns the values.
-fn take(argv: &mut Vec<String>, flag: &str) -> Vec<String> {
-    let mut values = Vec::new();
-    while let Some(at) = argv.iter().position(|word| is_flag(word, flag)) {
-        let word = argv.remove(at);
-        match word.split_once('=') {
-            Some((_, value)) => values.push(value.to_owned()),
-            None if at < argv.len() => values.push(argv.remove(at)),
-            None => values.push(String::new()),
-        }
-    }
-    values
 }
 
 /// aiperf's result in the folder that it is told to write to.
@@ -360,7 +327,6 @@ pub fn judge(result: Params) -> Measurement {
 mod tests {
     use super::*;
     use crate::validity::Code;
-    use serde_json::json;
 
     fn job(base_url: &str) -> Job {
         Job {

@@ -3,42 +3,27 @@
 
 use crate::bench::native::settings::TABLE;
 use crate::bench::params::Takes;
-use crate::plan::Params;
+use crate::plan::{Params, ServeCommand};
 use serde_json::Value;
 
 /// The parameters of a `vllm bench serve` command line that the native benchmark knows too, others left out; `None` for
 /// another program.
 pub fn params_of(argv: &[String]) -> Option<Params> {
-    let place = argv
-        .windows(2)
-        .position(|pair| pair[0] == "bench" && pair[1] == "serve")?;
-    let mut params = Params::new();
-    let mut words = argv[place + 2..].iter().peekable();
-    while let Some(word) = words.next() {
-        let Some(flag) = word.strip_prefix("--") else { continue };
-        let (name, attached) = match flag.split_once('=') {
-            Some((name, value)) => (name, Some(value.to_owned())),
-            None => (flag, None),
-        };
-        let Some(flag) = TABLE.find(name) else { continue };
-        let value = match (flag.takes, attached) {
-            (Takes::Nothing, _) => Value::Bool(true),
-            (Takes::Texts, None) => {
-                let mut texts = Vec::new();
-                while let Some(text) = words.next_if(|word| !word.starts_with("--")) {
-                    texts.push(Value::from(text.as_str()));
-                }
-                Value::Array(texts)
-            }
-            (_, Some(value)) => value.into(),
-            (_, None) => match words.next() {
-                Some(value) => value.as_str().into(),
-                None => continue,
-            },
-        };
-        params.insert(flag.name.to_owned(), value);
+    if !argv.windows(2).any(|pair| pair[0] == "bench" && pair[1] == "serve") {
+        return None;
     }
-    Some(params)
+    let command = ServeCommand::of(argv);
+    let given = TABLE.all().filter(|(_, param)| command.has(param.name));
+    let params = given.filter_map(|(_, param)| {
+        let values = command.values(param.name);
+        let value = match param.takes {
+            Takes::Nothing => Value::Bool(true),
+            Takes::Texts => values.into_iter().collect(),
+            _ => (*values.first()?).into(),
+        };
+        Some((param.name.to_owned(), value))
+    });
+    Some(params.collect())
 }
 
 #[cfg(test)]

@@ -1,20 +1,21 @@
 //! One batch on its way: requests spread over the engines, held, let go, timed, and looked at whether it ran as one.
 
-use super::Bench;
 use super::hold::Held;
+use super::{Bench, engines};
 use crate::bench::broken;
 use crate::bench::exact_prompts::request;
 use crate::bench::judge::commonest_error;
+use crate::bench::native::broke;
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::endpoint::Endpoint;
 use crate::bench::side::limits::ServerLimits;
 use crate::cause::Failure;
-use crate::load::{Generator, Load, LoadOutcome, Reply, Request, Requests};
+use crate::load::{Generator, Load, LoadOutcome, Request};
 use crate::metrics::seconds;
 use std::sync::atomic::Ordering::Relaxed;
+use std::thread;
 use std::time::{Duration, Instant};
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Time to reach the queue, unless told otherwise: for every batch, and for each of its sequences.
 const SETTLE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_micros(500));
 /// A batch that came apart is tried again this often, each time with four times as long to settle.
@@ -71,10 +72,43 @@ impl Batch {
 
     /// Sends it without holding anything, and awaits every answer.
     pub fn send_freely(&self, bench: &mut Bench) -> Result<(), Failure> {
-        self.connect(&mut bench.generators)?;
-        let loads = self.loads(bench.settings.exact.request_timeout);
-        let outcomes = std::thread::scope(|scope| drive(scope, &mut bench.generators, &loads)());
+        self.connect(bench)?;
+        let ((), outcomes) = self.send(bench.settings.exact.request_timeout, &mut bench.generators, || ());
         whole(outcomes?).map(drop)
+    }
+
+    /// Sends it while `meanwhile` goes on, and awaits every answer; each endpoint has a generator on a thread of its own.
+    fn send<R>(
+        &self,
+        request_timeout: Duration,
+        generators: &mut [Generator],
+        meanwhile: impl FnOnce() -> R,
+    ) -> (R, Result<Vec<LoadOutcome>, Failure>) {
+        let drive = |generator: &mut Generator, requests: &[Request]| {
+            let load = Load {
+                requests: requests.iter().cloned().collect(),
+                due: vec![0; requests.len()],
+                request_timeout,
+                silence_timeout: request_timeout,
+                ..Load::default()
+            };
+            generator.drive(&load, &mut |_| {}).map_err(broke)
+        };
+        thread::scope(|scope| {
+            let pairs = generators.iter_mut().zip(&self.requests);
+            let started = pairs.map(|(generator, requests)| {
+                let thread = thread::Builder::new().name("vsweep-load".to_owned());
+                thread.spawn_scoped(scope, move || drive(generator, requests))
+            });
+            let started: Vec<_> = started.collect();
+            let meanwhile = meanwhile();
+            let outcomes = started.into_iter().map(|thread| {
+                let thread = thread.map_err(|error| broken(format!("cannot start the generator's thread: {error}")))?;
+                let ended = thread.join();
+                ended.unwrap_or_else(|_| Err(broken("a thread of the generator ended early")))
+            });
+            (meanwhile, outcomes.collect())
+        })
     }
 
     /// Times it; a batch that came apart is tried again.
@@ -97,29 +131,26 @@ impl Batch {
     }
 
     fn try_once(&self, bench: &mut Bench, settle: Duration) -> Result<Timing, Failure> {
-        self.connect(&mut bench.generators)?;
-        let before = counts(&mut bench.endpoints);
+        self.connect(bench)?;
+        let before = counts(&bench.endpoints);
         let stop = bench.generators[0].stop_handle();
-        let loads = self.loads(bench.settings.exact.request_timeout);
-        let (endpoints, generators) = (&mut bench.endpoints, &mut bench.generators);
-        let held = Held::begin(endpoints, bench.settings.batch.hold).map_err(broken)?;
-        let timed = std::thread::scope(|scope| {
-            let join = drive(scope, generators, &loads);
+        let held = Held::begin(&bench.endpoints, bench.settings.batch.hold).map_err(broken)?;
+        let request_timeout = bench.settings.exact.request_timeout;
+        let (woken, outcomes) = self.send(request_timeout, &mut bench.generators, || {
             let until = Instant::now() + settle;
             while Instant::now() < until && !stop.is_asked() {
-                std::thread::sleep((until - Instant::now()).min(Duration::from_millis(20)));
+                thread::sleep((until - Instant::now()).min(Duration::from_millis(20)));
             }
             let woken = held.end();
             // Without a server that goes on, answers would be awaited for ever.
             if woken.is_err() {
                 stop.stop();
             }
-            (woken, join())
+            woken
         });
-        let (woken, outcomes) = timed;
         let (let_go, wake) = woken.map_err(broken)?;
         let outcomes = whole(outcomes?)?;
-        let after = counts(endpoints);
+        let after = counts(&bench.endpoints);
         let mut timing = Timing {
             wake: wake.as_secs_f64(),
             counts: before.zip(after).map(|(before, after)| after.since(&before)),
@@ -146,7 +177,7 @@ impl Batch {
     fn extra_steps(&self, timing: &Timing, facts: &[ServerLimits]) -> Option<f64> {
         let counts = timing.counts.as_ref()?;
         let limit = facts.iter().map(|facts| facts.max_num_batched_tokens).min()?? as f64;
-        let engines = facts.iter().map(|facts| facts.engines).sum::<usize>() as f64;
+        let engines = engines(facts) as f64;
         let sequences = self.requests.iter().map(Vec::len).sum::<usize>() as f64 / engines;
         let new_tokens = (timing.prompt_tokens as f64 - counts.cached()) / engines;
         let steps = (new_tokens / limit).ceil().max(1.0);
@@ -159,50 +190,10 @@ impl Batch {
         Some((counts.steps()? / engines - expected).max(0.0))
     }
 
-    fn connect(&self, generators: &mut [Generator]) -> Result<(), Failure> {
-        for (generator, requests) in generators.iter_mut().zip(&self.requests) {
-            let connected = generator.connect(requests.len(), CONNECT_TIMEOUT);
-            connected.map_err(|error| broken(format!("cannot open {} connections: {error}", requests.len())))?;
-        }
-        Ok(())
-    }
-
-    fn loads(&self, request_timeout: Duration) -> Vec<Load> {
-        let load = |requests: &Vec<Request>| Load {
-            requests: Requests::from_iter(requests.iter().cloned()),
-            due: vec![0; requests.len()],
-            reply: Reply::Choices,
-            request_timeout,
-            silence_timeout: request_timeout,
-            ..Load::default()
-        };
-        self.requests.iter().map(load).collect()
-    }
-}
-
-/// Sends each load with its generator on a thread of its own; the returned function awaits them.
-fn drive<'scope, 'env>(
-    scope: &'scope std::thread::Scope<'scope, 'env>,
-    generators: &'env mut [Generator],
-    loads: &'env [Load],
-) -> impl FnOnce() -> Result<Vec<LoadOutcome>, Failure> + use<'scope, 'env> {
-    let driving: Vec<_> = generators
-        .iter_mut()
-        .zip(loads)
-        .map(|(generator, load)| {
-            let thread = std::thread::Builder::new().name("vsweep-load".to_owned());
-            thread.spawn_scoped(scope, move || generator.drive(load, &mut |_| {}))
-        })
-        .collect();
-    move || {
-        let outcomes = driving.into_iter().map(|thread| {
-            let thread = thread.map_err(|error| broken(format!("cannot start the generator's thread: {error}")))?;
-            match thread.join() {
-                Ok(outcome) => outcome.map_err(crate::bench::native::broke),
-                Err(_) => Err(broken("a thread of the generator ended early".to_owned())),
-            }
-        });
-        outcomes.collect()
+    fn connect(&self, bench: &mut Bench) -> Result<(), Failure> {
+        let endpoints = bench.endpoints.iter().zip(&mut bench.generators);
+        let mut all = endpoints.zip(&self.requests);
+        all.try_for_each(|((endpoint, generator), requests)| endpoint.connect(generator, requests.len()))
     }
 }
 
@@ -219,8 +210,8 @@ fn whole(outcomes: Vec<LoadOutcome>) -> Result<Vec<LoadOutcome>, Failure> {
 }
 
 /// What all servers have counted so far; nothing if one does not count its steps.
-fn counts(endpoints: &mut [Endpoint]) -> Option<ServerCounters> {
-    let each = endpoints.iter_mut().map(|endpoint| {
+fn counts(endpoints: &[Endpoint]) -> Option<ServerCounters> {
+    let each = endpoints.iter().map(|endpoint| {
         let counters = endpoint.counters().ok()?;
         counters.steps().map(|_| counters)
     });

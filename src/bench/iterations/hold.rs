@@ -5,7 +5,6 @@ use super::settings::Hold;
 use crate::bench::side::endpoint::Endpoint;
 use crate::threads;
 use reqwest::StatusCode;
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 const LIMIT: Duration = Duration::from_secs(30);
@@ -14,25 +13,18 @@ const WAKE_TRIES: usize = 3;
 
 /// Servers that are held.
 pub(super) struct Held<'a> {
-    endpoints: &'a mut [Endpoint],
+    endpoints: &'a [Endpoint],
     hold: Hold,
-    /// How many of them are, from the first.
-    count: usize,
 }
 
 impl<'a> Held<'a> {
     /// Holds all of them, or none.
-    pub fn begin(endpoints: &'a mut [Endpoint], hold: Hold) -> Result<Held<'a>, String> {
-        let mut held = Held {
-            endpoints,
-            hold,
-            count: 0,
-        };
+    pub fn begin(endpoints: &'a [Endpoint], hold: Hold) -> Result<Held<'a>, String> {
+        let mut held = Held { endpoints: &[], hold };
         let (route, _) = hold.routes();
-        for at in 0..held.endpoints.len() {
-            let endpoint = &mut held.endpoints[at];
+        for (count, endpoint) in (1..).zip(endpoints) {
             // Counted before the answer: a server whose answer was lost may be held all the same.
-            held.count = at + 1;
+            held.endpoints = &endpoints[..count];
             endpoint.post(route, LIMIT).map_err(|error| match error.status == Some(StatusCode::NOT_FOUND) {
                 true => format!(
                     "the server at {} has no {}: it is not in development mode; start it with VLLM_SERVER_DEV_MODE=1",
@@ -54,13 +46,10 @@ impl<'a> Held<'a> {
 
     fn wake(&mut self) -> Result<(), String> {
         let (_, route) = self.hold.routes();
-        let count = std::mem::take(&mut self.count);
-        let held = &mut self.endpoints[..count];
-        let held: Vec<Mutex<&mut Endpoint>> = held.iter_mut().map(Mutex::new).collect();
-        let wake =
-            |server: &Mutex<&mut Endpoint>| wake(&mut server.lock().unwrap_or_else(PoisonError::into_inner), route);
+        let held = std::mem::take(&mut self.endpoints);
         // All of them, before the first error is told.
-        threads::map(held.len(), &held, wake).into_iter().collect()
+        let woken = threads::map(held.len(), held, |endpoint| wake(endpoint, route));
+        woken.into_iter().collect()
     }
 }
 
@@ -71,7 +60,7 @@ impl Drop for Held<'_> {
     }
 }
 
-fn wake(endpoint: &mut Endpoint, route: &str) -> Result<(), String> {
+fn wake(endpoint: &Endpoint, route: &str) -> Result<(), String> {
     let mut failed = String::new();
     for _ in 0..WAKE_TRIES {
         match endpoint.post(route, LIMIT) {

@@ -56,11 +56,11 @@ struct Bench {
 
 impl Bench {
     fn perform(mut self) -> Result<Measurement, Failure> {
-        let facts: Vec<ServerLimits> = self.endpoints.iter_mut().map(ServerLimits::of).collect();
-        let sequences = self.settings.batch.batch_size * facts.iter().map(|facts| facts.engines).sum::<usize>();
+        let facts: Vec<ServerLimits> = self.endpoints.iter().map(ServerLimits::of).collect();
+        let sequences = self.settings.batch.batch_size * engines(&facts);
         facts.iter().try_for_each(|facts| self.fits(facts)).map_err(broken)?;
         allow_connections(sequences).map_err(broken)?;
-        self.endpoints.iter_mut().for_each(Endpoint::forget_prefixes);
+        self.endpoints.iter().for_each(Endpoint::forget_prefixes);
         let batches = self.settings.batch.warmups + self.settings.batch.repeats;
         self.job.counters.planned.store((sequences * batches) as u64, Relaxed);
 
@@ -84,13 +84,7 @@ impl Bench {
             }
         }
         self.profile("stop");
-        Ok(result::measurement(
-            &self.job,
-            &self.settings,
-            &facts,
-            sequences,
-            &timings,
-        ))
+        Ok(result::measurement(&self, &facts, sequences, &timings))
     }
 
     /// A context with new input after it.
@@ -123,7 +117,7 @@ impl Bench {
                  {limit}; lower batch_size or the lengths"
             ));
         }
-        if settings.mode == ServingPhase::Decode
+        if settings.batch.mode == ServingPhase::Decode
             && settings.batch.context_len > 1
             && facts.prefix_caching == Some(false)
         {
@@ -137,11 +131,11 @@ impl Bench {
     }
 
     /// Starts or stops the profilers; a server without one is no reason to stop.
-    fn profile(&mut self, action: &str) {
+    fn profile(&self, action: &str) {
         if !self.settings.batch.profile {
             return;
         }
-        for endpoint in &mut self.endpoints {
+        for endpoint in &self.endpoints {
             let done = endpoint.post(&format!("/{action}_profile"), PROFILER);
             self.job.counters.note(match done {
                 Ok(_) => format!("Profiler: {action} done"),
@@ -149,4 +143,9 @@ impl Bench {
             });
         }
     }
+}
+
+/// Engines of all servers.
+fn engines(facts: &[ServerLimits]) -> usize {
+    facts.iter().map(|facts| facts.engines).sum()
 }

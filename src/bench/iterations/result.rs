@@ -2,9 +2,10 @@
 
 use super::batch::Timing;
 use super::settings::IterationSettings;
-use crate::bench::exact_prompts::ServingPhase;
+use super::{Bench, engines};
+use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::limits::ServerLimits;
-use crate::bench::{Job, Measurement, date, members};
+use crate::bench::{Measurement, date, members};
 use crate::metrics::median as middle;
 use crate::validity::{Code, Doubt};
 use serde_json::json;
@@ -12,22 +13,25 @@ use serde_json::json;
 /// Above this share of its context that had to be computed again, a batch had no context.
 const LOST_CONTEXT: f64 = 0.5;
 
-pub(super) fn measurement(
-    job: &Job,
-    settings: &IterationSettings,
-    facts: &[ServerLimits],
-    sequences: usize,
-    timings: &[Timing],
-) -> Measurement {
-    let engines: usize = facts.iter().map(|facts| facts.engines).sum();
+pub(super) fn measurement(bench: &Bench, facts: &[ServerLimits], sequences: usize, timings: &[Timing]) -> Measurement {
+    let settings = &bench.settings;
+    let (engines, outputs) = (engines(facts) as f64, settings.output_len() as f64);
     let median = |of: &dyn Fn(&Timing) -> Option<f64>| -> Option<f64> { middle(timings.iter().filter_map(of)) };
     let ms = |of: &dyn Fn(&Timing) -> Option<f64>| median(of).map(|seconds| seconds * 1000.0);
-    let is_decode = settings.mode == ServingPhase::Decode && settings.output_len() > 1;
+    let per_s = |of: &dyn Fn(&Timing) -> Option<f64>| median(&|timing| Some(of(timing)? / timing.total));
+    let whole = |of: &dyn Fn(&Timing) -> Option<f64>| median(of).map(|count| count.round() as u64);
     let totals: Vec<f64> = timings.iter().map(|timing| timing.total * 1000.0).collect();
+    let spread = |timing: &Timing| Some(largest(&timing.first_tokens)? - smallest(&timing.first_tokens)?);
+    let prompt = |timing: &Timing| Some(timing.prompt_tokens as f64);
+    let generated = |timing: &Timing| Some(timing.completion_tokens as f64);
+    let both = |timing: &Timing| Some(prompt(timing)? + generated(timing)?);
+    let cached = |timing: &Timing| Some(timing.counts.as_ref()?.cached());
+    let server_ms = |histogram: &'static str| move |timing: &Timing| timing.counts.as_ref()?.mean_ms(histogram);
+    let of_answer = server_ms("request_decode_time_seconds");
     let mut result = members(json!({
         "date": date(),
-        "model_id": settings.server.model.as_ref().unwrap_or(&job.model_root),
-        "engines": engines,
+        "model_id": settings.server.model.as_ref().unwrap_or(&bench.job.model_root),
+        "engines": engines as u64,
         "global_batch_size": sequences,
         "completed": sequences * timings.len(),
         "failed": 0,
@@ -35,47 +39,32 @@ pub(super) fn measurement(
         "total_latencies_ms": totals,
         "min_total_latency_ms": smallest(&totals),
         "max_total_latency_ms": largest(&totals),
-        "latency_per_iter_ms": ms(&|timing| Some(timing.total / settings.output_len() as f64)),
+        "latency_per_iter_ms": ms(&|timing| Some(timing.total / outputs)),
         "first_token_ms": ms(&|timing| largest(&timing.first_tokens)),
-        "first_token_spread_ms": ms(&|timing| Some(largest(&timing.first_tokens)? - smallest(&timing.first_tokens)?)),
-    }));
-    if is_decode {
-        let step = ms(&|timing| middle(timing.steps.iter().copied()));
-        result.insert("step_ms".to_owned(), json!(step));
-    }
-    let prompt = |timing: &Timing| Some(timing.prompt_tokens as f64);
-    let generated = |timing: &Timing| Some(timing.completion_tokens as f64);
-    let cached = |timing: &Timing| Some(timing.counts.as_ref()?.cached());
-    let both = |timing: &Timing| Some(prompt(timing)? + generated(timing)?);
-    let per_s = |of: &dyn Fn(&Timing) -> Option<f64>| median(&|timing| Some(of(timing)? / timing.total));
-    let server_ms = |histogram: &'static str| move |timing: &Timing| timing.counts.as_ref()?.mean_ms(histogram);
-    result.extend(members(json!({
+        "first_token_spread_ms": ms(&spread),
+        "step_ms": ms(&|timing| middle(timing.steps.iter().copied())),
         "wake_ms": ms(&|timing| Some(timing.wake)),
-        "prompt_tokens": whole(median(&prompt)),
-        "completion_tokens": whole(median(&generated)),
-        "cached_tokens": whole(median(&cached)),
+        "prompt_tokens": whole(&prompt),
+        "completion_tokens": whole(&generated),
+        "cached_tokens": whole(&cached),
         "tokens_per_second": per_s(&both),
         "new_tokens_per_second": per_s(&|timing| Some(both(timing)? - cached(timing)?)),
         "cached_tokens_per_second": per_s(&cached),
         "output_throughput": per_s(&generated),
-        "engine_steps": median(&|timing| Some(timing.counts.as_ref()?.steps()? / engines as f64)),
+        "engine_steps": median(&|timing| Some(timing.counts.as_ref()?.steps()? / engines)),
         "server_prefill_ms": median(&server_ms("request_prefill_time_seconds")),
-    })));
-    if is_decode {
-        let each = (settings.output_len() - 1) as f64;
-        let of_answer = server_ms("request_decode_time_seconds");
-        let step = median(&|timing| Some(of_answer(timing)? / each));
-        result.insert("server_step_ms".to_owned(), json!(step));
-    }
-    result.extend(members(json!({
+        "server_step_ms": median(&|timing| Some(of_answer(timing)? / (outputs - 1.0))),
         "tensor_parallel": facts[0].tensor_parallel,
         "pipeline_parallel": facts[0].pipeline_parallel,
         "kv_capacity_tokens": facts[0].kv_cache_tokens,
-    })));
-    let warnings = warnings(settings, sequences, timings);
-    if !warnings.is_empty() {
-        result.insert("warnings".to_owned(), json!(warnings));
-    }
+        "warnings": warnings(settings, sequences, timings),
+    }));
+    // A single token, such as that of a prefill, has no steps after it.
+    result.retain(|key, value| match key.as_str() {
+        "step_ms" | "server_step_ms" => outputs > 1.0,
+        "warnings" => *value != json!([]),
+        _ => true,
+    });
     Measurement {
         result: result.into(),
         doubts: apart(timings).into_iter().chain(stood_still(timings)).collect(),
@@ -89,11 +78,6 @@ fn largest(values: &[f64]) -> Option<f64> {
 
 fn smallest(values: &[f64]) -> Option<f64> {
     values.iter().copied().min_by(f64::total_cmp)
-}
-
-/// A count as a whole number.
-fn whole(count: Option<f64>) -> Option<u64> {
-    count.map(|count| count.round() as u64)
 }
 
 /// Standing still for longer than this shows in the time of a batch, in seconds.
@@ -136,32 +120,25 @@ fn apart(timings: &[Timing]) -> Option<Doubt> {
 
 fn warnings(settings: &IterationSettings, sequences: usize, timings: &[Timing]) -> Vec<String> {
     let context = (settings.batch.context_len * sequences) as f64;
-    let cached = timings
-        .iter()
-        .filter_map(|timing| Some(timing.counts.as_ref()?.cached()));
-    let least = cached.min_by(f64::total_cmp);
-    let mut warnings = Vec::new();
-    match least {
+    let counts = timings.iter().filter_map(|timing| timing.counts.as_ref());
+    let found = match counts.map(ServerCounters::cached).min_by(f64::total_cmp) {
         // Blocks are cached whole, so a context below one block cannot be found again.
-        Some(cached) if settings.batch.context_len >= 256 && cached < LOST_CONTEXT * context => warnings.push(format!(
+        Some(cached) if settings.batch.context_len >= 256 && cached < LOST_CONTEXT * context => Some(format!(
             "only {cached:.0} of {context:.0} context tokens were in the prefix cache; figures include computing the others \
              (is the cache large enough, and prefix caching on?)"
         )),
-        Some(cached) if cached > context => warnings.push(format!(
+        Some(cached) if cached > context => Some(format!(
             "{cached:.0} prompt tokens came from the prefix cache, which held {context:.0} context tokens: some of the new \
              ones were known to the server; use another seed"
         )),
-        None => warnings.push(
+        Some(_) => None,
+        None => Some(
             "the server shows no counters: whether the batch ran as one, and what was cached, is not known".to_owned(),
         ),
-        _ => {}
-    }
-    if timings
-        .iter()
-        .any(|timing| timing.counts.is_some() && timing.extra_steps.is_none())
-    {
-        let sentence = "the server does not say max_num_batched_tokens: whether the batch ran as one was not checked";
-        warnings.push(sentence.to_owned());
-    }
-    warnings
+    };
+    let is_unchecked = |timing: &Timing| timing.counts.is_some() && timing.extra_steps.is_none();
+    let unchecked = timings.iter().any(is_unchecked).then(|| {
+        "the server does not say max_num_batched_tokens: whether the batch ran as one was not checked".to_owned()
+    });
+    found.into_iter().chain(unchecked).collect()
 }

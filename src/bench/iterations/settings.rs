@@ -24,7 +24,8 @@ crate::params! {
     /// One batch.
     pub struct BatchParams {
         /// prefill or decode (required).
-        mode: Option<ServingPhase> = param("mode"),
+        mode: ServingPhase = param("mode").default("prefill")
+            .required("the iterations benchmark measures \"prefill\" or \"decode\""),
         /// Tokens of each sequence that are in the KV cache before; decode needs at least 1.
         context_len: usize = param("context_len").default("0"),
         /// New prompt tokens of each sequence; prefill only.
@@ -78,8 +79,6 @@ pub struct IterationSettings {
     pub server: ServerParams,
     /// What its requests are made of.
     pub exact: ExactParams,
-    /// The phase.
-    pub mode: ServingPhase,
     /// The batch.
     pub batch: BatchParams,
 }
@@ -89,16 +88,12 @@ impl IterationSettings {
     pub fn read(params: &Params) -> Result<IterationSettings, Vec<String>> {
         let mut reader = TABLE.reader(params);
         let batch = BatchParams::read(&mut reader);
-        if batch.mode.is_none() && !reader.has("mode") {
-            reader.problem("mode is missing; the iterations benchmark measures \"prefill\" or \"decode\"");
-        }
-        if batch.mode == Some(ServingPhase::Decode) && batch.context_len == 0 {
+        if batch.mode == ServingPhase::Decode && batch.context_len == 0 {
             reader.problem("context_len is 0; a decode batch needs a context of at least 1 token");
         }
         let settings = IterationSettings {
             server: ServerParams::checked(&mut reader),
             exact: ExactParams::read(&mut reader),
-            mode: batch.mode.unwrap_or(ServingPhase::Prefill),
             batch,
         };
         reader.finish(settings)
@@ -117,7 +112,7 @@ impl IterationSettings {
 
     /// New prompt tokens of each sequence.
     pub fn input_len(&self) -> usize {
-        match self.mode {
+        match self.batch.mode {
             ServingPhase::Prefill => self.batch.input_len,
             ServingPhase::Decode => 0,
         }
@@ -125,7 +120,7 @@ impl IterationSettings {
 
     /// Tokens to generate for each sequence.
     pub fn output_len(&self) -> usize {
-        match self.mode {
+        match self.batch.mode {
             ServingPhase::Prefill => 1,
             ServingPhase::Decode => self.batch.iterations,
         }
@@ -145,7 +140,7 @@ impl IterationSettings {
     pub(super) fn prompts(&self, ids: Range<u32>) -> Prompts {
         let batch = &self.batch;
         let shape = [batch.context_len, self.input_len(), batch.batch_size, self.output_len()];
-        Prompts::new(ids, self.exact.seed, &format!("{:?} {shape:?}", self.mode))
+        Prompts::new(ids, self.exact.seed, &format!("{:?} {shape:?}", self.batch.mode))
     }
 }
 

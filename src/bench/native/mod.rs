@@ -18,26 +18,24 @@ pub use profiler::stop_profiler;
 pub use refused::{REFUSED, harmless};
 
 use crate::bench::judge::{RunFigures, cached, commonest_error, doubts, on_failed_requests, pace, refuse_empty};
-use crate::bench::native::settings::{NativeSettings, TABLE};
+use crate::bench::native::settings::NativeSettings;
 use crate::bench::result::warnings;
 use crate::bench::result::{Context, figures, result};
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::endpoint::Endpoint;
 use crate::bench::side::probe::Probe;
 use crate::bench::worker::{self, GivenUp};
-use crate::bench::{Counters, Job, Measurement, broken, sound};
+use crate::bench::{Job, Measurement, broken, sound};
 use crate::cause::{Cause, Failure};
 use crate::load::{BodyOptions, Generator};
-use crate::metrics::{Nanos, RunResult, Sample, Samples, Underway, seconds};
+use crate::metrics::{LoadProgress, Nanos, RunResult, Sample, Samples, seconds};
 use crate::plan::Params;
-use crate::search::Watch;
+use crate::search::{Cut, RequestLatencies, Watch};
 use crate::telemetry::series::Window;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
-/// Limit for opening all connections before the run.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Connections opened in advance for an open loop, whose concurrency is not known.
 const OPEN_LOOP_CONNECTIONS: usize = 64;
 /// Most connections opened in advance.
@@ -58,17 +56,11 @@ pub fn mean_lengths(params: &Params) -> Option<(f64, f64)> {
     Some((mean(|(prompt, _)| *prompt), mean(|(_, output)| *output)))
 }
 
-/// Whether the native benchmark knows a parameter, in either spelling.
-pub fn knows(name: &str) -> bool {
-    TABLE.find(name).is_some()
-}
-
 /// Performs one run, to its end or until the watch has seen enough. Dropping the future ends its requests at once. A
 /// profiler that it started runs on until [`stop_profiler`].
 pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
     let settings = sound(NativeSettings::read(&job.params))?;
     let endpoint = open(job, &settings).await?;
-    let prober = settings.side.probe_rate().map(|_| endpoint.generator()).transpose()?;
     let generator = endpoint.generator()?;
     let stops = vec![generator.stop_handle(), endpoint.stop_handle()];
     let run = NativeRun {
@@ -76,7 +68,6 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
         settings,
         endpoint,
         generator,
-        prober,
         watch,
     };
     // The time for the run begins after its warm-up.
@@ -129,24 +120,17 @@ struct NativeRun {
     endpoint: Endpoint,
     /// For the measured requests.
     generator: Generator,
-    /// Sends the probes, if there are any.
-    prober: Option<Generator>,
     watch: Option<Watch>,
 }
 
 impl NativeRun {
     fn perform(mut self) -> Result<Measurement, Failure> {
         let mut prompts = self.prompts().map_err(broken)?;
-        let total = prompts.measured.len();
-        self.job.counters.planned.store(total as u64, Relaxed);
-        let due = std::mem::take(&mut prompts.due);
-        let mut load = self.load(std::mem::take(&mut prompts.measured), due);
-        load.turns = prompts.turns.take();
-        // What was said is repeated.
-        load.keep_texts |= load.turns.is_some();
+        let mut load = std::mem::take(&mut prompts.load);
+        self.job.counters.planned.store(load.requests.len() as u64, Relaxed);
         let (connection_setup, cold) = self.prepare(&prompts)?;
         let (before, unread) = self.read_counters();
-        let probe = self.start_probe(&prompts)?;
+        let probe = self.start_probe(prompts.probe.take())?;
         self.connect(self.connections(prompts.starts))?;
 
         let began = jiff::Zoned::now();
@@ -198,10 +182,7 @@ impl NativeRun {
         let context = Context {
             settings: &self.settings,
             model_id: self.settings.server.model.as_deref().unwrap_or(&self.job.model_root),
-            tokenizer_id: prompts.tokenizer_id.as_deref(),
-            prompt_source: prompts.source,
-            counted_by: prompts.counted_by,
-            alignment: prompts.alignment,
+            origin: prompts.origin,
             connection_setup,
             turns: turns.as_ref(),
             began,
@@ -258,32 +239,32 @@ impl NativeRun {
     }
 }
 
-fn count_end(counters: &Counters, sample: &Sample) {
-    counters.finished.fetch_add(1, Relaxed);
-    if !sample.is_ok() {
-        counters.failed.fetch_add(1, Relaxed);
-        return;
-    }
-    counters.tokens.fetch_add(sample.output_len(), Relaxed);
-    counters.ttft_ns.fetch_add(sample.ttft(), Relaxed);
-}
-
 pub(super) fn broke(error: std::io::Error) -> Failure {
     broken(format!(
         "the generator could not go on: {error}; look whether the machine is out of memory or disk"
     ))
 }
 
-fn requests(samples: &Samples) -> Vec<crate::search::RequestLatencies> {
+fn requests(samples: &Samples) -> Vec<RequestLatencies> {
     samples.in_order().map(|sample| latencies(&sample)).collect()
 }
 
-/// What a search reads of a request.
-pub fn latencies(sample: &Sample) -> crate::search::RequestLatencies {
-    if !sample.is_ok() {
-        return crate::search::RequestLatencies::FAILED;
+/// What a search says to how a load goes on.
+pub fn seen_by(watch: &mut Watch, progress: &LoadProgress<'_>) -> Option<Cut> {
+    match progress {
+        LoadProgress::Ended(sample, in_flight) => watch.note_end(latencies(sample), span(sample), *in_flight as u64),
+        LoadProgress::Underway(now, underway) => {
+            watch.note_underway(underway.iter().map(|sample| at_least(sample, *now)))
+        }
     }
-    crate::search::RequestLatencies {
+}
+
+/// What a search reads of a request.
+fn latencies(sample: &Sample) -> RequestLatencies {
+    if !sample.is_ok() {
+        return RequestLatencies::FAILED;
+    }
+    RequestLatencies {
         ttft_ms: ms(sample.ttft()),
         tpot_ms: sample.tpot().unwrap_or(0.0) * 1000.0,
         e2el_ms: ms(sample.latency()),
@@ -291,18 +272,19 @@ pub fn latencies(sample: &Sample) -> crate::search::RequestLatencies {
 }
 
 /// From when a request was sent to when it ended, from the start of the run.
-pub fn span(sample: &Sample) -> Range<Duration> {
+fn span(sample: &Sample) -> Range<Duration> {
     // A failed request has no end of its own.
     let [sent, end] = [sample.sent, sample.end.max(sample.sent)].map(Duration::from_nanos);
     sent..end
 }
 
 /// The latencies that a request in flight has at the least.
-pub fn at_least(underway: &Underway) -> crate::search::RequestLatencies {
-    crate::search::RequestLatencies {
-        ttft_ms: ms(underway.ttft.unwrap_or(underway.age)),
+fn at_least(sample: &Sample, now: Nanos) -> RequestLatencies {
+    let age = now.saturating_sub(sample.sent);
+    RequestLatencies {
+        ttft_ms: ms(if sample.events.is_empty() { age } else { sample.ttft() }),
         tpot_ms: 0.0,
-        e2el_ms: ms(underway.age),
+        e2el_ms: ms(age),
     }
 }
 

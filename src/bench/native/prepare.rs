@@ -3,7 +3,7 @@
 use super::prompts::Prompts;
 use super::traffic::traffic;
 use super::warmup::{self, Amount};
-use super::{CONNECT_TIMEOUT, NativeRun, broke};
+use super::{NativeRun, broke};
 use crate::bench::broken;
 use crate::bench::result::warnings;
 use crate::bench::side::counters::ServerCounters;
@@ -110,11 +110,7 @@ impl NativeRun {
     }
 
     pub(super) fn connect(&mut self, count: usize) -> Result<(), Failure> {
-        let connected = self.generator.connect(count, CONNECT_TIMEOUT);
-        connected.map_err(|error| {
-            let connections = if count == 1 { "a connection" } else { "connections" };
-            broken(self.endpoint.target.unopened(connections, &error, CONNECT_TIMEOUT))
-        })
+        self.endpoint.connect(&mut self.generator, count)
     }
 
     /// Repeats a request until it succeeds.
@@ -139,20 +135,20 @@ impl NativeRun {
         Ok(())
     }
 
-    pub(super) fn start_probe(&mut self, prompts: &Prompts) -> Result<Option<Probe>, Failure> {
-        let Some((prober, rate)) = self.prober.take().zip(self.settings.side.probe_rate()) else {
+    pub(super) fn start_probe(&self, probe: Option<Request>) -> Result<Option<Probe>, Failure> {
+        let Some((probe, rate)) = probe.zip(self.settings.side.probe_rate()) else {
             return Ok(None);
         };
-        let mut load = self.load(vec![prompts.probe.clone()], vec![0]);
+        let mut load = self.load(vec![probe], vec![0]);
         load.request_timeout = load.request_timeout.min(PROBE_TIMEOUT);
-        let started = Probe::start(prober, load, pause_at(rate));
+        let started = Probe::start(self.endpoint.generator()?, load, pause_at(rate));
         started
             .map(Some)
             .map_err(|error| broken(format!("cannot start the probes: {error}")))
     }
 
     /// The server's counters, if it shows any; and what to say if that is not known.
-    pub(super) fn read_counters(&mut self) -> (Option<ServerCounters>, Option<String>) {
+    pub(super) fn read_counters(&self) -> (Option<ServerCounters>, Option<String>) {
         match self.endpoint.counters() {
             Ok(counters) => (Some(counters), None),
             Err(error) => (
@@ -171,8 +167,7 @@ impl NativeRun {
             request_timeout: self.settings.limits.request,
             silence_timeout: self.settings.limits.silence,
             keep_texts: self.settings.figures.save_detailed,
-            turns: None,
-            window: None,
+            ..Load::default()
         }
     }
 }

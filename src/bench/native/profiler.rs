@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 impl NativeRun {
     /// Starts the profiler, if one is wanted.
-    pub(super) fn start_profiler(&mut self) {
+    pub(super) fn start_profiler(&self) {
         if !self.settings.side.profile {
             return;
         }
@@ -44,7 +44,7 @@ pub async fn stop_profiler(job: &Job) {
 
 async fn stop(job: &Job) -> Result<(), Failure> {
     let settings = sound(NativeSettings::read(&job.params))?;
-    let mut endpoint = open(job, &settings).await?;
+    let endpoint = open(job, &settings).await?;
     let stops = vec![endpoint.stop_handle()];
     let stopping = perform(
         stops,

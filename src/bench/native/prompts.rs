@@ -3,14 +3,11 @@
 use super::NativeRun;
 use super::warmup::Amount;
 use crate::bench::exact_prompts::plain_ids;
-use crate::bench::native::settings::NativeSettings;
-use crate::bench::result::warnings;
-use crate::bench::side::endpoint::Endpoint;
-use crate::bench::side::tokenizer::{Alignment, server_tokenizer};
+use crate::bench::result::{PromptOrigin, warnings};
+use crate::bench::side::tokenizer::Alignment;
 use crate::dataset::{self, ChatTemplate, Draw, Item, Material, Prompt, PromptSource, Tokenizer, Traits, Vocabulary};
-use crate::load::{Backend, Content, Request, RequestOptions, Requests, Turn, Turns};
+use crate::load::{Backend, Content, Load, Request, Requests, Turn, Turns};
 use crate::plan::Warmup;
-use std::cell::RefCell;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -19,28 +16,21 @@ const WARMUP_SEED: u64 = 0x7761_726d;
 
 /// Requests that are ready to send, and how they were made.
 pub(super) struct Prompts {
-    pub measured: Requests,
+    /// The measured ones.
+    pub load: Load,
     /// How many of them wait for no other.
     pub starts: usize,
-    /// What follows in conversations.
-    pub turns: Option<Turns>,
-    /// When each measured request is due, in nanoseconds after t0.
-    pub due: Vec<u64>,
     /// For the ready check.
     pub first: Request,
     pub warmup: Vec<Request>,
-    pub probe: Request,
-    pub source: PromptSource,
-    /// Who said how many tokens the prompts have.
-    pub counted_by: &'static str,
-    pub tokenizer_id: Option<String>,
-    pub alignment: Alignment,
+    pub probe: Option<Request>,
+    pub origin: PromptOrigin,
     /// What to say of how they were made.
     pub warnings: Vec<String>,
 }
 
 impl NativeRun {
-    pub(super) fn prompts(&mut self) -> Result<Prompts, String> {
+    pub(super) fn prompts(&self) -> Result<Prompts, String> {
         let settings = &self.settings;
         let (dataset, traits) = (&settings.dataset, settings.dataset.traits());
         let seed = settings.prompts.seed;
@@ -52,16 +42,9 @@ impl NativeRun {
             .clone();
         let tokenizer = self.tokenizer(&tokenizer_name)?;
         let template = self.template(tokenizer.as_ref())?;
-        let (options, mut warnings) = (self.endpoint.options.clone(), vec![]);
+        let mut warnings = vec![];
         let count = 1 + Amount::of(self.job.warmup, settings).most();
-        let server = RefCell::new(&mut self.endpoint);
-        let vocabulary = vocabulary_of(
-            settings,
-            &self.job.model_root,
-            tokenizer.as_ref(),
-            &server,
-            &mut warnings,
-        )?;
+        let vocabulary = self.vocabulary(tokenizer.as_ref(), &mut warnings)?;
         let source = traits.source(&vocabulary, template.as_ref());
         let counted_by = vocabulary.counted_by(source);
         let without = without_tokenizer(traits, source, counted_by);
@@ -77,7 +60,7 @@ impl NativeRun {
         let (mut due_seconds, mut known) = (vec![], HashSet::new());
         let mut take = |mut items: Vec<Item>| {
             if is_aligned {
-                alignment = Some(server.borrow_mut().align(alignment, &mut items));
+                alignment = Some(self.endpoint.align(alignment, &mut items));
             }
             if settings.is_self_timed() {
                 due_seconds = dataset::sort_by_time(&mut items);
@@ -90,7 +73,7 @@ impl NativeRun {
             for item in &items {
                 let id = item.id.as_ref().map(|id| format!("{prefix}{id}"));
                 let adapter = adapters.next().flatten();
-                measured.push(&write(&options, measured.len(), item, id.as_deref(), adapter)?);
+                measured.push(&self.write(measured.len(), item, id.as_deref(), adapter)?);
             }
             Ok(())
         };
@@ -109,46 +92,38 @@ impl NativeRun {
             unmeasured.retain(|item| media_of(item).is_none_or(|media| !known.contains(&media)));
             unmeasured.iter_mut().for_each(|item| item.prompt.begin_otherwise());
         }
-        drop(vocabulary);
 
         let starts = measured.len() + talks.iter().filter(|item| item.turn == 0).count();
-        let mut due: Vec<u64> = match settings.is_self_timed() {
+        let due: Vec<u64> = match settings.is_self_timed() {
             true => due_seconds
                 .iter()
                 .map(|seconds| (seconds * 1e9).round() as u64)
                 .collect(),
             false => settings.arrival.arrivals().due_times(starts, seed),
         };
-        let mut turns = None;
-        if traits.has_turns {
-            let adapters: Vec<Option<&str>> = adapters.take(starts).collect();
-            let all = self.turns(talks, &adapters, &prefix, traits.has_history);
-            due = due_of_turns(&all, &due);
-            measured = first_turns(&all)?;
-            turns = Some(all);
-        }
         // As in vLLM the requests that a user asks for have no adapter; those that stand for the load have its own.
         let is_load = self.job.warmup == Warmup::Automatic;
         let mut adapters = settings.api.adapters(seed).map(|name| name.filter(|_| is_load));
         let unmeasured = unmeasured.iter().enumerate();
-        let mut unmeasured = unmeasured.map(|(i, item)| write(&options, i, item, None, adapters.next().flatten()));
+        let mut unmeasured = unmeasured.map(|(i, item)| self.write(i, item, None, adapters.next().flatten()));
         let hello = Item::new(0, Prompt::Text("Hi".to_owned()), 1, 1);
-        let probe = settings
-            .side
-            .probe_rate()
-            .map(|_| write(&options, 0, &hello, None, None));
+        let probe = settings.side.probe_rate().map(|_| self.write(0, &hello, None, None));
+        let (first, warmup) = (unmeasured.next().transpose()?, unmeasured.collect::<Result<_, _>>()?);
         Ok(Prompts {
-            measured,
+            load: match traits.has_turns {
+                true => self.conversations(talks, &prefix, &due)?,
+                false => self.load(measured, due),
+            },
             starts,
-            turns,
-            due,
-            first: unmeasured.next().transpose()?.unwrap_or_default(),
-            warmup: unmeasured.collect::<Result<_, _>>()?,
-            probe: probe.transpose()?.unwrap_or_default(),
-            source,
-            counted_by,
-            tokenizer_id: tokenizer.is_some().then_some(tokenizer_name),
-            alignment: alignment.unwrap_or(Alignment::Unknown),
+            first: first.unwrap_or_default(),
+            warmup,
+            probe: probe.transpose()?,
+            origin: PromptOrigin {
+                tokenizer_id: tokenizer.is_some().then_some(tokenizer_name),
+                source,
+                counted_by,
+                alignment: alignment.unwrap_or(Alignment::Unknown),
+            },
             warnings,
         })
     }
@@ -167,30 +142,97 @@ impl NativeRun {
         Ok(tokenizer)
     }
 
-    fn turns(&self, items: Vec<Item>, adapters: &[Option<&str>], prefix: &str, with_history: bool) -> Turns {
-        let starts_next = items.iter().skip(1).map(|item| item.turn == 0);
-        let lasts: Vec<bool> = starts_next.chain([true]).collect();
-        let mut conversation = 0;
-        let each = items.into_iter().zip(lasts).map(|(item, is_last)| {
+    /// What prompts are made of, and who counts texts: the model's tokenizer; without one bare ids where they can be sent,
+    /// else what the server's own tokenizer can do, else common words.
+    fn vocabulary<'a>(
+        &'a self,
+        tokenizer: Option<&'a Tokenizer>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Vocabulary<'a>, String> {
+        if let Some(tokenizer) = tokenizer {
+            return Ok(Vocabulary::Tokenizer(tokenizer));
+        }
+        let settings = &self.settings;
+        let (takes_ids, traits) = (settings.api.backend().takes_ids(), settings.dataset.traits());
+        let wants_words = traits.made_of == Material::Vocabulary && !takes_ids;
+        if !settings.tokens.is_skipped && (wants_words || traits.depends_on_counts) {
+            // A server that is still starting has no tokenizer yet.
+            if let Some(limit) = settings.limits.ready() {
+                self.endpoint.await_answer(limit)?;
+            }
+            match self.endpoint.tokenizer(wants_words) {
+                Ok(tokenizer) => return Ok(Vocabulary::Server(tokenizer)),
+                Err(error) => warnings.extend(warnings::of_silence(
+                    "/tokenize",
+                    &error,
+                    "lengths of texts are estimates",
+                )),
+            }
+        }
+        Ok(match takes_ids {
+            true => Vocabulary::Ids(plain_ids(settings.tokens.vocab_size, &self.job.model_root)),
+            false => Vocabulary::Words,
+        })
+    }
+
+    /// Conversations, of which only the first turns are written yet; every turn is due with the first one.
+    fn conversations(&self, items: Vec<Item>, prefix: &str, due: &[u64]) -> Result<Load, String> {
+        let mut turns = Turns {
+            options: self.endpoint.options.clone(),
+            each: Vec::with_capacity(items.len()),
+            pause: self.settings.turns.pause().as_nanos() as u64,
+            with_history: self.settings.dataset.traits().has_history,
+        };
+        let (mut requests, mut due_turns) = (Requests::default(), Vec::with_capacity(items.len()));
+        let mut starts = self.settings.api.adapters(self.settings.prompts.seed).enumerate();
+        let (mut conversation, mut adapter) = (0, None);
+        let mut items = items.into_iter().peekable();
+        while let Some(item) = items.next() {
+            let at = turns.each.len();
+            let is_first = item.turn == 0;
+            if is_first {
+                (conversation, adapter) = starts.next().unwrap_or_default();
+            }
             let session = format!("{prefix}conv-{conversation}");
-            let adapter = adapters.get(conversation).copied().flatten();
-            conversation += usize::from(is_last);
-            Turn {
+            turns.each.push(Turn {
                 prompt: item.prompt.to_value(),
                 prompt_len: item.prompt_len,
                 output_len: item.output_len,
                 id: format!("{session}-turn{}", item.turn),
                 session,
                 adapter: adapter.map(str::to_owned),
-                is_last,
-            }
-        });
-        Turns {
-            options: self.endpoint.options.clone(),
-            each: each.collect(),
-            pause: self.settings.turns.pause().as_nanos() as u64,
-            with_history,
+                is_last: items.peek().is_none_or(|next| next.turn == 0),
+            });
+            requests.push(&match is_first {
+                true => turns.request(at, &[])?,
+                false => Request {
+                    prompt_len: item.prompt_len,
+                    sequences: 1,
+                    ..Request::default()
+                },
+            });
+            due_turns.push(due.get(conversation).copied().unwrap_or(0));
         }
+        Ok(Load {
+            turns: Some(turns),
+            // What was said is repeated.
+            keep_texts: true,
+            ..self.load(requests, due_turns)
+        })
+    }
+
+    fn write(&self, index: usize, item: &Item, id: Option<&str>, adapter: Option<&str>) -> Result<Request, String> {
+        self.endpoint.options.request(&Content {
+            prompt: Some(&item.prompt.to_value()),
+            media: item.media.as_ref(),
+            sequences: item.sequences,
+            prompt_len: item.prompt_len,
+            output_len: item.output_len,
+            id,
+            adapter,
+            index,
+            ..Content::default()
+        })
     }
 
     /// The chat template, where the dataset wants one and the API does not apply it.
@@ -228,88 +270,6 @@ fn without_tokenizer(traits: Traits, source: PromptSource, counted_by: &str) -> 
         }
         PromptSource::Text | PromptSource::Tokenizer | PromptSource::Template => None,
     }
-}
-
-/// What prompts are made of, and who counts texts: the model's tokenizer; without one bare ids where they can be sent,
-/// else what the server's own tokenizer can do, else common words.
-fn vocabulary_of<'a>(
-    settings: &NativeSettings,
-    model_root: &str,
-    tokenizer: Option<&'a Tokenizer>,
-    server: &'a RefCell<&mut Endpoint>,
-    warnings: &mut Vec<String>,
-) -> Result<Vocabulary<'a>, String> {
-    if let Some(tokenizer) = tokenizer {
-        return Ok(Vocabulary::Tokenizer(tokenizer));
-    }
-    let (takes_ids, traits) = (settings.api.backend().takes_ids(), settings.dataset.traits());
-    let wants_words = traits.made_of == Material::Vocabulary && !takes_ids;
-    if !settings.tokens.is_skipped && (wants_words || traits.depends_on_counts) {
-        // A server that is still starting has no tokenizer yet.
-        if let Some(limit) = settings.limits.ready() {
-            server.borrow_mut().await_answer(limit)?;
-        }
-        match server_tokenizer(server, wants_words) {
-            Ok(tokenizer) => return Ok(Vocabulary::Server(tokenizer)),
-            Err(error) => warnings.extend(warnings::of_silence(
-                "/tokenize",
-                &error,
-                "lengths of texts are estimates",
-            )),
-        }
-    }
-    Ok(match takes_ids {
-        true => Vocabulary::Ids(plain_ids(settings.tokens.vocab_size, model_root)),
-        false => Vocabulary::Words,
-    })
-}
-
-fn write(
-    options: &RequestOptions,
-    index: usize,
-    item: &Item,
-    id: Option<&str>,
-    adapter: Option<&str>,
-) -> Result<Request, String> {
-    options.request(&Content {
-        prompt: Some(&item.prompt.to_value()),
-        media: item.media.as_ref(),
-        prompt_len: item.prompt_len,
-        output_len: item.output_len,
-        id,
-        adapter,
-        index,
-        ..Content::default()
-    })
-}
-
-/// Requests of which only the first turns are written yet.
-fn first_turns(turns: &Turns) -> Result<Requests, String> {
-    let mut is_first = true;
-    let each = turns.each.iter().enumerate();
-    each.map(|(i, turn)| {
-        let request = match std::mem::replace(&mut is_first, turn.is_last) {
-            true => turns.request(i, &[])?,
-            false => Request {
-                prompt_len: turn.prompt_len,
-                sequences: 1,
-                ..Request::default()
-            },
-        };
-        Ok(request)
-    })
-    .collect()
-}
-
-/// The time of its conversation for every turn.
-fn due_of_turns(turns: &Turns, due: &[u64]) -> Vec<u64> {
-    let mut conversation = 0;
-    let each = turns.each.iter().map(|turn| {
-        let time = due.get(conversation).copied().unwrap_or(0);
-        conversation += usize::from(turn.is_last);
-        time
-    });
-    each.collect()
 }
 
 /// `bench-` and eight hex digits that differ from run to run.

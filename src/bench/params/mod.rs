@@ -6,7 +6,7 @@ pub(in crate::bench) mod docs;
 pub(in crate::bench) mod headers;
 pub mod server;
 
-pub use crate::params::{Param, ParamGroup, Takes, param};
+pub use crate::params::{Param, ParamGroup, Takes};
 
 use crate::dataset;
 use crate::params::ParamReader;

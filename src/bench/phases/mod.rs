@@ -8,8 +8,10 @@
 mod figures;
 mod result;
 pub mod settings;
+mod window;
 
 use self::settings::PhaseSettings;
+use self::window::LoadWindow;
 use crate::bench::exact_prompts::{self, Prompts, ServingPhase, plain_ids};
 use crate::bench::judge::commonest_error;
 use crate::bench::native::broke;
@@ -18,12 +20,11 @@ use crate::bench::side::limits::ServerLimits;
 use crate::bench::worker::{self, GivenUp};
 use crate::bench::{Job, Measurement, broken, sound};
 use crate::cause::Failure;
-use crate::load::{Generator, Load, Reply, Requests, WindowRule, allow_connections};
+use crate::load::{Generator, Load, Reply, Requests, allow_connections};
+use crate::metrics::LoadProgress;
 use crate::telemetry::series;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Most prompts drawn, at about six bytes a token.
 const MOST_PROMPTS: u64 = 200_000;
 /// Shorter sequences have no phases.
@@ -76,9 +77,9 @@ impl Shape {
             (Some(asked), Some(told)) => Some(asked.min(told)),
             (asked, told) => asked.or(told),
         };
-        let share = kv_tokens / settings.concurrency as u64;
+        let share = kv_tokens / settings.window.max_concurrency as u64;
         let length = limit.map_or(share, |limit| share.min(limit));
-        let input = match settings.phase {
+        let input = match settings.window.phase {
             ServingPhase::Prefill => length.saturating_sub(1),
             ServingPhase::Decode => (length as f64 * settings.window.ratio) as u64,
         };
@@ -86,7 +87,7 @@ impl Shape {
         if length < SHORTEST || input < 1 || output < 1 {
             return Err(format!(
                 "{} requests in a KV cache of {kv_tokens} tokens leave {length} tokens for each; lower max_concurrency",
-                settings.concurrency
+                settings.window.max_concurrency
             ));
         }
         Ok(Shape {
@@ -100,50 +101,41 @@ impl Shape {
 
 impl PhaseRun {
     fn perform(mut self) -> Result<Measurement, Failure> {
-        let facts = ServerLimits::of(&mut self.endpoint);
+        let facts = ServerLimits::of(&self.endpoint);
         let shape = Shape::of(&self.settings, &facts).map_err(broken)?;
-        allow_connections(self.settings.concurrency).map_err(broken)?;
+        allow_connections(self.settings.window.max_concurrency).map_err(broken)?;
         self.endpoint.forget_prefixes();
         let load = self.load(shape, &facts).map_err(broken)?;
-        let connected = self.generator.connect(self.settings.concurrency, CONNECT_TIMEOUT);
-        let count = self.settings.concurrency;
-        connected.map_err(|error| broken(format!("cannot open {count} connections: {error}")))?;
+        let slots = self.settings.window.max_concurrency;
+        self.endpoint.connect(&mut self.generator, slots)?;
         let before = self.endpoint.counters();
-        let counters = self.job.counters.clone();
-        let outcome = self
-            .generator
-            .drive(&load, &mut |sample| {
-                counters.finished.fetch_add(1, Relaxed);
-                counters.failed.fetch_add(u64::from(!sample.is_ok()), Relaxed);
-            })
-            .map_err(broke)?;
+        let (counters, mut window) = (&self.job.counters, LoadWindow::of(&self.settings));
+        let outcome = self.generator.drive_watched(&load, &mut |progress| {
+            if let LoadProgress::Ended(sample, _) = &progress {
+                counters.count(sample);
+            }
+            window.note(&progress)
+        });
+        let outcome = outcome.map_err(broke)?;
         // From before the warm-up to the end.
         let grown = before
             .ok()
             .zip(self.endpoint.counters().ok())
             .map(|(before, after)| after.since(&before));
-        let Some(seen) = &outcome.window else {
+        if window.is_hopeless() {
             let detail = "the server was given up after many failed requests";
             return Err(Failure::of_requests(detail, commonest_error([&outcome.samples])));
-        };
-        let at = |nanos| outcome.began + Duration::from_nanos(nanos);
-        let (from, to) = (at(seen.start), at(seen.end));
+        }
+        let span = window.span();
+        let [from, to] = [span.start, span.end].map(|nanos| outcome.began + Duration::from_nanos(nanos));
         // Nobody else sets it.
         let _ = self.job.counters.measured.set(series::Window { from, to });
-        Ok(result::measurement(
-            &self.job,
-            &self.settings,
-            &facts,
-            shape,
-            grown,
-            &outcome,
-            seen,
-        ))
+        Ok(result::measurement(&self, &facts, shape, grown, &outcome, &window))
     }
 
     /// Requests that go round without one being answered from the cache: there are twice as many as it holds.
     fn load(&mut self, shape: Shape, facts: &ServerLimits) -> Result<Load, String> {
-        let slots = self.settings.concurrency;
+        let slots = self.settings.window.max_concurrency;
         let cache = facts.all_kv_cache_tokens().unwrap_or(shape.kv_tokens);
         let twice = 2 * cache / shape.input_len as u64 + 1;
         let others = match facts.prefix_caching {
@@ -157,20 +149,13 @@ impl PhaseRun {
             let prompt = self.prompts.draw(shape.input_len);
             requests.push(&exact_prompts::request(&self.endpoint, &prompt, output_len, None)?);
         }
-        let (earliest, latest) = self.settings.warmup_bounds();
         Ok(Load {
             requests,
             limit: Some(slots),
             reply: Reply::Choices,
             request_timeout: self.settings.exact.request_timeout,
             silence_timeout: self.settings.exact.request_timeout,
-            window: Some(WindowRule {
-                margin: self.settings.window.warmup_margin,
-                earliest,
-                latest,
-                length: self.settings.window.duration,
-                lap_start: slots,
-            }),
+            lap_start: Some(slots),
             ..Load::default()
         })
     }

@@ -1,32 +1,32 @@
 //! The figures of one phase at one level, and how far they can be believed.
 
-use super::Shape;
 use super::figures::WindowFigures;
-use super::settings::PhaseSettings;
+use super::window::LoadWindow;
+use super::{PhaseRun, Shape};
 use crate::bench::exact_prompts::ServingPhase;
 use crate::bench::judge;
 use crate::bench::result::extra_keys::generator;
 use crate::bench::result::{failure_reasons, write_stats};
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::limits::ServerLimits;
-use crate::bench::{Job, Measurement, broken, date, members};
+use crate::bench::{Measurement, broken, date, members};
 use crate::cause::Failure;
-use crate::load::{LoadOutcome, WindowSeen};
+use crate::load::LoadOutcome;
 use crate::metrics::confidence::Interval;
 use crate::metrics::seconds;
 use crate::validity::{Code, Doubt};
 use serde_json::json;
 
 pub(super) fn measurement(
-    job: &Job,
-    settings: &PhaseSettings,
+    run: &PhaseRun,
     facts: &ServerLimits,
     shape: Shape,
     grown: Option<ServerCounters>,
     outcome: &LoadOutcome,
-    seen: &WindowSeen,
+    window: &LoadWindow,
 ) -> Measurement {
-    let figures = WindowFigures::of(&outcome.samples, &seen.cut, seen.start..seen.end);
+    let settings = &run.settings;
+    let figures = WindowFigures::of(&outcome.samples, &outcome.cut, window.span());
     let (input, output) = (shape.input_len, shape.output_len);
     let failed = outcome.samples.failed();
     let (input_rate, output_rate) = (
@@ -37,8 +37,8 @@ pub(super) fn measurement(
     let sequence_share = (input + output) as f64 / output as f64;
     let mut result = members(json!({
         "date": date(),
-        "model_id": settings.server.model.as_ref().unwrap_or(&job.model_root),
-        "max_concurrency": settings.concurrency,
+        "model_id": settings.server.model.as_ref().unwrap_or(&run.job.model_root),
+        "max_concurrency": settings.window.max_concurrency,
         "input_len": input,
         "output_len": output,
         "seq_len": input + output,
@@ -48,8 +48,8 @@ pub(super) fn measurement(
         "prefix_caching": facts.prefix_caching,
         "tensor_parallel": facts.tensor_parallel,
         "engines": facts.engines,
-        "warmup_s": seconds(seen.start),
-        "primed_s": seen.primed.map(seconds),
+        "warmup_s": seconds(window.span().start),
+        "primed_s": window.primed.map(seconds),
         "window_s": figures.window_s,
         "requests_started": figures.started,
         "completed": figures.completed,
@@ -63,7 +63,7 @@ pub(super) fn measurement(
         "total_throughput": output_rate * sequence_share,
     }));
     // Prompts are done by the step, several at once: spans of time say nothing of how far their rate is by chance.
-    if let (ServingPhase::Decode, Some(Interval { low, high })) = (settings.phase, figures.events_per_s) {
+    if let (ServingPhase::Decode, Some(Interval { low, high })) = (settings.window.phase, figures.events_per_s) {
         let pair = [low * sequence_share, high * sequence_share];
         result.insert("confidence_95".to_owned(), json!({"total_throughput": pair}));
     }
@@ -88,27 +88,29 @@ pub(super) fn measurement(
         if preemptions > 0.0 {
             warnings.push(format!(
                 "{preemptions} preemptions: the KV cache did not hold {} sequences of {} tokens at once",
-                settings.concurrency,
+                settings.window.max_concurrency,
                 input + output
             ));
         }
     }
     if let Some(limit) = facts
         .max_num_seqs
-        .filter(|limit| settings.concurrency as u64 > *limit * facts.engines as u64)
+        .filter(|limit| settings.window.max_concurrency as u64 > *limit * facts.engines as u64)
     {
         warnings.push(format!(
             "max_concurrency {} is above the server's max_num_seqs {limit}: the others wait in its queue",
-            settings.concurrency
+            settings.window.max_concurrency
         ));
     }
     if !warnings.is_empty() {
         result.insert("warnings".to_owned(), json!(warnings));
     }
     let commonest = judge::commonest_error([&outcome.samples]);
-    let all = outcome.samples.len() + seen.cut.len();
+    let all = outcome.samples.len() + outcome.cut.len();
     let (failure, some_failed) = judge::failed_requests(failed as f64, all as f64, commonest);
-    let doubts = unprimed(settings, outcome, seen).into_iter().chain(some_failed);
+    let doubts = unprimed(settings.window.max_concurrency, outcome, window)
+        .into_iter()
+        .chain(some_failed);
     Measurement {
         failure: failure.or_else(|| without_output(&figures)),
         doubts: doubts.chain(judge::of_generator(&result)).collect(),
@@ -128,16 +130,15 @@ fn without_output(figures: &WindowFigures) -> Option<Failure> {
 }
 
 /// Slots that had no output when the window opened.
-fn unprimed(settings: &PhaseSettings, outcome: &LoadOutcome, seen: &WindowSeen) -> Option<Doubt> {
-    if seen.primed.is_some() {
+fn unprimed(slots: usize, outcome: &LoadOutcome, window: &LoadWindow) -> Option<Doubt> {
+    if window.primed.is_some() {
         return None;
     }
-    let with_output = seen.cut.iter().filter(|sample| !sample.events.is_empty());
+    let with_output = outcome.cut.iter().filter(|sample| !sample.events.is_empty());
     let ended = outcome.samples.ok().count();
     let detail = format!(
-        "not every one of {} slots had output when the window opened (at its end {ended} requests had ended and {} had \
+        "not every one of {slots} slots had output when the window opened (at its end {ended} requests had ended and {} had \
          output)",
-        settings.concurrency,
         with_output.count()
     );
     Some(Doubt::new(Code::LoadNotReached, detail))

@@ -24,9 +24,11 @@ crate::params! {
     /// What is measured, and for how long.
     pub struct WindowParams {
         /// prefill or decode (required).
-        phase: Option<ServingPhase> = param("phase"),
+        phase: ServingPhase = param("phase").default("prefill")
+            .required("the phases benchmark measures \"prefill\" or \"decode\""),
         /// Requests in flight at once (required); they share the KV cache evenly.
-        max_concurrency: Option<usize> = param("max_concurrency").least(1),
+        max_concurrency: usize = param("max_concurrency").least(1).default("1")
+            .required("say how many requests are in flight at once"),
         /// Prompt's share of each sequence; decode only.
         ratio: f64 = param("ratio")
             .within("a share above 0 and below 1", |ratio| 0.0 < ratio && ratio < 1.0)
@@ -62,10 +64,6 @@ pub struct PhaseSettings {
     pub server: ServerParams,
     /// What its requests are made of.
     pub exact: ExactParams,
-    /// The phase.
-    pub phase: ServingPhase,
-    /// Requests in flight.
-    pub concurrency: usize,
     /// The window.
     pub window: WindowParams,
 }
@@ -74,32 +72,25 @@ impl PhaseSettings {
     /// Reads parameters; every problem is a sentence that names the parameter and the remedy.
     pub fn read(params: &Params) -> Result<PhaseSettings, Vec<String>> {
         let mut reader = TABLE.reader(params);
-        let window = WindowParams::read(&mut reader);
-        for (name, says) in [
-            ("phase", "the phases benchmark measures \"prefill\" or \"decode\""),
-            ("max_concurrency", "say how many requests are in flight at once"),
-        ] {
-            if !reader.has(name) {
-                reader.problem(format!("{name} is missing; {says}"));
-            }
-        }
         let settings = PhaseSettings {
+            window: WindowParams::read(&mut reader),
             server: ServerParams::checked(&mut reader),
             exact: ExactParams::read(&mut reader),
-            phase: window.phase.unwrap_or(ServingPhase::Prefill),
-            concurrency: window.max_concurrency.unwrap_or(1),
-            window,
         };
         reader.finish(settings)
     }
 
     /// Prompts that no other level has.
     pub(super) fn prompts(&self, ids: Range<u32>) -> Prompts {
-        let phase = match self.phase {
+        let phase = match self.window.phase {
             ServingPhase::Prefill => "Prefill".to_owned(),
             ServingPhase::Decode => format!("Decode({:?})", self.window.ratio),
         };
-        Prompts::new(ids, self.exact.seed, &format!("{phase} {}", self.concurrency))
+        Prompts::new(
+            ids,
+            self.exact.seed,
+            &format!("{phase} {}", self.window.max_concurrency),
+        )
     }
 
     /// The shortest and the longest time before the window opens.
@@ -127,7 +118,10 @@ mod tests {
     fn warm_up_is_automatic_unless_told() {
         let told = json!({"phase": "decode", "max-concurrency": 4, "ratio": 0.25, "duration": 3});
         let mut settings = read(told).expect("valid");
-        assert_eq!((settings.phase, settings.window.ratio), (ServingPhase::Decode, 0.25));
+        assert_eq!(
+            (settings.window.phase, settings.window.ratio),
+            (ServingPhase::Decode, 0.25)
+        );
         assert_eq!(
             settings.warmup_bounds(),
             (Duration::from_secs(1), Duration::from_secs(120))
@@ -144,9 +138,9 @@ mod tests {
             problems[1..],
             [
                 "phase is 1; it must be \"prefill\" or \"decode\"",
+                "max_concurrency is missing; say how many requests are in flight at once",
                 "ratio is 1; it must be a share above 0 and below 1",
                 "duration is 0; it must be a number of seconds above 0",
-                "max_concurrency is missing; say how many requests are in flight at once",
             ]
         );
     }

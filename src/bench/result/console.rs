@@ -1,185 +1,52 @@
-//! A result as the text block that `vllm bench serve` prints.
+//! A result as the text block that `vllm bench serve` prints, and below it one of our own: how far its figures can be trusted.
 
-mod trust;
-
-use crate::metrics::Metric;
 use crate::plan::Params;
-use serde_json::Value;
-use std::fmt::Write;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Serde, ValueKind};
+use minijinja::{Environment, UndefinedBehavior, Value, context};
 
-const WIDTH: usize = 50;
+const BLOCK: &str = include_str!("console.txt.jinja");
 
 /// The block for a result; the metrics are those that the result holds.
 pub fn console(result: &Params) -> String {
-    let mut text = format!("{:=^WIDTH$}\n", " Serving Benchmark Result ");
-    lines(&mut text, &HEAD, result);
-    let peak = result
-        .get("max_concurrent_requests")
-        .and_then(Value::as_f64)
-        .map(Value::from);
-    let rtfx = result
-        .get("rtfx")
-        .filter(|rtfx| rtfx.as_f64().is_some_and(|rtfx| rtfx > 0.0));
-    line(&mut text, "Peak concurrent requests:", peak.as_ref());
-    line(&mut text, "RTFx (Inverse Real-Time Factor):", rtfx);
-    line(
-        &mut text,
-        "Total token throughput (tok/s):",
-        result.get("total_token_throughput"),
-    );
-    if result.contains_key("probe_completed") {
-        block(&mut text, "Probe Requests", &PROBES, result);
-    }
-    for metric in Metric::ALL {
-        metric_block(&mut text, metric, result);
-    }
-    if result.contains_key("conversations_completed") {
-        block(&mut text, "Conversations", &CONVERSATIONS, result);
-        turns(&mut text, result);
-    }
-    if result.contains_key("diffusion_committed_throughput") {
-        block(&mut text, "Diffusion Decoding", &DIFFUSION, result);
-    } else if result.contains_key("spec_decode_acceptance_rate") {
-        block(&mut text, "Speculative Decoding", &SPECULATION, result);
-        positions(&mut text, result);
-    }
-    text.push_str(&"=".repeat(WIDTH));
-    text.push('\n');
-    trust::write(&mut text, result);
-    text
+    let mut blocks = Environment::new();
+    let tags_leave_no_line = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build();
+    blocks.set_syntax(tags_leave_no_line.expect("the usual tags are no others"));
+    blocks.set_undefined_behavior(UndefinedBehavior::Chainable);
+    blocks.add_function("line", line);
+    blocks.add_function("word", word);
+    blocks.add_function("percent", percent);
+    blocks.add_function("two_decimals", |number: f64| format!("{number:.2}"));
+    let block = blocks.render_str(BLOCK, context! { r => Serde(result) });
+    block.expect("the template is sound")
 }
 
-const HEAD: [(&str, &str); 12] = [
-    ("Successful requests:", "completed"),
-    ("Failed requests:", "failed"),
-    ("Maximum request concurrency:", "max_concurrency"),
-    ("Request rate configured (RPS):", "request_rate"),
-    ("Benchmark duration (s):", "duration"),
-    ("Total input tokens:", "total_input_tokens"),
-    ("Total generated tokens:", "total_output_tokens"),
-    ("Request throughput (req/s):", "request_throughput"),
-    ("Input throughput (inputs/s):", "input_sequence_throughput"),
-    ("Request goodput (req/s):", "request_goodput"),
-    ("Output token throughput (tok/s):", "output_throughput"),
-    ("Peak output token throughput (tok/s):", "max_output_tokens_per_s"),
-];
-const PROBES: [(&str, &str); 5] = [
-    ("Probe requests completed:", "probe_completed"),
-    ("Probe requests failed:", "probe_failed"),
-    ("Median probe E2EL (ms):", "probe_median_e2el_ms"),
-    ("P99 probe E2EL (ms):", "probe_p99_e2el_ms"),
-    ("Max probe E2EL (ms):", "probe_max_e2el_ms"),
-];
-const CONVERSATIONS: [(&str, &str); 4] = [
-    ("Conversations completed:", "conversations_completed"),
-    ("Conversations failed:", "conversations_failed"),
-    ("Mean turns completed:", "avg_turns_completed"),
-    ("Mean conversation duration (ms):", "avg_conversation_duration_ms"),
-];
-const DIFFUSION: [(&str, &str); 6] = [
-    ("Committed throughput (tok/s):", "diffusion_committed_throughput"),
-    ("Denoising steps per canvas:", "diffusion_steps_per_canvas"),
-    ("Committed per denoising step:", "diffusion_committed_per_step"),
-    ("Committed tokens:", "diffusion_committed_tokens"),
-    ("Denoising steps:", "diffusion_denoising_steps"),
-    ("Canvas positions evaluated:", "diffusion_canvas_positions"),
-];
-const SPECULATION: [(&str, &str); 5] = [
-    ("Acceptance rate (%):", "spec_decode_acceptance_rate"),
-    ("Acceptance length:", "spec_decode_acceptance_length"),
-    ("Drafts:", "spec_decode_num_drafts"),
-    ("Draft tokens:", "spec_decode_draft_tokens"),
-    ("Accepted tokens:", "spec_decode_accepted_tokens"),
-];
-
-/// A title, and a line for each figure.
-fn block(text: &mut String, title: &str, figures: &[(&str, &str)], result: &Params) {
-    let _ = writeln!(text, "{title:-^WIDTH$}");
-    lines(text, figures, result);
-}
-
-fn lines(text: &mut String, figures: &[(&str, &str)], result: &Params) {
-    for (label, key) in figures {
-        line(text, label, result.get(*key));
+/// A number on its line: whole ones as they are, others with two decimals; nothing for a value that is missing.
+fn line(label: &str, value: &Value) -> String {
+    match f64::try_from(value.clone()) {
+        _ if value.kind() != ValueKind::Number => String::new(),
+        Ok(number) if !value.is_integer() => format!("{label:<40} {number:<10.2}\n"),
+        _ => format!("{label:<40} {:<10}\n", value.to_string()),
     }
 }
 
-fn turns(text: &mut String, result: &Params) {
-    let turns = result.get("per_turn_metrics").and_then(Value::as_array);
-    for (number, turn) in (1..).zip(turns.into_iter().flatten()) {
-        line(
-            text,
-            &format!("Turn {number}: mean TTFT (ms):"),
-            turn.get("mean_ttft_ms"),
-        );
-    }
+/// A text on its line.
+fn word(label: &str, value: &Value) -> String {
+    let text = value.as_str();
+    text.map_or(String::new(), |text| format!("{label:<40} {text}\n"))
 }
 
-fn positions(text: &mut String, result: &Params) {
-    let rates = result
-        .get("spec_decode_per_position_acceptance_rates")
-        .and_then(Value::as_array);
-    let rates = rates.map(Vec::as_slice).unwrap_or_default();
-    if !rates.is_empty() {
-        let _ = writeln!(text, "Per-position acceptance (%):");
-    }
-    for (position, rate) in rates.iter().filter_map(Value::as_f64).enumerate() {
-        line(
-            text,
-            &format!("  Position {position}:"),
-            Some(&Value::from(rate * 100.0)),
-        );
-    }
-}
-
-/// One line: whole numbers as they are, others with two decimals, nothing for a value that is missing.
-fn line(text: &mut String, label: &str, value: Option<&Value>) {
-    // Writing to a string cannot fail.
-    let _ = match value {
-        Some(Value::Number(number)) if number.is_f64() => {
-            writeln!(text, "{label:<40} {:<10.2}", number.as_f64().unwrap_or(0.0))
-        }
-        Some(Value::Number(number)) => writeln!(text, "{label:<40} {:<10}", number.to_string()),
-        _ => Ok(()),
-    };
-}
-
-fn metric_block(text: &mut String, metric: Metric, result: &Params) {
-    let suffix = format!("_{}_ms", metric.name());
-    let Some(mean) = result.get(&format!("mean{suffix}")) else {
-        return;
-    };
-    let (title, name) = titles(metric);
-    let _ = writeln!(text, "{title:-^WIDTH$}");
-    line(text, &format!("Mean {name} (ms):"), Some(mean));
-    line(
-        text,
-        &format!("Median {name} (ms):"),
-        result.get(&format!("median{suffix}")),
-    );
-    for (key, value) in result {
-        let percent = key.strip_prefix('p').and_then(|key| key.strip_suffix(&suffix));
-        if let Some(percent) = percent.filter(|percent| percent.parse::<f64>().is_ok()) {
-            line(text, &format!("P{percent} {name} (ms):"), Some(value));
-        }
-    }
-}
-
-fn titles(metric: Metric) -> (&'static str, &'static str) {
-    match metric {
-        Metric::Ttft => ("Time to First Token", "TTFT"),
-        Metric::Tpot => ("Time per Output Token (excl. 1st token)", "TPOT"),
-        Metric::Itl => ("Inter-token Latency", "ITL"),
-        Metric::E2el => ("End-to-end Latency", "E2EL"),
-        Metric::ClientQueueTime => ("Client-side Queueing", "Client Queue Time"),
-        Metric::E2elIncludingClientQueue => ("Queue-inclusive End-to-end Latency", "E2EL incl. Client Queue"),
-    }
+/// `99` of the key `p99_ttft_ms` for the metric `ttft`.
+fn percent(key: &str, metric: &str) -> Option<String> {
+    let percent = key.strip_prefix('p')?.strip_suffix("_ms")?.strip_suffix(metric)?;
+    let percent = percent.strip_suffix('_')?;
+    percent.parse::<f64>().is_ok().then(|| percent.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     fn tail(result: Value) -> String {
         let Value::Object(result) = result else {
@@ -230,5 +97,39 @@ Canvas positions evaluated:              1600
             "==================================================",
         ];
         assert_eq!(lines, expected);
+    }
+
+    fn written(result: Value) -> String {
+        let text = console(result.as_object().expect("an object"));
+        let (_, own) = text.split_once(&format!("\n{}\n", "=".repeat(50))).expect("a rule");
+        own.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    }
+
+    #[test]
+    fn what_is_known_is_said() {
+        let result = json!({
+            "prompt_source": "token_ids", "prompt_tokens_counted_by": "token_ids", "peak_concurrent_requests": 8,
+            "generator_lag_p99_ms": 0.126, "generator_cpu_share": 0.031,
+            "confidence_95": {"request_throughput": [9.5, 10.5], "p99_ttft_ms": [1.0, 2.5], "p99_itl_ms": null},
+            "steady_state": {"window": {"duration_s": 12.5}, "output_throughput": 99.0, "median_ttft_ms": 4.0},
+        });
+        let expected = "\
+=========== How Sure These Figures Are ===========
+Prompts made of:                         token_ids
+Prompt tokens counted by:                token_ids
+Peak open requests:                      8
+P99 generator lag (ms):                  0.13
+Generator CPU share (0 to 1):            0.03
+95 % of request throughput (req/s):      9.50 to 10.50
+95 % of P99 TTFT (ms):                   1.00 to 2.50
+Steady state (s):                        12.50
+Steady output throughput (tok/s):        99.00
+Steady median TTFT (ms):                 4.00
+==================================================
+";
+        assert_eq!(written(result), expected);
+        assert_eq!(written(json!({"completed": 3})), "", "a result of vLLM's");
+        let short = json!({"generator_lag_p99_ms": 1.0, "steady_state": "none found: too short"});
+        assert!(written(short).contains("Steady state:                            none found: too short"));
     }
 }

@@ -18,9 +18,9 @@ pub(in crate::bench) fn write(context: &Context<'_>, summary: &Summary, outcome:
     let (settings, samples) = (context.settings, &outcome.samples);
     result.extend(members(json!({
         "failed": summary.failed,
-        "prompt_source": context.prompt_source,
-        "prompt_tokens_counted_by": context.counted_by,
-        "prompt_alignment": context.alignment.describe(),
+        "prompt_source": context.origin.source,
+        "prompt_tokens_counted_by": context.origin.counted_by,
+        "prompt_alignment": context.origin.alignment.describe(),
         "peak_concurrent_requests": summary.peak_concurrent_requests,
     })));
     if let Some(turns) = context.turns {
@@ -39,7 +39,7 @@ pub(in crate::bench) fn write(context: &Context<'_>, summary: &Summary, outcome:
     if let Some(rule) = settings.steady() {
         let steady = match SteadyState::find(samples, rule, settings.percentiles()) {
             Ok(steady) => steady_state(&steady, settings, summary),
-            Err(reason) => json!(reason.to_string()),
+            Err(reason) => reason.into(),
         };
         result.insert("steady_state".to_owned(), steady);
     }

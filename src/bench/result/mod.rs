@@ -14,24 +14,33 @@ use crate::bench::side::tokenizer::Alignment;
 use crate::bench::{date, members};
 use crate::dataset::PromptSource;
 use crate::load::{LoadOutcome, Turns};
-use crate::metrics::{Column, Histogram, Metric, Nanos, Samples, Stats, Summary, seconds};
+use crate::metrics::{COLUMNS, Histogram, Metric, Nanos, Samples, Stats, Summary, seconds};
 use crate::plan::Params;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Columns of what answers with vectors or scores.
-const OF_POOLING: [Column; 4] = [Column::InputLens, Column::Latencies, Column::QueueTimes, Column::Errors];
+const OF_POOLING: [&str; 4] = ["input_lens", "latencies", "queue_times", "errors"];
+/// Columns of every result.
+const ALWAYS: [&str; 2] = ["latencies", "queue_times"];
+
+/// How prompts were made.
+#[derive(Debug)]
+pub(super) struct PromptOrigin {
+    pub tokenizer_id: Option<String>,
+    pub source: PromptSource,
+    /// Who said how many tokens they have.
+    pub counted_by: &'static str,
+    pub alignment: Alignment,
+}
 
 /// What the result says beside the samples.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
     pub settings: &'a NativeSettings,
     pub model_id: &'a str,
-    pub tokenizer_id: Option<&'a str>,
-    pub prompt_source: PromptSource,
-    pub counted_by: &'static str,
-    pub alignment: Alignment,
+    pub origin: PromptOrigin,
     pub connection_setup: Duration,
     /// The turns of conversations, where there are any.
     pub turns: Option<&'a Turns>,
@@ -55,7 +64,7 @@ pub(super) fn result(mut context: Context<'_>, outcome: &LoadOutcome) -> Params 
         "backend": settings.api.backend_name,
         "label": settings.figures.label,
         "model_id": context.model_id,
-        "tokenizer_id": context.tokenizer_id,
+        "tokenizer_id": context.origin.tokenizer_id,
         "num_prompts": settings.prompts.num_prompts,
     }));
     for (key, value) in &settings.figures.metadata {
@@ -177,13 +186,10 @@ fn rate_changes(context: &Context<'_>, samples: &Samples) -> Value {
 }
 
 /// Leaves their places to those columns of a result that it can have; most are wanted only in detail.
-fn columns(detailed: bool, has: impl Fn(Column) -> bool, result: &mut Params) {
-    for (key, column) in Column::KEYS {
-        let is_wanted = detailed || matches!(column, Column::Latencies | Column::QueueTimes);
-        if is_wanted && has(column) {
-            result.insert(key.to_owned(), Value::Null);
-        }
-    }
+fn columns(detailed: bool, has: impl Fn(&str) -> bool, result: &mut Params) {
+    let keys = COLUMNS.iter().map(|(key, _)| *key);
+    let wanted = keys.filter(|key| (detailed || ALWAYS.contains(key)) && has(key));
+    result.extend(wanted.map(|key| (key.to_owned(), Value::Null)));
 }
 
 /// The distributions that the settings ask for.

@@ -11,10 +11,13 @@ use reqwest::StatusCode;
 use serde_json::Value;
 use std::fmt;
 use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Limit for opening the connection beside the load.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Limit for opening the connections of a load.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
+/// The same for the connection beside it.
+const CONNECT_BESIDE: Duration = Duration::from_secs(10);
 /// Requests in flight.
 const AT_ONCE: usize = 64;
 pub(in crate::bench) const SHORT: Duration = Duration::from_secs(10);
@@ -31,7 +34,8 @@ pub(in crate::bench) struct Endpoint {
     pub options: RequestOptions,
     addresses: Vec<SocketAddr>,
     tls: Option<Tls>,
-    control: Generator,
+    /// For what is asked beside the load.
+    control: Mutex<Generator>,
 }
 
 /// Why a request has no answer of use.
@@ -104,7 +108,7 @@ impl Endpoint {
                 headers: server.all_headers(job.api_key.as_deref()),
                 body,
             },
-            control: generator(&addresses, tls.as_ref())?,
+            control: Mutex::new(generator(&addresses, tls.as_ref())?),
             target,
             addresses,
             tls,
@@ -116,30 +120,37 @@ impl Endpoint {
         generator(&self.addresses, self.tls.as_ref())
     }
 
+    /// Opens connections of a generator to it, as many as will be in flight.
+    pub fn connect(&self, generator: &mut Generator, count: usize) -> Result<(), Failure> {
+        let connections = if count == 1 { "a connection" } else { "connections" };
+        let opened = generator.connect(count, CONNECT_TIMEOUT);
+        opened.map_err(|error| broken(self.target.unopened(connections, &error, CONNECT_TIMEOUT)))
+    }
+
     /// The means to end what is asked of it from another thread.
     pub fn stop_handle(&self) -> Stop {
-        self.control.stop_handle()
+        self.control().stop_handle()
     }
 
     /// The body of the answer to a request for what stands there.
-    pub fn get(&mut self, path: &str, limit: Duration) -> Result<String, NoAnswer> {
+    pub fn get(&self, path: &str, limit: Duration) -> Result<String, NoAnswer> {
         self.ask("GET", path, String::new(), limit)
     }
 
     /// The body of the answer to a request that says nothing.
-    pub fn post(&mut self, path: &str, limit: Duration) -> Result<String, NoAnswer> {
+    pub fn post(&self, path: &str, limit: Duration) -> Result<String, NoAnswer> {
         self.ask("POST", path, String::new(), limit)
     }
 
     /// The body of the answer to a question about the model.
-    pub fn question(&mut self, path: &str, question: Value) -> Result<String, NoAnswer> {
+    pub fn question(&self, path: &str, question: Value) -> Result<String, NoAnswer> {
         let question = self.about_model(question);
         self.ask("POST", path, question, SHORT)
     }
 
     /// The same for several questions; each may lack an answer by itself.
     pub fn questions(
-        &mut self,
+        &self,
         path: &str,
         questions: impl Iterator<Item = Value>,
     ) -> Result<Vec<Result<String, NoAnswer>>, NoAnswer> {
@@ -152,22 +163,23 @@ impl Endpoint {
         question.to_string()
     }
 
-    fn ask(&mut self, method: &str, path: &str, body: String, limit: Duration) -> Result<String, NoAnswer> {
+    fn ask(&self, method: &str, path: &str, body: String, limit: Duration) -> Result<String, NoAnswer> {
         let answer = self.ask_all(method, path, &[body], limit)?.pop();
         answer.unwrap_or_else(|| Err(NoAnswer::because("no answer")))
     }
 
     fn ask_all(
-        &mut self,
+        &self,
         method: &str,
         path: &str,
         bodies: &[String],
         limit: Duration,
     ) -> Result<Vec<Result<String, NoAnswer>>, NoAnswer> {
         // Replaces a connection that the server has closed since it was last used.
-        self.control
-            .connect(1, CONNECT_TIMEOUT)
-            .map_err(|error| NoAnswer::because(self.target.unopened("a connection", &error, CONNECT_TIMEOUT)))?;
+        let mut control = self.control();
+        control
+            .connect(1, CONNECT_BESIDE)
+            .map_err(|error| NoAnswer::because(self.target.unopened("a connection", &error, CONNECT_BESIDE)))?;
         let path = format!("{}{path}", self.target.path);
         let requests = bodies
             .iter()
@@ -181,7 +193,7 @@ impl Endpoint {
             silence_timeout: limit,
             ..Load::default()
         };
-        let outcome = self.control.drive(&load, &mut |_| {});
+        let outcome = control.drive(&load, &mut |_| {});
         let outcome = outcome.map_err(|error| NoAnswer::because(error.to_string()))?;
         let answers = outcome.samples.in_order().map(|sample| match sample.error {
             Some(reason) => Err(NoAnswer {
@@ -193,8 +205,12 @@ impl Endpoint {
         Ok(answers.collect())
     }
 
+    fn control(&self) -> MutexGuard<'_, Generator> {
+        self.control.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Waits until the server answers anything but that it cannot; the error says what it said last.
-    pub fn await_answer(&mut self, limit: Duration) -> Result<(), String> {
+    pub fn await_answer(&self, limit: Duration) -> Result<(), String> {
         let began = Instant::now();
         loop {
             match self.get("/health", SHORT) {
@@ -208,12 +224,12 @@ impl Endpoint {
 
     /// Empties the prefix cache, so that prompts of an earlier run are not found there. A server that will not is noticed
     /// by what it then finds.
-    pub fn forget_prefixes(&mut self) {
+    pub fn forget_prefixes(&self) {
         let _ = self.post("/reset_prefix_cache", SHORT);
     }
 
     /// What the server has counted so far.
-    pub fn counters(&mut self) -> Result<ServerCounters, NoAnswer> {
+    pub fn counters(&self) -> Result<ServerCounters, NoAnswer> {
         Ok(ServerCounters::read(&self.get("/metrics", SHORT)?))
     }
 }

@@ -37,9 +37,9 @@ pub(in crate::bench) struct ServerLimits {
 
 impl ServerLimits {
     /// Asks a server.
-    pub fn of(endpoint: &mut Endpoint) -> ServerLimits {
+    pub fn of(endpoint: &Endpoint) -> ServerLimits {
         let metrics = endpoint.get("/metrics", SHORT).unwrap_or_default();
-        let mut ask = |path: &str, limit| -> Value {
+        let ask = |path: &str, limit| -> Value {
             let answer = endpoint.get(path, limit).unwrap_or_default();
             serde_json::from_str(&answer).unwrap_or_default()
         };

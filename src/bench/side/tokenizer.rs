@@ -3,7 +3,6 @@
 use super::endpoint::{Endpoint, NoAnswer};
 use crate::dataset::{COMMON_WORDS, Item, Prompt, ServerTokenizer};
 use serde_json::{Value, json};
-use std::cell::RefCell;
 
 /// With fewer words than this prompts would be too much alike.
 const FEWEST_WORDS: usize = 8;
@@ -36,7 +35,7 @@ impl Endpoint {
     /// Cuts text prompts that the server's tokenizer finds longer than they should be; lists of texts are not checked. Asks for the first prompt alone,
     /// and for all others only if it differs; a prompt that cannot be checked stays as it is. `before` is what came of
     /// the prompts before these.
-    pub fn align(&mut self, before: Option<Alignment>, items: &mut [Item]) -> Alignment {
+    pub fn align(&self, before: Option<Alignment>, items: &mut [Item]) -> Alignment {
         if items.iter().any(|item| !matches!(item.prompt, Prompt::Text(_))) {
             return Alignment::Unknown;
         }
@@ -83,8 +82,35 @@ impl Endpoint {
         Alignment::Cut(cut)
     }
 
+    /// The server's tokenizer, or why it cannot be asked; words are looked for only if they are wanted.
+    pub fn tokenizer(&self, wants_words: bool) -> Result<ServerTokenizer<'_>, NoAnswer> {
+        let probe = COMMON_WORDS[0];
+        let count = |with_specials: bool| {
+            let answer = self.question("/tokenize", how_many(probe, with_specials))?;
+            let ids = token_ids(&answer).ok_or_else(|| NoAnswer::because("the answer holds no tokens"))?;
+            Ok::<usize, NoAnswer>(ids.len())
+        };
+        let (bare, framed) = (count(false)?, count(true)?);
+        let common = || self.one_token_words(COMMON_WORDS.map(str::to_owned).to_vec());
+        let words = wants_words.then(|| common().or_else(|| self.one_token_words(self.pieces())));
+        let count = |text: &str| {
+            let counted = self.counts(&[text.to_owned()], true).pop();
+            let counted = counted.flatten().ok_or_else(|| {
+                "the server's tokenizer has stopped answering; look into the server's log, or set skip_tokenizer_init to \
+                 estimate lengths"
+                    .to_owned()
+            })?;
+            Ok(counted as u64)
+        };
+        Ok(ServerTokenizer {
+            words: words.flatten().unwrap_or_default(),
+            added_specials: framed.saturating_sub(bare) as u64,
+            count: Box::new(count),
+        })
+    }
+
     /// How many tokens the server finds in each text; `None` where it does not say.
-    fn counts(&mut self, texts: &[String], with_specials: bool) -> Vec<Option<usize>> {
+    fn counts(&self, texts: &[String], with_specials: bool) -> Vec<Option<usize>> {
         let questions = texts.iter().map(|text| how_many(text, with_specials));
         let answers = self.questions("/tokenize", questions).unwrap_or_default();
         let count = |answer: Result<String, NoAnswer>| Some(token_ids(&answer.ok()?)?.len());
@@ -93,7 +119,7 @@ impl Endpoint {
 
     /// Which of the words are a token each wherever they stand: at the start, and behind every other one of them. Whole
     /// prompts then have as many tokens as words. None if that holds for too few.
-    fn one_token_words(&mut self, words: Vec<String>) -> Option<Vec<String>> {
+    fn one_token_words(&self, words: Vec<String>) -> Option<Vec<String>> {
         let doubled: Vec<String> = words.iter().map(|word| format!("{word} {word}")).collect();
         let counts = self.counts(&doubled, false);
         let pairs = words.into_iter().zip(counts);
@@ -110,7 +136,7 @@ impl Endpoint {
     }
 
     /// Texts of single ids, as far as they can stand for words.
-    fn pieces(&mut self) -> Vec<String> {
+    fn pieces(&self) -> Vec<String> {
         let ids = IDS_OF_WORDS.step_by(IDS_OF_WORDS.len() / COMMON_WORDS.len());
         let questions = ids.map(|id| json!({"tokens": [id]}));
         let answers = self.questions("/detokenize", questions).unwrap_or_default();
@@ -121,44 +147,6 @@ impl Endpoint {
         words.dedup();
         words
     }
-}
-
-/// The server's tokenizer, or why it cannot be asked; words are looked for only if they are wanted.
-pub(in crate::bench) fn server_tokenizer<'a>(
-    server: &'a RefCell<&mut Endpoint>,
-    wants_words: bool,
-) -> Result<ServerTokenizer<'a>, NoAnswer> {
-    let mut asked = server.borrow_mut();
-    let probe = COMMON_WORDS[0];
-    let mut count = |with_specials: bool| {
-        let answer = asked.question("/tokenize", how_many(probe, with_specials))?;
-        let ids = token_ids(&answer).ok_or_else(|| NoAnswer::because("the answer holds no tokens"))?;
-        Ok::<usize, NoAnswer>(ids.len())
-    };
-    let (bare, framed) = (count(false)?, count(true)?);
-    let mut words = None;
-    if wants_words {
-        let common = COMMON_WORDS.map(str::to_owned).to_vec();
-        words = asked.one_token_words(common);
-        if words.is_none() {
-            let pieces = asked.pieces();
-            words = asked.one_token_words(pieces);
-        }
-    }
-    let count = move |text: &str| {
-        let counted = server.borrow_mut().counts(&[text.to_owned()], true).pop();
-        let counted = counted.flatten().ok_or_else(|| {
-            "the server's tokenizer has stopped answering; look into the server's log, or set skip_tokenizer_init to \
-             estimate lengths"
-                .to_owned()
-        })?;
-        Ok(counted as u64)
-    };
-    Ok(ServerTokenizer {
-        words: words.unwrap_or_default(),
-        added_specials: framed.saturating_sub(bare) as u64,
-        count: Box::new(count),
-    })
 }
 
 /// The question how many tokens a text has.

@@ -1,7 +1,7 @@
 //! The `burstgpt` dataset: prompt and answer lengths of recorded GPT-4 traffic, with synthetic prompts of those lengths.
 
 use super::kind::PATH;
-use super::rows::{DataRow, Rows};
+use super::rows::{self, DataRow};
 use super::{Dataset, Draw, Item, Kind, Material, Traits};
 use std::path::PathBuf;
 use vsweep_metrics::rng::NumpyLegacy;
@@ -30,16 +30,19 @@ impl Dataset for BurstGpt {
     /// Rows of GPT-4 with an answer, each once, or with repetition if there are too few.
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
-        let rows = Rows::read(&self.path)?;
+        let rows = rows::read(&self.path)?;
         let mut usable: Vec<(&DataRow, u64)> = Vec::new();
-        for row in &rows.rows {
-            if rows.text(row, "Model")? == "GPT-4" {
-                let answer = rows.count(row, "Response tokens")?;
+        for row in &rows {
+            if row.text("Model")? == "GPT-4" {
+                let answer = row.count("Response tokens")?;
                 usable.extend((answer > 0).then_some((row, answer)));
             }
         }
         let Ok(available @ 1..) = u32::try_from(usable.len()) else {
-            return Err(rows.wrong_file("has no row of Model \"GPT-4\" with Response tokens; give a BurstGPT file"));
+            let file = self.path.display();
+            return Err(format!(
+                "{file} has no row of Model \"GPT-4\" with Response tokens; give a BurstGPT file"
+            ));
         };
         // A seed is checked to fit in 32 bits where it is read.
         let mut random = NumpyLegacy::new(sampling.seed as u32);
@@ -53,9 +56,9 @@ impl Dataset for BurstGpt {
         chosen
             .map(|(i, row)| {
                 let (row, answer) = usable[row as usize];
-                let length = rows.count(row, "Request tokens")?;
+                let length = row.count("Request tokens")?;
                 if length > LONGEST {
-                    return Err(rows.wrong(row, "more than 10 million Request tokens; correct or remove the line"));
+                    return Err(row.wrong("more than 10 million Request tokens; correct or remove the line"));
                 }
                 let id = |k: u64| ids.start + ((i as u64 + k) % u64::from(ids.end - ids.start)) as u32;
                 let prompt = vocabulary.render((0..length).map(id).collect())?;

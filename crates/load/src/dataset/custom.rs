@@ -1,12 +1,18 @@
-//! The `custom` dataset: prompts from a file of one's own.
+//! The datasets of one's own: `custom` (texts), `custom_image` and `custom_audio` (texts with pictures or sounds beside them).
 
 use super::kind::PATH;
-use super::output_len::{OUTPUT_LEN, OutputLen};
-use super::rows::Rows;
-use super::{Dataset, Draw, Item, Kind, Traits};
+use super::rows::{self, DataRow};
+use super::{Dataset, Draw, Item, Kind, Prompt, Traits, media};
+use crate::load::Backend;
+use crate::params::{FromParam, Param, ParamReader, Takes, param};
+use serde_json::{Value, json};
 use std::path::PathBuf;
 
-pub(super) const KIND: Kind = Kind::of::<Custom>("custom", "texts of your own");
+pub(super) const TEXT: Kind = Kind::of::<Custom>("custom", "texts of your own");
+pub(super) const IMAGE: Kind = Kind::of::<CustomImage>("custom_image", "texts of your own with pictures beside them");
+pub(super) const AUDIO: Kind = Kind::of::<CustomAudio>("custom_audio", "sounds to transcribe, or to answer");
+
+const OUTPUT_LEN: Param = param("custom_output_len").or("output_len").least(1).default("256");
 
 crate::params! {
     /// The `custom` dataset.
@@ -15,6 +21,62 @@ crate::params! {
         path: PathBuf = PATH,
         /// Output tokens; -1 takes the column output_tokens.
         output_len: OutputLen = OUTPUT_LEN,
+    }
+}
+
+crate::params! {
+    /// The `custom_image` dataset.
+    pub struct CustomImage {
+        /// A file with a column `prompt` and a list `image_files`, or with a list `content`.
+        path: PathBuf = PATH,
+        /// Output tokens; -1 takes the column output_tokens.
+        output_len: OutputLen = OUTPUT_LEN,
+        /// Send the bytes of custom_image's pictures, not their addresses.
+        as_data: bool = param("custom_ensure_client_side_data"),
+    }
+}
+
+crate::params! {
+    /// The `custom_audio` dataset.
+    pub struct CustomAudio {
+        /// A file with a column `audio`, and maybe one `prompt`.
+        path: PathBuf = PATH,
+        /// Output tokens; -1 takes the column output_tokens.
+        output_len: OutputLen = OUTPUT_LEN,
+        /// Send media in messages.
+        in_messages: bool = param("enable_multimodal_chat").otherwise("always so for openai-chat"),
+    }
+}
+
+/// Output tokens of each row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputLen {
+    /// So many for all.
+    Fixed(u64),
+    /// As the column `output_tokens` says.
+    Column,
+}
+
+impl FromParam for OutputLen {
+    const TAKES: Takes = Takes::Number;
+
+    fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
+        match f64::from_param(param, value) {
+            Ok(-1.0) => Ok(OutputLen::Column),
+            _ => match u64::from_param(param, value) {
+                Ok(length) => Ok(OutputLen::Fixed(length)),
+                Err(_) => Err(param.wrong(value, "a whole number of at least 1, or -1")),
+            },
+        }
+    }
+}
+
+impl OutputLen {
+    fn of(self, row: &DataRow) -> Result<u64, String> {
+        match self {
+            OutputLen::Fixed(length) => Ok(length),
+            OutputLen::Column => row.count("output_tokens"),
+        }
     }
 }
 
@@ -28,10 +90,127 @@ impl Dataset for Custom {
     }
 
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
-        let rows = Rows::read(&self.path)?;
-        draw.each_row(rows.rows.iter().collect(), |index, row| {
-            let output_len = rows.output_len(row, self.output_len)?;
-            draw.text_item(index, rows.text(row, "prompt")?, output_len)
+        let rows = rows::read(&self.path)?;
+        draw.each_row(rows.iter().collect(), |index, row| {
+            let output_len = self.output_len.of(row)?;
+            draw.text_item(index, row.text("prompt")?, output_len)
+        })
+    }
+}
+
+impl Dataset for CustomImage {
+    fn traits(&self) -> Traits {
+        Traits {
+            takes_every_row: true,
+            ..Traits::default()
+        }
+    }
+
+    fn check(&self, backend: Backend, _: usize, reader: &mut ParamReader<'_>) {
+        if !backend.takes_pictures() {
+            reader.problem("dataset_name custom_image sends pictures in messages; set backend to openai-chat");
+        }
+    }
+
+    fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
+        let rows = rows::read(&self.path)?;
+        draw.each_row(rows.iter().collect(), |index, row| {
+            let (prompt, text, beside) = match row.fields.get("content") {
+                Some(content) => {
+                    let parts = self.parts(content).map_err(|problem| row.wrong(&problem))?;
+                    let text = parts.iter().filter_map(|part| part["text"].as_str()).collect();
+                    (Prompt::Parts(parts.into()), text, None)
+                }
+                None => {
+                    let text = row.text("prompt")?;
+                    let images = self.images(row).map_err(|problem| row.wrong(&problem))?;
+                    (Prompt::Text(text.clone()), text, Some(images.into()))
+                }
+            };
+            let output_len = self.output_len.of(row)?;
+            let mut item = Item::new(index, prompt, draw.vocabulary.count(&text)?, output_len);
+            item.media = beside;
+            Ok(item)
+        })
+    }
+}
+
+impl CustomImage {
+    fn images(&self, row: &DataRow) -> Result<Vec<Value>, String> {
+        let files = row.fields.get("image_files").and_then(Value::as_array);
+        let files = files
+            .filter(|files| !files.is_empty())
+            .ok_or("\"image_files\" is no list of paths; add it, or write the message as \"content\"")?;
+        let image = |file: &Value| {
+            media::image(
+                file.as_str().ok_or("an image file that is no text; write its path")?,
+                self.as_data,
+            )
+        };
+        files.iter().map(image).collect()
+    }
+
+    /// The parts of a message, with pictures in the form of the API.
+    fn parts(&self, content: &Value) -> Result<Vec<Value>, String> {
+        let parts = content.as_array().filter(|parts| !parts.is_empty());
+        let parts = parts.ok_or("\"content\" is no list of parts; write [{\"type\": \"text\", \"text\": …}, …]")?;
+        parts.iter().map(|part| self.part(part)).collect()
+    }
+
+    fn part(&self, part: &Value) -> Result<Value, String> {
+        let wrong = || format!("a part of \"content\" is {part}; write a text, or a picture with its path");
+        match part["type"].as_str() {
+            Some("text") => Ok(json!({"type": "text", "text": part["text"].as_str().ok_or_else(wrong)?})),
+            Some("image") => media::image(part["image"].as_str().ok_or_else(wrong)?, self.as_data),
+            Some("image_url") => {
+                let given = &part["image_url"];
+                let address = given.as_str().or_else(|| given["url"].as_str()).ok_or_else(wrong)?;
+                let mut image = media::image(address, self.as_data)?;
+                // How closely to look, and the like.
+                for (key, value) in given.as_object().into_iter().flatten().filter(|(key, _)| *key != "url") {
+                    image["image_url"][key] = value.clone();
+                }
+                Ok(image)
+            }
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl Dataset for CustomAudio {
+    fn traits(&self) -> Traits {
+        Traits {
+            takes_every_row: true,
+            ..Traits::default()
+        }
+    }
+
+    fn check(&self, backend: Backend, _: usize, reader: &mut ParamReader<'_>) {
+        match backend {
+            Backend::Audio if self.in_messages => {
+                reader.problem("enable_multimodal_chat sends sounds in messages; set backend to openai-chat");
+            }
+            Backend::Audio | Backend::Chat => {}
+            _ => reader.problem("dataset_name custom_audio needs backend openai-audio or openai-chat; set one of them"),
+        }
+    }
+
+    fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
+        let rows = rows::read(&self.path)?;
+        draw.each_row(rows.iter().collect(), |index, row| {
+            let path = row.text("audio")?;
+            let text = match row.fields.contains_key("prompt") {
+                true => row.text("prompt")?,
+                false => String::new(),
+            };
+            let prompt_len = draw.vocabulary.count(&text)?;
+            let output_len = self.output_len.of(row)?;
+            let mut item = Item::new(index, Prompt::Text(text), prompt_len, output_len);
+            item.media = Some(match draw.backend {
+                Backend::Audio => json!({"audio_path": path}),
+                _ => media::sound(&path).map_err(|problem| row.wrong(&problem))?,
+            });
+            Ok(item)
         })
     }
 }

@@ -1,9 +1,10 @@
 //! The `hf` dataset: any data set in the form of the Hugging Face Hub, from a local file or folder, or from the Hub. Which
 //! columns hold prompts and answers is found out from their names.
 
+use super::hub::Hub;
 use super::kind::PATH;
-use super::rows::{DataRow, Rows};
-use super::{Dataset, Draw, Item, Kind, Traits, hub, split};
+use super::rows::{self, DataRow};
+use super::{Dataset, Draw, Item, Kind, Traits, split};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use vsweep_metrics::rng::NumpyPcg64;
@@ -56,17 +57,15 @@ impl Dataset for HuggingFace {
 
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
-        let files: Result<Vec<Rows>, String> = self.files()?.iter().map(|file| Rows::read(file)).collect();
-        let files = files?;
-        let mut rows: Vec<(&Rows, &DataRow)> = files
-            .iter()
-            .flat_map(|file| file.rows.iter().map(move |row| (file, row)))
-            .collect();
+        let mut rows = Vec::new();
+        for file in self.files()? {
+            rows.extend(rows::read(&file)?);
+        }
         if sampling.shuffle {
             rows = shuffled_in_buffer(rows, sampling.seed);
         }
-        let items = sampling.gather(rows, |index, (file, row)| {
-            let Some(found) = self.texts(file, row)? else {
+        let items = sampling.gather(rows, |index, row: DataRow| {
+            let Some(found) = self.texts(&row)? else {
                 return Ok(None);
             };
             let output_len = match (self.output_len, &found.answer) {
@@ -97,11 +96,11 @@ impl HuggingFace {
             let chosen = split::choose(&self.path, &names, subset, split)?;
             return Ok(chosen.iter().map(|name| path.join(name)).collect());
         }
-        hub::fetch(&self.path, |names| split::choose(&self.path, names, subset, split))
+        Hub::from_env()?.fetch(&self.path, |names| split::choose(&self.path, names, subset, split))
     }
 
     /// Prompt and answer of a row; `None` for one whose prompt is empty.
-    fn texts(&self, file: &Rows, row: &DataRow) -> Result<Option<Texts>, String> {
+    fn texts(&self, row: &DataRow) -> Result<Option<Texts>, String> {
         let named = |names: &'static str| names.split(' ').find(|name| row.fields.contains_key(*name));
         if self.text_column.is_none()
             && let Some(column) = named(CONVERSATIONS)
@@ -118,15 +117,13 @@ impl HuggingFace {
         let column = match &self.text_column {
             Some(column) => column.as_str(),
             None => named(PROMPTS).ok_or_else(|| {
-                let columns: Vec<&str> = row.fields.keys().take(12).map(String::as_str).collect();
-                let problem = format!(
+                row.wrong(&format!(
                     "no column is known to hold prompts (there are: {}); name it with hf_text_column",
-                    columns.join(", ")
-                );
-                file.wrong(row, &problem)
+                    row.columns()
+                ))
             })?,
         };
-        let prompt = file.text(row, column)?;
+        let prompt = row.text(column)?;
         let answer = named(ANSWERS).filter(|name| *name != column);
         let answer = answer.and_then(|name| row.fields[name].as_str());
         Ok((!prompt.is_empty()).then(|| Texts {

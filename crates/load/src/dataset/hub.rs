@@ -28,7 +28,8 @@ pub(super) struct Hub {
 }
 
 impl Hub {
-    fn from_env() -> Result<Hub, String> {
+    /// The one that the environment names.
+    pub fn from_env() -> Result<Hub, String> {
         let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
         Ok(Hub {
             endpoint: set("HF_ENDPOINT").unwrap_or_else(|| ENDPOINT.to_owned()),
@@ -36,6 +37,149 @@ impl Hub {
             is_offline: set("HF_HUB_OFFLINE").is_some_and(|value| value != "0"),
             cache: cache().ok_or("there is no place for downloads; set HF_HOME")?,
         })
+    }
+
+    /// The files of the data set `id` that `choose` picks from all their names.
+    pub fn fetch(
+        &self,
+        id: &str,
+        choose: impl Fn(&[String]) -> Result<Vec<String>, String>,
+    ) -> Result<Vec<PathBuf>, String> {
+        let is_word = |word: &str| {
+            !word.is_empty()
+                && word != "."
+                && word != ".."
+                && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+        };
+        let words: Vec<&str> = id.split('/').collect();
+        if words.len() > 2 || !words.iter().all(|word| is_word(word)) {
+            return Err(format!(
+                "there is no file or folder {id}, and it is no name of the form ORG/DATASET; check dataset_path"
+            ));
+        }
+        let folder = self.cache.join(format!("datasets--{}", id.replace('/', "--")));
+        if self.is_offline {
+            let commit = fs::read_to_string(folder.join("refs/main")).map_err(|_| {
+                format!(
+                    "the dataset {id} is not in {}, and HF_HUB_OFFLINE is set; unset it",
+                    self.cache.display()
+                )
+            })?;
+            let snapshot = folder.join("snapshots").join(commit.trim());
+            let chosen = choose(&super::split::names_below(&snapshot)?)?;
+            return Ok(chosen.iter().map(|name| snapshot.join(name)).collect());
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| format!("cannot start a download: {error}"))?;
+        runtime.block_on(self.download(id, &folder, choose))
+    }
+
+    async fn download(
+        &self,
+        id: &str,
+        folder: &Path,
+        choose: impl Fn(&[String]) -> Result<Vec<String>, String>,
+    ) -> Result<Vec<PathBuf>, String> {
+        let client = self.client()?;
+        let base = self.endpoint.trim_end_matches('/');
+        let listing = self
+            .ask(&client, &format!("{base}/api/datasets/{id}/revision/main"))
+            .await?;
+        let listing = listing.bytes().await.map_err(|error| self.broken(&error))?;
+        let listing: Value = serde_json::from_slice(&listing)
+            .map_err(|_| format!("{} gave no list of files of {id}; check HF_ENDPOINT", self.endpoint))?;
+        let commit = listing["sha"]
+            .as_str()
+            .filter(|commit| is_plain(commit))
+            .unwrap_or("main");
+        let files = listing["siblings"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let names = files.iter().filter_map(|file| file["rfilename"].as_str());
+        // A name that leads out of the folder is no file of the data set.
+        let names: Vec<String> = names
+            .filter(|name| name.split('/').all(is_plain))
+            .map(str::to_owned)
+            .collect();
+        let snapshot = folder.join("snapshots").join(commit);
+        let mut paths = Vec::new();
+        for name in choose(&names)? {
+            let path = snapshot.join(&name);
+            if !path.is_file() {
+                let url = format!("{base}/datasets/{id}/resolve/{commit}/{name}");
+                self.save(self.ask(&client, &url).await?, &path).await?;
+            }
+            paths.push(path);
+        }
+        let unwritable = |error: std::io::Error| format!("cannot write to {}: {error}; set HF_HOME", folder.display());
+        fs::create_dir_all(folder.join("refs")).map_err(unwritable)?;
+        fs::write(folder.join("refs/main"), commit).map_err(unwritable)?;
+        Ok(paths)
+    }
+
+    fn client(&self) -> Result<reqwest::Client, String> {
+        // An error means that the process has a TLS provider already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let mut builder = reqwest::Client::builder().read_timeout(SILENCE);
+        if self.endpoint.starts_with("http://") {
+            // The system's certificates are not needed, and a bare container has none to load.
+            builder = builder.tls_certs_only([]);
+        }
+        builder
+            .build()
+            .map_err(|error| format!("cannot start a download: {error}"))
+    }
+
+    /// The answer to a GET. The token goes to the Hub only: a redirect to another host does not take it along.
+    async fn ask(&self, client: &reqwest::Client, url: &str) -> Result<reqwest::Response, String> {
+        let mut request = client.get(url);
+        if let Some(token) = &self.token {
+            let mut value: HeaderValue = format!("Bearer {token}")
+                .parse()
+                .map_err(|_| "HF_TOKEN holds signs that no token has; set it again")?;
+            value.set_sensitive(true);
+            request = request.header(AUTHORIZATION, value);
+        }
+        let answer = request.send().await.map_err(|error| self.broken(&error))?;
+        let remedy = match answer.status().as_u16() {
+            200..=299 => return Ok(answer),
+            401 | 403 => "set HF_TOKEN to a token that may read it",
+            404 => "check dataset_path",
+            429 => "wait a while, or set HF_TOKEN",
+            _ => "try again, or download it by hand and name the folder",
+        };
+        Err(format!("{url} was refused with {}; {remedy}", answer.status()))
+    }
+
+    fn broken(&self, error: &reqwest::Error) -> String {
+        let mut cause: &dyn std::error::Error = error;
+        while let Some(deeper) = cause.source() {
+            cause = deeper;
+        }
+        format!(
+            "cannot download from {}: {cause}; check the network and HF_ENDPOINT, or name a local folder",
+            self.endpoint
+        )
+    }
+
+    /// Writes an answer's body to a file, which is there only once it is whole.
+    async fn save(&self, mut answer: reqwest::Response, path: &Path) -> Result<(), String> {
+        let unwritable = |error: std::io::Error| format!("cannot write {}: {error}; set HF_HOME", path.display());
+        let folder = path.parent().unwrap_or(Path::new("."));
+        fs::create_dir_all(folder).map_err(unwritable)?;
+        let partial = path.with_extension(format!("partial-{}", std::process::id()));
+        let mut file = fs::File::create(&partial).map_err(unwritable)?;
+        loop {
+            let written = match answer.chunk().await {
+                Ok(Some(piece)) => file.write_all(&piece).map_err(unwritable),
+                Ok(None) => break,
+                Err(error) => Err(self.broken(&error)),
+            };
+            if let Err(problem) = written {
+                // The download failed already; what is left of it is only untidy.
+                let _ = fs::remove_file(&partial);
+                return Err(problem);
+            }
+        }
+        fs::rename(&partial, path).map_err(unwritable)
     }
 }
 
@@ -49,156 +193,8 @@ pub(super) fn cache() -> Option<PathBuf> {
     })
 }
 
-/// The files of the data set `id` that `choose` picks from all their names.
-pub(super) fn fetch(
-    id: &str,
-    choose: impl Fn(&[String]) -> Result<Vec<String>, String>,
-) -> Result<Vec<PathBuf>, String> {
-    fetch_from(&Hub::from_env()?, id, choose)
-}
-
-pub(super) fn fetch_from(
-    hub: &Hub,
-    id: &str,
-    choose: impl Fn(&[String]) -> Result<Vec<String>, String>,
-) -> Result<Vec<PathBuf>, String> {
-    let is_word = |word: &str| {
-        !word.is_empty()
-            && word != "."
-            && word != ".."
-            && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-    };
-    let words: Vec<&str> = id.split('/').collect();
-    if words.len() > 2 || !words.iter().all(|word| is_word(word)) {
-        return Err(format!(
-            "there is no file or folder {id}, and it is no name of the form ORG/DATASET; check dataset_path"
-        ));
-    }
-    let folder = hub.cache.join(format!("datasets--{}", id.replace('/', "--")));
-    if hub.is_offline {
-        let commit = fs::read_to_string(folder.join("refs/main")).map_err(|_| {
-            format!(
-                "the dataset {id} is not in {}, and HF_HUB_OFFLINE is set; unset it",
-                hub.cache.display()
-            )
-        })?;
-        let snapshot = folder.join("snapshots").join(commit.trim());
-        let chosen = choose(&super::split::names_below(&snapshot)?)?;
-        return Ok(chosen.iter().map(|name| snapshot.join(name)).collect());
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("cannot start a download: {error}"))?;
-    runtime.block_on(download(hub, id, &folder, choose))
-}
-
-async fn download(
-    hub: &Hub,
-    id: &str,
-    folder: &Path,
-    choose: impl Fn(&[String]) -> Result<Vec<String>, String>,
-) -> Result<Vec<PathBuf>, String> {
-    let client = client(hub)?;
-    let base = hub.endpoint.trim_end_matches('/');
-    let listing = ask(&client, hub, &format!("{base}/api/datasets/{id}/revision/main")).await?;
-    let listing = listing.bytes().await.map_err(|error| broken(hub, &error))?;
-    let listing: Value = serde_json::from_slice(&listing)
-        .map_err(|_| format!("{} gave no list of files of {id}; check HF_ENDPOINT", hub.endpoint))?;
-    let commit = listing["sha"]
-        .as_str()
-        .filter(|commit| is_plain(commit))
-        .unwrap_or("main");
-    let files = listing["siblings"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let names = files.iter().filter_map(|file| file["rfilename"].as_str());
-    // A name that leads out of the folder is no file of the data set.
-    let names: Vec<String> = names
-        .filter(|name| name.split('/').all(is_plain))
-        .map(str::to_owned)
-        .collect();
-    let snapshot = folder.join("snapshots").join(commit);
-    let mut paths = Vec::new();
-    for name in choose(&names)? {
-        let path = snapshot.join(&name);
-        if !path.is_file() {
-            let url = format!("{base}/datasets/{id}/resolve/{commit}/{name}");
-            save(ask(&client, hub, &url).await?, hub, &path).await?;
-        }
-        paths.push(path);
-    }
-    let unwritable = |error: std::io::Error| format!("cannot write to {}: {error}; set HF_HOME", folder.display());
-    fs::create_dir_all(folder.join("refs")).map_err(unwritable)?;
-    fs::write(folder.join("refs/main"), commit).map_err(unwritable)?;
-    Ok(paths)
-}
-
 fn is_plain(part: &str) -> bool {
     !part.is_empty() && part != "." && part != ".." && !part.contains(['\\', '/', '\0', '?', '#', '%'])
-}
-
-fn client(hub: &Hub) -> Result<reqwest::Client, String> {
-    // An error means that the process has a TLS provider already.
-    let _ = rustls::crypto::ring::default_provider().install_default();
-    let mut builder = reqwest::Client::builder().read_timeout(SILENCE);
-    if hub.endpoint.starts_with("http://") {
-        // The system's certificates are not needed, and a bare container has none to load.
-        builder = builder.tls_certs_only([]);
-    }
-    builder
-        .build()
-        .map_err(|error| format!("cannot start a download: {error}"))
-}
-
-/// The answer to a GET. The token goes to the Hub only: a redirect to another host does not take it along.
-async fn ask(client: &reqwest::Client, hub: &Hub, url: &str) -> Result<reqwest::Response, String> {
-    let mut request = client.get(url);
-    if let Some(token) = &hub.token {
-        let mut value: HeaderValue = format!("Bearer {token}")
-            .parse()
-            .map_err(|_| "HF_TOKEN holds signs that no token has; set it again")?;
-        value.set_sensitive(true);
-        request = request.header(AUTHORIZATION, value);
-    }
-    let answer = request.send().await.map_err(|error| broken(hub, &error))?;
-    let remedy = match answer.status().as_u16() {
-        200..=299 => return Ok(answer),
-        401 | 403 => "set HF_TOKEN to a token that may read it",
-        404 => "check dataset_path",
-        429 => "wait a while, or set HF_TOKEN",
-        _ => "try again, or download it by hand and name the folder",
-    };
-    Err(format!("{url} was refused with {}; {remedy}", answer.status()))
-}
-
-fn broken(hub: &Hub, error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(deeper) = cause.source() {
-        cause = deeper;
-    }
-    format!(
-        "cannot download from {}: {cause}; check the network and HF_ENDPOINT, or name a local folder",
-        hub.endpoint
-    )
-}
-
-/// Writes an answer's body to a file, which is there only once it is whole.
-async fn save(mut answer: reqwest::Response, hub: &Hub, path: &Path) -> Result<(), String> {
-    let unwritable = |error: std::io::Error| format!("cannot write {}: {error}; set HF_HOME", path.display());
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(unwritable)?;
-    let partial = path.with_extension(format!("partial-{}", std::process::id()));
-    let mut file = fs::File::create(&partial).map_err(unwritable)?;
-    loop {
-        let written = match answer.chunk().await {
-            Ok(Some(piece)) => file.write_all(&piece).map_err(unwritable),
-            Ok(None) => break,
-            Err(error) => Err(broken(hub, &error)),
-        };
-        if let Err(problem) = written {
-            // The download failed already; what is left of it is only untidy.
-            let _ = fs::remove_file(&partial);
-            return Err(problem);
-        }
-    }
-    fs::rename(&partial, path).map_err(unwritable)
 }
 
 #[cfg(test)]
@@ -265,28 +261,31 @@ mod tests {
         let (url, asked) = start(Some("s3cret"));
         let folder = tempfile::tempdir().expect("a folder");
         let mut hub = hub(&url, Some("s3cret"), folder.path());
-        let files = fetch_from(&hub, "org/d", all).expect("downloaded");
+        let files = hub.fetch("org/d", all).expect("downloaded");
         assert_eq!(
             files,
             [folder.path().join("datasets--org--d/snapshots/abc/data/train.csv")]
         );
         assert_eq!(fs::read_to_string(&files[0]).expect("readable"), "prompt\nhello\n");
-        assert_eq!(fetch_from(&hub, "org/d", all), Ok(files.clone()));
+        assert_eq!(hub.fetch("org/d", all), Ok(files.clone()));
         assert_eq!(
             asked.lock().expect("no panic").len(),
             3,
             "the second time only the list"
         );
         hub.is_offline = true;
-        assert_eq!(fetch_from(&hub, "org/d", all), Ok(files));
-        assert!(fetch_from(&hub, "org/e", all).is_err_and(|problem| problem.contains("HF_HUB_OFFLINE")));
+        assert_eq!(hub.fetch("org/d", all), Ok(files));
+        assert!(
+            hub.fetch("org/e", all)
+                .is_err_and(|problem| problem.contains("HF_HUB_OFFLINE"))
+        );
     }
 
     #[test]
     fn refusals_name_the_remedy_and_no_token() {
         let (url, _) = start(Some("s3cret"));
         let folder = tempfile::tempdir().expect("a folder");
-        let problem = |token, id| fetch_from(&hub(&url, token, folder.path()), id, all).expect_err("refused");
+        let problem = |token, id| hub(&url, token, folder.path()).fetch(id, all).expect_err("refused");
         let refused = problem(Some("wr0ng"), "org/d");
         assert!(
             refused.contains("401") && refused.contains("HF_TOKEN") && !refused.contains("wr0ng"),
@@ -295,7 +294,7 @@ mod tests {
         assert!(problem(Some("s3cret"), "org/e").contains("check dataset_path"));
         assert!(problem(None, "../etc").contains("ORG/DATASET"));
         let nobody = hub("http://127.0.0.1:9", Some("s3cret"), folder.path());
-        let unreachable = fetch_from(&nobody, "org/d", all).expect_err("nobody listens");
+        let unreachable = nobody.fetch("org/d", all).expect_err("nobody listens");
         assert!(
             unreachable.contains("HF_ENDPOINT") && !unreachable.contains("s3cret"),
             "{unreachable}"

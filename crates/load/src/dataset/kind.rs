@@ -79,7 +79,7 @@ pub trait Dataset: Debug + Send + Sync {
 }
 
 /// What a dataset draws with.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Draw<'a> {
     /// How many requests, and how they are chosen.
     pub sampling: Sampling,

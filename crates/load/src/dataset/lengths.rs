@@ -1,6 +1,6 @@
 //! Lengths of random prompts and outputs: uniform around a mean, from numpy's `default_rng`.
 
-use crate::params::{FromParam, Param, Takes};
+use crate::params::{FromParam, Param, Takes, json_of};
 use serde::Deserialize;
 use serde_json::Value;
 use vsweep_metrics::rng::NumpyPcg64;
@@ -19,27 +19,24 @@ impl FromParam for RangeRatio {
     const TAKES: Takes = Takes::Json;
 
     fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
-        let wrong = |value: &Value| {
-            format!(
-                "{} is {value}; write a number of at least 0 and below 1, or {{\"input\": 0.2, \"output\": 0.1}}",
-                param.name
-            )
-        };
-        let parsed: Value = match value {
-            Value::String(text) => serde_json::from_str(text).map_err(|_| wrong(value))?,
-            other => other.clone(),
-        };
-        let ratio = match serde_json::from_value(parsed.clone()) {
-            Ok(LengthSpread::Same(ratio)) => RangeRatio {
+        let given = json_of(value);
+        let ratio = match LengthSpread::deserialize(&given).ok() {
+            Some(LengthSpread::Same(ratio)) => Some(RangeRatio {
                 input: ratio,
                 output: ratio,
-            },
-            Ok(LengthSpread::Each(ratio)) => ratio,
-            Err(_) => return Err(wrong(&parsed)),
+            }),
+            Some(LengthSpread::Each(ratio)) => Some(ratio),
+            None => None,
         };
         let fits = |ratio: f64| (0.0..1.0).contains(&ratio);
-        let is_sound = fits(ratio.input) && fits(ratio.output);
-        is_sound.then_some(ratio).ok_or_else(|| wrong(&parsed))
+        let sound = ratio.filter(|ratio| fits(ratio.input) && fits(ratio.output));
+        sound.ok_or_else(|| {
+            let given = if given.is_null() { value } else { &given };
+            let name = param.name;
+            format!(
+                "{name} is {given}; write a number of at least 0 and below 1, or {{\"input\": 0.2, \"output\": 0.1}}"
+            )
+        })
     }
 }
 

@@ -4,21 +4,19 @@
 //! due is decided there too, except for traces that bring their own times.
 
 mod burstgpt;
-mod byte_level;
 mod chat_template;
 mod conversations;
 mod custom;
-mod custom_media;
 mod hf;
 mod hub;
 mod kind;
 mod lengths;
 mod media;
-mod output_len;
 mod parquet;
 mod prefix_repetition;
 mod prompt;
 mod prompt_params;
+mod question_sets;
 mod random;
 mod random_mm;
 mod rerank;
@@ -27,9 +25,7 @@ mod rows;
 mod sampling;
 mod sharegpt;
 mod sonnet;
-mod spec_bench;
 mod special_tokens;
-mod speed_bench;
 mod split;
 mod timed_trace;
 mod tokenizer;
@@ -38,23 +34,20 @@ mod vocabulary;
 pub use burstgpt::BurstGpt;
 pub use chat_template::ChatTemplate;
 pub use conversations::{ConversationSource, Conversations, Shares, TurnParams};
-pub use custom::Custom;
-pub use custom_media::{CustomAudio, CustomImage};
+pub use custom::{Custom, CustomAudio, CustomImage, OutputLen};
 pub use hf::HuggingFace;
 pub use kind::{Dataset, Draw, Kind, Material, Traits};
 pub use lengths::RangeRatio;
-pub use output_len::OutputLen;
 pub use prefix_repetition::PrefixRepetition;
 pub use prompt::{Item, Prompt, PromptSource};
 pub use prompt_params::PromptParams;
+pub use question_sets::{SpecBench, SpeedBench, Subset};
 pub use random::Random;
 pub use random_mm::{Bucket, Buckets, Images, RandomMm};
 pub use rerank::Rerank;
 pub use sampling::Sampling;
 pub use sharegpt::ShareGpt;
 pub use sonnet::Sonnet;
-pub use spec_bench::SpecBench;
-pub use speed_bench::{SpeedBench, Subset};
 pub use timed_trace::{TimedTrace, sort_by_time};
 pub use tokenizer::Tokenizer;
 pub use vocabulary::{COMMON_WORDS, Count, ServerTokenizer, Vocabulary};
@@ -68,11 +61,11 @@ pub const KINDS: &[Kind] = &[
     rerank::KIND,
     prefix_repetition::KIND,
     sharegpt::KIND,
-    custom::KIND,
-    custom_media::IMAGE,
-    custom_media::AUDIO,
-    spec_bench::KIND,
-    speed_bench::KIND,
+    custom::TEXT,
+    custom::IMAGE,
+    custom::AUDIO,
+    question_sets::SPEC_BENCH,
+    question_sets::SPEED_BENCH,
     burstgpt::KIND,
     timed_trace::KIND,
     sonnet::KIND,

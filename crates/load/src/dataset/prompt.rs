@@ -70,8 +70,8 @@ pub struct Item {
     pub output_len: u64,
     /// Its id, without the run's prefix.
     pub id: Option<String>,
-    /// Inputs in the prompt: 1 unless it is a batch.
-    pub sequences: u32,
+    /// Inputs in the prompt, if it is a batch.
+    pub sequences: Option<u32>,
     /// Its place in its conversation; a request with a place above 0 waits for the answer to the one before it.
     pub turn: u32,
     /// When it is due by the dataset's own clock, in seconds.
@@ -87,7 +87,7 @@ impl Item {
             prompt_len,
             output_len,
             id: Some(index.to_string()),
-            sequences: 1,
+            sequences: None,
             turn: 0,
             timestamp: None,
         }

@@ -183,7 +183,7 @@ fn batches(prompts: Vec<(Prompt, u64)>, size: usize, first: usize) -> Vec<Item> 
         .map(|(i, group)| {
             let prompt = Prompt::Batch(group.iter().map(|(prompt, _)| prompt.clone()).collect());
             let mut item = Item::new(i, prompt, group.iter().map(|(_, length)| length).sum(), 0);
-            item.sequences = group.len() as u32;
+            item.sequences = Some(group.len() as u32);
             item
         })
         .collect()

@@ -3,7 +3,7 @@
 use super::random::Random;
 use super::{Dataset, Draw, Item, Kind, Material, Traits};
 use crate::load::Backend;
-use crate::params::{Declared, FromParam, Param, ParamReader, Takes};
+use crate::params::{Declared, FromParam, Param, ParamReader, Takes, json_of};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
@@ -79,16 +79,16 @@ impl FromParam for Buckets {
                  each size, and its share above 0"
             )
         };
-        let pairs = match value {
-            Value::String(text) => python_pairs(text).ok_or_else(wrong)?,
-            Value::Object(object) => {
-                let pairs = object.iter().map(|(key, share)| Some((key.clone(), share.as_f64()?)));
-                pairs.collect::<Option<_>>().ok_or_else(wrong)?
-            }
-            _ => return Err(wrong()),
+        // A tuple is no JSON, but a text with one in it is.
+        let quoted = |text: &str| text.replace('(', "\"(").replace(')', ")\"");
+        let sizes = match (json_of(value), value) {
+            (Value::Null, Value::String(python)) => json_of(&quoted(python).into()),
+            (sizes, _) => sizes,
         };
+        let pairs = sizes.as_object().ok_or_else(wrong)?;
         let mut buckets = Vec::new();
         for (key, weight) in pairs {
+            let weight = weight.as_f64().ok_or_else(wrong)?;
             let numbers: Vec<u16> = key
                 .split(|c: char| !c.is_ascii_digit())
                 .filter(|digits| !digits.is_empty())
@@ -130,17 +130,6 @@ impl Bucket {
             .map_err(|error| format!("cannot make an image: {error}"))?;
         Ok(format!("data:image/jpeg;base64,{}", STANDARD.encode(jpeg)))
     }
-}
-
-/// The pairs of `{(1, 2, 3): 0.5, …}`.
-fn python_pairs(text: &str) -> Option<Vec<(String, f64)>> {
-    let inner = text.trim().strip_prefix('{')?.strip_suffix('}')?;
-    let pairs = inner.split('(').skip(1).map(|pair| {
-        let (key, share) = pair.split_once(')')?;
-        let share = share.trim_matches(|c: char| c.is_whitespace() || ":,\"'".contains(c));
-        Some((format!("({key})"), share.parse().ok()?))
-    });
-    pairs.collect()
 }
 
 impl Dataset for RandomMm {

@@ -94,7 +94,7 @@ impl Dataset for Rerank {
             let prompt = Prompt::Batch(std::iter::once(query.clone()).chain(documents).collect());
             let length = queries + group.iter().map(|(_, length)| length).sum::<u64>();
             let mut item = Item::new(i, prompt, length, 0);
-            item.sequences = group.len() as u32;
+            item.sequences = Some(group.len() as u32);
             item
         };
         Ok(settled.chunks(batch).enumerate().map(item).collect())

@@ -137,13 +137,13 @@ impl RoundTrip {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::{Value, json};
     use vsweep_metrics::rng::NumpyPcg64;
 
-    pub const LETTERS: &str = "abc12.' ";
+    const LETTERS: &str = "abc12.' ";
 
     /// A tokenizer whose words consist of pairs and fours of letters, with the pieces given to it.
     fn tokenizer(pieces: Value, added: Value) -> Tokenizer {
@@ -184,7 +184,7 @@ pub(super) mod tests {
     }
 
     /// Of the byte-level kind with words as GPT-2's, as Llama 3's, and with an added token; and of other kinds.
-    pub fn tokenizers() -> Vec<Tokenizer> {
+    fn tokenizers() -> Vec<Tokenizer> {
         let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
         let prefixed = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true});
         let meta = json!({"type": "Metaspace", "replacement": "▁", "prepend_scheme": "first", "split": true});

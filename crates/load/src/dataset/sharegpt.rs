@@ -1,7 +1,7 @@
 //! The `sharegpt` dataset: first questions of recorded conversations, each with the length of its answer.
 
 use super::kind::PATH;
-use super::rows::{DataRow, Rows};
+use super::rows::{self, DataRow};
 use super::sampling::is_usual_length;
 use super::{Dataset, Draw, Item, Kind, Prompt, Traits, media};
 use serde_json::Value;
@@ -33,10 +33,10 @@ impl Dataset for ShareGpt {
 
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
-        let rows = Rows::read(&self.path)?;
-        let conversations = of_turns(&rows, 2)?;
+        let rows = rows::read(&self.path)?;
+        let conversations = self.of_turns(&rows, 2)?;
         let items = sampling.gather(sampling.shuffled(conversations), |index, (row, turns)| {
-            let (prompt, answer) = (said(&rows, row, &turns[0])?, said(&rows, row, &turns[1])?);
+            let (prompt, answer) = (said(row, &turns[0])?, said(row, &turns[1])?);
             let prompt_len = vocabulary.count(prompt)?;
             let output_len = match self.output_len {
                 Some(length) => length,
@@ -47,10 +47,8 @@ impl Dataset for ShareGpt {
             }
             let mut item = Item::new(index, Prompt::Text(prompt.to_owned()), prompt_len, output_len);
             let address = |column: &str| {
-                row.fields
-                    .get(column)
-                    .and_then(Value::as_str)
-                    .filter(|path| !path.is_empty())
+                let address = row.fields.get(column).and_then(Value::as_str);
+                address.filter(|path| !path.is_empty())
             };
             item.media = match (address("image"), address("video")) {
                 (Some(path), _) => Some(media::image(path, false)?),
@@ -59,9 +57,11 @@ impl Dataset for ShareGpt {
             Ok(Some(item))
         })?;
         if items.is_empty() {
-            let problem = "holds no conversation of a usual length (prompts of 4 to 1024 tokens, at most 2048 with the \
-                           answer); give another file, or use dataset_name custom, which takes every length";
-            return Err(rows.wrong_file(problem));
+            return Err(format!(
+                "{} holds no conversation of a usual length (prompts of 4 to 1024 tokens, at most 2048 with the answer); \
+                 give another file, or use dataset_name custom, which takes every length",
+                self.path.display()
+            ));
         }
         Ok(sampling.filled_up(items))
     }
@@ -71,13 +71,13 @@ impl ShareGpt {
     /// Draws whole conversations of questions, of as many turns as there are within `turns`; at least two.
     pub(super) fn converse(&self, draw: &Draw<'_>, turns: &RangeInclusive<u64>) -> Result<Vec<Vec<Item>>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
-        let rows = Rows::read(&self.path)?;
+        let rows = rows::read(&self.path)?;
         let least = 2 * (*turns.start()).max(2) as usize;
-        let rows_of_turns = sampling.shuffled(of_turns(&rows, least)?);
+        let rows_of_turns = sampling.shuffled(self.of_turns(&rows, least)?);
         let conversations = sampling.gather(rows_of_turns, |_, (row, messages)| {
             let mut items = Vec::new();
             for pair in messages.chunks_exact(2).take(*turns.end() as usize) {
-                let (question, answer) = (said(&rows, row, &pair[0])?, said(&rows, row, &pair[1])?);
+                let (question, answer) = (said(row, &pair[0])?, said(row, &pair[1])?);
                 let output_len = match self.output_len {
                     Some(length) => length,
                     None => vocabulary.count(answer)?.max(1),
@@ -89,36 +89,28 @@ impl ShareGpt {
         })?;
         Ok(sampling.repeated(conversations))
     }
-}
 
-/// Rows whose conversations have at least so many turns, with these.
-fn of_turns(rows: &Rows, least: usize) -> Result<Vec<(&DataRow, &Vec<Value>)>, String> {
-    let conversations: Vec<(&DataRow, &Vec<Value>)> = rows
-        .rows
-        .iter()
-        .filter_map(|row| Some((row, row.fields.get("conversations")?.as_array()?)))
-        .filter(|(_, turns)| turns.len() >= least)
-        .collect();
-    if conversations.is_empty() {
-        let or_more = if least == 2 {
-            "two".to_owned()
-        } else {
-            least.to_string()
-        };
-        let problem =
-            format!("holds no \"conversations\" of {or_more} or more turns; give a file in the format of ShareGPT");
-        return Err(rows.wrong_file(&problem));
+    /// Rows whose conversations have at least so many turns, with these.
+    fn of_turns<'r>(&self, rows: &'r [DataRow], least: usize) -> Result<Vec<(&'r DataRow, &'r Vec<Value>)>, String> {
+        let turns = |row: &'r DataRow| row.fields.get("conversations").and_then(Value::as_array);
+        let conversations = rows.iter().filter_map(|row| Some((row, turns(row)?)));
+        let conversations: Vec<_> = conversations.filter(|(_, turns)| turns.len() >= least).collect();
+        if conversations.is_empty() {
+            let file = self.path.display();
+            let or_more = match least {
+                2 => "two".to_owned(),
+                least => least.to_string(),
+            };
+            return Err(format!(
+                "{file} holds no \"conversations\" of {or_more} or more turns; give a file in the format of ShareGPT"
+            ));
+        }
+        Ok(conversations)
     }
-    Ok(conversations)
 }
 
 /// What is said in a turn.
-fn said<'a>(rows: &Rows, row: &DataRow, turn: &'a Value) -> Result<&'a str, String> {
-    let missing = || {
-        rows.wrong(
-            row,
-            "a turn without a text as its \"value\"; correct or remove the entry",
-        )
-    };
+fn said<'a>(row: &DataRow, turn: &'a Value) -> Result<&'a str, String> {
+    let missing = || row.wrong("a turn without a text as its \"value\"; correct or remove the entry");
     turn["value"].as_str().ok_or_else(missing)
 }

@@ -4,7 +4,7 @@
 //! `vllm bench serve` under `PYTHONHASHSEED=0`; without that setting its own differ from run to run.
 
 use super::kind::PATH;
-use super::rows::{DataRow, Rows};
+use super::rows::{self, DataRow};
 use super::{Dataset, Draw, Item, Kind, Material, Prompt, Traits};
 use crate::load::Backend;
 use crate::params::ParamReader;
@@ -64,15 +64,15 @@ impl Dataset for TimedTrace {
     /// The rows in their order; [`sort_by_time`] sorts them.
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
-        let rows = Rows::read(&self.path)?;
+        let rows = rows::read(&self.path)?;
         let allowed = vocabulary.allowed_with_added()?;
         let mut chunks: HashMap<(String, u64), Vec<u32>> = HashMap::new();
-        let taken = rows.rows.iter().take(sampling.num_prompts).enumerate();
+        let taken = rows.iter().take(sampling.num_prompts).enumerate();
         taken
             .map(|(i, row)| {
-                let mut left = rows.count(row, &self.input_length)?;
+                let mut left = row.count(&self.input_length)?;
                 let mut ids = Vec::new();
-                for hash in self.hashes(&rows, row)? {
+                for hash in self.hashes(row)? {
                     let size = left.min(self.chunk_size);
                     if size == 0 {
                         break;
@@ -86,21 +86,21 @@ impl Dataset for TimedTrace {
                 }
                 if ids.is_empty() {
                     let problem = format!("no tokens for a prompt; \"{}\" must be a list of hashes", self.hash_ids);
-                    return Err(rows.wrong(row, &problem));
+                    return Err(row.wrong(&problem));
                 }
-                let (length, output) = (ids.len() as u64, rows.count(row, &self.output_length)?);
+                let (length, output) = (ids.len() as u64, row.count(&self.output_length)?);
                 let mut item = Item::new(i, Prompt::Ids(ids), length, output);
                 if output == 0 {
                     let problem = format!("\"{}\" is less than a token; correct or remove the row", self.output_length);
-                    return Err(rows.wrong(row, &problem));
+                    return Err(row.wrong(&problem));
                 }
-                let time = rows.number(row, &self.timestamp)? * self.second_multiplier;
+                let time = row.number(&self.timestamp)? * self.second_multiplier;
                 if !(0.0..LATEST).contains(&time) {
                     let problem = format!(
                         "its time is {time} s after 0, later than 10^11 s; correct \"{}\" or the seconds that a unit of it has",
                         self.timestamp
                     );
-                    return Err(rows.wrong(row, &problem));
+                    return Err(row.wrong(&problem));
                 }
                 item.timestamp = Some(time);
                 Ok(item)
@@ -110,14 +110,14 @@ impl Dataset for TimedTrace {
 }
 
 impl TimedTrace {
-    fn hashes(&self, rows: &Rows, row: &DataRow) -> Result<Vec<String>, String> {
+    fn hashes(&self, row: &DataRow) -> Result<Vec<String>, String> {
         let hashes = row.fields.get(&self.hash_ids).and_then(Value::as_array);
         let Some(hashes) = hashes else {
             let problem = format!(
                 "no list of hashes in \"{}\"; name its column with timed_trace_label_hash_ids",
                 self.hash_ids
             );
-            return Err(rows.wrong(row, &problem));
+            return Err(row.wrong(&problem));
         };
         let text = |hash: &Value| hash.as_str().map_or_else(|| hash.to_string(), str::to_owned);
         Ok(hashes.iter().map(text).collect())

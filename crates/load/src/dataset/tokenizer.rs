@@ -1,27 +1,18 @@
 //! The model's tokenizer, from a local folder or a `tokenizer.json`.
 
-use super::byte_level::{ByteLevel, InWords};
 use super::{hub, special_tokens};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A tokenizer and what sampling needs to know of its vocabulary.
+#[derive(Debug)]
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
-    short_way: Option<ByteLevel>,
     vocabulary: u32,
     special: BTreeSet<u32>,
     marked: BTreeSet<u32>,
     added_specials: u64,
     folder: PathBuf,
-}
-
-impl std::fmt::Debug for Tokenizer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Tokenizer")
-            .field("vocabulary", &self.vocabulary)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Tokenizer {
@@ -31,21 +22,16 @@ impl Tokenizer {
         let Some(path) = locate(Path::new(name)).or_else(|| locate_in_cache(name)) else {
             return Ok(None);
         };
-        let (inner, short_way) = read(&path).map_err(|problem| {
+        let inner = read(&path).map_err(|problem| {
             format!(
                 "cannot read the tokenizer {}: {problem}; fetch it again, or set skip_tokenizer_init",
                 path.display()
             )
         })?;
-        let folder = path.parent().unwrap_or(Path::new(".")).to_path_buf();
-        Tokenizer::new(inner, short_way, folder).map(Some)
+        Tokenizer::new(inner, path.parent().unwrap_or(Path::new(".")).to_path_buf()).map(Some)
     }
 
-    fn new(
-        mut inner: tokenizers::Tokenizer,
-        short_way: Option<ByteLevel>,
-        folder: PathBuf,
-    ) -> Result<Tokenizer, String> {
+    fn new(mut inner: tokenizers::Tokenizer, folder: PathBuf) -> Result<Tokenizer, String> {
         // Some files ask for them, for inputs of one length; a prompt is as long as it is.
         inner.with_padding(None);
         inner
@@ -62,7 +48,6 @@ impl Tokenizer {
                 .map_err(|_| "the tokenizer's vocabulary is too big")?,
             special,
             marked,
-            short_way,
             inner,
             added_specials: 0,
             folder,
@@ -112,10 +97,7 @@ impl Tokenizer {
 
     /// Text to token ids, without special ones, and for each the number of the word it is from: of the pieces that the
     /// text is cut into before it is tokenized.
-    pub(super) fn encode_in_words(&self, text: &str) -> Result<InWords, String> {
-        if let Some(in_words) = self.short_way.as_ref().and_then(|way| way.encode(text, &self.inner)) {
-            return Ok(in_words);
-        }
+    pub(super) fn encode_in_words(&self, text: &str) -> Result<(Vec<u32>, Vec<u32>), String> {
         let encoding = self
             .inner
             .encode(text, false)
@@ -127,25 +109,20 @@ impl Tokenizer {
 
     /// Token ids to text, special tokens included.
     pub fn decode(&self, ids: &[u32]) -> Result<String, String> {
-        if let Some(way) = &self.short_way {
-            return Ok(way.decode(ids));
-        }
         self.inner
             .decode(ids, false)
             .map_err(|error| format!("cannot turn token ids into text: {error}"))
     }
 }
 
-fn read(path: &Path) -> Result<(tokenizers::Tokenizer, Option<ByteLevel>), String> {
+fn read(path: &Path) -> Result<tokenizers::Tokenizer, String> {
     let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
     // The library panics on some faults: most of them are found before it sees the file, …
     serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).map_err(|error| format!("not JSON ({error})"))?;
     // … and the others are caught.
-    let tokenizer = std::panic::catch_unwind(|| tokenizers::Tokenizer::from_bytes(&bytes))
+    std::panic::catch_unwind(|| tokenizers::Tokenizer::from_bytes(&bytes))
         .map_err(|_| "it is not in the form of a tokenizer".to_owned())?
-        .map_err(|error| error.to_string())?;
-    let short_way = ByteLevel::of(&bytes, &tokenizer);
-    Ok((tokenizer, short_way))
+        .map_err(|error| error.to_string())
 }
 
 fn locate(path: &Path) -> Option<PathBuf> {
@@ -166,38 +143,7 @@ fn locate_in_cache(name: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::round_trip::tests::{LETTERS, tokenizers};
     use super::*;
-    use proptest::prelude::*;
-    use std::sync::LazyLock;
-
-    static TOKENIZERS: LazyLock<Vec<Tokenizer>> = LazyLock::new(tokenizers);
-
-    fn agrees(tokenizer: &Tokenizer, text: &str, ids: &[u32]) {
-        let encoding = tokenizer.inner.encode(text, false).expect("tokens");
-        let words = encoding.get_word_ids().iter().map(|word| word.unwrap_or(0)).collect();
-        let expected = (encoding.get_ids().to_vec(), words);
-        assert_eq!(tokenizer.encode_in_words(text).as_ref(), Ok(&expected), "{text:?}");
-        assert_eq!(
-            tokenizer.decode(ids).ok(),
-            tokenizer.inner.decode(ids, false).ok(),
-            "{ids:?}"
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn the_short_way_leads_to_the_same_tokens(
-            letters in prop::collection::vec(0usize..LETTERS.len(), 0..60), other in "\\PC{0,6}",
-            ids in prop::collection::vec(0u32..60, 0..20), at in 0usize..60,
-        ) {
-            let mut text: String = letters.iter().map(|letter| char::from(LETTERS.as_bytes()[*letter])).collect();
-            text.insert_str(at.min(text.len()), &other);
-            for tokenizer in TOKENIZERS.iter() {
-                agrees(tokenizer, &text, &ids);
-            }
-        }
-    }
 
     #[test]
     fn prompts_are_not_cut_to_the_length_that_a_file_asks_for() {
@@ -214,14 +160,5 @@ mod tests {
         let found = Tokenizer::find(folder.path().to_str().expect("plain")).expect("valid");
         let tokenizer = found.expect("it is there");
         assert_eq!(tokenizer.encode("b a b b a", true).as_deref(), Ok(&[1, 0, 1, 1, 0][..]));
-    }
-
-    #[test]
-    fn byte_level_tokenizers_have_a_short_way() {
-        let have: Vec<bool> = tokenizers()
-            .iter()
-            .map(|tokenizer| tokenizer.short_way.is_some())
-            .collect();
-        assert_eq!(have, [true, true, true, false, false, false, true]);
     }
 }

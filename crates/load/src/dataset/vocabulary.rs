@@ -9,7 +9,6 @@ use std::ops::Range;
 const BYTES_A_TOKEN: usize = 4;
 
 /// What prompts are made of.
-#[derive(Debug)]
 pub enum Vocabulary<'a> {
     /// Text by the model's tokenizer.
     Tokenizer(&'a Tokenizer),
@@ -32,14 +31,6 @@ pub struct ServerTokenizer<'a> {
     pub added_specials: u64,
     /// Tokens of a text, special ones included.
     pub count: Count<'a>,
-}
-
-impl std::fmt::Debug for ServerTokenizer<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ServerTokenizer")
-            .field("words", &self.words)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Vocabulary<'_> {

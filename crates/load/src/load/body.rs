@@ -14,6 +14,8 @@ pub struct Content<'a> {
     pub messages: Option<&'a Value>,
     /// Keys of this request's own, which win over all others.
     pub overrides: Option<&'a Map<String, Value>>,
+    /// Inputs in the prompt, if it is a batch.
+    pub sequences: Option<u32>,
     /// Prompt tokens by the dataset's count.
     pub prompt_len: u64,
     /// Tokens to generate.
@@ -110,20 +112,6 @@ impl BodyOptions {
         body.extend(self.extra.clone());
         body.extend(content.overrides.cloned().unwrap_or_default());
         body
-    }
-
-    /// Inputs in one request: the texts of a batch, the documents of a rerank, else 1.
-    pub fn sequences(&self, prompt: &Value) -> u32 {
-        let items = prompt.as_array().map(Vec::as_slice).unwrap_or_default();
-        let is_batch = !items.is_empty() && items.iter().all(|item| item.is_string() || item.is_array());
-        let count = match self.backend {
-            Backend::Rerank => items.len().saturating_sub(1),
-            Backend::Embeddings | Backend::Infinity | Backend::InfinityClip | Backend::Pooling if is_batch => {
-                items.len()
-            }
-            _ => 1,
-        };
-        u32::try_from(count).unwrap_or(u32::MAX)
     }
 }
 

@@ -6,7 +6,6 @@ use super::backend::Reply;
 use super::clock::Clock;
 use super::requests::Requests;
 use super::turns::Turns;
-use super::window::{WindowRule, WindowSeen, WindowWatch};
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -33,16 +32,20 @@ pub struct Load {
     pub silence_timeout: Duration,
     /// Whether generated texts are kept.
     pub keep_texts: bool,
-    /// Send the requests again and again until this has passed, instead of once.
-    pub window: Option<WindowRule>,
+    /// Send the requests without end, until the watch ends the load: those before this one once, the others again and again.
+    pub lap_start: Option<usize>,
 }
 
 impl Load {
     /// Which request is sent as the `index`-th.
     pub(super) fn request_at(&self, index: usize) -> usize {
-        match &self.window {
-            Some(window) => window.request_at(index, self.requests.len()),
-            None => index,
+        let count = self.requests.len();
+        match (self.lap_start, index.checked_sub(count)) {
+            (Some(lap_start), Some(beyond)) => {
+                let lap_start = lap_start.min(count.saturating_sub(1));
+                lap_start + beyond % (count - lap_start).max(1)
+            }
+            _ => index,
         }
     }
 
@@ -55,12 +58,12 @@ impl Load {
 /// What came of a load.
 #[derive(Debug)]
 pub struct LoadOutcome {
-    /// One timeline a request that ended, all of them unless the load was cut; those of a window as they ended.
+    /// One timeline a request that ended, all of them unless the load was cut; those of a load without end as they ended.
     pub samples: Samples,
+    /// Requests in flight when the load was cut, as far as they had come.
+    pub cut: Vec<Sample>,
     /// The run's zero on the process's clock.
     pub began: Instant,
-    /// The window, if one was asked for and it opened.
-    pub window: Option<WindowSeen>,
     /// From t0 to the end of the last request.
     pub duration: Nanos,
     /// CPU time of the generator's thread within it.
@@ -103,10 +106,8 @@ pub(super) struct Drive<'a> {
     /// Requests that wait for a connection to open.
     pub waiting: VecDeque<(usize, Nanos)>,
     pub armed_for: Option<Nanos>,
-    /// Sendings in all; without end for a window.
+    /// Sendings in all.
     pub total: usize,
-    /// Looks for the moments at which the window opens and ends.
-    pub window: Option<WindowWatch>,
     pub watch: &'a mut dyn FnMut(LoadProgress<'_>) -> ControlFlow<()>,
     /// Whether the watch has ended it.
     pub is_cut: bool,
@@ -115,13 +116,11 @@ pub(super) struct Drive<'a> {
 impl<'a> Drive<'a> {
     /// Starts the clock.
     pub fn new(load: &'a Load, watch: &'a mut dyn FnMut(LoadProgress<'_>) -> ControlFlow<()>) -> Self {
-        let once = load.requests.len().min(load.due.len());
-        let window = load
-            .window
-            .map(|window| WindowWatch::new(window, load.limit.unwrap_or(1)));
         Drive {
-            total: if window.is_some() { usize::MAX } else { once },
-            window,
+            total: match load.lap_start {
+                Some(_) => usize::MAX,
+                None => load.requests.len().min(load.due.len()),
+            },
             load,
             clock: Clock::start(),
             samples: Samples::default(),
@@ -140,11 +139,7 @@ impl<'a> Drive<'a> {
     }
 
     pub fn is_finished(&self) -> bool {
-        let is_over = match &self.window {
-            Some(window) => window.is_over(self.clock.now()),
-            None => self.finished == self.total,
-        };
-        self.is_cut || is_over
+        self.is_cut || self.finished == self.total
     }
 
     pub fn has_slot(&self) -> bool {
@@ -217,9 +212,6 @@ impl<'a> Drive<'a> {
     fn note(&mut self, index: usize, sample: &Sample) {
         self.finished += 1;
         self.tell(LoadProgress::Ended(sample, self.in_flight));
-        if let Some(window) = &mut self.window {
-            window.ended(index, sample);
-        }
         self.samples.push(index, sample);
     }
 
@@ -324,5 +316,16 @@ mod tests {
         drive.end(0, Sample::default(), 5);
         let ready: Vec<Nanos> = std::iter::from_fn(|| drive.take(100)).map(|(_, ready)| ready).collect();
         assert_eq!(ready, [5, 9]);
+    }
+
+    #[test]
+    fn a_load_without_end_goes_round_behind_the_first_requests() {
+        let load = Load {
+            requests: vec![Request::default(); 5].into(),
+            lap_start: Some(2),
+            ..Load::default()
+        };
+        let order: Vec<usize> = (0..9).map(|index| load.request_at(index)).collect();
+        assert_eq!(order, [0, 1, 2, 3, 4, 2, 3, 4, 2]);
     }
 }

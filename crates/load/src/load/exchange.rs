@@ -8,7 +8,7 @@ use super::responses;
 use super::sse;
 use reqwest::StatusCode;
 use serde::Deserialize;
-use vsweep_metrics::metrics::{Nanos, Sample, Underway};
+use vsweep_metrics::metrics::{Nanos, Sample};
 
 /// How much of a refusal's body is kept, in bytes.
 const KEPT_OF_REFUSAL: usize = 400;
@@ -142,12 +142,12 @@ impl Exchange {
         self.heard_at
     }
 
-    /// Whether output has come.
-    pub fn has_output(&self) -> bool {
-        !self.stream.sample.events.is_empty()
+    /// The timeline as far as it has come.
+    pub fn sample(&self) -> &Sample {
+        &self.stream.sample
     }
 
-    /// The timeline as far as it has come.
+    /// The same of a request that is given up.
     pub fn cut(&mut self, now: Nanos) -> Sample {
         let mut sample = std::mem::take(&mut self.stream.sample);
         sample.end = sample.events.last().unwrap_or(now);
@@ -157,15 +157,6 @@ impl Exchange {
     /// Time since it was sent.
     pub fn age(&self, now: Nanos) -> Nanos {
         now.saturating_sub(self.stream.sample.sent)
-    }
-
-    /// How far it has come.
-    pub fn underway(&self, now: Nanos) -> Underway {
-        let sample = &self.stream.sample;
-        Underway {
-            age: self.age(now),
-            ttft: (!sample.events.is_empty()).then(|| sample.ttft()),
-        }
     }
 
     /// Time since it was sent, or since the last byte of its answer.

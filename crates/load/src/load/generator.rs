@@ -4,7 +4,6 @@
 //! arrived, and how long reading them may wait, is told by neighbours.
 
 mod absence;
-mod cutting;
 mod opening;
 
 use self::absence::Absence;
@@ -27,7 +26,7 @@ use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
-use vsweep_metrics::metrics::{LoadProgress, Nanos, Sample, Underway};
+use vsweep_metrics::metrics::{LoadProgress, Nanos, Sample};
 
 const TIMER: Token = Token(usize::MAX);
 const STOP: Token = Token(usize::MAX - 1);
@@ -115,7 +114,7 @@ impl Generator {
         })
     }
 
-    /// The same until `watch` breaks it off: what is in flight then is given up, and its timelines are left out.
+    /// The same until `watch` breaks it off: what is in flight then is given up.
     pub fn drive_watched(
         &mut self,
         load: &Load,
@@ -158,15 +157,15 @@ impl Generator {
             }
             self.wait(&mut events, has_more.then_some(Duration::ZERO))?;
         }
-        if drive.is_cut {
-            // Closing their connections tells the server that nobody waits for the answers any more.
-            self.discard_all();
-        }
-        let window = self.cut(&mut drive);
+        let cut = if drive.is_cut {
+            self.cut(drive.clock.now())
+        } else {
+            vec![]
+        };
         Ok(LoadOutcome {
             duration: drive.clock.now(),
             began: drive.clock.zero(),
-            window,
+            cut,
             cpu: thread_cpu().saturating_sub(cpu_before),
             samples: drive.samples,
             longest_turn: absence.longest,
@@ -341,7 +340,6 @@ impl Generator {
             }
             self.end(slot, drive.clock.now(), drive);
         }
-        self.look_at_slots(drive, now);
         while let Some((index, ready)) = drive.waiting.front().copied()
             && now.saturating_sub(ready) > nanos(limit)
         {
@@ -351,8 +349,18 @@ impl Generator {
         self.drop_stale();
         let busy = self.connections.iter().flatten();
         let underway = busy.filter(|connection| connection.carries.is_some());
-        let underway: Vec<Underway> = underway.map(|connection| connection.exchange.underway(now)).collect();
-        drive.tell(LoadProgress::Underway(&underway));
+        let underway: Vec<&Sample> = underway.map(|connection| connection.exchange.sample()).collect();
+        drive.tell(LoadProgress::Underway(now, &underway));
+    }
+
+    /// Gives up what is in flight; how far it had come. Closing the connections tells the server that nobody waits for the
+    /// answers any more.
+    fn cut(&mut self, now: Nanos) -> Vec<Sample> {
+        let busy = self.connections.iter_mut().flatten();
+        let busy = busy.filter(|connection| connection.carries.is_some());
+        let cut = busy.map(|connection| connection.exchange.cut(now)).collect();
+        self.discard_all();
+        cut
     }
 
     fn arm(&self, drive: &mut Drive<'_>) -> io::Result<()> {

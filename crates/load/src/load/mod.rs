@@ -26,7 +26,6 @@ mod stamps;
 mod stop;
 mod transport;
 mod turns;
-mod window;
 
 pub use address::ServerAddress;
 pub use backend::{Backend, Reply};
@@ -39,4 +38,3 @@ pub use requests::Requests;
 pub use stop::Stop;
 pub use transport::Tls;
 pub use turns::{Turn, Turns};
-pub use window::{WindowRule, WindowSeen};

@@ -58,7 +58,7 @@ impl RequestOptions {
             bytes: self.bytes("POST", &self.path, &kind, (content.id, content.session), &body),
             prompt_len: content.prompt_len,
             output_len: content.output_len,
-            sequences: self.body.sequences(content.prompt.unwrap_or(&Value::Null)),
+            sequences: content.sequences.unwrap_or(1),
             audio_s,
         })
     }

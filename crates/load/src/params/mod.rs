@@ -11,6 +11,7 @@ mod value;
 pub use reader::ParamReader;
 pub use serde_json::Value;
 pub use value::FromParam;
+pub(crate) use value::json_of;
 
 /// One parameter, as help, checks and docs need it.
 #[derive(Debug, Clone, Copy)]
@@ -23,6 +24,7 @@ pub struct Param {
     stand_in: Option<&'static str>,
     default: Option<&'static str>,
     otherwise: Option<&'static str>,
+    required: Option<&'static str>,
     least: u64,
     wants: &'static str,
     fits: fn(f64) -> bool,
@@ -82,6 +84,7 @@ pub const fn param(name: &'static str) -> Param {
         stand_in: None,
         default: None,
         otherwise: None,
+        required: None,
         least: 0,
         wants: "",
         fits: |_| true,
@@ -99,6 +102,12 @@ impl Param {
     pub const fn otherwise(self, words: &'static str) -> Param {
         let otherwise = Some(words);
         Param { otherwise, ..self }
+    }
+
+    /// It must be given, as these words tell; with a default, which then only stands in.
+    pub const fn required(self, says: &'static str) -> Param {
+        let required = Some(says);
+        Param { required, ..self }
     }
 
     /// A more general parameter that stands in where this one is not given.
@@ -139,7 +148,7 @@ impl Param {
 
     /// What holds if it is not given; `None` if that goes without saying.
     pub fn unset(&self) -> Option<&'static str> {
-        self.otherwise.or(self.default)
+        self.otherwise.or(self.default).filter(|_| self.required.is_none())
     }
 
     /// The sentence about a value that it cannot take.

@@ -47,6 +47,9 @@ impl<'a> ParamReader<'a> {
                 Err(problem) => self.problem(problem),
             }
         }
+        if let Some(says) = param.required.filter(|_| !self.has(param.name)) {
+            self.problem(format!("{} is missing; {says}", param.name));
+        }
         let default = param.default.map(|text| T::from_param(param, &Value::from(text)));
         let default = default.map(|read| read.expect("a default is a value that the parameter takes"));
         default

@@ -195,11 +195,7 @@ impl FromParam for Map<String, Value> {
     const TAKES: Takes = Takes::Json;
 
     fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
-        let parsed = match value {
-            Value::String(text) => serde_json::from_str(text).unwrap_or_default(),
-            value => value.clone(),
-        };
-        match parsed {
+        match json_of(value) {
             Value::Object(object) => Ok(object),
             _ => Err(param.wrong(value, "a JSON object")),
         }
@@ -207,6 +203,14 @@ impl FromParam for Map<String, Value> {
 
     fn absent() -> Option<Self> {
         Some(Map::new())
+    }
+}
+
+/// JSON, which may be written as a text; null for another text.
+pub(crate) fn json_of(value: &Value) -> Value {
+    match value {
+        Value::String(text) => serde_json::from_str(text).unwrap_or_default(),
+        value => value.clone(),
     }
 }
 

@@ -8,15 +8,6 @@ use super::sample::Sample;
 pub enum LoadProgress<'a> {
     /// A request ended; so many are still in flight.
     Ended(&'a Sample, usize),
-    /// Ten times a second: every request in flight, in no order.
-    Underway(&'a [Underway]),
-}
-
-/// A request in flight.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Underway {
-    /// Time since it was sent.
-    pub age: Nanos,
-    /// Time to its first token, if that came.
-    pub ttft: Option<Nanos>,
+    /// Ten times a second: now, and every request in flight as far as it has come, in no order.
+    Underway(Nanos, &'a [&'a Sample]),
 }

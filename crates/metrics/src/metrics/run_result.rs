@@ -8,72 +8,33 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// A list with one entry a request, in the order of the requests; keys of `vllm bench serve`. Times are in seconds and 0 for
-/// failed requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Column {
-    /// Prompt tokens.
-    InputLens,
-    /// Output tokens.
-    OutputLens,
-    /// Times to first token.
-    Ttfts,
-    /// Lists of gaps between output events.
-    Itls,
-    /// End-to-end latencies.
-    Latencies,
-    /// When each was sent, after t0; of failed ones too.
-    StartTimes,
-    /// Waits between due and sent; of failed ones too.
-    QueueTimes,
-    /// What was generated.
-    GeneratedTexts,
-    /// Why each failed; empty for those that did not.
-    Errors,
-}
+/// What a column says of a request.
+type ColumnEntry = fn(Sample) -> Value;
 
-impl Column {
-    /// Every column under its key, in the order of a result file.
-    pub const KEYS: [(&str, Column); 9] = [
-        ("input_lens", Column::InputLens),
-        ("output_lens", Column::OutputLens),
-        ("ttfts", Column::Ttfts),
-        ("itls", Column::Itls),
-        ("latencies", Column::Latencies),
-        ("start_times", Column::StartTimes),
-        ("queue_times", Column::QueueTimes),
-        ("generated_texts", Column::GeneratedTexts),
-        ("errors", Column::Errors),
-    ];
-
-    fn named(name: &str) -> Option<Column> {
-        let (_, column) = Column::KEYS.into_iter().find(|(key, _)| *key == name)?;
-        Some(column)
-    }
-}
+/// Lists with one entry a request, in the order of the requests, by the keys of `vllm bench serve`. Times are in seconds, and
+/// 0 for failed requests, but for `start_times` (after t0) and `queue_times` (between due and sent).
+pub const COLUMNS: [(&str, ColumnEntry); 9] = [
+    ("input_lens", |sample| sample.prompt_len.into()),
+    ("output_lens", |sample| sample.output_len().into()),
+    ("ttfts", |sample| seconds(sample.ttft()).into()),
+    ("itls", |sample| sample.events.into_gaps().map(seconds).collect()),
+    // A latency of 0 is the mark of a failed request where the errors are not in the file.
+    ("latencies", |sample| match sample.is_ok() {
+        true => seconds(sample.latency()).into(),
+        false => 0.0.into(),
+    }),
+    ("start_times", |sample| seconds(sample.sent).into()),
+    ("queue_times", |sample| seconds(sample.queue()).into()),
+    ("generated_texts", |sample| sample.text.unwrap_or_default().into()),
+    ("errors", |sample| sample.error.unwrap_or_default().into()),
+];
 
 /// A column with the timelines it is made from.
-struct Cells<'a>(Column, &'a Samples);
+struct Cells<'a>(ColumnEntry, &'a Samples);
 
 impl Serialize for Cells<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let samples = || self.1.in_order();
-        // A latency of 0 is the mark of a failed request where the errors are not in the file.
-        let latency = |sample: Sample| if sample.is_ok() { seconds(sample.latency()) } else { 0.0 };
-        match self.0 {
-            Column::InputLens => to.collect_seq(samples().map(|sample| sample.prompt_len)),
-            Column::OutputLens => to.collect_seq(samples().map(|sample| sample.output_len())),
-            Column::Ttfts => to.collect_seq(samples().map(|sample| seconds(sample.ttft()))),
-            Column::Itls => {
-                let gaps = |sample: Sample| -> Vec<f64> { sample.gaps().map(seconds).collect() };
-                to.collect_seq(samples().map(gaps))
-            }
-            Column::Latencies => to.collect_seq(samples().map(latency)),
-            Column::StartTimes => to.collect_seq(samples().map(|sample| seconds(sample.sent))),
-            Column::QueueTimes => to.collect_seq(samples().map(|sample| seconds(sample.queue()))),
-            Column::GeneratedTexts => to.collect_seq(samples().map(|sample| sample.text.unwrap_or_default())),
-            Column::Errors => to.collect_seq(samples().map(|sample| sample.error.unwrap_or_default())),
-        }
+        to.collect_seq(self.1.in_order().map(self.0))
     }
 }
 
@@ -118,7 +79,8 @@ impl RunResult {
 
     fn column(&self, key: &str, value: &Value) -> Option<Cells<'_>> {
         let samples = self.samples.as_ref().filter(|_| value.is_null())?;
-        Some(Cells(Column::named(key)?, samples))
+        let (_, entry) = COLUMNS.into_iter().find(|(name, _)| *name == key)?;
+        Some(Cells(entry, samples))
     }
 }
 

@@ -40,38 +40,10 @@ pub struct SteadyState {
     pub tpot: Stats,
 }
 
-/// Why there is no steady state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unsteady {
-    /// So many requests would have to be open at once; only so many were.
-    NeverReached {
-        /// Needed.
-        enough: u64,
-        /// Seen.
-        peak: u64,
-    },
-    /// No request began or ended while enough were open.
-    Idle,
-}
-
-impl std::fmt::Display for Unsteady {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Unsteady::NeverReached { enough, peak } => {
-                write!(
-                    f,
-                    "none found: at most {peak} requests were open at once, {enough} are needed"
-                )
-            }
-            Unsteady::Idle => write!(f, "none found: no request began or ended at full concurrency"),
-        }
-    }
-}
-
 impl SteadyState {
     /// Finds the window over the requests that succeeded. It opens when enough of them are open for the first time and
-    /// closes when they are for the last time; dips between belong to it.
-    pub fn find(samples: &Samples, rule: SteadyRule, percents: &[f64]) -> Result<SteadyState, Unsteady> {
+    /// closes when they are for the last time; dips between belong to it. The error says why there is none.
+    pub fn find(samples: &Samples, rule: SteadyRule, percents: &[f64]) -> Result<SteadyState, String> {
         let enough = ((rule.threshold * rule.target as f64).ceil() as u64).max(1);
         // At equal times ends come first.
         let mut edges: Vec<(Nanos, i64)> = samples
@@ -90,7 +62,8 @@ impl SteadyState {
                 end = at;
             }
         }
-        let start = start.ok_or(Unsteady::NeverReached { enough, peak })?;
+        let start = start
+            .ok_or_else(|| format!("none found: at most {peak} requests were open at once, {enough} are needed"))?;
         let within = |at: Nanos| (start..end).contains(&at);
         let (mut started, mut completed, mut prompts, mut events) = (0, 0, 0, 0);
         let (mut ttfts, mut tpots) = (vec![], vec![]);
@@ -105,7 +78,7 @@ impl SteadyState {
             }
         }
         if started == 0 && completed == 0 {
-            return Err(Unsteady::Idle);
+            return Err("none found: no request began or ended at full concurrency".to_owned());
         }
         let rate = |count: f64| count / seconds(end - start);
         Ok(SteadyState {

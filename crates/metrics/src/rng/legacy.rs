@@ -1,11 +1,12 @@
 //! numpy's legacy global generator: `np.random.seed(n)` and the draws after it.
 
-use super::mt19937::Mt19937;
+use super::double;
+use rand_mt::Mt;
 
 /// `np.random.RandomState(seed)`.
 #[derive(Clone, Debug)]
 pub struct NumpyLegacy {
-    twister: Mt19937,
+    twister: Mt,
     spare_normal: Option<f64>,
 }
 
@@ -13,14 +14,14 @@ impl NumpyLegacy {
     /// The state after `np.random.seed(seed)`.
     pub fn new(seed: u32) -> Self {
         NumpyLegacy {
-            twister: Mt19937::from_word(seed),
+            twister: Mt::new(seed),
             spare_normal: None,
         }
     }
 
     /// Uniform in [0, 1).
     pub fn double(&mut self) -> f64 {
-        self.twister.double()
+        double(&mut self.twister)
     }
 
     /// Exponential with mean 1.
@@ -96,7 +97,7 @@ impl NumpyLegacy {
         }
         let mask = u32::MAX >> top.leading_zeros();
         loop {
-            let word = self.twister.word() & mask;
+            let word = self.twister.next_u32() & mask;
             if word <= top {
                 return word;
             }

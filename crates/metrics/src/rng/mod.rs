@@ -6,10 +6,18 @@
 //! draw is here.
 
 mod legacy;
-mod mt19937;
 mod pcg64;
 mod python;
 
 pub use legacy::NumpyLegacy;
 pub use pcg64::NumpyPcg64;
 pub use python::PythonRandom;
+
+use rand_mt::Mt;
+
+/// Uniform in [0, 1) with 53 random bits, as numpy's legacy generator and CPython draw it.
+fn double(twister: &mut Mt) -> f64 {
+    let high = f64::from(twister.next_u32() >> 5);
+    let low = f64::from(twister.next_u32() >> 6);
+    (high * 67_108_864.0 + low) / 9_007_199_254_740_992.0
+}

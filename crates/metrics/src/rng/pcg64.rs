@@ -1,14 +1,13 @@
 //! numpy's current generator: `np.random.default_rng(seed)`, that is PCG64 (XSL-RR 128/64) seeded by a `SeedSequence`.
 
+use rand_pcg::Lcg128Xsl64;
+use rand_pcg::rand_core::RngCore;
 use std::ops::Range;
-
-const MULTIPLIER: u128 = 0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645;
 
 /// `np.random.default_rng(seed)`.
 #[derive(Clone, Debug)]
 pub struct NumpyPcg64 {
-    state: u128,
-    increment: u128,
+    generator: Lcg128Xsl64,
     /// The high half of the last 64-bit word, when only its low half was used.
     spare_word: Option<u32>,
 }
@@ -16,41 +15,25 @@ pub struct NumpyPcg64 {
 impl NumpyPcg64 {
     /// The state after `default_rng(seed)`.
     pub fn new(seed: u64) -> Self {
-        let words = seed_sequence(seed);
-        let wide = |i: usize| (u128::from(words[i]) << 64) | u128::from(words[i + 1]);
-        let mut generator = NumpyPcg64 {
-            state: 0,
-            increment: (wide(2) << 1) | 1,
+        let words = seed_sequence(seed).map(u128::from);
+        NumpyPcg64 {
+            generator: Lcg128Xsl64::new((words[0] << 64) | words[1], (words[2] << 64) | words[3]),
             spare_word: None,
-        };
-        generator.step();
-        generator.state = generator.state.wrapping_add(wide(0));
-        generator.step();
-        generator
-    }
-
-    fn step(&mut self) {
-        self.state = self.state.wrapping_mul(MULTIPLIER).wrapping_add(self.increment);
-    }
-
-    fn word64(&mut self) -> u64 {
-        self.step();
-        let folded = ((self.state >> 64) as u64) ^ (self.state as u64);
-        folded.rotate_right((self.state >> 122) as u32)
+        }
     }
 
     fn word32(&mut self) -> u32 {
         if let Some(word) = self.spare_word.take() {
             return word;
         }
-        let word = self.word64();
+        let word = self.generator.next_u64();
         self.spare_word = Some((word >> 32) as u32);
         word as u32
     }
 
     /// Uniform in [0, 1) from a fresh 64-bit word.
     pub fn double(&mut self) -> f64 {
-        (self.word64() >> 11) as f64 / 9_007_199_254_740_992.0
+        (self.generator.next_u64() >> 11) as f64 / 9_007_199_254_740_992.0
     }
 
     /// `integers(low, high)` by Lemire's method on 32-bit words, for ranges of less than 2^32; a range of one value

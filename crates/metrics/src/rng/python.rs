@@ -1,11 +1,12 @@
 //! CPython's `random` module: `random.seed(n)` and the draws after it.
 
-use super::mt19937::Mt19937;
+use super::double;
+use rand_mt::Mt;
 
 /// `random.Random(seed)` for a non-negative integer seed.
 #[derive(Clone, Debug)]
 pub struct PythonRandom {
-    twister: Mt19937,
+    twister: Mt,
 }
 
 impl PythonRandom {
@@ -14,7 +15,7 @@ impl PythonRandom {
         let limbs = [seed as u32, (seed >> 32) as u32];
         let used = if limbs[1] == 0 { 1 } else { 2 };
         PythonRandom {
-            twister: Mt19937::from_key(&limbs[..used]),
+            twister: Mt::new_with_key(limbs.into_iter().take(used)),
         }
     }
 
@@ -22,7 +23,11 @@ impl PythonRandom {
     pub fn below(&mut self, n: u32) -> u32 {
         let shift = n.leading_zeros();
         loop {
-            let drawn = if shift == 32 { 0 } else { self.twister.word() >> shift };
+            let drawn = if shift == 32 {
+                0
+            } else {
+                self.twister.next_u32() >> shift
+            };
             if drawn < n.max(1) {
                 return drawn;
             }
@@ -39,6 +44,6 @@ impl PythonRandom {
 
     /// One index of `choices(range(n), k=…)`.
     pub fn choices_index(&mut self, n: usize) -> usize {
-        (self.twister.double() * n as f64) as usize
+        (double(&mut self.twister) * n as f64) as usize
     }
 }

@@ -12,7 +12,7 @@ use super::engine::{Engine, SequenceRequest};
 use super::settings::ServerSettings;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
-use vsweep_metrics::metrics::{LoadProgress, Nanos, Sample, Underway};
+use vsweep_metrics::metrics::{LoadProgress, Nanos, Sample};
 
 /// What to send, and how.
 #[derive(Debug, Default)]
@@ -255,15 +255,8 @@ impl<'a, 'o> Drive<'a, 'o> {
             return;
         }
         self.look = now + LOOK;
-        let seen = |index: &usize| {
-            let sample = &self.book.samples[*index];
-            Underway {
-                age: now.saturating_sub(sample.sent),
-                ttft: sample.events.first().map(|first| first - sample.sent),
-            }
-        };
-        let underway: Vec<Underway> = self.underway.iter().map(seen).collect();
-        self.is_broken_off = observer(LoadProgress::Underway(&underway)).is_break();
+        let underway: Vec<&Sample> = self.underway.iter().map(|index| &self.book.samples[*index]).collect();
+        self.is_broken_off = observer(LoadProgress::Underway(now, &underway)).is_break();
     }
 
     /// What the engine cannot finish is failed: nothing that it waits for will come.

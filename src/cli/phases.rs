@@ -5,7 +5,7 @@ use super::machine;
 use super::output::{say, tell};
 use super::sweeping::{self, MeasuredServer, split};
 use crate::bench::Measurement;
-use crate::bench::params::Param;
+use crate::bench::params::Table;
 use crate::bench::phases::settings::{PhaseSettings, TABLE};
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};
@@ -13,8 +13,10 @@ use crate::plan::{BenchRunner, Params, show};
 use crate::report::phases::Phases;
 use crate::report::picture;
 use crate::run::Interrupt;
+use crate::server::http::Http;
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Measure prefill and decode throughput of a running server over a window of time
 #[derive(Debug, clap::Args)]
@@ -50,10 +52,8 @@ struct Lists {
 struct Single;
 
 impl FlagTable for Single {
-    fn params() -> impl Iterator<Item = (&'static str, &'static Param)> {
-        let swept = ["phase", "max_concurrency", "ratio"];
-        TABLE.all().filter(move |(_, param)| !swept.contains(&param.name))
-    }
+    const TABLE: &'static Table = &TABLE;
+    const OTHERWISE: &'static [&'static str] = &["phase", "max_concurrency", "ratio"];
 }
 
 pub fn run(args: Args) -> Result<Exit> {
@@ -96,14 +96,8 @@ async fn measure_all(args: &Args, levels: &[Params], first: &PhaseSettings) -> R
         phases.add(&show(&params["phase"]), row);
         write(args, &server, &phases).map(drop)
     };
-    let exit = sweeping::measure_each(
-        &server,
-        &BenchRunner::Phases,
-        ("levels", loads),
-        &mut interrupt,
-        measured,
-    )
-    .await?;
+    let (runner, loads) = (BenchRunner::Phases, ("levels", loads));
+    let exit = sweeping::measure_each(&server, runner, loads, &mut interrupt, measured).await?;
     if exit != Exit::Interrupted {
         draw(args, &server, &phases)?;
         say(write(args, &server, &phases)?.display());
@@ -148,10 +142,10 @@ fn row(params: &Params, result: &Params) -> Params {
 }
 
 async fn is_simulated(base_url: &str) -> bool {
-    let answer = crate::server::http::Http::new(base_url, None)
-        .get("/version", std::time::Duration::from_secs(10))
+    let version = Http::new(base_url, None)
+        .page("/version", Duration::from_secs(10))
         .await;
-    answer.is_ok_and(|answer| answer.body.contains("\"simulator\""))
+    version.is_some_and(|version| version.json()["simulator"].is_string())
 }
 
 /// Writes the data and the page; returns the page's path.

@@ -94,7 +94,7 @@ impl MeasuredServer {
 /// ends it in order: nothing is left in flight, no server is left asleep. It is an error if no load was measured.
 pub async fn measure_each(
     server: &MeasuredServer,
-    runner: &BenchRunner,
+    runner: BenchRunner,
     (kind, loads): (&str, impl IntoIterator<Item = (String, &Params)>),
     interrupt: &mut Interrupt,
     mut measured: impl FnMut(usize, &str, &Measurement) -> Result<()>,
@@ -162,15 +162,6 @@ fn caution(what: &str, measurement: &Measurement) {
 pub fn warnings_of(result: &RunResult) -> impl Iterator<Item = &str> {
     let warnings = result.get("warnings").and_then(Value::as_array);
     warnings.into_iter().flatten().filter_map(Value::as_str)
-}
-
-/// The entries of a comma list, or the one value.
-pub fn entries(params: &Params, name: &str) -> Vec<Value> {
-    match params.get(name) {
-        Some(Value::String(text)) => split(text),
-        Some(value) => vec![value.clone()],
-        None => Vec::new(),
-    }
 }
 
 /// The entries of a comma list.

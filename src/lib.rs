@@ -36,6 +36,7 @@ pub mod rehearse;
 pub mod run;
 
 // Layer 6: what is shown.
+pub mod lint;
 pub use vsweep_report::report;
 
 // Layer 7: the command line.

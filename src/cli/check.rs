@@ -2,9 +2,10 @@
 
 use super::forecast::{misfits, misfits_in_words};
 use super::output::{self, OutputFormat, print_json, say};
-use super::plan_file::{CheckedPlan, Objections, PlanFile, show};
+use super::plan_file::{PlanFile, show, show_all};
 use crate::cause::Failure;
 use crate::error::{Exit, Result};
+use crate::lint::{CheckedPlan, Objections};
 use crate::matrix::Matrix;
 use crate::plan::{Axis, Plan, Problems, Side, spelling};
 use crate::units::show_many;
@@ -59,7 +60,7 @@ fn tell(read: Result<CheckedPlan, Objections>, misfits: &[(String, Failure)]) {
     let (plan, matrix, warnings) = match read {
         Ok(read) => (read.plan, read.matrix, read.warnings),
         Err(objections) => {
-            objections.show();
+            show_all(objections);
             return;
         }
     };

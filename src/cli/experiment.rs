@@ -1,9 +1,10 @@
 //! Where the results of a plan are and what is recorded there. Only reads; `vsweep run` and `vsweep submit` begin an experiment.
 
 use super::output;
-use super::plan_file::{self, CheckedPlan, Objections};
+use super::plan_file::{asking, show_all};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{self, Check, Directory, Manifest, State};
+use crate::lint::{self, CheckedPlan, Objections};
 use crate::matrix::Matrix;
 use crate::plan::{self, Draft, Format, HIDDEN, Plan, ReportOptions};
 use crate::run::Changes;
@@ -75,7 +76,7 @@ pub fn recorded_plan(
              ${{NAME}}, set that variable where the workers run, and submit the plan again"
         )));
     }
-    read_plan(directory, state, adapt, Objections::show)
+    read_plan(directory, state, adapt, show_all)
 }
 
 /// The same for whoever only looks at it: a hidden secret is none of its business. `refuse` says what becomes of what stands against it.
@@ -101,7 +102,7 @@ pub fn read_plan(
     let read = plan::draft_of(text, format, &path).map_err(Objections::from);
     let read = read.and_then(|mut draft: Draft| {
         adapt(&mut draft.plan);
-        plan_file::examine(draft)
+        lint::examine(draft, asking)
     });
     let CheckedPlan { mut plan, matrix, .. } = read.map_err(refuse)?;
     plan.path = given;

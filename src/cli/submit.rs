@@ -4,10 +4,10 @@ use super::experiment::{folder, must_not_be_another, ours, recorded};
 use super::output;
 use super::plan_file::{self, PlanFile};
 use super::run::{keep_defaults, write_plan};
-use super::server_check;
 use crate::cluster::{self, k8s, slurm};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Recorder, State};
+use crate::lint;
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{Diagnostics, K8s, Plan, Target};
 use crate::run::{Changes, Sweep, demand};
@@ -294,7 +294,7 @@ fn refuse(plan: &Plan, matrix: &Matrix) -> Result<()> {
         return Err(Error::Usage(why.to_owned()));
     }
     let mut found = Diagnostics::default();
-    server_check::check_side_by_side(plan, matrix, &mut found);
+    lint::check_side_by_side(plan, matrix, &mut found);
     plan_file::refuse(plan, found)
 }
 

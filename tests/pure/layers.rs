@@ -37,12 +37,12 @@ const LAYERS: [&[&str]; 8] = [
     &["agenda"],
     &["server", "load", "dataset", "bench", "telemetry", "sim"],
     &["run", "rehearse", "cluster"],
-    &["report"],
+    &["report", "lint"],
     &["cli", "main", "lib"],
 ];
 
 /// What a room may use in its own layer.
-const NEIGHBOURS: [(&str, &[&str]); 16] = [
+const NEIGHBOURS: [(&str, &[&str]); 17] = [
     ("request_error", &["printable"]),
     ("cause", &["printable", "request_error"]),
     ("validity", &["printable", "request_error"]),
@@ -59,6 +59,7 @@ const NEIGHBOURS: [(&str, &[&str]); 16] = [
     ("dataset", &["load"]),
     ("bench", &["load", "dataset", "server", "telemetry"]),
     ("rehearse", &["run"]),
+    ("lint", &["report"]),
 ];
 
 /// What a room may not use although it lies below: what measures does not record.

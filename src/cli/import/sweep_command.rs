@@ -1,8 +1,8 @@
 //! The arguments of `vllm bench sweep`, with vLLM's names and defaults, of all its releases.
 
-use crate::cli::server_flags::has;
 use crate::error::{Error, Result};
 use crate::import::{Loads, Sweep};
+use crate::lint::flags::has;
 use crate::plan::Offline;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Columns that a plan's `[report]` names and no run will have, found before the night instead of after it.
+//! Columns that a plan's `[report]` names and no run will have.
 
 use crate::matrix::Matrix;
 use crate::plan::{BenchRunner, Diagnostics, Plan, Side, spelling, suggest};
@@ -6,7 +6,7 @@ use crate::report::figures;
 
 /// Checks the columns of a plan whose figures are known: those of our own benchmarks. What another one writes into its result
 /// is its own affair, and so is `metadata`.
-pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
+pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let params: Vec<String> = [Side::Serve, Side::Bench]
         .into_iter()
         .flat_map(|side| {

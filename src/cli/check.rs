@@ -2,6 +2,7 @@
 
 use super::forecast::{misfits, misfits_in_words};
 use super::output::{self, OutputFormat, print_json, say};
+use super::plan::table::work;
 use super::plan_file::{PlanFile, show, show_all};
 use crate::cause::Failure;
 use crate::error::{Exit, Result};
@@ -70,11 +71,7 @@ fn tell(read: Result<CheckedPlan, Objections>, misfits: &[(String, Failure)]) {
     }
     let counts = matrix.counts();
     let servers = show_many(counts.servers, "server");
-    let work = match counts.searches {
-        0 => [show_many(counts.points, "point"), show_many(counts.runs, "run")].join(", "),
-        searches => show_many(searches, "search"),
-    };
-    say(format_args!("ok: {}: {servers}, {work}", plan.name));
+    say(format_args!("ok: {}: {servers}, {}", plan.name, work(&counts)));
     for note in notes(&plan, &matrix) {
         say(format_args!("note: {note}"));
     }

@@ -6,7 +6,7 @@ use crate::error::{Error, Exit, Result};
 use crate::journal::{self, Check, Directory, Manifest, State};
 use crate::lint::{self, CheckedPlan, Objections};
 use crate::matrix::Matrix;
-use crate::plan::{self, Draft, Format, HIDDEN, Plan, ReportOptions};
+use crate::plan::{self, Format, HIDDEN, Plan, ReportOptions};
 use crate::run::Changes;
 use std::path::{Path, PathBuf};
 
@@ -99,12 +99,9 @@ pub fn read_plan(
     let given = Manifest::plan_of(directory).unwrap_or_default();
     // A plan without a name is called by its file.
     let path = given.with_file_name(format!("{name}.{extension}"));
-    let read = plan::draft_of(text, format, &path).map_err(Objections::from);
-    let read = read.and_then(|mut draft: Draft| {
-        adapt(&mut draft.plan);
-        lint::examine(draft, asking)
-    });
-    let CheckedPlan { mut plan, matrix, .. } = read.map_err(refuse)?;
+    let mut draft = plan::draft_of(text, format, &path).map_err(|errors| refuse(errors.into()))?;
+    adapt(&mut draft.plan);
+    let CheckedPlan { mut plan, matrix, .. } = lint::examine(draft, asking).map_err(refuse)?;
     plan.path = given;
     if Changes::between(state, &matrix, &plan).plan.sha256 != sha256 {
         return Err(Error::Fatal(format!(

@@ -1,7 +1,9 @@
-//! Command-line flags made from a benchmark's table of parameters, in both spellings of their names.
+//! Command-line flags made from a benchmark's table of parameters, and how flags of other commands are
+//! spelt and read.
 
 use crate::bench::params::{Param, Table, Takes};
 use crate::plan::Params;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use serde_json::{Value, json};
 use std::marker::PhantomData;
@@ -53,7 +55,7 @@ impl<T: FlagTable> clap::Args for TableFlags<T> {
 }
 
 fn flag(name: &'static str) -> Arg {
-    Arg::new(name).long(name.replace('_', "-")).alias(name)
+    Arg::new(name).long(name.replace('_', "-"))
 }
 
 impl<T: FlagTable> FromArgMatches for TableFlags<T> {
@@ -78,4 +80,27 @@ impl<T: FlagTable> FromArgMatches for TableFlags<T> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
     }
+}
+
+/// A word of a command line with dashes in its flag, which may have underscores as vLLM's.
+pub fn dashed(word: &str) -> String {
+    let (flag, value) = word.split_at(word.find('=').unwrap_or(word.len()));
+    match flag.starts_with("--") && !flag.contains(' ') {
+        true => flag.replace('_', "-") + value,
+        false => word.to_owned(),
+    }
+}
+
+/// Reads one of these names.
+pub fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
+    values: [(&'static str, T); N],
+) -> impl TypedValueParser<Value = T> {
+    let named = move |name: String| values[values.iter().position(|(other, _)| *other == name).unwrap_or(0)].1;
+    PossibleValuesParser::new(values.map(|(name, _)| name)).map(named)
+}
+
+/// A number that fits; the error says what it `wants` instead.
+pub fn number(text: &str, wants: &str, fits: impl Fn(f64) -> bool) -> Result<f64, String> {
+    let number = text.trim().parse().ok().filter(|number| fits(*number));
+    number.ok_or_else(|| wants.to_owned())
 }

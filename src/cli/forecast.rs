@@ -160,9 +160,8 @@ pub fn tell(sweep: &Sweep<'_>, state: &State, options: &Options) {
                 output::tell(summary(&rehearsal));
             }
             let servers = rehearsal.servers.into_iter();
-            servers
-                .filter_map(|server| Some((server.name, server.failure?)))
-                .collect()
+            let failing = servers.filter_map(|server| Some((server.name, server.failure?)));
+            failing.collect()
         }
         // Too much to be played at once.
         Err(_) => misfits(plan, wanted),

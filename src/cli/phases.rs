@@ -26,7 +26,7 @@ pub struct Args {
     #[command(flatten)]
     single: TableFlags<Single>,
     /// Folder of the report
-    #[arg(long, alias = "output_dir", value_name = "DIR", default_value = "bench-results")]
+    #[arg(long, value_name = "DIR", default_value = "bench-results")]
     output_dir: PathBuf,
 }
 
@@ -38,7 +38,7 @@ struct Lists {
     #[arg(default_value = "prefill,decode", hide_default_value = true)]
     phase: String,
     /// Requests in flight at once, a comma list [32,64,128,256,512,1024,2048]
-    #[arg(long, aliases = ["concurrency_levels", "max-concurrency"], value_name = "TEXT", help_heading = "Window")]
+    #[arg(long, alias = "max-concurrency", value_name = "TEXT", help_heading = "Window")]
     #[arg(default_value = "32,64,128,256,512,1024,2048", hide_default_value = true)]
     concurrency_levels: String,
     /// Prompt's shares of each sequence in decode runs, a comma list [0.25,0.5]

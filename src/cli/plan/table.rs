@@ -27,12 +27,8 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
 
 /// A server's id, name, command line and environment.
 pub fn write_server(plan: &Plan, server: &ServerConfig, out: &mut impl Write) -> io::Result<()> {
-    writeln!(
-        out,
-        "server {}  {}",
-        server.id,
-        plan.secrets.redact(&short_label(&server.name))
-    )?;
+    let name = plan.secrets.redact(&short_label(&server.name));
+    writeln!(out, "server {}  {name}", server.id)?;
     match &plan.serve.target {
         Target::Launch(_) => {
             let offline = plan.bench.runner.offline();
@@ -69,59 +65,57 @@ pub fn write_finders<S: Display>(
 
 fn write_points(plan: &Plan, matrix: &Matrix, server: &ServerConfig, out: &mut impl Write) -> io::Result<()> {
     let mut points = matrix.points_of(server);
-    let listed: Vec<_> = points.by_ref().take(MOST_LISTED).collect();
-    let rows: Vec<Params> = listed
-        .iter()
-        .map(|point| plan.secrets.redact_params(&point.params))
-        .collect();
+    let listed = points.by_ref().take(MOST_LISTED);
+    let (ids, rows): (Vec<String>, Vec<Params>) = listed
+        .map(|point| (point.id.to_string(), plan.secrets.redact_params(&point.params)))
+        .unzip();
+    let value = |row: &Params, name: &str| row.get(name).map(show).unwrap_or_default();
     let names = rows.iter().flat_map(|row| row.keys()).unique();
     // What is the same everywhere is told once.
     let (same, names): (Vec<&String>, Vec<&String>) =
         names.partition(|name| rows.len() > 1 && rows.iter().map(|row| row.get(name.as_str())).all_equal());
-    if let (false, Some(row)) = (same.is_empty(), rows.first()) {
-        let same = same
-            .iter()
-            .map(|name| format!("{name}={}", row.get(name.as_str()).map(show).unwrap_or_default()));
-        writeln!(out, "  every point: {}", same.collect::<Vec<String>>().join(", "))?;
+    if !same.is_empty() {
+        let same = same.iter().map(|name| format!("{name}={}", value(&rows[0], name)));
+        writeln!(out, "  every point: {}", same.format(", "))?;
     }
-    let cells = |(id, row): (String, &Params)| {
-        let cells = names
-            .iter()
-            .map(|name| row.get(name.as_str()).map(show).unwrap_or_default());
-        [id].into_iter().chain(cells).collect()
-    };
-    let heads = names.iter().map(|name| short_name(name));
-    let heads: Vec<String> = ["point".to_owned()].into_iter().chain(heads).collect();
-    let ids = listed.iter().map(|point| point.id.to_string());
-    let rows: Vec<Vec<String>> = [heads].into_iter().chain(ids.zip(&rows).map(cells)).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..=names.len()).map(width).collect();
-    for row in &rows {
-        let cells = row.iter().zip(&widths).skip(1);
-        let cells = cells.map(|(cell, width)| format!("  {cell:>width$}"));
-        let line = format!("  {:<id$}{}", row[0], cells.collect::<String>(), id = widths[0]);
-        writeln!(out, "{}", line.trim_end())?;
+    let mut columns = vec![column("point".to_owned(), ids.into_iter(), |cell, width| {
+        format!("{cell:<width$}")
+    })];
+    columns.extend(names.iter().map(|name| {
+        let cells = rows.iter().map(|row| value(row, name));
+        column(short_name(name), cells, |cell, width| format!("{cell:>width$}"))
+    }));
+    for row in 0..=rows.len() {
+        let line = columns.iter().map(|cells| &cells[row]).join("  ");
+        writeln!(out, "  {}", line.trim_end())?;
     }
-    let left = points.count();
-    if left > 0 {
-        writeln!(out, "  ... and {} more", show_count(left as u64))?;
+    match points.count() {
+        0 => Ok(()),
+        left => writeln!(out, "  ... and {} more", show_count(left as u64)),
     }
-    Ok(())
+}
+
+/// A column of the points, filled up to the width of its longest cell.
+fn column(head: String, cells: impl Iterator<Item = String>, fill: fn(&str, usize) -> String) -> Vec<String> {
+    let cells = [head].into_iter().chain(cells).collect_vec();
+    let width = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
+    cells.iter().map(|cell| fill(cell, width)).collect()
+}
+
+/// What is to be measured: points with their runs, or searches, which find theirs.
+pub fn work(counts: &Counts) -> String {
+    match counts.searches {
+        0 => [show_many(counts.points, "point"), show_many(counts.runs, "run")].join(", "),
+        searches => show_many(searches, "search"),
+    }
 }
 
 fn write_counts(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
-    let starts = show_many(counts.starts, "server start");
-    let points = show_many(counts.points, "point");
-    let runs = show_many(counts.runs, "run");
-    let pairs = show_many(counts.pairs, "pair");
-    match counts.searches {
-        0 => writeln!(out, "{starts}, {points}, {runs}; {pairs} of server and load")?,
-        many => writeln!(
-            out,
-            "{starts}, {}; {pairs} of server and load",
-            show_many(many, "search")
-        )?,
-    }
+    let (starts, pairs) = (
+        show_many(counts.starts, "server start"),
+        show_many(counts.pairs, "pair"),
+    );
+    writeln!(out, "{starts}, {}; {pairs} of server and load", work(counts))?;
     for removed in &counts.removed {
         writeln!(out, "  {} removed by {}", show_count(removed.pairs), removed.text)?;
     }

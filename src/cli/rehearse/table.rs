@@ -19,14 +19,13 @@ pub fn table(rehearsal: &Rehearsal, recorded: usize, columns: Option<usize>) -> 
         shorten_names(&mut rows, &rehearsal.servers);
     }
     let table = align(&rows);
-    let mut lines: Vec<String> = Vec::new();
-    let servers = &rehearsal.servers;
-    for (row, line) in table.lines().enumerate() {
-        lines.push(line.to_owned());
-        lines.extend(row.checked_sub(1).into_iter().flat_map(|place| remarks(servers, place)));
+    let mut rows = table.lines().map(str::to_owned);
+    let mut lines: Vec<String> = rows.next().into_iter().collect();
+    for (place, row) in rows.enumerate() {
+        lines.push(row);
+        lines.extend(remarks(&rehearsal.servers, place));
     }
-    lines.push(String::new());
-    lines.push(summary(rehearsal));
+    lines.extend([String::new(), summary(rehearsal)]);
     if recorded > 0 {
         lines.push(format!(
             "{} are recorded already; this is about the rest",
@@ -34,12 +33,8 @@ pub fn table(rehearsal: &Rehearsal, recorded: usize, columns: Option<usize>) -> 
         ));
     }
     lines.push(format!("disk: about {:.0} MB", rehearsal.disk_bytes as f64 / 1e6));
-    lines.extend(
-        rehearsal
-            .assumptions
-            .iter()
-            .map(|assumed| format!("assumed: {assumed}")),
-    );
+    let assumptions = rehearsal.assumptions.iter();
+    lines.extend(assumptions.map(|assumed| format!("assumed: {assumed}")));
     if !rehearsal.learned_from.is_empty() {
         lines.push(format!("learned from {}", rehearsal.learned_from.join(" and ")));
     }
@@ -49,49 +44,39 @@ pub fn table(rehearsal: &Rehearsal, recorded: usize, columns: Option<usize>) -> 
 
 /// The heading, and a row a server; its name comes last, as it is the longest.
 fn rows(rehearsal: &Rehearsal) -> Vec<Vec<String>> {
-    let begins = |place: usize| {
-        let packed = rehearsal.packed.as_ref()?;
-        Some(format!("+{}", show(packed.begins[place])))
-    };
+    let packed = rehearsal.packed.as_ref();
     let row = |(place, server): (usize, &Forecast)| {
         let TimeInterval { low, likely, high } = server.total.interval();
-        let figures = [
-            server.starts.to_string(),
-            show_count(server.runs),
-            show(low),
-            show(likely),
-            show(high),
-        ];
-        let name = match server.name.is_empty() {
+        let mut row = vec![server.starts.to_string(), show_count(server.runs)];
+        row.extend([low, likely, high].map(show));
+        row.extend(packed.map(|packed| format!("+{}", show(packed.begins[place]))));
+        row.push(match server.name.is_empty() {
             true => server.server.to_string(),
             false => short_label(&server.name),
-        };
-        figures.into_iter().chain(begins(place)).chain([name]).collect()
+        });
+        row
     };
     let heading = ["starts", "runs", "low", "likely", "high"].into_iter();
-    let heading = heading
-        .chain(rehearsal.packed.as_ref().map(|_| "begins"))
-        .chain(["server"]);
-    let heading = heading.map(str::to_owned).collect();
-    let servers = rehearsal.servers.iter().enumerate();
-    [heading].into_iter().chain(servers.map(row)).collect()
+    let heading = heading.chain(packed.map(|_| "begins")).chain(["server"]);
+    let mut rows = vec![heading.map(str::to_owned).collect()];
+    rows.extend(rehearsal.servers.iter().enumerate().map(row));
+    rows
 }
 
 /// Says the names of the settings once, in the heading, if all servers have the same: `TP/seqs` over `1/32`.
 fn shorten_names(rows: &mut [Vec<String>], servers: &[Forecast]) {
-    let named: Vec<_> = servers.iter().map(|server| settings(&server.name)).collect();
-    let names = |settings: &[(String, &str)]| settings.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-    let Some(heading) = named.first().map(|first| names(first)) else {
-        return;
-    };
-    let is_same = |settings: &Vec<(String, &str)>| names(settings) == heading;
-    if heading.len() < 2 || heading.contains(&String::new()) || !named.iter().all(is_same) {
+    let named = servers.iter().map(|server| {
+        settings(&server.name)
+            .into_iter()
+            .unzip::<String, &str, Vec<_>, Vec<_>>()
+    });
+    let (names, values): (Vec<Vec<String>>, Vec<Vec<&str>>) = named.unzip();
+    let is_named = names.iter().all_equal() && names[0].len() > 1 && names[0].iter().all(|name| !name.is_empty());
+    if !is_named {
         return;
     }
-    let values = named
-        .iter()
-        .map(|settings| settings.iter().map(|(_, value)| *value).collect::<Vec<_>>().join("/"));
-    for (row, name) in rows.iter_mut().zip([heading.join("/")].into_iter().chain(values)) {
+    let values = values.iter().map(|values| values.join("/"));
+    for (row, name) in rows.iter_mut().zip([names[0].join("/")].into_iter().chain(values)) {
         row.pop();
         row.push(name);
     }

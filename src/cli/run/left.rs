@@ -65,16 +65,16 @@ fn which_start(plan: &Plan, slot: u32) -> Option<String> {
 
 /// One line a point, with the repetitions that are left.
 fn write_tasks(sweep: &Sweep<'_>, tasks: &[Task], out: &mut impl Write) -> io::Result<()> {
-    let points: Vec<_> = tasks
+    let points = tasks
         .iter()
         .map(|task| &task.point)
         .unique_by(|point| &point.id)
-        .collect();
+        .collect_vec();
     for point in points.iter().take(table::MOST_LISTED) {
         let runs = tasks.iter().filter(|task| task.point.id == point.id);
-        let runs: Vec<String> = runs.map(|task| format!("#{}", number(task.slot, task.run))).collect();
+        let runs = runs.map(|task| format!("#{}", number(task.slot, task.run))).join(" ");
         let name = sweep.plan.secrets.redact(&point.name);
-        writeln!(out, "  point {}  {name}: {}", point.id, runs.join(" "))?;
+        writeln!(out, "  point {}  {name}: {runs}", point.id)?;
     }
     match points.len().saturating_sub(table::MOST_LISTED) {
         0 => Ok(()),

@@ -11,7 +11,7 @@ use crate::report::compare::{
     Comparison, Question, Side, Speed, to_bmf, to_dashboard, to_html, to_junit, to_markdown, to_text,
 };
 use crate::report::history::{self, History};
-use crate::stats::{Margins, Requirement};
+use crate::stats::Margins;
 use crate::table::Measure;
 use clap::ValueEnum;
 use std::collections::BTreeMap;
@@ -123,11 +123,7 @@ pub fn run(args: Args) -> Result<Exit> {
         _ => io::stdout().lock().write_all(text.as_bytes()),
     })?;
     let damage = tell_damage(&damaged);
-    let required = match comparison.requirement() {
-        Some(Requirement::Broken) => Exit::Unmet,
-        Some(Requirement::Undecided) => Exit::Undecided,
-        _ => Exit::Done,
-    };
+    let required = comparison.requirement().map_or(Exit::Done, output::exit_for);
     Ok(required.or(damage))
 }
 

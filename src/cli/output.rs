@@ -112,13 +112,18 @@ pub fn tell_requirements(judged: &[Judged], is_shown: bool) -> Exit {
             Requirement::Met => {}
             Requirement::Broken | Requirement::Undecided => tell(judged),
         }
-        exit = exit.or(match judged.verdict {
-            Requirement::Met => Exit::Done,
-            Requirement::Broken => Exit::Unmet,
-            Requirement::Undecided => Exit::Undecided,
-        });
+        exit = exit.or(exit_for(judged.verdict));
     }
     exit
+}
+
+/// The exit code for what a requirement came to.
+pub fn exit_for(verdict: Requirement) -> Exit {
+    match verdict {
+        Requirement::Met => Exit::Done,
+        Requirement::Broken => Exit::Unmet,
+        Requirement::Undecided => Exit::Undecided,
+    }
 }
 
 /// Says something on standard error. One that is closed or full is no reason to lose what is being done.

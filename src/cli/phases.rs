@@ -80,6 +80,15 @@ async fn measure_all(args: &Args, levels: &[Params], first: &PhaseSettings) -> R
     let server = MeasuredServer::find(&first.server).await?;
     let simulated = is_simulated(&server.base_url).await;
     create_folder(&args.output_dir)?;
+    // The names of all files begin with what follows the last slash of the model's name.
+    let name = server
+        .model
+        .trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .unwrap_or_default();
+    let stem = name.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_");
+    let file = |end: &str| args.output_dir.join(format!("{stem}{end}"));
     let mut phases = Phases::new(&server.model, simulated);
     let loads = levels.iter().map(describe).zip(levels);
     let measured = |place: usize, what: &str, measurement: &Measurement| {
@@ -94,15 +103,15 @@ async fn measure_all(args: &Args, levels: &[Params], first: &PhaseSettings) -> R
             number("warmup_s"),
         ));
         phases.add(&show(&params["phase"]), row);
-        write(args, &server, &phases).map(drop)
+        write(&phases, file).map(drop)
     };
     let (runner, loads) = (BenchRunner::Phases, ("levels", loads));
     let exit = sweeping::measure_each(&server, runner, loads, &mut interrupt, measured).await?;
     if exit != Exit::Interrupted {
-        draw(args, &server, &phases)?;
-        say(write(args, &server, &phases)?.display());
+        draw(&phases, file)?;
+        say(write(&phases, file)?.display());
     } else if !phases.is_empty() {
-        let page = write(args, &server, &phases)?;
+        let page = write(&phases, file)?;
         tell(format_args!("what was measured is in {}", page.display()));
     }
     Ok(exit)
@@ -149,31 +158,18 @@ async fn is_simulated(base_url: &str) -> bool {
 }
 
 /// Writes the data and the page; returns the page's path.
-fn write(args: &Args, server: &MeasuredServer, phases: &Phases) -> Result<PathBuf> {
-    let stem = stem(server);
-    let page = args.output_dir.join(format!("{stem}.md"));
-    write_atomic(&args.output_dir.join(format!("{stem}.json")), phases.json().as_bytes())?;
+fn write(phases: &Phases, file: impl Fn(&str) -> PathBuf) -> Result<PathBuf> {
+    let page = file(".md");
+    write_atomic(&file(".json"), phases.json().as_bytes())?;
     write_atomic(&page, phases.markdown().as_bytes())?;
     Ok(page)
 }
 
-fn draw(args: &Args, server: &MeasuredServer, phases: &Phases) -> Result<()> {
+fn draw(phases: &Phases, file: impl Fn(&str) -> PathBuf) -> Result<()> {
     for chart in phases.charts() {
-        let path = args.output_dir.join(format!("{}_{}.png", stem(server), chart.name));
         let picture = picture::render(&chart, picture::Form::Png)
             .map_err(|error| Error::Fatal(format!("cannot draw {}: {error}", chart.name)))?;
-        write_atomic(&path, &picture)?;
+        write_atomic(&file(&format!("_{}.png", chart.name)), &picture)?;
     }
     Ok(())
-}
-
-/// The start of all file names: what follows the last slash of the model's name.
-fn stem(server: &MeasuredServer) -> String {
-    let name = server
-        .model
-        .trim_end_matches('/')
-        .rsplit('/')
-        .next()
-        .unwrap_or_default();
-    name.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_")
 }

@@ -1,9 +1,10 @@
 //! `vsweep check`: validates plans.
 
-use super::forecast::{misfits, misfits_in_words};
+use super::forecast::misfits;
 use super::output::{self, OutputFormat, print_json, say};
 use super::plan::table::work;
 use super::plan_file::{PlanFile, show, show_all};
+use super::rehearse::failures_in_words;
 use crate::cause::Failure;
 use crate::error::{Exit, Result};
 use crate::lint::{CheckedPlan, Objections};
@@ -66,7 +67,7 @@ fn tell(read: Result<CheckedPlan, Objections>, misfits: &[(String, Failure)]) {
         }
     };
     warnings.map(show);
-    for misfit in misfits_in_words(misfits) {
+    for misfit in failures_in_words(misfits) {
         output::tell(format_args!("warning: {misfit}"));
     }
     let counts = matrix.counts();

@@ -2,7 +2,7 @@
 
 mod table;
 
-pub use table::{and_more, summary};
+pub use table::{failing, failures_in_words, summary};
 
 use super::experiment::{folder, recorded, tell_damage};
 use super::machine::runtime;

@@ -54,10 +54,11 @@ pub fn run(args: Args) -> Result<Exit> {
     }
     let options = options(&directory, args.directories.price());
     if let Some(file) = &args.output {
-        write_one(
-            &report::render_report(&directory, &state, &options, form_of(file)),
-            file,
-        )?;
+        let form = match file.extension().is_some_and(|extension| extension == "md") {
+            true => ReportForm::Markdown,
+            false => ReportForm::Page,
+        };
+        write_one(&report::render_report(&directory, &state, &options, form), file)?;
         let judged = report::judge(&directory, &state, &options);
         return Ok(output::tell_requirements(&judged, true).or(tell_damage(&state.damage)));
     }
@@ -68,13 +69,6 @@ pub fn run(args: Args) -> Result<Exit> {
     finish(show(&written))?;
     report::history::strange(&directory, &state).iter().for_each(tell);
     Ok(output::tell_requirements(&written.requirements, true).or(damage))
-}
-
-fn form_of(file: &Path) -> ReportForm {
-    match file.extension().is_some_and(|extension| extension == "md") {
-        true => ReportForm::Markdown,
-        false => ReportForm::Page,
-    }
 }
 
 fn write_one(text: &str, file: &Path) -> Result<()> {

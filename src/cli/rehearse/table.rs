@@ -1,8 +1,10 @@
 //! A rehearsal for people.
 
+use crate::cause::Failure;
+use crate::journal::AS_HUNGRY;
 use crate::rehearse::{Forecast, Loss, Rehearsal, TimeInterval};
 use crate::report::align::align;
-use crate::report::words::{settings, short_detail, short_label};
+use crate::report::words::{settings, short_label};
 use crate::selection::packed::Room;
 use crate::units::{show_count, show_duration, show_many};
 use itertools::Itertools;
@@ -23,9 +25,11 @@ pub fn table(rehearsal: &Rehearsal, recorded: usize, columns: Option<usize>) -> 
     let mut lines: Vec<String> = rows.next().into_iter().collect();
     for (place, row) in rows.enumerate() {
         lines.push(row);
-        lines.extend(remarks(&rehearsal.servers, place));
+        lines.extend(remarks(&rehearsal.servers[place]));
     }
-    lines.extend([String::new(), summary(rehearsal)]);
+    lines.push(String::new());
+    lines.extend(failures_in_words(&failing(rehearsal)));
+    lines.push(summary(rehearsal));
     if recorded > 0 {
         lines.push(format!(
             "{} are recorded already; this is about the rest",
@@ -82,29 +86,13 @@ fn shorten_names(rows: &mut [Vec<String>], servers: &[Forecast]) {
     }
 }
 
-/// What is to be said of one server besides its times. What several servers will fail of is said once.
-fn remarks(servers: &[Forecast], place: usize) -> Vec<String> {
-    let server = &servers[place];
-    let mut remarks = Vec::new();
-    if let Some(failure) = &server.failure {
-        let fails_alike = |other: &&Forecast| other.failure.as_ref() == Some(failure);
-        let below = servers[place + 1..].iter().filter(fails_alike).count();
-        let detail = short_detail(&failure.detail);
-        // Why the other one will not start is said of that one.
-        let detail = detail.split(", which did not start: ").next().unwrap_or_default();
-        let (cause, advice) = (failure.cause, failure.cause.advice());
-        remarks.push(
-            match (servers[..place].iter().any(|other| fails_alike(&other)), below) {
-                (true, _) => format!("  will likely fail: {cause}, as above"),
-                (false, _) if server.starts == 0 => format!("  will likely fail: {cause}: {detail}"),
-                (false, 0) => format!("  will likely fail: {cause}: {detail}; {advice}"),
-                (false, more) => {
-                    let more = show_many(more as u64, "server");
-                    format!("  will likely fail, as will {more} below: {cause}: {detail}; {advice}")
-                }
-            },
-        );
-    }
+/// What is to be said of one server besides its times.
+fn remarks(server: &Forecast) -> Vec<String> {
+    let failure = server.failure.as_ref();
+    let mut remarks: Vec<String> = failure
+        .map(|failure| format!("  will likely fail: {}", failure.cause))
+        .into_iter()
+        .collect();
     for Loss { point, failure } in server.losses.iter().unique_by(|loss| loss.failure.to_string()) {
         let alike = server.losses.iter().filter(|other| other.failure == *failure).count();
         let (point, more) = (short_label(point), and_more(alike - 1));
@@ -124,8 +112,37 @@ fn remarks(servers: &[Forecast], place: usize) -> Vec<String> {
     remarks
 }
 
+/// The servers that will likely fail, and why.
+pub fn failing(rehearsal: &Rehearsal) -> Vec<(String, Failure)> {
+    let servers = rehearsal.servers.iter();
+    let failing = servers.filter_map(|server| Some((server.name.clone(), server.failure.clone()?)));
+    failing.collect()
+}
+
+/// Such servers in a sentence for each reason.
+pub fn failures_in_words(failing: &[(String, Failure)]) -> Vec<String> {
+    let (ruled_out, others): (Vec<_>, Vec<_>) = failing
+        .iter()
+        .partition(|(_, failure)| failure.detail.starts_with(AS_HUNGRY));
+    let say = |(name, failure): &(String, Failure)| {
+        let alike = others.iter().filter(|(_, other)| other == failure).count();
+        let (name, more) = (short_label(name), and_more(alike - 1));
+        format!("server {name}{more}: will likely fail: {failure}")
+    };
+    let kinds = others.iter().unique_by(|(_, failure)| failure.to_string());
+    let mut told: Vec<String> = kinds.map(|one| say(one)).collect();
+    if let count @ 1.. = ruled_out.len() as u64 {
+        let servers = show_many(count, "server");
+        let (need, they) = if count == 1 { ("needs", "it") } else { ("need", "they") };
+        told.push(format!(
+            "{servers} that {need} at least as much memory will then fail, too: {they} will not be started"
+        ));
+    }
+    told
+}
+
 /// What is said behind one of several.
-pub fn and_more(others: usize) -> String {
+fn and_more(others: usize) -> String {
     match others {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -169,7 +186,7 @@ fn show(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cause::{Cause, Failure};
+    use crate::cause::Cause;
     use crate::ids::ServerId;
     use crate::rehearse::Total;
 
@@ -215,27 +232,36 @@ mod tests {
             server(&name(256, "auto"), 0, Some(&hungry)),
         ];
         let told = table(&rehearsal(servers), 0, Some(80));
-        let (rows, _) = told.split_once("\n\n").expect("an end");
-        assert!(
-            rows.lines()
-                .filter(|line| !line.starts_with("  will"))
-                .all(|line| line.len() <= 80),
-            "{rows}"
-        );
+        let (rows, below) = told.split_once("\n\n").expect("an end");
+        assert!(rows.lines().all(|line| line.len() <= 80), "{rows}");
         assert!(
             rows.starts_with("starts") && rows.contains("high  TP/seqs/batched tokens/KV cache\n"),
             "{rows}"
         );
         assert!(rows.contains("ms  1/256/2048/auto\n"), "{rows}");
-        assert_eq!(rows.matches(why).count(), 1, "{rows}");
+        assert_eq!(rows.matches("\n  will likely fail: oom_at_load").count(), 3, "{rows}");
+        assert_eq!(told.matches(why).count(), 1, "{told}");
+        let first = "server TP 1, seqs 32, batched tokens 2048, KV cache auto and 1 more: will likely fail: oom_at_load: the weights";
+        assert!(below.starts_with(first), "{below}");
         assert!(
-            rows.contains("  will likely fail, as will 1 server below: oom_at_load: the weights"),
-            "{rows}"
+            below.contains("\n1 server that needs at least as much memory will then fail"),
+            "{below}"
         );
-        assert!(rows.contains("\n  will likely fail: oom_at_load, as above\n"), "{rows}");
-        let hungry = "  will likely fail: oom_at_load: not started: it needs at least as much memory (seqs 256 > 32) as TP 1, seqs 32, \
-                      batched tokens 2048, KV cache auto";
-        assert!(rows.ends_with(hungry), "{rows}");
+    }
+
+    #[test]
+    fn servers_that_fail_alike_are_told_of_once() {
+        let failure = |detail: &str| Failure::new(Cause::OomAtLoad, detail);
+        let hungry = format!("{AS_HUNGRY}(max_num_seqs 8 > 4) as max_num_seqs=4, which did not start: too large");
+        let failing = [
+            ("max_num_seqs=4".to_owned(), failure("too large")),
+            ("max_num_seqs=8".to_owned(), failure(&hungry)),
+            ("max_num_seqs=4, dtype=half".to_owned(), failure("too large")),
+        ];
+        let told = failures_in_words(&failing);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].starts_with("server seqs 4 and 1 more: will likely fail: oom_at_load: too large; "));
+        assert!(told[1].starts_with("1 server that needs at least as much memory will then fail"));
     }
 
     #[test]

@@ -95,8 +95,11 @@ pub fn dashed(word: &str) -> String {
 pub fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
     values: [(&'static str, T); N],
 ) -> impl TypedValueParser<Value = T> {
-    let named = move |name: String| values[values.iter().position(|(other, _)| *other == name).unwrap_or(0)].1;
-    PossibleValuesParser::new(values.map(|(name, _)| name)).map(named)
+    let value = move |name: String| {
+        let mut named = values.iter().filter(|(other, _)| *other == name);
+        named.next().expect("only these names come here").1
+    };
+    PossibleValuesParser::new(values.map(|(name, _)| name)).map(value)
 }
 
 /// A number that fits; the error says what it `wants` instead.

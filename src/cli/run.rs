@@ -60,12 +60,19 @@ pub struct Args {
     /// Do only the I-th of N shares of the servers, e.g. 2/8
     #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true)]
     shard: Shard,
-    /// How progress is shown: live on a terminal, else as plain; one line an event; or the journal's own line for each
+    /// How progress is shown: text (a live display on a terminal, plain lines otherwise), plain (one line an event), or json (the
+    /// journal's own line for each event)
     #[arg(long, default_value = "text", hide_default_value = true, value_parser = one_of(MODES))]
     format: Mode,
 }
 
-const MODES: [(&str, Mode); 3] = [("text", Mode::Auto), ("plain", Mode::Plain), ("json", Mode::Json)];
+const MODES: [(&str, Mode); 4] = [
+    ("text", Mode::Auto),
+    ("plain", Mode::Plain),
+    ("json", Mode::Json),
+    // As it was called once.
+    ("auto", Mode::Auto),
+];
 
 /// Ends a command that was interrupted before it had begun anything.
 pub fn leave() {

@@ -1,6 +1,6 @@
 //! The matrix for people: servers with their points, and how much there is of everything.
 
-use crate::matrix::{Counts, LoadFinder, Matrix, ServerConfig, text};
+use crate::matrix::{Counts, LoadFinder, Matrix, Point, ServerConfig, text};
 use crate::plan::{HIDDEN, Params, Plan, Target, show};
 use crate::report::words::{short_label, short_name};
 use crate::shell::{shell_line, shell_word};
@@ -10,13 +10,13 @@ use std::fmt::Display;
 use std::io::{self, Write};
 
 /// A server's points beyond these are counted, not listed.
-pub const MOST_LISTED: usize = 200;
+const MOST_LISTED: usize = 200;
 
 pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<()> {
     for server in matrix.servers() {
         write_server(plan, &server, out)?;
         if !matrix.finds_its_loads() {
-            write_points(plan, matrix, &server, out)?;
+            write_points(plan, matrix.points_of(&server), None, out)?;
         }
         write_finders(plan, "search", &matrix.searches_of(&server).collect_vec(), out)?;
         write_finders(plan, "exploration", &matrix.explorations_of(&server).collect_vec(), out)?;
@@ -63,12 +63,17 @@ pub fn write_finders<S: Display>(
     Ok(())
 }
 
-fn write_points(plan: &Plan, matrix: &Matrix, server: &ServerConfig, out: &mut impl Write) -> io::Result<()> {
-    let mut points = matrix.points_of(server);
-    let listed = points.by_ref().take(MOST_LISTED);
-    let (ids, rows): (Vec<String>, Vec<Params>) = listed
-        .map(|point| (point.id.to_string(), plan.secrets.redact_params(&point.params)))
-        .unzip();
+/// A row a point, with what is `left` of each if that is asked for.
+pub fn write_points(
+    plan: &Plan,
+    mut points: impl Iterator<Item = Point>,
+    left: Option<&dyn Fn(&Point) -> String>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let listed = points.by_ref().take(MOST_LISTED).collect_vec();
+    let ids = listed.iter().map(|point| point.id.to_string());
+    let rows = listed.iter().map(|point| plan.secrets.redact_params(&point.params));
+    let rows: Vec<Params> = rows.collect();
     let value = |row: &Params, name: &str| row.get(name).map(show).unwrap_or_default();
     let names = rows.iter().flat_map(|row| row.keys()).unique();
     // What is the same everywhere is told once.
@@ -78,13 +83,13 @@ fn write_points(plan: &Plan, matrix: &Matrix, server: &ServerConfig, out: &mut i
         let same = same.iter().map(|name| format!("{name}={}", value(&rows[0], name)));
         writeln!(out, "  every point: {}", same.format(", "))?;
     }
-    let mut columns = vec![column("point".to_owned(), ids.into_iter(), |cell, width| {
-        format!("{cell:<width$}")
-    })];
+    let to_the_left = |cell: &str, width: usize| format!("{cell:<width$}");
+    let mut columns = vec![column("point".to_owned(), ids, to_the_left)];
     columns.extend(names.iter().map(|name| {
         let cells = rows.iter().map(|row| value(row, name));
         column(short_name(name), cells, |cell, width| format!("{cell:>width$}"))
     }));
+    columns.extend(left.map(|left| column("left".to_owned(), listed.iter().map(left), to_the_left)));
     for row in 0..=rows.len() {
         let line = columns.iter().map(|cells| &cells[row]).join("  ");
         writeln!(out, "  {}", line.trim_end())?;

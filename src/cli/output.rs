@@ -24,6 +24,16 @@ pub enum OutputFormat {
     Json,
 }
 
+impl OutputFormat {
+    /// Prints one of the two on standard output.
+    pub fn print<T: Serialize>(self, words: impl FnOnce() -> String, value: impl FnOnce() -> T) -> Result<Exit> {
+        match self {
+            OutputFormat::Text => finish(text().write_all(words().as_bytes())),
+            OutputFormat::Json => print_json(&value()),
+        }
+    }
+}
+
 /// Why something that was said on the way is lost.
 static LOST: OnceLock<io::Error> = OnceLock::new();
 

@@ -6,7 +6,7 @@ pub use table::{failing, failures_in_words, summary};
 
 use super::experiment::{folder, recorded, tell_damage};
 use super::machine::runtime;
-use super::output::{self, OutputFormat, finish, print_json, tell};
+use super::output::{OutputFormat, tell};
 use super::plan_file::PlanFile;
 use crate::agenda::Schedule;
 use crate::error::{Error, Exit, Result};
@@ -21,7 +21,6 @@ use crate::units::show_many;
 use console::Term;
 use itertools::Itertools;
 use serde_json::{Value, json};
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -81,13 +80,8 @@ pub fn run(args: Args) -> Result<Exit> {
     drop(working);
     let rehearsal = rehearsal.map_err(|why| Error::Usage(format!("cannot rehearse the plan: {why}")))?;
     let recorded = done.runs().count();
-    match args.format {
-        OutputFormat::Text => {
-            let table = table::table(&rehearsal, recorded, width(&Term::stdout()));
-            finish(output::text().write_all(table.as_bytes()))
-        }
-        OutputFormat::Json => print_json(&json(&rehearsal, recorded)),
-    }?;
+    let table = || table::table(&rehearsal, recorded, width(&Term::stdout()));
+    args.format.print(table, || json(&rehearsal, recorded))?;
     let exit = tell_damage(&record.damage);
     Ok(match is_doubtful || rehearsal.foresees_failures() {
         true => exit.or(Exit::SomeFailed),

@@ -2,7 +2,7 @@
 
 use super::experiment::{exit_of, read_plan};
 use super::forecast::{options, seconds_left};
-use super::output::{self, OutputFormat, finish, print_json};
+use super::output::{self, OutputFormat};
 use super::run::keep_defaults;
 use crate::agenda::Schedule;
 use crate::cluster::{self, slurm};
@@ -49,10 +49,7 @@ pub fn run(args: Args) -> Result<Exit> {
     if args.watch {
         status = watch(&directory, status, &mut rest)?;
     }
-    match args.format {
-        OutputFormat::Text => finish(output::text().write_all(status.to_text().as_bytes())),
-        OutputFormat::Json => print_json(&status),
-    }?;
+    args.format.print(|| status.to_text(), || &status)?;
     Ok(exit_of(&status.damage))
 }
 

@@ -135,12 +135,12 @@ pub fn deliver<'a>(
             write_atomic(&path, &image)?;
         }
         let done = if dry_run { "would write" } else { "wrote" };
-        let group = if group.is_empty() {
-            String::new()
-        } else {
-            format!("; {group}")
-        };
-        say(format_args!("{done} {} ({}{group})", path.display(), content(chart)));
+        let separator = if group.is_empty() { "" } else { "; " };
+        say(format_args!(
+            "{done} {} ({}{separator}{group})",
+            path.display(),
+            content(chart)
+        ));
     }
     Ok(())
 }

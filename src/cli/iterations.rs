@@ -79,10 +79,11 @@ fn shapes(params: &Params) -> Vec<Params> {
         Some("decode") => "input_len",
         _ => "iterations",
     });
-    let lists = SWEPT
-        .iter()
-        .filter_map(|name| Some((*name, split(params.get(*name)?.as_str()?))));
-    sweeping::combinations(&params, &lists.collect::<Vec<_>>())
+    let given = SWEPT
+        .into_iter()
+        .filter_map(|name| Some((name, params.get(name)?.as_str()?)));
+    let lists: Vec<_> = given.map(|(name, list)| (name, split(list))).collect();
+    sweeping::combinations(&params, &lists)
 }
 
 fn describe(settings: &IterationSettings) -> String {

@@ -163,10 +163,8 @@ impl Submission<'_> {
         }
         let arrays = cluster::arrays(&self.sizes(&BTreeSet::new()), k8s::MOST_INDEXES, &[]);
         output::say(k8s::manifest(&arrays, self.plan, k8s, &self.worker())?.trim_end());
-        let (starts, jobs) = (
-            show_many(self.left.len() as u64, "server start"),
-            show_many(arrays.len() as u64, "Job"),
-        );
+        let starts = show_many(self.left.len() as u64, "server start");
+        let jobs = show_many(arrays.len() as u64, "Job");
         let selector = k8s::selector(self.plan);
         output::tell(format_args!(
             "{starts} in {jobs}; apply them with `kubectl apply -f -`, see `kubectl get pods{selector}` and `vsweep status {root}`, and end \
@@ -255,21 +253,16 @@ fn cancel(directory: &Directory) -> Result<Exit> {
     let _turn = is_recorded.then(|| cluster::take_turn(directory)).transpose()?;
     let tasks = slurm::queue(&cluster::handed_over(directory)?)?;
     let live = tasks.iter().filter(|task| task.is_live).collect_vec();
-    let jobs = live
-        .iter()
-        .filter_map(|task| task.job.split('_').next())
-        .unique()
-        .collect_vec();
+    let jobs = live.iter().filter_map(|task| task.job.split('_').next());
+    let jobs = jobs.unique().collect_vec();
     if jobs.is_empty() {
         output::say("nothing of it is in Slurm's queue");
         return Ok(Exit::Done);
     }
     slurm::cancel(&jobs)?;
-    let (live, count) = (
-        show_many(live.len() as u64, "task"),
-        show_many(jobs.len() as u64, "job"),
-    );
-    output::say(format_args!("cancelled {live} of {count} ({})", jobs.join(", ")));
+    let tasks = show_many(live.len() as u64, "task");
+    let count = show_many(jobs.len() as u64, "job");
+    output::say(format_args!("cancelled {tasks} of {count} ({})", jobs.join(", ")));
     Ok(Exit::Done)
 }
 

@@ -78,14 +78,11 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
 fn unreported(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let targets = plan.sla.iter().flat_map(|sla| &sla.targets);
     let targets = targets.map(|target| &target.criteria).enumerate();
-    let asserted = plan
-        .report
-        .requirements
-        .iter()
-        .filter_map(|required| match &required.what {
-            Required::Points(assertion) => Some(&assertion.criteria),
-            Required::Target(_) => None,
-        });
+    let required = plan.report.requirements.iter();
+    let asserted = required.filter_map(|required| match &required.what {
+        Required::Points(assertion) => Some(&assertion.criteria),
+        Required::Target(_) => None,
+    });
     let targets = targets.map(|(i, criteria)| (&["sla", "target"][..], i.to_string(), criteria));
     let asserted = asserted.enumerate();
     let asserted = asserted.map(|(i, criteria)| (&["assert"][..], i.to_string(), criteria));

@@ -69,18 +69,14 @@ fn rows(rehearsal: &Rehearsal) -> Vec<Vec<String>> {
 
 /// Says the names of the settings once, in the heading, if all servers have the same: `TP/seqs` over `1/32`.
 fn shorten_names(rows: &mut [Vec<String>], servers: &[Forecast]) {
-    let named = servers.iter().map(|server| {
-        settings(&server.name)
-            .into_iter()
-            .unzip::<String, &str, Vec<_>, Vec<_>>()
-    });
-    let (names, values): (Vec<Vec<String>>, Vec<Vec<&str>>) = named.unzip();
-    let is_named = names.iter().all_equal() && names[0].len() > 1 && names[0].iter().all(|name| !name.is_empty());
-    if !is_named {
+    let named = servers.iter().map(|server| settings(&server.name).into_iter());
+    let (names, values): (Vec<Vec<String>>, Vec<Vec<&str>>) = named.map(Iterator::unzip).unzip();
+    let is_named = |heading: &&Vec<String>| heading.len() > 1 && !heading.contains(&String::new());
+    let Some(heading) = names.first().filter(is_named).filter(|_| names.iter().all_equal()) else {
         return;
-    }
+    };
     let values = values.iter().map(|values| values.join("/"));
-    for (row, name) in rows.iter_mut().zip([names[0].join("/")].into_iter().chain(values)) {
+    for (row, name) in rows.iter_mut().zip([heading.join("/")].into_iter().chain(values)) {
         row.pop();
         row.push(name);
     }
@@ -88,11 +84,10 @@ fn shorten_names(rows: &mut [Vec<String>], servers: &[Forecast]) {
 
 /// What is to be said of one server besides its times.
 fn remarks(server: &Forecast) -> Vec<String> {
-    let failure = server.failure.as_ref();
-    let mut remarks: Vec<String> = failure
-        .map(|failure| format!("  will likely fail: {}", failure.cause))
-        .into_iter()
-        .collect();
+    let mut remarks = Vec::new();
+    if let Some(failure) = &server.failure {
+        remarks.push(format!("  will likely fail: {}", failure.cause));
+    }
     for Loss { point, failure } in server.losses.iter().unique_by(|loss| loss.failure.to_string()) {
         let alike = server.losses.iter().filter(|other| other.failure == *failure).count();
         let (point, more) = (short_label(point), and_more(alike - 1));

@@ -31,11 +31,12 @@ pub use vsweep_load::{dataset, load};
 pub use vsweep_sim::sim;
 
 // Layer 5: what drives the actors.
-pub mod cluster;
 pub mod rehearse;
 pub mod run;
 
-// Layer 6: what is shown.
+// Layer 6: what is shown, and what stands around the work on a plan.
+pub mod cluster;
+pub mod lint;
 pub use vsweep_report::report;
 
 // Layer 7: the command line.

@@ -6,12 +6,11 @@ mod show;
 
 use super::flags::{FlagTable, TableFlags};
 use super::machine;
-use super::output::{self, tell};
+use super::output::{self, OutputFormat, tell};
 use super::sweeping::{MeasuredServer, warnings_of};
 use crate::bench::native;
-use crate::bench::native::REFUSED;
 use crate::bench::native::settings::{NativeSettings, TABLE};
-use crate::bench::params::Param;
+use crate::bench::params::Table;
 use crate::bench::result::{json_file, pytorch};
 use crate::error::{Error, Exit, Result};
 use crate::metrics::RunResult;
@@ -35,21 +34,15 @@ pub struct Args {
     #[command(flatten)]
     params: TableFlags<OfServe>,
     /// What goes to standard output: the block of vllm bench serve, or the result file's JSON
-    #[arg(long, value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text", help_heading = "Result")]
-    format: String,
+    #[arg(long, value_enum, default_value = "text", help_heading = "Result")]
+    format: OutputFormat,
 }
 
 #[derive(Debug)]
 struct OfServe;
 
 impl FlagTable for OfServe {
-    fn params() -> impl Iterator<Item = (&'static str, &'static Param)> {
-        TABLE.all()
-    }
-
-    fn refused() -> impl Iterator<Item = &'static str> {
-        REFUSED.iter().map(|(name, _)| *name)
-    }
+    const TABLE: &'static Table = &TABLE;
 }
 
 fn as_typed(name: &str) -> String {
@@ -68,7 +61,7 @@ pub fn run(args: Args) -> Result<Exit> {
     for (name, value) in DEFAULTS {
         params.entry(name).or_insert_with(|| json!(value));
     }
-    let as_json = args.format == "json";
+    let as_json = args.format == OutputFormat::Json;
     let settings = NativeSettings::read(&params).map_err(|problems| Error::Usage(problems.join("\nvsweep: ")))?;
     let place = settings
         .output

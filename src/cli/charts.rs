@@ -1,7 +1,8 @@
 //! What `plot` and `pareto` share: the names in their arguments, the runs of several directories, and delivering their pictures.
 
 use super::experiment::{options, tell_damage};
-use super::output::{self, finish};
+use super::flags::number;
+use super::output::say;
 use super::results;
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};
@@ -13,7 +14,6 @@ use crate::table::Table;
 use crate::units::show_many;
 use itertools::Itertools;
 use std::collections::HashMap;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// The directories of one picture.
@@ -31,20 +31,15 @@ pub struct Directories {
 impl Directories {
     /// Their runs as one table, each table prepared before costs are added, and the exit code for what is damaged.
     pub fn read(&self, prepare: impl Fn(&mut Table) -> Result<()>) -> Result<(Table, Exit)> {
-        let canonical = |directory: &PathBuf| directory.canonicalize().unwrap_or_else(|_| directory.clone());
-        if let Some(twice) = self
-            .directories
-            .iter()
-            .duplicates_by(|directory| canonical(directory))
-            .next()
-        {
+        let mut twice = self.directories.iter().duplicates_by(|directory| canonical(directory));
+        if let Some(twice) = twice.next() {
             return Err(Error::Usage(format!(
                 "{} is given twice; name each directory once",
                 twice.display()
             )));
         }
         let mut damage = Exit::Done;
-        let mut tables = Vec::with_capacity(self.directories.len());
+        let mut tables = Vec::new();
         for (directory, name) in self.directories.iter().zip(self.names()) {
             let Runs { mut table, damaged } = results::read(directory)?;
             damage = damage.or(tell_damage(&damaged));
@@ -64,14 +59,17 @@ impl Directories {
 
     /// What each is called: its own name, or its path where two share a name.
     fn names(&self) -> Vec<String> {
-        let names: Vec<String> = self.directories.iter().map(|directory| name_of(directory)).collect();
+        let directories = self.directories.iter();
+        let name = |directory: &PathBuf| {
+            let whole = canonical(directory);
+            whole
+                .file_name()
+                .map_or(whole.display().to_string(), |name| name.to_string_lossy().into_owned())
+        };
+        let names = directories.clone().map(name).collect_vec();
         match names.iter().all_unique() {
             true => names,
-            false => self
-                .directories
-                .iter()
-                .map(|directory| directory.display().to_string())
-                .collect(),
+            false => directories.map(|directory| directory.display().to_string()).collect(),
         }
     }
 
@@ -104,29 +102,14 @@ pub fn list(names: &str) -> impl Iterator<Item = &str> {
     names.split(',').map(str::trim).filter(|name| !name.is_empty())
 }
 
-/// A height that a panel can have.
-pub fn inches(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(inches) if (2.0..=40.0).contains(&inches) => Ok(inches),
-        _ => Err("must be a number from 2 to 40".into()),
-    }
-}
-
 /// A price that a GPU can have.
 pub fn price(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(price) if price.is_finite() && price > 0.0 => Ok(price),
-        _ => Err("must be a positive number: what one GPU costs an hour".into()),
-    }
+    let wants = "must be a positive number: what one GPU costs an hour";
+    number(text, wants, |price| price > 0.0 && price.is_finite())
 }
 
-/// What a directory is called in a chart.
-fn name_of(directory: &Path) -> String {
-    let whole = directory.canonicalize().unwrap_or_else(|_| directory.to_path_buf());
-    whole.file_name().map_or_else(
-        || whole.display().to_string(),
-        |name| name.to_string_lossy().into_owned(),
-    )
+fn canonical(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
 /// Draws each chart and writes it into the folder, and says so; a dry run only says so. Charts of one name get numbers.
@@ -135,8 +118,7 @@ pub fn deliver<'a>(
     charts: impl Iterator<Item = (&'a str, &'a Chart)>,
     (size, form): (&Size, Form),
     dry_run: bool,
-) -> Result<Exit> {
-    let mut said = String::new();
+) -> Result<()> {
     let mut uses: HashMap<&str, usize> = HashMap::new();
     for (group, chart) in charts {
         let used = uses.entry(&chart.name).or_default();
@@ -153,13 +135,14 @@ pub fn deliver<'a>(
             write_atomic(&path, &image)?;
         }
         let done = if dry_run { "would write" } else { "wrote" };
-        said += &format!("{done} {} ({}", path.display(), content(chart));
-        if !group.is_empty() {
-            said += &format!("; {group}");
-        }
-        said += ")\n";
+        let separator = if group.is_empty() { "" } else { "; " };
+        say(format_args!(
+            "{done} {} ({}{separator}{group})",
+            path.display(),
+            content(chart)
+        ));
     }
-    finish(output::text().write_all(said.as_bytes()))
+    Ok(())
 }
 
 /// `2 rows x 1 column, 8 points`

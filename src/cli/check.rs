@@ -1,10 +1,13 @@
 //! `vsweep check`: validates plans.
 
-use super::forecast::{misfits, misfits_in_words};
+use super::forecast::misfits;
 use super::output::{self, OutputFormat, print_json, say};
-use super::plan_file::{CheckedPlan, Objections, PlanFile, show};
+use super::plan::table::work;
+use super::plan_file::{PlanFile, show, show_all};
+use super::rehearse::failures_in_words;
 use crate::cause::Failure;
 use crate::error::{Exit, Result};
+use crate::lint::{CheckedPlan, Objections};
 use crate::matrix::Matrix;
 use crate::plan::{Axis, Plan, Problems, Side, spelling};
 use crate::units::show_many;
@@ -59,21 +62,17 @@ fn tell(read: Result<CheckedPlan, Objections>, misfits: &[(String, Failure)]) {
     let (plan, matrix, warnings) = match read {
         Ok(read) => (read.plan, read.matrix, read.warnings),
         Err(objections) => {
-            objections.show();
+            show_all(objections);
             return;
         }
     };
     warnings.map(show);
-    for misfit in misfits_in_words(misfits) {
+    for misfit in failures_in_words(misfits) {
         output::tell(format_args!("warning: {misfit}"));
     }
     let counts = matrix.counts();
     let servers = show_many(counts.servers, "server");
-    let work = match counts.searches {
-        0 => [show_many(counts.points, "point"), show_many(counts.runs, "run")].join(", "),
-        searches => show_many(searches, "search"),
-    };
-    say(format_args!("ok: {}: {servers}, {work}", plan.name));
+    say(format_args!("ok: {}: {servers}, {}", plan.name, work(&counts)));
     for note in notes(&plan, &matrix) {
         say(format_args!("note: {note}"));
     }

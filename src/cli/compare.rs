@@ -1,6 +1,7 @@
 //! `vsweep compare`: whether new results are better, worse or the same, with the error of the answer.
 
 use super::experiment::tell_damage;
+use super::flags::number;
 use super::output::{self, finish};
 use super::results;
 use crate::error::{Error, Exit, Result};
@@ -10,7 +11,7 @@ use crate::report::compare::{
     Comparison, Question, Side, Speed, to_bmf, to_dashboard, to_html, to_junit, to_markdown, to_text,
 };
 use crate::report::history::{self, History};
-use crate::stats::{Margins, Requirement};
+use crate::stats::Margins;
 use crate::table::Measure;
 use clap::ValueEnum;
 use std::collections::BTreeMap;
@@ -33,8 +34,8 @@ pub struct Args {
     #[arg(value_name = "NEW")]
     new: Vec<PathBuf>,
     /// A metric to compare, instead of the usual ones; :higher or :lower says which direction is the good one
-    #[arg(long = "metric", value_name = "METRIC[:DIRECTION]")]
-    metrics: Vec<String>,
+    #[arg(long = "metric", value_name = "METRIC[:DIRECTION]", value_parser = Measure::parse)]
+    metrics: Vec<Measure>,
     /// The change in percent that does not matter [default: what the machine's own noise makes, if the other experiments in the folder of NEW
     /// show it, else 3]
     #[arg(long, value_name = "PERCENT", value_parser = margin)]
@@ -76,23 +77,19 @@ enum ComparisonFormat {
 }
 
 fn milliseconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(limit) if limit > 0.0 && limit.is_finite() => Ok(limit),
-        _ => Err("must be a number of milliseconds above 0, such as 200".into()),
-    }
+    let wants = "must be a number of milliseconds above 0, such as 200";
+    number(text, wants, |limit| limit > 0.0 && limit.is_finite())
 }
 
 fn margin(text: &str) -> Result<f64, String> {
-    match text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>() {
-        Ok(percent) if percent > 0.0 && percent <= 100.0 => Ok(percent),
-        _ => Err("must be a percentage above 0 and up to 100, such as 3".into()),
-    }
+    let wants = "must be a percentage above 0 and up to 100, such as 3";
+    let percent = text.strip_suffix('%').unwrap_or(text);
+    number(percent, wants, |percent| percent > 0.0 && percent <= 100.0)
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let metrics: Result<Vec<Measure>, String> = args.metrics.iter().map(|text| Measure::parse(text)).collect();
     let mut question = Question {
-        metrics: metrics.map_err(Error::Usage)?,
+        metrics: args.metrics.clone(),
         margins: Margins {
             stated: args.margin,
             ..Margins::default()
@@ -126,11 +123,7 @@ pub fn run(args: Args) -> Result<Exit> {
         _ => io::stdout().lock().write_all(text.as_bytes()),
     })?;
     let damage = tell_damage(&damaged);
-    let required = match comparison.requirement() {
-        Some(Requirement::Broken) => Exit::Unmet,
-        Some(Requirement::Undecided) => Exit::Undecided,
-        _ => Exit::Done,
-    };
+    let required = comparison.requirement().map_or(Exit::Done, output::exit_for);
     Ok(required.or(damage))
 }
 
@@ -167,13 +160,11 @@ impl Args {
 
     /// The results that were named; one alone is taken apart.
     fn sides(&self) -> Result<Vec<Side>> {
-        let base = side(&self.base)?;
-        match self.new.as_slice() {
-            [] => Ok(base.by_parallelism()),
-            others => std::iter::once(Ok(base))
-                .chain(others.iter().map(|path| side(path)))
-                .collect(),
+        if self.new.is_empty() {
+            return Ok(side(&self.base)?.by_parallelism());
         }
+        let all = std::iter::once(&self.base).chain(&self.new);
+        all.map(|path| side(path)).collect()
     }
 
     fn not_two(&self, sides: &[Side]) -> String {

@@ -1,11 +1,12 @@
 //! Where the results of a plan are and what is recorded there. Only reads; `vsweep run` and `vsweep submit` begin an experiment.
 
 use super::output;
-use super::plan_file::{self, CheckedPlan, Objections};
+use super::plan_file::{asking, show_all};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{self, Check, Directory, Manifest, State};
+use crate::lint::{self, CheckedPlan, Objections};
 use crate::matrix::Matrix;
-use crate::plan::{self, Draft, Format, HIDDEN, Plan, ReportOptions};
+use crate::plan::{self, Format, HIDDEN, Plan, ReportOptions};
 use crate::run::Changes;
 use std::path::{Path, PathBuf};
 
@@ -75,7 +76,7 @@ pub fn recorded_plan(
              ${{NAME}}, set that variable where the workers run, and submit the plan again"
         )));
     }
-    read_plan(directory, state, adapt, Objections::show)
+    read_plan(directory, state, adapt, show_all)
 }
 
 /// The same for whoever only looks at it: a hidden secret is none of its business. `refuse` says what becomes of what stands against it.
@@ -98,12 +99,9 @@ pub fn read_plan(
     let given = Manifest::plan_of(directory).unwrap_or_default();
     // A plan without a name is called by its file.
     let path = given.with_file_name(format!("{name}.{extension}"));
-    let read = plan::draft_of(text, format, &path).map_err(Objections::from);
-    let read = read.and_then(|mut draft: Draft| {
-        adapt(&mut draft.plan);
-        plan_file::examine(draft)
-    });
-    let CheckedPlan { mut plan, matrix, .. } = read.map_err(refuse)?;
+    let mut draft = plan::draft_of(text, format, &path).map_err(|errors| refuse(errors.into()))?;
+    adapt(&mut draft.plan);
+    let CheckedPlan { mut plan, matrix, .. } = lint::examine(draft, asking).map_err(refuse)?;
     plan.path = given;
     if Changes::between(state, &matrix, &plan).plan.sha256 != sha256 {
         return Err(Error::Fatal(format!(

@@ -6,7 +6,6 @@ use crate::error::{Error, Exit, Result};
 use crate::journal::{self, Check, Directory};
 use crate::report::write_vllm_tree;
 use crate::units::show_many;
-use clap::ValueEnum;
 use std::path::PathBuf;
 
 /// Write an experiment as a result tree that vLLM's own tools read
@@ -18,22 +17,15 @@ pub struct Args {
     /// The directory that `vsweep run` wrote
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// Whose tools are to read it
-    #[arg(long, value_enum)]
-    format: ForeignTools,
+    /// Whose tools are to read it: those of `vllm bench sweep serve`
+    #[arg(long = "format", value_parser = ["vllm"])]
+    _format: String,
     /// The folder to write, which must not be there yet; DIR/vllm, if not given
     #[arg(short, long, value_name = "FOLDER")]
     output: Option<PathBuf>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum ForeignTools {
-    /// The tree of `vllm bench sweep serve`
-    Vllm,
-}
-
 pub fn run(args: Args) -> Result<Exit> {
-    let ForeignTools::Vllm = args.format;
     let directory = Directory::open(&args.directory)?;
     let to = args.output.unwrap_or_else(|| directory.root().join("vllm"));
     must_be_new(&to)?;
@@ -49,11 +41,9 @@ pub fn run(args: Args) -> Result<Exit> {
         0 => String::new(),
         failures => format!(", {} without figures", show_many(failures as u64, "run")),
     };
+    let (runs, to) = (show_many(exported.runs as u64, "run"), to.display());
     say(format_args!(
-        "wrote {}: {}{failures}; draw it with `vllm bench sweep plot {}`",
-        to.display(),
-        show_many(exported.runs as u64, "run"),
-        to.display()
+        "wrote {to}: {runs}{failures}; draw it with `vllm bench sweep plot {to}`"
     ));
     let problems: Vec<String> = state.damage.iter().chain(&exported.damaged).cloned().collect();
     Ok(tell_damage(&problems))

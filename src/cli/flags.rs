@@ -1,19 +1,24 @@
-//! Command-line flags made from a benchmark's table of parameters, in both spellings of their names.
+//! Command-line flags made from a benchmark's table of parameters, and how flags of other commands are
+//! spelt and read.
 
-use crate::bench::params::{Param, Takes};
+use crate::bench::params::{Param, Table, Takes};
 use crate::plan::Params;
-use clap::{ArgAction, ArgMatches, Command, FromArgMatches};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use serde_json::{Value, json};
 use std::marker::PhantomData;
 
 /// Where the flags of a subcommand come from.
 pub trait FlagTable {
-    /// Its parameters, each with the title of its group.
-    fn params() -> impl Iterator<Item = (&'static str, &'static Param)>;
+    /// Its parameters. Those that it refuses are flags hidden from the help.
+    const TABLE: &'static Table;
+    /// Parameters that the subcommand has flags of its own for.
+    const OTHERWISE: &'static [&'static str] = &[];
 
-    /// Flags of others that it has not, hidden from the help.
-    fn refused() -> impl Iterator<Item = &'static str> {
-        std::iter::empty()
+    /// The other parameters, each with the title of its group.
+    fn params() -> impl Iterator<Item = (&'static str, &'static Param)> {
+        let params = Self::TABLE.all();
+        params.filter(|(_, param)| !Self::OTHERWISE.contains(&param.name))
     }
 }
 
@@ -28,11 +33,20 @@ pub struct TableFlags<T> {
 
 impl<T: FlagTable> clap::Args for TableFlags<T> {
     fn augment_args(command: Command) -> Command {
-        let command = T::refused().fold(command, |command, name| {
-            let argument = clap::Arg::new(name).long(name.replace('_', "-")).alias(name);
-            command.arg(argument.num_args(0..).hide(true))
-        });
-        augment(command, T::params())
+        let refused = T::TABLE
+            .refused
+            .iter()
+            .map(|(name, _)| flag(name).num_args(0..).hide(true));
+        command.args(refused).args(T::params().map(|(title, param)| {
+            let flag = flag(param.name).help(param.help()).help_heading(title);
+            match param.takes {
+                Takes::Nothing => flag.action(ArgAction::SetTrue),
+                Takes::Texts => flag.num_args(0..).value_name("TEXT"),
+                Takes::Count | Takes::Number => flag.allow_hyphen_values(true).value_name("N"),
+                Takes::Text => flag.value_name("TEXT"),
+                Takes::Json => flag.value_name("JSON"),
+            }
+        }))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -40,11 +54,23 @@ impl<T: FlagTable> clap::Args for TableFlags<T> {
     }
 }
 
+fn flag(name: &'static str) -> Arg {
+    Arg::new(name).long(name.replace('_', "-"))
+}
+
 impl<T: FlagTable> FromArgMatches for TableFlags<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let refused = T::refused().filter_map(|name| Some((name, matches.get_many(name)?.cloned().collect())));
+        let texts = |name: &str| Some(matches.get_many::<String>(name)?.cloned().collect::<Vec<_>>());
+        let value = |param: &Param| match param.takes {
+            Takes::Nothing => matches.get_flag(param.name).then_some(Value::Bool(true)),
+            Takes::Texts => texts(param.name).map(|texts| json!(texts)),
+            _ => matches.get_one::<String>(param.name).map(|text| json!(text)),
+        };
+        let given = T::params().filter_map(|(_, param)| Some((param.name.to_owned(), value(param)?)));
+        let refused = T::TABLE.refused.iter();
+        let refused = refused.filter_map(|(name, _)| Some((*name, texts(name)?)));
         Ok(TableFlags {
-            given: read(matches, T::params()),
+            given: given.collect(),
             refused: refused.collect(),
             table: PhantomData,
         })
@@ -56,38 +82,28 @@ impl<T: FlagTable> FromArgMatches for TableFlags<T> {
     }
 }
 
-/// Adds a flag for every parameter, each under the title of its group.
-fn augment<'a>(command: Command, params: impl Iterator<Item = (&'static str, &'a Param)>) -> Command {
-    params.fold(command, |command, (title, param)| {
-        let argument = clap::Arg::new(param.name)
-            .long(param.name.replace('_', "-"))
-            .aliases(param.name.contains('_').then_some(param.name))
-            .help(param.help())
-            .help_heading(title);
-        command.arg(match param.takes {
-            Takes::Nothing => argument.action(ArgAction::SetTrue),
-            Takes::Texts => argument.num_args(0..).value_name("TEXT"),
-            Takes::Count | Takes::Number => argument.allow_hyphen_values(true).value_name("N"),
-            Takes::Text => argument.value_name("TEXT"),
-            Takes::Json => argument.value_name("JSON"),
-        })
-    })
+/// A word of a command line with dashes in its flag, which may have underscores as vLLM's.
+pub fn dashed(word: &str) -> String {
+    let (flag, value) = word.split_at(word.find('=').unwrap_or(word.len()));
+    match flag.starts_with("--") && !flag.contains(' ') {
+        true => flag.replace('_', "-") + value,
+        false => word.to_owned(),
+    }
 }
 
-/// The parameters that were given.
-fn read<'a>(matches: &ArgMatches, params: impl Iterator<Item = (&'static str, &'a Param)>) -> Params {
-    let mut given = Params::new();
-    for (_, param) in params {
-        let value = match param.takes {
-            Takes::Nothing => matches.get_flag(param.name).then_some(Value::Bool(true)),
-            Takes::Texts => matches
-                .get_many::<String>(param.name)
-                .map(|texts| texts.cloned().collect()),
-            _ => matches.get_one::<String>(param.name).map(|text| json!(text)),
-        };
-        if let Some(value) = value {
-            given.insert(param.name.to_owned(), value);
-        }
-    }
-    given
+/// Reads one of these names.
+pub fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
+    values: [(&'static str, T); N],
+) -> impl TypedValueParser<Value = T> {
+    let value = move |name: String| {
+        let mut named = values.iter().filter(|(other, _)| *other == name);
+        named.next().expect("only these names come here").1
+    };
+    PossibleValuesParser::new(values.map(|(name, _)| name)).map(value)
+}
+
+/// A number that fits; the error says what it `wants` instead.
+pub fn number(text: &str, wants: &str, fits: impl Fn(f64) -> bool) -> Result<f64, String> {
+    let number = text.trim().parse().ok().filter(|number| fits(*number));
+    number.ok_or_else(|| wants.to_owned())
 }

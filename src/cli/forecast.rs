@@ -3,17 +3,14 @@
 //! where the GPU is known, since none is assumed.
 
 use super::output;
-use super::rehearse::{AssumedMachine, and_more, summary};
+use super::rehearse::{AssumedMachine, failing, failures_in_words, summary};
 use crate::agenda::Schedule;
 use crate::cause::{Cause, Failure};
-use crate::journal::{AS_HUNGRY, Entry, Event, State};
+use crate::journal::{Entry, Event, State};
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::Plan;
 use crate::rehearse::{ModelledServer, Options, Rehearsal, Unknown, needs_gpu, rehearse};
-use crate::report::words::short_label;
 use crate::run::Sweep;
-use crate::units::show_many;
-use itertools::Itertools;
 use std::time::Instant;
 
 /// Most tokens that are computed unless a rehearsal is asked for: about a second's worth.
@@ -126,66 +123,21 @@ pub fn first_start(matrix: &Matrix, options: &Options) -> Option<f64> {
     (is_known(matrix, options) && first.failure.is_none()).then_some(first.start_s)
 }
 
-/// Such servers in a sentence for each reason.
-pub fn misfits_in_words(misfits: &[(String, Failure)]) -> Vec<String> {
-    let (ruled_out, others): (Vec<_>, Vec<_>) = misfits
-        .iter()
-        .partition(|(_, failure)| failure.detail.starts_with(AS_HUNGRY));
-    let say = |(name, failure): &(String, Failure)| {
-        let alike = others.iter().filter(|(_, other)| other == failure).count();
-        let (name, more) = (short_label(name), and_more(alike - 1));
-        format!("server {name}{more}: will likely fail: {failure}")
-    };
-    let kinds = others.iter().unique_by(|(_, failure)| failure.to_string());
-    let mut told: Vec<String> = kinds.map(|misfit| say(misfit)).collect();
-    if let count @ 1.. = ruled_out.len() as u64 {
-        let servers = show_many(count, "server");
-        let (need, they) = if count == 1 { ("needs", "it") } else { ("need", "they") };
-        told.push(format!(
-            "{servers} that {need} at least as much memory will then fail, too: {they} will not be started"
-        ));
-    }
-    told
-}
-
 /// Tells how long the work that is left will likely take, and which servers will not fit; the sweep goes on.
 pub fn tell(sweep: &Sweep<'_>, state: &State, options: &Options) {
     let (plan, wanted) = (sweep.plan, sweep.wanted);
     if !is_known(wanted, options) {
         return;
     }
-    let failing: Vec<(String, Failure)> = match estimate(sweep.schedule(), state, state, options) {
+    let failing = match estimate(sweep.schedule(), state, state, options) {
         Ok(rehearsal) => {
             if !rehearsal.servers.is_empty() {
                 output::tell(summary(&rehearsal));
             }
-            let servers = rehearsal.servers.into_iter();
-            servers
-                .filter_map(|server| Some((server.name, server.failure?)))
-                .collect()
+            failing(&rehearsal)
         }
         // Too much to be played at once.
         Err(_) => misfits(plan, wanted),
     };
-    misfits_in_words(&failing).into_iter().for_each(output::tell);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn servers_that_fail_alike_are_told_of_once() {
-        let failure = |detail: &str| Failure::new(Cause::OomAtLoad, detail);
-        let hungry = format!("{AS_HUNGRY}(max_num_seqs 8 > 4) as max_num_seqs=4, which did not start: too large");
-        let misfits = [
-            ("max_num_seqs=4".to_owned(), failure("too large")),
-            ("max_num_seqs=8".to_owned(), failure(&hungry)),
-            ("max_num_seqs=4, dtype=half".to_owned(), failure("too large")),
-        ];
-        let told = misfits_in_words(&misfits);
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].starts_with("server seqs 4 and 1 more: will likely fail: oom_at_load: too large; "));
-        assert!(told[1].starts_with("1 server that needs at least as much memory will then fail"));
-    }
+    failures_in_words(&failing).into_iter().for_each(output::tell);
 }

@@ -45,20 +45,19 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    if args.command.is_empty()
-        && let Some(file) = args.tree.as_deref().and_then(results::file)
-    {
-        if let Some(tests) = suite_in(&file)? {
-            return import_suite(&tests, args.output.as_deref());
-        }
-        let to = args
-            .output
-            .ok_or_else(|| Error::Usage("say where the results go: -o DIR".into()))?;
-        must_be_new(&to)?;
-        return import_results(&file, &to);
-    }
     if args.command.is_empty() {
-        return Err(Error::Usage(without_command(args.tree.as_deref())));
+        let tree = args.tree.as_deref();
+        let Some(file) = tree.and_then(results::file) else {
+            return Err(Error::Usage(without_command(tree)));
+        };
+        let to = |what: &str| {
+            args.output
+                .ok_or_else(|| Error::Usage(format!("say where {what}: -o DIR")))
+        };
+        return match suite_in(&file)? {
+            Some(tests) => import_suite(&tests, &to("the plans go, one for each test")?),
+            None => import_results(&file, &to("the results go")?),
+        };
     }
     args.output.as_deref().map_or(Ok(()), must_be_new)?;
     let mut sweep = sweep_command::read(&args.command)?;
@@ -78,17 +77,14 @@ const SUMMARY: &str = "summary.json";
 
 /// Writes the benchmarks of the result as the runs of one load.
 fn import_results(file: &Path, to: &Path) -> Result<Exit> {
+    must_be_new(to)?;
     let records = results::records(file)?;
     report::read_records(vec![(file.display().to_string(), records.clone())]).map_err(Error::Usage)?;
     create_folder(to)?;
     let text = serde_json::to_string_pretty(&records).expect("figures are JSON");
     write_atomic(&to.join(SUMMARY), text.as_bytes())?;
-    say(format_args!(
-        "wrote {} to {}; `vsweep plot {}` draws them",
-        show_many(records.len() as u64, "result"),
-        to.display(),
-        to.display()
-    ));
+    let (results, to) = (show_many(records.len() as u64, "result"), to.display());
+    say(format_args!("wrote {results} to {to}; `vsweep plot {to}` draws them"));
     Ok(Exit::Done)
 }
 
@@ -104,19 +100,16 @@ fn suite_in(path: &Path) -> Result<Option<Vec<Test>>> {
 }
 
 /// The plans of a suite, one for each test, in a new folder.
-fn import_suite(tests: &[Test], output: Option<&Path>) -> Result<Exit> {
-    let folder = output.ok_or_else(|| Error::Usage("say where the plans go, one for each test: -o DIR".into()))?;
+fn import_suite(tests: &[Test], folder: &Path) -> Result<Exit> {
     must_be_new(folder)?;
     create_folder(folder)?;
     for Test { name, text } in tests {
         let name = name.replace(|c: char| !c.is_ascii_alphanumeric() && !".-_".contains(c), "-");
         write_atomic(&folder.join(format!("{name}.toml")), text.as_bytes())?;
     }
+    let (plans, folder) = (show_many(tests.len() as u64, "plan"), folder.display());
     say(format_args!(
-        "wrote {} to {}; `vsweep check {}/*.toml` looks through them",
-        show_many(tests.len() as u64, "plan"),
-        folder.display(),
-        folder.display()
+        "wrote {plans} to {folder}; `vsweep check {folder}/*.toml` looks through them"
     ));
     Ok(Exit::Done)
 }
@@ -146,10 +139,9 @@ fn write_plan(imported: &Imported, output: Option<&Path>) -> Result<Exit> {
         return finish(json().write_all(imported.text.as_bytes()));
     };
     write_atomic(path, imported.text.as_bytes())?;
+    let path = path.display();
     say(format_args!(
-        "wrote {}; `vsweep plan {}` shows what it comes to",
-        path.display(),
-        path.display()
+        "wrote {path}; `vsweep plan {path}` shows what it comes to"
     ));
     Ok(Exit::Done)
 }

@@ -47,14 +47,6 @@ enum Goal {
     Demo,
 }
 
-/// What a plan measures.
-struct ServedModel {
-    /// Its model's name.
-    model: String,
-    /// Longest sequence in tokens, where known.
-    max_model_len: Option<u64>,
-}
-
 const TEMPLATE: &str = include_str!("init/plan.toml.jinja");
 const DEMO: &str = include_str!("../../plans/demo.toml");
 /// Tokens of a chat with some context, unless the model holds less.
@@ -71,7 +63,10 @@ pub fn run(args: Args) -> Result<Exit> {
             ));
         }
         Goal::Demo => DEMO.to_owned(),
-        _ => render(&args, &subject(&args)?),
+        _ => {
+            let (model, longest) = subject(&args)?;
+            render(&args, &model, longest)
+        }
     };
     match &args.output {
         None => output::finish(stdout().write_all(plan.as_bytes())),
@@ -83,13 +78,10 @@ pub fn run(args: Args) -> Result<Exit> {
     }
 }
 
-/// What is known of the model, by the arguments or by the server itself.
-fn subject(args: &Args) -> Result<ServedModel> {
+/// The model's name by the arguments, or by the server itself, which also says how many tokens its longest sequence has.
+fn subject(args: &Args) -> Result<(String, Option<u64>)> {
     match (&args.model, &args.url) {
-        (Some(model), _) => Ok(ServedModel {
-            model: model.clone(),
-            max_model_len: None,
-        }),
+        (Some(model), _) => Ok((model.clone(), None)),
         (None, Some(url)) => ask(url),
         (None, None) => Err(Error::Usage(
             "what is to be measured? give --model MODEL, the --url of a running server, or --goal demo".into(),
@@ -97,7 +89,7 @@ fn subject(args: &Args) -> Result<ServedModel> {
     }
 }
 
-fn ask(url: &str) -> Result<ServedModel> {
+fn ask(url: &str) -> Result<(String, Option<u64>)> {
     ServerAddress::parse(url).map_err(Error::Usage)?;
     let identity = machine::runtime()?.block_on(async { Server::attach(url, PATIENCE, PATIENCE).ready().await });
     let identity = identity.map_err(|failure| {
@@ -106,25 +98,18 @@ fn ask(url: &str) -> Result<ServedModel> {
             "{url}: {detail}; start the server first, or give --model for one that the plan starts"
         ))
     })?;
-    Ok(ServedModel {
-        model: identity.served_model,
-        max_model_len: identity.max_model_len,
-    })
+    Ok((identity.served_model, identity.max_model_len))
 }
 
-fn render(args: &Args, subject: &ServedModel) -> String {
-    let fits = |tokens: u64, share: u64| {
-        subject
-            .max_model_len
-            .map_or(tokens, |longest| tokens.min(longest / share).max(1))
-    };
+fn render(args: &Args, model: &str, longest: Option<u64>) -> String {
+    let fits = |tokens: u64, share: u64| longest.map_or(tokens, |longest| tokens.min(longest / share).max(1));
     let goal = args.goal.to_possible_value().expect("no goal is skipped");
     let goal = goal.get_name();
     let context = context! {
         goal => goal,
-        name => toml_text(&experiment(goal, &subject.model)),
+        name => toml_text(&experiment(goal, model)),
         url => args.url.as_deref().map(toml_text),
-        command => toml_text(&shell_line(["vllm", "serve", &subject.model])),
+        command => toml_text(&shell_line(["vllm", "serve", model])),
         axes => args.goal != Goal::Guard,
         gpu_counts => (0..).map(|power| 1u32 << power).take_while(|gpus| *gpus <= args.gpus.unwrap_or(1)).collect::<Vec<_>>(),
         input_len => fits(INPUT_LEN, 2),

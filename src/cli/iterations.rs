@@ -3,11 +3,11 @@
 use super::flags::{FlagTable, TableFlags};
 use super::machine;
 use super::output::say;
-use super::sweeping::{self, MeasuredServer, entries};
+use super::sweeping::{self, MeasuredServer, split};
 use crate::bench::Measurement;
 use crate::bench::exact_prompts::ServingPhase;
 use crate::bench::iterations::settings::{IterationSettings, TABLE};
-use crate::bench::params::Param;
+use crate::bench::params::Table;
 use crate::error::{Exit, Result};
 use crate::files::write_atomic;
 use crate::plan::{BenchRunner, Params, show};
@@ -36,9 +36,7 @@ pub struct Args {
 struct OfIterations;
 
 impl FlagTable for OfIterations {
-    fn params() -> impl Iterator<Item = (&'static str, &'static Param)> {
-        TABLE.all()
-    }
+    const TABLE: &'static Table = &TABLE;
 }
 
 pub fn run(args: Args) -> Result<Exit> {
@@ -66,14 +64,8 @@ async fn measure_all(args: &Args, shapes: &[Params], settings: &[IterationSettin
         rows.push(row);
         save(args, &rows)
     };
-    let exit = sweeping::measure_each(
-        &server,
-        &BenchRunner::Iterations,
-        ("shapes", loads),
-        &mut interrupt,
-        measured,
-    )
-    .await?;
+    let (runner, loads) = (BenchRunner::Iterations, ("shapes", loads));
+    let exit = sweeping::measure_each(&server, runner, loads, &mut interrupt, measured).await?;
     if exit == Exit::Done {
         say("=".repeat(WIDTH));
     }
@@ -87,9 +79,11 @@ fn shapes(params: &Params) -> Vec<Params> {
         Some("decode") => "input_len",
         _ => "iterations",
     });
-    let lists = SWEPT.map(|name| (name, entries(&params, name)));
-    let given: Vec<_> = lists.into_iter().filter(|(_, values)| !values.is_empty()).collect();
-    sweeping::combinations(&params, &given)
+    let given = SWEPT
+        .into_iter()
+        .filter_map(|name| Some((name, params.get(name)?.as_str()?)));
+    let lists: Vec<_> = given.map(|(name, list)| (name, split(list))).collect();
+    sweeping::combinations(&params, &lists)
 }
 
 fn describe(settings: &IterationSettings) -> String {
@@ -131,84 +125,51 @@ fn row(server: &MeasuredServer, settings: &IterationSettings, result: &Params) -
     sweeping::row(theirs, result)
 }
 
-/// A column of the table.
-struct PrintedColumn {
-    title: &'static str,
-    width: usize,
-    /// Its key in a row.
-    key: &'static str,
-    /// Digits after the point, of a figure that was measured.
-    digits: Option<usize>,
-}
-
-const fn column(title: &'static str, width: usize, key: &'static str, digits: Option<usize>) -> PrintedColumn {
-    PrintedColumn {
-        title,
-        width,
-        key,
-        digits,
-    }
-}
-
-/// The columns behind the mode.
-const COLUMNS: [PrintedColumn; 10] = [
-    column("Context", 9, "context_len", None),
-    column("Input", 7, "input_len", None),
-    column("Batch", 6, "batch_size", None),
-    column("Iters", 6, "iteration", None),
-    column("Total(ms)", 11, "total_latency_ms", Some(2)),
-    column("Per-Iter(ms)", 12, "latency_per_iter_ms", Some(3)),
-    column("Tokens/s", 12, "tokens_per_second", Some(1)),
-    column("New tok/s", 10, "new_tokens_per_second", Some(1)),
-    column("Step(ms)", 9, "step_ms", Some(3)),
-    column("Server(ms)", 10, SERVER, Some(3)),
+/// The columns behind the mode: title, width, key in a row, and digits after the point of a figure that was measured.
+const COLUMNS: [(&str, usize, &str, Option<usize>); 10] = [
+    ("Context", 9, "context_len", None),
+    ("Input", 7, "input_len", None),
+    ("Batch", 6, "batch_size", None),
+    ("Iters", 6, "iteration", None),
+    ("Total(ms)", 11, "total_latency_ms", Some(2)),
+    ("Per-Iter(ms)", 12, "latency_per_iter_ms", Some(3)),
+    ("Tokens/s", 12, "tokens_per_second", Some(1)),
+    ("New tok/s", 10, "new_tokens_per_second", Some(1)),
+    ("Step(ms)", 9, "step_ms", Some(3)),
+    ("Server(ms)", 10, SERVER, Some(3)),
 ];
 /// What the server itself says: of a step in the mode `decode`, else of the prefill.
 const SERVER: &str = "server";
 
-fn print_line(mode: &str, cell: impl Fn(&PrintedColumn) -> String) {
-    let cells = COLUMNS
-        .iter()
-        .map(|column| format!(" {:>width$}", cell(column), width = column.width));
-    say(format_args!("{mode:<8}{}", cells.collect::<String>()));
-}
-
 fn print_head(row: &Params) {
-    let known = |key: &str| {
-        row.get(key)
-            .filter(|value| !value.is_null())
-            .map_or("?".to_owned(), show)
-    };
-    let [dp, tp, pp] = ["engines", "tensor_parallel", "pipeline_parallel"];
-    let factors = [dp, tp, pp].map(|key| row.get(key).and_then(Value::as_u64));
-    let world: Option<u64> = factors.into_iter().product();
+    let sizes = ["engines", "tensor_parallel", "pipeline_parallel"].map(|key| row.get(key).and_then(Value::as_u64));
+    let world = sizes.into_iter().product();
+    let [dp, tp, pp] = sizes;
+    let [dp, tp, pp, world] = [dp, tp, pp, world].map(|size| size.map_or("?".to_owned(), |size| size.to_string()));
     say("=".repeat(WIDTH));
-    say(format_args!(
-        "DP={} TP={} PP={} World={}",
-        known(dp),
-        known(tp),
-        known(pp),
-        world.map_or("?".to_owned(), |world| world.to_string())
-    ));
-    print_line("Mode", |column| column.title.to_owned());
+    say(format_args!("DP={dp} TP={tp} PP={pp} World={world}"));
+    let titles = COLUMNS.map(|(title, width, ..)| format!(" {title:>width$}"));
+    say(format_args!("{:<8}{}", "Mode", titles.concat()));
     say("-".repeat(WIDTH));
 }
 
 fn print_row(row: &Params) {
     let text = |key: &str| row.get(key).map(show).unwrap_or_default();
     let mode = text("mode");
-    print_line(&mode, |column| {
-        let key = match (column.key, mode.as_str()) {
+    let cells = COLUMNS.map(|(_, width, key, digits)| {
+        let key = match (key, mode.as_str()) {
             (SERVER, "decode") => "server_step_ms",
             (SERVER, _) => "server_prefill_ms",
             (key, _) => key,
         };
-        match (column.digits, row.get(key).and_then(Value::as_f64)) {
+        let cell = match (digits, row.get(key).and_then(Value::as_f64)) {
             (None, _) => text(key),
             (Some(digits), Some(figure)) => format!("{figure:.digits$}"),
             (Some(_), None) => "-".to_owned(),
-        }
+        };
+        format!(" {cell:>width$}")
     });
+    say(format_args!("{mode:<8}{}", cells.concat()));
 }
 
 /// Writes what has been measured so far, whole or not at all.

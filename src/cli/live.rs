@@ -10,10 +10,12 @@ use crate::journal::{self, Directory, Follower, Nonce};
 use crate::plan::ReportOptions;
 use crate::report::{Now, make_pages};
 use crate::run::Interrupt;
-use axum::Router;
-use axum::extract::State as Shared;
-use axum::http::{HeaderMap, HeaderName, Method, StatusCode, Uri, header};
-use axum::response::{IntoResponse, Response};
+use axum::extract::{Request, State as Shared};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
 use jiff::Timestamp;
 use std::io::Write;
 use std::net::SocketAddr;
@@ -28,21 +30,20 @@ const BETWEEN_PAGES: Duration = Duration::from_secs(3);
 /// After some work it rests so many times as long as that took: 1 % of a core for looks, and 1 % for pages.
 const REST: u32 = 100;
 
-struct Served {
-    /// The address has it before everything else, so that nobody reads on who was not given it.
-    token: String,
-    live: Mutex<LiveReport>,
-}
+type Served = Arc<Mutex<LiveReport>>;
 
 /// Serves until it is interrupted. The first page is made before the address is told.
 pub fn serve(directory: &Directory, listen: SocketAddr, price: Option<f64>) -> Result<()> {
     let mut live = LiveReport::open(directory, options(directory, price))?;
     live.look()?;
     live.draw();
-    let served = Arc::new(Served {
-        token: format!("{}{}", Nonce::random(), Nonce::random()),
-        live: Mutex::new(live),
-    });
+    // The address begins with it, so that nobody reads on who was not given it.
+    let token = format!("{}{}", Nonce::random(), Nonce::random());
+    let app = Router::new()
+        .route(&format!("/{token}/"), get(page))
+        .route(&format!("/{token}/now.json"), get(now))
+        .layer(middleware::from_fn(keep_private))
+        .with_state(Arc::new(Mutex::new(live)));
     machine::runtime()?.block_on(async {
         let mut interrupt = Interrupt::install()?;
         let cannot = |error| {
@@ -53,15 +54,10 @@ pub fn serve(directory: &Directory, listen: SocketAddr, price: Option<f64>) -> R
         let listener = TcpListener::bind(listen).await.map_err(cannot)?;
         let address = listener.local_addr().map_err(cannot)?;
         let mut out = output::text();
-        let said = writeln!(
-            out,
-            "http://{address}/{}/\nCtrl-C ends it; the sweep goes on.",
-            served.token
-        );
+        let said = writeln!(out, "http://{address}/{token}/\nCtrl-C ends it; the sweep goes on.");
         said.and_then(|()| out.flush())
             .map_err(Error::io("write", "standard output"))?;
         drop(out);
-        let app = Router::new().fallback(answer).with_state(served);
         tokio::select! {
             ended = axum::serve(listener, app) => ended.map_err(cannot),
             () = interrupt.requested() => Ok(()),
@@ -147,51 +143,44 @@ impl LiveReport {
     }
 }
 
-async fn answer(Shared(served): Shared<Arc<Served>>, method: Method, uri: Uri, headers: HeaderMap) -> Response {
-    let head = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    // A page of another origin may not ask in its reader's name.
-    let is_foreign = head(header::ORIGIN).is_some_and(|origin| {
-        let own = head(header::HOST).map(|host| format!("http://{host}"));
-        Some(origin) != own.as_deref()
-    });
-    let path = uri
-        .path()
-        .strip_prefix('/')
-        .and_then(|path| path.strip_prefix(served.token.as_str()));
-    let refused = |status| respond(status, "text/plain", String::new());
-    if !matches!(method, Method::GET | Method::HEAD) {
-        return refused(StatusCode::METHOD_NOT_ALLOWED);
-    }
-    if is_foreign {
-        return refused(StatusCode::FORBIDDEN);
-    }
-    let (kind, text): (_, fn(&LiveReport) -> String) = match path {
-        Some("/") => ("text/html; charset=utf-8", |live| live.page.clone()),
-        Some("/now.json") => ("application/json", |live| {
-            serde_json::to_string(&live.now).expect("plain data always serialises")
-        }),
-        _ => return refused(StatusCode::NOT_FOUND),
-    };
-    let read = spawn_blocking(move || {
-        let mut live = served.live.lock().unwrap_or_else(PoisonError::into_inner);
+/// Looks again where it is time to, and reads something of it.
+async fn look<T: Send + 'static>(live: Served, read: fn(&LiveReport) -> T) -> Result<T, StatusCode> {
+    let looking = spawn_blocking(move || {
+        let mut live = live.lock().unwrap_or_else(PoisonError::into_inner);
         live.refresh();
-        text(&live)
+        read(&live)
     });
-    match read.await {
-        Ok(text) => respond(StatusCode::OK, kind, text),
-        Err(_) => refused(StatusCode::INTERNAL_SERVER_ERROR),
-    }
+    looking.await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
 }
 
-/// An answer that nobody keeps, frames, or passes the address of on.
-fn respond(status: StatusCode, kind: &'static str, body: String) -> Response {
-    let headers = [
-        (header::CONTENT_TYPE, kind),
-        (header::CACHE_CONTROL, "no-store"),
-        (header::REFERRER_POLICY, "no-referrer"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::X_FRAME_OPTIONS, "DENY"),
-        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-    ];
-    (status, headers, body).into_response()
+async fn page(Shared(live): Shared<Served>) -> Result<Html<String>, StatusCode> {
+    look(live, |live| live.page.clone()).await.map(Html)
+}
+
+async fn now(Shared(live): Shared<Served>) -> Result<Json<Now>, StatusCode> {
+    look(live, |live| live.now.clone()).await.map(Json)
+}
+
+/// With each answer: nobody keeps it, frames it, or passes its address on.
+const HEADERS: [(HeaderName, &str); 5] = [
+    (header::CACHE_CONTROL, "no-store"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+
+async fn keep_private(request: Request, next: Next) -> Response {
+    let answer = match is_foreign(request.headers()) {
+        true => StatusCode::FORBIDDEN.into_response(),
+        false => next.run(request).await,
+    };
+    (HEADERS, answer).into_response()
+}
+
+/// Whether a page of another origin asks, which may not do so in its reader's name.
+fn is_foreign(headers: &HeaderMap) -> bool {
+    let head = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let own = head(header::HOST).map(|host| format!("http://{host}"));
+    head(header::ORIGIN).is_some_and(|origin| Some(origin) != own.as_deref())
 }

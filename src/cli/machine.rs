@@ -1,5 +1,5 @@
 //! What vsweep itself needs of the machine to measure anything, looked for before it does. Without it a sweep would fail run by
-//! run, or worse, in the middle of a run. What a plan needs is looked for in `preflight`.
+//! run, or worse, in the middle of a run. What a plan needs is looked for in the room `lint`.
 
 use crate::error::{Error, Result};
 use crate::load::FILES_BESIDE_CONNECTIONS;

@@ -16,22 +16,17 @@ mod init;
 mod iterations;
 mod live;
 mod machine;
-mod native_check;
 mod output;
 mod pareto;
 mod phases;
 mod plan;
 mod plan_file;
 mod plot;
-mod preflight;
 mod rehearse;
 mod report;
-mod report_check;
 mod results;
 mod run;
 mod schema;
-mod server_check;
-pub mod server_flags;
 mod sim;
 mod status;
 mod submit;
@@ -42,6 +37,7 @@ mod worker;
 use crate::error::{Error, Exit, Result};
 use clap::{Parser, Subcommand};
 use nix::sys::signal::{SigSet, Signal};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Finds which server settings under which load meet your targets best.
@@ -85,7 +81,7 @@ enum Command {
 /// Reads the arguments, runs the subcommand and reports how it ended.
 pub fn main() -> ExitCode {
     refuse_long_files();
-    match Cli::try_parse() {
+    match Cli::try_parse_from(words()) {
         Ok(cli) => end(perform(cli.command, cli.quiet).and_then(|exit| match exit {
             Exit::Interrupted => Ok(exit),
             _ => output::all_said().map(|()| exit),
@@ -96,6 +92,16 @@ pub fn main() -> ExitCode {
         }
         Err(help) => end(output::finish(help.print())),
     }
+}
+
+/// The command line with flags in one spelling, but for what is meant for another program.
+fn words() -> impl Iterator<Item = OsString> {
+    let mut is_ours = true;
+    std::env::args_os().map(move |word| {
+        is_ours &= !["--", "sim", "guard"].iter().any(|other| word == *other);
+        let ours = word.to_str().filter(|_| is_ours).map(flags::dashed);
+        ours.map_or(word, OsString::from)
+    })
 }
 
 fn end(ended: Result<Exit>) -> ExitCode {

@@ -24,6 +24,16 @@ pub enum OutputFormat {
     Json,
 }
 
+impl OutputFormat {
+    /// Prints one of the two on standard output.
+    pub fn print<T: Serialize>(self, words: impl FnOnce() -> String, value: impl FnOnce() -> T) -> Result<Exit> {
+        match self {
+            OutputFormat::Text => finish(text().write_all(words().as_bytes())),
+            OutputFormat::Json => print_json(&value()),
+        }
+    }
+}
+
 /// Why something that was said on the way is lost.
 static LOST: OnceLock<io::Error> = OnceLock::new();
 
@@ -112,13 +122,18 @@ pub fn tell_requirements(judged: &[Judged], is_shown: bool) -> Exit {
             Requirement::Met => {}
             Requirement::Broken | Requirement::Undecided => tell(judged),
         }
-        exit = exit.or(match judged.verdict {
-            Requirement::Met => Exit::Done,
-            Requirement::Broken => Exit::Unmet,
-            Requirement::Undecided => Exit::Undecided,
-        });
+        exit = exit.or(exit_for(judged.verdict));
     }
     exit
+}
+
+/// The exit code for what a requirement came to.
+pub fn exit_for(verdict: Requirement) -> Exit {
+    match verdict {
+        Requirement::Met => Exit::Done,
+        Requirement::Broken => Exit::Unmet,
+        Requirement::Undecided => Exit::Undecided,
+    }
 }
 
 /// Says something on standard error. One that is closed or full is no reason to lose what is being done.

@@ -17,30 +17,25 @@ pub struct Args {
     #[command(flatten)]
     directories: Directories,
     /// The figure along the x axis; :higher or :lower says which direction is the good one
-    #[arg(long, value_name = "METRIC[:DIRECTION]", default_value = "tokens_per_user")]
-    x: String,
+    #[arg(long, value_name = "METRIC[:DIRECTION]", value_parser = Measure::parse, default_value = "tokens_per_user")]
+    x: Measure,
     /// The figure along the y axis
-    #[arg(long, value_name = "METRIC[:DIRECTION]", default_value = "tokens_per_gpu")]
-    y: String,
+    #[arg(long, value_name = "METRIC[:DIRECTION]", value_parser = Measure::parse, default_value = "tokens_per_gpu")]
+    y: Measure,
     /// The column with the number of users; where it has none, the mean number of requests in flight counts
-    #[arg(
-        long,
-        alias = "user_count_var",
-        value_name = "COLUMN",
-        default_value = "max_concurrency"
-    )]
+    #[arg(long, value_name = "COLUMN", default_value = "max_concurrency")]
     user_count_var: String,
     /// The column with the number of GPUs; if not given, num_gpus or else the product of the parallel sizes
-    #[arg(long, alias = "gpu_count_var", value_name = "COLUMN")]
+    #[arg(long, value_name = "COLUMN")]
     gpu_count_var: Option<String>,
     /// Columns written beside each point of the frontier (a,b,...); the parameters that vary, if not given
-    #[arg(long, alias = "label_by", value_name = "COLUMNS", default_value = "")]
+    #[arg(long, value_name = "COLUMNS", default_value = "")]
     label_by: String,
     /// A picture in DIR/pareto, or text on standard output
     #[arg(long, value_name = "FORMAT", default_value = "png")]
     format: FrontierFormat,
     /// Say what would be drawn and write nothing
-    #[arg(long, alias = "dry_run")]
+    #[arg(long)]
     dry_run: bool,
 }
 
@@ -57,8 +52,7 @@ enum FrontierFormat {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let (x, y) = (Measure::parse(&args.x), Measure::parse(&args.y));
-    let (x, y) = (x.map_err(Error::Usage)?, y.map_err(Error::Usage)?);
+    let (x, y) = (&args.x, &args.y);
     if x.metric == y.metric {
         return Err(Error::Usage(format!(
             "--x and --y are both {}; a frontier weighs two figures: choose another one",
@@ -81,7 +75,7 @@ pub fn run(args: Args) -> Result<Exit> {
         table.known_column(name).map_err(Error::Usage)?;
     }
     let points = Points::of(&table);
-    let mut tradeoffs = Tradeoff::of_each(&points, &x, &y);
+    let mut tradeoffs = Tradeoff::of_each(&points, x, y);
     tradeoffs.retain(|tradeoff| !tradeoff.placed.is_empty());
     if tradeoffs.is_empty() {
         return Err(Error::Usage(format!(
@@ -90,15 +84,15 @@ pub fn run(args: Args) -> Result<Exit> {
         )));
     }
     match args.format {
-        FrontierFormat::Json => print_json(&to_json(&points, &tradeoffs, (&x, &y))),
-        FrontierFormat::Csv => finish(write_csv(&list_placed(&tradeoffs, &table), output::file())),
+        FrontierFormat::Json => print_json(&to_json(&points, &tradeoffs, (x, y))).map(drop),
+        FrontierFormat::Csv => finish(write_csv(&list_placed(&tradeoffs, &table), output::file())).map(drop),
         FrontierFormat::Png => draw(&args, &points, &tradeoffs, &labels, Form::Png),
         FrontierFormat::Svg => draw(&args, &points, &tradeoffs, &labels, Form::Svg),
     }?;
     Ok(damage)
 }
 
-fn draw(args: &Args, points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], labels: &[String], form: Form) -> Result<Exit> {
+fn draw(args: &Args, points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], labels: &[String], form: Form) -> Result<()> {
     let subject = Subject {
         experiment: &args.directories.name(),
         points,

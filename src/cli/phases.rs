@@ -5,7 +5,7 @@ use super::machine;
 use super::output::{say, tell};
 use super::sweeping::{self, MeasuredServer, split};
 use crate::bench::Measurement;
-use crate::bench::params::Param;
+use crate::bench::params::Table;
 use crate::bench::phases::settings::{PhaseSettings, TABLE};
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};
@@ -13,8 +13,10 @@ use crate::plan::{BenchRunner, Params, show};
 use crate::report::phases::Phases;
 use crate::report::picture;
 use crate::run::Interrupt;
+use crate::server::http::Http;
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Measure prefill and decode throughput of a running server over a window of time
 #[derive(Debug, clap::Args)]
@@ -24,7 +26,7 @@ pub struct Args {
     #[command(flatten)]
     single: TableFlags<Single>,
     /// Folder of the report
-    #[arg(long, alias = "output_dir", value_name = "DIR", default_value = "bench-results")]
+    #[arg(long, value_name = "DIR", default_value = "bench-results")]
     output_dir: PathBuf,
 }
 
@@ -36,7 +38,7 @@ struct Lists {
     #[arg(default_value = "prefill,decode", hide_default_value = true)]
     phase: String,
     /// Requests in flight at once, a comma list [32,64,128,256,512,1024,2048]
-    #[arg(long, aliases = ["concurrency_levels", "max-concurrency"], value_name = "TEXT", help_heading = "Window")]
+    #[arg(long, alias = "max-concurrency", value_name = "TEXT", help_heading = "Window")]
     #[arg(default_value = "32,64,128,256,512,1024,2048", hide_default_value = true)]
     concurrency_levels: String,
     /// Prompt's shares of each sequence in decode runs, a comma list [0.25,0.5]
@@ -50,10 +52,8 @@ struct Lists {
 struct Single;
 
 impl FlagTable for Single {
-    fn params() -> impl Iterator<Item = (&'static str, &'static Param)> {
-        let swept = ["phase", "max_concurrency", "ratio"];
-        TABLE.all().filter(move |(_, param)| !swept.contains(&param.name))
-    }
+    const TABLE: &'static Table = &TABLE;
+    const OTHERWISE: &'static [&'static str] = &["phase", "max_concurrency", "ratio"];
 }
 
 pub fn run(args: Args) -> Result<Exit> {
@@ -80,6 +80,15 @@ async fn measure_all(args: &Args, levels: &[Params], first: &PhaseSettings) -> R
     let server = MeasuredServer::find(&first.server).await?;
     let simulated = is_simulated(&server.base_url).await;
     create_folder(&args.output_dir)?;
+    // The names of all files begin with what follows the last slash of the model's name.
+    let name = server
+        .model
+        .trim_end_matches('/')
+        .rsplit('/')
+        .next()
+        .unwrap_or_default();
+    let stem = name.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_");
+    let file = |end: &str| args.output_dir.join(format!("{stem}{end}"));
     let mut phases = Phases::new(&server.model, simulated);
     let loads = levels.iter().map(describe).zip(levels);
     let measured = |place: usize, what: &str, measurement: &Measurement| {
@@ -94,21 +103,15 @@ async fn measure_all(args: &Args, levels: &[Params], first: &PhaseSettings) -> R
             number("warmup_s"),
         ));
         phases.add(&show(&params["phase"]), row);
-        write(args, &server, &phases).map(drop)
+        write(&phases, file).map(drop)
     };
-    let exit = sweeping::measure_each(
-        &server,
-        &BenchRunner::Phases,
-        ("levels", loads),
-        &mut interrupt,
-        measured,
-    )
-    .await?;
+    let (runner, loads) = (BenchRunner::Phases, ("levels", loads));
+    let exit = sweeping::measure_each(&server, runner, loads, &mut interrupt, measured).await?;
     if exit != Exit::Interrupted {
-        draw(args, &server, &phases)?;
-        say(write(args, &server, &phases)?.display());
+        draw(&phases, file)?;
+        say(write(&phases, file)?.display());
     } else if !phases.is_empty() {
-        let page = write(args, &server, &phases)?;
+        let page = write(&phases, file)?;
         tell(format_args!("what was measured is in {}", page.display()));
     }
     Ok(exit)
@@ -148,38 +151,25 @@ fn row(params: &Params, result: &Params) -> Params {
 }
 
 async fn is_simulated(base_url: &str) -> bool {
-    let answer = crate::server::http::Http::new(base_url, None)
-        .get("/version", std::time::Duration::from_secs(10))
+    let version = Http::new(base_url, None)
+        .page("/version", Duration::from_secs(10))
         .await;
-    answer.is_ok_and(|answer| answer.body.contains("\"simulator\""))
+    version.is_some_and(|version| version.json()["simulator"].is_string())
 }
 
 /// Writes the data and the page; returns the page's path.
-fn write(args: &Args, server: &MeasuredServer, phases: &Phases) -> Result<PathBuf> {
-    let stem = stem(server);
-    let page = args.output_dir.join(format!("{stem}.md"));
-    write_atomic(&args.output_dir.join(format!("{stem}.json")), phases.json().as_bytes())?;
+fn write(phases: &Phases, file: impl Fn(&str) -> PathBuf) -> Result<PathBuf> {
+    let page = file(".md");
+    write_atomic(&file(".json"), phases.json().as_bytes())?;
     write_atomic(&page, phases.markdown().as_bytes())?;
     Ok(page)
 }
 
-fn draw(args: &Args, server: &MeasuredServer, phases: &Phases) -> Result<()> {
+fn draw(phases: &Phases, file: impl Fn(&str) -> PathBuf) -> Result<()> {
     for chart in phases.charts() {
-        let path = args.output_dir.join(format!("{}_{}.png", stem(server), chart.name));
         let picture = picture::render(&chart, picture::Form::Png)
             .map_err(|error| Error::Fatal(format!("cannot draw {}: {error}", chart.name)))?;
-        write_atomic(&path, &picture)?;
+        write_atomic(&file(&format!("_{}.png", chart.name)), &picture)?;
     }
     Ok(())
-}
-
-/// The start of all file names: what follows the last slash of the model's name.
-fn stem(server: &MeasuredServer) -> String {
-    let name = server
-        .model
-        .trim_end_matches('/')
-        .rsplit('/')
-        .next()
-        .unwrap_or_default();
-    name.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_")
 }

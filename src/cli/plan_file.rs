@@ -1,12 +1,12 @@
 //! The arguments of every subcommand that takes a plan, and how its problems are shown.
 
-use super::output::tell_styled;
-use super::{native_check, report_check, server_check, server_flags};
+use super::output::{inform, tell_styled};
 use crate::error::{Error, Result};
+use crate::lint::{self, CheckedPlan, Objections};
 use crate::matrix::Matrix;
-use crate::plan::{self, Diagnostics, Draft, Plan, Problems};
+use crate::plan::{self, Diagnostics, Plan, Problems};
 use std::io::{IsTerminal, stderr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A plan and what is changed in it.
 #[derive(Debug, clap::Args)]
@@ -22,7 +22,7 @@ impl PlanFile {
     /// Reads and expands the plan, whose defaults may depend on where its results are. All its problems go to standard error. So do
     /// warnings, which end nothing; whether there were any comes last.
     pub fn open(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, bool)> {
-        let read = self.read(adapt).map_err(Objections::show)?;
+        let read = self.read(adapt).map_err(show_all)?;
         let is_doubtful = read.warnings.is_some();
         read.warnings.map(show);
         Ok((read.plan, read.matrix, is_doubtful))
@@ -32,59 +32,22 @@ impl PlanFile {
     pub fn read(&self, adapt: impl FnOnce(&mut Plan)) -> Result<CheckedPlan, Objections> {
         let mut draft = plan::draft(&self.plan, &self.overrides)?;
         adapt(&mut draft.plan);
-        examine(draft)
+        lint::examine(draft, asking)
     }
 }
 
-/// A plan that can be used, and what it expands to.
-pub struct CheckedPlan {
-    pub plan: Plan,
-    pub matrix: Matrix,
-    /// What would not give what the user wants.
-    pub warnings: Option<Problems>,
+/// Says that a program is asked for its flags.
+pub fn asking(program: &Path) {
+    let program = program.display();
+    inform(format_args!(
+        "asking {program} for its flags, once for each installation; this takes a while"
+    ));
 }
 
-/// Checks and expands a plan that was read.
-pub fn examine(draft: Draft) -> Result<CheckedPlan, Objections> {
-    let Draft { plan, mut found } = draft;
-    let matrix = Matrix::draft(&plan, &mut found);
-    if let Some(matrix) = &matrix {
-        server_check::check(&plan, matrix, &mut found);
-        server_flags::check(&plan, matrix, &mut found);
-        native_check::check(&plan, matrix, &mut found);
-        report_check::check(&plan, matrix, &mut found);
-    }
-    let warnings = found.warnings(&plan.origin.sources, &plan.secrets);
-    match matrix {
-        Some(matrix) if found.is_empty() => Ok(CheckedPlan { plan, matrix, warnings }),
-        _ => Err(Objections {
-            errors: found.into_problems(&plan.origin.sources, &plan.secrets),
-            warnings,
-        }),
-    }
-}
-
-/// All that stands against a plan that cannot be used.
-#[derive(Debug)]
-pub struct Objections {
-    /// Why it cannot.
-    pub errors: Problems,
-    /// What would not give what the user wants if it could.
-    pub warnings: Option<Problems>,
-}
-
-impl From<Problems> for Objections {
-    fn from(errors: Problems) -> Objections {
-        Objections { errors, warnings: None }
-    }
-}
-
-impl Objections {
-    /// Prints all of it.
-    pub fn show(self) -> Error {
-        self.warnings.map(show);
-        show(self.errors)
-    }
+/// Prints all that stands against a plan.
+pub fn show_all(objections: Objections) -> Error {
+    objections.warnings.map(show);
+    show(objections.errors)
 }
 
 /// Ends the command, after it was told, if anything was found that is wrong with a plan.

@@ -1,6 +1,7 @@
 //! `vsweep plot`: line charts of any figure against any setting or figure, from results of vsweep or of vLLM.
 
 use super::charts::{self, Directories, list};
+use super::flags::{number, one_of};
 use super::output::tell;
 use crate::error::{Error, Exit, Result};
 use crate::report::chart::{MOST_CURVES, Scale};
@@ -9,9 +10,8 @@ use crate::report::charts::grid::{Grid, GridPicture};
 use crate::report::picture::{Form, Size};
 use crate::report::variation::curves_along;
 use crate::table::{Bin, Column, Filter, Points, Section, Table};
-use clap::ValueEnum;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use std::path::PathBuf;
+use itertools::Itertools;
+use std::path::{Path, PathBuf};
 
 /// Draw line charts from directories of vsweep or result trees of vLLM
 #[derive(Debug, clap::Args)]
@@ -19,78 +19,70 @@ pub struct Args {
     #[command(flatten)]
     directories: Directories,
     /// The column along the x axis: a parameter or a figure
-    #[arg(
-        long,
-        alias = "var_x",
-        value_name = "COLUMN",
-        default_value = "total_token_throughput"
-    )]
+    #[arg(long, value_name = "COLUMN", default_value = "total_token_throughput")]
     var_x: String,
     /// The column along the y axis
-    #[arg(long, alias = "var_y", value_name = "COLUMN", default_value = "median_ttft_ms")]
+    #[arg(long, value_name = "COLUMN", default_value = "median_ttft_ms")]
     var_y: String,
     /// Draw a picture for each combination of these columns (a,b,...)
-    #[arg(long, alias = "fig_by", value_name = "COLUMNS", default_value = "")]
+    #[arg(long, value_name = "COLUMNS", default_value = "")]
     fig_by: String,
     /// Draw a row of panels for each combination of these columns
-    #[arg(long, alias = "row_by", value_name = "COLUMNS", default_value = "")]
+    #[arg(long, value_name = "COLUMNS", default_value = "")]
     row_by: String,
     /// Draw a column of panels for each combination of these columns
-    #[arg(long, alias = "col_by", value_name = "COLUMNS", default_value = "")]
+    #[arg(long, value_name = "COLUMNS", default_value = "")]
     col_by: String,
     /// Draw a curve for each combination of these columns, over medians of whatever else varies; every other parameter that varies, if
     /// not given
-    #[arg(long, alias = "curve_by", value_name = "COLUMNS")]
+    #[arg(long, value_name = "COLUMNS")]
     curve_by: Option<String>,
     /// Draw only runs that meet all of these: column, one of == != <= >= < >, and a value, as in "tp==2,model!='a,b'"
-    #[arg(long, alias = "filter_by", value_name = "CONDITIONS", default_value = "")]
+    #[arg(long, value_name = "CONDITIONS", default_value = "")]
     filter_by: String,
     /// Put numbers into bins, as in max_concurrency%16: each becomes the lower edge of its bin
-    #[arg(long, alias = "bin_by", value_name = "BINS", default_value = "")]
+    #[arg(long, value_name = "BINS", default_value = "")]
     bin_by: String,
     /// Spacing of the x axis; what suits the values, if not given
-    #[arg(long, alias = "scale_x", value_name = "SCALE", value_parser = scales())]
+    #[arg(long, value_name = "SCALE", value_parser = one_of(SCALES))]
     scale_x: Option<Scale>,
     /// Spacing of the y axis
-    #[arg(long, alias = "scale_y", value_name = "SCALE", value_parser = scales())]
+    #[arg(long, value_name = "SCALE", value_parser = one_of(SCALES))]
     scale_y: Option<Scale>,
     /// First part of the pictures' names
-    #[arg(long, alias = "fig_name", value_name = "NAME", default_value = "FIGURE")]
+    #[arg(long, value_name = "NAME", default_value = "FIGURE")]
     fig_name: String,
     /// Folder of the pictures, within DIR unless it is absolute; of several DIRs, within the current folder
-    #[arg(long, alias = "fig_dir", value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER")]
     fig_dir: Option<PathBuf>,
     /// Leave out the bars from the lowest to the highest run
-    #[arg(long, alias = "no_error_bars")]
+    #[arg(long)]
     no_error_bars: bool,
     /// Format of the pictures
-    #[arg(long, value_name = "FORMAT", default_value = "png")]
-    format: PictureFormat,
+    #[arg(long, value_name = "FORMAT", default_value = "png", value_parser = one_of([("png", Form::Png), ("svg", Form::Svg)]))]
+    format: Form,
     /// Height of each panel in inches
-    #[arg(long, alias = "fig_height", value_name = "INCHES", allow_negative_numbers = true, default_value_t = 6.4, value_parser = charts::inches)]
+    #[arg(long, value_name = "INCHES", allow_negative_numbers = true, default_value_t = 6.4, value_parser = inches)]
     fig_height: f64,
     /// Pixels per inch; 300 is for print
-    #[arg(long, alias = "fig_dpi", value_name = "DPI", allow_negative_numbers = true, default_value_t = 150, value_parser = clap::value_parser!(u32).range(30..=1200))]
+    #[arg(long, value_name = "DPI", allow_negative_numbers = true, default_value_t = 150, value_parser = clap::value_parser!(u32).range(30..=1200))]
     fig_dpi: u32,
     /// Say what would be drawn and write nothing
-    #[arg(long, alias = "dry_run")]
+    #[arg(long)]
     dry_run: bool,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum PictureFormat {
-    /// Pixels
-    Png,
-    /// Shapes, sharp at any size
-    Svg,
-}
+/// How an axis can be spaced.
+const SCALES: [(&str, Scale); 3] = [
+    ("linear", Scale::Linear),
+    ("log", Scale::Log),
+    ("symlog", Scale::Symlog),
+];
 
-/// Reads how an axis is spaced.
-fn scales() -> impl TypedValueParser<Value = Scale> {
-    PossibleValuesParser::new(["linear", "log", "symlog"]).map(|name| match name.as_str() {
-        "linear" => Scale::Linear,
-        "log" => Scale::Log,
-        _ => Scale::Symlog,
+/// A height that a panel can have.
+fn inches(text: &str) -> Result<f64, String> {
+    number(text, "must be a number from 2 to 40", |inches| {
+        (2.0..=40.0).contains(&inches)
     })
 }
 
@@ -116,50 +108,39 @@ pub fn run(args: Args) -> Result<Exit> {
     let grid = grid(&args, &subject, &bins).map_err(Error::Usage)?;
     let figures = grid.draw(&rows);
     warn(&figures);
-    let drawn = figures.iter().flat_map(|figure| &figure.chart.panels);
-    if drawn
-        .flat_map(|panel| &panel.series)
-        .all(|series| series.points.is_empty())
-    {
+    let panels = figures.iter().flat_map(|figure| &figure.chart.panels);
+    let mut series = panels.flat_map(|panel| &panel.series);
+    if series.all(|series| series.points.is_empty()) {
         return Err(Error::Usage(format!(
             "no run has values of {} and {} that such axes can show; choose other columns, or `--scale-y symlog` for zeros",
             args.var_x, args.var_y
         )));
     }
-    let folder = args.directories.folder();
     let folder = args
-        .fig_dir
-        .as_ref()
-        .map_or_else(|| folder.clone(), |within| folder.join(within));
+        .directories
+        .folder()
+        .join(args.fig_dir.as_deref().unwrap_or(Path::new("")));
     let height = args.fig_height * UNITS_PER_INCH;
     let size = Size {
         panel: Some((height * ASPECT, height)),
         density: f64::from(args.fig_dpi) / UNITS_PER_INCH,
     };
     let pictures = figures.iter().map(|figure| (figure.group.as_str(), &figure.chart));
-    let form = match args.format {
-        PictureFormat::Png => Form::Png,
-        PictureFormat::Svg => Form::Svg,
-    };
-    charts::deliver(&folder, pictures, (&size, form), args.dry_run)?;
+    charts::deliver(&folder, pictures, (&size, args.format), args.dry_run)?;
     Ok(damage)
 }
 
 /// The rows whose figures count, of those that pass every filter.
 fn choose(table: &Table, filters: &[Filter]) -> Result<Vec<usize>> {
-    let points = Points::of(table);
-    let mut rows: Vec<usize> = points
-        .points
-        .iter()
-        .flat_map(|point| point.used.iter().copied())
-        .collect();
+    let points = Points::of(table).points;
+    let rows = points.iter().flat_map(|point| point.used.iter().copied());
+    let mut rows = rows.sorted_unstable().collect_vec();
     if rows.is_empty() {
         return Err(Error::Usage(
             "no run was measured, or all are invalid, so there is nothing to draw; see its causes in summary.csv"
                 .into(),
         ));
     }
-    rows.sort_unstable();
     for filter in filters {
         let before = rows.len();
         rows = filter.keep(table, &rows).map_err(Error::Usage)?;
@@ -222,11 +203,10 @@ fn grid<'a>(args: &Args, subject: &Subject<'a>, bins: &[Bin]) -> Result<Grid<'a>
 /// Says which curves are there although nobody asked for them.
 fn warn_of_others(others: &[&Column]) {
     if !others.is_empty() {
-        let names: Vec<&str> = others.iter().map(|column| column.name.as_str()).collect();
+        let names = others.iter().map(|column| &column.name).join(", ");
         tell(format_args!(
-            "{} varies as well, so its values have curves of their own; use --filter-by or --fig-by to part them, or \
-             --curve-by \"\" for one curve through all",
-            names.join(", ")
+            "{names} varies as well, so its values have curves of their own; use --filter-by or --fig-by to part them, or \
+             --curve-by \"\" for one curve through all"
         ));
     }
 }
@@ -235,11 +215,10 @@ fn warn(figures: &[GridPicture]) {
     for figure in figures {
         let name = &figure.chart.name;
         let series = figure.chart.panels.iter().flat_map(|panel| &panel.series);
-        let names: std::collections::BTreeSet<&str> = series.map(|series| series.name.as_str()).collect();
-        if names.len() > MOST_CURVES {
+        let curves = series.map(|series| &series.name).unique().count();
+        if curves > MOST_CURVES {
             tell(format_args!(
-                "{name} has {} curves, more than can be told apart; use --curve-by, --row-by, --col-by or --filter-by",
-                names.len()
+                "{name} has {curves} curves, more than can be told apart; use --curve-by, --row-by, --col-by or --filter-by"
             ));
         }
         if figure.left_out > 0 {

@@ -2,11 +2,11 @@
 
 mod table;
 
-pub use table::{and_more, summary};
+pub use table::{failing, failures_in_words, summary};
 
 use super::experiment::{folder, recorded, tell_damage};
 use super::machine::runtime;
-use super::output::{self, OutputFormat, finish, print_json, tell};
+use super::output::{OutputFormat, tell};
 use super::plan_file::PlanFile;
 use crate::agenda::Schedule;
 use crate::error::{Error, Exit, Result};
@@ -17,10 +17,10 @@ use crate::rehearse::{Card, Forecast, Options, Plays, Rehearsal, needs_gpu, rehe
 use crate::report::terminal::width;
 use crate::sim::engine::gpu::{GPUS, Gpu};
 use crate::telemetry::gpu::{numbers, visible};
-use crate::units::{show_count, show_many};
+use crate::units::show_many;
 use console::Term;
+use itertools::Itertools;
 use serde_json::{Value, json};
-use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -75,18 +75,13 @@ pub fn run(args: Args) -> Result<Exit> {
     let done = if args.fresh { &nothing } else { &record };
     let schedule = Schedule::new(&plan, &matrix, args.shard, false);
     let options = args.machine.options(&plan, &matrix, None);
-    let working = tell_of(&options.plays, matrix.counts().points);
+    let working = tell_of(&options.plays);
     let rehearsal = rehearse(schedule, done, &record, &options);
     drop(working);
     let rehearsal = rehearsal.map_err(|why| Error::Usage(format!("cannot rehearse the plan: {why}")))?;
     let recorded = done.runs().count();
-    match args.format {
-        OutputFormat::Text => {
-            let table = table::table(&rehearsal, recorded, width(&Term::stdout()));
-            finish(output::text().write_all(table.as_bytes()))
-        }
-        OutputFormat::Json => print_json(&json(&rehearsal, recorded)),
-    }?;
+    let table = || table::table(&rehearsal, recorded, width(&Term::stdout()));
+    args.format.print(table, || json(&rehearsal, recorded))?;
     let exit = tell_damage(&record.damage);
     Ok(match is_doubtful || rehearsal.foresees_failures() {
         true => exit.or(Exit::SomeFailed),
@@ -98,20 +93,12 @@ pub fn run(args: Args) -> Result<Exit> {
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Says on standard error how far a rehearsal has come, until the answer is dropped.
-fn tell_of(plays: &Arc<Plays>, points: u64) -> Sender<()> {
+fn tell_of(plays: &Arc<Plays>) -> Sender<()> {
     let (working, ended) = mpsc::channel();
     let plays = Arc::clone(plays);
     let tell_on = move || {
         while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-            let played = show_many(plays.count(), "run");
-            match points {
-                // Searches decide on their runs themselves.
-                0 => tell(format_args!("rehearsing: {played} played")),
-                _ => tell(format_args!(
-                    "rehearsing: {played} of {} points played",
-                    show_count(points)
-                )),
-            }
+            tell(format_args!("rehearsing: {} played", show_many(plays.count(), "run")));
         }
     };
     // Where no thread can be had, nothing is told.
@@ -122,26 +109,23 @@ fn tell_of(plays: &Arc<Plays>, points: u64) -> Sender<()> {
 impl AssumedMachine {
     /// What a rehearsal of a plan is told; `most_tokens` bounds what it may compute.
     pub fn options(&self, plan: &Plan, matrix: &Matrix, most_tokens: Option<u64>) -> Options {
-        let told = self.gpu.map(|(_, gpu)| Card {
-            gpu,
-            whence: "as told",
-            is_assumed: false,
-        });
-        let assumed = Card {
-            gpu: GPUS[0],
-            whence: "choose with --gpu",
-            is_assumed: true,
-        };
-        let count = self.gpu.and_then(|(count, _)| count).map(|count| (count, "as told"));
-        let count = count.or_else(|| count_gpus(plan).map(|count| (count, "as this machine has")));
+        let told = self.gpu.map(|(_, gpu)| (gpu, "as told"));
+        let known = told.or_else(|| Some((installed(plan, matrix)?, "as nvidia-smi says")));
+        let (gpu, whence) = known.unwrap_or((GPUS[0], "choose with --gpu"));
+        let told = self.gpu.and_then(|(count, _)| Some((count?, "as told")));
+        let count = told.or_else(|| Some((count_gpus(plan)?, "as this machine has")));
         // A simulator needs no GPU to run beside others.
-        let assumed_count = match (plan.exec.parallel, needs_gpu(matrix)) {
+        let assumed = match (plan.exec.parallel, needs_gpu(matrix)) {
             (Parallel::Servers(_), false) => 0,
             _ => NODE,
         };
-        let (gpus, gpus_whence) = count.unwrap_or((assumed_count, "choose with --gpu 8xh100"));
+        let (gpus, gpus_whence) = count.unwrap_or((assumed, "choose with --gpu 8xh100"));
         Options {
-            card: told.or_else(|| installed(plan, matrix)).or(Some(assumed)),
+            card: Some(Card {
+                gpu,
+                whence,
+                is_assumed: known.is_none(),
+            }),
             gpus,
             gpus_whence,
             model_config: self.model_config.clone(),
@@ -157,17 +141,14 @@ const NODE: u32 = 8;
 /// `h100`, or `8xh100`.
 fn read_gpus(text: &str) -> std::result::Result<(Option<u32>, Gpu), String> {
     let text = text.to_ascii_lowercase();
-    let counted = text
-        .split_once('x')
-        .and_then(|(count, name)| Some((count.trim().parse::<u32>().ok()?, name.trim())));
-    let (count, name) = counted.map_or((None, text.trim()), |(count, name)| (Some(count), name));
-    let names = GPUS.map(|gpu| gpu.name).join(", ");
-    match Gpu::named(name).filter(|_| count != Some(0)) {
-        Some(gpu) => Ok((count, gpu)),
-        None => Err(format!(
-            "write one of {names}, with their number before it if there are several: 8xh100"
-        )),
-    }
+    let counted = text.split_once('x');
+    let counted = counted.and_then(|(count, name)| Some((Some(count.trim().parse::<u32>().ok()?), name)));
+    let (count, name) = counted.unwrap_or((None, &text));
+    let gpu = Gpu::named(name.trim()).filter(|_| count != Some(0));
+    gpu.map(|gpu| (count, gpu)).ok_or_else(|| {
+        let names = GPUS.map(|gpu| gpu.name).join(", ");
+        format!("write one of {names}, with their number before it if there are several: 8xh100")
+    })
 }
 
 /// The GPUs of this machine, if the plan's servers share them out and there are any.
@@ -180,18 +161,13 @@ fn count_gpus(plan: &Plan) -> Option<u32> {
 }
 
 /// The GPU that the servers of a plan will get on this machine, if its figures are known and they need one.
-fn installed(plan: &Plan, matrix: &Matrix) -> Option<Card> {
+fn installed(plan: &Plan, matrix: &Matrix) -> Option<Gpu> {
     if !needs_gpu(matrix) {
         return None;
     }
     let visible = runtime().ok()?.block_on(visible(&plan.serve.env));
-    let (first, others) = visible.split_first()?;
-    let gpu = Gpu::of_device(&first.name).filter(|_| others.iter().all(|other| other.name == first.name))?;
-    Some(Card {
-        gpu,
-        whence: "as nvidia-smi says",
-        is_assumed: false,
-    })
+    let mut names = visible.iter().map(|device| &device.name).unique();
+    Gpu::of_device(names.next()?).filter(|_| names.next().is_none())
 }
 
 /// A rehearsal for programs. Times in seconds.

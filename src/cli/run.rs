@@ -10,6 +10,7 @@ pub use before::{check_machine, keep_defaults, look_around};
 use before::{first_guesses, lengths, margins_in_words, settle_margins};
 
 use super::experiment::{folder, must_not_be_another, ours, tell_damage};
+use super::flags::one_of;
 use super::forecast::{self, Countdown};
 use super::machine;
 use super::output;
@@ -59,24 +60,19 @@ pub struct Args {
     /// Do only the I-th of N shares of the servers, e.g. 2/8
     #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true)]
     shard: Shard,
-    /// Print nothing but errors
-    #[arg(short, long, conflicts_with = "format")]
-    quiet: bool,
-    /// How progress is shown
-    #[arg(long, value_enum, default_value = "text", hide_default_value = true)]
-    format: ProgressFormat,
+    /// How progress is shown: text (a live display on a terminal, plain lines otherwise), plain (one line an event), or json (the
+    /// journal's own line for each event)
+    #[arg(long, default_value = "text", hide_default_value = true, value_parser = one_of(MODES))]
+    format: Mode,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum ProgressFormat {
-    /// A live display on a terminal, plain lines otherwise
-    #[value(alias = "auto")]
-    Text,
-    /// One line an event
-    Plain,
-    /// The journal's own line for each event
-    Json,
-}
+const MODES: [(&str, Mode); 4] = [
+    ("text", Mode::Auto),
+    ("plain", Mode::Plain),
+    ("json", Mode::Json),
+    // As it was called once.
+    ("auto", Mode::Auto),
+];
 
 /// Ends a command that was interrupted before it had begun anything.
 pub fn leave() {
@@ -88,10 +84,8 @@ pub fn run(args: Args) -> Result<Exit> {
     let began = Instant::now();
     let mut interrupt = Interrupt::install_early(leave)?;
     let (plan, whole, _) = args.file.open(|plan| args.keep_defaults(plan))?;
-    let part = match &args.only {
-        Some(only) => Some(whole.only(&Only::parse(only)?)?),
-        None => None,
-    };
+    let only = args.only.as_deref().map(Only::parse).transpose()?;
+    let part = only.map(|only| whole.only(&only)).transpose()?;
     let wanted = part.as_ref().unwrap_or(&whole);
     if plan.compare.is_some() && (part.is_some() || args.shard != Shard::WHOLE) {
         let why = "a comparison measures its servers in turn, all of them; leave out --only and --shard";
@@ -109,19 +103,15 @@ pub fn run(args: Args) -> Result<Exit> {
     if args.dry_run {
         return left::show(&sweep, &directory);
     }
-    let mode = args.mode();
+    let mode = match output::is_quiet() && args.format != Mode::Json {
+        true => Mode::Quiet,
+        false => args.format,
+    };
     // It holds the directory until all is written.
     let (mut recorder, state, changes) = begin(&sweep, &directory)?;
     let tables = Tables::of(&directory, &plan.report)?;
-    let ending = perform(
-        sweep,
-        &state,
-        changes,
-        &mut recorder,
-        mode,
-        &mut interrupt,
-        Some(tables),
-    )?;
+    let (recorder, tables) = (&mut recorder, Some(tables));
+    let ending = perform(sweep, &state, changes, recorder, mode, &mut interrupt, tables)?;
     conclude(ending, &plan, &directory, mode, &mut interrupt, began)
 }
 
@@ -130,9 +120,7 @@ fn begin(sweep: &Sweep<'_>, directory: &Directory) -> Result<(Recorder, State, C
     let plan = sweep.plan;
     let open = || Recorder::open(directory.clone(), sweep.shard);
     let begun = (!directory.is_new()).then(open).transpose()?;
-    let mut state = begun
-        .as_ref()
-        .map_or_else(State::default, |begun| begun.state().clone());
+    let mut state = begun.as_ref().map(|begun| begun.state().clone()).unwrap_or_default();
     let changes = Changes::between(&state, sweep.whole, plan);
     must_not_be_another(directory, &changes, &state, ", or begin a new one with --fresh")?;
     sweep.imagine_anew(&mut state);
@@ -158,10 +146,8 @@ fn conclude(
     let last_words = |ending| words::last(ending, directory, &state, began.elapsed());
     let has_results = state.runs().next().is_some() || directory.summary_csv().exists();
     let judged = if has_results && !report::is_current(directory, &state) {
-        let write = {
-            let (directory, state, options) = (directory.clone(), state.clone(), plan.report.clone());
-            move || report::write_all(&directory, &state, &options)
-        };
+        let (root, recorded, options) = (directory.clone(), state.clone(), plan.report.clone());
+        let write = move || report::write_all(&root, &recorded, &options);
         let Some(written) = machine::runtime()?.block_on(unless_interrupted(write, interrupt)) else {
             let last_words = last_words(Ending::Interrupted);
             output::tell(format_args!("{last_words}; tables and charts are not all written"));
@@ -183,9 +169,8 @@ fn conclude(
     if ending == Ending::Interrupted {
         output::tell(last_words(ending));
     } else if is_shown {
-        report::history::strange(directory, &state)
-            .iter()
-            .for_each(output::tell);
+        let strange = report::history::strange(directory, &state);
+        strange.iter().for_each(output::tell);
         output::say(last_words(ending));
     }
     Ok(match ending {
@@ -244,9 +229,8 @@ pub(super) fn perform(
         match update {
             Update::Recorded(entry) => {
                 let state = recorder.state();
-                let left = countdown
-                    .as_mut()
-                    .and_then(|countdown| countdown.seconds_left(entry, state));
+                let countdown = countdown.as_mut();
+                let left = countdown.and_then(|countdown| countdown.seconds_left(entry, state));
                 // Who is in a final is known when its first start begins.
                 if let Event::GroupBegun(begun) = &entry.event
                     && begun.slot >= sweep.plan.starts
@@ -256,7 +240,7 @@ pub(super) fn perform(
                 }
                 progress.event(entry, state, left);
                 if let Event::ServerStarting { server, launch, .. } = &entry.event {
-                    let (session, n) = (entry.place.line.journal, *launch);
+                    let (session, n) = (entry.rank.line.journal, *launch);
                     let log = recorder.directory().server_log(server, Launch { session, n });
                     progress.doing(server, ServerActivity::Starting(Box::new(startup::follow(log))), state);
                 }
@@ -291,25 +275,20 @@ pub(super) fn perform(
 /// What this invocation has to do.
 fn eta(sweep: &Sweep<'_>, state: &State, options: &Options) -> Eta {
     let mut eta = Eta::default();
-    if sweep.plan.bench.runner.offline().is_some() {
-        eta.without_server = true;
-    }
     foresee(&mut eta, sweep, sweep.schedule().foreseen(state), state);
+    eta.without_server = sweep.plan.bench.runner.offline().is_some();
     eta.predicted_start = forecast::first_start(sweep.wanted, options);
     eta
 }
 
 /// Adds what these starts lack for sure.
 fn foresee(eta: &mut Eta, sweep: &Sweep<'_>, starts: impl Iterator<Item = Start>, state: &State) {
-    for start in starts {
-        let Some(group) = sweep.schedule().sure_group(&start, state) else {
-            continue;
-        };
+    for group in starts.filter_map(|start| sweep.schedule().sure_group(&start, state)) {
         for task in &group.tasks {
-            eta.add_runs(&start.server.id, start.slot, &task.point.name, 1);
+            eta.add_runs(&group.server.id, group.slot, &task.point.name, 1);
         }
         for search in &group.searches {
-            eta.add_search(&start.server.id, start.slot, &search.id);
+            eta.add_search(&group.server.id, group.slot, &search.id);
         }
     }
 }
@@ -339,21 +318,12 @@ pub(super) fn counter(counters: &Arc<Counters>) -> Counter {
 }
 
 impl Args {
-    fn mode(&self) -> Mode {
-        match self.format {
-            _ if self.quiet => Mode::Quiet,
-            ProgressFormat::Text => Mode::Auto,
-            ProgressFormat::Plain => Mode::Plain,
-            ProgressFormat::Json => Mode::Json,
-        }
-    }
-
     fn keep_defaults(&self, plan: &mut Plan) {
         let directory = Directory::at(folder(self.output.as_deref(), plan));
         if self.fresh {
             settle_margins(plan, &directory, false);
-        } else if keep_defaults(plan, &directory) && !self.quiet {
-            output::tell(format_args!(
+        } else if keep_defaults(plan, &directory) {
+            output::inform(format_args!(
                 "{} was begun by a vsweep that did not warm up, and goes on so; --fresh begins anew with warm-ups",
                 directory.root().display()
             ));
@@ -370,14 +340,11 @@ pub(super) fn write_plan(plan: &Plan, directory: &Directory) -> Result<()> {
 fn choose_directory(args: &Args, plan: &Plan) -> Result<Directory> {
     let wanted = folder(args.output.as_deref(), plan);
     if args.fresh && wanted.exists() {
-        let name = wanted.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = wanted.file_name().unwrap_or_default().to_string_lossy();
         let mut numbered = (2u32..).map(|number| wanted.with_file_name(format!("{name}-{number}")));
-        let free = numbered
-            .find(|path| !path.exists())
-            .expect("one of four billion names is free");
-        if !args.quiet {
-            output::tell(format_args!("starting over in {}", free.display()));
-        }
+        let free = numbered.find(|path| !path.exists());
+        let free = free.expect("one of four billion names is free");
+        output::inform(format_args!("starting over in {}", free.display()));
         return Ok(Directory::at(free));
     }
     ours(&wanted)

@@ -2,16 +2,16 @@
 
 use super::experiment::{exit_of, read_plan};
 use super::forecast::{options, seconds_left};
-use super::output::{self, OutputFormat, finish, print_json};
+use super::output::{self, OutputFormat};
 use super::run::keep_defaults;
 use crate::agenda::Schedule;
-use crate::cluster::{self, ClusterTask, slurm};
+use crate::cluster::{self, slurm};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{self, Check, Directory, Shard, State};
 use crate::matrix::Matrix;
 use crate::plan::Plan;
 use crate::rehearse::Options;
-use crate::report::status::{Cluster, Orphan, Status, TaskStatus, Worker};
+use crate::report::status::{Cluster, Orphan, Status, Worker};
 use crate::report::terminal::show;
 use crate::run::signs;
 use crate::server::trees::Remains;
@@ -49,10 +49,7 @@ pub fn run(args: Args) -> Result<Exit> {
     if args.watch {
         status = watch(&directory, status, &mut rest)?;
     }
-    match args.format {
-        OutputFormat::Text => finish(output::text().write_all(status.to_text().as_bytes())),
-        OutputFormat::Json => print_json(&status),
-    }?;
+    args.format.print(|| status.to_text(), || &status)?;
     Ok(exit_of(&status.damage))
 }
 
@@ -121,13 +118,11 @@ fn watch(directory: &Directory, mut status: Status, rest: &mut Option<Remaining>
         if shown.and(cleared.unwrap_or(Ok(()))).is_err() {
             break;
         }
-        let cluster = match asked.elapsed() < BETWEEN_QUESTIONS {
-            true => status.cluster,
-            false => {
-                asked = Instant::now();
-                in_cluster(directory)?
-            }
-        };
+        let mut cluster = status.cluster;
+        if asked.elapsed() >= BETWEEN_QUESTIONS {
+            asked = Instant::now();
+            cluster = in_cluster(directory)?;
+        }
         status = read(directory, rest)?;
         status.cluster = cluster;
     }
@@ -137,25 +132,12 @@ fn watch(directory: &Directory, mut status: Status, rest: &mut Option<Remaining>
 /// What Slurm says of the tasks that were handed to it, if any were.
 fn in_cluster(directory: &Directory) -> Result<Option<Cluster>> {
     let arrays = cluster::handed_over(directory)?;
-    if arrays.is_empty() {
-        return Ok(None);
-    }
-    let mut told = Cluster::default();
-    match slurm::queue(&arrays) {
-        Ok(tasks) => told.tasks = cluster::latest(tasks).into_iter().map(task).collect(),
-        Err(why) => told.unknown = Some(why.to_string()),
-    }
-    Ok(Some(told))
-}
-
-fn task(task: ClusterTask) -> TaskStatus {
-    TaskStatus {
-        remedy: task.is_live.then(|| slurm::remedy(&task.reason)).flatten(),
-        job: task.job,
-        group: task.group,
-        state: task.state,
-        is_live: task.is_live,
-        reason: task.reason,
-        node: task.node,
-    }
+    let told = || {
+        let queue = slurm::queue(&arrays);
+        Cluster {
+            unknown: queue.as_ref().err().map(ToString::to_string),
+            tasks: cluster::latest(queue.unwrap_or_default()),
+        }
+    };
+    Ok((!arrays.is_empty()).then(told))
 }

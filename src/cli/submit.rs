@@ -4,10 +4,10 @@ use super::experiment::{folder, must_not_be_another, ours, recorded};
 use super::output;
 use super::plan_file::{self, PlanFile};
 use super::run::{keep_defaults, write_plan};
-use super::server_check;
 use crate::cluster::{self, k8s, slurm};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Recorder, State};
+use crate::lint;
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{Diagnostics, K8s, Plan, Target};
 use crate::run::{Changes, Sweep, demand};
@@ -67,16 +67,15 @@ pub fn run(args: Args) -> Result<Exit> {
     let root = folder(args.output.as_deref(), &plan);
     let directory = ours(&absolute(&root).unwrap_or(root))?;
     if args.cancel {
-        return match (args.slurm, args.k8s) {
-            (true, _) => cancel(&directory),
-            (_, true) => Err(Error::Usage(format!(
+        let why = match (args.slurm, args.k8s) {
+            (true, _) => return cancel(&directory),
+            (_, true) => format!(
                 "vsweep applies no manifest, so it deletes none either; run: kubectl delete jobs{}",
                 k8s::selector(&plan)
-            ))),
-            _ => Err(Error::Usage(
-                "--cancel cancels what --slurm handed over; add --slurm".into(),
-            )),
+            ),
+            _ => "--cancel cancels what --slurm handed over; add --slurm".to_owned(),
         };
+        return Err(Error::Usage(why));
     }
     let k8s = args.k8s.then(|| k8s_table(&plan, &directory)).transpose()?;
     let state = match args.dry_run {
@@ -102,23 +101,20 @@ pub fn run(args: Args) -> Result<Exit> {
 
 /// The plan's [k8s] table, if a manifest can be made of the plan at all.
 fn k8s_table<'a>(plan: &'a Plan, directory: &Directory) -> Result<&'a K8s> {
-    let Some(k8s) = &plan.k8s else {
-        return Err(Error::Usage(
-            "the plan has no [k8s] table, which says what the pods are; add it with `image` and `claim` (docs/cluster.md)".into(),
-        ));
+    let Some(k8s @ K8s { mount, claim, .. }) = &plan.k8s else {
+        let why = "the plan has no [k8s] table, which says what the pods are; add it with `image` and `claim` (docs/cluster.md)";
+        return Err(Error::Usage(why.to_owned()));
     };
     if plan.serve.manners.members.nodes > 1 {
-        return Err(Error::Usage(
-            "an index of a Job is one pod, and each server of the plan takes several nodes (serve.nodes); use --slurm"
-                .into(),
-        ));
+        let why =
+            "an index of a Job is one pod, and each server of the plan takes several nodes (serve.nodes); use --slurm";
+        return Err(Error::Usage(why.to_owned()));
     }
-    if !directory.root().starts_with(&k8s.mount) {
-        let (root, mount) = (directory.root().display(), &k8s.mount);
+    if !directory.root().starts_with(mount) {
+        let root = directory.root().display();
         return Err(Error::Usage(format!(
             "{root} is not below {mount}, where the pods see the volume {claim}; mount it at the same place here and give a directory in \
-             it with -o, or say where both see it: k8s.mount",
-            claim = k8s.claim
+             it with -o, or say where both see it: k8s.mount"
         )));
     }
     Ok(k8s)
@@ -146,16 +142,14 @@ impl Submission<'_> {
             let mut names = servers.iter().map(|server| self.plan.secrets.redact(&server.name));
             output::say(format_args!("{name}  {}", names.join("; ")));
         }
-        output::say(match self.left.len() as u64 {
-            0 => format!("nothing is left to do in {root}"),
-            left => format!(
-                "{} to be taken from {root}; start workers with: vsweep {}",
-                show_many(left, "server start"),
-                match self.args.retry_failed {
-                    true => format!("{} ID, an ID of --dry-run each", self.worker()),
-                    false => format!("worker {root}"),
-                }
-            ),
+        let starts = show_many(self.left.len() as u64, "server start");
+        let worker = match self.args.retry_failed {
+            true => format!("{} ID, an ID of --dry-run each", self.worker()),
+            false => format!("worker {root}"),
+        };
+        output::say(match self.left.is_empty() {
+            true => format!("nothing is left to do in {root}"),
+            false => format!("{starts} to be taken from {root}; start workers with: vsweep {worker}"),
         });
         Ok(Exit::Done)
     }
@@ -169,12 +163,12 @@ impl Submission<'_> {
         }
         let arrays = cluster::arrays(&self.sizes(&BTreeSet::new()), k8s::MOST_INDEXES, &[]);
         output::say(k8s::manifest(&arrays, self.plan, k8s, &self.worker()).trim_end());
+        let starts = show_many(self.left.len() as u64, "server start");
+        let jobs = show_many(arrays.len() as u64, "Job");
         let selector = k8s::selector(self.plan);
         output::tell(format_args!(
-            "{} in {}; apply them with `kubectl apply -f -`, see `kubectl get pods{selector}` and `vsweep status {root}`, and end them with \
-             `kubectl delete jobs{selector}`",
-            show_many(self.left.len() as u64, "server start"),
-            show_many(arrays.len() as u64, "Job"),
+            "{starts} in {jobs}; apply them with `kubectl apply -f -`, see `kubectl get pods{selector}` and `vsweep status {root}`, and end \
+             them with `kubectl delete jobs{selector}`"
         ));
         Ok(Exit::Done)
     }
@@ -210,12 +204,10 @@ impl Submission<'_> {
         let arrays = cluster::arrays(&self.sizes(&under_way), most, &before);
         let root = directory.root().display();
         if arrays.is_empty() {
-            output::say(match under_way.len() as u64 {
-                0 => format!("nothing is left to do in {root}"),
-                many => format!(
-                    "nothing to submit: {} under way in Slurm, see `vsweep status {root}`",
-                    show_many(many, "server start")
-                ),
+            let starts = show_many(under_way.len() as u64, "server start");
+            output::say(match under_way.is_empty() {
+                true => format!("nothing is left to do in {root}"),
+                false => format!("nothing to submit: {starts} under way in Slurm, see `vsweep status {root}`"),
             });
             return Ok(Exit::Done);
         }
@@ -248,10 +240,8 @@ impl Submission<'_> {
             array.write(directory)?;
         }
         if !is_dry {
-            output::say(format_args!(
-                "see `vsweep status {root}`; logs are in {}",
-                folder.display()
-            ));
+            let logs = folder.display();
+            output::say(format_args!("see `vsweep status {root}`; logs are in {logs}"));
         }
         Ok(Exit::Done)
     }
@@ -262,23 +252,17 @@ fn cancel(directory: &Directory) -> Result<Exit> {
     let is_recorded = directory.submissions().is_dir();
     let _turn = is_recorded.then(|| cluster::take_turn(directory)).transpose()?;
     let tasks = slurm::queue(&cluster::handed_over(directory)?)?;
-    let live: Vec<&str> = tasks
-        .iter()
-        .filter(|task| task.is_live)
-        .map(|task| &*task.job)
-        .collect();
-    let jobs: Vec<&str> = live.iter().filter_map(|job| job.split('_').next()).unique().collect();
+    let live = tasks.iter().filter(|task| task.is_live).collect_vec();
+    let jobs = live.iter().filter_map(|task| task.job.split('_').next());
+    let jobs = jobs.unique().collect_vec();
     if jobs.is_empty() {
         output::say("nothing of it is in Slurm's queue");
         return Ok(Exit::Done);
     }
     slurm::cancel(&jobs)?;
-    output::say(format_args!(
-        "cancelled {} of {} ({})",
-        show_many(live.len() as u64, "task"),
-        show_many(jobs.len() as u64, "job"),
-        jobs.join(", ")
-    ));
+    let tasks = show_many(live.len() as u64, "task");
+    let count = show_many(jobs.len() as u64, "job");
+    output::say(format_args!("cancelled {tasks} of {count} ({})", jobs.join(", ")));
     Ok(Exit::Done)
 }
 
@@ -294,7 +278,7 @@ fn refuse(plan: &Plan, matrix: &Matrix) -> Result<()> {
         return Err(Error::Usage(why.to_owned()));
     }
     let mut found = Diagnostics::default();
-    server_check::check_side_by_side(plan, matrix, &mut found);
+    lint::check_side_by_side(plan, matrix, &mut found);
     plan_file::refuse(plan, found)
 }
 

@@ -16,6 +16,8 @@ use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// Limit for the answer that lists the models.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Limit for one measurement.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
@@ -50,26 +52,20 @@ impl MeasuredServer {
                 "cannot ask {url} for its models: {why}; start the server, or name the model with --model"
             ))
         };
-        let client = client_for(&base_url)
-            .tls_danger_accept_invalid_certs(server.insecure)
-            .build();
-        let mut request = client
-            .map_err(|error| failed(&error))?
-            .get(&url)
-            .timeout(Duration::from_secs(30));
-        for (name, value) in server.all_headers(None) {
-            request = request.header(name, value);
-        }
+        let client = client_for(&base_url).tls_danger_accept_invalid_certs(server.insecure);
+        let client = client.build().map_err(|error| failed(&error))?;
+        let request = client.get(&url).timeout(PATIENCE);
+        let headers = server.all_headers(None).into_iter();
+        let request = headers.fold(request, |request, (name, value)| request.header(name, value));
         let answer = request.send().await.map_err(|error| failed(&Silence::from(error)))?;
         match answer.status() {
             StatusCode::OK => {}
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
                 return Err(Error::Fatal(format!(
-                    "{url} answers {}; set OPENAI_API_KEY, or --header Authorization=..., to a key that the server accepts",
-                    answer.status()
+                    "{url} answers {status}; set OPENAI_API_KEY, or --header Authorization=..., to a key that the server accepts"
                 )));
             }
-            _ => return Err(failed(&answer.status())),
+            status => return Err(failed(&status)),
         }
         let body = body_of(answer).await.map_err(|silence| failed(&silence))?;
         let models: Value = serde_json::from_slice(&body).map_err(|error| failed(&error))?;
@@ -94,7 +90,7 @@ impl MeasuredServer {
 /// ends it in order: nothing is left in flight, no server is left asleep. It is an error if no load was measured.
 pub async fn measure_each(
     server: &MeasuredServer,
-    runner: &BenchRunner,
+    runner: BenchRunner,
     (kind, loads): (&str, impl IntoIterator<Item = (String, &Params)>),
     interrupt: &mut Interrupt,
     mut measured: impl FnMut(usize, &str, &Measurement) -> Result<()>,
@@ -164,15 +160,6 @@ pub fn warnings_of(result: &RunResult) -> impl Iterator<Item = &str> {
     warnings.into_iter().flatten().filter_map(Value::as_str)
 }
 
-/// The entries of a comma list, or the one value.
-pub fn entries(params: &Params, name: &str) -> Vec<Value> {
-    match params.get(name) {
-        Some(Value::String(text)) => split(text),
-        Some(value) => vec![value.clone()],
-        None => Vec::new(),
-    }
-}
-
 /// The entries of a comma list.
 pub fn split(text: &str) -> Vec<Value> {
     text.split(',').map(|entry| Value::from(entry.trim())).collect()
@@ -182,12 +169,11 @@ pub fn split(text: &str) -> Vec<Value> {
 pub fn combinations(params: &Params, lists: &[(&str, Vec<Value>)]) -> Vec<Params> {
     let named = |(name, values): &(&str, Vec<Value>)| {
         let named = values.iter().map(|value| ((*name).to_owned(), value.clone()));
-        named.collect::<Vec<_>>()
+        named.collect_vec()
     };
     let combined = lists.iter().map(named).multi_cartesian_product();
-    combined
-        .map(|given| params.clone().into_iter().chain(given).collect())
-        .collect()
+    let all = combined.map(|given| params.clone().into_iter().chain(given).collect());
+    all.collect()
 }
 
 /// A row of a file: the keys that the files of others have, then the rest of the result.

@@ -55,38 +55,33 @@ pub fn run(args: Args) -> Result<Exit> {
     let mode = if output::is_quiet() { Mode::Quiet } else { Mode::Auto };
     let ending = perform(sweep, &state, changes, &mut recorder, mode, &mut interrupt, None)?;
     let root = directory.root().display();
-    Ok(match ending {
-        Ending::Interrupted => {
-            output::tell(format_args!(
-                "interrupted; what is left in {root} is free for other workers"
-            ));
-            Exit::Interrupted
-        }
-        Ending::Superseded => {
-            output::tell(format_args!(
-                "stopped: another plan was submitted to {root}, which counts now; its own workers go on"
-            ));
-            Exit::CannotGoOn
-        }
+    let (why, exit) = match ending {
+        Ending::Interrupted => (
+            format!("interrupted; what is left in {root} is free for other workers"),
+            Exit::Interrupted,
+        ),
+        Ending::Superseded => (
+            format!("stopped: another plan was submitted to {root}, which counts now; its own workers go on"),
+            Exit::CannotGoOn,
+        ),
         // A failed run is a row of the tables, and nothing that a scheduler should try again.
         Ending::NothingLeft | Ending::Finished | Ending::StoppedOnFailure => {
             output::say(format_args!(
                 "nothing is left to take; `vsweep report {root}` makes the tables"
             ));
-            Exit::Done
+            return Ok(Exit::Done);
         }
-    })
+    };
+    output::tell(why);
+    Ok(exit)
 }
 
 /// Whether anything that is wanted is left; an error if what is wanted is not in the plan.
 fn has_work(sweep: &Sweep<'_>, share: &Share, state: &State) -> Result<bool> {
     let schedule = sweep.schedule();
     let is_compared = sweep.plan.compare.is_some();
-    let Some(group) = share
-        .group
-        .as_deref()
-        .filter(|group| *group != COMPARISON || !is_compared)
-    else {
+    let group = share.group.as_deref();
+    let Some(group) = group.filter(|group| *group != COMPARISON || !is_compared) else {
         return Ok(schedule.has_work(state));
     };
     let mut starts = schedule.foreseen(state);

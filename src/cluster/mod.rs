@@ -7,6 +7,7 @@ pub mod slurm;
 use crate::error::{Error, Result};
 use crate::files::{create_folder, write_atomic};
 use crate::journal::{Directory, Nonce};
+use crate::report::status::TaskStatus;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -92,27 +93,10 @@ pub fn handed_over(directory: &Directory) -> Result<Vec<Array>> {
     Ok(arrays)
 }
 
-/// A task as the cluster tells of it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ClusterTask {
-    /// What the cluster calls it.
-    pub job: String,
-    /// The server start that it works on.
-    pub group: String,
-    /// Its state in the cluster's words.
-    pub state: String,
-    /// Whether it may still run.
-    pub is_live: bool,
-    /// Why it waits, in the cluster's words; empty if it does not.
-    pub reason: String,
-    /// Where it runs, or ran.
-    pub node: String,
-}
-
 /// Of each group the task that tells most of it: one that may still run, else the last.
-pub fn latest(mut tasks: Vec<ClusterTask>) -> Vec<ClusterTask> {
+pub fn latest(mut tasks: Vec<TaskStatus>) -> Vec<TaskStatus> {
     tasks.sort_by_key(|task| task.is_live);
-    let latest: BTreeMap<String, ClusterTask> = tasks.into_iter().map(|task| (task.group.clone(), task)).collect();
+    let latest: BTreeMap<String, TaskStatus> = tasks.into_iter().map(|task| (task.group.clone(), task)).collect();
     latest.into_values().collect()
 }
 
@@ -152,15 +136,16 @@ mod tests {
 
     #[test]
     fn a_task_that_may_still_run_tells_more_than_a_later_one_that_ended() {
-        let task = |job: &str, is_live| ClusterTask {
+        let task = |job: &str, is_live| TaskStatus {
             job: job.into(),
             group: "g".into(),
             state: String::new(),
             is_live,
             reason: String::new(),
             node: String::new(),
+            remedy: None,
         };
-        let told = |tasks: Vec<ClusterTask>| latest(tasks).remove(0).job;
+        let told = |tasks: Vec<TaskStatus>| latest(tasks).remove(0).job;
         assert_eq!(told(vec![task("1", true), task("2", false)]), "1");
         assert_eq!(told(vec![task("1", false), task("2", false)]), "2");
         assert_eq!(told(vec![task("1", false), task("2", true)]), "2");

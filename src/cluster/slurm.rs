@@ -1,9 +1,10 @@
 //! Slurm: the command line and the script of an array, and what the queue says of its tasks. Only text formats are read that are the
 //! same in every release; Slurm's own words are passed on.
 
-use super::{Array, ClusterTask};
+use super::Array;
 use crate::error::{Error, Result};
 use crate::plan::Plan;
+use crate::report::status::TaskStatus;
 use crate::shell::{shell_line, shell_word};
 use itertools::Itertools;
 use std::ffi::OsStr;
@@ -109,7 +110,7 @@ pub fn hand_over(arguments: &[String], script: &str) -> Result<String> {
 }
 
 /// What Slurm says of these arrays; `Err` if it cannot be asked, which says nothing of them.
-pub fn queue(arrays: &[Array]) -> Result<Vec<ClusterTask>> {
+pub fn queue(arrays: &[Array]) -> Result<Vec<TaskStatus>> {
     if arrays.is_empty() {
         return Ok(Vec::new());
     }
@@ -129,7 +130,7 @@ pub fn cancel(jobs: &[&str]) -> Result<()> {
 }
 
 /// The tasks that squeue tells of, in the order in which their arrays were handed over.
-fn tasks(arrays: &[Array], lines: &str) -> Vec<ClusterTask> {
+fn tasks(arrays: &[Array], lines: &str) -> Vec<TaskStatus> {
     let task = |line: &str| {
         let fields: Vec<&str> = line.splitn(6, '|').collect();
         let [job, index, state, reason, node, name] = fields[..] else {
@@ -138,17 +139,19 @@ fn tasks(arrays: &[Array], lines: &str) -> Vec<ClusterTask> {
         let position = arrays.iter().position(|array| array.name == name)?;
         let group = arrays[position].groups.get(index.parse::<usize>().ok()?)?;
         let none = |text: &str| if text == "None" { String::new() } else { text.to_owned() };
-        let task = ClusterTask {
+        let is_live = !is_over(state);
+        let task = TaskStatus {
             job: format!("{job}_{index}"),
             group: group.clone(),
             state: state.to_owned(),
-            is_live: !is_over(state),
+            is_live,
             reason: none(reason),
             node: node.to_owned(),
+            remedy: is_live.then(|| remedy(reason)).flatten(),
         };
         Some((position, task))
     };
-    let mut tasks: Vec<(usize, ClusterTask)> = lines.lines().filter_map(task).collect();
+    let mut tasks: Vec<(usize, TaskStatus)> = lines.lines().filter_map(task).collect();
     tasks.sort_by_key(|(position, _)| *position);
     tasks.into_iter().map(|(_, task)| task).collect()
 }
@@ -178,7 +181,7 @@ Assoc: a limit of the account is reached: ask the site, or wait if it is shared
 QOS: a limit of the quality of service is reached: ask the site, or wait if it is shared";
 
 /// What to do about a task that waits for this reason.
-pub fn remedy(reason: &str) -> Option<&'static str> {
+fn remedy(reason: &str) -> Option<&'static str> {
     let known = REMEDIES.lines().filter_map(|line| line.split_once(": "));
     let mut known = known.filter(|(start, _)| reason.starts_with(start));
     known.next().map(|(_, remedy)| remedy)

@@ -36,13 +36,13 @@ const LAYERS: [&[&str]; 8] = [
     &["journal", "table"],
     &["agenda"],
     &["server", "load", "dataset", "bench", "telemetry", "sim"],
-    &["run", "rehearse", "cluster"],
-    &["report"],
+    &["run", "rehearse"],
+    &["report", "lint", "cluster"],
     &["cli", "main", "lib"],
 ];
 
 /// What a room may use in its own layer.
-const NEIGHBOURS: [(&str, &[&str]); 16] = [
+const NEIGHBOURS: [(&str, &[&str]); 18] = [
     ("request_error", &["printable"]),
     ("cause", &["printable", "request_error"]),
     ("validity", &["printable", "request_error"]),
@@ -59,6 +59,8 @@ const NEIGHBOURS: [(&str, &[&str]); 16] = [
     ("dataset", &["load"]),
     ("bench", &["load", "dataset", "server", "telemetry"]),
     ("rehearse", &["run"]),
+    ("lint", &["report"]),
+    ("cluster", &["report"]),
 ];
 
 /// What a room may not use although it lies below: what measures does not record.

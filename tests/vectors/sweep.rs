@@ -9,8 +9,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use vsweep::bench::command_line;
 use vsweep::cause::Outcome as Measured;
-use vsweep::cli::server_flags;
 use vsweep::import::{self, Loads, Sweep, theirs};
+use vsweep::lint::flags;
 use vsweep::matrix::{self, Matrix, argv};
 use vsweep::plan::{self, BenchRunner, Format, Offline, World, spelling};
 use vsweep::report::charts::grid::file_name;
@@ -194,7 +194,7 @@ fn comb_dir(input: &Value) -> Outcome {
 
 /// Whether a parameter of this name reaches `vllm bench startup`; `_benchmark_name` is that of the combination.
 fn is_option_of_startup(name: &str) -> bool {
-    name == "_benchmark_name" || server_flags::has(Offline::Startup, name)
+    name == "_benchmark_name" || flags::has(Offline::Startup, name)
 }
 
 /// The command line of a run whose result goes to `R/run=0.json`.

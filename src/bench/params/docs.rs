@@ -1,6 +1,6 @@
 //! The reference of parameters, `docs/parameters.md`: made from the tables, so that it cannot lie.
 
-use super::{Param, Table, Takes};
+use super::{Param, Table};
 use crate::dataset::KINDS;
 use std::fmt::Write;
 
@@ -44,19 +44,7 @@ fn head(out: &mut String) {
 
 fn rows<'a>(out: &mut String, params: impl Iterator<Item = &'a Param>) {
     for param in params {
-        let takes = match param.takes {
-            Takes::Count => "a whole number",
-            Takes::Number => "a number",
-            Takes::Text => "a text",
-            Takes::Texts => "texts",
-            Takes::Json => "JSON",
-            Takes::Nothing => "nothing",
-        };
-        let _ = writeln!(
-            out,
-            "| `{}` | {takes} | {} |",
-            param.name,
-            param.help().replace('|', "\\|")
-        );
+        let [name, wants, help] = [param.name.to_owned(), param.wants(), param.help()];
+        let _ = writeln!(out, "| `{name}` | {wants} | {} |", help.replace('|', "\\|"));
     }
 }

@@ -1,8 +1,9 @@
 //! The arguments of `vllm bench sweep`, with vLLM's names and defaults, of all its releases.
 
-use crate::cli::server_flags::has;
+use crate::cli::flags::dashed;
 use crate::error::{Error, Result};
 use crate::import::{Loads, Sweep};
+use crate::lint::flags::has;
 use crate::plan::Offline;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -26,7 +27,6 @@ enum SweepKind {
 
 /// Options of all subcommands.
 #[derive(Debug, clap::Args)]
-#[command(args_override_self = true)]
 struct Usual {
     #[arg(long)]
     serve_params: Option<PathBuf>,
@@ -42,7 +42,6 @@ struct Usual {
 
 /// Further ones of `startup`.
 #[derive(Debug, clap::Args)]
-#[command(args_override_self = true)]
 struct Startup {
     #[command(flatten)]
     usual: Usual,
@@ -60,7 +59,6 @@ struct Startup {
 
 /// Further ones of the others, each of which had some of them at some time.
 #[derive(Debug, clap::Args)]
-#[command(args_override_self = true)]
 struct Serve {
     #[command(flatten)]
     usual: Usual,
@@ -94,39 +92,29 @@ struct Serve {
     sla_params: Option<PathBuf>,
 }
 
-/// Subcommands without a plan, and what to do instead.
-const OTHERS: [(&str, &str); 3] = [
-    (
-        "plot",
-        "a picture is no sweep; draw it with `vsweep plot DIR` and the same options",
-    ),
-    ("plot_pareto", "a picture is no sweep; draw it with `vsweep pareto DIR`"),
-    (
-        "tune_speculative_k",
-        "vsweep does not tune the length of speculation; give each length a combination",
-    ),
-];
+/// What to do instead of subcommands without a plan.
+fn instead(kind: &str) -> Option<&'static str> {
+    Some(match kind {
+        "plot" => "a picture is no sweep; draw it with `vsweep plot DIR` and the same options",
+        "plot_pareto" => "a picture is no sweep; draw it with `vsweep pareto DIR`",
+        "tune_speculative_k" => "vsweep does not tune the length of speculation; give each length a combination",
+        _ => return None,
+    })
+}
 
 /// Reads a command line, whatever starts vLLM in it.
 pub fn read(words: &[String]) -> Result<Sweep> {
     let words = own_words(words).ok_or_else(|| {
-        Error::Usage(
-            "this is no command line of `vllm bench sweep`; give it after --, such as: vsweep import -- vllm bench sweep serve ..."
-                .into(),
-        )
+        let example = "give it after --, such as: vsweep import -- vllm bench sweep serve ...";
+        Error::Usage(format!("this is no command line of `vllm bench sweep`; {example}"))
     })?;
-    if let Some((name, why)) = OTHERS
-        .iter()
-        .find(|(name, _)| words.first().is_some_and(|word| word == name))
-    {
-        return Err(Error::Usage(format!("`vllm bench sweep {name}`: {why}")));
+    if let Some((kind, why)) = words.first().and_then(|kind| Some((kind, instead(kind)?))) {
+        return Err(Error::Usage(format!("`vllm bench sweep {kind}`: {why}")));
     }
     let words = std::iter::once("vllm bench sweep".to_owned()).chain(words);
     let command = SweepCommand::try_parse_from(words).map_err(|error| {
-        Error::Usage(format!(
-            "the command line of vLLM cannot be read: {}",
-            error.to_string().trim()
-        ))
+        let why = error.to_string();
+        Error::Usage(format!("the command line of vLLM cannot be read: {}", why.trim()))
     })?;
     let (serve, is_explored) = match command.kind {
         SweepKind::Serve(serve) => (serve, false),
@@ -174,55 +162,37 @@ fn of_startup(startup: Startup) -> Sweep {
 
 /// The words from the subcommand on, with dashes in their flags. `bench sweep` stands before it, or it is run as a module.
 fn own_words(words: &[String]) -> Option<Vec<String>> {
-    let after = words
-        .windows(2)
-        .position(|pair| pair[0] == "bench" && pair[1] == "sweep");
-    let own = match after {
+    let module = |word: &String| {
+        let path = word.trim_end_matches(".py").replace('/', ".");
+        let name = path.rsplit('.').next()?.to_owned();
+        (path.contains("benchmarks.sweep.") || name == "serve_multi").then_some(name)
+    };
+    let after = words.windows(2).position(|pair| pair[..] == ["bench", "sweep"]);
+    let mut own = match after {
         Some(place) => words[place + 2..].to_vec(),
         None => {
-            let module = |word: &String| {
-                let path = word.trim_end_matches(".py").replace('/', ".");
-                let name = path.rsplit('.').next()?.to_owned();
-                (path.contains("benchmarks.sweep.") || name == "serve_multi").then_some(name)
-            };
-            let (place, name) = words
-                .iter()
-                .enumerate()
-                .find_map(|(i, word)| Some((i, module(word)?)))?;
-            std::iter::once(name)
-                .chain(words[place + 1..].iter().cloned())
-                .collect()
+            let place = words.iter().position(|word| module(word).is_some())?;
+            let rest = words[place + 1..].iter().cloned();
+            module(&words[place]).into_iter().chain(rest).collect()
         }
     };
-    let dashed = own.into_iter().map(|word| match word.strip_prefix("--") {
-        Some(_) => match word.split_once('=') {
-            Some((flag, value)) => format!("{}={value}", flag.replace('_', "-")),
-            None if word.contains(' ') => word,
-            None => word.replace('_', "-"),
-        },
-        None => word,
-    });
-    Some(dashed.collect())
+    own.iter_mut().for_each(|word| *word = dashed(word));
+    Some(own)
 }
 
 /// What options without a key come to.
 fn remarks(usual: &Usual, resume: bool) -> Vec<String> {
     let dir = &usual.output_dir;
+    let moved = format!("--output-dir {dir}: give `vsweep run` its directory with -o {dir}/NAME");
     let said = [
-        (
-            dir != "results",
-            format!("--output-dir {dir}: give `vsweep run` its directory with -o {dir}/NAME"),
-        ),
+        (dir != "results", &*moved),
         (
             usual.show_stdout,
-            "--show-stdout: logs of servers are always kept, in servers/ of the experiment".to_owned(),
+            "--show-stdout: logs of servers are always kept, in servers/ of the experiment",
         ),
-        (
-            usual.dry_run,
-            "--dry-run: `vsweep run --dry-run` and `vsweep plan`".to_owned(),
-        ),
-        (resume, "--resume: `vsweep run` always goes on where it was".to_owned()),
+        (usual.dry_run, "--dry-run: `vsweep run --dry-run` and `vsweep plan`"),
+        (resume, "--resume: `vsweep run` always goes on where it was"),
     ];
-    let given = said.into_iter().filter(|(is_given, _)| *is_given);
-    given.map(|(_, said)| said).collect()
+    let given = said.iter().filter(|(is_given, _)| *is_given);
+    given.map(|(_, said)| (*said).to_owned()).collect()
 }

@@ -12,7 +12,7 @@ use crate::plan::{self, Format, Plan, World};
 use crate::run::{Foreign, take_in};
 use crate::shell::shell_word;
 use crate::units::show_many;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
@@ -27,9 +27,8 @@ pub fn import(tree: &Path, imported: &Imported, to: &Path) -> Result<Exit> {
     };
     let directory = Directory::at(to);
     let path = directory.plan(false);
-    let read = plan::parse(&imported.text, Format::Toml, &path, &[], &World::real());
-    let read = read.and_then(|plan| Matrix::expand(&plan).map(|matrix| (plan, matrix)));
-    let (plan, matrix) = read.map_err(show)?;
+    let plan = plan::parse(&imported.text, Format::Toml, &path, &[], &World::real()).map_err(show)?;
+    let matrix = Matrix::expand(&plan).map_err(show)?;
     let mut problems = Vec::new();
     let runs = find(tree, folders, &mut problems)?;
     let count = runs.iter().map(Vec::len).sum::<usize>() as u64;
@@ -45,17 +44,10 @@ pub fn import(tree: &Path, imported: &Imported, to: &Path) -> Result<Exit> {
     recorder.hide(plan.secrets.clone());
     let hidden = take_in(&plan, &matrix, runs, &mut recorder)?;
     write_atomic(&path, plan.redacted_text().as_bytes())?;
-    for name in hidden {
-        problems.push(format!(
-            "the figure `{name}` is lost: vLLM writes a parameter of that name over it"
-        ));
-    }
-    say(format_args!(
-        "wrote {}: {} of {}",
-        to.display(),
-        show_many(count, "run"),
-        show_many(matrix.counts().runs, "run")
-    ));
+    let lost = |name| format!("the figure `{name}` is lost: vLLM writes a parameter of that name over it");
+    problems.extend(hidden.into_iter().map(lost));
+    let (taken, all) = (show_many(count, "run"), show_many(matrix.counts().runs, "run"));
+    say(format_args!("wrote {}: {taken} of {all}", to.display()));
     tell_how_to_go_on(&plan, imported, to, &path);
     Ok(tell_damage(&problems))
 }
@@ -75,13 +67,12 @@ fn tell_how_to_go_on(plan: &Plan, imported: &Imported, to: &Path, path: &Path) {
 /// The runs of each folder. What cannot be taken is a problem, and is missing.
 fn find(tree: &Path, folders: &[String], problems: &mut Vec<String>) -> Result<Vec<Vec<Foreign>>> {
     let entries = fs::read_dir(tree).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
-    let mut unknown: BTreeSet<String> = entries
-        .map_err(Error::io("read", tree))?
-        .into_iter()
+    let entries = entries.map_err(Error::io("read", tree))?.into_iter();
+    let names = entries
         .filter(|entry| entry.path().is_dir())
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .filter(|name| ["SERVE--", "BENCH--"].iter().any(|start| name.starts_with(start)))
-        .collect();
+        .map(|entry| entry.file_name().to_string_lossy().into_owned());
+    let is_result = |name: &String| ["SERVE--", "BENCH--"].iter().any(|start| name.starts_with(start));
+    let mut unknown: BTreeSet<String> = names.filter(is_result).collect();
     let mut taken = BTreeSet::new();
     let mut runs = Vec::with_capacity(folders.len());
     for folder in folders {
@@ -96,39 +87,32 @@ fn find(tree: &Path, folders: &[String], problems: &mut Vec<String>) -> Result<V
             }
         });
     }
-    for folder in unknown {
-        problems.push(format!("{folder} is not of this command line, and is left out"));
-    }
+    let left_out = |folder| format!("{folder} is not of this command line, and is left out");
+    problems.extend(unknown.into_iter().map(left_out));
     Ok(runs)
 }
 
 fn runs_in(folder: &Path, problems: &mut Vec<String>) -> Vec<Foreign> {
-    let Ok(entries) = fs::read_dir(folder) else {
-        return Vec::new();
-    };
-    let names = entries
-        .flatten()
-        .map(|entry| entry.file_name().to_string_lossy().into_owned());
-    let mut found: Vec<(u32, bool, String)> = names
-        .filter_map(|name| {
-            let number = name.strip_prefix("run=")?.strip_suffix(".json")?;
-            let (number, has_failed) = match number.strip_suffix(".failure") {
-                Some(number) => (number, true),
-                None => (number, false),
-            };
-            Some((number.parse().ok()?, has_failed, name))
-        })
-        .collect();
-    found.sort();
-    // vLLM keeps the failure beside the result of a later try, which sorts before it.
-    found.dedup_by_key(|(number, ..)| *number);
-    let mut runs = Vec::new();
-    for (number, _, name) in found {
-        let path = folder.join(name);
-        match Foreign::read(&path, number) {
-            Ok(run) => runs.push(run),
-            Err(problem) => problems.push(format!("{} {problem}; it is left to be measured", path.display())),
+    // The names of the files by their numbers.
+    let mut results = BTreeMap::new();
+    let mut failures = BTreeMap::new();
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let number = name.strip_prefix("run=").and_then(|name| name.strip_suffix(".json"));
+        let (found, number) = match number.and_then(|number| number.strip_suffix(".failure")) {
+            Some(number) => (&mut failures, Some(number)),
+            None => (&mut results, number),
+        };
+        if let Some(number) = number.and_then(|number| number.parse::<u32>().ok()) {
+            found.insert(number, name);
         }
     }
-    runs
+    // vLLM keeps the failure beside the result of a later try.
+    failures.append(&mut results);
+    let read = failures.into_iter().filter_map(|(number, name)| {
+        let path = folder.join(name);
+        let refused = |problem| problems.push(format!("{} {problem}; it is left to be measured", path.display()));
+        Foreign::read(&path, number).map_err(refused).ok()
+    });
+    read.collect()
 }

@@ -1,7 +1,7 @@
 //! The matrix as JSON, written piece by piece so that a million points need no more memory than one.
 
-use crate::matrix::{LoadExploration, LoadSearch, Matrix, Point, ServerConfig};
-use crate::plan::Plan;
+use crate::matrix::{Matrix, ServerConfig};
+use crate::plan::{Params, Plan};
 use crate::rehearse::Rehearsal;
 use itertools::Itertools;
 use serde_json::{Value, json};
@@ -13,26 +13,60 @@ pub fn write(
     estimate: &Result<Rehearsal, String>,
     out: &mut impl Write,
 ) -> io::Result<()> {
+    let shown = |params: &Params| plan.secrets.redact_params(params);
     out.write_all(b"{")?;
-    let servers = matrix.servers();
-    write_items("servers", servers.map(|server| server_line(plan, &server)), out)?;
-    let points = matrix.points();
-    write_items("points", points.map(|point| point_line(plan, &point)), out)?;
+    let servers = matrix.servers().map(|server| {
+        json!({
+            "id": server.id,
+            "name": plan.secrets.redact(&server.name),
+            "argv": plan.secrets.redact_argv(&server.argv),
+            "env": plan.secrets.redact_env(&server.env),
+            "params": shown(&server.params),
+        })
+    });
+    write_items("servers", servers, out)?;
+    let points = matrix.points().map(|point| {
+        json!({
+            "id": point.id,
+            "server": point.server,
+            "params": shown(&point.params),
+            "argv": point.argv.as_ref().map(|argv| plan.secrets.redact_argv(argv)),
+            "runs": plan.runs.least(),
+        })
+    });
+    write_items("points", points, out)?;
     if plan.sla.is_some() {
-        let searches = |server| {
-            matrix
-                .searches_of(&server)
-                .map(|search| search_line(plan, &search))
-                .collect_vec()
+        let searches = |server: ServerConfig| {
+            let searches = matrix.searches_of(&server).map(|search| {
+                json!({
+                    "id": search.id,
+                    "server": search.server,
+                    "params": shown(&search.params),
+                    "vary": search.settings.vary,
+                    "min": search.settings.lower,
+                    "max": search.settings.upper,
+                    "targets": search.settings.targets,
+                })
+            });
+            searches.collect_vec()
         };
         write_items("searches", matrix.servers().flat_map(searches), out)?;
     }
     if plan.explore.is_some() {
-        let explorations = |server| {
-            let explorations = matrix.explorations_of(&server);
-            explorations
-                .map(|exploration| exploration_line(plan, &exploration))
-                .collect_vec()
+        let explorations = |server: ServerConfig| {
+            let explorations = matrix.explorations_of(&server).map(|exploration| {
+                json!({
+                    "id": exploration.id,
+                    "server": exploration.server,
+                    "params": shown(&exploration.params),
+                    "vary": exploration.settings.vary,
+                    "levels": exploration.settings.levels,
+                    "spacing": exploration.settings.spacing,
+                    "max_concurrency": exploration.settings.max_concurrency,
+                    "runs": exploration.settings.runs,
+                })
+            });
+            explorations.collect_vec()
         };
         write_items("explorations", matrix.servers().flat_map(explorations), out)?;
     }
@@ -58,49 +92,4 @@ fn write_items(name: &str, items: impl Iterator<Item = Value>, out: &mut impl Wr
         serde_json::to_writer(&mut *out, &item)?;
     }
     out.write_all(b"\n],")
-}
-
-fn server_line(plan: &Plan, server: &ServerConfig) -> Value {
-    json!({
-        "id": server.id,
-        "name": plan.secrets.redact(&server.name),
-        "argv": plan.secrets.redact_argv(&server.argv),
-        "env": plan.secrets.redact_env(&server.env),
-        "params": plan.secrets.redact_params(&server.params),
-    })
-}
-
-fn point_line(plan: &Plan, point: &Point) -> Value {
-    json!({
-        "id": point.id,
-        "server": point.server,
-        "params": plan.secrets.redact_params(&point.params),
-        "argv": point.argv.as_ref().map(|argv| plan.secrets.redact_argv(argv)),
-        "runs": plan.runs.least(),
-    })
-}
-
-fn search_line(plan: &Plan, search: &LoadSearch) -> Value {
-    json!({
-        "id": search.id,
-        "server": search.server,
-        "params": plan.secrets.redact_params(&search.params),
-        "vary": search.settings.vary,
-        "min": search.settings.lower,
-        "max": search.settings.upper,
-        "targets": search.settings.targets,
-    })
-}
-
-fn exploration_line(plan: &Plan, exploration: &LoadExploration) -> Value {
-    json!({
-        "id": exploration.id,
-        "server": exploration.server,
-        "params": plan.secrets.redact_params(&exploration.params),
-        "vary": exploration.settings.vary,
-        "levels": exploration.settings.levels,
-        "spacing": exploration.settings.spacing,
-        "max_concurrency": exploration.settings.max_concurrency,
-        "runs": exploration.settings.runs,
-    })
 }

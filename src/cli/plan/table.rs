@@ -1,6 +1,6 @@
 //! The matrix for people: servers with their points, and how much there is of everything.
 
-use crate::matrix::{Counts, LoadFinder, Matrix, ServerConfig, text};
+use crate::matrix::{Counts, LoadFinder, Matrix, Point, ServerConfig, text};
 use crate::plan::{HIDDEN, Params, Plan, Target, show};
 use crate::report::words::{short_label, short_name};
 use crate::shell::{shell_line, shell_word};
@@ -10,13 +10,13 @@ use std::fmt::Display;
 use std::io::{self, Write};
 
 /// A server's points beyond these are counted, not listed.
-pub const MOST_LISTED: usize = 200;
+const MOST_LISTED: usize = 200;
 
 pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<()> {
     for server in matrix.servers() {
         write_server(plan, &server, out)?;
         if !matrix.finds_its_loads() {
-            write_points(plan, matrix, &server, out)?;
+            write_points(plan, matrix.points_of(&server), None, out)?;
         }
         write_finders(plan, "search", &matrix.searches_of(&server).collect_vec(), out)?;
         write_finders(plan, "exploration", &matrix.explorations_of(&server).collect_vec(), out)?;
@@ -27,12 +27,8 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
 
 /// A server's id, name, command line and environment.
 pub fn write_server(plan: &Plan, server: &ServerConfig, out: &mut impl Write) -> io::Result<()> {
-    writeln!(
-        out,
-        "server {}  {}",
-        server.id,
-        plan.secrets.redact(&short_label(&server.name))
-    )?;
+    let name = plan.secrets.redact(&short_label(&server.name));
+    writeln!(out, "server {}  {name}", server.id)?;
     match &plan.serve.target {
         Target::Launch(_) => {
             let offline = plan.bench.runner.offline();
@@ -67,61 +63,64 @@ pub fn write_finders<S: Display>(
     Ok(())
 }
 
-fn write_points(plan: &Plan, matrix: &Matrix, server: &ServerConfig, out: &mut impl Write) -> io::Result<()> {
-    let mut points = matrix.points_of(server);
-    let listed: Vec<_> = points.by_ref().take(MOST_LISTED).collect();
-    let rows: Vec<Params> = listed
-        .iter()
-        .map(|point| plan.secrets.redact_params(&point.params))
-        .collect();
+/// A row a point, with what is `left` of each if that is asked for.
+pub fn write_points(
+    plan: &Plan,
+    mut points: impl Iterator<Item = Point>,
+    left: Option<&dyn Fn(&Point) -> String>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let listed = points.by_ref().take(MOST_LISTED).collect_vec();
+    let ids = listed.iter().map(|point| point.id.to_string());
+    let rows = listed.iter().map(|point| plan.secrets.redact_params(&point.params));
+    let rows: Vec<Params> = rows.collect();
+    let value = |row: &Params, name: &str| row.get(name).map(show).unwrap_or_default();
     let names = rows.iter().flat_map(|row| row.keys()).unique();
     // What is the same everywhere is told once.
     let (same, names): (Vec<&String>, Vec<&String>) =
         names.partition(|name| rows.len() > 1 && rows.iter().map(|row| row.get(name.as_str())).all_equal());
-    if let (false, Some(row)) = (same.is_empty(), rows.first()) {
-        let same = same
-            .iter()
-            .map(|name| format!("{name}={}", row.get(name.as_str()).map(show).unwrap_or_default()));
-        writeln!(out, "  every point: {}", same.collect::<Vec<String>>().join(", "))?;
+    if !same.is_empty() {
+        let same = same.iter().map(|name| format!("{name}={}", value(&rows[0], name)));
+        writeln!(out, "  every point: {}", same.format(", "))?;
     }
-    let cells = |(id, row): (String, &Params)| {
-        let cells = names
-            .iter()
-            .map(|name| row.get(name.as_str()).map(show).unwrap_or_default());
-        [id].into_iter().chain(cells).collect()
-    };
-    let heads = names.iter().map(|name| short_name(name));
-    let heads: Vec<String> = ["point".to_owned()].into_iter().chain(heads).collect();
-    let ids = listed.iter().map(|point| point.id.to_string());
-    let rows: Vec<Vec<String>> = [heads].into_iter().chain(ids.zip(&rows).map(cells)).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let widths: Vec<usize> = (0..=names.len()).map(width).collect();
-    for row in &rows {
-        let cells = row.iter().zip(&widths).skip(1);
-        let cells = cells.map(|(cell, width)| format!("  {cell:>width$}"));
-        let line = format!("  {:<id$}{}", row[0], cells.collect::<String>(), id = widths[0]);
-        writeln!(out, "{}", line.trim_end())?;
+    let to_the_left = |cell: &str, width: usize| format!("{cell:<width$}");
+    let mut columns = vec![column("point".to_owned(), ids, to_the_left)];
+    columns.extend(names.iter().map(|name| {
+        let cells = rows.iter().map(|row| value(row, name));
+        column(short_name(name), cells, |cell, width| format!("{cell:>width$}"))
+    }));
+    columns.extend(left.map(|left| column("left".to_owned(), listed.iter().map(left), to_the_left)));
+    for row in 0..=rows.len() {
+        let line = columns.iter().map(|cells| &cells[row]).join("  ");
+        writeln!(out, "  {}", line.trim_end())?;
     }
-    let left = points.count();
-    if left > 0 {
-        writeln!(out, "  ... and {} more", show_count(left as u64))?;
+    match points.count() {
+        0 => Ok(()),
+        left => writeln!(out, "  ... and {} more", show_count(left as u64)),
     }
-    Ok(())
+}
+
+/// A column of the points, filled up to the width of its longest cell.
+fn column(head: String, cells: impl Iterator<Item = String>, fill: fn(&str, usize) -> String) -> Vec<String> {
+    let cells = [head].into_iter().chain(cells).collect_vec();
+    let width = cells.iter().map(|cell| cell.chars().count()).max().unwrap_or(0);
+    cells.iter().map(|cell| fill(cell, width)).collect()
+}
+
+/// What is to be measured: points with their runs, or searches, which find theirs.
+pub fn work(counts: &Counts) -> String {
+    match counts.searches {
+        0 => [show_many(counts.points, "point"), show_many(counts.runs, "run")].join(", "),
+        searches => show_many(searches, "search"),
+    }
 }
 
 fn write_counts(counts: &Counts, out: &mut impl Write) -> io::Result<()> {
-    let starts = show_many(counts.starts, "server start");
-    let points = show_many(counts.points, "point");
-    let runs = show_many(counts.runs, "run");
-    let pairs = show_many(counts.pairs, "pair");
-    match counts.searches {
-        0 => writeln!(out, "{starts}, {points}, {runs}; {pairs} of server and load")?,
-        many => writeln!(
-            out,
-            "{starts}, {}; {pairs} of server and load",
-            show_many(many, "search")
-        )?,
-    }
+    let (starts, pairs) = (
+        show_many(counts.starts, "server start"),
+        show_many(counts.pairs, "pair"),
+    );
+    writeln!(out, "{starts}, {}; {pairs} of server and load", work(counts))?;
     for removed in &counts.removed {
         writeln!(out, "  {} removed by {}", show_count(removed.pairs), removed.text)?;
     }

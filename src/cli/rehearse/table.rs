@@ -1,8 +1,10 @@
 //! A rehearsal for people.
 
+use crate::cause::Failure;
+use crate::journal::AS_HUNGRY;
 use crate::rehearse::{Forecast, Loss, Rehearsal, TimeInterval};
 use crate::report::align::align;
-use crate::report::words::{settings, short_detail, short_label};
+use crate::report::words::{settings, short_label};
 use crate::selection::packed::Room;
 use crate::units::{show_count, show_duration, show_many};
 use itertools::Itertools;
@@ -19,13 +21,14 @@ pub fn table(rehearsal: &Rehearsal, recorded: usize, columns: Option<usize>) -> 
         shorten_names(&mut rows, &rehearsal.servers);
     }
     let table = align(&rows);
-    let mut lines: Vec<String> = Vec::new();
-    let servers = &rehearsal.servers;
-    for (row, line) in table.lines().enumerate() {
-        lines.push(line.to_owned());
-        lines.extend(row.checked_sub(1).into_iter().flat_map(|place| remarks(servers, place)));
+    let mut rows = table.lines().map(str::to_owned);
+    let mut lines: Vec<String> = rows.next().into_iter().collect();
+    for (place, row) in rows.enumerate() {
+        lines.push(row);
+        lines.extend(remarks(&rehearsal.servers[place]));
     }
     lines.push(String::new());
+    lines.extend(failures_in_words(&failing(rehearsal)));
     lines.push(summary(rehearsal));
     if recorded > 0 {
         lines.push(format!(
@@ -34,12 +37,8 @@ pub fn table(rehearsal: &Rehearsal, recorded: usize, columns: Option<usize>) -> 
         ));
     }
     lines.push(format!("disk: about {:.0} MB", rehearsal.disk_bytes as f64 / 1e6));
-    lines.extend(
-        rehearsal
-            .assumptions
-            .iter()
-            .map(|assumed| format!("assumed: {assumed}")),
-    );
+    let assumptions = rehearsal.assumptions.iter();
+    lines.extend(assumptions.map(|assumed| format!("assumed: {assumed}")));
     if !rehearsal.learned_from.is_empty() {
         lines.push(format!("learned from {}", rehearsal.learned_from.join(" and ")));
     }
@@ -49,76 +48,45 @@ pub fn table(rehearsal: &Rehearsal, recorded: usize, columns: Option<usize>) -> 
 
 /// The heading, and a row a server; its name comes last, as it is the longest.
 fn rows(rehearsal: &Rehearsal) -> Vec<Vec<String>> {
-    let begins = |place: usize| {
-        let packed = rehearsal.packed.as_ref()?;
-        Some(format!("+{}", show(packed.begins[place])))
-    };
+    let packed = rehearsal.packed.as_ref();
     let row = |(place, server): (usize, &Forecast)| {
         let TimeInterval { low, likely, high } = server.total.interval();
-        let figures = [
-            server.starts.to_string(),
-            show_count(server.runs),
-            show(low),
-            show(likely),
-            show(high),
-        ];
-        let name = match server.name.is_empty() {
+        let mut row = vec![server.starts.to_string(), show_count(server.runs)];
+        row.extend([low, likely, high].map(show));
+        row.extend(packed.map(|packed| format!("+{}", show(packed.begins[place]))));
+        row.push(match server.name.is_empty() {
             true => server.server.to_string(),
             false => short_label(&server.name),
-        };
-        figures.into_iter().chain(begins(place)).chain([name]).collect()
+        });
+        row
     };
     let heading = ["starts", "runs", "low", "likely", "high"].into_iter();
-    let heading = heading
-        .chain(rehearsal.packed.as_ref().map(|_| "begins"))
-        .chain(["server"]);
-    let heading = heading.map(str::to_owned).collect();
-    let servers = rehearsal.servers.iter().enumerate();
-    [heading].into_iter().chain(servers.map(row)).collect()
+    let heading = heading.chain(packed.map(|_| "begins")).chain(["server"]);
+    let mut rows = vec![heading.map(str::to_owned).collect()];
+    rows.extend(rehearsal.servers.iter().enumerate().map(row));
+    rows
 }
 
 /// Says the names of the settings once, in the heading, if all servers have the same: `TP/seqs` over `1/32`.
 fn shorten_names(rows: &mut [Vec<String>], servers: &[Forecast]) {
-    let named: Vec<_> = servers.iter().map(|server| settings(&server.name)).collect();
-    let names = |settings: &[(String, &str)]| settings.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>();
-    let Some(heading) = named.first().map(|first| names(first)) else {
+    let named = servers.iter().map(|server| settings(&server.name).into_iter());
+    let (names, values): (Vec<Vec<String>>, Vec<Vec<&str>>) = named.map(Iterator::unzip).unzip();
+    let is_named = |heading: &&Vec<String>| heading.len() > 1 && !heading.contains(&String::new());
+    let Some(heading) = names.first().filter(is_named).filter(|_| names.iter().all_equal()) else {
         return;
     };
-    let is_same = |settings: &Vec<(String, &str)>| names(settings) == heading;
-    if heading.len() < 2 || heading.contains(&String::new()) || !named.iter().all(is_same) {
-        return;
-    }
-    let values = named
-        .iter()
-        .map(|settings| settings.iter().map(|(_, value)| *value).collect::<Vec<_>>().join("/"));
+    let values = values.iter().map(|values| values.join("/"));
     for (row, name) in rows.iter_mut().zip([heading.join("/")].into_iter().chain(values)) {
         row.pop();
         row.push(name);
     }
 }
 
-/// What is to be said of one server besides its times. What several servers will fail of is said once.
-fn remarks(servers: &[Forecast], place: usize) -> Vec<String> {
-    let server = &servers[place];
+/// What is to be said of one server besides its times.
+fn remarks(server: &Forecast) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(failure) = &server.failure {
-        let fails_alike = |other: &&Forecast| other.failure.as_ref() == Some(failure);
-        let below = servers[place + 1..].iter().filter(fails_alike).count();
-        let detail = short_detail(&failure.detail);
-        // Why the other one will not start is said of that one.
-        let detail = detail.split(", which did not start: ").next().unwrap_or_default();
-        let (cause, advice) = (failure.cause, failure.cause.advice());
-        remarks.push(
-            match (servers[..place].iter().any(|other| fails_alike(&other)), below) {
-                (true, _) => format!("  will likely fail: {cause}, as above"),
-                (false, _) if server.starts == 0 => format!("  will likely fail: {cause}: {detail}"),
-                (false, 0) => format!("  will likely fail: {cause}: {detail}; {advice}"),
-                (false, more) => {
-                    let more = show_many(more as u64, "server");
-                    format!("  will likely fail, as will {more} below: {cause}: {detail}; {advice}")
-                }
-            },
-        );
+        remarks.push(format!("  will likely fail: {}", failure.cause));
     }
     for Loss { point, failure } in server.losses.iter().unique_by(|loss| loss.failure.to_string()) {
         let alike = server.losses.iter().filter(|other| other.failure == *failure).count();
@@ -139,8 +107,37 @@ fn remarks(servers: &[Forecast], place: usize) -> Vec<String> {
     remarks
 }
 
+/// The servers that will likely fail, and why.
+pub fn failing(rehearsal: &Rehearsal) -> Vec<(String, Failure)> {
+    let servers = rehearsal.servers.iter();
+    let failing = servers.filter_map(|server| Some((server.name.clone(), server.failure.clone()?)));
+    failing.collect()
+}
+
+/// Such servers in a sentence for each reason.
+pub fn failures_in_words(failing: &[(String, Failure)]) -> Vec<String> {
+    let (ruled_out, others): (Vec<_>, Vec<_>) = failing
+        .iter()
+        .partition(|(_, failure)| failure.detail.starts_with(AS_HUNGRY));
+    let say = |(name, failure): &(String, Failure)| {
+        let alike = others.iter().filter(|(_, other)| other == failure).count();
+        let (name, more) = (short_label(name), and_more(alike - 1));
+        format!("server {name}{more}: will likely fail: {failure}")
+    };
+    let kinds = others.iter().unique_by(|(_, failure)| failure.to_string());
+    let mut told: Vec<String> = kinds.map(|one| say(one)).collect();
+    if let count @ 1.. = ruled_out.len() as u64 {
+        let servers = show_many(count, "server");
+        let (need, they) = if count == 1 { ("needs", "it") } else { ("need", "they") };
+        told.push(format!(
+            "{servers} that {need} at least as much memory will then fail, too: {they} will not be started"
+        ));
+    }
+    told
+}
+
 /// What is said behind one of several.
-pub fn and_more(others: usize) -> String {
+fn and_more(others: usize) -> String {
     match others {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -184,7 +181,7 @@ fn show(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cause::{Cause, Failure};
+    use crate::cause::Cause;
     use crate::ids::ServerId;
     use crate::rehearse::Total;
 
@@ -230,27 +227,36 @@ mod tests {
             server(&name(256, "auto"), 0, Some(&hungry)),
         ];
         let told = table(&rehearsal(servers), 0, Some(80));
-        let (rows, _) = told.split_once("\n\n").expect("an end");
-        assert!(
-            rows.lines()
-                .filter(|line| !line.starts_with("  will"))
-                .all(|line| line.len() <= 80),
-            "{rows}"
-        );
+        let (rows, below) = told.split_once("\n\n").expect("an end");
+        assert!(rows.lines().all(|line| line.len() <= 80), "{rows}");
         assert!(
             rows.starts_with("starts") && rows.contains("high  TP/seqs/batched tokens/KV cache\n"),
             "{rows}"
         );
         assert!(rows.contains("ms  1/256/2048/auto\n"), "{rows}");
-        assert_eq!(rows.matches(why).count(), 1, "{rows}");
+        assert_eq!(rows.matches("\n  will likely fail: oom_at_load").count(), 3, "{rows}");
+        assert_eq!(told.matches(why).count(), 1, "{told}");
+        let first = "server TP 1, seqs 32, batched tokens 2048, KV cache auto and 1 more: will likely fail: oom_at_load: the weights";
+        assert!(below.starts_with(first), "{below}");
         assert!(
-            rows.contains("  will likely fail, as will 1 server below: oom_at_load: the weights"),
-            "{rows}"
+            below.contains("\n1 server that needs at least as much memory will then fail"),
+            "{below}"
         );
-        assert!(rows.contains("\n  will likely fail: oom_at_load, as above\n"), "{rows}");
-        let hungry = "  will likely fail: oom_at_load: not started: it needs at least as much memory (seqs 256 > 32) as TP 1, seqs 32, \
-                      batched tokens 2048, KV cache auto";
-        assert!(rows.ends_with(hungry), "{rows}");
+    }
+
+    #[test]
+    fn servers_that_fail_alike_are_told_of_once() {
+        let failure = |detail: &str| Failure::new(Cause::OomAtLoad, detail);
+        let hungry = format!("{AS_HUNGRY}(max_num_seqs 8 > 4) as max_num_seqs=4, which did not start: too large");
+        let failing = [
+            ("max_num_seqs=4".to_owned(), failure("too large")),
+            ("max_num_seqs=8".to_owned(), failure(&hungry)),
+            ("max_num_seqs=4, dtype=half".to_owned(), failure("too large")),
+        ];
+        let told = failures_in_words(&failing);
+        assert_eq!(told.len(), 2, "{told:?}");
+        assert!(told[0].starts_with("server seqs 4 and 1 more: will likely fail: oom_at_load: too large; "));
+        assert!(told[1].starts_with("1 server that needs at least as much memory will then fail"));
     }
 
     #[test]

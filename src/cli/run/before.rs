@@ -2,9 +2,10 @@
 
 use crate::cli::forecast::estimate;
 use crate::cli::machine::runtime;
-use crate::cli::{plan_file, preflight};
+use crate::cli::plan_file;
 use crate::error::Result;
 use crate::journal::{self, Check, Directory, State};
+use crate::lint;
 use crate::plan::{Diagnostics, Plan, Program, ServeCommand, Target, Warmup};
 use crate::rehearse::{Forecast, Options, foresee};
 use crate::report::history::{self, History};
@@ -81,7 +82,7 @@ fn is_simulated(plan: &Plan) -> bool {
 pub fn check_machine(sweep: &Sweep<'_>, state: &State) -> Result<()> {
     let mut found = Diagnostics::default();
     if sweep.schedule().has_work(state) {
-        preflight::check(sweep.plan, sweep.wanted, sweep.node, &mut found);
+        lint::check_machine(sweep.plan, sweep.wanted, sweep.node, &mut found);
     }
     plan_file::refuse(sweep.plan, found)
 }

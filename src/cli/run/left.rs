@@ -1,12 +1,13 @@
 //! `vsweep run --dry-run`: what a plan still lacks in a directory, and what that will likely take.
 
-use crate::agenda::{Start, Task};
+use crate::agenda::Start;
 use crate::cli::experiment::{recorded, tell_damage};
 use crate::cli::forecast::{estimate, options};
 use crate::cli::output;
 use crate::cli::plan::{table, write_estimate};
 use crate::error::{Exit, Result};
 use crate::journal::{Directory, State, number};
+use crate::matrix::Point;
 use crate::plan::Plan;
 use crate::run::Sweep;
 use crate::units::show_many;
@@ -30,7 +31,14 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
         if let Some(which) = which_start(sweep.plan, group.slot) {
             writeln!(out, "  {which}")?;
         }
-        write_tasks(sweep, &group.tasks, out)?;
+        if !group.tasks.is_empty() {
+            let points = group.tasks.iter().map(|task| &task.point).unique_by(|point| &point.id);
+            let runs = |point: &Point| {
+                let tasks = group.tasks.iter().filter(|task| task.point.id == point.id);
+                tasks.map(|task| format!("#{}", number(task.slot, task.run))).join(" ")
+            };
+            table::write_points(sweep.plan, points.cloned(), Some(&runs), out)?;
+        }
         table::write_finders(sweep.plan, "search", &group.searches, out)?;
         table::write_finders(sweep.plan, "exploration", &group.explorations, out)?;
         writeln!(out)?;
@@ -61,23 +69,4 @@ fn which_start(plan: &Plan, slot: u32) -> Option<String> {
         None => format!("start {} of {}", slot + 1, plan.starts),
         Some(fresh) => format!("fresh start {} of {}, as a finalist", fresh + 1, plan.starts),
     })
-}
-
-/// One line a point, with the repetitions that are left.
-fn write_tasks(sweep: &Sweep<'_>, tasks: &[Task], out: &mut impl Write) -> io::Result<()> {
-    let points: Vec<_> = tasks
-        .iter()
-        .map(|task| &task.point)
-        .unique_by(|point| &point.id)
-        .collect();
-    for point in points.iter().take(table::MOST_LISTED) {
-        let runs = tasks.iter().filter(|task| task.point.id == point.id);
-        let runs: Vec<String> = runs.map(|task| format!("#{}", number(task.slot, task.run))).collect();
-        let name = sweep.plan.secrets.redact(&point.name);
-        writeln!(out, "  point {}  {name}: {}", point.id, runs.join(" "))?;
-    }
-    match points.len().saturating_sub(table::MOST_LISTED) {
-        0 => Ok(()),
-        more => writeln!(out, "  ... and {}", show_many(more as u64, "more point")),
-    }
 }

@@ -215,7 +215,7 @@ mod tests {
                 };
                 let started = state.imagine(Event::RunStarted(Box::new(started)));
                 state.imagine(Event::RunFinished(Box::new(RunFinished {
-                    started: started.place.line.seq,
+                    started: started.rank.line.seq,
                     seconds: 1.0,
                     learned: Some(Learned::Figures(figures.into())),
                     ..RunFinished::default()

@@ -137,18 +137,28 @@ impl Param {
         Param { takes, help, ..self }
     }
 
-    /// One line of help, with the default in brackets.
+    /// One line of help; in brackets stands what holds if it is not given.
     pub fn help(&self) -> String {
         let help = self.help.trim().trim_end_matches('.');
-        match self.unset() {
-            Some(unset) => format!("{help} [{unset}]"),
-            None => help.to_owned(),
+        let unset = self.otherwise.or(self.default).filter(|_| self.required.is_none());
+        match (self.stand_in, unset) {
+            (Some(general), Some(unset)) => format!("{help} [{general}, else {unset}]"),
+            (Some(unset), None) | (None, Some(unset)) => format!("{help} [{unset}]"),
+            (None, None) => help.to_owned(),
         }
     }
 
-    /// What holds if it is not given; `None` if that goes without saying.
-    pub fn unset(&self) -> Option<&'static str> {
-        self.otherwise.or(self.default).filter(|_| self.required.is_none())
+    /// What its value must be, in words.
+    pub fn wants(&self) -> String {
+        match (self.wants, self.takes) {
+            ("", Takes::Count) => format!("a whole number of at least {}", self.least),
+            ("", Takes::Number) => "a number".to_owned(),
+            ("", Takes::Text) => "a text".to_owned(),
+            ("", Takes::Texts) => "texts".to_owned(),
+            ("", Takes::Json) => "JSON".to_owned(),
+            ("", Takes::Nothing) => "nothing".to_owned(),
+            (wants, _) => wants.to_owned(),
+        }
     }
 
     /// The sentence about a value that it cannot take.
@@ -171,7 +181,7 @@ impl Param {
 ///         category: Option<String> = param("my_category"),
 ///     }
 /// }
-/// assert_eq!(Lengths::PARAMS[0].help(), "Tokens of each prompt [550]");
+/// assert_eq!(Lengths::PARAMS[0].help(), "Tokens of each prompt [input_len, else 550]");
 /// ```
 #[macro_export]
 macro_rules! params {

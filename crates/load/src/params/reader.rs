@@ -164,7 +164,11 @@ mod tests {
         let help: Vec<String> = Kinds::PARAMS.iter().map(Param::help).collect();
         assert_eq!(
             help[..3],
-            ["A count [7]", "A number [0.5]", "A limit in seconds [none]"]
+            [
+                "A count [general, else 7]",
+                "A number [0.5]",
+                "A limit in seconds [none]"
+            ]
         );
     }
 }

@@ -43,12 +43,13 @@ impl FromParam for u64 {
         let number = number_of(value);
         let fits = |number: &f64| number.fract() == 0.0 && *number >= param.least as f64 && *number <= MOST;
         number.filter(fits).map(|number| number as u64).ok_or_else(|| {
-            let wants = match param.wants {
-                "" => format!("a whole number of at least {}", param.least),
-                wants => wants.to_owned(),
-            };
             let is_huge = number.is_some_and(|number| number > MOST);
-            param.wrong(value, if is_huge { "at most 10^15" } else { &wants })
+            let wants = if is_huge {
+                "at most 10^15".to_owned()
+            } else {
+                param.wants()
+            };
+            param.wrong(value, &wants)
         })
     }
 }
@@ -88,18 +89,8 @@ impl FromParam for f64 {
     const TAKES: Takes = Takes::Number;
 
     fn from_param(param: &Param, value: &Value) -> Result<Self, String> {
-        number_of(value)
-            .filter(|number| !number.is_nan() && (param.fits)(*number))
-            .ok_or_else(|| {
-                param.wrong(
-                    value,
-                    if param.wants.is_empty() {
-                        "a number"
-                    } else {
-                        param.wants
-                    },
-                )
-            })
+        let number = number_of(value).filter(|number| !number.is_nan() && (param.fits)(*number));
+        number.ok_or_else(|| param.wrong(value, &param.wants()))
     }
 }
 

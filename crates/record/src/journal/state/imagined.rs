@@ -3,13 +3,13 @@
 use super::State;
 use crate::journal::event::Event;
 use crate::journal::line::Entry;
-use crate::journal::place::{LineId, Nonce, Place};
+use crate::journal::rank::{LineId, Nonce, Rank};
 
 impl State {
     /// An event as the line that would be written next. Nothing is taken into account.
     pub fn next_entry(&self, event: Event) -> Entry {
         Entry {
-            place: Place {
+            rank: Rank {
                 lamport: self.lamport + 1,
                 line: LineId {
                     journal: Nonce::IMAGINED,
@@ -40,7 +40,7 @@ impl State {
     ) {
         let started = self.imagine(Event::RunStarted(Box::new(started)));
         self.imagine(Event::RunFinished(Box::new(crate::journal::RunFinished {
-            started: started.place.line.seq,
+            started: started.rank.line.seq,
             seconds: 1.0,
             learned,
             ..crate::journal::RunFinished::default()

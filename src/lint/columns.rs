@@ -1,4 +1,4 @@
-//! Columns that a plan's `[report]` names and no run will have, found before the night instead of after it.
+//! Columns that a plan's `[report]` names and no run will have.
 
 use crate::matrix::Matrix;
 use crate::plan::{BenchRunner, Diagnostics, Plan, Side, spelling, suggest};
@@ -6,16 +6,12 @@ use crate::report::columns;
 
 /// Checks the columns of a plan whose figures are known: those of our own benchmarks. What another one writes into its result
 /// is its own affair, and so is `metadata`.
-pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
-    let params: Vec<String> = [Side::Serve, Side::Bench]
-        .into_iter()
-        .flat_map(|side| {
-            matrix
-                .names(side)
-                .into_iter()
-                .map(move |name| format!("{}.{name}", side.table()))
-        })
-        .collect();
+pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
+    let of_side = |side: Side| {
+        let names = matrix.names(side).into_iter();
+        names.map(move |name| format!("{}.{name}", side.table()))
+    };
+    let params: Vec<String> = of_side(Side::Serve).chain(of_side(Side::Bench)).collect();
     let has_metadata = params.iter().any(|name| name == "bench.metadata");
     // Of a plan that was read in part, parameters may be missing.
     let runner = &plan.bench.runner;
@@ -23,7 +19,7 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
         return;
     }
     let is_param = |name: &str| {
-        let bare = |param: &String| {
+        let bare = |param: &str| {
             param
                 .split_once('.')
                 .is_some_and(|(_, bare)| spelling::same(bare, name))

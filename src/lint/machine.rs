@@ -1,11 +1,10 @@
-//! What a sweep needs of this machine, looked for before anything starts: the plan's programs, the ports of its servers and the
-//! files of its datasets. A night is too long to learn of a misspelt name from its failures.
+//! What a sweep needs of this machine: the plan's programs, the ports of its servers, its GPUs, and the files of its datasets.
 
-use super::native_check::MOST_POINTS;
-use super::server_check;
+use super::addresses::check_ports;
+use super::{MOST, launched, loads};
 use crate::matrix::Matrix;
 use crate::plan::members;
-use crate::plan::{BenchRunner, Diagnostics, Parallel, Params, Plan, Reset, Span, Target, spelling};
+use crate::plan::{BenchRunner, Diagnostics, Parallel, Params, Plan, Reset, Span, spelling};
 use crate::run::{Node, demand};
 use crate::selection::packed::Room;
 use crate::server::find_program;
@@ -15,28 +14,24 @@ use std::path::Path;
 /// Adds what is missing to `found`, at its place in the plan.
 pub fn check(plan: &Plan, matrix: &Matrix, node: Option<&Node>, found: &mut Diagnostics) {
     let place = |keys: &[&str]| plan.origin.value_span(keys);
-    if let Target::Launch(_) = plan.serve.target {
-        let mut seen = BTreeSet::new();
-        let servers = matrix.servers().take(MOST_POINTS);
-        for server in servers.filter(|server| seen.insert(server.argv.first().cloned())) {
-            program(&server.argv, &server.env, place(&["serve", "command"]), found);
-        }
-        if plan.bench.runner.offline().is_none() {
-            server_check::check_ports(plan, matrix, found);
-        }
+    let no_env = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    for server in launched(plan, matrix).filter(|server| seen.insert(server.argv.first().cloned())) {
+        program(&server.argv, &server.env, place(&["serve", "command"]), found);
     }
+    check_ports(plan, matrix, found);
     if let Some(node) = node {
         gpus(plan, matrix, node.room, found);
     }
     if let Reset::Command(argv) = &plan.serve.reset {
-        program(argv, &BTreeMap::new(), place(&["serve", "reset"]), found);
+        program(argv, &no_env, place(&["serve", "reset"]), found);
     }
     if let stop @ [_, ..] = plan.serve.manners.stop_command.as_slice() {
-        program(stop, &BTreeMap::new(), place(&["serve", "stop_command"]), found);
+        program(stop, &no_env, place(&["serve", "stop_command"]), found);
     }
     let members = plan.serve.manners.members.commands.iter();
     for argv in members.filter(|argv| argv[0] != members::COMMAND) {
-        program(argv, &BTreeMap::new(), place(&["serve", "members"]), found);
+        program(argv, &no_env, place(&["serve", "members"]), found);
     }
     match &plan.bench.runner {
         BenchRunner::Command(commands) => {
@@ -50,7 +45,7 @@ pub fn check(plan: &Plan, matrix: &Matrix, node: Option<&Node>, found: &mut Diag
 }
 
 /// Servers that run side by side need GPUs to be told apart by, and each as many as there are at the most.
-pub fn gpus(plan: &Plan, matrix: &Matrix, room: Room, found: &mut Diagnostics) {
+fn gpus(plan: &Plan, matrix: &Matrix, room: Room, found: &mut Diagnostics) {
     let place = plan.origin.value_span(&["exec", "parallel"]);
     if plan.exec.parallel == Parallel::Gpus && room.gpus == 0 {
         let message = "no GPU is to be seen on this machine";
@@ -59,9 +54,10 @@ pub fn gpus(plan: &Plan, matrix: &Matrix, room: Room, found: &mut Diagnostics) {
         found.object(place, message, remedy);
         return;
     }
-    let servers = matrix.servers().take(MOST_POINTS);
-    let widest = servers.max_by_key(|server| demand(&plan.exec, room, server));
-    let Some(widest) = widest else { return };
+    let servers = matrix.servers().take(MOST);
+    let Some(widest) = servers.max_by_key(|server| demand(&plan.exec, room, server)) else {
+        return;
+    };
     let (one, there) = (demand(&plan.exec, room, &widest), room.gpus);
     if plan.compare.is_some() && 2 * one > there {
         let message = format!("two servers at once need {} GPUs, and there are {there}", 2 * one);
@@ -83,13 +79,12 @@ fn program(argv: &[String], env: &BTreeMap<String, String>, place: Span, found: 
 }
 
 fn dataset_files(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
-    let local = |params: &Params| {
-        let text = |name: &str| spelling::find(params, name).and_then(|value| value.as_str().map(str::to_owned));
+    let local = |load: Params| {
+        let text = |name: &str| spelling::find(&load, name).and_then(|value| value.as_str().map(str::to_owned));
         // A path of the Hub is looked for there.
         text("dataset_path").filter(|_| text("dataset_name").is_some_and(|name| name != "hf"))
     };
-    let loads = matrix.specimens().take(MOST_POINTS);
-    let paths: BTreeSet<String> = loads.filter_map(|params| local(&params)).collect();
+    let paths: BTreeSet<String> = loads(matrix).filter_map(local).collect();
     let mut keys = ["dataset_path", "dataset-path"]
         .map(|name| ["bench", "params", name])
         .into_iter();

@@ -2,12 +2,10 @@
 //! take. A flag that the vLLM installed here does not have is an error. Where none is, the flags are those of the release that
 //! the simulator imitates; another one may have more, so these are warnings.
 
-use super::native_check::{MOST_POINTS, place_of_param};
-use super::output::inform;
+use super::{launched, loads, place_of_param};
 use crate::matrix::Matrix;
 use crate::plan::{
-    Diagnostics, Offline, Origin, Plan, Problem, Program, ServeCommand, Side, Span, Target, is_of_server, spelling,
-    suggest,
+    Diagnostics, Offline, Origin, Plan, Problem, Program, ServeCommand, Side, Span, is_of_server, spelling, suggest,
 };
 use crate::server::address::placed;
 use crate::server::installed::InstalledFlags;
@@ -26,23 +24,6 @@ struct Given {
     env: BTreeMap<String, String>,
 }
 
-impl Given {
-    /// What the loads of a benchmark without a server add to its command line.
-    fn add_own(&mut self, offline: Offline, matrix: &Matrix) {
-        let loads = matrix.specimens().take(MOST_POINTS);
-        let params: BTreeSet<String> = loads
-            .flat_map(|params| params.into_iter().map(|(name, _)| name))
-            .collect();
-        for name in params {
-            let flag = format!("--{}", spelling::flag(&name));
-            if !has(offline, &name) {
-                self.objections.insert(Objection::Unknown { flag: flag.clone() });
-            }
-            self.flags.insert(flag);
-        }
-    }
-}
-
 /// Whether a benchmark without a server has an option of this name: one of its own, or one of the engine.
 pub fn has(offline: Offline, name: &str) -> bool {
     let flag = format!("--{}", spelling::flag(name));
@@ -52,15 +33,13 @@ pub fn has(offline: Offline, name: &str) -> bool {
     is_own || (!is_of_server(plain) && names().iter().any(|known| *known == plain || *known == positive))
 }
 
-/// Checks the flags of every server that the plan launches, if its program is vLLM or the simulator.
-pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
-    let Target::Launch(_) = plan.serve.target else {
-        return;
-    };
+/// Checks the flags of every server that the plan launches, if its program is vLLM or the simulator; `asking` is told of a program that
+/// is asked for them.
+pub(super) fn check(plan: &Plan, matrix: &Matrix, asking: fn(&Path), found: &mut Diagnostics) {
     let offline = plan.bench.runner.offline();
     // By the program where that is vLLM itself, and not something that starts it.
     let mut programs: BTreeMap<Option<String>, Given> = BTreeMap::new();
-    for server in matrix.servers().take(MOST_POINTS) {
+    for server in launched(plan, matrix) {
         let command = ServeCommand::of(&server.argv);
         if matches!(command.program(), Program::Other | Program::Sglang) {
             continue;
@@ -78,12 +57,20 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     for (program, mut given) in programs {
         let asked = match offline {
             Some(offline) => {
-                given.add_own(offline, matrix);
+                let names: BTreeSet<String> = loads(matrix)
+                    .flat_map(|load| load.into_iter().map(|(name, _)| name))
+                    .collect();
+                let flag = |name: &String| format!("--{}", spelling::flag(name));
+                let unknown = names.iter().filter(|name| !has(offline, name));
+                given
+                    .objections
+                    .extend(unknown.map(|name| Objection::Unknown { flag: flag(name) }));
+                given.flags.extend(names.iter().map(flag));
                 vec!["bench", offline.word()]
             }
             None => vec!["serve"],
         };
-        let installed = program.and_then(|program| InstalledFlags::of(&program, &asked, &given.env, tell_of));
+        let installed = program.and_then(|program| InstalledFlags::of(&program, &asked, &given.env, asking));
         check_given(plan, &given, installed.as_ref(), found);
     }
 }
@@ -123,13 +110,6 @@ fn is_release(installed: &InstalledFlags) -> bool {
             .is_some_and(|name| known.contains(&*format!("--{name}")))
     };
     known.iter().all(|name| installed.has(name)) && theirs.all(|name| known.contains(name) || positive(name))
-}
-
-fn tell_of(program: &Path) {
-    inform(format_args!(
-        "asking {} for its flags, once for each installation; this takes a while",
-        program.display()
-    ));
 }
 
 /// Whether it comes from a parameter's name that is refused already: a short form, or one with dashes before it.

@@ -1,15 +1,13 @@
-//! What a benchmark of ours objects to in a plan's loads, found before anything starts instead of in the first run.
+//! What a benchmark of ours objects to in a plan's loads.
 
+use super::{launched, loads, place_of_param};
 use crate::bench;
 use crate::matrix::Matrix;
 use crate::plan::{
     BenchRunner, Diagnostics, Origin, Params, Plan, Problem, Required, Side, Span, Warmup, show, spelling,
 };
-use crate::search::{Criterion, Quantity, Vary};
+use crate::search::{Quantity, Vary};
 use std::collections::BTreeSet;
-
-/// Loads looked at: far more than the distinct ones of any plan that is not generated.
-pub const MOST_POINTS: usize = 10_000;
 
 const GOODPUT: &str = "request_goodput";
 
@@ -26,12 +24,12 @@ const OURS: [&str; 7] = [
 
 /// Checks the loads of a plan that is to be measured by one of our own benchmarks. Of a plan that could not be read as a
 /// whole only what names a parameter is told: the rest may follow from what is missing.
-pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
+pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     if let BenchRunner::Command(_) = plan.bench.runner {
         return;
     }
     if let Some(offline) = plan.bench.runner.offline() {
-        let mut servers = matrix.servers().take(MOST_POINTS);
+        let mut servers = launched(plan, matrix);
         if let Some(why) = servers.find_map(|server| offline.command(&server.argv).err()) {
             found.add(problem(plan.origin.value_span(&["serve", "command"]), &why));
         }
@@ -39,8 +37,7 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     }
     let runner = &plan.bench.runner;
     let is_whole = found.is_empty();
-    let loads = matrix.specimens().take(MOST_POINTS);
-    let sentences: BTreeSet<String> = loads.flat_map(|params| bench::check(runner, &params)).collect();
+    let sentences: BTreeSet<String> = loads(matrix).flat_map(|load| bench::check(runner, &load)).collect();
     if *runner != BenchRunner::Native && matches!(plan.bench.warmup, Warmup::Requests(1..)) {
         let message = "`bench.warmup_prompts` is for the load generator; this runner warms up by itself";
         found.object(plan.origin.key_span(&["bench", "warmup_prompts"]), message, "remove it");
@@ -77,30 +74,24 @@ pub fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     }
 }
 
-/// The criteria of every target and assertion, behind the keys that lead to them.
-fn bounds(plan: &Plan) -> Vec<(&'static [&'static str], String, &[Criterion])> {
+/// Figures that a target or an assertion bounds, and that a load does not ask for.
+fn unreported(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let targets = plan.sla.iter().flat_map(|sla| &sla.targets);
-    let targets = targets.map(|target| &*target.criteria).enumerate();
+    let targets = targets.map(|target| &target.criteria).enumerate();
     let required = plan.report.requirements.iter();
     let asserted = required.filter_map(|required| match &required.what {
-        Required::Points(assertion) => Some(&*assertion.criteria),
+        Required::Points(assertion) => Some(&assertion.criteria),
         Required::Target(_) => None,
     });
     let targets = targets.map(|(i, criteria)| (&["sla", "target"][..], i.to_string(), criteria));
     let asserted = asserted.enumerate();
     let asserted = asserted.map(|(i, criteria)| (&["assert"][..], i.to_string(), criteria));
-    targets.chain(asserted).collect()
-}
-
-/// Figures that a target or an assertion bounds, and that a load does not ask for.
-fn unreported(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
-    for (table, i, criteria) in bounds(plan) {
+    for (table, i, criteria) in targets.chain(asserted) {
         for criterion in criteria {
             let Quantity::Metric(key) = &criterion.quantity else {
                 continue;
             };
-            let mut loads = matrix.specimens().take(MOST_POINTS);
-            if let Some(remedy) = loads.find_map(|load| how_to_ask(key, &load)) {
+            if let Some(remedy) = loads(matrix).find_map(|load| how_to_ask(key, &load)) {
                 let span = plan.origin.key_span(&[table, &[&i, key]].concat());
                 found.object(span, format!("no run will report `{key}`"), remedy);
             }
@@ -130,24 +121,6 @@ fn place_named_in(plan: &Plan, sentence: &str) -> Option<Span> {
     let words = sentence.split(|c| !is_name(c)).filter(|word| !word.is_empty());
     let mut names = words.flat_map(|word| [word.to_owned(), spelling::flag(word)]);
     names.find_map(|name| place_of_param(plan, Side::Bench, |typed| typed == name, Origin::key_span))
-}
-
-/// Where the plan sets such a parameter of one side: in the table, or in the first combination that has it.
-pub fn place_of_param(
-    plan: &Plan,
-    side: Side,
-    is_it: impl Fn(&str) -> bool,
-    span: fn(&Origin, &[&str]) -> Span,
-) -> Option<Span> {
-    let origin = &*plan.origin;
-    let place = |name: &str, keys: &[&str]| (is_it(name) && origin.has(keys)).then(|| span(origin, keys));
-    let mut params = plan.params(side).iter();
-    let in_table = params.find_map(|(name, _)| place(name, &[side.table(), "params", name]));
-    in_table.or_else(|| {
-        let combos = plan.combos(side).iter().enumerate();
-        let mut names = combos.flat_map(|(i, combo)| combo.params.keys().map(move |name| (i.to_string(), name)));
-        names.find_map(|(i, name)| place(name, &[side.table(), "combos", &i, name]))
-    })
 }
 
 /// A sentence that ends in the remedy, as a problem.

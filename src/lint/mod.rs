@@ -1,0 +1,92 @@
+//! What stands against a plan that can be read, found before anything starts: a night is too long to learn of a misspelt name from
+//! its failures. Each file looks for one kind of mistake and points at its place in the plan. Prints nothing and changes nothing.
+
+mod addresses;
+mod columns;
+pub mod flags;
+mod loads;
+mod machine;
+
+pub use addresses::check_side_by_side;
+pub use machine::check as check_machine;
+
+use crate::matrix::{Matrix, ServerConfig};
+use crate::plan::{Draft, Origin, Params, Plan, Problems, Side, Span, Target};
+use std::path::Path;
+
+/// Servers and loads that are looked at: far more than the distinct ones of any plan that is not generated.
+const MOST: usize = 10_000;
+
+/// A plan that can be used, and what it expands to.
+pub struct CheckedPlan {
+    /// The plan.
+    pub plan: Plan,
+    /// All its servers and loads.
+    pub matrix: Matrix,
+    /// What would not give what the user wants.
+    pub warnings: Option<Problems>,
+}
+
+/// All that stands against a plan that cannot be used.
+#[derive(Debug)]
+pub struct Objections {
+    /// Why it cannot.
+    pub errors: Problems,
+    /// What would not give what the user wants if it could.
+    pub warnings: Option<Problems>,
+}
+
+impl From<Problems> for Objections {
+    fn from(errors: Problems) -> Objections {
+        Objections { errors, warnings: None }
+    }
+}
+
+/// Expands a plan that was read and checks it. `asking` is told of a program that takes a while to say which flags it has.
+pub fn examine(draft: Draft, asking: fn(&Path)) -> Result<CheckedPlan, Objections> {
+    let Draft { plan, mut found } = draft;
+    let matrix = Matrix::draft(&plan, &mut found);
+    if let Some(matrix) = &matrix {
+        addresses::check(&plan, matrix, &mut found);
+        flags::check(&plan, matrix, asking, &mut found);
+        loads::check(&plan, matrix, &mut found);
+        columns::check(&plan, matrix, &mut found);
+    }
+    let warnings = found.warnings(&plan.origin.sources, &plan.secrets);
+    match matrix {
+        Some(matrix) if found.is_empty() => Ok(CheckedPlan { plan, matrix, warnings }),
+        _ => Err(Objections {
+            errors: found.into_problems(&plan.origin.sources, &plan.secrets),
+            warnings,
+        }),
+    }
+}
+
+/// The servers that a plan launches.
+fn launched<'a>(plan: &Plan, matrix: &'a Matrix) -> impl Iterator<Item = ServerConfig> + use<'a> {
+    let is_launched = matches!(plan.serve.target, Target::Launch(_));
+    matrix.servers().take(if is_launched { MOST } else { 0 })
+}
+
+/// The loads of its runs.
+fn loads(matrix: &Matrix) -> impl Iterator<Item = Params> {
+    matrix.specimens().take(MOST)
+}
+
+/// Where the plan sets such a parameter of one side: in the table, or in the first combination that has it.
+fn place_of_param(
+    plan: &Plan,
+    side: Side,
+    is_it: impl Fn(&str) -> bool,
+    span: fn(&Origin, &[&str]) -> Span,
+) -> Option<Span> {
+    let origin = &*plan.origin;
+    let place = |name: &str, keys: &[&str]| (is_it(name) && origin.has(keys)).then(|| span(origin, keys));
+    let mut params = plan.params(side).iter();
+    let in_table = params.find_map(|(name, _)| place(name, &[side.table(), "params", name]));
+    in_table.or_else(|| {
+        let combos = plan.combos(side).iter().enumerate();
+        let mut names = combos.flat_map(|(i, combo)| combo.params.keys().map(move |name| (i.to_string(), name)));
+        names.find_map(|(i, name)| place(name, &[side.table(), "combos", &i, name]))
+    })
+}

@@ -19,7 +19,6 @@ use crate::bench::Counters;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
 use crate::journal::{self, Check, Directory, Event, Launch, Recorder, Shard, State};
-use crate::matrix::Only;
 use crate::plan::Plan;
 use crate::rehearse::Options;
 use crate::report;
@@ -89,7 +88,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let mut interrupt = Interrupt::install_early(leave)?;
     let (plan, whole, _) = args.file.open(|plan| args.keep_defaults(plan))?;
     let part = match &args.only {
-        Some(only) => Some(whole.only(&Only::parse(only)?)?),
+        Some(only) => Some(whole.only(only)?),
         None => None,
     };
     let wanted = part.as_ref().unwrap_or(&whole);

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 use std::path::Path;
-use vsweep::matrix::{Matrix, Only};
+use vsweep::matrix::Matrix;
 use vsweep::plan::{self, Format, Params, Plan, World};
 
 fn plan(text: &Value) -> Result<Plan, String> {
@@ -106,7 +106,7 @@ proptest! {
         prop_assert!(matrix.servers().all(|server| matrix.points_of(&server).next().is_some()));
 
         let narrowed: Vec<_> = expected.into_iter().filter(|(s, _)| s["s0"].as_u64() >= Some(only.into())).collect();
-        let kept = matrix.only(&Only::parse(&format!("s0>={only}")).expect("a condition"));
+        let kept = matrix.only(&format!("s0>={only}"));
         prop_assert_eq!(kept.map(|kept| pairs(&kept)).unwrap_or_default(), narrowed);
     }
 
@@ -228,10 +228,7 @@ fn only_names_what_it_does_not_know() {
         "bench": {"params": {"seed": 3}},
     }));
     let matrix = matrix.expect("a valid plan");
-    let refusal = |text: &str| {
-        let only = Only::parse(text).and_then(|only| matrix.only(&only).map(|_| ()));
-        only.expect_err("refused").to_string()
-    };
+    let refusal = |text: &str| matrix.only(text).map(|_| ()).expect_err("refused").to_string();
     assert!(refusal("sed=1").contains("did you mean `serve.seed` or `bench.seed`?"));
     assert!(refusal("seed=1").contains("write serve.seed or bench.seed"));
     assert!(refusal("serve.seed=7").contains("leaves no point"));
@@ -239,8 +236,8 @@ fn only_names_what_it_does_not_know() {
     assert!(refusal("serve.seed=>2").contains("write `>=`"));
     assert!(refusal("seed=1 dtype=half").contains("put a comma"));
     assert!(refusal("bench.dtype=half").contains("did you mean `serve.dtype`?"));
-    let only = Only::parse("serve.seed=2, dtype=half").expect("conditions");
-    assert_eq!(matrix.only(&only).expect("one").counts().points, 1);
+    let only = matrix.only("serve.seed=2, dtype=half").expect("one");
+    assert_eq!(only.counts().points, 1);
 }
 
 #[test]

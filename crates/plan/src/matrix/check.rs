@@ -1,50 +1,48 @@
 //! What can only be judged when both sides of a plan are laid out: size, duplicates, and whether anything is left.
 
-use super::space::{Slot, Space};
+use super::space::{MOST_PAIRS, Sides, Space};
 use super::{Matrix, side_identity};
-use crate::plan::{Diagnostics, Parallel, Plan, Problem, Side, Span, equality_key};
+use crate::plan::{Condition, Diagnostics, Parallel, Plan, Problem, Side, Span, equality_key};
 use crate::units::{show_count, show_duration};
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// More pairs than this are refused before anything is built.
-pub const MOST_PAIRS: u128 = 10_000_000;
-
-/// The pairs of two sides; `None` if there are more than 2^128.
-pub(super) fn pairs(serve: &Space, bench: &Space) -> Option<u128> {
-    let counts = serve.count().zip(bench.count());
-    counts.and_then(|(serve, bench)| serve.checked_mul(bench))
-}
-
-/// Whether a matrix may have so many pairs, counted without building any.
-pub(super) fn size(plan: &Plan, serve: &Space, bench: &Space, found: &mut Diagnostics) -> bool {
-    let pairs = pairs(serve, bench);
-    if pairs.is_some_and(|pairs| pairs <= MOST_PAIRS) {
+/// Whether a matrix may have so many pairs.
+pub(super) fn size(plan: &Plan, sides: &Sides, found: &mut Diagnostics) -> bool {
+    if sides.fit() {
         return true;
     }
-    let shown = pairs.map_or(String::from("more than 10^38"), show_count);
-    let message = format!("the plan has {shown} pairs of server and load");
-    let remedy = format!(
-        "at most {} are allowed; give fewer values, or zip axes",
-        show_count(MOST_PAIRS)
+    let shown = sides.pairs().map_or(String::from("more than 10^38"), show_count);
+    let most = show_count(MOST_PAIRS);
+    let mut problem = Problem::of(
+        format!("the plan has {shown} pairs of server and load"),
+        format!("at most {most} are allowed; give fewer values, or zip axes"),
     );
-    let mut problem = Problem {
-        message,
-        places: Vec::new(),
-        remedy,
-    };
-    for (side, space) in [(Side::Serve, serve), (Side::Bench, bench)] {
-        for (name, slot) in &space.slots {
-            if let Slot::Axis { values, .. } = slot
-                && values.len() > 1
-            {
-                let span = plan.origin.key_span(&[side.table(), "params", name]);
-                problem = problem.and(span, format!("{} values", show_count(values.len() as u64)));
-            }
+    for side in [Side::Serve, Side::Bench] {
+        for slot in sides.of(side).slots.iter().filter(|slot| slot.axis.values().len() > 1) {
+            let span = plan.origin.key_span(&[side.table(), "params", &slot.name]);
+            let values = show_count(slot.axis.values().len() as u64);
+            problem = problem.and(span, format!("{values} values"));
         }
     }
     found.add(problem);
     false
+}
+
+/// An exclusion that matches nothing is a mistake. Of a plan that was read in part, one that names what could not be read may match.
+pub(super) fn exclusions(plan: &Plan, matrix: &Matrix, is_whole: bool, found: &mut Diagnostics) {
+    let is_read = |condition: &Condition| {
+        let params = plan.params(condition.param.side);
+        params.iter().any(|(name, _)| *name == condition.param.name)
+    };
+    let filters = matrix.filters.iter().filter(|filter| filter.is_exclusion);
+    for (position, (filter, block)) in filters.zip(&plan.exclude).enumerate() {
+        if !filter.pairs.is_possible() && (is_whole || block.iter().all(is_read)) {
+            let span = plan.origin.value_span(&["exclude", &position.to_string()]);
+            let remedy = "correct a condition, or remove the block";
+            found.object(span, "this exclusion matches nothing", remedy);
+        }
+    }
 }
 
 /// Two configurations of one side are the same measurement exactly if they differ along one dimension only, at two
@@ -56,10 +54,6 @@ pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) 
     let is_whole = found.is_empty();
     for side in [Side::Serve, Side::Bench] {
         let space = matrix.sides.of(side);
-        let what = match side {
-            Side::Serve => "server",
-            Side::Bench => "load",
-        };
         for dimension in 0..space.lengths.len() {
             if let Some((first, second)) = twins(matrix, side, dimension) {
                 let label = |position| space.label(space.index_at(dimension, position));
@@ -68,8 +62,8 @@ pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) 
                     continue;
                 }
                 let message = match one == other {
-                    true => format!("`{one}` is the same {what} twice"),
-                    false => format!("`{one}` and `{other}` are the same {what}"),
+                    true => format!("`{one}` is the same {} twice", side.noun()),
+                    false => format!("`{one}` and `{other}` are the same {}", side.noun()),
                 };
                 let span = |position| position_span(plan, space, side, dimension, position);
                 let problem = Problem::new(span(second), message, "remove one");
@@ -94,10 +88,9 @@ fn twins(matrix: &Matrix, side: Side, dimension: usize) -> Option<(usize, usize)
 
 /// Where a position of a dimension was written: the item of a list, the combination, or what stands for it.
 fn position_span(plan: &Plan, space: &Space, side: Side, dimension: usize, position: usize) -> Span {
-    let is_axis = |slot: &Slot| matches!(slot, Slot::Axis { dimension: own, .. } if *own == dimension);
-    match space.slots.iter().find(|(_, slot)| is_axis(slot)) {
-        Some((name, _)) => {
-            let path = [side.table(), "params", name, &position.to_string()];
+    match space.slots.iter().find(|slot| slot.dimension == Some(dimension)) {
+        Some(slot) => {
+            let path = [side.table(), "params", &slot.name, &position.to_string()];
             plan.origin.value_span(&path)
         }
         None => plan.origin.combo_span(side, position, None),
@@ -138,8 +131,8 @@ pub(super) fn leftovers(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
         return;
     }
     let mut blamed = false;
-    for (position, agreement) in matrix.links.iter().take(plan.link.equal.len()).enumerate() {
-        if !agreement.is_possible() {
+    for (position, link) in matrix.filters.iter().take(plan.link.equal.len()).enumerate() {
+        if !link.pairs.is_possible() {
             blamed = true;
             let span = plan.origin.value_span(&["link", "equal", &position.to_string()]);
             let message = "no pair of server and load meets this link";

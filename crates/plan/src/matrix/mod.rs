@@ -14,20 +14,19 @@ mod serve_flags;
 mod space;
 mod starved;
 
-pub use check::MOST_PAIRS;
 pub use identity::is_unwarmed;
-pub use only::Only;
 pub use search::{LoadExploration, LoadFinder, LoadSearch};
 pub use serve_flags::{FlagValue, ServeFlags};
+pub use space::MOST_PAIRS;
 
 use crate::ids::{PointId, ServerId};
 use crate::plan::{
     BenchRunner, Diagnostics, Link, Offline, Params, Plan, Problems, Secrets, Side, Target, commands, show,
 };
 use crate::printable::printable;
-use filter::{Agreement, Match, Sides};
+use filter::Agreement;
 use identity::SharedLoad;
-use space::Space;
+use space::{Sides, Space};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::OnceLock;
 
@@ -98,18 +97,25 @@ pub struct Removed {
 pub struct Matrix {
     plan: Plan,
     sides: Sides,
-    links: Vec<Agreement>,
-    exclusions: Vec<Match>,
-    only: Vec<Match>,
+    filters: Vec<PairFilter>,
+    /// What narrows it to a part of its plan.
+    only: Vec<Agreement>,
     points_of_server: Vec<u32>,
     /// Made on the first look-up.
     servers_by_id: OnceLock<HashMap<ServerId, usize>>,
-    removed: Vec<Removed>,
     /// Starts of each server that the plan takes in any case.
     starts: u32,
     load: SharedLoad,
     /// Without those of the environment.
     secrets: Secrets,
+}
+
+/// A link, which keeps the pairs that it is about, or an exclusion, which removes them.
+#[derive(Debug, Clone)]
+struct PairFilter {
+    pairs: Agreement,
+    is_exclusion: bool,
+    removed: Removed,
 }
 
 impl Matrix {
@@ -132,10 +138,8 @@ impl Matrix {
         // What the links tie may be what could not be read; without them there may be too much.
         let mut untied = plan.clone();
         untied.link = Link::default();
-        match expand::fits(&untied) {
-            true => expand::expand(&untied, found),
-            false => None,
-        }
+        let is_small = Sides::of_plan(&untied).fit();
+        is_small.then(|| expand::expand(&untied, found)).flatten()
     }
 
     /// The servers that keep at least one point, in the order of the plan.
@@ -180,7 +184,7 @@ impl Matrix {
             searches,
             runs: u64::from(self.starts) * (points * u64::from(self.plan.runs.least()) + repeated),
             pairs: self.sides.serve.len() as u64 * self.sides.bench.len() as u64,
-            removed: self.removed.clone(),
+            removed: self.filters.iter().map(|filter| filter.removed.clone()).collect(),
         }
     }
 
@@ -204,22 +208,26 @@ impl Matrix {
         counts.filter(|(_, count)| **count > 0).map(|(index, _)| index)
     }
 
+    /// The loads that are kept beside a server.
+    fn kept_loads(&self, serve: usize) -> impl Iterator<Item = usize> + Clone {
+        (0..self.sides.bench.len()).filter(move |bench| self.keeps(serve, *bench))
+    }
+
+    /// Whether any server is kept beside a load.
+    fn is_kept(&self, bench: usize) -> bool {
+        (0..self.sides.serve.len()).any(|serve| self.keeps(serve, bench))
+    }
+
     fn points_at(&self, serve: usize, server: ServerId) -> impl Iterator<Item = Point> {
-        let loads = if self.finds_its_loads() {
-            0
-        } else {
-            self.sides.bench.len()
-        };
-        let kept = (0..loads).filter(move |bench| self.keeps(serve, *bench));
+        let kept = (!self.finds_its_loads()).then(|| self.kept_loads(serve));
         let offline = self.plan.bench.runner.offline();
         let engine = offline.map(|offline| self.without_server(offline, &self.server(serve).argv));
-        kept.map(move |bench| {
+        kept.into_iter().flatten().map(move |bench| {
             let mut point = self.point(bench, &server);
             // Its identity is that of the server with the parameters.
-            point.argv = match &engine {
-                Some(engine) => Some(argv::apply(engine, &point.params)),
-                None => point.argv,
-            };
+            if let Some(engine) = &engine {
+                point.argv = Some(argv::apply(engine, &point.params));
+            }
             point
         })
     }
@@ -293,37 +301,31 @@ impl Matrix {
 
     /// Whether links, exclusions and narrowing keep a pair.
     fn keeps(&self, serve: usize, bench: usize) -> bool {
-        self.remover(serve, bench).is_none() && self.only.iter().all(|only| only.holds(serve, bench))
+        self.remover(serve, bench).is_none() && self.only.iter().all(|only| only.has(serve, bench))
     }
 
-    /// The first link or exclusion that removes a pair, as a position in `removed`.
+    /// The first filter that removes a pair.
     fn remover(&self, serve: usize, bench: usize) -> Option<usize> {
-        let link = self.links.iter().position(|link| !link.keeps(serve, bench));
-        link.or_else(|| {
-            let exclusion = self
-                .exclusions
-                .iter()
-                .position(|exclusion| exclusion.holds(serve, bench));
-            exclusion.map(|position| self.links.len() + position)
-        })
+        let removes = |filter: &PairFilter| filter.pairs.has(serve, bench) == filter.is_exclusion;
+        self.filters.iter().position(removes)
     }
 
     /// Visits every pair once and notes who keeps and who removes it.
     fn count(&mut self) {
         let mut points_of_server = vec![0u32; self.sides.serve.len()];
-        let mut removed = vec![0u64; self.removed.len()];
+        let mut removed = vec![0u64; self.filters.len()];
         for (serve, points) in points_of_server.iter_mut().enumerate() {
             for bench in 0..self.sides.bench.len() {
                 match self.remover(serve, bench) {
                     Some(position) => removed[position] += 1,
-                    None if self.only.iter().all(|only| only.holds(serve, bench)) => *points += 1,
+                    None if self.only.iter().all(|only| only.has(serve, bench)) => *points += 1,
                     None => {}
                 }
             }
         }
         self.points_of_server = points_of_server;
-        for (removed, pairs) in self.removed.iter_mut().zip(removed) {
-            removed.pairs = pairs;
+        for (filter, pairs) in self.filters.iter_mut().zip(removed) {
+            filter.removed.pairs = pairs;
         }
     }
 }

@@ -2,6 +2,7 @@
 //! a compiler's messages.
 
 use super::secrets::{HIDDEN, Secrets, replace};
+use super::side::Side;
 use super::source::{Source, Sources, Span};
 use crate::error::Error;
 use crate::printable::printable;
@@ -24,24 +25,26 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem at one place.
-    pub fn new(span: Span, message: impl Into<String>, remedy: impl Into<String>) -> Problem {
+    /// A problem without a place.
+    pub fn of(message: impl Into<String>, remedy: impl Into<String>) -> Problem {
         Problem {
             message: message.into(),
-            places: vec![(span, String::new())],
+            places: Vec::new(),
             remedy: remedy.into(),
         }
     }
 
-    /// Says what the decisive place has to do with it.
-    pub fn note(mut self, note: impl Into<String>) -> Problem {
-        if let Some((_, first)) = self.places.first_mut() {
-            *first = note.into();
-        }
-        self
+    /// A problem at one place.
+    pub fn new(span: Span, message: impl Into<String>, remedy: impl Into<String>) -> Problem {
+        Problem::of(message, remedy).at(span)
     }
 
-    /// Adds a further place.
+    /// Adds a place about which the message says all.
+    pub fn at(self, span: Span) -> Problem {
+        self.and(span, "")
+    }
+
+    /// Adds a place and what it has to do with it.
     pub fn and(mut self, span: Span, note: impl Into<String>) -> Problem {
         self.places.push((span, note.into()));
         self
@@ -50,10 +53,7 @@ impl Problem {
 
 /// A text without secrets, and where they stood.
 struct Masked {
-    /// The text.
     text: String,
-    /// What was hidden.
-    values: Vec<String>,
     cuts: Vec<Range<usize>>,
 }
 
@@ -63,31 +63,24 @@ impl Masked {
         let cuts = secrets.places(text);
         Masked {
             text: replace(text, &cuts),
-            values: cuts.iter().map(|cut| text[cut.clone()].to_owned()).collect(),
             cuts,
         }
     }
 
     /// Where a place of the text is now; one within a secret is the whole of it.
     fn place(&self, span: Span) -> Span {
+        let around = |at: usize| self.cuts.iter().find(|cut| cut.start < at && at < cut.end);
+        let moved = |at: usize| {
+            let before = self.cuts.iter().filter(|cut| cut.end <= at);
+            before.fold(at, |at, cut| at + HIDDEN.len() - cut.len())
+        };
+        let start = around(span.start).map_or(span.start, |cut| cut.start);
+        let end = around(span.end).map_or(span.end, |cut| cut.end).max(start);
         Span {
-            start: self.moved(span.start, false),
-            end: self.moved(span.end, true).max(self.moved(span.start, false)),
+            start: moved(start),
+            end: moved(end),
             ..span
         }
-    }
-
-    fn moved(&self, offset: usize, is_end: bool) -> usize {
-        let mut moved = offset;
-        for cut in self.cuts.iter().take_while(|cut| cut.start < offset) {
-            let (length, is_within) = (cut.len(), offset < cut.end);
-            let kept = match (is_within, is_end) {
-                (true, false) => 0,
-                _ => HIDDEN.len(),
-            };
-            moved = moved - length.min(offset - cut.start) + kept;
-        }
-        moved
     }
 }
 
@@ -111,10 +104,10 @@ impl Problems {
             .map(|source| Masked::of(&source.text, secrets))
             .collect();
         let mut secrets = secrets.clone();
-        masked
-            .iter()
-            .flat_map(|source| &source.values)
-            .for_each(|value| secrets.note_value(value));
+        for (source, masked) in sources.0.iter().zip(&masked) {
+            let hidden = masked.cuts.iter().map(|cut| &source.text[cut.clone()]);
+            hidden.for_each(|value| secrets.note_value(value));
+        }
         for problem in &mut list {
             problem.message = secrets.redact(&problem.message);
             problem.remedy = secrets.redact(&problem.remedy);
@@ -272,14 +265,6 @@ impl Diagnostics {
     }
 }
 
-/// The side of a name such as `serve.x`, and the name without it.
-fn split_side(name: &str) -> (Option<&str>, &str) {
-    match name.split_once('.') {
-        Some((side @ ("serve" | "bench"), bare)) => (Some(side), bare),
-        _ => (None, name),
-    }
-}
-
 /// Likeness from which a name may be the one that was meant.
 const ALIKE: f64 = 0.8;
 /// Names that are as alike as the closest one but for this are named with it.
@@ -293,7 +278,8 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
     let likeness = |candidate: &str| {
         let candidate = candidate.to_lowercase();
         // A side in common is no likeness; it only decides between names that are alike otherwise.
-        let ((side, name), (other, candidate)) = (split_side(&name), split_side(&candidate));
+        let [(side, name), (other, candidate)] = [name.as_str(), &candidate]
+            .map(|name| Side::split(name).map_or((None, name), |(side, bare)| (Some(side), bare)));
         let elsewhere = side.is_some_and(|side| Some(side) != other);
         words_alike(name, candidate).max(strsim::jaro_winkler(name, candidate)) - if elsewhere { 0.02 } else { 0.0 }
     };

@@ -90,7 +90,11 @@ fn place(plan: &Plan, space: &Space, index: usize, name: &str) -> Option<Span> {
         let position = space.position(index, 0);
         let mut typed = plan.combos(Side::Bench)[position].params.keys();
         if let Some(typed) = typed.find(|typed| spelling::same(typed, name)) {
-            return Some(plan.origin.combo_span(Side::Bench, position, Some(typed)));
+            let path = [table, "combos", &position.to_string(), typed];
+            return Some(match plan.origin.has(&path) {
+                true => plan.origin.value_span(&path),
+                false => plan.origin.combo_span(Side::Bench, position, None),
+            });
         }
     }
     let slot = space.slot(name)?;

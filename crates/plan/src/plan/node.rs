@@ -67,6 +67,14 @@ impl Node {
         }
     }
 
+    /// The values right below: of a table's keys or at a list's positions.
+    pub fn children(&self) -> Vec<&Node> {
+        match &self.kind {
+            Kind::List(items) => items.iter().collect(),
+            _ => self.entries().iter().map(|entry| &entry.value).collect(),
+        }
+    }
+
     /// What the value is, for "expected …, found …".
     pub fn kind_name(&self) -> &'static str {
         match &self.kind {

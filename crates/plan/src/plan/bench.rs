@@ -5,7 +5,7 @@ use super::node::{Kind, Node};
 use super::problem::Problem;
 use super::read::{Combo, FromNode, Param, Reader, combos, params, table};
 use super::schema::Scalar;
-use super::{Axis, Offline, Side, spelling};
+use super::{Axis, Offline, Side};
 use schemars::JsonSchema;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -167,12 +167,8 @@ impl Bench {
         if self.runner.offline().is_some() && node.child("timeout").is_none() {
             self.timeout = OFFLINE_TIMEOUT;
         }
-        reader.names.bench = super::param_names(node, &self.params, &self.combos);
-        let saves_details = reader
-            .names
-            .bench
-            .iter()
-            .any(|name| spelling::same(name, "save_detailed"));
+        reader.names.add(Side::Bench, node, &self.params, &self.combos);
+        let saves_details = reader.names.find(Side::Bench, "save_detailed").is_some();
         reader.is_detailed = saves_details || self.runner != BenchRunner::Native;
     }
 }

@@ -1,13 +1,6 @@
 //! `${NAME}` and `${NAME:-default}` in the plan's strings; `$${` stands for a plain `${`.
 
-/// One reference that cannot be resolved, or text that only looks like one.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Unresolved {
-    /// The variable is not set and there is no default.
-    Missing(String),
-    /// `${` without `}`, or no proper name in between.
-    Malformed(String),
-}
+use super::problem::Problem;
 
 /// A text with its references replaced, and the variables that took part with their values.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -18,8 +11,12 @@ pub struct Expanded {
     pub used: Vec<(String, String)>,
 }
 
-/// Replaces every reference. The first one that fails is returned.
-pub fn expand(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Expanded, Unresolved> {
+/// Replaces every reference. Of those that cannot be resolved, or only look like one, the first is told.
+pub fn expand(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Expanded, Problem> {
+    let malformed = |text: &str| {
+        let remedy = "write ${NAME} or ${NAME:-default}, within quotes if it holds spaces, or $${ for a plain ${";
+        Problem::of(format!("`{text}` does not name an environment variable"), remedy)
+    };
     let mut expanded = Expanded::default();
     let mut rest = text;
     while let Some(start) = rest.find("${") {
@@ -32,26 +29,28 @@ pub fn expand(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Expand
         }
         expanded.text.push_str(before);
         let inner = &reference[2..];
-        let end = inner
-            .find('}')
-            .ok_or_else(|| Unresolved::Malformed(reference.to_string()))?;
+        let end = inner.find('}').ok_or_else(|| malformed(reference))?;
         let (name, default) = match inner[..end].split_once(":-") {
             Some((name, default)) => (name, Some(default)),
             None => (&inner[..end], None),
         };
         if !is_name(name) {
-            return Err(Unresolved::Malformed(format!("${{{}}}", &inner[..end])));
+            return Err(malformed(&reference[..end + 3]));
         }
-        match (
-            env(name).filter(|value| default.is_none() || !value.is_empty()),
-            default,
-        ) {
+        let value = env(name).filter(|value| default.is_none() || !value.is_empty());
+        match (value, default) {
             (Some(value), _) => {
                 expanded.text.push_str(&value);
                 expanded.used.push((name.to_string(), value));
             }
             (None, Some(default)) => expanded.text.push_str(default),
-            (None, None) => return Err(Unresolved::Missing(name.to_string())),
+            (None, None) => {
+                let message = format!("the environment variable {name} is not set");
+                return Err(Problem::of(
+                    message,
+                    format!("set it, or give a default: ${{{name}:-...}}"),
+                ));
+            }
         }
         rest = &inner[end + 1..];
     }
@@ -72,13 +71,14 @@ pub fn is_name(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn text(text: &str) -> Result<String, Unresolved> {
+    fn text(text: &str) -> Result<String, String> {
         let env = |name: &str| match name {
             "A" => Some("x y".to_string()),
             "EMPTY" => Some(String::new()),
             _ => None,
         };
-        expand(text, &env).map(|expanded| expanded.text)
+        let expanded = expand(text, &env).map(|expanded| expanded.text);
+        expanded.map_err(|problem| problem.message)
     }
 
     #[test]
@@ -90,8 +90,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_resolved_is_named() {
-        assert_eq!(text("${NONE}"), Err(Unresolved::Missing("NONE".into())));
-        assert_eq!(text("${A"), Err(Unresolved::Malformed("${A".into())));
-        assert_eq!(text("${a b}"), Err(Unresolved::Malformed("${a b}".into())));
+        let malformed = |text: &str| Err(format!("`{text}` does not name an environment variable"));
+        assert_eq!(
+            text("${NONE}"),
+            Err("the environment variable NONE is not set".to_owned())
+        );
+        assert_eq!(text("${A"), malformed("${A"));
+        assert_eq!(text("${a b}"), malformed("${a b}"));
     }
 }

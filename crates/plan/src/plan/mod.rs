@@ -80,7 +80,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use vsweep_strategy::search;
-use whole::{exclusions, name, param_names, version};
+use whole::{exclusions, name, version};
 
 pub use whole::is_name;
 

@@ -8,6 +8,7 @@ use crate::error::Error;
 use crate::printable::printable;
 use crate::units::show_many;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use itertools::Itertools;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -254,6 +255,11 @@ impl Diagnostics {
         })
     }
 
+    /// How many problems were found so far.
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
     /// Whether nothing is wrong so far; warnings do not count.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
@@ -296,12 +302,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
 /// How alike two names of several words are if one has all words of the other, in whatever order: `ttft_p99` means
 /// `p99_ttft_ms`. Else 0.
 fn words_alike(name: &str, candidate: &str) -> f64 {
-    let words = |name: &str| {
-        name.split(['_', '-', '.'])
-            .map(str::to_owned)
-            .collect::<BTreeSet<String>>()
-    };
-    let (name, candidate) = (words(name), words(candidate));
+    let [name, candidate] = [name, candidate].map(|name| name.split(['_', '-', '.']).collect::<BTreeSet<_>>());
     match name.len() > 1 && name.is_subset(&candidate) {
         true => 0.9 + 0.1 * name.len() as f64 / candidate.len() as f64,
         false => 0.0,
@@ -309,11 +310,11 @@ fn words_alike(name: &str, candidate: &str) -> f64 {
 }
 
 /// `did you mean …?` for a name that is not among the known ones, or the list of those.
-pub fn suggest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let known: Vec<&str> = known.into_iter().collect();
-    match nearest(name, known.iter().copied()).as_slice() {
+pub fn suggest<K: AsRef<str>>(name: &str, known: impl IntoIterator<Item = K>) -> String {
+    let known: Vec<K> = known.into_iter().collect();
+    match nearest(name, known.iter().map(AsRef::as_ref)).as_slice() {
         [] if known.is_empty() => String::from("remove it"),
-        [] => format!("known here: {}", known.join(", ")),
+        [] => format!("known here: {}", known.iter().map(AsRef::as_ref).join(", ")),
         meant => format!("did you mean `{}`?", meant.join("` or `")),
     }
 }

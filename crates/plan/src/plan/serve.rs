@@ -29,7 +29,7 @@ table! {
         command: Option<Commands>,
         /// Base URL of a server that is already running, instead of `command`. Such a server is neither started nor
         /// stopped, so no parameter may have several values and `env` does not reach it.
-        url: Option<String> = by::<String, _>(url),
+        url: Option<String> = maybe::<String, _>(url),
         /// Measure what is behind `url` anew each time the plan is run (default `false`): earlier results leave the tables. A
         /// sweep that was interrupted is finished first, without measuring again what it has.
         pub fresh: bool,
@@ -154,7 +154,7 @@ impl Serve {
         let commands = self.command.take().unwrap_or_default();
         let beside = commands.axis().into_iter().chain(env_axes(reader, node.child("env")));
         self.params.splice(0..0, beside);
-        reader.names.serve = super::param_names(node, &self.params, &self.combos);
+        reader.names.add(Side::Serve, node, &self.params, &self.combos);
         match (self.url.take(), url, command) {
             (Some(base), Some(url), None) => {
                 self.target = Target::Attach(base);
@@ -250,7 +250,7 @@ impl FromNode for Reset {
     }
 }
 
-fn url(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<String>> {
+fn url(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<String> {
     let url = reader.text(node, what).unwrap_or_default();
     reader.secrets.note_text(&url);
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
@@ -262,7 +262,7 @@ fn url(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<String
             remedy,
         );
     }
-    Some(Some(url.trim_end_matches('/').to_owned()))
+    Some(url.trim_end_matches('/').to_owned())
 }
 
 fn health(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<String> {

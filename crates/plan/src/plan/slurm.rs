@@ -60,17 +60,14 @@ impl Slurm {
 /// Lines whose variables are for the shell of the node to expand.
 fn lines(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<String>> {
     let lines = reader.list(node, what, "write a list of lines, such as [\"module load cuda\"]")?;
-    let mut read = Vec::with_capacity(lines.len());
-    for line in lines {
-        match &line.kind {
-            Kind::Text(line) => {
-                reader.secrets.note_text(line);
-                read.push(line.clone());
-            }
-            _ => reader.wrong_kind(line, what, "a string"),
+    let lines = lines.iter().filter_map(|line| match &line.kind {
+        Kind::Text(text) => {
+            reader.secrets.note_text(text);
+            Some(text.clone())
         }
-    }
-    Some(read)
+        _ => reader.wrong_kind(line, what, "a string"),
+    });
+    Some(lines.collect())
 }
 
 fn is_memory_or_none(text: &str) -> bool {

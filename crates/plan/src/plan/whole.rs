@@ -2,9 +2,9 @@
 
 use super::node::{Entry, Kind, Node};
 use super::problem::Problem;
-use super::read::{Combo, FromNode, Reader, start_of};
+use super::read::{FromNode, Reader, start_of};
 use super::secrets::Secrets;
-use super::{Axis, Condition, Offline, Parallel, Plan, Required, Requirement, Reset, Runs, Servers, Target};
+use super::{Condition, Offline, Parallel, Plan, Required, Requirement, Reset, Runs, Servers, Target};
 
 impl Reader<'_> {
     /// Reads the top-level table, with defaults where something is wrong with it. `stem` is the name of a plan that gives none. Where the
@@ -99,19 +99,6 @@ pub(super) fn exclusions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Op
         exclusions.push(entries.iter().filter_map(read).collect());
     }
     Some(exclusions)
-}
-
-/// The names of all parameters of a side: those that its table gives, whatever their values, what varies beside them, and those that
-/// combinations bring.
-pub(super) fn param_names(table: &Node, params: &[(String, Axis)], combos: &[Combo]) -> Vec<String> {
-    let typed = table.child("params").map(Node::entries).unwrap_or_default();
-    let typed = typed.iter().map(|entry| entry.key.clone());
-    let read = params.iter().map(|(name, _)| name.clone());
-    let of_combos = combos.iter().flat_map(|combo| combo.params.keys().cloned());
-    let mut names: Vec<String> = typed.chain(read).chain(of_combos).collect();
-    names.sort();
-    names.dedup();
-    names
 }
 
 impl Plan {

@@ -7,7 +7,7 @@ use crate::plan::problem::{Diagnostics, Problem};
 use crate::plan::source::Span;
 use crate::plan::{Params, Side, json_text, show};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::Path;
 
 table! {
     /// A named combination of parameters: every key but `name` is a parameter, and every value is taken as it is. In
@@ -85,36 +85,17 @@ impl Reader<'_> {
         let Some(path) = self.text(node, &format!("{}.params_file", side.table())) else {
             return Vec::new();
         };
-        let named_in = self
-            .sources
-            .0
-            .get(node.span.source)
-            .and_then(|source| source.name.parent());
-        let path = named_in.map_or_else(|| PathBuf::from(&path), |folder| folder.join(&path));
-        match (self.world.read)(&path) {
-            Ok(text) => {
-                let source = self.sources.add(&path, text.clone());
-                let root = json_text::parse(&text, source, &mut self.found);
-                let written = match &root.kind {
-                    Kind::List(items) => items.iter().collect(),
-                    Kind::Table(entries) => entries.iter().map(|entry| &entry.value).collect(),
-                    _ => Vec::new(),
-                };
-                written
-                    .into_iter()
-                    .for_each(|record| self.check_spellings(record.entries()));
-                records(&root, &mut self.found)
-            }
-            Err(error) => {
-                let message = format!("cannot read {}: {error}", path.display());
-                self.object(
-                    node.span,
-                    message,
-                    "correct the path; it is relative to the file that names it",
-                );
-                Vec::new()
-            }
+        let named_in = self.sources.0[node.span.source].name.parent();
+        let path = named_in.unwrap_or(Path::new("")).join(path);
+        let Some(text) = self.file(&path, node.span) else {
+            return Vec::new();
+        };
+        let source = self.sources.add(&path, text.as_str());
+        let root = json_text::parse(&text, source, &mut self.found);
+        for record in root.children() {
+            self.check_spellings(record.entries());
         }
+        records(&root, &mut self.found)
     }
 }
 

@@ -22,6 +22,7 @@ use super::problem::Diagnostics;
 use super::secrets::Secrets;
 use super::source::{Sources, Span};
 use super::world::World;
+use std::path::Path;
 
 /// What reading a plan needs and gathers.
 pub(super) struct Reader<'a> {
@@ -44,9 +45,41 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// A reader that has read nothing yet.
+    pub fn new<'a>(world: &'a World<'a>) -> Reader<'a> {
+        Reader {
+            world,
+            range_values: 0,
+            sources: Sources::default(),
+            found: Diagnostics::default(),
+            secrets: Secrets::default(),
+            names: Names::default(),
+            is_detailed: false,
+            required: Vec::new(),
+        }
+    }
+
     /// Notes a problem at one place.
     pub fn object(&mut self, span: Span, message: impl Into<String>, remedy: impl Into<String>) {
         self.found.object(span, message, remedy);
+    }
+
+    /// Notes a problem in place of a value.
+    pub fn refuse<T>(&mut self, span: Span, message: impl Into<String>, remedy: impl Into<String>) -> Option<T> {
+        self.found.object(span, message, remedy);
+        None
+    }
+
+    /// The text of a file that the plan names here.
+    pub fn file(&mut self, path: &Path, named: Span) -> Option<String> {
+        match (self.world.read)(path) {
+            Ok(text) => Some(text),
+            Err(error) => {
+                let message = format!("cannot read {}: {error}", path.display());
+                let remedy = "correct the path; it is relative to the file that names it";
+                self.refuse(named, message, remedy)
+            }
+        }
     }
 }
 

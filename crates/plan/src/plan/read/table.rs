@@ -2,7 +2,7 @@
 //! they cannot differ.
 
 use super::Reader;
-use crate::plan::node::{Entry, Kind, Node};
+use crate::plan::node::{Entry, Node};
 use crate::plan::problem::suggest;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
@@ -47,11 +47,7 @@ impl<T: Table> FromNode for T {
     type Written = T;
 
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<T> {
-        if !matches!(node.kind, Kind::Table(_)) {
-            let message = format!("`{what}` must be a table, found {}", node.kind_name());
-            reader.object(node.span, message, format!("write its keys below [{what}]"));
-            return None;
-        }
+        let entries = reader.table(node, what, &format!("write its keys below [{what}]"))?;
         let prefix = T::PREFIX;
         let mut table = OpenTable {
             node,
@@ -61,9 +57,9 @@ impl<T: Table> FromNode for T {
         };
         let mut read = T::take(&mut table, reader);
         let OpenTable { known, is_complete, .. } = table;
-        for entry in node.entries() {
+        for entry in entries {
             if T::OTHERS.is_none() && !known.contains(&entry.key.as_str()) {
-                let remedy = suggest(&entry.key, known.iter().copied());
+                let remedy = suggest(&entry.key, &known);
                 reader.object(entry.key_span, format!("unknown key `{}`", entry.key), remedy);
             }
         }
@@ -148,6 +144,13 @@ pub(in crate::plan) fn by<W: JsonSchema, T: Default>(
         is_required: false,
         missing: None,
     }
+}
+
+/// The same of one that need not be there.
+pub(in crate::plan) fn maybe<W: JsonSchema, T: 'static>(
+    read: impl Fn(&mut Reader<'_>, &Node, &str) -> Option<T> + 'static,
+) -> Key<Option<T>> {
+    by::<W, Option<T>>(move |reader, node, what| read(reader, node, what).map(Some))
 }
 
 /// A key that is read before or after the table, and is declared for its place in the schema.
@@ -310,7 +313,7 @@ macro_rules! table {
             use $crate::plan::node::Node;
             use $crate::plan::read::Reader;
             #[allow(unused_imports)]
-            use $crate::plan::read::table::{Declared, Description, Key, OpenTable, Part, Table, by, describe, elsewhere, key, one_of, text, whole};
+            use $crate::plan::read::table::{Declared, Description, Key, OpenTable, Part, Table, by, describe, elsewhere, key, maybe, one_of, text, whole};
 
             impl Default for $name {
                 fn default() -> Self {

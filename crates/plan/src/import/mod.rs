@@ -12,6 +12,7 @@ pub mod theirs;
 
 use crate::plan::{Combo, Diagnostics, Params, Problem, Problems, Secrets, ServeCommand, Sources};
 use crate::shell::shlex;
+use itertools::Itertools;
 use serde_json::Value;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -131,17 +132,15 @@ fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, sources: &mut Sources, found
     let mut command = |flag: &str, line: &str| {
         let problem = match shlex(line) {
             Some(words) if !words.is_empty() => return words,
-            Some(_) => plain(format!("{flag} is empty"), "give a program and its arguments"),
-            None => plain(format!("{flag} has a quote that is never closed"), "close it"),
+            Some(_) => Problem::of(format!("{flag} is empty"), "give a program and its arguments"),
+            None => Problem::of(format!("{flag} has a quote that is never closed"), "close it"),
         };
         found.add(problem);
         Vec::new()
     };
     let is_startup = matches!(sweep.loads, Loads::Startup { .. });
-    let bench_command = match is_startup {
-        true => command("--startup-cmd", &sweep.bench_cmd),
-        false => command("--bench-cmd", &sweep.bench_cmd),
-    };
+    let bench_flag = if is_startup { "--startup-cmd" } else { "--bench-cmd" };
+    let bench_command = command(bench_flag, &sweep.bench_cmd);
     let serve_command = match is_startup {
         true => startup::serve_command(&bench_command),
         false => command("--serve-cmd", &sweep.serve_cmd),
@@ -149,10 +148,10 @@ fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, sources: &mut Sources, found
     let after = sweep.after_bench_cmd.as_deref();
     let reset = after.map(|line| command("--after-bench-cmd", line));
     if sweep.num_runs == 0 {
-        found.add(plain("--num-runs is 0", "give 1 or more"));
+        found.add(Problem::of("--num-runs is 0", "give 1 or more"));
     }
     let links = theirs::link_vars(&sweep.link_vars).unwrap_or_else(|why| {
-        found.add(plain(format!("--link-vars: {why}"), "correct it"));
+        found.add(Problem::of(format!("--link-vars: {why}"), "correct it"));
         Vec::new()
     });
     let mut file = |path: &Option<PathBuf>| match path {
@@ -164,9 +163,13 @@ fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, sources: &mut Sources, found
         Loads::Searched { criteria, .. } => records::of_file(criteria, read, sources, found),
         Loads::Listed | Loads::Explored { .. } | Loads::Startup { .. } => Vec::new(),
     };
-    if found.is_empty() && !pairs(&serve, &bench, &links).any(|(_, _, is_kept)| is_kept) {
+    let mut pairs = serve.iter().cartesian_product(&bench);
+    if found.is_empty() && !pairs.any(|(serve, bench)| theirs::links_keep(&links, &serve.params, &bench.params)) {
         let message = format!("--link-vars {} keeps no pair of server and load", sweep.link_vars);
-        found.add(plain(message, "name parameters that both files set to equal values"));
+        found.add(Problem::of(
+            message,
+            "name parameters that both files set to equal values",
+        ));
     }
     ReadSweep {
         sweep,
@@ -177,25 +180,6 @@ fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, sources: &mut Sources, found
         bench,
         links,
         criteria: criteria.into_iter().map(|combo| combo.params).collect(),
-    }
-}
-
-/// Every pair of a server and a load by its places, and whether vLLM's links keep it.
-fn pairs<'a>(
-    serve: &'a [Combo],
-    bench: &'a [Combo],
-    links: &'a [(String, String)],
-) -> impl Iterator<Item = (usize, usize, bool)> + 'a {
-    let all = (0..serve.len()).flat_map(|s| (0..bench.len()).map(move |b| (s, b)));
-    all.map(|(s, b)| (s, b, theirs::links_keep(links, &serve[s].params, &bench[b].params)))
-}
-
-/// A problem of the command line, which has no text to point into.
-fn plain(message: impl Into<String>, remedy: impl Into<String>) -> Problem {
-    Problem {
-        message: message.into(),
-        places: Vec::new(),
-        remedy: remedy.into(),
     }
 }
 

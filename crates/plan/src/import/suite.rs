@@ -1,8 +1,9 @@
 //! The suites of vLLM's performance CI (`tests/serving-tests.json`, `latency-tests.json`, `throughput-tests.json`) as plans, one for each
 //! test: its server with its rates and concurrencies, or the offline benchmark that its name begins with.
 
-use super::plan_text::Text;
-use crate::plan::{Offline, Params, spelling};
+use super::plan_text;
+use crate::matrix::argv::json_word;
+use crate::plan::{Offline, Params, show, spelling};
 use serde_json::{Map, Value, json};
 
 /// A test of a suite as a plan.
@@ -73,60 +74,52 @@ fn plan_of(test: &Value, defaults: &Map<String, Value>) -> Result<Test, String> 
     let model = model.as_ref().and_then(Value::as_str).ok_or_else(|| {
         format!("says of the test {name} no model; give \"model\" in its parameters, and \"test_name\" as serving_…, latency_… or throughput_…")
     })?;
-    let mut text = Text::default();
-    text.key("name", json!(name));
-    text.key("runs", json!(1));
-    text.table("[serve]");
-    text.key("command", json!(["vllm", "serve", model]));
-    // The suite's runner waits so long.
-    text.key("ready_timeout", json!("1200s"));
-    keys(&mut text, "[serve.env]", env, |value| match value {
-        Value::String(_) => value,
-        other => json!(other.to_string()),
-    });
-    keys(&mut text, "[serve.params]", server, passed);
-    text.table("[bench]");
-    match offline {
-        Some(offline) => text.key("runner", json!(offline.name())),
-        None => {
-            text.key("command", json!("vllm bench serve"));
-            text.key("timeout", json!("6h"));
-            text.key("warmup_prompts", json!(0));
-            let most = load.get("num_prompts").cloned();
-            if let Some(rates) = list("qps_list") {
-                load.insert("request_rate".to_owned(), rates);
-            }
-            if let Some(concurrencies) = list("max_concurrency_list").or(most) {
-                load.insert("max_concurrency".to_owned(), concurrencies);
-            }
-        }
+    if offline.is_none() {
+        let most = load.get("num_prompts").cloned();
+        let swept = [
+            ("request_rate", list("qps_list")),
+            ("max_concurrency", list("max_concurrency_list").or(most)),
+        ];
+        load.extend(
+            swept
+                .into_iter()
+                .filter_map(|(name, values)| Some((name.to_owned(), values?))),
+        );
     }
-    keys(&mut text, "[bench.params]", load, passed);
+    let plan = json!({
+        "name": name,
+        "runs": 1,
+        "serve": {
+            "command": ["vllm", "serve", model],
+            // The suite's runner waits so long.
+            "ready_timeout": "1200s",
+            "env": env.iter().map(|(name, value)| (name.clone(), json!(show(value)))).collect::<Params>(),
+            "params": passed(server),
+        },
+        "bench": {
+            "runner": offline.map(Offline::name),
+            "command": offline.is_none().then_some("vllm bench serve"),
+            "timeout": offline.is_none().then_some("6h"),
+            "warmup_prompts": offline.is_none().then_some(0),
+            "params": passed(load),
+        },
+    });
     Ok(Test {
         name: name.to_owned(),
         text: format!(
             "# A test of vLLM's performance CI, made by `vsweep import`.\n\n{}",
-            text.0
+            plan_text::toml(plan)
         ),
     })
 }
 
-fn keys(text: &mut Text, header: &str, params: Params, value: impl Fn(Value) -> Value) {
-    if params.is_empty() {
-        return;
-    }
-    text.table(header);
-    for (name, given) in params {
-        text.key(&name, value(given));
-    }
-}
-
-/// An empty text stands for a flag without a value.
-fn passed(value: Value) -> Value {
-    match value {
-        Value::String(text) if text.is_empty() => json!(true),
-        Value::Null => json!(true),
-        Value::Object(_) => json!({ "value": value }),
-        value => value,
-    }
+/// Parameters as a plan passes them: an empty text or null stands for a flag without a value.
+fn passed(params: Params) -> Params {
+    let passed = params.into_iter().map(|(name, value)| match value {
+        Value::String(text) if text.is_empty() => (name, json!(true)),
+        Value::Null => (name, json!(true)),
+        Value::Object(_) => (name, json_word(&value).into()),
+        value => (name, value),
+    });
+    passed.collect()
 }

@@ -16,7 +16,7 @@ mod starved;
 
 pub use identity::is_unwarmed;
 pub use search::{LoadExploration, LoadFinder, LoadSearch};
-pub use serve_flags::{FlagValue, ServeFlags};
+pub use serve_flags::ServeFlags;
 pub use space::MOST_PAIRS;
 
 use crate::ids::{PointId, ServerId};

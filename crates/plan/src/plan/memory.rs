@@ -2,8 +2,7 @@
 //! alone. Says nothing of two that differ in more than the settings listed here; how much memory a server needs is not this
 //! module's question.
 
-use super::serve_command::{Program, ServeCommand};
-use super::spelling;
+use super::serve_command::{Flag, Program, ServeCommand};
 use crate::cause::Cause;
 use std::cmp::Ordering;
 
@@ -35,6 +34,9 @@ pub fn needs_as_much(server: &[String], failed: &[String], cause: Cause) -> Opti
     }
     let (server, failed) = (ServeCommand::of(server), ServeCommand::of(failed));
     let is_known = |command: ServeCommand<'_>| matches!(command.program(), Program::Vllm | Program::Simulator);
+    // Each of these settings takes one value.
+    let is_axis = |flag: &Flag<'_>| AXES.iter().any(|(axis, _)| flag.is(axis)).then_some(1);
+    let rest = |command: ServeCommand<'_>| [command.before(), &command.without(is_axis)].concat();
     if !is_known(server) || !is_known(failed) || rest(server) != rest(failed) {
         return None;
     }
@@ -63,21 +65,6 @@ pub fn needs_as_much(server: &[String], failed: &[String], cause: Cause) -> Opti
         differences.push(format!("{name} {mine} {sign} {theirs}"));
     }
     Some(differences).filter(|differences| !differences.is_empty())
-}
-
-/// The command line without those settings, each of which takes one value.
-fn rest(command: ServeCommand<'_>) -> Vec<&str> {
-    let mut rest: Vec<&str> = command.before().iter().map(String::as_str).collect();
-    let mut words = command.args().iter();
-    while let Some(word) = words.next() {
-        let name = spelling::parameter(word);
-        match AXES.iter().any(|(axis, _)| name.as_deref() == Some(axis)) {
-            true if word.contains('=') => {}
-            true => drop(words.next()),
-            false => rest.push(word),
-        }
-    }
-    rest
 }
 
 #[cfg(test)]

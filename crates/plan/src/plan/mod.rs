@@ -62,7 +62,7 @@ pub use requirement::{Assertion, Required, Requirement, Servers};
 pub use runs::{Runs, RunsTable, RunsValue};
 pub use secrets::{HIDDEN, Piece, Secrets};
 pub use serve::{FlagStyle, Manners, Reset, Serve, Target};
-pub use serve_command::{Program, ServeCommand};
+pub use serve_command::{Flag, Program, ServeCommand};
 pub use side::{ParamRef, Side};
 pub use slurm::Slurm;
 pub use source::{Format, Source, Sources, Span};

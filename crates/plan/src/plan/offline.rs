@@ -1,7 +1,7 @@
 //! The offline benchmarks of vLLM: `vllm bench startup` and its like load the engine themselves and need no server. Which there
 //! are, which flags are their own, and their command line as it follows from that of `vllm serve`. Runs nothing.
 
-use super::spelling::{self, is_flag};
+use super::{ServeCommand, spelling};
 
 /// A benchmark of vLLM without a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,23 +93,13 @@ impl Offline {
                 self.word()
             ));
         };
-        let (launcher, mut args) = (&serve[..place], &serve[place + 1..]);
-        let mut argv = launcher.to_vec();
-        argv.extend(["bench", self.word()].map(str::to_owned));
-        if let Some((model, rest)) = args.split_first().filter(|(word, _)| !is_flag(word)) {
-            argv.extend(["--model".to_owned(), model.clone()]);
-            args = rest;
+        let command = ServeCommand::of(serve);
+        let mut engine = command.without(|flag| is_of_server(flag.flag).then_some(usize::MAX));
+        if !command.positional().is_empty() {
+            engine.insert(0, "--model".to_owned());
         }
-        let mut is_dropped = false;
-        for word in args {
-            if is_flag(word) {
-                is_dropped = is_of_server(word);
-            }
-            if !is_dropped {
-                argv.push(word.clone());
-            }
-        }
-        Ok(argv)
+        let bench = ["bench", self.word()].map(str::to_owned);
+        Ok([&serve[..place], &bench, &engine].concat())
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::offline::Offline;
 use super::spelling;
+use std::ops::Range;
 use std::path::Path;
 
 /// The module that serves without the program `vllm`.
@@ -32,13 +33,50 @@ pub enum Program {
 
 /// One flag as it stands on the command line.
 #[derive(Debug)]
-struct Given<'a> {
-    /// The parameter that it sets, in canonical spelling.
-    name: String,
+pub struct Flag<'a> {
+    /// Which word of the command line it is.
+    place: usize,
+    /// The word without a value that is attached to it.
+    pub flag: &'a str,
+    /// The parameter that it sets, in canonical spelling; none where it is a short flag that is not known.
+    pub name: Option<String>,
     /// The value in the same word, if one is.
-    attached: Option<&'a str>,
-    /// The words that follow.
-    after: &'a [String],
+    pub attached: Option<&'a str>,
+    /// The words that follow, up to the next flag.
+    pub after: &'a [String],
+}
+
+impl<'a> Flag<'a> {
+    fn new(place: usize, word: &'a str, after: &'a [String]) -> Flag<'a> {
+        let (flag, attached) = match (word.strip_prefix("-O"), word.split_once('=')) {
+            (Some(level @ ("0" | "1" | "2" | "3")), None) => (&word[..2], Some(level)),
+            (_, Some((flag, value))) => (flag, Some(value)),
+            (_, None) => (word, None),
+        };
+        let length = after.iter().take_while(|word| !spelling::is_flag(word)).count();
+        Flag {
+            place,
+            flag,
+            name: spelling::parameter(flag),
+            attached,
+            after: &after[..length],
+        }
+    }
+
+    /// Whether it sets this parameter.
+    pub fn is(&self, parameter: &str) -> bool {
+        self.name.as_deref() == Some(parameter)
+    }
+
+    /// Its words on the command line, with so many of those that follow, unless its value is attached.
+    pub fn words(&self, values: usize) -> Range<usize> {
+        let values = if self.attached.is_some() {
+            0
+        } else {
+            values.min(self.after.len())
+        };
+        self.place..self.place + 1 + values
+    }
 }
 
 impl<'a> ServeCommand<'a> {
@@ -94,22 +132,40 @@ impl<'a> ServeCommand<'a> {
         )
     }
 
-    fn flags(self) -> impl DoubleEndedIterator<Item = Given<'a>> {
-        self.args().iter().enumerate().filter_map(move |(at, word)| {
-            let attached = word.split_once('=').map(|(_, value)| value);
-            let name = spelling::parameter(word)?;
-            let after = &self.args()[at + 1..];
+    /// The words before the first flag.
+    pub fn positional(self) -> &'a [String] {
+        let count = self.args().iter().take_while(|word| !spelling::is_flag(word)).count();
+        &self.args()[..count]
+    }
+
+    /// The flags, in their order.
+    pub fn flags(self) -> impl DoubleEndedIterator<Item = Flag<'a>> {
+        let words = self.argv.iter().enumerate().skip(self.first);
+        let flags = words.filter(|(_, word)| spelling::is_flag(word));
+        flags.map(move |(place, word)| Flag::new(place, word, &self.argv[place + 1..]))
+    }
+
+    /// The words after the program without the flags of which `taken` says how many of the words that follow are theirs.
+    pub fn without(self, taken: impl Fn(&Flag<'a>) -> Option<usize>) -> Vec<String> {
+        let gone = self.flags().filter_map(|flag| Some(flag.words(taken(&flag)?)));
+        let gone: Vec<Range<usize>> = gone.collect();
+        let words = self.argv.iter().enumerate().skip(self.first);
+        let kept = words.filter(|(place, _)| !gone.iter().any(|range| range.contains(place)));
+        kept.map(|(_, word)| word.clone()).collect()
+    }
+
+    fn given(self, parameter: &str) -> Option<Flag<'a>> {
+        self.flags().rfind(|flag| {
             // Other programs give `-p` other meanings (docker: 8000:8000), so only a plain number counts.
-            let value = attached.or(after.first().map(String::as_str));
-            let is_meant =
-                !(word == "-p" || word.starts_with("-p=")) || value.is_some_and(|value| value.parse::<u16>().is_ok());
-            is_meant.then_some(Given { name, attached, after })
+            let value = flag.attached.or(flag.after.first().map(String::as_str));
+            let is_port = || value.is_some_and(|value| value.parse::<u16>().is_ok());
+            flag.is(parameter) && (flag.flag != "-p" || is_port())
         })
     }
 
     /// Whether a parameter is given.
     pub fn has(self, parameter: &str) -> bool {
-        self.flags().any(|flag| flag.name == parameter)
+        self.given(parameter).is_some()
     }
 
     /// The value of a parameter in canonical spelling; of several, the last, as in argparse.
@@ -119,21 +175,18 @@ impl<'a> ServeCommand<'a> {
 
     /// The values of a parameter that takes a list.
     pub fn values(self, parameter: &str) -> Vec<&'a str> {
-        let Some(flag) = self.flags().rfind(|flag| flag.name == parameter) else {
-            return Vec::new();
-        };
-        let after = flag.after.iter().map(String::as_str);
-        let after = after.take_while(|word| !spelling::is_flag(word));
-        flag.attached.map_or_else(|| after.collect(), |value| vec![value])
+        match self.given(parameter) {
+            Some(Flag {
+                attached: Some(value), ..
+            }) => vec![value],
+            Some(flag) => flag.after.iter().map(String::as_str).collect(),
+            None => Vec::new(),
+        }
     }
 
     /// The model.
     pub fn model(self) -> Option<&'a str> {
-        let placed = || {
-            self.args()
-                .first()
-                .filter(|word| self.shows_flags() && !spelling::is_flag(word))
-        };
+        let placed = || self.positional().first().filter(|_| self.shows_flags());
         let named = self.value("model").or_else(|| self.value("model_path"));
         named.or_else(|| placed().map(String::as_str))
     }

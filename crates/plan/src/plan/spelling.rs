@@ -32,7 +32,7 @@ pub fn is_flag(word: &str) -> bool {
 }
 
 /// Short flags with the parameters they stand for.
-pub const SHORT_FLAGS: [(&str, &str); 24] = [
+pub const SHORT_FLAGS: [(&str, &str); 25] = [
     ("-p", "port"),
     ("-tp", "tensor_parallel_size"),
     ("-pp", "pipeline_parallel_size"),
@@ -57,6 +57,7 @@ pub const SHORT_FLAGS: [(&str, &str); 24] = [
     ("-dc", "diffusion_config"),
     ("-cc", "compilation_config"),
     ("-ac", "attention_config"),
+    ("-O", "optimization_level"),
 ];
 
 /// The parameter that a short flag, with or without its dash, stands for.

@@ -1,7 +1,7 @@
 //! The offline benchmarks of vLLM: `vllm bench startup` and its like load the engine themselves and need no server. Which there
-//! are, which flags are their own, and their command line as it follows from that of `vllm serve`. Runs nothing.
+//! are, and which flags are theirs and which a server's. Runs nothing.
 
-use super::{ServeCommand, spelling};
+use super::spelling;
 
 /// A benchmark of vLLM without a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,24 +83,6 @@ impl Offline {
         };
         more.split_whitespace().chain(own.split_whitespace())
     }
-
-    /// The benchmark on the engine of a server: `vllm serve MODEL …` without what only a server takes. The error is a sentence that
-    /// ends in the remedy.
-    pub fn command(self, serve: &[String]) -> Result<Vec<String>, String> {
-        let Some(place) = serve.iter().rposition(|word| word == "serve") else {
-            return Err(format!(
-                "`vllm bench {}` is made of a command with the word `serve`; write one such as `vllm serve MODEL`",
-                self.word()
-            ));
-        };
-        let command = ServeCommand::of(serve);
-        let mut engine = command.without(|flag| is_of_server(flag.flag).then_some(usize::MAX));
-        if !command.positional().is_empty() {
-            engine.insert(0, "--model".to_owned());
-        }
-        let bench = ["bench", self.word()].map(str::to_owned);
-        Ok([&serve[..place], &bench, &engine].concat())
-    }
 }
 
 /// Whether a parameter or a flag is about the HTTP server alone, in any spelling.
@@ -110,29 +92,4 @@ pub fn is_of_server(flag: &str) -> bool {
     let name = name.split('.').next().unwrap_or(&name);
     let is_it = |known: &str| known == name || name.strip_prefix("no_") == Some(known);
     OF_SERVER.split_whitespace().any(is_it)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn command(offline: Offline, line: &str) -> Result<String, String> {
-        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        offline.command(&words).map(|argv| argv.join(" "))
-    }
-
-    #[test]
-    fn the_engine_of_a_server_is_benchmarked_without_it() {
-        let line = "vllm serve org/m --port 8000 --enforce-eager --host=h --served-model-name a b --no-enable-log-requests \
-                    --allowed_origins x y -tp 2";
-        assert_eq!(
-            command(Offline::Startup, line).as_deref(),
-            Ok("vllm bench startup --model org/m --enforce-eager --served-model-name a b -tp 2")
-        );
-        assert_eq!(
-            command(Offline::MmProcessor, "docker run -p 1:1 image vllm serve --model m").as_deref(),
-            Ok("docker run -p 1:1 image vllm bench mm-processor --model m")
-        );
-        assert!(command(Offline::Latency, "./start.sh --port 1").is_err());
-    }
 }

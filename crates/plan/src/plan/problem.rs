@@ -255,11 +255,6 @@ impl Diagnostics {
         })
     }
 
-    /// How many problems were found so far.
-    pub fn len(&self) -> usize {
-        self.list.len()
-    }
-
     /// Whether nothing is wrong so far; warnings do not count.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()

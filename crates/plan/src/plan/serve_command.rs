@@ -1,7 +1,7 @@
 //! The command line of a server, read in one place: which program it starts, and what the flags of `vllm serve` on it say. A
 //! program that is not vLLM may give them other meanings; what is read of it is then what it would say of vLLM.
 
-use super::offline::Offline;
+use super::offline::{Offline, is_of_server};
 use super::spelling;
 use std::ops::Range;
 use std::path::Path;
@@ -200,6 +200,26 @@ impl<'a> ServeCommand<'a> {
     }
 }
 
+impl Offline {
+    /// The benchmark on the engine of a server: `vllm serve MODEL …` without what only a server takes. The error is a sentence that
+    /// ends in the remedy.
+    pub fn command(self, serve: &[String]) -> Result<Vec<String>, String> {
+        let Some(place) = serve.iter().rposition(|word| word == "serve") else {
+            return Err(format!(
+                "`vllm bench {}` is made of a command with the word `serve`; write one such as `vllm serve MODEL`",
+                self.word()
+            ));
+        };
+        let command = ServeCommand::of(serve);
+        let mut engine = command.without(|flag| is_of_server(flag.flag).then_some(usize::MAX));
+        if !command.positional().is_empty() {
+            engine.insert(0, "--model".to_owned());
+        }
+        let bench = ["bench", self.word()].map(str::to_owned);
+        Ok([&serve[..place], &bench, &engine].concat())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,5 +273,25 @@ mod tests {
         assert_eq!(value("docker run -p 8000:8000 image", "port"), None);
         assert_eq!(value("vllm serve m -p 9", "port").as_deref(), Some("9"));
         assert_eq!(value("vllm serve m --port --seed 1", "port"), None);
+    }
+
+    fn benchmark(offline: Offline, line: &str) -> Result<String, String> {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        offline.command(&words).map(|argv| argv.join(" "))
+    }
+
+    #[test]
+    fn the_engine_of_a_server_is_benchmarked_without_it() {
+        let line = "vllm serve org/m --port 8000 --enforce-eager --host=h --served-model-name a b --no-enable-log-requests \
+                    --allowed_origins x y -tp 2";
+        assert_eq!(
+            benchmark(Offline::Startup, line).as_deref(),
+            Ok("vllm bench startup --model org/m --enforce-eager --served-model-name a b -tp 2")
+        );
+        assert_eq!(
+            benchmark(Offline::MmProcessor, "docker run -p 1:1 image vllm serve --model m").as_deref(),
+            Ok("docker run -p 1:1 image vllm bench mm-processor --model m")
+        );
+        assert!(benchmark(Offline::Latency, "./start.sh --port 1").is_err());
     }
 }

@@ -28,6 +28,8 @@ use std::path::Path;
 pub(super) struct Reader<'a> {
     /// Where variables and files come from.
     pub world: &'a World<'a>,
+    /// How many keys of tables have a value that could not be read.
+    pub unread: usize,
     /// Values that ranges have taken so far.
     pub range_values: u128,
     /// All texts so far.
@@ -49,6 +51,7 @@ impl Reader<'_> {
     pub fn new<'a>(world: &'a World<'a>) -> Reader<'a> {
         Reader {
             world,
+            unread: 0,
             range_values: 0,
             sources: Sources::default(),
             found: Diagnostics::default(),

@@ -34,9 +34,9 @@ const MOST_VALUES: u32 = 2_000_000;
 impl Reader<'_> {
     /// The values of a range, or problems.
     pub(super) fn range(&mut self, node: &Node) -> Option<Vec<Value>> {
-        let told = self.found.len();
+        let unread = self.unread;
         let range = RangeTable::from_node(self, node, "range")?;
-        if self.found.len() > told {
+        if self.unread > unread {
             return None;
         }
         let values = range.values(self.range_values);

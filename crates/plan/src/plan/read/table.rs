@@ -231,7 +231,11 @@ impl<T> Declared<T> for Key<T> {
     fn take(self, key: &'static str, table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> T {
         table.known.push(key);
         let read = match table.node.child(key) {
-            Some(node) => (self.read)(reader, node, &format!("{}{key}", table.prefix)),
+            Some(node) => {
+                let read = (self.read)(reader, node, &format!("{}{key}", table.prefix));
+                reader.unread += usize::from(read.is_none());
+                read
+            }
             None => {
                 if let Some((message, remedy)) = self.missing {
                     reader.object(table.node.span, message, remedy);

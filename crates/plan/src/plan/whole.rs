@@ -4,7 +4,7 @@ use super::node::{Entry, Kind, Node};
 use super::problem::Problem;
 use super::read::{FromNode, Reader, start_of};
 use super::secrets::Secrets;
-use super::{Condition, Offline, Parallel, Plan, Required, Requirement, Reset, Runs, Servers, Target};
+use super::{Condition, Offline, Parallel, Plan, Reset, Runs, Target};
 
 impl Reader<'_> {
     /// Reads the top-level table, with defaults where something is wrong with it. `stem` is the name of a plan that gives none. Where the
@@ -70,23 +70,21 @@ pub(super) fn name(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<S
 }
 
 pub(super) fn version(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<u32> {
-    let is_newer = matches!(&node.kind, Kind::Number(number) if number.as_u64().is_some_and(|version| version > 1));
-    if is_newer {
-        let message = "the plan's format is newer than this vsweep, which reads version 1";
-        reader.object(node.span, message, "use a newer vsweep");
-        return None;
+    match &node.kind {
+        Kind::Number(number) if number.as_u64().is_some_and(|version| version > 1) => {
+            let message = "the plan's format is newer than this vsweep, which reads version 1";
+            reader.refuse(node.span, message, "use a newer vsweep")
+        }
+        _ => reader.whole(node, what, 1..=1),
     }
-    reader.whole(node, what, 1..=1)
 }
 
 pub(super) fn exclusions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Vec<Condition>>> {
     let blocks = reader.list(node, what, "write each block below its own [[exclude]]")?;
-    let mut exclusions = Vec::with_capacity(blocks.len());
-    for block in blocks {
+    let conditions = |block: &Node| {
         let Kind::Table(entries) = &block.kind else {
             let message = format!("a block of `exclude` must be a table, found {}", block.kind_name());
-            reader.object(block.span, message, "write it below [[exclude]]");
-            continue;
+            return reader.refuse(block.span, message, "write it below [[exclude]]");
         };
         if entries.is_empty() {
             let remedy = "add conditions such as \"bench.max_concurrency\" = \">64\"";
@@ -96,9 +94,9 @@ pub(super) fn exclusions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Op
             let param = reader.param_ref(&entry.key, entry.key_span);
             reader.condition(entry, param)
         };
-        exclusions.push(entries.iter().filter_map(read).collect());
-    }
-    Some(exclusions)
+        Some(entries.iter().filter_map(read).collect())
+    };
+    Some(blocks.iter().filter_map(conditions).collect())
 }
 
 impl Plan {
@@ -115,12 +113,8 @@ impl Plan {
         if let Some(node) = root.child("compare") {
             self.check_compare(reader, root, node);
         }
-        let nodes = within(root, "serve", "nodes");
-        if let (2.., Some(nodes), true) = (
-            self.serve.manners.members.nodes,
-            nodes,
-            self.exec.parallel != Parallel::No,
-        ) {
+        let is_spread = self.serve.manners.members.nodes > 1 && self.exec.parallel != Parallel::No;
+        if let Some(nodes) = given(root, "serve.nodes").filter(|_| is_spread) {
             let message = "servers on several nodes take them whole, so they do not run side by side";
             reader.object(nodes.key_span, message, "remove `nodes`, or exec.parallel");
         }
@@ -129,11 +123,7 @@ impl Plan {
         }
         // Pairs are judged from the fourth on; an axis begins with its ends.
         self.starts = self.compare.as_ref().map_or(self.starts, |compare| compare.max_starts);
-        let required = reader.required.drain(..).map(|(name, is_every_server)| Requirement {
-            what: Required::Target(name),
-            servers: if is_every_server { Servers::All } else { Servers::Any },
-        });
-        self.report.requirements = required.collect();
+        self.report.requirements = std::mem::take(&mut reader.required);
         self.report.requirements.append(&mut self.assertions);
     }
 
@@ -142,33 +132,25 @@ impl Plan {
         // Every run has an engine of its own.
         self.serve.reset = Reset::Restart;
         let name = offline.name();
-        let sweep = "remove it, and sweep the benchmark's own parameters";
         let refused = [
+            ("serve.url", "give a `command` such as \"vllm serve MODEL\""),
+            ("serve.reset", "remove it: every run loads the engine anew"),
+            ("bench.env", "put the variables into [serve.env]"),
             (
-                within(root, "serve", "url"),
-                "give a `command` such as \"vllm serve MODEL\"",
-            ),
-            (
-                within(root, "serve", "reset"),
-                "remove it: every run loads the engine anew",
-            ),
-            (within(root, "bench", "env"), "put the variables into [serve.env]"),
-            (
-                within(root, "bench", "warmup_prompts"),
+                "bench.warmup_prompts",
                 "remove it: the benchmark has options of its own",
             ),
-            (root.entry("sla"), sweep),
-            (root.entry("explore"), sweep),
+            ("sla", "remove it, and sweep the benchmark's own parameters"),
+            ("explore", "remove it, and sweep the benchmark's own parameters"),
         ];
-        for (entry, remedy) in refused {
-            let Some(entry) = entry else { continue };
-            let message = format!("runner {name} has no server that `{}` could be about", entry.key);
-            reader.object(entry.key_span, message, remedy);
+        for (path, remedy) in refused {
+            if let Some(entry) = given(root, path) {
+                let message = format!("runner {name} has no server that `{}` could be about", entry.key);
+                reader.object(entry.key_span, message, remedy);
+            }
         }
-        if let (false, Some(members)) = (
-            self.serve.manners.members.commands.is_empty(),
-            within(root, "serve", "members"),
-        ) {
+        let has_members = !self.serve.manners.members.commands.is_empty();
+        if let Some(members) = given(root, "serve.members").filter(|_| has_members) {
             let message = format!("bench.runner = \"{name}\" serves nothing, so nothing runs beside it");
             reader.object(members.key_span, message, "remove `members`, or use another runner");
         }
@@ -176,29 +158,23 @@ impl Plan {
 
     /// What needs a server that vsweep starts.
     fn check_attached(&self, reader: &mut Reader<'_>, root: &Node) {
-        let Some(url) = within(root, "serve", "url") else {
+        let Some(url) = given(root, "serve.url") else {
             return;
         };
-        let sentinel = root.child("sentinel").filter(|_| self.sentinel).map(|node| node.span);
-        let parallel = within(root, "exec", "parallel").map(|entry| entry.key_span);
-        let refused = [
-            (
-                sentinel,
-                "a server that is already running is on one node, so there is nothing to tell apart by a sentinel",
-                "remove `sentinel`",
-            ),
-            (
-                parallel,
-                "a server that is already running has its GPUs, so nothing can run beside it",
-                "remove [exec], or launch the servers with `command`",
-            ),
-        ];
-        for (place, message, remedy) in refused {
-            let Some(place) = place else { continue };
-            let problem = Problem::new(place, message, remedy);
+        if let Some(sentinel) = root.child("sentinel").filter(|_| self.sentinel) {
+            let message =
+                "a server that is already running is on one node, so there is nothing to tell apart by a sentinel";
+            let problem = Problem::new(sentinel.span, message, "remove `sentinel`");
             reader.found.add(problem.and(url.key_span, "attached here"));
         }
-        if let (Target::Attach(_), 2.., Some(starts)) = (&self.serve.target, self.starts, root.child("starts")) {
+        if let Some(parallel) = given(root, "exec.parallel") {
+            let message = "a server that is already running has its GPUs, so nothing can run beside it";
+            let remedy = "remove [exec], or launch the servers with `command`";
+            let problem = Problem::new(parallel.key_span, message, remedy);
+            reader.found.add(problem.and(url.key_span, "attached here"));
+        }
+        let is_attached = matches!(self.serve.target, Target::Attach(_));
+        if let Some(starts) = root.child("starts").filter(|_| is_attached && self.starts > 1) {
             let message = "`starts` needs a server that vsweep starts, and this plan has a `url`";
             reader.object(starts.span, message, "remove `starts`, or give `serve.command`");
         }
@@ -206,14 +182,18 @@ impl Plan {
 
     /// What does not go with a search or an exploration.
     fn check_loads(&self, reader: &mut Reader<'_>, root: &Node) {
-        let explore = root.child("explore");
-        let finds_its_loads = self.sla.is_some() || explore.is_some();
-        if let (Some(repeat), true, true) = (root.child("repeat_first"), self.repeat_first, finds_its_loads) {
+        let is_explored = root.child("explore").is_some();
+        let finds_its_loads = self.sla.is_some() || is_explored;
+        if let Some(repeat) = root
+            .child("repeat_first")
+            .filter(|_| self.repeat_first && finds_its_loads)
+        {
             let message = "[sla] and [explore] find their loads, so there is no first point to repeat";
             let remedy = "remove `repeat_first`; to learn whether a server drifts, list loads in a plan of their own";
             reader.object(repeat.span, message, remedy);
         }
-        if let (Some(runs), Runs::Until { .. }, Some(_)) = (root.child("runs"), &self.runs, explore) {
+        let varies = matches!(self.runs, Runs::Until { .. });
+        if let Some(runs) = root.child("runs").filter(|_| varies && is_explored) {
             let message = "[explore] measures every level equally often";
             reader.object(runs.span, message, "write a plain number, such as runs = 3");
         }
@@ -221,14 +201,14 @@ impl Plan {
 
     /// What does not go with a comparison.
     fn check_compare(&self, reader: &mut Reader<'_>, root: &Node, compare: &Node) {
-        let mut refuse = |message: String, remedy: &str| reader.object(compare.span, message, remedy);
+        let mut refuse = |message: &str, remedy: &str| reader.object(compare.span, message, remedy);
         if let Target::Attach(_) = self.serve.target {
             let message = "[compare] starts the servers that it compares, and this plan has a `url`";
-            refuse(message.to_owned(), "give `serve.command`");
+            refuse(message, "give `serve.command`");
         }
         if let Runs::Until { .. } = self.runs {
             let message = "[compare] needs the same number of runs on every start";
-            refuse(message.to_owned(), "write a plain number, such as runs = 2");
+            refuse(message, "write a plain number, such as runs = 2");
         }
         let others = [
             ("[sla]", self.sla.is_some()),
@@ -237,12 +217,15 @@ impl Plan {
         ];
         for (name, _) in others.into_iter().filter(|(_, is_there)| *is_there) {
             let message = format!("[compare] decides itself what is started, so it does not go with {name}");
-            refuse(message, &format!("remove {name}, or write two plans"));
+            refuse(&message, &format!("remove {name}, or write two plans"));
         }
     }
 }
 
-/// An entry of one of the plan's tables.
-fn within<'n>(root: &'n Node, table: &str, key: &str) -> Option<&'n Entry> {
-    root.child(table)?.entry(key)
+/// What the plan gives under a name such as `serve.url`.
+fn given<'n>(root: &'n Node, name: &str) -> Option<&'n Entry> {
+    match name.split_once('.') {
+        Some((table, key)) => root.child(table)?.entry(key),
+        None => root.entry(name),
+    }
 }

@@ -18,6 +18,7 @@ pub use params::{AxisItem, Param};
 pub use range::RangeTable;
 pub(super) use table::{FromNode, Table, table};
 
+use super::Requirement;
 use super::problem::Diagnostics;
 use super::secrets::Secrets;
 use super::source::{Sources, Span};
@@ -42,8 +43,8 @@ pub(super) struct Reader<'a> {
     pub names: Names,
     /// Whether the latencies of single requests may be in the results.
     pub is_detailed: bool,
-    /// The names of targets that are required, and whether of every server.
-    pub required: Vec<(String, bool)>,
+    /// What targets are required.
+    pub required: Vec<Requirement>,
 }
 
 impl Reader<'_> {

@@ -12,8 +12,9 @@ pub(super) use redact::replace;
 pub(super) use scan::is_reference;
 
 use super::show;
-use known::{Known, Reach, SHORT, percent_decoded};
+use known::{Known, Reach, SHORT};
 use names::is_secret_name;
+use percent_encoding::percent_decode_str;
 use scan::{CURL_PASSWORD, URL_PASSWORD, URL_SIGNATURE, announced, curl_users};
 use serde_json::Value;
 use std::cmp::Reverse;
@@ -159,7 +160,8 @@ impl Secrets {
     /// Adds a value, also as it is written within JSON and in a URL.
     fn keep(&mut self, name: &str, value: &str, before: &str) {
         let escaped = Value::from(value).to_string();
-        let decoded = percent_decoded(value);
+        // Passwords in URLs have `%40` and the like.
+        let decoded = percent_decode_str(value).decode_utf8().unwrap_or(value.into());
         let forms = [value, &escaped[1..escaped.len() - 1], &decoded];
         for (at, form) in forms.into_iter().enumerate() {
             if form.is_empty() || form == HIDDEN || forms[..at].contains(&form) {

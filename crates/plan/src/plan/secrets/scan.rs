@@ -3,7 +3,9 @@
 //! half-written plans alike; a plan's own tables are read by their keys instead.
 
 use super::names::is_signature;
+use regex::Regex;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 /// A value and what announces it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,11 +134,9 @@ fn value_at(text: &str, start: usize) -> Range<usize> {
 
 /// Whether a text only refers to a variable, so that it gives nothing away.
 pub(in crate::plan) fn is_reference(text: &str) -> bool {
-    let braced = text
-        .strip_prefix("${")
-        .map(|name| name.strip_suffix('}').unwrap_or(name));
-    let name = braced.or_else(|| text.strip_prefix('$'));
-    name.is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+    static REFERENCE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"^\$(\{[0-9A-Za-z_]+\}?|[0-9A-Za-z_]+)$").expect("a pattern"));
+    REFERENCE.is_match(text)
 }
 
 /// Where a quote closes; backslashes escape it.
@@ -178,39 +178,30 @@ const NO_PASSWORD: &str = "x-oauth-basic";
 
 /// The passwords that curl is given beside a user, in any text: `curl -u user:password`.
 fn in_curl(text: &str) -> Vec<Announced> {
-    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    static CURL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?:^|[^\w-])curl .*").expect("a pattern"));
+    // The password may follow `-u` without a blank.
+    static USER: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r#" (?:-u|(?:-U|--user|--proxy-user) )[ \\]*['"]?"#).expect("a pattern"));
     let mut found = Vec::new();
-    let mut at = 0;
-    while let Some(curl) = text[at..].find("curl ").map(|offset| at + offset) {
-        let end = text[curl..].find('\n').map_or(text.len(), |offset| curl + offset);
-        at = end;
-        if text[..curl].ends_with(is_word) {
-            at = curl + "curl".len();
-            continue;
-        }
-        for flag in USER_FLAGS {
-            for (offset, _) in text[curl..end].match_indices(flag) {
-                let after = curl + offset + flag.len();
-                let is_flag = text[..curl + offset].ends_with(' ') && (flag == "-u" || text[after..].starts_with(' '));
-                let rest = text[after..].trim_start_matches([' ', '\\']);
-                let begin = text.len() - rest.strip_prefix(['\'', '"']).unwrap_or(rest).len();
-                let given = value_at(text, begin);
-                let password = text[given.clone()].split_once(':').map(|(_, password)| password);
-                if let Some(password) = password.filter(|password| is_flag && is_told(password)) {
-                    found.push(Announced {
-                        name: CURL_PASSWORD.to_owned(),
-                        begin,
-                        value: given.end - password.len()..given.end,
-                        is_table: false,
-                    });
-                }
+    for line in CURL.find_iter(text) {
+        for flag in USER.find_iter(line.as_str()) {
+            let begin = line.start() + flag.end();
+            let given = value_at(text, begin);
+            let password = text[given.clone()].split_once(':').map(|(_, password)| password);
+            if let Some(password) = password.filter(|password| is_told(password)) {
+                found.push(Announced {
+                    name: CURL_PASSWORD.to_owned(),
+                    begin,
+                    value: given.end - password.len()..given.end,
+                    is_table: false,
+                });
             }
         }
     }
     found
 }
 
-/// What curl is told a user by. The password may follow `-u` without a blank.
+/// What curl is told a user by.
 const USER_FLAGS: [&str; 4] = ["-u", "--user", "-U", "--proxy-user"];
 
 /// The user and the password that a command line gives curl, each.

@@ -31,10 +31,7 @@ pub(super) fn size(plan: &Plan, sides: &Sides, found: &mut Diagnostics) -> bool 
 
 /// An exclusion that matches nothing is a mistake. Of a plan that was read in part, one that names what could not be read may match.
 pub(super) fn exclusions(plan: &Plan, matrix: &Matrix, is_whole: bool, found: &mut Diagnostics) {
-    let is_read = |condition: &Condition| {
-        let params = plan.params(condition.param.side);
-        params.iter().any(|(name, _)| *name == condition.param.name)
-    };
+    let is_read = |Condition { param, .. }: &Condition| plan.param(param.side, &param.name).is_some();
     let filters = matrix.filters.iter().filter(|filter| filter.is_exclusion);
     for (position, (filter, block)) in filters.zip(&plan.exclude).enumerate() {
         if !filter.pairs.is_possible() && (is_whole || block.iter().all(is_read)) {

@@ -1,7 +1,7 @@
 //! The `[bench]` table: the load side.
 
 use super::commands::Commands;
-use super::node::{Kind, Node};
+use super::node::{Entry, Kind, Node};
 use super::problem::Problem;
 use super::read::{Combo, FromNode, Param, Reader, combos, params, table};
 use super::schema::Scalar;
@@ -181,23 +181,21 @@ fn runner(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<BenchRunne
 }
 
 fn places(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<BTreeMap<String, FigurePlace>> {
-    let mut places = BTreeMap::new();
-    for entry in node.entries() {
+    let place = |entry: &Entry| {
         let what = format!("{what}.{}", entry.key);
         let place = match &entry.value.kind {
-            Kind::Table(_) => FigurePlace::from_node(reader, &entry.value, &what),
-            _ => reader
-                .text(&entry.value, &what)
-                .map(|at| FigurePlace { at, times: 1.0 }),
+            Kind::Table(_) => FigurePlace::from_node(reader, &entry.value, &what)?,
+            _ => FigurePlace {
+                at: reader.text(&entry.value, &what)?,
+                times: 1.0,
+            },
         };
-        let Some(place) = place else { continue };
         if place.at.starts_with('/') {
-            places.insert(entry.key.clone(), place);
-            continue;
+            return Some((entry.key.clone(), place));
         }
         let message = format!("`{what}` must be a JSON pointer");
         let remedy = "write the keys and positions that lead to it, each after a slash: /latency/p99";
-        reader.object(entry.value.span, message, remedy);
-    }
-    Some(places)
+        reader.refuse(entry.value.span, message, remedy)
+    };
+    Some(node.entries().iter().filter_map(place).collect())
 }

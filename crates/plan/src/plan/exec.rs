@@ -2,7 +2,7 @@
 
 use super::node::{Kind, Node};
 use super::read::{FromNode, Reader, table};
-use super::schema::{Exclusive, SideBySide, Slowdown};
+use super::schema::{Exclusive, Resource, SideBySide, Slowdown};
 use super::{Condition, Params, Side};
 use std::time::Duration;
 
@@ -75,15 +75,12 @@ impl FromNode for Parallel {
 
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Parallel> {
         match &node.kind {
-            Kind::Text(_) => reader
-                .word::<super::schema::Resource>(node, what)
-                .map(|_| Parallel::Gpus),
+            Kind::Text(_) => reader.word::<Resource>(node, what).map(|_| Parallel::Gpus),
             Kind::Number(_) => reader.whole(node, what, 1..=MOST_SERVERS).map(Parallel::Servers),
             _ => {
                 let found = node.kind_name();
                 let message = format!("`{what}` must be \"gpus\" or a number of servers, found {found}");
-                reader.object(node.span, message, "write parallel = \"gpus\", or parallel = 4");
-                None
+                reader.refuse(node.span, message, "write parallel = \"gpus\", or parallel = 4")
             }
         }
     }

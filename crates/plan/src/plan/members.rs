@@ -29,18 +29,16 @@ table! {
 
 fn commands(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Vec<String>>> {
     let remedy = "write a list of command lines, such as [\"srun -w {node} {command} --headless --node-rank {rank}\"]";
-    let mut commands = Vec::new();
-    for node in reader.list(node, what, remedy)? {
-        let Some(words) = reader.words(node, what) else {
-            continue;
-        };
+    let commands = reader.list(node, what, remedy)?;
+    let command = |node: &Node| {
+        let words = reader.words(node, what)?;
         if words.iter().any(|word| word.contains(COMMAND) && word != COMMAND) {
             let message = format!("`{COMMAND}` stands for several words, so it must be a word of its own");
             reader.object(node.span, message, "put spaces around it");
         }
-        commands.push(words);
-    }
-    Some(commands)
+        Some(words)
+    };
+    Some(commands.iter().filter_map(command).collect())
 }
 
 /// Whether a command line is one for each further node.
@@ -59,15 +57,11 @@ impl Members {
                 reader.object(nodes.span, message, remedy);
             }
             (_, Some(position)) if self.nodes < 2 => {
-                let place = serve
-                    .child("members")
-                    .and_then(|members| members.child(&position.to_string()));
+                let members = serve.child("members");
+                let place = members.and_then(|members| members.child(&position.to_string()));
                 let message = "a member of another node, but the server has one node alone";
-                reader.object(
-                    place.unwrap_or(serve).span,
-                    message,
-                    "say how many nodes it takes: nodes = 2",
-                );
+                let remedy = "say how many nodes it takes: nodes = 2";
+                reader.object(place.unwrap_or(serve).span, message, remedy);
             }
             _ => {}
         }

@@ -71,7 +71,7 @@ pub use value::{equal, equality_key, number, show};
 pub use world::World;
 
 use read::table;
-use requirement::{AssertTable, assertions};
+use requirement::assertions;
 use schema::Scalar;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -141,7 +141,7 @@ table! {
         pub compare: Option<Compare>,
         /// What must hold of the points of the plan; otherwise `run` and `report` end with exit code 4, or 5 if it cannot be
         /// decided.
-        assertions as "assert": Vec<Requirement> = by::<Vec<AssertTable>, _>(assertions),
+        assertions as "assert": Vec<Requirement> = by::<Vec<Assertion>, _>(assertions),
         /// What the report draws beyond the standard charts.
         pub report: ReportOptions,
     }
@@ -167,6 +167,12 @@ impl Plan {
             Side::Serve => &self.serve.params,
             Side::Bench => &self.bench.params,
         }
+    }
+
+    /// A parameter of one side's table, by any of its spellings.
+    pub fn param(&self, side: Side, name: &str) -> Option<&(String, Axis)> {
+        let mut params = self.params(side).iter();
+        params.find(|(typed, _)| spelling::same(typed, name))
     }
 
     /// Named combinations of one side.

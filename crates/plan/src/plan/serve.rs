@@ -3,7 +3,7 @@
 use super::commands::{COMMAND, Commands, ENV, is_no_flag};
 use super::members::Members;
 use super::node::{Kind, Node};
-use super::problem::{Problem, suggest};
+use super::problem::{Problem, nearest, suggest};
 use super::read::{Combo, FromNode, Param, Reader, combos, params, start_of, table};
 use super::schema::{self, Values, Words};
 use super::{Axis, Side, Span};
@@ -230,21 +230,22 @@ impl FromNode for Reset {
             ("restart", Reset::Restart),
             ("none", Reset::Nothing),
         ];
-        if let [method, route] = words.as_slice()
-            && method == "POST"
-        {
-            check_route(reader, node, what, route);
-            return Some(Reset::Route(route.clone()));
-        }
-        if let [word] = words.as_slice() {
-            if let Some((_, reset)) = known.iter().find(|(name, _)| name == word) {
-                return Some(reset.clone());
+        match words.as_slice() {
+            [method, route] if method == "POST" => {
+                check_route(reader, node, what, route);
+                return Some(Reset::Route(route.clone()));
             }
-            let remedy = suggest(word, known.iter().map(|(name, _)| *name));
-            if remedy.starts_with("did you mean") {
-                reader.object(node.span, format!("`{what}` cannot be `{word}`"), remedy);
-                return None;
+            [word] => {
+                if let Some((_, reset)) = known.iter().find(|(name, _)| name == word) {
+                    return Some(reset.clone());
+                }
+                let names = known.map(|(name, _)| name);
+                if !nearest(word, names).is_empty() {
+                    let message = format!("`{what}` cannot be `{word}`");
+                    return reader.refuse(node.span, message, suggest(word, names));
+                }
             }
+            _ => {}
         }
         Some(Reset::Command(words))
     }
@@ -255,12 +256,9 @@ fn url(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<String> {
     reader.secrets.note_text(&url);
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     if rest.is_none_or(|rest| rest.is_empty() || rest.starts_with('/') || rest.contains(char::is_whitespace)) {
+        let message = "`serve.url` must be a base URL such as `http://127.0.0.1:8000`";
         let remedy = "write http:// or https://, a host and a port, without a blank";
-        reader.object(
-            node.span,
-            "`serve.url` must be a base URL such as `http://127.0.0.1:8000`",
-            remedy,
-        );
+        reader.object(node.span, message, remedy);
     }
     Some(url.trim_end_matches('/').to_owned())
 }
@@ -274,11 +272,8 @@ fn health(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<String> {
 fn check_route(reader: &mut Reader<'_>, node: &Node, key: &str, route: &str) {
     if !route.starts_with('/') || route.contains(char::is_whitespace) {
         let message = format!("`{key}` must be a route of the server");
-        reader.object(
-            node.span,
-            message,
-            "write it with a slash first and without blanks, as in /health",
-        );
+        let remedy = "write it with a slash first and without blanks, as in /health";
+        reader.object(node.span, message, remedy);
     }
 }
 
@@ -311,17 +306,11 @@ fn env_axes(reader: &mut Reader<'_>, env: Option<&Node>) -> Vec<(String, Axis)> 
 /// `[serve.params]`, in which what is no flag has no place.
 fn flags(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<(String, Axis)>> {
     for entry in node.entries().iter().filter(|entry| is_no_flag(&entry.key)) {
-        let (message, remedy) = match entry.key.strip_prefix(ENV) {
-            None => (
-                "`command` is no flag".to_owned(),
-                "write it in [serve]: command = { old = \"...\", new = \"...\" }".to_owned(),
-            ),
-            Some(name) => (
-                format!("`{}` is no flag", entry.key),
-                format!("write it in [serve]: env = {{ {name} = [...] }}"),
-            ),
+        let remedy = match entry.key.strip_prefix(ENV) {
+            None => "write it in [serve]: command = { old = \"...\", new = \"...\" }".to_owned(),
+            Some(name) => format!("write it in [serve]: env = {{ {name} = [...] }}"),
         };
-        reader.object(entry.key_span, message, remedy);
+        reader.object(entry.key_span, format!("`{}` is no flag", entry.key), remedy);
     }
     params(reader, node, what)
 }

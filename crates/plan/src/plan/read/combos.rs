@@ -1,5 +1,6 @@
 //! Named combinations of parameters: those that a plan lists, and those of a file in the form of `vllm bench sweep`.
 
+use super::params::is_whole_value;
 use super::{FromNode, Reader, Table, table};
 use crate::plan::commands::{COMMAND, ENV};
 use crate::plan::node::{Entry, Kind, Node};
@@ -39,10 +40,12 @@ pub(in crate::plan) fn combos(reader: &mut Reader<'_>, table: &Node, side: Side)
         reader.names.open |= of_file.is_empty();
         combos.extend(of_file);
     }
-    for (position, (span, combo)) in combos.iter().enumerate() {
-        let same = |(_, first): &&(Span, Combo)| first.name.is_some() && first.name == combo.name;
-        if let (Some(name), Some((first, _))) = (&combo.name, combos[..position].iter().find(same)) {
-            let problem = Problem::new(*span, format!("two combinations are called `{name}`"), "rename one");
+    for (position, (span, Combo { name, .. })) in combos.iter().enumerate() {
+        let mut earlier = combos[..position].iter();
+        if let Some(called) = name
+            && let Some((first, _)) = earlier.find(|(_, other)| other.name == *name)
+        {
+            let problem = Problem::new(*span, format!("two combinations are called `{called}`"), "rename one");
             reader.found.add(problem.and(*first, "first here"));
         }
     }
@@ -59,21 +62,19 @@ impl Reader<'_> {
         let entries: Vec<Entry> = Combo::others(node).into_iter().cloned().collect();
         self.check_spellings(&entries);
         for Entry { key, value, .. } in &entries {
-            if side == Side::Serve && key == COMMAND {
-                let words = self.words(value, "command").unwrap_or_default();
-                combo.params.insert(key.clone(), shell_words::join(words).into());
-                continue;
-            }
-            if side == Side::Serve && key == "env" {
-                let env = self.env(value, "env").into_iter();
-                combo
-                    .params
-                    .extend(env.map(|(name, value)| (format!("{ENV}{name}"), value.into())));
-                continue;
-            }
-            let value = match super::params::is_whole_value(value) {
-                true => self.whole_value(value)?,
-                false => self.value(value),
+            let value = match (side, key.as_str()) {
+                (Side::Serve, COMMAND) => {
+                    let words = self.words(value, "command").unwrap_or_default();
+                    shell_words::join(words).into()
+                }
+                (Side::Serve, "env") => {
+                    let env = self.env(value, "env").into_iter();
+                    let env = env.map(|(name, value)| (format!("{ENV}{name}"), value.into()));
+                    combo.params.extend(env);
+                    continue;
+                }
+                _ if is_whole_value(value) => self.whole_value(value)?,
+                _ => self.value(value),
             };
             combo.params.insert(key.clone(), value);
         }
@@ -105,32 +106,23 @@ const NAME: &str = "_benchmark_name";
 /// The combinations of a parameter file: a list of objects, or an object of named objects. A `_benchmark_name` inside
 /// an object wins over the name outside.
 pub fn records(root: &Node, found: &mut Diagnostics) -> Vec<(Span, Combo)> {
-    let records: Vec<(Option<&str>, &Node)> = match &root.kind {
-        Kind::List(items) => items.iter().map(|item| (None, item)).collect(),
-        Kind::Table(entries) => entries
-            .iter()
-            .map(|entry| (Some(entry.key.as_str()), &entry.value))
-            .collect(),
-        _ => {
-            if found.is_empty() {
-                let remedy = "write a list of objects, or an object of named objects";
-                let message = format!("a parameter file holds combinations, found {}", root.kind_name());
-                found.object(root.span, message, remedy);
-            }
-            return Vec::new();
+    let records = root.children();
+    if !matches!(root.kind, Kind::List(_) | Kind::Table(_)) {
+        if found.is_empty() {
+            let remedy = "write a list of objects, or an object of named objects";
+            let message = format!("a parameter file holds combinations, found {}", root.kind_name());
+            found.object(root.span, message, remedy);
         }
-    };
-    if records.is_empty() {
+    } else if records.is_empty() {
         let remedy = "add one, or remove params_file";
         found.object(root.span, "this parameter file holds no combination", remedy);
     }
-    records
-        .into_iter()
-        .filter_map(|(name, node)| record(name, node, found))
-        .collect()
+    let names = root.entries().iter().map(|entry| Some(entry.key.clone()));
+    let records = names.chain(std::iter::repeat(None)).zip(records);
+    records.filter_map(|(name, node)| record(name, node, found)).collect()
 }
 
-fn record(name: Option<&str>, node: &Node, found: &mut Diagnostics) -> Option<(Span, Combo)> {
+fn record(mut name: Option<String>, node: &Node, found: &mut Diagnostics) -> Option<(Span, Combo)> {
     let Kind::Table(entries) = &node.kind else {
         let message = format!(
             "a combination must be an object of parameters, found {}",
@@ -139,15 +131,12 @@ fn record(name: Option<&str>, node: &Node, found: &mut Diagnostics) -> Option<(S
         found.object(node.span, message, "write {\"parameter\": value, ...}");
         return None;
     };
-    let mut name = name.map(String::from);
     let mut params = Params::new();
-    for Entry { key, value: node, .. } in entries {
-        let json = node.to_json(&mut |text, _| text.to_string());
+    for Entry { key, value, .. } in entries {
+        let value = value.to_json(&mut |text, _| text.to_string());
         match key == NAME {
-            true => name = Some(show(&json)),
-            false => {
-                params.insert(key.clone(), json);
-            }
+            true => name = Some(show(&value)),
+            false => drop(params.insert(key.clone(), value)),
         }
     }
     Some((node.span, Combo { name, params }))

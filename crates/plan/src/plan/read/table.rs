@@ -6,7 +6,7 @@ use crate::plan::node::{Entry, Node};
 use crate::plan::problem::suggest;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 use std::ops::RangeInclusive;
 
 /// What a plan may hold: how it is read, and how a plan writes it.
@@ -22,10 +22,11 @@ pub(in crate::plan) trait FromNode: Sized {
 pub(in crate::plan) trait Table: Sized + JsonSchema {
     /// What stands before its keys in messages: `serve.`.
     const PREFIX: &'static str;
-    /// Its keys, without those of tables that are part of it.
-    const KEYS: &'static [&'static str];
     /// How values of the user's own names are written, where such names may stand beside its keys.
     const OTHERS: Option<fn(&mut SchemaGenerator) -> Schema>;
+
+    /// Its keys, with those of tables that are part of it.
+    fn keys() -> Vec<Described>;
 
     /// Takes the values of all keys.
     fn take(table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> Self;
@@ -33,12 +34,10 @@ pub(in crate::plan) trait Table: Sized + JsonSchema {
     /// Judges and completes what the keys alone do not tell.
     fn check(&mut self, reader: &mut Reader<'_>, node: &Node);
 
-    /// Describes all keys for the schema.
-    fn describe(about: &mut Description<'_>);
-
     /// The entries that are not keys: in tables that mix both, the user's own names.
     fn others(node: &Node) -> Vec<&Entry> {
-        let is_other = |entry: &&Entry| !Self::KEYS.contains(&entry.key.as_str());
+        let keys = Self::keys();
+        let is_other = |entry: &&Entry| !keys.iter().any(|key| key.name == entry.key);
         node.entries().iter().filter(is_other).collect()
     }
 }
@@ -47,24 +46,19 @@ impl<T: Table> FromNode for T {
     type Written = T;
 
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<T> {
-        let entries = reader.table(node, what, &format!("write its keys below [{what}]"))?;
-        let prefix = T::PREFIX;
+        reader.table(node, what, &format!("write its keys below [{what}]"))?;
         let mut table = OpenTable {
             node,
-            prefix,
-            known: Vec::new(),
+            prefix: T::PREFIX,
             is_complete: true,
         };
         let mut read = T::take(&mut table, reader);
-        let OpenTable { known, is_complete, .. } = table;
-        for entry in entries {
-            if T::OTHERS.is_none() && !known.contains(&entry.key.as_str()) {
-                let remedy = suggest(&entry.key, &known);
-                reader.object(entry.key_span, format!("unknown key `{}`", entry.key), remedy);
-            }
+        for entry in T::others(node).into_iter().filter(|_| T::OTHERS.is_none()) {
+            let remedy = suggest(&entry.key, T::keys().iter().map(|key| key.name));
+            reader.object(entry.key_span, format!("unknown key `{}`", entry.key), remedy);
         }
         read.check(reader, node);
-        is_complete.then_some(read)
+        table.is_complete.then_some(read)
     }
 }
 
@@ -72,35 +66,36 @@ impl<T: Table> FromNode for T {
 pub(in crate::plan) struct OpenTable<'n> {
     node: &'n Node,
     prefix: &'static str,
-    known: Vec<&'static str>,
     /// Whether every key has a value that the table cannot do without.
     is_complete: bool,
 }
 
-/// A table while its keys are described.
-pub(in crate::plan) struct Description<'g> {
-    generator: &'g mut SchemaGenerator,
-    properties: Map<String, Value>,
-    required: Vec<&'static str>,
+/// A key as the schema has it.
+pub(in crate::plan) struct Described {
+    name: &'static str,
+    help: &'static str,
+    schema: Box<SchemaOf>,
+    is_required: bool,
 }
 
 /// Describes a table for the schema.
 pub(in crate::plan) fn describe<T: Table>(about: &str, generator: &mut SchemaGenerator) -> Schema {
-    let mut table = Description {
-        generator,
-        properties: Map::new(),
-        required: Vec::new(),
-    };
-    T::describe(&mut table);
-    let others = T::OTHERS.map_or(false.into(), |others| others(table.generator));
+    let (mut properties, mut required) = (Map::new(), Vec::new());
+    for key in T::keys() {
+        let mut property = Map::from_iter([("description".to_owned(), json!(key.help.trim()))]);
+        property.extend((key.schema)(generator).as_object().cloned().unwrap_or_default());
+        properties.insert(key.name.to_owned(), property.into());
+        required.extend(key.is_required.then_some(key.name));
+    }
+    let others = T::OTHERS.map_or(false.into(), |others| others(generator));
     let mut schema = schemars::json_schema!({
         "description": about.trim(),
         "type": "object",
-        "properties": table.properties,
+        "properties": properties,
         "additionalProperties": others,
     });
-    if !table.required.is_empty() {
-        schema.insert("required".into(), json!(table.required));
+    if !required.is_empty() {
+        schema.insert("required".into(), json!(required));
     }
     schema
 }
@@ -111,17 +106,20 @@ pub(in crate::plan) trait Declared<T> {
     fn otherwise(self) -> T;
     /// Takes it from the key of this name.
     fn take(self, key: &'static str, table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> T;
-    /// Describes it for the schema.
-    fn describe(self, key: &'static str, help: &str, about: &mut Description<'_>);
+    /// The keys that it stands for.
+    fn keys(self, key: &'static str, help: &'static str) -> Vec<Described>;
 }
 
 /// Reads the value of a key from its node and what messages call it.
 type Read<T> = dyn Fn(&mut Reader<'_>, &Node, &str) -> Option<T>;
 
+/// Describes how a plan writes a value.
+type SchemaOf = dyn Fn(&mut SchemaGenerator) -> Schema;
+
 /// A key of a table.
 pub(in crate::plan) struct Key<T> {
     read: Box<Read<T>>,
-    schema: Box<dyn Fn(&mut SchemaGenerator) -> Schema>,
+    schema: Box<SchemaOf>,
     otherwise: T,
     is_required: bool,
     /// What is said of a table without the key: a message and a remedy. The table has no value then.
@@ -229,30 +227,23 @@ impl<T> Declared<T> for Key<T> {
     }
 
     fn take(self, key: &'static str, table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> T {
-        table.known.push(key);
-        let read = match table.node.child(key) {
-            Some(node) => {
-                let read = (self.read)(reader, node, &format!("{}{key}", table.prefix));
-                reader.unread += usize::from(read.is_none());
-                read
-            }
-            None => {
-                if let Some((message, remedy)) = self.missing {
-                    reader.object(table.node.span, message, remedy);
-                }
-                None
-            }
-        };
+        let given = table.node.child(key);
+        let read = given.and_then(|node| (self.read)(reader, node, &format!("{}{key}", table.prefix)));
+        reader.unread += usize::from(given.is_some() && read.is_none());
+        if let (None, Some((message, remedy))) = (given, self.missing) {
+            reader.object(table.node.span, message, remedy);
+        }
         table.is_complete &= read.is_some() || self.missing.is_none();
         read.unwrap_or(self.otherwise)
     }
 
-    fn describe(self, key: &'static str, help: &str, about: &mut Description<'_>) {
-        let mut property = Map::from_iter([("description".to_owned(), json!(help.trim()))]);
-        let schema = (self.schema)(about.generator);
-        property.extend(schema.as_object().cloned().unwrap_or_default());
-        about.properties.insert(key.to_owned(), property.into());
-        about.required.extend(self.is_required.then_some(key));
+    fn keys(self, name: &'static str, help: &'static str) -> Vec<Described> {
+        vec![Described {
+            name,
+            help,
+            schema: self.schema,
+            is_required: self.is_required,
+        }]
     }
 }
 
@@ -270,8 +261,8 @@ impl<T: Table + Default> Declared<T> for Part {
         part
     }
 
-    fn describe(self, _: &'static str, _: &str, about: &mut Description<'_>) {
-        T::describe(about);
+    fn keys(self, _: &'static str, _: &'static str) -> Vec<Described> {
+        T::keys()
     }
 }
 
@@ -317,7 +308,7 @@ macro_rules! table {
             use $crate::plan::node::Node;
             use $crate::plan::read::Reader;
             #[allow(unused_imports)]
-            use $crate::plan::read::table::{Declared, Description, Key, OpenTable, Part, Table, by, describe, elsewhere, key, maybe, one_of, text, whole};
+            use $crate::plan::read::table::{Declared, Described, Key, OpenTable, Part, Table, by, describe, elsewhere, key, maybe, one_of, text, whole};
 
             impl Default for $name {
                 fn default() -> Self {
@@ -328,7 +319,6 @@ macro_rules! table {
 
             impl Table for $name {
                 const PREFIX: &'static str = $prefix;
-                const KEYS: &'static [&'static str] = &[$(table!(@key $field $($key)?)),*];
                 const OTHERS: Option<fn(&mut schemars::SchemaGenerator) -> schemars::Schema> = table!(@others $($others)?);
 
                 fn take(table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> Self {
@@ -341,13 +331,13 @@ macro_rules! table {
                     $($check(self, _reader, _node);)?
                 }
 
-                fn describe(about: &mut Description<'_>) {
-                    $(Declared::<$type>::describe(
+                fn keys() -> Vec<Described> {
+                    let keys = [$(Declared::<$type>::keys(
                         table!(@declared $type $(, $declared)?),
                         table!(@key $field $($key)?),
                         concat!($($help),+),
-                        about,
-                    );)*
+                    )),*];
+                    keys.into_iter().flatten().collect()
                 }
             }
 

@@ -206,7 +206,7 @@ impl FromNode for Commands {
 
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Commands> {
         let Kind::Table(entries) = &node.kind else {
-            return Some(Commands::One(reader.words(node, what).unwrap_or_default()));
+            return Some(Commands::one(reader.words(node, what).unwrap_or_default()));
         };
         if entries.is_empty() {
             let remedy = "write a command line, or a table of them such as { old = \"vllm-0.31 serve MODEL\", new = \"vllm serve MODEL\" }";
@@ -216,7 +216,7 @@ impl FromNode for Commands {
             let words = reader.words(&entry.value, &format!("{what}.{}", entry.key));
             (entry.key.clone(), words.unwrap_or_default())
         });
-        Some(Commands::Named(named.collect()))
+        Some(Commands::named(named))
     }
 }
 

@@ -89,30 +89,22 @@ fn totals() -> impl Iterator<Item = &'static str> {
 }
 
 impl SlaTable {
-    fn lower(&self) -> f64 {
-        let least = match self.vary {
-            Some(Vary::RequestRate) => 0.01,
-            _ => 1.0,
-        };
-        self.min.unwrap_or(least)
-    }
-
-    fn upper(&self) -> f64 {
-        self.max.unwrap_or(8192.0)
+    /// The lowest and the highest load to try.
+    fn bounds(&self) -> (f64, f64) {
+        let usual = Settings::new(self.vary.unwrap_or(Vary::MaxConcurrency), Vec::new());
+        (self.min.unwrap_or(usual.lower), self.max.unwrap_or(usual.upper))
     }
 
     fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
         let is_whole = |load: f64| load >= 1.0 && load.fract() == 0.0;
         for (key, load) in [("min", self.min), ("max", self.max)] {
-            let (Some(node), Some(load)) = (node.child(key), load) else {
-                continue;
-            };
-            if self.vary != Some(Vary::RequestRate) && !is_whole(load) {
+            let is_wrong = load.is_some_and(|load| self.vary != Some(Vary::RequestRate) && !is_whole(load));
+            if let Some(node) = node.child(key).filter(|_| is_wrong) {
                 let message = format!("`sla.{key}` must be a whole number of requests in flight");
                 reader.object(node.span, message, "write a whole number from 1");
             }
         }
-        let (lower, upper) = (self.lower(), self.upper());
+        let (lower, upper) = self.bounds();
         if let Some(node) = node.child("max").or(node.child("min")).filter(|_| lower > upper) {
             let message = format!("the search has no room between {lower} and {upper}");
             reader.object(node.span, message, "make sla.min less than sla.max");
@@ -160,9 +152,10 @@ impl FromNode for Settings {
             name: target.name.clone(),
             criteria: target.criteria.clone(),
         });
+        let (lower, upper) = table.bounds();
         Some(Settings {
-            lower: table.lower(),
-            upper: table.upper(),
+            lower,
+            upper,
             tolerance: table.tolerance,
             max_probes: table.max_probes as usize,
             confirmations: table.confirmations as usize,

@@ -4,6 +4,7 @@
 use super::Reader;
 use crate::plan::node::{Entry, Node};
 use crate::plan::problem::suggest;
+use regex::Regex;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
 use serde_json::{Map, json};
@@ -181,15 +182,21 @@ pub(in crate::plan) fn one_of<W: JsonSchema, T: DeserializeOwned + Default>() ->
     })
 }
 
-/// A text of which `is_good` holds; the remedy is for others.
-pub(in crate::plan) fn text<T: From<String> + Default>(is_good: fn(&str) -> bool, remedy: &'static str) -> Key<T> {
+/// A text of this form, which is a regular expression; the remedy is for others.
+pub(in crate::plan) fn text<T: From<String> + Default>(form: &'static str, remedy: &'static str) -> Key<T> {
     by::<String, T>(move |reader, node, what| {
         let text = reader.text(node, what)?;
-        if !is_good(&text) {
+        if !has_form(&text, form) {
             reader.object(node.span, format!("`{what}` cannot be `{text}`"), remedy);
         }
         Some(text.into())
     })
+}
+
+/// Whether a text has a form as a whole.
+pub(in crate::plan) fn has_form(text: &str, form: &str) -> bool {
+    let whole = Regex::new(&format!("^(?:{form})$")).expect("a form is a regular expression");
+    whole.is_match(text)
 }
 
 impl<T> Key<T> {

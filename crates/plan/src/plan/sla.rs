@@ -5,7 +5,6 @@ use super::problem::suggest;
 use super::read::{FromNode, Reader, Table, table};
 use super::schema::{Scalar, Vary as VaryWord};
 use super::source::Span;
-use super::{Required, Requirement, Servers};
 use vsweep_strategy::search::{Criterion, RequestLimit, Settings, Target, Vary};
 
 table! {
@@ -54,7 +53,7 @@ table! {
         name: String,
         /// Whether it must be met, of each load: `true` (by some server) or `"all"` (by every server). If it is not, `run` and `report`
         /// end with exit code 4; if that could not be decided, with 5. Default: false, what is found is an answer.
-        required: Option<Servers> = by::<Scalar, _>(required),
+        required: Option<bool> = by::<Scalar, _>(required),
         ..String
     }
     beside {
@@ -141,12 +140,8 @@ impl FromNode for Settings {
 
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Settings> {
         let table = SlaTable::from_node(reader, node, what)?;
-        let required = table.targets.iter().filter_map(|target| {
-            Some(Requirement {
-                what: Required::Target(target.name.clone()),
-                servers: target.required?,
-            })
-        });
+        let required = table.targets.iter();
+        let required = required.filter_map(|target| Some((target.name.clone(), target.required?)));
         reader.required.extend(required);
         let targets = table.targets.iter().map(|target| Target {
             name: target.name.clone(),
@@ -165,12 +160,12 @@ impl FromNode for Settings {
     }
 }
 
-/// Who must meet a target, if it is required: `true` (one server) or `"all"`.
-fn required(reader: &mut Reader<'_>, node: &Node, _: &str) -> Option<Option<Servers>> {
+/// Whether every server must meet a target that is required: `true` or `"all"`.
+fn required(reader: &mut Reader<'_>, node: &Node, _: &str) -> Option<Option<bool>> {
     match &node.kind {
         Kind::Bool(false) => Some(None),
-        Kind::Bool(true) => Some(Some(Servers::Any)),
-        Kind::Text(text) if text == "all" => Some(Some(Servers::All)),
+        Kind::Bool(true) => Some(Some(false)),
+        Kind::Text(text) if text == "all" => Some(Some(true)),
         _ => {
             let remedy = "write true (some server must meet the target) or \"all\" (every server)";
             reader.refuse(node.span, "`required` is neither true, false nor \"all\"", remedy)

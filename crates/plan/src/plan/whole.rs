@@ -4,7 +4,7 @@ use super::node::{Entry, Kind, Node};
 use super::problem::Problem;
 use super::read::{FromNode, Reader, start_of};
 use super::secrets::Secrets;
-use super::{Condition, Offline, Parallel, Plan, Reset, Runs, Target};
+use super::{Condition, Offline, Parallel, Plan, Required, Requirement, Reset, Runs, Servers, Target};
 
 impl Reader<'_> {
     /// Reads the top-level table, with defaults where something is wrong with it. `stem` is the name of a plan that gives none. Where the
@@ -123,7 +123,11 @@ impl Plan {
         }
         // Pairs are judged from the fourth on; an axis begins with its ends.
         self.starts = self.compare.as_ref().map_or(self.starts, |compare| compare.max_starts);
-        self.report.requirements = std::mem::take(&mut reader.required);
+        let required = reader.required.drain(..).map(|(name, is_every_server)| Requirement {
+            what: Required::Target(name),
+            servers: if is_every_server { Servers::All } else { Servers::Any },
+        });
+        self.report.requirements = required.collect();
         self.report.requirements.append(&mut self.assertions);
     }
 

@@ -18,7 +18,6 @@ pub use params::{AxisItem, Param};
 pub use range::RangeTable;
 pub(super) use table::{FromNode, Table, has_form, table};
 
-use super::Requirement;
 use super::problem::Diagnostics;
 use super::secrets::Secrets;
 use super::source::{Sources, Span};
@@ -43,8 +42,8 @@ pub(super) struct Reader<'a> {
     pub names: Names,
     /// Whether the latencies of single requests may be in the results.
     pub is_detailed: bool,
-    /// What targets are required.
-    pub required: Vec<Requirement>,
+    /// The names of targets that are required, and whether of every server.
+    pub required: Vec<(String, bool)>,
 }
 
 impl Reader<'_> {

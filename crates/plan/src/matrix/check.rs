@@ -1,7 +1,7 @@
 //! What can only be judged when both sides of a plan are laid out: size, duplicates, and whether anything is left.
 
 use super::space::{MOST_PAIRS, Sides, Space};
-use super::{Matrix, side_identity};
+use super::{FilterKind, Matrix, side_identity};
 use crate::plan::{Condition, Diagnostics, Parallel, Plan, Problem, Side, Span, equality_key};
 use crate::units::{show_count, show_duration};
 use serde_json::Value;
@@ -32,7 +32,10 @@ pub(super) fn size(plan: &Plan, sides: &Sides, found: &mut Diagnostics) -> bool 
 /// An exclusion that matches nothing is a mistake. Of a plan that was read in part, one that names what could not be read may match.
 pub(super) fn exclusions(plan: &Plan, matrix: &Matrix, is_whole: bool, found: &mut Diagnostics) {
     let is_read = |Condition { param, .. }: &Condition| plan.param(param.side, &param.name).is_some();
-    let filters = matrix.filters.iter().filter(|filter| filter.is_exclusion);
+    let filters = matrix
+        .filters
+        .iter()
+        .filter(|filter| filter.kind == FilterKind::Exclusion);
     for (position, (filter, block)) in filters.zip(&plan.exclude).enumerate() {
         if !filter.pairs.is_possible() && (is_whole || block.iter().all(is_read)) {
             let span = plan.origin.value_span(&["exclude", &position.to_string()]);

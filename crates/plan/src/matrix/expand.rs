@@ -4,7 +4,7 @@
 use super::filter::Agreement;
 use super::identity::SharedLoad;
 use super::space::Sides;
-use super::{Matrix, PairFilter, Removed, check, starved};
+use super::{FilterKind, Matrix, PairFilter, Removed, check, starved};
 use crate::plan::{Diagnostics, ParamRef, Plan};
 use itertools::Itertools;
 use std::sync::OnceLock;
@@ -21,7 +21,6 @@ pub(super) fn expand(plan: &Plan, found: &mut Diagnostics) -> Option<Matrix> {
         starts: fewest_starts(plan, sides.serve.len()),
         filters: filters(plan, &sides),
         sides,
-        only: Vec::new(),
         points_of_server: Vec::new(),
         servers_by_id: OnceLock::new(),
         secrets: plan.secrets.of_plan(),
@@ -52,13 +51,13 @@ fn fewest_starts(plan: &Plan, servers: usize) -> u32 {
 
 /// The links of a plan, those of equal values first, then its exclusions.
 fn filters(plan: &Plan, sides: &Sides) -> Vec<PairFilter> {
-    let filter = |pairs: Agreement, is_exclusion: bool, text: String| PairFilter {
+    let filter = |kind: FilterKind, pairs: Agreement, text: String| PairFilter {
+        kind,
         pairs,
-        is_exclusion,
         removed: Removed { text, pairs: 0 },
     };
-    let link = |kind: &str, group: &[ParamRef], pairs: Agreement| {
-        filter(pairs, false, format!("{kind} {}", group.iter().join(", ")))
+    let link = |word: &str, group: &[ParamRef], pairs: Agreement| {
+        filter(FilterKind::Link, pairs, format!("{word} {}", group.iter().join(", ")))
     };
     let equal = plan.link.equal.iter();
     let equal = equal.map(|group| link("equal", group, Agreement::of_values(group, sides)));
@@ -66,7 +65,7 @@ fn filters(plan: &Plan, sides: &Sides) -> Vec<PairFilter> {
     let zipped = zipped.filter_map(|group| Some(link("zip", group, Agreement::of_positions(group, sides)?)));
     let exclusions = plan.exclude.iter().map(|block| {
         let text = format!("exclude {}", block.iter().join(" and "));
-        filter(Agreement::of_conditions(block, sides), true, text)
+        filter(FilterKind::Exclusion, Agreement::of_conditions(block, sides), text)
     });
     equal.chain(zipped).chain(exclusions).collect()
 }

@@ -84,7 +84,7 @@ pub struct Counts {
 }
 
 /// What one link or exclusion took away.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removed {
     /// The link or exclusion, as in `exclude bench.max_concurrency > 64`.
     pub text: String,
@@ -98,8 +98,6 @@ pub struct Matrix {
     plan: Plan,
     sides: Sides,
     filters: Vec<PairFilter>,
-    /// What narrows it to a part of its plan.
-    only: Vec<Agreement>,
     points_of_server: Vec<u32>,
     /// Made on the first look-up.
     servers_by_id: OnceLock<HashMap<ServerId, usize>>,
@@ -110,12 +108,23 @@ pub struct Matrix {
     secrets: Secrets,
 }
 
-/// A link, which keeps the pairs that it is about, or an exclusion, which removes them.
+/// What takes pairs away: all that it is about, or all others.
 #[derive(Debug, Clone)]
 struct PairFilter {
+    kind: FilterKind,
     pairs: Agreement,
-    is_exclusion: bool,
     removed: Removed,
+}
+
+/// Where a filter comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FilterKind {
+    /// A link of the plan, which keeps the pairs that it is about.
+    Link,
+    /// An exclusion of the plan, which removes them.
+    Exclusion,
+    /// `--only`, which keeps them and narrows the matrix to a part of its plan.
+    Only,
 }
 
 impl Matrix {
@@ -177,6 +186,7 @@ impl Matrix {
         };
         let servers = self.kept_servers().count() as u64;
         let repeated = servers * u64::from(self.plan.repeat_first && !self.finds_its_loads());
+        let of_plan = self.filters.iter().filter(|filter| filter.kind != FilterKind::Only);
         Counts {
             servers,
             starts: servers * u64::from(self.starts),
@@ -184,7 +194,7 @@ impl Matrix {
             searches,
             runs: u64::from(self.starts) * (points * u64::from(self.plan.runs.least()) + repeated),
             pairs: self.sides.serve.len() as u64 * self.sides.bench.len() as u64,
-            removed: self.filters.iter().map(|filter| filter.removed.clone()).collect(),
+            removed: of_plan.map(|filter| filter.removed.clone()).collect(),
         }
     }
 
@@ -200,7 +210,7 @@ impl Matrix {
 
     /// Whether it was narrowed to a part of its plan.
     pub fn is_part(&self) -> bool {
-        !self.only.is_empty()
+        self.filters.iter().any(|filter| filter.kind == FilterKind::Only)
     }
 
     fn kept_servers(&self) -> impl Iterator<Item = usize> {
@@ -259,14 +269,8 @@ impl Matrix {
     }
 
     fn point(&self, index: usize, server: &ServerId) -> Point {
-        Point {
-            combo: self.sides.bench.combo_name(index),
-            ..self.point_of(
-                self.sides.bench.params(index),
-                self.name(&self.sides.bench, index),
-                server,
-            )
-        }
+        let bench = &self.sides.bench;
+        self.point_with(index, bench.params(index), self.name(bench, index), server)
     }
 
     /// What a configuration is called, harmless and without secrets.
@@ -279,7 +283,8 @@ impl Matrix {
         self.plan.bench.runner == BenchRunner::Native
     }
 
-    fn point_of(&self, params: Params, name: String, server: &ServerId) -> Point {
+    /// The point of a load with these parameters.
+    fn point_with(&self, index: usize, params: Params, name: String, server: &ServerId) -> Point {
         let argv = match &self.plan.bench.runner {
             BenchRunner::Native | BenchRunner::Iterations | BenchRunner::Phases | BenchRunner::Offline(_) => None,
             BenchRunner::Command(commands) => Some(argv::fill_in(&commands.of(&params), &commands::flags(&params))),
@@ -289,7 +294,7 @@ impl Matrix {
             server: server.clone(),
             name,
             params,
-            combo: None,
+            combo: self.sides.bench.combo_name(index),
             argv,
         }
     }
@@ -301,13 +306,15 @@ impl Matrix {
 
     /// Whether links, exclusions and narrowing keep a pair.
     fn keeps(&self, serve: usize, bench: usize) -> bool {
-        self.remover(serve, bench).is_none() && self.only.iter().all(|only| only.has(serve, bench))
+        self.remover(serve, bench).is_none()
     }
 
     /// The first filter that removes a pair.
     fn remover(&self, serve: usize, bench: usize) -> Option<usize> {
-        let removes = |filter: &PairFilter| filter.pairs.has(serve, bench) == filter.is_exclusion;
-        self.filters.iter().position(removes)
+        self.filters.iter().position(|PairFilter { kind, pairs, .. }| {
+            let is_about = pairs.has(serve, bench);
+            is_about == (*kind == FilterKind::Exclusion)
+        })
     }
 
     /// Visits every pair once and notes who keeps and who removes it.
@@ -318,8 +325,7 @@ impl Matrix {
             for bench in 0..self.sides.bench.len() {
                 match self.remover(serve, bench) {
                     Some(position) => removed[position] += 1,
-                    None if self.only.iter().all(|only| only.has(serve, bench)) => *points += 1,
-                    None => {}
+                    None => *points += 1,
                 }
             }
         }

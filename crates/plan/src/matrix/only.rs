@@ -1,7 +1,7 @@
 //! `--only EXPR`: measuring a part of the matrix, such as `tensor_parallel_size=2,bench.max_concurrency>=8`.
 
-use super::Matrix;
 use super::filter::Agreement;
+use super::{FilterKind, Matrix, PairFilter, Removed};
 use crate::error::{Error, Result};
 use crate::plan::{Condition, ParamRef, Side, condition, suggest};
 use itertools::Itertools;
@@ -22,7 +22,11 @@ impl Matrix {
         });
         let conditions: Vec<Condition> = conditions.collect::<Result<_>>()?;
         let mut matrix = self.clone();
-        matrix.only.push(Agreement::of_conditions(&conditions, &self.sides));
+        matrix.filters.push(PairFilter {
+            kind: FilterKind::Only,
+            pairs: Agreement::of_conditions(&conditions, &self.sides),
+            removed: Removed::default(),
+        });
         matrix.count();
         matrix.servers_by_id = OnceLock::new();
         if matrix.points_of_server.iter().all(|count| *count == 0) {

@@ -164,10 +164,8 @@ impl Matrix {
             name => format!("{name}, {load}"),
         };
         let given = [limits, &[(NUM_PROMPTS, requests)]].concat();
-        Point {
-            combo: self.sides.bench.combo_name(finder.index),
-            ..self.point_of(self.sides.bench.params_with(finder.index, &given), name, &finder.server)
-        }
+        let params = self.sides.bench.params_with(finder.index, &given);
+        self.point_with(finder.index, params, name, &finder.server)
     }
 
     fn search(&self, mut settings: Settings, index: usize, server: &ServerConfig) -> LoadSearch {
@@ -204,7 +202,7 @@ impl Matrix {
         let mut params = self.sides.bench.params(index);
         // What follows what is varied has no value yet.
         params.retain(|name, _| !self.follows(name, vary));
-        content["load"] = json!(self.point_of(params.clone(), String::new(), &server.id).id.0);
+        content["load"] = json!(self.point_with(index, params.clone(), String::new(), &server.id).id.0);
         LoadFinder {
             id: SearchId(short_digest(&canonical_json(&content))),
             server: server.id.clone(),

@@ -6,7 +6,7 @@ use crate::ids::{SearchId, ServerId, canonical_json, short_digest};
 use crate::plan::{Params, number, spelling};
 use itertools::Itertools;
 use serde_json::{Value, json};
-use vsweep_strategy::search::{Answer, BRIEF_S, ExploreSettings, Load, Question, Requests, Settings, Target, Vary};
+use vsweep_strategy::search::{Answer, BRIEF_S, ExploreSettings, Load, Question, Requests, Settings, Vary};
 
 /// The parameter that says how many requests a run sends.
 pub(super) const NUM_PROMPTS: &str = "num_prompts";
@@ -174,10 +174,9 @@ impl Matrix {
         settings.lower = settings.lower.max(self.lowest(index));
         let is_asked_for = as_planned != Settings::new(settings.vary, Vec::new()).lower;
         let raised_from = Some(as_planned).filter(|planned| *planned < settings.lower && is_asked_for);
-        let target = |target: &Target| json!({"name": target.name, "criteria": target.criteria});
         let content = json!({
             "vary": settings.vary,
-            "targets": settings.targets.iter().map(target).collect::<Vec<Value>>(),
+            "targets": settings.targets,
             "bounds": [settings.lower, settings.upper],
             "tolerance": settings.tolerance,
             "max_probes": settings.max_probes,
@@ -229,15 +228,7 @@ impl Matrix {
         settings.requests = self.requests(index, settings.requests);
         let is_rate = settings.vary == Vary::RequestRate;
         settings.requests_per_rate = is_rate && self.follows(NUM_PROMPTS, Vary::RequestRate);
-        let content = json!({
-            "vary": settings.vary,
-            "levels": settings.levels,
-            "spacing": settings.spacing,
-            "max_concurrency": settings.max_concurrency,
-            "runs": settings.runs,
-            "requests": settings.requests,
-            "requests_per_rate": settings.requests_per_rate,
-        });
+        let content = json!(settings);
         self.finder(index, server, settings.vary, settings, content)
     }
 

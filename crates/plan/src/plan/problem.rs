@@ -52,36 +52,19 @@ impl Problem {
     }
 }
 
-/// A text without secrets, and where they stood.
-struct Masked {
-    text: String,
-    cuts: Vec<Range<usize>>,
-}
-
-impl Masked {
-    /// Hides what is known, and what the text itself announces: a plan may be too broken to be read.
-    fn of(text: &str, secrets: &Secrets) -> Masked {
-        let cuts = secrets.places(text);
-        Masked {
-            text: replace(text, &cuts),
-            cuts,
-        }
-    }
-
-    /// Where a place of the text is now; one within a secret is the whole of it.
-    fn place(&self, span: Span) -> Span {
-        let around = |at: usize| self.cuts.iter().find(|cut| cut.start < at && at < cut.end);
-        let moved = |at: usize| {
-            let before = self.cuts.iter().filter(|cut| cut.end <= at);
-            before.fold(at, |at, cut| at + HIDDEN.len() - cut.len())
-        };
-        let start = around(span.start).map_or(span.start, |cut| cut.start);
-        let end = around(span.end).map_or(span.end, |cut| cut.end).max(start);
-        Span {
-            start: moved(start),
-            end: moved(end),
-            ..span
-        }
+/// Where a place of a text is once these parts of it are hidden; one within such a part is the whole of it.
+fn moved(span: Span, hidden: &[Range<usize>]) -> Span {
+    let around = |at: usize| hidden.iter().find(|part| part.start < at && at < part.end);
+    let moved = |at: usize| {
+        let before = hidden.iter().filter(|part| part.end <= at);
+        before.fold(at, |at, part| at + HIDDEN.len() - part.len())
+    };
+    let start = around(span.start).map_or(span.start, |part| part.start);
+    let end = around(span.end).map_or(span.end, |part| part.end).max(start);
+    Span {
+        start: moved(start),
+        end: moved(end),
+        ..span
     }
 }
 
@@ -97,36 +80,31 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// Collects problems in the order of the text, each told once, without the plan's secrets.
+    /// Collects problems in the order of the text, each told once, without the plan's secrets and what the texts themselves
+    /// announce: a plan may be too broken to be read.
     pub fn new(mut list: Vec<Problem>, sources: &Sources, secrets: &Secrets) -> Problems {
-        let masked: Vec<Masked> = sources
-            .0
-            .iter()
-            .map(|source| Masked::of(&source.text, secrets))
-            .collect();
-        let mut secrets = secrets.clone();
-        for (source, masked) in sources.0.iter().zip(&masked) {
-            let hidden = masked.cuts.iter().map(|cut| &source.text[cut.clone()]);
-            hidden.for_each(|value| secrets.note_value(value));
-        }
+        let mut sources = sources.clone();
+        let mut known = secrets.clone();
+        let hide = |Source { text, .. }: &mut Source| {
+            let hidden = secrets.places(text);
+            hidden.iter().for_each(|part| known.note_value(&text[part.clone()]));
+            *text = replace(text, &hidden);
+            hidden
+        };
+        let hidden: Vec<Vec<Range<usize>>> = sources.0.iter_mut().map(hide).collect();
         for problem in &mut list {
-            problem.message = secrets.redact(&problem.message);
-            problem.remedy = secrets.redact(&problem.remedy);
+            problem.message = known.redact(&problem.message);
+            problem.remedy = known.redact(&problem.remedy);
             for (span, note) in &mut problem.places {
-                *note = secrets.redact(note);
-                *span = masked.get(span.source).map_or(*span, |source| source.place(*span));
+                *note = known.redact(note);
+                *span = hidden.get(span.source).map_or(*span, |hidden| moved(*span, hidden));
             }
         }
         list.sort_by_key(|problem| problem.places.first().map(|(span, _)| *span));
         list.dedup();
-        let texts = sources.0.iter().zip(masked);
-        let shown = texts.map(|(source, masked)| Source {
-            name: source.name.clone(),
-            text: masked.text,
-        });
         Problems {
             list,
-            sources: Sources(shown.collect()),
+            sources,
             are_warnings: false,
         }
     }
@@ -162,31 +140,27 @@ impl Problems {
     }
 
     fn render_one(&self, problem: &Problem, renderer: &Renderer) -> String {
-        let level = if self.are_warnings {
-            Level::WARNING
-        } else {
-            Level::ERROR
+        let level = match self.are_warnings {
+            true => Level::WARNING,
+            false => Level::ERROR,
         };
         let mut group = Group::with_title(level.primary_title(printable(&problem.message)));
-        let mut shown: Vec<usize> = Vec::new();
-        for (Span { source: index, .. }, _) in &problem.places {
-            let Some(source) = self.sources.0.get(*index).filter(|_| !shown.contains(index)) else {
+        let places = || problem.places.iter().enumerate();
+        for index in places().map(|(_, (span, _))| span.source).unique() {
+            let Some(source) = self.sources.0.get(index) else {
                 continue;
             };
-            shown.push(*index);
-            let places = problem.places.iter().enumerate();
-            let marks = places.filter(|(_, (span, _))| span.source == *index);
-            let snippet =
-                Snippet::source(source.text.as_str()).path(printable(&source.name.to_string_lossy()).into_owned());
-            group = group.element(snippet.annotations(marks.map(|(rank, (span, note))| {
-                let kind = if rank == 0 {
-                    AnnotationKind::Primary
-                } else {
-                    AnnotationKind::Context
+            let marks = places().filter(|(_, (span, _))| span.source == index);
+            let marks = marks.map(|(rank, (span, note))| {
+                let kind = match rank {
+                    0 => AnnotationKind::Primary,
+                    _ => AnnotationKind::Context,
                 };
                 let note = (!note.is_empty()).then(|| printable(note));
                 kind.span(within(&source.text, *span)).label(note)
-            })));
+            });
+            let name = printable(&source.name.to_string_lossy()).into_owned();
+            group = group.element(Snippet::source(&source.text).path(name).annotations(marks));
         }
         if !problem.remedy.is_empty() {
             group = group.element(Level::HELP.message(printable(&problem.remedy)));
@@ -321,16 +295,13 @@ mod tests {
     #[test]
     fn places_move_with_the_text() {
         let text = "a_token = 'hunter2222' x_key=k y = 1";
-        let masked = Masked::of(text, &Secrets::default());
-        assert_eq!(masked.text, "a_token = '***' x_key=*** y = 1");
+        let hidden = Secrets::default().places(text);
+        let masked = replace(text, &hidden);
+        assert_eq!(masked, "a_token = '***' x_key=*** y = 1");
         let shown = |part: &str| {
             let start = text.find(part).expect("a part");
-            let span = masked.place(Span {
-                source: 0,
-                start,
-                end: start + part.len(),
-            });
-            &masked.text[span.start..span.end]
+            let span = moved(Span::of(0, start..start + part.len()), &hidden);
+            &masked[span.start..span.end]
         };
         for (part, expected) in [
             ("a_token", "a_token"),

@@ -75,9 +75,8 @@ fn name_and_text(input: &Value) -> Outcome {
 /// The combinations that a plan gets from a parameter file.
 fn combos_of(file: &Value) -> Result<Vec<plan::Combo>, String> {
     let world = World {
-        vars: &Vec::new,
-        env: &|_| None,
         read: &|_| Ok(file.to_string()),
+        ..World::empty()
     };
     let text = json!({"serve": {"command": "vllm serve m", "params_file": "params.json"}}).to_string();
     let plan = plan::parse(&text, Format::Json, Path::new("plan.json"), &[], &world);

@@ -1,6 +1,7 @@
 //! `${NAME}` and `${NAME:-default}` in the plan's strings; `$${` stands for a plain `${`.
 
 use super::problem::Problem;
+use std::collections::BTreeMap;
 
 /// A text with its references replaced, and the variables that took part with their values.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -12,7 +13,7 @@ pub struct Expanded {
 }
 
 /// Replaces every reference. Of those that cannot be resolved, or only look like one, the first is told.
-pub fn expand(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Expanded, Problem> {
+pub fn expand(text: &str, vars: &BTreeMap<String, String>) -> Result<Expanded, Problem> {
     let malformed = |text: &str| {
         let remedy = "write ${NAME} or ${NAME:-default}, within quotes if it holds spaces, or $${ for a plain ${";
         Problem::of(format!("`{text}` does not name an environment variable"), remedy)
@@ -37,11 +38,11 @@ pub fn expand(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Expand
         if !is_name(name) {
             return Err(malformed(&reference[..end + 3]));
         }
-        let value = env(name).filter(|value| default.is_none() || !value.is_empty());
+        let value = vars.get(name).filter(|value| default.is_none() || !value.is_empty());
         match (value, default) {
             (Some(value), _) => {
-                expanded.text.push_str(&value);
-                expanded.used.push((name.to_string(), value));
+                expanded.text.push_str(value);
+                expanded.used.push((name.to_string(), value.clone()));
             }
             (None, Some(default)) => expanded.text.push_str(default),
             (None, None) => {
@@ -72,12 +73,8 @@ mod tests {
     use super::*;
 
     fn text(text: &str) -> Result<String, String> {
-        let env = |name: &str| match name {
-            "A" => Some("x y".to_string()),
-            "EMPTY" => Some(String::new()),
-            _ => None,
-        };
-        let expanded = expand(text, &env).map(|expanded| expanded.text);
+        let vars = [("A", "x y"), ("EMPTY", "")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let expanded = expand(text, &vars.into()).map(|expanded| expanded.text);
         expanded.map_err(|problem| problem.message)
     }
 

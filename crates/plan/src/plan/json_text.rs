@@ -7,7 +7,7 @@ use super::toml_text::TOO_LARGE;
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
 use jsonc_parser::errors::ParseErrorKind;
-use jsonc_parser::{CollectOptions, CommentCollectionStrategy, ParseOptions};
+use jsonc_parser::{CollectOptions, ParseOptions};
 use serde_json::Number;
 
 /// No plan needs deeper nesting, and whoever walks the tree goes down with it.
@@ -30,11 +30,7 @@ const STRICT: ParseOptions = ParseOptions {
 
 /// Reads a whole document. The first syntax error ends the reading: what follows would be guesswork.
 pub fn parse(text: &str, source: usize, found: &mut Diagnostics) -> Node {
-    let collect = CollectOptions {
-        comments: CommentCollectionStrategy::Off,
-        tokens: false,
-    };
-    let problem = match jsonc_parser::parse_to_ast(text, &collect, &STRICT) {
+    let problem = match jsonc_parser::parse_to_ast(text, &CollectOptions::default(), &STRICT) {
         Ok(parsed) => match parsed.value {
             Some(value) => return node(&value, source, 1, found),
             None => Problem::of("the file is empty", "write a JSON object").at(Span::of(source, 0..text.len())),

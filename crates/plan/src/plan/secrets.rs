@@ -18,7 +18,7 @@ use percent_encoding::percent_decode_str;
 use scan::{CURL_PASSWORD, URL_PASSWORD, URL_SIGNATURE, announced, curl_users};
 use serde_json::Value;
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What stands in place of a secret.
 pub const HIDDEN: &str = "***";
@@ -90,11 +90,11 @@ impl Secrets {
     }
 
     /// Remembers the variables of vsweep's own environment whose names announce secrets: programs inherit them.
-    pub fn note_environment(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
+    pub fn note_environment(&mut self, variables: &BTreeMap<String, String>) {
         let mut ambient = Secrets::naming(self.named.iter().cloned());
         for (name, value) in variables {
-            if ambient.is_secret(&name, &value) || is_proxy(&name) {
-                ambient.note(&name, &value);
+            if ambient.is_secret(name, value) || is_proxy(name) {
+                ambient.note(name, value);
             }
         }
         for known in ambient.known {
@@ -233,7 +233,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;
-    use std::collections::BTreeMap;
 
     fn argv(words: &[&str]) -> Secrets {
         let mut secrets = Secrets::default();
@@ -314,7 +313,8 @@ mod tests {
             ("https_proxy", "user:proxypass@host:1"),
             ("EDITOR", "vi --token=abcdefgh"),
         ];
-        secrets.note_environment(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        secrets.note_environment(&variables.into());
         assert_eq!(
             secrets.redact("hf_ambient user:proxypass@host abcdefgh"),
             "*** user:***@host abcdefgh"

@@ -19,7 +19,7 @@ impl Reader<'_> {
         if let Some(node) = root.child("secrets") {
             self.secret_names(node);
         }
-        self.secrets.note_environment((self.world.vars)());
+        self.secrets.note_environment(&self.world.vars);
         if let (Some(_), Some(explore)) = (root.child("sla"), root.child("explore")) {
             let remedy = "remove one of them, or write two plans";
             self.object(explore.span, "[sla] and [explore] both choose the loads", remedy);

@@ -96,7 +96,7 @@ impl Reader<'_> {
 
     /// A text with its references expanded; what cannot be expanded is reported and left as it is.
     pub(in crate::plan) fn expand(&mut self, text: &str, span: Span) -> String {
-        match interpolate::expand(text, self.world.env) {
+        match interpolate::expand(text, &self.world.vars) {
             Ok(expanded) => {
                 for (name, value) in &expanded.used {
                     self.secrets.note(name, value);

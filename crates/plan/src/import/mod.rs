@@ -104,21 +104,43 @@ struct ReadSweep<'a> {
     criteria: Vec<Params>,
 }
 
+/// What is said of a command line and its files.
+#[derive(Default)]
+struct Remarks {
+    /// What the plan does otherwise, or has no key for.
+    notes: Vec<String>,
+    /// What is wrong.
+    found: Diagnostics,
+    sources: Sources,
+}
+
+impl Remarks {
+    fn object(&mut self, message: impl Into<String>, remedy: impl Into<String>) {
+        self.found.add(Problem::of(message, remedy));
+    }
+
+    /// Itself, if nothing is wrong.
+    fn checked(self) -> Result<Remarks, Problems> {
+        match self.found.is_empty() {
+            true => Ok(self),
+            false => Err(self.found.into_problems(&self.sources, &Secrets::default())),
+        }
+    }
+}
+
 /// Makes a plan of a command line. All that is wrong with it, or cannot be had with a plan, is told in one go.
 pub fn import(sweep: &Sweep, read: ReadFile<'_>) -> Result<Imported, Problems> {
-    let (mut found, mut sources) = (Diagnostics::default(), Sources::default());
-    let mut read = gather(sweep, read, &mut sources, &mut found);
-    if !found.is_empty() {
-        return Err(found.into_problems(&sources, &Secrets::default()));
-    }
-    let mut notes = sweep.remarks.clone();
+    let mut remarks = Remarks {
+        notes: sweep.remarks.clone(),
+        ..Remarks::default()
+    };
+    let mut read = gather(sweep, read, &mut remarks);
+    remarks = remarks.checked()?;
     if let Loads::Startup { has, is_strict } = sweep.loads {
-        startup::leave_out(&mut read, has, is_strict, &mut notes, &mut found);
+        startup::leave_out(&mut read, has, is_strict, &mut remarks);
     }
-    let sides = records::translate(&read, &mut notes, &mut found);
-    if !found.is_empty() {
-        return Err(found.into_problems(&sources, &Secrets::default()));
-    }
+    let sides = records::translate(&read, &mut remarks);
+    let mut notes = remarks.checked()?.notes;
     let body = plan_text::write(&read, &sides, &mut notes);
     let folders = compare::compare(&read, &sides, &body, &mut notes)?;
     Ok(Imported {
@@ -128,15 +150,15 @@ pub fn import(sweep: &Sweep, read: ReadFile<'_>) -> Result<Imported, Problems> {
     })
 }
 
-fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, sources: &mut Sources, found: &mut Diagnostics) -> ReadSweep<'a> {
+fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, remarks: &mut Remarks) -> ReadSweep<'a> {
     let mut command = |flag: &str, line: &str| {
-        let problem = match shlex(line) {
-            Some(words) if !words.is_empty() => return words,
-            Some(_) => Problem::of(format!("{flag} is empty"), "give a program and its arguments"),
-            None => Problem::of(format!("{flag} has a quote that is never closed"), "close it"),
-        };
-        found.add(problem);
-        Vec::new()
+        let words = shlex(line);
+        match &words {
+            Some(words) if !words.is_empty() => {}
+            Some(_) => remarks.object(format!("{flag} is empty"), "give a program and its arguments"),
+            None => remarks.object(format!("{flag} has a quote that is never closed"), "close it"),
+        }
+        words.unwrap_or_default()
     };
     let is_startup = matches!(sweep.loads, Loads::Startup { .. });
     let bench_flag = if is_startup { "--startup-cmd" } else { "--bench-cmd" };
@@ -148,28 +170,26 @@ fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, sources: &mut Sources, found
     let after = sweep.after_bench_cmd.as_deref();
     let reset = after.map(|line| command("--after-bench-cmd", line));
     if sweep.num_runs == 0 {
-        found.add(Problem::of("--num-runs is 0", "give 1 or more"));
+        remarks.object("--num-runs is 0", "give 1 or more");
     }
     let links = theirs::link_vars(&sweep.link_vars).unwrap_or_else(|why| {
-        found.add(Problem::of(format!("--link-vars: {why}"), "correct it"));
+        remarks.object(format!("--link-vars: {why}"), "correct it");
         Vec::new()
     });
     let mut file = |path: &Option<PathBuf>| match path {
-        Some(path) => records::of_file(path, read, sources, found),
+        Some(path) => records::of_file(path, read, remarks),
         None => vec![Combo::default()],
     };
     let (serve, bench) = (file(&sweep.serve_params), file(&sweep.bench_params));
     let criteria = match &sweep.loads {
-        Loads::Searched { criteria, .. } => records::of_file(criteria, read, sources, found),
+        Loads::Searched { criteria, .. } => records::of_file(criteria, read, remarks),
         Loads::Listed | Loads::Explored { .. } | Loads::Startup { .. } => Vec::new(),
     };
     let mut pairs = serve.iter().cartesian_product(&bench);
-    if found.is_empty() && !pairs.any(|(serve, bench)| theirs::links_keep(&links, &serve.params, &bench.params)) {
+    if remarks.found.is_empty() && !pairs.any(|(serve, bench)| theirs::links_keep(&links, &serve.params, &bench.params))
+    {
         let message = format!("--link-vars {} keeps no pair of server and load", sweep.link_vars);
-        found.add(Problem::of(
-            message,
-            "name parameters that both files set to equal values",
-        ));
+        remarks.object(message, "name parameters that both files set to equal values");
     }
     ReadSweep {
         sweep,

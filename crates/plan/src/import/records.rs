@@ -1,8 +1,8 @@
 //! The records of vLLM's parameter files: read, and as combinations of a plan that give the same command lines.
 
-use super::{Loads, ReadFile, ReadSweep, theirs};
+use super::{Loads, ReadFile, ReadSweep, Remarks, theirs};
 use crate::matrix::argv::json_word;
-use crate::plan::{Combo, Diagnostics, Params, Problem, Side, Sources, json_text, records, spelling};
+use crate::plan::{Combo, Params, Side, json_text, records, spelling};
 use serde_json::Value;
 use std::path::Path;
 
@@ -19,25 +19,24 @@ pub(super) struct Record<'a> {
 }
 
 /// The combinations of a file.
-pub(super) fn of_file(path: &Path, read: ReadFile<'_>, sources: &mut Sources, found: &mut Diagnostics) -> Vec<Combo> {
+pub(super) fn of_file(path: &Path, read: ReadFile<'_>, remarks: &mut Remarks) -> Vec<Combo> {
     let text = match read(path) {
         Ok(text) => text,
         Err(error) => {
-            found.add(Problem::of(
-                format!("cannot read {}: {error}", path.display()),
-                "correct the path; it is relative to the current directory",
-            ));
+            let message = format!("cannot read {}: {error}", path.display());
+            remarks.object(message, "correct the path; it is relative to the current directory");
             return Vec::new();
         }
     };
-    let source = sources.add(path, text.clone());
-    let root = json_text::parse(&text, source, found);
+    let source = remarks.sources.add(path, text.as_str());
+    let root = json_text::parse(&text, source, &mut remarks.found);
     let mut combos: Vec<Combo> = Vec::new();
-    for (span, combo) in records(&root, found) {
+    for (span, combo) in records(&root, &mut remarks.found) {
         if let Some(name) = &combo.name
             && combos.iter().any(|other| other.name == combo.name)
         {
-            found.object(span, format!("two combinations are called `{name}`"), "rename one");
+            let message = format!("two combinations are called `{name}`");
+            remarks.found.object(span, message, "rename one");
         }
         combos.push(combo);
     }
@@ -45,25 +44,21 @@ pub(super) fn of_file(path: &Path, read: ReadFile<'_>, sources: &mut Sources, fo
 }
 
 /// The records of both sides as combinations; notes say what had to be put otherwise.
-pub(super) fn translate<'a>(read: &'a ReadSweep<'_>, notes: &mut Vec<String>, found: &mut Diagnostics) -> Sides<'a> {
+pub(super) fn translate<'a>(read: &'a ReadSweep<'_>, remarks: &mut Remarks) -> Sides<'a> {
     let mut side = |side: Side, records: &'a [Combo]| {
         let mut kept: Vec<(String, Record<'a>)> = Vec::new();
         for (place, theirs) in records.iter().enumerate() {
             let called = called(theirs, place);
-            let name = theirs.name.clone();
-            let params = params(read, theirs, side, &called, notes, found);
-            match kept.iter().find(|(_, other)| other.ours.params == params) {
-                Some((other, _)) => notes.push(format!(
+            let ours = Combo {
+                name: theirs.name.clone(),
+                params: params(read, theirs, side, &called, remarks),
+            };
+            match kept.iter().find(|(_, other)| other.ours.params == ours.params) {
+                Some((other, _)) => remarks.notes.push(format!(
                     "{} {called} is {other} once more, and is left out: vLLM would read its results or measure it again",
                     side.noun(),
                 )),
-                None => kept.push((
-                    called,
-                    Record {
-                        theirs,
-                        ours: Combo { name, params },
-                    },
-                )),
+                None => kept.push((called, Record { theirs, ours })),
             }
         }
         kept.into_iter().map(|(_, record)| record).collect()
@@ -82,14 +77,7 @@ fn called(combo: &Combo, place: usize) -> String {
     }
 }
 
-fn params(
-    read: &ReadSweep<'_>,
-    record: &Combo,
-    side: Side,
-    called: &str,
-    notes: &mut Vec<String>,
-    found: &mut Diagnostics,
-) -> Params {
+fn params(read: &ReadSweep<'_>, record: &Combo, side: Side, called: &str, remarks: &mut Remarks) -> Params {
     let noun = side.noun();
     let keys: &[&str] = match side {
         Side::Serve => &["name", "command", "env"],
@@ -98,27 +86,29 @@ fn params(
     let mut params = Params::new();
     for (name, value) in &record.params {
         if side == Side::Bench && spelling::same(name, "percentile_metrics") {
-            notes.push(format!("load {called}: {PERCENTILE_METRICS}"));
+            remarks.notes.push(format!("load {called}: {PERCENTILE_METRICS}"));
             continue;
         }
         if keys.contains(&name.as_str()) {
             let message = format!("{noun} {called} sets a parameter `{name}`, which is a key of a plan's combination");
-            found.add(Problem::of(message, format!("put --{name} into the command")));
+            remarks.object(message, format!("put --{name} into the command"));
             continue;
         }
         let long = spelling::long_name(name).filter(|_| side == Side::Serve && !name.starts_with('-'));
         if let Some(long) = long {
-            notes.push(format!(
+            remarks.notes.push(format!(
                 "server {called}: `{name}` is written `{long}`, the name of its flag"
             ));
         }
         let name = long.unwrap_or(name);
         let (value, note) = passed(name, value);
-        notes.extend(note.map(|note| format!("{noun} {called}: {note}")));
+        remarks
+            .notes
+            .extend(note.map(|note| format!("{noun} {called}: {note}")));
         // vLLM applies both to one flag, the second over the first.
         let earlier = params.keys().find(|other| spelling::same(other, name)).cloned();
         if let Some(earlier) = &earlier {
-            notes.push(format!(
+            remarks.notes.push(format!(
                 "{noun} {called}: `{earlier}` and `{name}` are one flag, and the second wins"
             ));
         }

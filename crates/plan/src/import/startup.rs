@@ -1,7 +1,7 @@
 //! `vllm bench sweep startup`: its command as that of the server whose engine is started, and the parameters that vLLM leaves out.
 
-use super::ReadSweep;
-use crate::plan::{Combo, Diagnostics, Offline, Params, Problem, ServeCommand, spelling};
+use super::{ReadSweep, Remarks};
+use crate::plan::{Combo, Offline, Params, ServeCommand, spelling};
 use itertools::Itertools;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -39,13 +39,7 @@ fn own(name: &str) -> Option<&'static str> {
 }
 
 /// Removes what vLLM's sweep does not pass on, because `vllm bench startup` has no such option.
-pub(super) fn leave_out(
-    read: &mut ReadSweep<'_>,
-    has: fn(&str) -> bool,
-    is_strict: bool,
-    notes: &mut Vec<String>,
-    found: &mut Diagnostics,
-) {
+pub(super) fn leave_out(read: &mut ReadSweep<'_>, has: fn(&str) -> bool, is_strict: bool, remarks: &mut Remarks) {
     for (side, records) in [
         ("--serve-params", &mut read.serve),
         ("--startup-params", &mut read.bench),
@@ -60,11 +54,11 @@ pub(super) fn leave_out(
         }
         let names = left_out.iter().join(", ");
         match is_strict {
-            true => found.add(Problem::of(
+            true => remarks.object(
                 format!("{side}: `vllm bench startup` has no option {names}"),
                 "remove it, or leave --strict-params out",
-            )),
-            false => notes.push(format!(
+            ),
+            false => remarks.notes.push(format!(
                 "{side}: {names} left out, as vLLM's sweep does: `vllm bench startup` has no such option"
             )),
         }

@@ -254,7 +254,7 @@ fn load_with_token(folder: &TempDir) -> Plan {
     let mut world = plan::World::real();
     world.vars.insert("MY_TOKEN".into(), "tell-nobody".into());
     let text = fs::read_to_string(folder.path().join("plan.toml")).expect("a text");
-    plan::parse(&text, plan::Format::Toml, Path::new("plan.toml"), &[], &world).expect("valid")
+    plan::parse(&text, plan::Format::Toml, Path::new("plan.toml"), &world).expect("valid")
 }
 
 /// A program for the script in place of the real one.

@@ -8,13 +8,7 @@ use vsweep::matrix::Matrix;
 use vsweep::plan::{self, Format, Params, Plan, World};
 
 fn plan(text: &Value) -> Result<Plan, String> {
-    let plan = plan::parse(
-        &text.to_string(),
-        Format::Json,
-        Path::new("plan.json"),
-        &[],
-        &World::empty(),
-    );
+    let plan = plan::parse(&text.to_string(), Format::Json, Path::new("plan.json"), &World::empty());
     plan.map_err(|problems| problems.to_string())
 }
 
@@ -133,7 +127,7 @@ proptest! {
         let to = from + step * count;
         let range = format!("{{ from = {}, to = {}, step = {} }}", decimal(from), decimal(to), decimal(step));
         let text = format!("[serve]\ncommand = \"v\"\n[serve.params]\nx = {range}\n");
-        let plan = plan::parse(&text, Format::Toml, Path::new("plan.toml"), &[], &World::empty()).expect("valid");
+        let plan = plan::parse(&text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("valid");
         let matrix = Matrix::expand(&plan).expect("valid");
         let values: Vec<f64> = matrix.servers().map(|server| server.params["x"].as_f64().expect("a number")).collect();
         let expected: Vec<f64> = (0..=count).map(|k| decimal(from + k * step).parse().expect("a number")).collect();

@@ -33,7 +33,7 @@ fn checked_in() -> Vec<(PathBuf, Result<plan::Plan, plan::Problems>)> {
     plans
         .map(|path| {
             let text = fs::read_to_string(&path).expect("a text");
-            let plan = plan::parse(&text, Format::of(&path), &path, &[], &world);
+            let plan = plan::parse(&text, Format::of(&path), &path, &world);
             (path, plan)
         })
         .collect()

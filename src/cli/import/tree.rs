@@ -27,7 +27,7 @@ pub fn import(tree: &Path, imported: &Imported, to: &Path) -> Result<Exit> {
     };
     let directory = Directory::at(to);
     let path = directory.plan(false);
-    let read = plan::parse(&imported.text, Format::Toml, &path, &[], &World::real());
+    let read = plan::parse(&imported.text, Format::Toml, &path, &World::real());
     let read = read.and_then(|plan| Matrix::expand(&plan).map(|matrix| (plan, matrix)));
     let (plan, matrix) = read.map_err(show)?;
     let mut problems = Vec::new();

@@ -1,13 +1,11 @@
 //! Loading a plan: its text, the plans it extends and the `--set` overrides become one tree, which is then read.
 
-use super::merge::merge;
-use super::node::{Kind, Node};
+use super::node::{Kind, Node, merge};
 use super::origin::Origin;
 use super::problem::{Diagnostics, Problem, Problems};
 use super::read::Reader;
 use super::secrets::Secrets;
-use super::source::{Format, Sources, Span};
-use super::world::World;
+use super::source::{Format, Sources, Span, World};
 use super::{Plan, text, ties, toml_text};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -74,14 +72,8 @@ pub fn draft_of(text: &str, format: Format, path: &Path) -> Result<Draft, Proble
 
 /// Reads a plan from its text. `path` names it in messages and is where relative paths start; variables and further
 /// files come from `world` alone.
-pub fn parse(
-    text: &str,
-    format: Format,
-    path: &Path,
-    overrides: &[String],
-    world: &World<'_>,
-) -> Result<Plan, Problems> {
-    read(text, format, path, overrides, world)?.finish()
+pub fn parse(text: &str, format: Format, path: &Path, world: &World<'_>) -> Result<Plan, Problems> {
+    read(text, format, path, &[], world)?.finish()
 }
 
 fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &World<'_>) -> Result<Draft, Problems> {

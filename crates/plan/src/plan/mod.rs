@@ -16,7 +16,6 @@ mod link;
 mod load;
 pub mod members;
 mod memory;
-mod merge;
 mod node;
 mod offline;
 mod origin;
@@ -40,7 +39,6 @@ mod ties;
 mod toml_text;
 mod value;
 mod whole;
-mod world;
 
 pub use bench::{Bench, BenchRunner, FigurePlace, PlaceValue, Runner, Warmup};
 pub use commands::Commands;
@@ -65,10 +63,9 @@ pub use serve::{FlagStyle, Manners, Reset, Serve, Target};
 pub use serve_command::{Flag, Program, ServeCommand};
 pub use side::{ParamRef, Side};
 pub use slurm::Slurm;
-pub use source::{Format, Source, Sources, Span};
+pub use source::{Format, Source, Sources, Span, World};
 pub use spelling::SHORT_FLAGS;
 pub use value::{equal, equality_key, number, show};
-pub use world::World;
 
 use read::table;
 use requirement::assertions;

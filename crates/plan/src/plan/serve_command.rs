@@ -70,11 +70,7 @@ impl<'a> Flag<'a> {
 
     /// Its words on the command line, with so many of those that follow, unless its value is attached.
     pub fn words(&self, values: usize) -> Range<usize> {
-        let values = if self.attached.is_some() {
-            0
-        } else {
-            values.min(self.after.len())
-        };
+        let values = self.attached.map_or(values.min(self.after.len()), |_| 0);
         self.place..self.place + 1 + values
     }
 }
@@ -97,12 +93,7 @@ impl<'a> ServeCommand<'a> {
         ServeCommand { argv, first }
     }
 
-    /// Where the server's own flags may begin.
-    pub fn first_flag(self) -> usize {
-        self.first
-    }
-
-    /// The words from there on.
+    /// The words from where the server's own flags may begin.
     pub fn args(self) -> &'a [String] {
         &self.argv[self.first..]
     }
@@ -126,10 +117,8 @@ impl<'a> ServeCommand<'a> {
 
     /// Whether the command line shows where its flags begin: after `serve`, or after vLLM's module.
     pub fn shows_flags(self) -> bool {
-        matches!(
-            self.argv.get(self.first.wrapping_sub(1)).map(String::as_str),
-            Some("serve" | API_SERVER | SGLANG_SERVER)
-        )
+        let last = self.before().last().map(String::as_str);
+        matches!(last, Some("serve" | API_SERVER | SGLANG_SERVER))
     }
 
     /// The words before the first flag.
@@ -175,13 +164,11 @@ impl<'a> ServeCommand<'a> {
 
     /// The values of a parameter that takes a list.
     pub fn values(self, parameter: &str) -> Vec<&'a str> {
-        match self.given(parameter) {
-            Some(Flag {
-                attached: Some(value), ..
-            }) => vec![value],
-            Some(flag) => flag.after.iter().map(String::as_str).collect(),
-            None => Vec::new(),
-        }
+        let values = self.given(parameter).map(|flag| match flag.attached {
+            Some(value) => vec![value],
+            None => flag.after.iter().map(String::as_str).collect(),
+        });
+        values.unwrap_or_default()
     }
 
     /// The model.

@@ -1,7 +1,7 @@
 //! Values that follow another parameter: `num_prompts = { per = "max_concurrency", times = 10, min = 64 }`.
 
 use super::{Reader, table};
-use crate::plan::node::{Kind, Node};
+use crate::plan::node::Node;
 use crate::plan::{number, spelling};
 use serde_json::{Number, Value};
 
@@ -24,13 +24,10 @@ table! {
 
 /// A number that is not negative.
 fn decimal(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<f64> {
-    match &node.kind {
-        Kind::Number(number) if number.as_f64().is_some_and(|value| value >= 0.0) => number.as_f64(),
-        _ => {
-            let message = format!("`{what}` must be a number, not negative");
-            reader.refuse(node.span, message, "write a number such as 10 or 0.5")
-        }
-    }
+    node.number().filter(|value| *value >= 0.0).or_else(|| {
+        let message = format!("`{what}` must be a number, not negative");
+        reader.refuse(node.span, message, "write a number such as 10 or 0.5")
+    })
 }
 
 impl Derived {

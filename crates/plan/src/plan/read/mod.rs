@@ -20,8 +20,7 @@ pub(super) use table::{FromNode, Table, has_form, table};
 
 use super::problem::Diagnostics;
 use super::secrets::Secrets;
-use super::source::{Sources, Span};
-use super::world::World;
+use super::source::{Sources, Span, World};
 use std::path::Path;
 
 /// What reading a plan needs and gathers.

@@ -267,11 +267,7 @@ impl Reader<'_> {
 
     /// A number within these bounds.
     pub(in crate::plan) fn ratio(&mut self, node: &Node, what: &str, range: RangeInclusive<f64>) -> Option<f64> {
-        let value = match &node.kind {
-            Kind::Number(number) => number.as_f64(),
-            _ => None,
-        };
-        value.filter(|value| range.contains(value)).or_else(|| {
+        node.number().filter(|value| range.contains(value)).or_else(|| {
             let expected = format!("a number from {} to {}", range.start(), range.end());
             self.expected(node, what, &expected)
         })

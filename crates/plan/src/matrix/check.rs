@@ -97,29 +97,22 @@ fn position_span(plan: &Plan, space: &Space, side: Side, dimension: usize, posit
     }
 }
 
-/// A search for a rate needs one at which the requests of a run come in before `bench.timeout` ends it.
-pub(super) fn rates(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
+/// A search needs loads at which the requests of a run come in before `bench.timeout` ends it, and which so many requests bring.
+pub(super) fn searches(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let Some(sla) = &plan.sla else { return };
-    let hopeless = (0..matrix.sides.bench.len()).find(|bench| matrix.lowest(*bench) > sla.upper);
-    if hopeless.is_some() {
-        let timeout = show_duration(plan.bench.timeout);
-        let rate = sla.upper;
+    let span = plan.origin.key_span(&["sla"]);
+    let mut loads = 0..matrix.sides.bench.len();
+    if loads.clone().any(|bench| matrix.lowest(bench) > sla.upper) {
+        let (rate, timeout) = (sla.upper, show_duration(plan.bench.timeout));
         let message =
             format!("at no rate up to {rate} are the requests of a run sent within bench.timeout ({timeout})");
-        let span = plan.origin.key_span(&["sla"]);
         let remedy = "raise bench.timeout, send fewer (num_prompts), or raise sla.max";
         found.object(span, message, remedy);
     }
-}
-
-/// A search for a number in flight needs runs of as many requests.
-pub(super) fn reach(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
-    let short = (0..matrix.sides.bench.len()).find_map(|bench| matrix.unreachable(bench));
-    if let Some((load, requests)) = short {
+    if let Some((load, requests)) = loads.find_map(|bench| matrix.unreachable(bench)) {
         let message = format!(
             "the {requests} requests of a run (num_prompts) never bring {load} in flight at once, which [sla] may try"
         );
-        let span = plan.origin.key_span(&["sla"]);
         let remedy = "write num_prompts = { per = \"max_concurrency\", times = 10 }, or lower sla.max to what num_prompts brings";
         found.object(span, message, remedy);
     }
@@ -141,9 +134,8 @@ pub(super) fn leftovers(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     }
     if !blamed && found.is_empty() {
         let table = if plan.exclude.is_empty() { "link" } else { "exclude" };
-        let span = plan.origin.key_span(&[table]);
         let message = "links and exclusions leave no point";
-        found.object(span, message, "loosen one of them");
+        found.object(plan.origin.key_span(&[table]), message, "loosen one of them");
     }
 }
 
@@ -169,7 +161,7 @@ pub(super) fn comparison(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) 
     let Some(compare) = &plan.compare else { return };
     side_by_side(plan, matrix, found);
     let span = plan.origin.value_span(&["compare"]);
-    let mut refuse = |message: String, remedy: &str| found.object(span, message, remedy);
+    let mut refuse = |message: &str, remedy: &str| found.object(span, message, remedy);
     let mut loads = matrix.servers().map(|server| {
         let points = matrix.points_of(&server);
         points.map(|point| point.params).collect::<Vec<_>>()
@@ -178,24 +170,21 @@ pub(super) fn comparison(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) 
     let others: Vec<_> = loads.collect();
     if others.is_empty() {
         let remedy = "give two, for example command = { base = \"...\", new = \"...\" } or a parameter with two values";
-        refuse(
-            "there is nothing to compare: the plan has one server".to_owned(),
-            remedy,
-        );
+        refuse("there is nothing to compare: the plan has one server", remedy);
     }
     if others.iter().any(|other| *other != first) {
         let remedy = "remove the link or exclusion that takes a load from one of them";
-        refuse("the servers to compare have different loads".to_owned(), remedy);
+        refuse("the servers to compare have different loads", remedy);
     }
     if others.len() > 1 {
         let axis = format!("the plan has {} servers, an axis that is bisected", others.len() + 1);
         if first.len() > 1 {
-            let message = format!("{axis}, and {} loads", first.len());
-            refuse(message, "leave one load, the one at which the metric changed");
+            let remedy = "leave one load, the one at which the metric changed";
+            refuse(&format!("{axis}, and {} loads", first.len()), remedy);
         }
         if compare.metrics.len() != 1 || !compare.fail_on.is_empty() {
             let remedy = "leave one of `metrics` and no `fail_on`, or two servers";
-            refuse(format!("{axis}, by a single metric"), remedy);
+            refuse(&format!("{axis}, by a single metric"), remedy);
         }
     }
 }

@@ -31,8 +31,7 @@ pub(super) fn expand(plan: &Plan, found: &mut Diagnostics) -> Option<Matrix> {
     matrix.count();
     if is_whole {
         check::leftovers(plan, &matrix, found);
-        check::rates(plan, &matrix, found);
-        check::reach(plan, &matrix, found);
+        check::searches(plan, &matrix, found);
         check::comparison(plan, &matrix, found);
         starved::warn(plan, &matrix, found);
     }

@@ -78,8 +78,8 @@ impl Limit {
 }
 
 fn metrics(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<String>> {
-    let nodes = reader.list(node, what, "write a list of metrics, such as [\"output_throughput\"]")?;
-    Some(nodes.iter().filter_map(|node| reader.metric(node, what)).collect())
+    let remedy = "write a list of metrics, such as [\"output_throughput\"]";
+    reader.each(node, what, remedy, |reader, node| reader.metric(node, what))
 }
 
 fn margin(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Margins> {
@@ -91,14 +91,12 @@ fn margin(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Margins> {
 
 fn limits(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Limit>> {
     const REMEDY: &str = "write a metric and a signed change, such as [\"p99_ttft_ms:+5%\"]";
-    let nodes = reader.list(node, what, REMEDY)?;
-    let limit = |node: &Node| {
+    reader.each(node, what, REMEDY, |reader, node| {
         let text = reader.text(node, what)?;
         let Ok(Limit { metric, percent }) = Limit::parse(&text) else {
             return reader.refuse(node.span, format!("`{text}` is no limit of a change"), REMEDY);
         };
         let metric = reader.known_metric(metric, node.span)?;
         Some(Limit { metric, percent })
-    };
-    Some(nodes.iter().filter_map(limit).collect())
+    })
 }

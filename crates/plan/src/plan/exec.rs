@@ -78,9 +78,8 @@ impl FromNode for Parallel {
             Kind::Text(_) => reader.word::<Resource>(node, what).map(|_| Parallel::Gpus),
             Kind::Number(_) => reader.whole(node, what, 1..=MOST_SERVERS).map(Parallel::Servers),
             _ => {
-                let found = node.kind_name();
-                let message = format!("`{what}` must be \"gpus\" or a number of servers, found {found}");
-                reader.refuse(node.span, message, "write parallel = \"gpus\", or parallel = 4")
+                let remedy = "write parallel = \"gpus\", or parallel = 4";
+                reader.not_a("\"gpus\" or a number of servers", node, what, remedy)
             }
         }
     }

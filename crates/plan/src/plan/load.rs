@@ -127,8 +127,7 @@ fn over_its_base(over: Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut
 /// The plan that another one at this path extends, over those that it extends itself.
 fn base(extends: &Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut Reader<'_>) -> Option<Node> {
     let Kind::Text(name) = &extends.kind else {
-        let message = format!("`extends` must be a string, found {}", extends.kind_name());
-        return reader.refuse(extends.span, message, "write the path of a plan");
+        return reader.not_a("a string", extends, "extends", "write the path of a plan");
     };
     let name = reader.expand(name, extends.span);
     let path = path.parent().unwrap_or(Path::new("")).join(&name);

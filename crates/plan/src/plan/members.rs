@@ -29,16 +29,14 @@ table! {
 
 fn commands(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Vec<String>>> {
     let remedy = "write a list of command lines, such as [\"srun -w {node} {command} --headless --node-rank {rank}\"]";
-    let commands = reader.list(node, what, remedy)?;
-    let command = |node: &Node| {
+    reader.each(node, what, remedy, |reader, node| {
         let words = reader.words(node, what)?;
         if words.iter().any(|word| word.contains(COMMAND) && word != COMMAND) {
             let message = format!("`{COMMAND}` stands for several words, so it must be a word of its own");
             reader.object(node.span, message, "put spaces around it");
         }
         Some(words)
-    };
-    Some(commands.iter().filter_map(command).collect())
+    })
 }
 
 /// Whether a command line is one for each further node.

@@ -59,15 +59,14 @@ impl Slurm {
 
 /// Lines whose variables are for the shell of the node to expand.
 fn lines(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<String>> {
-    let lines = reader.list(node, what, "write a list of lines, such as [\"module load cuda\"]")?;
-    let lines = lines.iter().filter_map(|line| match &line.kind {
+    let remedy = "write a list of lines, such as [\"module load cuda\"]";
+    reader.each(node, what, remedy, |reader, line| match &line.kind {
         Kind::Text(text) => {
             reader.secrets.note_text(text);
             Some(text.clone())
         }
         _ => reader.wrong_kind(line, what, "a string"),
-    });
-    Some(lines.collect())
+    })
 }
 
 /// An amount of memory, such as `200G` or `65536` (MiB), or none.

@@ -80,23 +80,26 @@ pub(super) fn version(reader: &mut Reader<'_>, node: &Node, what: &str) -> Optio
 }
 
 pub(super) fn exclusions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Vec<Condition>>> {
-    let blocks = reader.list(node, what, "write each block below its own [[exclude]]")?;
-    let conditions = |block: &Node| {
-        let Kind::Table(entries) = &block.kind else {
-            let message = format!("a block of `exclude` must be a table, found {}", block.kind_name());
-            return reader.refuse(block.span, message, "write it below [[exclude]]");
-        };
-        if entries.is_empty() {
-            let remedy = "add conditions such as \"bench.max_concurrency\" = \">64\"";
-            reader.object(block.span, "this block has no conditions", remedy);
-        }
-        let read = |entry: &Entry| {
-            let param = reader.param_ref(&entry.key, entry.key_span);
-            reader.condition(entry, param)
-        };
-        Some(entries.iter().filter_map(read).collect())
-    };
-    Some(blocks.iter().filter_map(conditions).collect())
+    reader.each(
+        node,
+        what,
+        "write each block below its own [[exclude]]",
+        |reader, block| {
+            let Kind::Table(entries) = &block.kind else {
+                let message = format!("a block of `exclude` must be a table, found {}", block.kind_name());
+                return reader.refuse(block.span, message, "write it below [[exclude]]");
+            };
+            if entries.is_empty() {
+                let remedy = "add conditions such as \"bench.max_concurrency\" = \">64\"";
+                reader.object(block.span, "this block has no conditions", remedy);
+            }
+            let read = |entry: &Entry| {
+                let param = reader.param_ref(&entry.key, entry.key_span);
+                reader.condition(entry, param)
+            };
+            Some(entries.iter().filter_map(read).collect())
+        },
+    )
 }
 
 impl Plan {

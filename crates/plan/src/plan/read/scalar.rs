@@ -53,8 +53,7 @@ impl FromNode for Vec<String> {
 
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<String>> {
         let remedy = "write a list of strings, such as [\"max_concurrency\"]";
-        let items = reader.list(node, what, remedy)?;
-        Some(items.iter().filter_map(|item| reader.text(item, what)).collect())
+        reader.each(node, what, remedy, |reader, item| reader.text(item, what))
     }
 }
 
@@ -71,13 +70,8 @@ impl<T: Table> FromNode for Vec<T> {
     type Written = Vec<T>;
 
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<T>> {
-        let items = reader.list(node, what, &format!("write each below its own [[{what}]]"))?;
-        Some(
-            items
-                .iter()
-                .filter_map(|item| T::from_node(reader, item, what))
-                .collect(),
-        )
+        let remedy = format!("write each below its own [[{what}]]");
+        reader.each(node, what, &remedy, |reader, item| T::from_node(reader, item, what))
     }
 }
 
@@ -90,8 +84,13 @@ impl Reader<'_> {
 
     /// The same, and what it is instead.
     pub(in crate::plan) fn wrong_kind<T>(&mut self, node: &Node, what: &str, expected: &str) -> Option<T> {
+        self.not_a(expected, node, what, &format!("write {expected}"))
+    }
+
+    /// The same with another remedy.
+    pub(in crate::plan) fn not_a<T>(&mut self, expected: &str, node: &Node, what: &str, remedy: &str) -> Option<T> {
         let message = format!("`{what}` must be {expected}, found {}", node.kind_name());
-        self.refuse(node.span, message, format!("write {expected}"))
+        self.refuse(node.span, message, remedy)
     }
 
     /// A text with its references expanded; what cannot be expanded is reported and left as it is.
@@ -153,20 +152,26 @@ impl Reader<'_> {
     pub(in crate::plan) fn list<'n>(&mut self, node: &'n Node, what: &str, remedy: &str) -> Option<&'n [Node]> {
         match &node.kind {
             Kind::List(items) => Some(items),
-            _ => {
-                let message = format!("`{what}` must be a list, found {}", node.kind_name());
-                self.refuse(node.span, message, remedy)
-            }
+            _ => self.not_a("a list", node, what, remedy),
         }
+    }
+
+    /// The items of a list, each read by itself; what cannot be read is left out.
+    pub(in crate::plan) fn each<T>(
+        &mut self,
+        node: &Node,
+        what: &str,
+        remedy: &str,
+        mut read: impl FnMut(&mut Self, &Node) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let items = self.list(node, what, remedy)?;
+        Some(items.iter().filter_map(|item| read(self, item)).collect())
     }
 
     pub(in crate::plan) fn table<'n>(&mut self, node: &'n Node, what: &str, remedy: &str) -> Option<&'n [Entry]> {
         match &node.kind {
             Kind::Table(entries) => Some(entries),
-            _ => {
-                let message = format!("`{what}` must be a table, found {}", node.kind_name());
-                self.refuse(node.span, message, remedy)
-            }
+            _ => self.not_a("a table", node, what, remedy),
         }
     }
 

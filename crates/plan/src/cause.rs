@@ -151,12 +151,10 @@ impl Failure {
 
     /// That requests failed, so many as the detail says.
     pub fn of_requests(detail: impl Into<String>, commonest: Option<RequestError>) -> Self {
+        let detail = RequestError::tell(detail.into(), commonest.as_ref());
         Failure {
-            request_error: commonest.clone(),
-            ..Failure::new(
-                Cause::RequestErrors,
-                RequestError::tell(detail.into(), commonest.as_ref()),
-            )
+            request_error: commonest,
+            ..Failure::new(Cause::RequestErrors, detail)
         }
     }
 

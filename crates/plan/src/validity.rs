@@ -163,12 +163,10 @@ impl Doubt {
 
     /// That requests failed, so many as the detail says.
     pub fn of_requests(detail: impl Into<String>, commonest: Option<RequestError>) -> Doubt {
+        let detail = RequestError::tell(detail.into(), commonest.as_ref());
         Doubt {
-            request_error: commonest.clone(),
-            ..Doubt::new(
-                Code::RequestErrors,
-                RequestError::tell(detail.into(), commonest.as_ref()),
-            )
+            request_error: commonest,
+            ..Doubt::new(Code::RequestErrors, detail)
         }
     }
 }

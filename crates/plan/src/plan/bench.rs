@@ -30,8 +30,7 @@ table! {
         /// `{ at = "/ttft/mean_s", times = 1000 }`. All other figures are left out. Results of known clients need none.
         pub result: BTreeMap<String, FigurePlace> = by::<BTreeMap<String, PlaceValue>, _>(places),
         /// Environment variables for an external benchmark, added to vsweep's own.
-        pub env: BTreeMap<String, String> =
-            by::<BTreeMap<String, Scalar>, _>(|reader, node, what| Some(reader.env(node, what))),
+        pub env: BTreeMap<String, String> = by::<BTreeMap<String, Scalar>, _>(|reader, node, what| reader.env(node, what)),
         /// Limit for one run, e.g. `20m` (default; `2h` for a benchmark that needs no server, which loads the model itself).
         pub timeout: Duration = key().or(TIMEOUT),
         /// Unmeasured requests before the first run of a load on a fresh server, of the load's own shape and for at most 60 s; not for

@@ -64,7 +64,6 @@ pub use serve_command::{Flag, Program, ServeCommand};
 pub use side::{ParamRef, Side};
 pub use slurm::Slurm;
 pub use source::{Format, Source, Sources, Span, World};
-pub use spelling::SHORT_FLAGS;
 pub use value::{equal, equality_key, number, show};
 
 use read::table;

@@ -2,11 +2,11 @@
 
 use super::commands::{COMMAND, Commands, ENV, is_no_flag};
 use super::members::Members;
-use super::node::{Kind, Node};
+use super::node::{Entry, Kind, Node};
 use super::problem::{Problem, nearest, suggest};
 use super::read::{Combo, FromNode, Param, Reader, combos, params, start_of, table};
 use super::schema::{self, Values, Words};
-use super::{Axis, Side, Span};
+use super::{Axis, Side, Span, show};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -34,7 +34,7 @@ table! {
         /// sweep that was interrupted is finished first, without measuring again what it has.
         pub fresh: bool,
         /// Environment variables for the server, added to vsweep's own. A list of values is an axis, `serve.env.NAME`.
-        pub env: BTreeMap<String, String> = by::<BTreeMap<String, Values>, _>(env),
+        variables as "env": Vec<(String, Axis)> = by::<BTreeMap<String, Values>, _>(variables),
         /// Limit from launch to ready, e.g. `15m` (default; `30s` for a server that is already running).
         pub ready_timeout: Duration = key().or(READY_TIMEOUT),
         /// Time from the polite signal to the deadly one when the server is stopped, e.g. `30s` (default).
@@ -61,6 +61,8 @@ table! {
     beside {
         /// Launch a server, or attach to one.
         pub target: Target,
+        /// The environment variables that have one value.
+        pub env: BTreeMap<String, String>,
         /// Named combinations, multiplied with the axes; empty means one empty combination.
         pub combos: Vec<Combo>,
     }
@@ -152,7 +154,13 @@ impl Serve {
             reader.found.add(problem.and(command.key_span, "launched here"));
         }
         let commands = self.command.take().unwrap_or_default();
-        let beside = commands.axis().into_iter().chain(env_axes(reader, node.child("env")));
+        let mut beside: Vec<(String, Axis)> = commands.axis().into_iter().collect();
+        for (name, axis) in std::mem::take(&mut self.variables) {
+            match axis {
+                Axis::Fixed(value) => drop(self.env.insert(name, show(&value))),
+                axis => beside.push((format!("{ENV}{name}"), axis)),
+            }
+        }
         self.params.splice(0..0, beside);
         reader.names.add(Side::Serve, node, &self.params, &self.combos);
         match (self.url.take(), url, command) {
@@ -277,18 +285,15 @@ fn check_route(reader: &mut Reader<'_>, node: &Node, key: &str, route: &str) {
     }
 }
 
-/// The variables with one value.
-fn env(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<BTreeMap<String, String>> {
-    let is_fixed = |value: &Node| !matches!(value.kind, Kind::List(_));
-    Some(reader.env_of(node, what, is_fixed))
-}
-
-/// The variables with several values, each of which is an axis.
-fn env_axes(reader: &mut Reader<'_>, env: Option<&Node>) -> Vec<(String, Axis)> {
-    let mut axes = Vec::new();
-    for entry in env.map(Node::entries).unwrap_or_default() {
+/// The variables; one with several values is an axis.
+fn variables(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<(String, Axis)>> {
+    let Kind::Table(entries) = &node.kind else {
+        return reader.wrong_kind(node, what, "a table of variables");
+    };
+    let variable = |entry: &Entry| {
         let Kind::List(items) = &entry.value.kind else {
-            continue;
+            let value = reader.variable(entry, &entry.value)?;
+            return Some((entry.key.clone(), Axis::Fixed(value.into())));
         };
         if items.is_empty() {
             let message = format!("`{}` has no values", entry.key);
@@ -296,11 +301,9 @@ fn env_axes(reader: &mut Reader<'_>, env: Option<&Node>) -> Vec<(String, Axis)> 
         }
         let values = items.iter().filter_map(|item| reader.variable(entry, item));
         let values: Vec<Value> = values.map(Value::from).collect();
-        if !values.is_empty() {
-            axes.push((format!("{ENV}{}", entry.key), Axis::Values(values)));
-        }
-    }
-    axes
+        (!values.is_empty()).then(|| (entry.key.clone(), Axis::Values(values)))
+    };
+    Some(entries.iter().filter_map(variable).collect())
 }
 
 /// `[serve.params]`, in which what is no flag has no place.
@@ -317,8 +320,6 @@ fn flags(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<(String
 
 /// Whether each combination brings its own command line.
 fn all_combos_have_command(serve: &Node) -> bool {
-    match serve.child("combos").map(|combos| &combos.kind) {
-        Some(Kind::List(combos)) => !combos.is_empty() && combos.iter().all(|combo| combo.entry(COMMAND).is_some()),
-        _ => false,
-    }
+    let combos = serve.child("combos").map(Node::children).unwrap_or_default();
+    !combos.is_empty() && combos.iter().all(|combo| combo.entry(COMMAND).is_some())
 }

@@ -161,18 +161,12 @@ fn unknown(plan: &Plan, side: Side, name: &str, per: &str) -> Result<(), Problem
     Err(match Side::split(per) {
         Some((named, bare)) => {
             let message = format!("`{per}` names a side, but a value follows a parameter of its own table");
-            let other = format!(
-                "follow a parameter of [{}.params], or tie the two with [link]",
-                side.table()
-            );
-            Problem::of(
-                message,
-                if named == side {
-                    format!("write `{bare}`")
-                } else {
-                    other
-                },
-            )
+            let table = side.table();
+            let remedy = match named == side {
+                true => format!("write `{bare}`"),
+                false => format!("follow a parameter of [{table}.params], or tie the two with [link]"),
+            };
+            Problem::of(message, remedy)
         }
         None => {
             let combos = plan.combos(side).iter();

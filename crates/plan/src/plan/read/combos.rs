@@ -68,7 +68,7 @@ impl Reader<'_> {
                     shell_words::join(words).into()
                 }
                 (Side::Serve, "env") => {
-                    let env = self.env(value, "env").into_iter();
+                    let env = self.env(value, "env").unwrap_or_default().into_iter();
                     let env = env.map(|(name, value)| (format!("{ENV}{name}"), value.into()));
                     combo.params.extend(env);
                     continue;

@@ -231,24 +231,12 @@ impl Reader<'_> {
         }
     }
 
-    pub(in crate::plan) fn env(&mut self, node: &Node, what: &str) -> BTreeMap<String, String> {
-        self.env_of(node, what, |_| true)
-    }
-
-    /// The variables of a table whose values are of one kind.
-    pub(in crate::plan) fn env_of(
-        &mut self,
-        node: &Node,
-        what: &str,
-        is_meant: impl Fn(&Node) -> bool,
-    ) -> BTreeMap<String, String> {
+    pub(in crate::plan) fn env(&mut self, node: &Node, what: &str) -> Option<BTreeMap<String, String>> {
         let Kind::Table(entries) = &node.kind else {
-            return self.wrong_kind(node, what, "a table of variables").unwrap_or_default();
+            return self.wrong_kind(node, what, "a table of variables");
         };
-        let meant = entries.iter().filter(|entry| is_meant(&entry.value));
-        meant
-            .filter_map(|entry| Some((entry.key.clone(), self.variable(entry, &entry.value)?)))
-            .collect()
+        let variable = |entry: &Entry| Some((entry.key.clone(), self.variable(entry, &entry.value)?));
+        Some(entries.iter().filter_map(variable).collect())
     }
 
     /// One value of the variable that an entry names.

@@ -4,7 +4,7 @@
 use super::plan_text;
 use crate::matrix::argv::json_word;
 use crate::plan::{Offline, Params, show, spelling};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 /// A test of a suite as a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,46 +18,41 @@ pub struct Test {
 /// The tests of a suite. The error is a sentence.
 pub fn read(json: &str) -> Result<Vec<Test>, String> {
     let suite: Value = serde_json::from_str(json).map_err(|error| format!("is no JSON: {error}"))?;
-    let nothing = Map::new();
-    let (defaults, tests) = match &suite {
-        Value::Array(tests) => (&nothing, tests),
-        Value::Object(suite) => (
-            suite.get("defaults").and_then(Value::as_object).unwrap_or(&nothing),
-            suite
-                .get("tests")
-                .and_then(Value::as_array)
-                .ok_or("has neither a list of tests nor the key \"tests\"")?,
-        ),
+    let tests = match &suite {
+        Value::Array(tests) => tests,
+        Value::Object(_) => suite["tests"]
+            .as_array()
+            .ok_or("has neither a list of tests nor the key \"tests\"")?,
         _ => return Err("is no list of tests".to_owned()),
     };
-    let tests: Vec<Test> = tests
-        .iter()
-        .map(|test| plan_of(test, defaults))
-        .collect::<Result<_, _>>()?;
-    match tests.is_empty() {
-        true => Err("has no tests".to_owned()),
-        false => Ok(tests),
+    if tests.is_empty() {
+        return Err("has no tests".to_owned());
     }
+    let tests = tests.iter().map(|test| with_defaults(test, suite.get("defaults")));
+    tests.map(|test| plan_of(&test)).collect()
 }
 
-fn plan_of(test: &Value, defaults: &Map<String, Value>) -> Result<Test, String> {
-    let name = test["test_name"].as_str().ok_or("has a test without a \"test_name\"")?;
-    // A test's own values win over the defaults, key by key.
-    let table = |key: &str| -> Params {
-        let both = [defaults.get(key), test.get(key)];
-        let both = both.into_iter().flatten().filter_map(Value::as_object);
-        both.flat_map(|table| table.clone()).collect()
-    };
-    let list = |key: &str| {
-        test.get(key)
-            .or_else(|| defaults.get(key))
-            .filter(|list| !list.is_null())
-            .cloned()
-    };
-    let offline = Offline::ALL
-        .into_iter()
-        .find(|offline| name.starts_with(offline.name()));
-    let (server, mut load, env) = match offline {
+/// A test with the defaults of its suite. Its own values win, those of tables key by key.
+fn with_defaults(test: &Value, defaults: Option<&Value>) -> Params {
+    let table = |value: Option<&Value>| value.and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut all = table(defaults);
+    for (key, value) in table(Some(test)) {
+        match (all.get_mut(&key), value) {
+            (Some(Value::Object(all)), Value::Object(own)) => all.extend(own),
+            (_, value) => drop(all.insert(key, value)),
+        }
+    }
+    all
+}
+
+fn plan_of(test: &Params) -> Result<Test, String> {
+    let name = test.get("test_name").and_then(Value::as_str);
+    let name = name.ok_or("has a test without a \"test_name\"")?;
+    let table = |key: &str| -> Params { test.get(key).and_then(Value::as_object).cloned().unwrap_or_default() };
+    let list = |key: &str| test.get(key).filter(|list| !list.is_null()).cloned();
+    let mut offline = Offline::ALL.into_iter();
+    let offline = offline.find(|offline| name.starts_with(offline.name()));
+    let (mut server, mut load, env) = match offline {
         None => (
             table("server_parameters"),
             table("client_parameters"),
@@ -69,22 +64,17 @@ fn plan_of(test: &Value, defaults: &Map<String, Value>) -> Result<Test, String> 
             (engine, own, table("environment_variables"))
         }
     };
-    let mut server = server;
     let model = server.shift_remove("model").or_else(|| load.get("model").cloned());
     let model = model.as_ref().and_then(Value::as_str).ok_or_else(|| {
         format!("says of the test {name} no model; give \"model\" in its parameters, and \"test_name\" as serving_…, latency_… or throughput_…")
     })?;
     if offline.is_none() {
         let most = load.get("num_prompts").cloned();
-        let swept = [
-            ("request_rate", list("qps_list")),
-            ("max_concurrency", list("max_concurrency_list").or(most)),
-        ];
-        load.extend(
-            swept
-                .into_iter()
-                .filter_map(|(name, values)| Some((name.to_owned(), values?))),
-        );
+        let rates = list("qps_list").map(|rates| ("request_rate".to_owned(), rates));
+        let most = list("max_concurrency_list")
+            .or(most)
+            .map(|most| ("max_concurrency".to_owned(), most));
+        load.extend(rates.into_iter().chain(most));
     }
     let plan = json!({
         "name": name,
@@ -104,13 +94,9 @@ fn plan_of(test: &Value, defaults: &Map<String, Value>) -> Result<Test, String> 
             "params": passed(load),
         },
     });
-    Ok(Test {
-        name: name.to_owned(),
-        text: format!(
-            "# A test of vLLM's performance CI, made by `vsweep import`.\n\n{}",
-            plan_text::toml(plan)
-        ),
-    })
+    let text = "# A test of vLLM's performance CI, made by `vsweep import`.\n\n".to_owned() + &plan_text::toml(plan);
+    let name = name.to_owned();
+    Ok(Test { name, text })
 }
 
 /// Parameters as a plan passes them: an empty text or null stands for a flag without a value.

@@ -79,52 +79,45 @@ impl RangeTable {
     }
 
     fn course(&self) -> Result<Course, Problem> {
+        let flaw = |message: &str, remedy: &str| Err(Problem::of(message, remedy));
         let float = |number: &Option<Number>| number.as_ref().and_then(Number::as_f64);
         let (times, step) = (float(&self.times), float(&self.step));
+        let ways = [times.is_some(), step.is_some(), self.count.is_some()];
         if self.scale.is_some() && self.count.is_none() {
-            return Err(Problem::of(
-                "`scale` needs a `count`",
-                "add count = ..., or remove scale",
-            ));
+            return flaw("`scale` needs a `count`", "add count = ..., or remove scale");
         }
-        match (times, step, self.count) {
-            (None, None, None) => {
+        match ways.into_iter().filter(|is_given| *is_given).count() {
+            0 => {
                 let remedy = "add times = 2, step = 8 or count = 5";
-                return Err(Problem::of("this range does not say how it advances", remedy));
+                return flaw("this range does not say how it advances", remedy);
             }
-            (Some(_), None, None) | (None, Some(_), None) | (None, None, Some(_)) => {}
-            _ => {
-                let remedy = "keep one of `times`, `step` and `count`";
-                return Err(Problem::of("a range advances in one way", remedy));
-            }
+            1 => {}
+            _ => return flaw("a range advances in one way", "keep one of `times`, `step` and `count`"),
         }
         let from = float(&self.from).ok_or_else(|| Problem::of("this range has no start", "add from = ..."))?;
         let to = float(&self.to).ok_or_else(|| Problem::of("this range has no end", "add to = ..."))?;
         if from > to {
-            return Err(Problem::of("`from` is above `to`", "exchange them"));
+            return flaw("`from` is above `to`", "exchange them");
         }
         // The tolerance keeps an end that the last factor or step meets but for rounding.
         let places = |steps: f64| (steps + 1e-9).floor() + 1.0;
         if let Some(times) = times {
             if times <= 1.0 {
-                return Err(Problem::of("`times` must be above 1", "write a factor such as 2"));
+                return flaw("`times` must be above 1", "write a factor such as 2");
             }
             if from <= 0.0 {
-                return Err(Problem::of(
-                    "a range with `times` must start above 0",
-                    "write from = 1 or more",
-                ));
+                return flaw("a range with `times` must start above 0", "write from = 1 or more");
             }
             let count = places((to / from).ln() / times.ln());
             return Ok((count, Box::new(move |position| from * times.powi(position as i32))));
         }
         if let Some(step) = step {
             if step <= 0.0 {
-                return Err(Problem::of("`step` must be above 0", "write a step such as 8 or 0.5"));
+                return flaw("`step` must be above 0", "write a step such as 8 or 0.5");
             }
             if step < FINEST {
                 let remedy = "write a step of at most 18 decimals, such as 8 or 0.5";
-                return Err(Problem::of("`step` is too fine", remedy));
+                return flaw("`step` is too fine", remedy);
             }
             let count = places((to - from) / step);
             return Ok((count, Box::new(move |position| from + position * step)));
@@ -132,7 +125,7 @@ impl RangeTable {
         let is_log = self.scale == Some(Spacing::Log);
         if is_log && from <= 0.0 {
             let remedy = "write from = 1 or more, or scale = \"linear\"";
-            return Err(Problem::of("a logarithmic range must start above 0", remedy));
+            return flaw("a logarithmic range must start above 0", remedy);
         }
         let count = f64::from(self.count.unwrap_or_default());
         let at = move |position: f64| match (position / (count - 1.0), is_log) {

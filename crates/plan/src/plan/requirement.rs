@@ -53,7 +53,7 @@ table! {
         /// `serve.` or `bench.` stands before a name that both sides have. Default: every point.
         pub conditions as "where": Vec<Condition> = by::<BTreeMap<String, Scalar>, _>(conditions),
         /// Who must meet it: `any` (default), one server of the plan, or `all`.
-        servers: Servers = one_of::<Servers, _>(),
+        pub servers: Servers = one_of::<Servers, _>(),
         ..String
     }
     beside {

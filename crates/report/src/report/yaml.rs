@@ -101,7 +101,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_reader_gets_every_word(words in prop::collection::vec("(?s)[-+0-9.:#'\"\\\\&*!%@` {}\\[\\],~yn\n\t\u{1b}\u{85}\u{2028}\u{202e}]{0,6}.{0,8}", 3..6)) {
+        fn a_reader_gets_every_word(words in prop::collection::vec("(?s)[-+0-9.:#'\"\\\\&*!%@` {}\\[\\],~yn\n\t\u{1b}\u{85}\u{2028}\u{202e}]{0,6}.{0,8}", 4..7)) {
             let flags = [("one", vec![words[1].clone()]), ("many", words[2..].to_vec()), ("on", Vec::new())];
             let command = ServeFlags {
                 model: Some(words[0].clone()),

@@ -1,11 +1,9 @@
 //! The `[bench]` table: the load side.
 
-use super::commands::Commands;
-use super::node::{Entry, Kind, Node};
-use super::problem::Problem;
-use super::read::{Combo, FromNode, Param, Reader, combos, params, table};
 use super::schema::Scalar;
-use super::{Axis, Offline, Side};
+use super::{
+    Axis, Combo, Commands, Entry, FromNode, Kind, Node, Offline, Param, Problem, Reader, Side, combos, params, table,
+};
 use schemars::JsonSchema;
 use std::collections::BTreeMap;
 use std::time::Duration;

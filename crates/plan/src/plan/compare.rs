@@ -1,7 +1,6 @@
 //! The `[compare]` table: what is asked of the servers of the plan, held against each other start by start.
 
-use super::node::Node;
-use super::read::{Reader, table};
+use super::{Node, Reader, table};
 use serde::Serialize;
 use std::time::Duration;
 use vsweep_strategy::stats::Margins;

@@ -1,9 +1,7 @@
 //! The `[exec]` table: how many servers run at once.
 
-use super::node::{Kind, Node};
-use super::read::{FromNode, Reader, table};
 use super::schema::{Exclusive, Resource, SideBySide, Slowdown};
-use super::{Condition, Params, Side};
+use super::{Condition, FromNode, Kind, Node, Params, Reader, Side, table};
 use std::time::Duration;
 
 /// Above it, packing stops.

@@ -1,6 +1,6 @@
 //! `${NAME}` and `${NAME:-default}` in the plan's strings; `$${` stands for a plain `${`.
 
-use super::problem::Problem;
+use super::Problem;
 use regex::Regex;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;

@@ -1,9 +1,7 @@
 //! JSON text to the value tree: strict but for `Infinity` and `NaN`, which Python writes.
 
-use super::node::{Entry, Kind, Node};
-use super::problem::{Diagnostics, Problem};
-use super::source::Span;
 use super::toml_text::TOO_LARGE;
+use super::{Diagnostics, Entry, Kind, Node, Problem, Span};
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
 use jsonc_parser::errors::ParseErrorKind;

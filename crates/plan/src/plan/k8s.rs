@@ -1,7 +1,6 @@
 //! The `[k8s]` table: what the pods of a Kubernetes cluster are for each server start.
 
-use super::node::Node;
-use super::read::{FromNode, Reader, has_form, table};
+use super::{FromNode, Node, Reader, has_form, table};
 use std::time::Duration;
 
 table! {

@@ -1,8 +1,6 @@
 //! The `[link]` table: parameters that are tied to each other.
 
-use super::ParamRef;
-use super::node::{Kind, Node};
-use super::read::{Reader, table};
+use super::{Kind, Node, ParamRef, Reader, table};
 
 table! {
     /// Parameters that are tied to each other, named as `serve.max_num_seqs` or `bench.max_concurrency`.

@@ -1,12 +1,10 @@
 //! Loading a plan: its text, the plans it extends and the `--set` overrides become one tree, which is then read.
 
-use super::node::{Kind, Node, merge};
-use super::origin::Origin;
-use super::problem::{Diagnostics, Problem, Problems};
-use super::read::Reader;
-use super::secrets::Secrets;
-use super::source::{Format, Sources, Span, World};
-use super::{Plan, text, ties, toml_text};
+use super::node::merge;
+use super::{
+    Diagnostics, Format, Kind, Node, Origin, Plan, Problem, Problems, Reader, Secrets, Sources, Span, World, text,
+    ties, toml_text,
+};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

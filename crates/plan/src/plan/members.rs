@@ -1,8 +1,7 @@
 //! A server that is several commands, on one node or on several: what runs beside the one that answers.
 
-use super::node::Node;
-use super::read::{Reader, table};
 use super::schema::Words;
+use super::{Node, Reader, table};
 
 /// Stands for the first node, where vsweep and the command that answers run.
 pub const HEAD: &str = "{head}";

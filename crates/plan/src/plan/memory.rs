@@ -2,7 +2,7 @@
 //! alone. Says nothing of two that differ in more than the settings listed here; how much memory a server needs is not this
 //! module's question.
 
-use super::serve_command::{Flag, Program, ServeCommand};
+use super::{Flag, Program, ServeCommand};
 use crate::cause::Cause;
 use std::cmp::Ordering;
 

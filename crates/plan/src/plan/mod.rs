@@ -55,6 +55,7 @@ pub use offline::{Offline, is_of_server};
 pub use origin::Origin;
 pub use problem::{Diagnostics, Problem, Problems, nearest, suggest};
 pub use read::{AxisItem, Combo, Derived, Param, records};
+pub(in crate::plan) use read::{FromNode, Reader, Table, combos, has_form, params, start_of, table};
 pub use report::{ParetoTable, Plot, ReportOptions};
 pub use requirement::{Assertion, Required, Requirement, Servers};
 pub use runs::{Runs, RunsTable, RunsValue};
@@ -66,7 +67,6 @@ pub use slurm::Slurm;
 pub use source::{Format, Source, Sources, Span, World};
 pub use value::{equal, equality_key, number, show};
 
-use read::table;
 use requirement::assertions;
 use schema::Scalar;
 use schemars::JsonSchema;

@@ -1,7 +1,7 @@
 //! The value tree that TOML and JSON plans share: every key and value knows its place in the text. One tree can be laid over another: a
 //! plan over the one it extends, `--set` over the plan.
 
-use super::source::Span;
+use super::Span;
 use serde_json::{Map, Number, Value};
 
 /// A value and its place.

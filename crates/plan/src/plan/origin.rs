@@ -1,9 +1,7 @@
 //! Where a plan came from, so that later stages can point at what they object to.
 
-use super::Side;
 use super::commands::{COMMAND, ENV};
-use super::node::Node;
-use super::source::{Sources, Span};
+use super::{Node, Side, Sources, Span};
 use std::sync::Arc;
 
 /// Where a plan came from: its sources and its tree as typed, so that later stages can point at what they object to.

@@ -1,9 +1,8 @@
 //! Everything wrong with a plan, told in one go: each problem with its places in the text and a remedy, rendered like
 //! a compiler's messages.
 
-use super::secrets::{HIDDEN, Secrets, replace};
-use super::side::Side;
-use super::source::{Source, Sources, Span};
+use super::secrets::replace;
+use super::{HIDDEN, Secrets, Side, Source, Sources, Span};
 use crate::error::Error;
 use crate::printable::printable;
 use crate::units::show_many;

@@ -1,8 +1,6 @@
 //! The `[report]` table: what the report draws beyond the standard charts.
 
-use super::Requirement;
-use super::node::Node;
-use super::read::{FromNode, Reader, table};
+use super::{FromNode, Node, Reader, Requirement, table};
 
 table! {
     /// What the report draws beyond the standard charts.

@@ -1,10 +1,8 @@
 //! What a plan requires of its results: `[[assert]]` for the points of the plan, and `required` for what its searches find.
 //! Whether it holds is judged where results are shown, not here.
 
-use super::node::{Entry, Node};
-use super::read::{FromNode, Reader, Table, table};
 use super::schema::Scalar;
-use super::{Condition, Params, Side};
+use super::{Condition, Entry, FromNode, Node, Params, Reader, Side, Table, table};
 use itertools::Itertools;
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -1,12 +1,11 @@
 //! The `[serve]` table: the server side.
 
-use super::commands::{COMMAND, Commands, ENV, is_no_flag};
-use super::members::Members;
-use super::node::{Entry, Kind, Node};
-use super::problem::{Problem, nearest, suggest};
-use super::read::{Combo, FromNode, Param, Reader, combos, params, start_of, table};
+use super::commands::{COMMAND, ENV, is_no_flag};
 use super::schema::{self, Values, Words};
-use super::{Axis, Side, Span, show};
+use super::{
+    Axis, Combo, Commands, Entry, FromNode, Kind, Members, Node, Param, Problem, Reader, Side, Span, combos, nearest,
+    params, show, start_of, suggest, table,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;

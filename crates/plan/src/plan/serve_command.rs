@@ -1,8 +1,7 @@
 //! The command line of a server, read in one place: which program it starts, and what the flags of `vllm serve` on it say. A
 //! program that is not vLLM may give them other meanings; what is read of it is then what it would say of vLLM.
 
-use super::offline::{Offline, is_of_server};
-use super::spelling;
+use super::{Offline, is_of_server, spelling};
 use std::ops::Range;
 use std::path::Path;
 

@@ -1,10 +1,7 @@
 //! The `[sla]` table, and bounds of metrics as it has them.
 
-use super::node::{Entry, Kind, Node};
-use super::problem::suggest;
-use super::read::{FromNode, Reader, Table, table};
 use super::schema::{Scalar, Vary as VaryWord};
-use super::source::Span;
+use super::{Entry, FromNode, Kind, Node, Reader, Span, Table, suggest, table};
 use vsweep_strategy::search::{Criterion, RequestLimit, Settings, Target, Vary};
 
 table! {

@@ -1,7 +1,6 @@
 //! The `[slurm]` table: what is asked of Slurm for each server start.
 
-use super::node::{Kind, Node};
-use super::read::{Reader, table};
+use super::{Kind, Node, Reader, table};
 use std::time::Duration;
 
 table! {

@@ -1,11 +1,8 @@
 //! A plan's text: read as a tree, and as it is kept with the results, which is verbatim if nothing else contributed to the plan, else
 //! the merged tree written anew; in both cases without secrets.
 
-use super::node::{Entry, Kind, Node};
-use super::problem::Diagnostics;
-use super::secrets::{HIDDEN, Secrets, is_reference};
-use super::source::{Format, Span};
-use super::{Plan, json_text, toml_text};
+use super::secrets::is_reference;
+use super::{Diagnostics, Entry, Format, HIDDEN, Kind, Node, Plan, Secrets, Span, json_text, toml_text};
 use serde_json::Value;
 
 /// The text as a tree, whose places are in this source.

@@ -1,9 +1,10 @@
 //! Which parameters a plan can give at once and under which names: combinations against axes, zipped axes, values that follow others,
 //! short forms of flags. Checked on the plan as typed, so that these problems are told together with all others.
 
-use super::node::Node;
-use super::problem::{Diagnostics, Problem, suggest};
-use super::{Axis, Combo, Derived, Plan, Program, ServeCommand, Side, Target, number, spelling};
+use super::{
+    Axis, Combo, Derived, Diagnostics, Node, Plan, Problem, Program, ServeCommand, Side, Target, number, spelling,
+    suggest,
+};
 use serde_json::Value;
 use vsweep_strategy::search::Vary;
 

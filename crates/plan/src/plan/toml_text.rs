@@ -1,8 +1,6 @@
 //! TOML text to the value tree.
 
-use super::node::{Entry, Kind, Node};
-use super::problem::{Diagnostics, Problem};
-use super::source::Span;
+use super::{Diagnostics, Entry, Kind, Node, Problem, Span};
 use serde_json::Number;
 use std::ops::Range;
 use toml::Spanned;

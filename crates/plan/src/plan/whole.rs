@@ -1,10 +1,9 @@
 //! The whole plan, once its tables are read: its name, and what one table does not allow in another.
 
-use super::node::{Entry, Kind, Node};
-use super::problem::Problem;
-use super::read::{FromNode, Reader, start_of};
-use super::secrets::Secrets;
-use super::{Condition, Offline, Parallel, Plan, Required, Requirement, Reset, Runs, Servers, Target};
+use super::{
+    Condition, Entry, FromNode, Kind, Node, Offline, Parallel, Plan, Problem, Reader, Required, Requirement, Reset,
+    Runs, Secrets, Servers, Target, start_of,
+};
 
 impl Reader<'_> {
     /// Reads the top-level table, with defaults where something is wrong with it. `stem` is the name of a plan that gives none. Where the

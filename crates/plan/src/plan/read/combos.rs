@@ -3,10 +3,7 @@
 use super::params::is_whole_value;
 use super::{FromNode, Reader, Table, table};
 use crate::plan::commands::{COMMAND, ENV};
-use crate::plan::node::{Entry, Kind, Node};
-use crate::plan::problem::{Diagnostics, Problem};
-use crate::plan::source::Span;
-use crate::plan::{Params, Side, json_text, show};
+use crate::plan::{Diagnostics, Entry, Kind, Node, Params, Problem, Side, Span, json_text, show};
 use serde_json::Value;
 use std::path::Path;
 

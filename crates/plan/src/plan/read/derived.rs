@@ -1,8 +1,7 @@
 //! Values that follow another parameter: `num_prompts = { per = "max_concurrency", times = 10, min = 64 }`.
 
 use super::{Reader, table};
-use crate::plan::node::Node;
-use crate::plan::{number, spelling};
+use crate::plan::{Node, number, spelling};
 use serde_json::{Number, Value};
 
 table! {

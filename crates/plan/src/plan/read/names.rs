@@ -2,10 +2,7 @@
 
 use super::{Combo, Reader};
 use crate::plan::condition::bound;
-use crate::plan::node::{Entry, Node};
-use crate::plan::problem::suggest;
-use crate::plan::source::Span;
-use crate::plan::{Axis, Condition, ParamRef, Side, spelling};
+use crate::plan::{Axis, Condition, Entry, Node, ParamRef, Side, Span, spelling, suggest};
 use itertools::Itertools;
 
 /// The parameters of both sides, to check references against.

@@ -1,10 +1,8 @@
 //! Parameters: fixed values, axes, and values that follow others.
 
 use super::{Derived, FromNode, RangeTable, Reader, table};
-use crate::plan::node::{Entry, Kind, Node};
-use crate::plan::problem::Problem;
 use crate::plan::schema::Scalar;
-use crate::plan::{Axis, spelling};
+use crate::plan::{Axis, Entry, Kind, Node, Problem, spelling};
 use schemars::JsonSchema;
 use serde_json::Value;
 use std::collections::HashMap;

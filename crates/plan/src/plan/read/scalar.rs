@@ -2,10 +2,7 @@
 
 use super::Reader;
 use super::table::{FromNode, Table};
-use crate::plan::interpolate;
-use crate::plan::node::{Entry, Kind, Node};
-use crate::plan::problem::suggest;
-use crate::plan::source::Span;
+use crate::plan::{Entry, Kind, Node, Span, interpolate, suggest};
 use crate::units::parse_duration;
 use schemars::{JsonSchema, schema_for};
 use serde_json::Value;

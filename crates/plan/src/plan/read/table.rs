@@ -2,8 +2,7 @@
 //! they cannot differ.
 
 use super::Reader;
-use crate::plan::node::{Entry, Node};
-use crate::plan::problem::suggest;
+use crate::plan::{Entry, Node, suggest};
 use regex::Regex;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;

@@ -93,10 +93,6 @@ impl fmt::Display for Required {
 impl Assertion {
     fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
         let bounds = Assertion::others(node);
-        if bounds.is_empty() {
-            let remedy = "add a bound such as p99_ttft_ms = \"<=500\"";
-            reader.object(node.span, "this requirement has no bounds", remedy);
-        }
         let is_of_request = |entry: &&&Entry| ["ttft_ms", "tpot_ms"].contains(&entry.key.as_str());
         let is_known = reader.is_detailed || reader.names.open;
         if let Some(entry) = bounds.iter().find(is_of_request).filter(|_| !is_known) {
@@ -104,7 +100,7 @@ impl Assertion {
             let remedy = "set save_detailed = true in [bench.params], or bound a percentile such as p99_ttft_ms";
             reader.object(entry.key_span, message, remedy);
         }
-        self.criteria = reader.criteria(&bounds);
+        self.criteria = reader.criteria("this requirement", node, &bounds);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::schema::{Scalar, Vary as VaryWord};
 use super::{Entry, FromNode, Kind, Node, Reader, Span, Table, suggest, table};
+use itertools::Itertools;
 use vsweep_strategy::search::{Criterion, RequestLimit, Settings, Target, Vary};
 
 table! {
@@ -116,16 +117,10 @@ impl SlaTable {
 
 impl TargetTable {
     fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
-        let bounds = TargetTable::others(node);
-        if bounds.is_empty() {
-            let remedy = "add a bound such as p99_ttft_ms = \"<=500\"";
-            reader.object(node.span, "this target has no bounds", remedy);
-        }
-        self.criteria = reader.criteria(&bounds);
+        self.criteria = reader.criteria("this target", node, &TargetTable::others(node));
         self.place = node.span;
         if self.name.is_empty() {
-            let texts: Vec<String> = self.criteria.iter().map(ToString::to_string).collect();
-            self.name = texts.join(", ");
+            self.name = self.criteria.iter().join(", ");
         }
     }
 }
@@ -194,8 +189,12 @@ fn tolerance(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<f64> {
 }
 
 impl Reader<'_> {
-    /// The bounds of a target or an assertion.
-    pub(super) fn criteria(&mut self, entries: &[&Entry]) -> Vec<Criterion> {
+    /// The bounds of a target or an assertion; messages call it `whose`.
+    pub(super) fn criteria(&mut self, whose: &str, node: &Node, entries: &[&Entry]) -> Vec<Criterion> {
+        if entries.is_empty() {
+            let remedy = "add a bound such as p99_ttft_ms = \"<=500\"";
+            self.object(node.span, format!("{whose} has no bounds"), remedy);
+        }
         let is_of_request = |entry: &&&Entry| OF_REQUEST.contains(&entry.key.as_str());
         let limits = entries
             .iter()

@@ -2,7 +2,7 @@
 
 use super::{Loads, ReadFile, ReadSweep, Remarks, theirs};
 use crate::matrix::argv::json_word;
-use crate::plan::{Combo, Params, Side, json_text, records, spelling};
+use crate::plan::{Combo, Params, Side, check_names, json_text, records, spelling};
 use serde_json::Value;
 use std::path::Path;
 
@@ -30,17 +30,9 @@ pub(super) fn of_file(path: &Path, read: ReadFile<'_>, remarks: &mut Remarks) ->
     };
     let source = remarks.sources.add(path, text.as_str());
     let root = json_text::parse(&text, source, &mut remarks.found);
-    let mut combos: Vec<Combo> = Vec::new();
-    for (span, combo) in records(&root, &mut remarks.found) {
-        if let Some(name) = &combo.name
-            && combos.iter().any(|other| other.name == combo.name)
-        {
-            let message = format!("two combinations are called `{name}`");
-            remarks.found.object(span, message, "rename one");
-        }
-        combos.push(combo);
-    }
-    combos
+    let combos = records(&root, &mut remarks.found);
+    check_names(&combos, &mut remarks.found);
+    combos.into_iter().map(|(_, combo)| combo).collect()
 }
 
 /// The records of both sides as combinations; notes say what had to be put otherwise.

@@ -20,12 +20,8 @@ pub(super) fn server_id(
     };
     let members = &serve.manners.members;
     if *members != Members::default() {
-        let commands: Vec<Vec<String>> = members
-            .commands
-            .iter()
-            .map(|words| secrets.redact_argv(words))
-            .collect();
-        content["members"] = json!({"nodes": members.nodes, "commands": commands});
+        let commands = members.commands.iter().map(|words| secrets.redact_argv(words));
+        content["members"] = json!({"nodes": members.nodes, "commands": commands.collect::<Vec<_>>()});
     }
     ServerId(short_digest(&canonical_json(&content)))
 }

@@ -54,7 +54,7 @@ pub use node::{Entry, Kind, Node};
 pub use offline::{Offline, is_of_server};
 pub use origin::Origin;
 pub use problem::{Diagnostics, Problem, Problems, nearest, suggest};
-pub use read::{AxisItem, Combo, Derived, Param, records};
+pub use read::{AxisItem, Combo, Derived, Param, check_names, records};
 pub(in crate::plan) use read::{FromNode, Reader, Table, combos, has_form, params, start_of, table};
 pub use report::{ParetoTable, Plot, ReportOptions};
 pub use requirement::{Assertion, Required, Requirement, Servers};

@@ -37,15 +37,7 @@ pub(in crate::plan) fn combos(reader: &mut Reader<'_>, table: &Node, side: Side)
         reader.names.open |= of_file.is_empty();
         combos.extend(of_file);
     }
-    for (position, (span, Combo { name, .. })) in combos.iter().enumerate() {
-        let mut earlier = combos[..position].iter();
-        if let Some(called) = name
-            && let Some((first, _)) = earlier.find(|(_, other)| other.name == *name)
-        {
-            let problem = Problem::new(*span, format!("two combinations are called `{called}`"), "rename one");
-            reader.found.add(problem.and(*first, "first here"));
-        }
-    }
+    check_names(&combos, &mut reader.found);
     let combos: Vec<Combo> = combos.into_iter().map(|(_, combo)| combo).collect();
     for (name, value) in combos.iter().flat_map(|combo| &combo.params) {
         reader.secrets.note_param(name, value);
@@ -94,6 +86,19 @@ impl Reader<'_> {
             self.check_spellings(record.entries());
         }
         records(&root, &mut self.found)
+    }
+}
+
+/// Objects to combinations that are called alike.
+pub fn check_names(combos: &[(Span, Combo)], found: &mut Diagnostics) {
+    for (position, (span, Combo { name, .. })) in combos.iter().enumerate() {
+        let mut earlier = combos[..position].iter();
+        if let Some(called) = name
+            && let Some((first, _)) = earlier.find(|(_, other)| other.name == *name)
+        {
+            let problem = Problem::new(*span, format!("two combinations are called `{called}`"), "rename one");
+            found.add(problem.and(*first, "first here"));
+        }
     }
 }
 

@@ -10,7 +10,7 @@ mod scalar;
 pub(super) mod table;
 
 pub(super) use combos::combos;
-pub use combos::{Combo, records};
+pub use combos::{Combo, check_names, records};
 pub use derived::Derived;
 pub(super) use names::Names;
 pub(super) use params::params;

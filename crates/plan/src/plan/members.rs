@@ -67,23 +67,20 @@ impl Members {
     /// Their command lines on these nodes, the first of which is the head, beside a server with this command line. Of more nodes than
     /// wanted the first ones count.
     pub fn resolve(&self, server: &[String], nodes: &[String]) -> Vec<Vec<String>> {
-        let further = || (1..self.nodes).zip(nodes.iter().skip(1));
-        let fill = |command: &[String], rank: &str, node: &str| -> Vec<String> {
+        let fill = |command: &[String], rank: u32, node: &str| -> Vec<String> {
+            let rank = rank.to_string();
             let word = |word: &String| match word.as_str() {
                 COMMAND => server.to_vec(),
-                word => vec![word.replace(NODE, node).replace(RANK, rank).replace(HEAD, &nodes[0])],
+                word => vec![word.replace(NODE, node).replace(RANK, &rank).replace(HEAD, &nodes[0])],
             };
             command.iter().flat_map(word).collect()
         };
-        let of_command = |command: &Vec<String>| -> Vec<Vec<String>> {
-            match is_of_node(command) {
-                false => vec![fill(command, "0", &nodes[0])],
-                true => further()
-                    .map(|(rank, node)| fill(command, &rank.to_string(), node))
-                    .collect(),
-            }
-        };
-        self.commands.iter().flat_map(of_command).collect()
+        let further = (1..self.nodes).zip(nodes.iter().skip(1));
+        let filled = self.commands.iter().flat_map(|command| match is_of_node(command) {
+            false => vec![fill(command, 0, &nodes[0])],
+            true => further.clone().map(|(rank, node)| fill(command, rank, node)).collect(),
+        });
+        filled.collect()
     }
 }
 

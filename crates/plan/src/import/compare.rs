@@ -28,7 +28,7 @@ pub(super) fn compare(
     };
     let ours: Vec<(Vec<Vec<String>>, Vec<String>)> = matrix.servers().map(loads).collect();
 
-    let row = |serve: &'_ Record<'_>| {
+    let row = |serve: &Record<'_>| {
         let keeps = |bench: &&Record<'_>| theirs::links_keep(&read.links, &serve.theirs.params, &bench.theirs.params);
         sides.bench.iter().filter(keeps).collect_vec()
     };

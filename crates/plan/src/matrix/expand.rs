@@ -7,7 +7,6 @@ use super::space::Sides;
 use super::{FilterKind, Matrix, PairFilter, Removed, check, starved};
 use crate::plan::{Diagnostics, ParamRef, Plan};
 use itertools::Itertools;
-use std::sync::OnceLock;
 
 /// Expands a plan; see [`Matrix::draft`].
 pub(super) fn expand(plan: &Plan, found: &mut Diagnostics) -> Option<Matrix> {
@@ -22,7 +21,6 @@ pub(super) fn expand(plan: &Plan, found: &mut Diagnostics) -> Option<Matrix> {
         filters: filters(plan, &sides),
         sides,
         points_of_server: Vec::new(),
-        servers_by_id: OnceLock::new(),
         secrets: plan.secrets.of_plan(),
         plan: plan.clone(),
     };

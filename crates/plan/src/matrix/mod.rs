@@ -27,8 +27,7 @@ use crate::printable::printable;
 use filter::Agreement;
 use identity::SharedLoad;
 use space::{Sides, Space};
-use std::collections::{BTreeMap, HashMap};
-use std::sync::OnceLock;
+use std::collections::BTreeMap;
 
 /// One server config: a command line and an environment, with the parameters that made it.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,6 +44,8 @@ pub struct ServerConfig {
     pub params: Params,
     /// Name of its combination, if the plan names one.
     pub combo: Option<String>,
+    /// Which configuration of the server side it is.
+    pub index: usize,
 }
 
 /// One point: a server config under one load.
@@ -99,8 +100,6 @@ pub struct Matrix {
     sides: Sides,
     filters: Vec<PairFilter>,
     points_of_server: Vec<u32>,
-    /// Made on the first look-up.
-    servers_by_id: OnceLock<HashMap<ServerId, usize>>,
     /// Starts of each server that the plan takes in any case.
     starts: u32,
     load: SharedLoad,
@@ -163,12 +162,11 @@ impl Matrix {
             .flat_map(|index| self.points_at(index, server.id.clone()))
     }
 
+    /// The place of a server that keeps at least one point.
     fn index_of(&self, server: &ServerConfig) -> Option<usize> {
-        let by_id = self.servers_by_id.get_or_init(|| {
-            let entry = |index: usize| (self.server(index).id, index);
-            self.kept_servers().map(entry).collect()
-        });
-        by_id.get(&server.id).copied()
+        let is_kept = |index: &usize| self.points_of_server.get(*index).is_some_and(|points| *points > 0);
+        let index = Some(server.index).filter(is_kept)?;
+        (self.server(index).id == server.id).then_some(index)
     }
 
     /// All points, grouped by server.
@@ -265,6 +263,7 @@ impl Matrix {
             env,
             params,
             combo: self.sides.serve.combo_name(index),
+            index,
         }
     }
 

@@ -5,7 +5,6 @@ use super::{FilterKind, Matrix, PairFilter, Removed};
 use crate::error::{Error, Result};
 use crate::plan::{Condition, ParamRef, Side, condition, suggest};
 use itertools::Itertools;
-use std::sync::OnceLock;
 
 impl Matrix {
     /// The part of the matrix that meets all conditions, which are separated by commas. A name without `serve.` or `bench.` is looked
@@ -28,7 +27,6 @@ impl Matrix {
             removed: Removed::default(),
         });
         matrix.count();
-        matrix.servers_by_id = OnceLock::new();
         if matrix.points_of_server.iter().all(|count| *count == 0) {
             let remedy = "`vsweep plan` without --only lists all points";
             return Err(Error::Usage(format!("--only leaves no point; {remedy}")));

@@ -45,7 +45,7 @@ table! {
         /// run that follows is marked `suspect` (`caches_not_reset`).
         pub reset: Reset,
         /// How it differs from vLLM.
-        pub manners: Manners = Part,
+        pub manners: Manners = part(),
         /// Whether every start of a server is asked a few fixed questions, so that a config that answers otherwise than the others is
         /// `invalid` (`answers_differ`; docs/verdicts.md). Default: true.
         pub answer_check: bool = key().or(true),
@@ -84,7 +84,7 @@ table! {
         /// a name that no other start has, and `{port}` a free port.
         pub stop_command: Vec<String> = by::<Words, _>(|reader, node, what| reader.words(node, what)),
         /// Commands that run beside it, also on other nodes.
-        pub members: Members = Part,
+        pub members: Members = part(),
     }
 }
 

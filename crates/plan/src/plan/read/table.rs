@@ -34,6 +34,18 @@ pub(in crate::plan) trait Table: Sized + JsonSchema {
     /// Judges and completes what the keys alone do not tell.
     fn check(&mut self, reader: &mut Reader<'_>, node: &Node);
 
+    /// Reads its keys from a table that may have others.
+    fn part(reader: &mut Reader<'_>, node: &Node) -> Option<Self> {
+        let mut table = OpenTable {
+            node,
+            prefix: Self::PREFIX,
+            is_complete: true,
+        };
+        let mut read = Self::take(&mut table, reader);
+        read.check(reader, node);
+        table.is_complete.then_some(read)
+    }
+
     /// The entries that are not keys: in tables that mix both, the user's own names.
     fn others(node: &Node) -> Vec<&Entry> {
         let keys = Self::keys();
@@ -47,18 +59,11 @@ impl<T: Table> FromNode for T {
 
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<T> {
         reader.table(node, what, &format!("write its keys below [{what}]"))?;
-        let mut table = OpenTable {
-            node,
-            prefix: T::PREFIX,
-            is_complete: true,
-        };
-        let mut read = T::take(&mut table, reader);
         for entry in T::others(node).into_iter().filter(|_| T::OTHERS.is_none()) {
             let remedy = suggest(&entry.key, T::keys().iter().map(|key| key.name));
             reader.object(entry.key_span, format!("unknown key `{}`", entry.key), remedy);
         }
-        read.check(reader, node);
-        table.is_complete.then_some(read)
+        T::part(reader, node)
     }
 }
 
@@ -100,16 +105,6 @@ pub(in crate::plan) fn describe<T: Table>(about: &str, generator: &mut SchemaGen
     schema
 }
 
-/// How a field of a table comes about.
-pub(in crate::plan) trait Declared<T> {
-    /// What it is without the plan's saying so.
-    fn otherwise(self) -> T;
-    /// Takes it from the key of this name.
-    fn take(self, key: &'static str, table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> T;
-    /// The keys that it stands for.
-    fn keys(self, key: &'static str, help: &'static str) -> Vec<Described>;
-}
-
 /// Reads the value of a key from its node and what messages call it.
 type Read<T> = dyn Fn(&mut Reader<'_>, &Node, &str) -> Option<T>;
 
@@ -124,6 +119,8 @@ pub(in crate::plan) struct Key<T> {
     is_required: bool,
     /// What is said of a table without the key: a message and a remedy. The table has no value then.
     missing: Option<(&'static str, &'static str)>,
+    /// The keys of another table, of which this stands for all.
+    part: Option<fn() -> Vec<Described>>,
 }
 
 /// A key that is read as its type is.
@@ -141,6 +138,7 @@ pub(in crate::plan) fn by<W: JsonSchema, T: Default>(
         otherwise: T::default(),
         is_required: false,
         missing: None,
+        part: None,
     }
 }
 
@@ -149,6 +147,14 @@ pub(in crate::plan) fn maybe<W: JsonSchema, T: 'static>(
     read: impl Fn(&mut Reader<'_>, &Node, &str) -> Option<T> + 'static,
 ) -> Key<Option<T>> {
     by::<W, Option<T>>(move |reader, node, what| read(reader, node, what).map(Some))
+}
+
+/// The keys of another table, as part of this one.
+pub(in crate::plan) fn part<T: Table + Default + 'static>() -> Key<T> {
+    Key {
+        part: Some(T::keys),
+        ..by::<T, T>(|reader, node, _| T::part(reader, node))
+    }
 }
 
 /// A key that is read before or after the table, and is declared for its place in the schema.
@@ -225,15 +231,18 @@ impl<T> Key<T> {
         let is_required = true;
         Key { is_required, ..self }
     }
-}
 
-impl<T> Declared<T> for Key<T> {
-    fn otherwise(self) -> T {
+    /// What the field is without the plan's saying so.
+    pub fn otherwise(self) -> T {
         self.otherwise
     }
 
-    fn take(self, key: &'static str, table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> T {
-        let given = table.node.child(key);
+    /// Takes it from the key of this name.
+    pub fn take(self, key: &'static str, table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> T {
+        let given = match self.part {
+            Some(_) => Some(table.node),
+            None => table.node.child(key),
+        };
         let read = given.and_then(|node| (self.read)(reader, node, &format!("{}{key}", table.prefix)));
         reader.unread += usize::from(given.is_some() && read.is_none());
         if let (None, Some((message, remedy))) = (given, self.missing) {
@@ -243,32 +252,17 @@ impl<T> Declared<T> for Key<T> {
         read.unwrap_or(self.otherwise)
     }
 
-    fn keys(self, name: &'static str, help: &'static str) -> Vec<Described> {
-        vec![Described {
-            name,
-            help,
-            schema: self.schema,
-            is_required: self.is_required,
-        }]
-    }
-}
-
-/// The keys of another table, as part of this one.
-pub(in crate::plan) struct Part;
-
-impl<T: Table + Default> Declared<T> for Part {
-    fn otherwise(self) -> T {
-        T::default()
-    }
-
-    fn take(self, _: &'static str, table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> T {
-        let mut part = T::take(table, reader);
-        part.check(reader, table.node);
-        part
-    }
-
-    fn keys(self, _: &'static str, _: &'static str) -> Vec<Described> {
-        T::keys()
+    /// The keys that it stands for.
+    pub fn keys(self, name: &'static str, help: &'static str) -> Vec<Described> {
+        match self.part {
+            Some(keys) => keys(),
+            None => vec![Described {
+                name,
+                help,
+                schema: self.schema,
+                is_required: self.is_required,
+            }],
+        }
     }
 }
 
@@ -314,7 +308,7 @@ macro_rules! table {
             use $crate::plan::node::Node;
             use $crate::plan::read::Reader;
             #[allow(unused_imports)]
-            use $crate::plan::read::table::{Declared, Described, Key, OpenTable, Part, Table, by, describe, elsewhere, key, maybe, one_of, text, whole};
+            use $crate::plan::read::table::{Described, Key, OpenTable, Table, by, describe, elsewhere, key, maybe, one_of, part, text, whole};
 
             impl Default for $name {
                 fn default() -> Self {
@@ -338,7 +332,7 @@ macro_rules! table {
                 }
 
                 fn keys() -> Vec<Described> {
-                    let keys = [$(Declared::<$type>::keys(
+                    let keys = [$(Key::<$type>::keys(
                         table!(@declared $type $(, $declared)?),
                         table!(@key $field $($key)?),
                         concat!($($help),+),

@@ -37,7 +37,7 @@ max_concurrency = { from = 1, to = 1000, step = 1 }
 fn main() {
     for (name, text) in [("two sides of 1,000", SQUARE), ("one side of 1,000,000", ONE_SIDED)] {
         let start = Instant::now();
-        let plan = plan::parse(text, Format::Toml, Path::new("bench.toml"), &[], &World::empty());
+        let plan = plan::parse(text, Format::Toml, Path::new("bench.toml"), &World::empty());
         let matrix = plan
             .and_then(|plan| Matrix::expand(&plan))
             .unwrap_or_else(|problems| panic!("{problems}"));

@@ -12,7 +12,6 @@ use super::rehearse::{self, AssumedMachine};
 use crate::agenda::Schedule;
 use crate::error::{Exit, Result};
 use crate::journal::{Directory, Shard, State};
-use crate::matrix::Only;
 use crate::rehearse::Rehearsal;
 use clap::ValueEnum;
 use std::io::{BufWriter, Write};
@@ -47,7 +46,7 @@ enum PlanFormat {
 pub fn run(args: Args) -> Result<Exit> {
     let (plan, mut matrix, _) = args.file.open(|_| ())?;
     if let Some(only) = &args.only {
-        matrix = matrix.only(&Only::parse(only)?)?;
+        matrix = matrix.only(only)?;
     }
     let mut out = BufWriter::new(match args.format {
         PlanFormat::Json => output::json(),

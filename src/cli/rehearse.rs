@@ -11,7 +11,7 @@ use super::plan_file::PlanFile;
 use crate::agenda::Schedule;
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Shard, State};
-use crate::matrix::{Matrix, Only};
+use crate::matrix::Matrix;
 use crate::plan::{Parallel, Plan};
 use crate::rehearse::{Card, Forecast, Options, Plays, Rehearsal, needs_gpu, rehearse};
 use crate::report::terminal::width;
@@ -68,7 +68,7 @@ pub struct AssumedMachine {
 pub fn run(args: Args) -> Result<Exit> {
     let (plan, mut matrix, is_doubtful) = args.file.open(|_| ())?;
     if let Some(only) = &args.only {
-        matrix = matrix.only(&Only::parse(only)?)?;
+        matrix = matrix.only(only)?;
     }
     let record = recorded(&Directory::at(folder(args.output.as_deref(), &plan)))?;
     let nothing = State::default();

@@ -20,7 +20,6 @@ use crate::bench::Counters;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
 use crate::journal::{self, Check, Directory, Event, Launch, Recorder, Shard, State};
-use crate::matrix::Only;
 use crate::plan::Plan;
 use crate::rehearse::Options;
 use crate::report;
@@ -84,8 +83,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let began = Instant::now();
     let mut interrupt = Interrupt::install_early(leave)?;
     let (plan, whole, _) = args.file.open(|plan| args.keep_defaults(plan))?;
-    let only = args.only.as_deref().map(Only::parse).transpose()?;
-    let part = only.map(|only| whole.only(&only)).transpose()?;
+    let part = args.only.as_deref().map(|only| whole.only(only)).transpose()?;
     let wanted = part.as_ref().unwrap_or(&whole);
     if plan.compare.is_some() && (part.is_some() || args.shard != Shard::WHOLE) {
         let why = "a comparison measures its servers in turn, all of them; leave out --only and --shard";

@@ -251,12 +251,10 @@ OWN = [["planted-8"]]
 }
 
 fn load_with_token(folder: &TempDir) -> Plan {
-    let world = plan::World {
-        env: &|name| (name == "MY_TOKEN").then(|| "tell-nobody".to_string()),
-        ..plan::World::real()
-    };
+    let mut world = plan::World::real();
+    world.vars.insert("MY_TOKEN".into(), "tell-nobody".into());
     let text = fs::read_to_string(folder.path().join("plan.toml")).expect("a text");
-    plan::parse(&text, plan::Format::Toml, Path::new("plan.toml"), &[], &world).expect("valid")
+    plan::parse(&text, plan::Format::Toml, Path::new("plan.toml"), &world).expect("valid")
 }
 
 /// A program for the script in place of the real one.

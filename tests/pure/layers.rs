@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 /// Rooms by layer: a room may use the rooms of lower layers, and the neighbours named below.
 const LAYERS: [&[&str]; 8] = [
     &[
+        "closed_list",
         "error",
         "files",
         "fingerprint",

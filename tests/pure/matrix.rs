@@ -4,17 +4,11 @@ use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 use std::collections::HashSet;
 use std::path::Path;
-use vsweep::matrix::{Matrix, Only};
+use vsweep::matrix::Matrix;
 use vsweep::plan::{self, Format, Params, Plan, World};
 
 fn plan(text: &Value) -> Result<Plan, String> {
-    let plan = plan::parse(
-        &text.to_string(),
-        Format::Json,
-        Path::new("plan.json"),
-        &[],
-        &World::empty(),
-    );
+    let plan = plan::parse(&text.to_string(), Format::Json, Path::new("plan.json"), &World::empty());
     plan.map_err(|problems| problems.to_string())
 }
 
@@ -106,7 +100,7 @@ proptest! {
         prop_assert!(matrix.servers().all(|server| matrix.points_of(&server).next().is_some()));
 
         let narrowed: Vec<_> = expected.into_iter().filter(|(s, _)| s["s0"].as_u64() >= Some(only.into())).collect();
-        let kept = matrix.only(&Only::parse(&format!("s0>={only}")).expect("a condition"));
+        let kept = matrix.only(&format!("s0>={only}"));
         prop_assert_eq!(kept.map(|kept| pairs(&kept)).unwrap_or_default(), narrowed);
     }
 
@@ -133,7 +127,7 @@ proptest! {
         let to = from + step * count;
         let range = format!("{{ from = {}, to = {}, step = {} }}", decimal(from), decimal(to), decimal(step));
         let text = format!("[serve]\ncommand = \"v\"\n[serve.params]\nx = {range}\n");
-        let plan = plan::parse(&text, Format::Toml, Path::new("plan.toml"), &[], &World::empty()).expect("valid");
+        let plan = plan::parse(&text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("valid");
         let matrix = Matrix::expand(&plan).expect("valid");
         let values: Vec<f64> = matrix.servers().map(|server| server.params["x"].as_f64().expect("a number")).collect();
         let expected: Vec<f64> = (0..=count).map(|k| decimal(from + k * step).parse().expect("a number")).collect();
@@ -228,10 +222,7 @@ fn only_names_what_it_does_not_know() {
         "bench": {"params": {"seed": 3}},
     }));
     let matrix = matrix.expect("a valid plan");
-    let refusal = |text: &str| {
-        let only = Only::parse(text).and_then(|only| matrix.only(&only).map(|_| ()));
-        only.expect_err("refused").to_string()
-    };
+    let refusal = |text: &str| matrix.only(text).map(|_| ()).expect_err("refused").to_string();
     assert!(refusal("sed=1").contains("did you mean `serve.seed` or `bench.seed`?"));
     assert!(refusal("seed=1").contains("write serve.seed or bench.seed"));
     assert!(refusal("serve.seed=7").contains("leaves no point"));
@@ -239,8 +230,8 @@ fn only_names_what_it_does_not_know() {
     assert!(refusal("serve.seed=>2").contains("write `>=`"));
     assert!(refusal("seed=1 dtype=half").contains("put a comma"));
     assert!(refusal("bench.dtype=half").contains("did you mean `serve.dtype`?"));
-    let only = Only::parse("serve.seed=2, dtype=half").expect("conditions");
-    assert_eq!(matrix.only(&only).expect("one").counts().points, 1);
+    let only = matrix.only("serve.seed=2, dtype=half").expect("one");
+    assert_eq!(only.counts().points, 1);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use vsweep::matrix::{Matrix, ServerConfig};
 use vsweep::plan::{self, Format, World};
 
 fn expand(text: &str) -> Result<Vec<ServerConfig>, String> {
-    let plan = plan::parse(text, Format::Toml, Path::new("plan.toml"), &[], &World::empty());
+    let plan = plan::parse(text, Format::Toml, Path::new("plan.toml"), &World::empty());
     let plan = plan.map_err(|problems| problems.to_string())?;
     let matrix = Matrix::expand(&plan).map_err(|problems| problems.to_string())?;
     Ok(matrix.servers().collect())

@@ -245,7 +245,7 @@ fn asserted(name: &str, limit_ms: f64) -> ReportOptions {
     let assertion = Assertion {
         name: Some(name.into()),
         criteria: vec![criterion],
-        conditions: Vec::new(),
+        ..Assertion::default()
     };
     ReportOptions {
         requirements: vec![Requirement {

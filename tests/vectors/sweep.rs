@@ -75,12 +75,11 @@ fn name_and_text(input: &Value) -> Outcome {
 /// The combinations that a plan gets from a parameter file.
 fn combos_of(file: &Value) -> Result<Vec<plan::Combo>, String> {
     let world = World {
-        vars: &Vec::new,
-        env: &|_| None,
         read: &|_| Ok(file.to_string()),
+        ..World::empty()
     };
     let text = json!({"serve": {"command": "vllm serve m", "params_file": "params.json"}}).to_string();
-    let plan = plan::parse(&text, Format::Json, Path::new("plan.json"), &[], &world);
+    let plan = plan::parse(&text, Format::Json, Path::new("plan.json"), &world);
     plan.map(|plan| plan.serve.combos)
         .map_err(|problems| problems.to_string())
 }
@@ -111,13 +110,7 @@ fn link_valid(input: &Value) -> Outcome {
         "bench": {"params": wrapped(&input["bench"])},
         "link": {"equal": groups},
     });
-    let plan = plan::parse(
-        &text.to_string(),
-        Format::Json,
-        Path::new("plan.json"),
-        &[],
-        &World::empty(),
-    );
+    let plan = plan::parse(&text.to_string(), Format::Json, Path::new("plan.json"), &World::empty());
     Ok(json!(plan.is_ok_and(|plan| Matrix::expand(&plan).is_ok())))
 }
 
@@ -339,13 +332,7 @@ fn imported(input: &Value) -> Result<import::Imported, String> {
 
 /// The folders that vLLM would give to the points of an imported plan.
 fn folders(imported: &import::Imported) -> Vec<String> {
-    let plan = plan::parse(
-        &imported.text,
-        Format::Toml,
-        Path::new("plan.toml"),
-        &[],
-        &World::empty(),
-    );
+    let plan = plan::parse(&imported.text, Format::Toml, Path::new("plan.toml"), &World::empty());
     let matrix = Matrix::expand(&plan.expect("valid")).expect("valid");
     let record = |name: &Option<String>, params: &plan::Params| plan::Combo {
         name: name.clone(),

@@ -33,52 +33,9 @@ pub const NOT_TRIED: &str = "not tried again: ";
 /// What advice calls the file that tells most of a server's failure.
 const LOG: &str = "the server's log";
 
-/// Declares the closed list. An entry has what it means, its name in files, whether the same may succeed when tried `again`, whether
-/// too much `load` can bring it about, and one sentence that tells the user what to do.
-macro_rules! causes {
-    ($($(#[$doc:meta])+ $cause:ident $name:literal again=$again:literal load=$load:literal: $advice:literal;)+) => {
-        /// What went wrong, in the order of a server's life. The serialised name is part of the file formats.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        pub enum Cause {
-            $($(#[$doc])+ #[serde(rename = $name)] $cause,)+
-        }
-
-        impl Cause {
-            /// Every cause.
-            pub const ALL: [Cause; [$($name),+].len()] = [$(Cause::$cause),+];
-
-            /// The name in files: `oom_at_load`.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Cause::$cause => $name,)+
-                }
-            }
-
-            /// One sentence that tells the user what to do.
-            pub fn advice(self) -> &'static str {
-                match self {
-                    $(Cause::$cause => $advice,)+
-                }
-            }
-
-            /// Whether trying the same thing again can help. Everything else fails again for the same reason.
-            pub fn is_transient(self) -> bool {
-                match self {
-                    $(Cause::$cause => $again,)+
-                }
-            }
-
-            /// Whether too much load can bring it about. For a search, such a failure says that the load is too high.
-            pub fn may_come_from_load(self) -> bool {
-                match self {
-                    $(Cause::$cause => $load,)+
-                }
-            }
-        }
-    };
-}
-
-causes! {
+closed_list! {
+    /// What went wrong, in the order of a server's life. The serialised name is part of the file formats.
+    Cause of CauseFacts;
     /// The server refused its command line.
     BadFlag "bad_flag" again=false load=false: "correct or remove the flag that is named";
     /// The system refused what the server or its supervision takes: a process, an open file, memory, room on a disk, or `/proc`.
@@ -139,23 +96,33 @@ causes! {
         "restore the run's file from a copy; its figures are left out because they are not what was measured";
 }
 
+/// What is to be done about a cause.
+struct CauseFacts {
+    again: bool,
+    load: bool,
+}
+
 impl Cause {
-    /// The same where it is known which file the server's log is.
+    /// Whether trying the same thing again can help. Everything else fails again for the same reason.
+    pub fn is_transient(self) -> bool {
+        self.facts().again
+    }
+
+    /// Whether too much load can bring it about. For a search, such a failure says that the load is too high.
+    pub fn may_come_from_load(self) -> bool {
+        self.facts().load
+    }
+
+    /// The advice where it is known which file the server's log is.
     pub fn advice_with(self, log: Option<&str>) -> String {
         name_log(self.advice(), log)
     }
 }
 
 fn name_log(advice: &str, log: Option<&str>) -> String {
-    log.map_or_else(
-        || advice.to_owned(),
-        |log| advice.replace(LOG, &format!("{LOG} ({log})")),
-    )
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+    match log {
+        Some(log) => advice.replace(LOG, &format!("{LOG} ({log})")),
+        None => advice.to_owned(),
     }
 }
 
@@ -184,12 +151,10 @@ impl Failure {
 
     /// That requests failed, so many as the detail says.
     pub fn of_requests(detail: impl Into<String>, commonest: Option<RequestError>) -> Self {
+        let detail = RequestError::tell(detail.into(), commonest.as_ref());
         Failure {
-            request_error: commonest.clone(),
-            ..Failure::new(
-                Cause::RequestErrors,
-                RequestError::tell(detail.into(), commonest.as_ref()),
-            )
+            request_error: commonest,
+            ..Failure::new(Cause::RequestErrors, detail)
         }
     }
 

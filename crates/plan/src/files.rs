@@ -3,7 +3,6 @@
 
 use crate::error::{Error, Result};
 use crate::ids::digest_start;
-use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -89,65 +88,37 @@ fn temporary_name(path: &Path) -> PathBuf {
 
 /// This process in words, so exactly that no other one on any machine is taken for it.
 pub fn this_process() -> String {
-    static THIS: LazyLock<Writer> = LazyLock::new(|| Writer::with(std::process::id()).unwrap_or_default());
-    THIS.to_string()
+    static THIS: LazyLock<String> = LazyLock::new(|| process(std::process::id()).unwrap_or_else(|| "0-0-0".to_owned()));
+    THIS.clone()
 }
 
-/// Whether it is certain that the process with these words is gone. Of one on another machine it never is.
+/// The process of this id on this machine in words, if there is one and the system tells: which boot of which machine and which of its
+/// namespaces of process ids, the id, and when it started, in clock ticks since the boot.
+fn process(pid: u32) -> Option<String> {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
+    let machine = digest_start(format!("{boot}{}", namespace.display()).as_bytes());
+    Some(format!("{machine:x}-{pid}-{}", process_started(pid)?))
+}
+
+/// Whether it is certain that the process with these words is gone. Of one on another machine, or before a boot, it never is.
 pub fn is_process_dead(words: &str) -> bool {
-    Writer::read(words).is_some_and(Writer::is_dead)
+    let is_dead = || {
+        let (machine, process_there) = words.split_once('-')?;
+        let (pid, started) = process_there.split_once('-')?;
+        started.parse::<u64>().ok()?;
+        let here = process(std::process::id())?;
+        let is_here = here.split_once('-')?.0 == machine;
+        Some(is_here && process(pid.parse().ok()?).as_deref() != Some(words))
+    };
+    is_dead().unwrap_or(false)
 }
 
-/// A process, so exactly that no other one is taken for it.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Writer {
-    /// Which boot of which machine, and which of its namespaces of process ids.
-    machine: u64,
-    pid: u32,
-    /// When it started, in clock ticks since the boot.
-    started: u64,
-}
-
-impl Writer {
-    /// The process of this id on this machine, if there is one and the system tells.
-    fn with(pid: u32) -> Option<Writer> {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-        let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
-        Some(Writer {
-            machine: digest_start(format!("{boot}{}", namespace.display()).as_bytes()),
-            pid,
-            started: process_started(pid)?,
-        })
-    }
-
-    /// The writer of a temporary file, by its name.
-    fn of(name: &str) -> Option<Writer> {
-        let (_, writer) = name.strip_suffix(".tmp")?.rsplit_once('.')?;
-        let (writer, count) = writer.rsplit_once('-')?;
-        count.parse::<u64>().is_ok().then(|| Writer::read(writer))?
-    }
-
-    fn read(words: &str) -> Option<Writer> {
-        let mut parts = words.split('-');
-        let writer = Writer {
-            machine: u64::from_str_radix(parts.next()?, 16).ok()?,
-            pid: parts.next()?.parse().ok()?,
-            started: parts.next()?.parse().ok()?,
-        };
-        parts.next().is_none().then_some(writer)
-    }
-
-    /// Whether it is certain that the process is gone. Of one on another machine, or before a boot, it never is.
-    fn is_dead(self) -> bool {
-        let here = Writer::with(std::process::id());
-        here.is_some_and(|here| here.machine == self.machine) && Writer::with(self.pid) != Some(self)
-    }
-}
-
-impl fmt::Display for Writer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:x}-{}-{}", self.machine, self.pid, self.started)
-    }
+/// The words of the process that wrote a temporary file, by its name.
+fn writer_of(name: &str) -> Option<&str> {
+    let (_, writer) = name.strip_suffix(".tmp")?.rsplit_once('.')?;
+    let (writer, count) = writer.rsplit_once('-')?;
+    count.parse::<u64>().is_ok().then_some(writer)
 }
 
 /// When the process of this id started, in clock ticks since the boot; `None` if there is none, or the system does not tell.
@@ -173,7 +144,7 @@ fn remove_abandoned_below(folder: &Path, depth: u32) {
         let name = entry.file_name();
         if kind.is_dir() && depth > 0 {
             remove_abandoned_below(&entry.path(), depth - 1);
-        } else if kind.is_file() && name.to_str().and_then(Writer::of).is_some_and(Writer::is_dead) {
+        } else if kind.is_file() && name.to_str().and_then(writer_of).is_some_and(is_process_dead) {
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -245,23 +216,26 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let inner = folder.path().join("runs/p");
         fs::create_dir_all(&inner).expect("created");
-        let own = Writer::with(std::process::id()).expect("proc");
-        let before = Writer {
-            started: own.started - 1,
-            ..own
-        };
-        let elsewhere = Writer {
-            machine: own.machine + 1,
-            ..before
-        };
-        let of = |writer: Writer| format!("a.json.{writer}-0.tmp");
-        for name in [of(own), of(elsewhere), "a.json.12-3.tmp".to_owned(), "b.tmp".to_owned()] {
+        let own = this_process();
+        let (machine, pid) = own
+            .rsplit_once('-')
+            .and_then(|(own, _)| own.split_once('-'))
+            .expect("proc");
+        let before = format!("{machine}-{pid}-1");
+        let elsewhere = format!("f{machine}-{pid}-1");
+        let of = |writer: &str| format!("a.json.{writer}-0.tmp");
+        for name in [
+            of(&own),
+            of(&elsewhere),
+            "a.json.12-3.tmp".to_owned(),
+            "b.tmp".to_owned(),
+        ] {
             fs::write(inner.join(name), "x").expect("written");
         }
-        fs::write(inner.join(of(before)), "x").expect("written");
-        fs::write(folder.path().join(of(before)), "x").expect("written");
+        fs::write(inner.join(of(&before)), "x").expect("written");
+        fs::write(folder.path().join(of(&before)), "x").expect("written");
         remove_abandoned(folder.path());
         assert_eq!(fs::read_dir(&inner).expect("readable").count(), 4);
-        assert!(!inner.join(of(before)).exists() && !folder.path().join(of(before)).exists());
+        assert!(!inner.join(of(&before)).exists() && !folder.path().join(of(&before)).exists());
     }
 }

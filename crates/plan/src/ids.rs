@@ -9,34 +9,28 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use std::fmt;
 
-/// Identity of one server config: first 16 hex digits of the SHA-256 of its canonical JSON.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct ServerId(pub String);
+/// Declares identities, each a text of its own type.
+macro_rules! identities {
+    ($($(#[doc = $about:literal])+ $identity:ident;)+) => {$(
+        $(#[doc = $about])+
+        #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+        pub struct $identity(pub String);
 
-/// Identity of one point (server config plus bench config), made the same way.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct PointId(pub String);
-
-/// Identity of one search (server config, load without its height, targets and settings), made the same way.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct SearchId(pub String);
-
-impl fmt::Display for SearchId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
+        impl fmt::Display for $identity {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+    )+};
 }
 
-impl fmt::Display for ServerId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-impl fmt::Display for PointId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
+identities! {
+    /// Identity of one server config: first 16 hex digits of the SHA-256 of its canonical JSON.
+    ServerId;
+    /// Identity of one point (server config plus bench config), made the same way.
+    PointId;
+    /// Identity of one search (server config, load without its height, targets and settings), made the same way.
+    SearchId;
 }
 
 /// A set of ids of 16 digits each, written as one text: a plan may have a million.

@@ -2,6 +2,9 @@
 //! and command lines, `import` makes plans of the command lines of others. Beside them the words that every room shares: causes, validity, errors, identities, units, atomic files,
 //! printable text, JSON of Python's, words for a shell.
 
+#[macro_use]
+mod closed_list;
+
 pub mod cause;
 pub mod error;
 pub mod files;

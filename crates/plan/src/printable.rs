@@ -8,27 +8,19 @@ use std::io::{self, Write};
 
 /// A text on one line.
 pub fn printable(text: &str) -> Cow<'_, str> {
-    escaped(text, acts)
+    escaped(text, acts, |c| c.escape_default().to_string())
 }
 
 /// The same, but line feeds and tabs stay.
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
-    escaped(text, |c| acts(c) && c != '\n' && c != '\t')
+    let is_escaped = |c| acts(c) && c != '\n' && c != '\t';
+    escaped(text, is_escaped, |c| c.escape_default().to_string())
 }
 
 /// JSON with escapes for what its writer leaves as it is; such characters stand only within its texts.
 pub fn printable_json(json: &str) -> Cow<'_, str> {
-    if !json.contains(|c| acts(c) && c != '\n') {
-        return Cow::Borrowed(json);
-    }
-    let mut shown = String::with_capacity(json.len() + 16);
-    for c in json.chars() {
-        match acts(c) && c != '\n' {
-            true => shown += &format!("\\u{:04x}", u32::from(c)),
-            false => shown.push(c),
-        }
-    }
-    Cow::Owned(shown)
+    let is_escaped = |c| acts(c) && c != '\n';
+    escaped(json, is_escaped, |c| format!("\\u{:04x}", u32::from(c)))
 }
 
 /// A writer whose text is made printable on the way.
@@ -43,13 +35,16 @@ pub struct Printable<W> {
 impl<W: Write> Printable<W> {
     /// For lines of text, as [`printable_lines`].
     pub fn lines(to: W) -> Printable<W> {
-        let (escape, begun): (fn(&str) -> Cow<'_, str>, _) = (printable_lines, Vec::new());
-        Printable { to, escape, begun }
+        Printable::with(to, printable_lines)
     }
 
     /// For JSON, as [`printable_json`].
     pub fn json(to: W) -> Printable<W> {
-        let (escape, begun): (fn(&str) -> Cow<'_, str>, _) = (printable_json, Vec::new());
+        Printable::with(to, printable_json)
+    }
+
+    fn with(to: W, escape: fn(&str) -> Cow<'_, str>) -> Printable<W> {
+        let begun = Vec::new();
         Printable { to, escape, begun }
     }
 }
@@ -85,14 +80,14 @@ pub fn acts(c: char) -> bool {
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
 }
 
-fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
+fn escaped(text: &str, is_escaped: impl Fn(char) -> bool, escape: impl Fn(char) -> String) -> Cow<'_, str> {
     if !text.contains(&is_escaped) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::with_capacity(text.len() + 16);
     for c in text.chars() {
         match is_escaped(c) {
-            true => shown.extend(c.escape_default()),
+            true => shown += &escape(c),
             false => shown.push(c),
         }
     }

@@ -1,5 +1,6 @@
 //! How quantities are read and shown: durations, counts, numbers in tables. Formatting only; no clock.
 
+use itertools::Itertools;
 use std::time::Duration;
 
 /// Reads `30s`, `15m`, `1h 30m`, `250ms`; a bare number is refused because its unit would be a guess.
@@ -27,14 +28,8 @@ pub fn show_duration(duration: Duration) -> String {
 /// A whole number with thin thousands separators as English readers expect: `1,234,567`.
 pub fn show_count(count: impl Into<u128>) -> String {
     let digits = count.into().to_string();
-    let mut shown = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            shown.push(',');
-        }
-        shown.push(digit);
-    }
-    shown
+    let groups = digits.as_bytes().rchunks(3).rev();
+    groups.map(String::from_utf8_lossy).join(",")
 }
 
 /// A count with its noun: `1 server`, `1,566 runs`, `2 searches`.

@@ -41,130 +41,101 @@ impl fmt::Display for Validity {
     }
 }
 
-/// Defines [`Code`]: an entry a code, with its name in files, its severity and its advice.
-macro_rules! codes {
-    ($($(#[$doc:meta])* $code:ident = $name:literal, $severity:ident, $advice:literal;)*) => {
-        /// Why a run or a point may not be believed. The name is part of the file formats.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        pub enum Code {
-            $($(#[$doc])* #[serde(rename = $name)] $code,)*
-        }
+use Validity::{Invalid, Suspect};
 
-        impl Code {
-            /// Every code, in the order in which they are told.
-            pub const ALL: &[Code] = &[$(Code::$code),*];
-
-            /// The name in files and tables: `load_not_reached`.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Code::$code => $name,)*
-                }
-            }
-
-            /// What it makes of the run.
-            pub fn severity(self) -> Validity {
-                match self {
-                    $(Code::$code => Validity::$severity,)*
-                }
-            }
-
-            /// One sentence that tells the user what to do.
-            pub fn advice(self) -> &'static str {
-                match self {
-                    $(Code::$code => $advice,)*
-                }
-            }
-        }
-    };
-}
-
-codes! {
+closed_list! {
+    /// Why a run or a point may not be believed. The name is part of the file formats.
+    Code of CodeFacts;
     /// The load that was asked for was never in flight, a batch did not run as one, or a slot stayed without work.
-    LoadNotReached = "load_not_reached", Invalid,
+    LoadNotReached "load_not_reached" severity=Invalid:
         "send more requests than are in flight at once (num_prompts = { per = \"max_concurrency\", times = 10 }); for batches \
          and phases lower the load, or raise max_num_seqs or the KV cache";
     /// The server's answers to the fixed questions are not those of the baseline, or contradict themselves.
-    AnswersDiffer = "answers_differ", Invalid,
+    AnswersDiffer "answers_differ" severity=Invalid:
         "find out which setting changes the answers, and whether that is meant; if it is, compare quality elsewhere and set \
          answer_check = false in [serve]";
     /// The load generator stood still for a large part of the run.
-    GeneratorStopped = "generator_stopped", Invalid,
+    GeneratorStopped "generator_stopped" severity=Invalid:
         "measure again without stopping vsweep; give it a core of its own";
     /// The load generator stood still for a noticeable part of the run.
-    GeneratorStalled = "generator_stalled", Suspect,
+    GeneratorStalled "generator_stalled" severity=Suspect:
         "give vsweep a core of its own, and do not stop it during a run";
     /// The load generator, not the server, was the limit.
-    GeneratorSaturated = "generator_saturated", Suspect,
+    GeneratorSaturated "generator_saturated" severity=Suspect:
         "lower the load or give the generator more CPU; latencies include its own lag";
     /// Requests failed, too few to make the run a failure.
-    RequestErrors = "request_errors", Suspect,
+    RequestErrors "request_errors" severity=Suspect:
         "look for the errors in the server's log; the load may be beyond what the server accepts";
     /// No warm-up went before the first run of this load on this start of the server.
-    ColdServer = "cold_server", Suspect,
+    ColdServer "cold_server" severity=Suspect:
         "let vsweep warm up (remove warmup_prompts = 0), or repeat the run; first requests pay for caches and compilation";
     /// The server runs other settings than the plan gives, by its own words.
-    NotAsPlanned = "not_as_planned", Suspect,
+    NotAsPlanned "not_as_planned" severity=Suspect:
         "look into the server's log for why, or give the plan the settings that are named";
     /// The server's caches could not be reset before the run.
-    CachesNotReset = "caches_not_reset", Suspect,
+    CachesNotReset "caches_not_reset" severity=Suspect:
         "figures may profit from an earlier run's cache; start the server with VLLM_SERVER_DEV_MODE=1, or let vsweep start it \
          with reset = \"restart\"";
     /// The run was over before a steady state could be seen.
-    RunTooShort = "run_too_short", Suspect,
+    RunTooShort "run_too_short" severity=Suspect:
         "send more requests (num_prompts), several for each one in flight";
     /// A percentile of the result needs more requests than there were.
-    SampleTooSmall = "sample_too_small", Suspect,
+    SampleTooSmall "sample_too_small" severity=Suspect:
         "send more requests (num_prompts), or ask for a lower percentile (metric_percentiles)";
     /// Requests were preempted, so that the server computed parts of them twice.
-    RequestsPreempted = "requests_preempted", Suspect,
+    RequestsPreempted "requests_preempted" severity=Suspect:
         "lower the load, or give the KV cache more room (gpu_memory_utilization, tensor_parallel_size, kv_cache_dtype)";
     /// The server found parts of prompts in its prefix cache that are not shared by design.
-    PrefixCacheHits = "prefix_cache_hits", Suspect,
+    PrefixCacheHits "prefix_cache_hits" severity=Suspect:
         "let vsweep reset the caches between runs, or use another seed; prefills were faster than they would be";
     /// Answers had more or fewer tokens than were asked for.
-    OutputLengthsDiffer = "output_lengths_differ", Suspect,
+    OutputLengthsDiffer "output_lengths_differ" severity=Suspect:
         "let the server heed ignore_eos and max_tokens, and look whether its usage can be believed: throughput and TPOT are made of it";
     /// More requests were at the server than the benchmark sent.
-    ServerNotAlone = "server_not_alone", Suspect,
+    ServerNotAlone "server_not_alone" severity=Suspect:
         "let nobody else use the server while it is measured";
     /// Other servers ran beside it, or started, and that was measured to slow servers down.
-    ServersInterfere = "servers_interfere", Suspect,
+    ServersInterfere "servers_interfere" severity=Suspect:
         "compare it only with runs like it, or measure it again alone: --set exec.parallel=1 -o DIR, or exclusive in [exec]";
     /// Tokens a second had a trend throughout the run.
-    NoSteadyState = "no_steady_state", Suspect,
+    NoSteadyState "no_steady_state" severity=Suspect:
         "send more requests (num_prompts), so that ramp and drain are a small part; of a server that slows down, look for the reason in its telemetry";
     /// A GPU was slowed down for its heat or its power supply.
-    GpuSlowedDown = "gpu_slowed_down", Suspect,
+    GpuSlowedDown "gpu_slowed_down" severity=Suspect:
         "cool the GPU, or lock its clocks for all configs alike; gpu_throttle_reasons says why it was slowed down";
     /// Another process than the server computed on its GPU.
-    GpuNotAlone = "gpu_not_alone", Suspect,
+    GpuNotAlone "gpu_not_alone" severity=Suspect:
         "let nobody else use the GPUs that are measured; `nvidia-smi` shows who does";
     /// The share of tokens guessed ahead that were right changed during the run, or from the first run to the last.
-    AcceptanceDrifts = "acceptance_drifts", Suspect,
+    AcceptanceDrifts "acceptance_drifts" severity=Suspect:
         "send prompts that are alike from beginning to end, or more of them; speed and acceptance go together";
     /// The server became slower or faster from its first runs to its last.
-    ServerDrifts = "server_drifts", Suspect,
+    ServerDrifts "server_drifts" severity=Suspect:
         "measure on several starts, look for what grows or warms up in the telemetry, or warm up longer (warmup_prompts)";
     /// The runs of a point differ by more than noise explains.
-    RunsDisagree = "runs_disagree", Suspect,
+    RunsDisagree "runs_disagree" severity=Suspect:
         "look into the server's log, or raise `runs` to learn which is usual";
     /// A code that a newer vsweep wrote.
     #[serde(other)]
-    Unknown = "unknown", Suspect,
+    Unknown "unknown" severity=Suspect:
         "a newer vsweep wrote why; read the record with that one";
 }
 
-impl Code {
-    /// The code of this name; one that this vsweep does not know is [`Code::Unknown`].
-    pub fn named(name: &str) -> Code {
-        let known = Code::ALL.iter().find(|code| code.name() == name);
-        known.copied().unwrap_or(Code::Unknown)
-    }
+/// What a code makes of a run.
+struct CodeFacts {
+    severity: Validity,
 }
 
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.name())
+impl Code {
+    /// What it makes of the run.
+    pub fn severity(self) -> Validity {
+        self.facts().severity
+    }
+
+    /// The code of this name; one that this vsweep does not know is [`Code::Unknown`].
+    pub fn named(name: &str) -> Code {
+        let mut known = Code::ALL.into_iter();
+        known.find(|code| code.name() == name).unwrap_or(Code::Unknown)
     }
 }
 
@@ -192,12 +163,10 @@ impl Doubt {
 
     /// That requests failed, so many as the detail says.
     pub fn of_requests(detail: impl Into<String>, commonest: Option<RequestError>) -> Doubt {
+        let detail = RequestError::tell(detail.into(), commonest.as_ref());
         Doubt {
-            request_error: commonest.clone(),
-            ..Doubt::new(
-                Code::RequestErrors,
-                RequestError::tell(detail.into(), commonest.as_ref()),
-            )
+            request_error: commonest,
+            ..Doubt::new(Code::RequestErrors, detail)
         }
     }
 }
@@ -227,7 +196,7 @@ mod tests {
         assert_eq!(names.len(), Code::ALL.len());
         for code in Code::ALL {
             let written = serde_json::to_value(code).expect("a code is a string");
-            assert_eq!(serde_json::from_value::<Code>(written).expect("its name"), *code);
+            assert_eq!(serde_json::from_value::<Code>(written).expect("its name"), code);
         }
         let newer: Doubt = serde_json::from_str(r#"{"code": "of_2030", "detail": "d"}"#).expect("a doubt");
         assert_eq!(newer.code, Code::Unknown);

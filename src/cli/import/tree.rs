@@ -27,7 +27,7 @@ pub fn import(tree: &Path, imported: &Imported, to: &Path) -> Result<Exit> {
     };
     let directory = Directory::at(to);
     let path = directory.plan(false);
-    let plan = plan::parse(&imported.text, Format::Toml, &path, &[], &World::real()).map_err(show)?;
+    let plan = plan::parse(&imported.text, Format::Toml, &path, &World::real()).map_err(show)?;
     let matrix = Matrix::expand(&plan).map_err(show)?;
     let mut problems = Vec::new();
     let runs = find(tree, folders, &mut problems)?;

@@ -261,7 +261,7 @@ fn session(plan: &Plan) -> Event {
 }
 
 fn plan(text: &str) -> Plan {
-    parse(text, Format::Toml, Path::new("plan.toml"), &[], &World::empty()).expect("a valid plan")
+    parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan")
 }
 
 fn campaign(name: &str, machine: Machine, sweeps: u32) -> Vec<State> {

@@ -132,6 +132,7 @@ mod tests {
             env: BTreeMap::new(),
             params,
             combo: None,
+            index: 0,
         }
     }
 

@@ -185,7 +185,7 @@ mod tests {
 
     /// The finalists, by what they are called, if their starts have these throughputs.
     fn found(text: &str, throughputs: &[(&str, [f64; 3])]) -> Vec<String> {
-        let plan = parse(text, Format::Toml, Path::new("plan.toml"), &[], &World::empty()).expect("a valid plan");
+        let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
         let matrix = Matrix::expand(&plan).expect("it expands");
         let mut state = State::default();
         for slot in 0..plan.starts {

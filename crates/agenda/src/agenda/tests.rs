@@ -15,7 +15,7 @@ const PLAN: &str = "version = 1\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n
 type Script<'s> = &'s mut dyn FnMut(&mut Agenda<'_>, &Action) -> Outcome;
 
 fn plan(text: &str) -> (Plan, Matrix) {
-    let plan = parse(text, Format::Toml, Path::new("plan.toml"), &[], &World::empty()).expect("a valid plan");
+    let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
     let matrix = Matrix::expand(&plan).expect("it expands");
     (plan, matrix)
 }

@@ -12,6 +12,7 @@ pub mod theirs;
 
 use crate::plan::{Combo, Diagnostics, Params, Problem, Problems, Secrets, ServeCommand, Sources};
 use crate::shell::shlex;
+use itertools::Itertools;
 use serde_json::Value;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -103,21 +104,43 @@ struct ReadSweep<'a> {
     criteria: Vec<Params>,
 }
 
+/// What is said of a command line and its files.
+#[derive(Default)]
+struct Remarks {
+    /// What the plan does otherwise, or has no key for.
+    notes: Vec<String>,
+    /// What is wrong.
+    found: Diagnostics,
+    sources: Sources,
+}
+
+impl Remarks {
+    fn object(&mut self, message: impl Into<String>, remedy: impl Into<String>) {
+        self.found.add(Problem::of(message, remedy));
+    }
+
+    /// Itself, if nothing is wrong.
+    fn checked(self) -> Result<Remarks, Problems> {
+        match self.found.is_empty() {
+            true => Ok(self),
+            false => Err(self.found.into_problems(&self.sources, &Secrets::default())),
+        }
+    }
+}
+
 /// Makes a plan of a command line. All that is wrong with it, or cannot be had with a plan, is told in one go.
 pub fn import(sweep: &Sweep, read: ReadFile<'_>) -> Result<Imported, Problems> {
-    let (mut found, mut sources) = (Diagnostics::default(), Sources::default());
-    let mut read = gather(sweep, read, &mut sources, &mut found);
-    if !found.is_empty() {
-        return Err(found.into_problems(&sources, &Secrets::default()));
-    }
-    let mut notes = sweep.remarks.clone();
+    let mut remarks = Remarks {
+        notes: sweep.remarks.clone(),
+        ..Remarks::default()
+    };
+    let mut read = gather(sweep, read, &mut remarks);
+    remarks = remarks.checked()?;
     if let Loads::Startup { has, is_strict } = sweep.loads {
-        startup::leave_out(&mut read, has, is_strict, &mut notes, &mut found);
+        startup::leave_out(&mut read, has, is_strict, &mut remarks);
     }
-    let sides = records::translate(&read, &mut notes, &mut found);
-    if !found.is_empty() {
-        return Err(found.into_problems(&sources, &Secrets::default()));
-    }
+    let sides = records::translate(&read, &mut remarks);
+    let mut notes = remarks.checked()?.notes;
     let body = plan_text::write(&read, &sides, &mut notes);
     let folders = compare::compare(&read, &sides, &body, &mut notes)?;
     Ok(Imported {
@@ -127,21 +150,19 @@ pub fn import(sweep: &Sweep, read: ReadFile<'_>) -> Result<Imported, Problems> {
     })
 }
 
-fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, sources: &mut Sources, found: &mut Diagnostics) -> ReadSweep<'a> {
+fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, remarks: &mut Remarks) -> ReadSweep<'a> {
     let mut command = |flag: &str, line: &str| {
-        let problem = match shlex(line) {
-            Some(words) if !words.is_empty() => return words,
-            Some(_) => plain(format!("{flag} is empty"), "give a program and its arguments"),
-            None => plain(format!("{flag} has a quote that is never closed"), "close it"),
-        };
-        found.add(problem);
-        Vec::new()
+        let words = shlex(line);
+        match &words {
+            Some(words) if !words.is_empty() => {}
+            Some(_) => remarks.object(format!("{flag} is empty"), "give a program and its arguments"),
+            None => remarks.object(format!("{flag} has a quote that is never closed"), "close it"),
+        }
+        words.unwrap_or_default()
     };
     let is_startup = matches!(sweep.loads, Loads::Startup { .. });
-    let bench_command = match is_startup {
-        true => command("--startup-cmd", &sweep.bench_cmd),
-        false => command("--bench-cmd", &sweep.bench_cmd),
-    };
+    let bench_flag = if is_startup { "--startup-cmd" } else { "--bench-cmd" };
+    let bench_command = command(bench_flag, &sweep.bench_cmd);
     let serve_command = match is_startup {
         true => startup::serve_command(&bench_command),
         false => command("--serve-cmd", &sweep.serve_cmd),
@@ -149,24 +170,26 @@ fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, sources: &mut Sources, found
     let after = sweep.after_bench_cmd.as_deref();
     let reset = after.map(|line| command("--after-bench-cmd", line));
     if sweep.num_runs == 0 {
-        found.add(plain("--num-runs is 0", "give 1 or more"));
+        remarks.object("--num-runs is 0", "give 1 or more");
     }
     let links = theirs::link_vars(&sweep.link_vars).unwrap_or_else(|why| {
-        found.add(plain(format!("--link-vars: {why}"), "correct it"));
+        remarks.object(format!("--link-vars: {why}"), "correct it");
         Vec::new()
     });
     let mut file = |path: &Option<PathBuf>| match path {
-        Some(path) => records::of_file(path, read, sources, found),
+        Some(path) => records::of_file(path, read, remarks),
         None => vec![Combo::default()],
     };
     let (serve, bench) = (file(&sweep.serve_params), file(&sweep.bench_params));
     let criteria = match &sweep.loads {
-        Loads::Searched { criteria, .. } => records::of_file(criteria, read, sources, found),
+        Loads::Searched { criteria, .. } => records::of_file(criteria, read, remarks),
         Loads::Listed | Loads::Explored { .. } | Loads::Startup { .. } => Vec::new(),
     };
-    if found.is_empty() && !pairs(&serve, &bench, &links).any(|(_, _, is_kept)| is_kept) {
+    let mut pairs = serve.iter().cartesian_product(&bench);
+    if remarks.found.is_empty() && !pairs.any(|(serve, bench)| theirs::links_keep(&links, &serve.params, &bench.params))
+    {
         let message = format!("--link-vars {} keeps no pair of server and load", sweep.link_vars);
-        found.add(plain(message, "name parameters that both files set to equal values"));
+        remarks.object(message, "name parameters that both files set to equal values");
     }
     ReadSweep {
         sweep,
@@ -177,25 +200,6 @@ fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, sources: &mut Sources, found
         bench,
         links,
         criteria: criteria.into_iter().map(|combo| combo.params).collect(),
-    }
-}
-
-/// Every pair of a server and a load by its places, and whether vLLM's links keep it.
-fn pairs<'a>(
-    serve: &'a [Combo],
-    bench: &'a [Combo],
-    links: &'a [(String, String)],
-) -> impl Iterator<Item = (usize, usize, bool)> + 'a {
-    let all = (0..serve.len()).flat_map(|s| (0..bench.len()).map(move |b| (s, b)));
-    all.map(|(s, b)| (s, b, theirs::links_keep(links, &serve[s].params, &bench[b].params)))
-}
-
-/// A problem of the command line, which has no text to point into.
-fn plain(message: impl Into<String>, remedy: impl Into<String>) -> Problem {
-    Problem {
-        message: message.into(),
-        places: Vec::new(),
-        remedy: remedy.into(),
     }
 }
 

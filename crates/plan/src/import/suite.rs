@@ -1,9 +1,10 @@
 //! The suites of vLLM's performance CI (`tests/serving-tests.json`, `latency-tests.json`, `throughput-tests.json`) as plans, one for each
 //! test: its server with its rates and concurrencies, or the offline benchmark that its name begins with.
 
-use super::plan_text::Text;
-use crate::plan::{Offline, Params, spelling};
-use serde_json::{Map, Value, json};
+use super::plan_text;
+use crate::matrix::argv::json_word;
+use crate::plan::{Offline, Params, show, spelling};
+use serde_json::{Value, json};
 
 /// A test of a suite as a plan.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,46 +18,41 @@ pub struct Test {
 /// The tests of a suite. The error is a sentence.
 pub fn read(json: &str) -> Result<Vec<Test>, String> {
     let suite: Value = serde_json::from_str(json).map_err(|error| format!("is no JSON: {error}"))?;
-    let nothing = Map::new();
-    let (defaults, tests) = match &suite {
-        Value::Array(tests) => (&nothing, tests),
-        Value::Object(suite) => (
-            suite.get("defaults").and_then(Value::as_object).unwrap_or(&nothing),
-            suite
-                .get("tests")
-                .and_then(Value::as_array)
-                .ok_or("has neither a list of tests nor the key \"tests\"")?,
-        ),
+    let tests = match &suite {
+        Value::Array(tests) => tests,
+        Value::Object(_) => suite["tests"]
+            .as_array()
+            .ok_or("has neither a list of tests nor the key \"tests\"")?,
         _ => return Err("is no list of tests".to_owned()),
     };
-    let tests: Vec<Test> = tests
-        .iter()
-        .map(|test| plan_of(test, defaults))
-        .collect::<Result<_, _>>()?;
-    match tests.is_empty() {
-        true => Err("has no tests".to_owned()),
-        false => Ok(tests),
+    if tests.is_empty() {
+        return Err("has no tests".to_owned());
     }
+    let tests = tests.iter().map(|test| with_defaults(test, suite.get("defaults")));
+    tests.map(|test| plan_of(&test)).collect()
 }
 
-fn plan_of(test: &Value, defaults: &Map<String, Value>) -> Result<Test, String> {
-    let name = test["test_name"].as_str().ok_or("has a test without a \"test_name\"")?;
-    // A test's own values win over the defaults, key by key.
-    let table = |key: &str| -> Params {
-        let both = [defaults.get(key), test.get(key)];
-        let both = both.into_iter().flatten().filter_map(Value::as_object);
-        both.flat_map(|table| table.clone()).collect()
-    };
-    let list = |key: &str| {
-        test.get(key)
-            .or_else(|| defaults.get(key))
-            .filter(|list| !list.is_null())
-            .cloned()
-    };
-    let offline = Offline::ALL
-        .into_iter()
-        .find(|offline| name.starts_with(offline.name()));
-    let (server, mut load, env) = match offline {
+/// A test with the defaults of its suite. Its own values win, those of tables key by key.
+fn with_defaults(test: &Value, defaults: Option<&Value>) -> Params {
+    let table = |value: Option<&Value>| value.and_then(Value::as_object).cloned().unwrap_or_default();
+    let mut all = table(defaults);
+    for (key, value) in table(Some(test)) {
+        match (all.get_mut(&key), value) {
+            (Some(Value::Object(all)), Value::Object(own)) => all.extend(own),
+            (_, value) => drop(all.insert(key, value)),
+        }
+    }
+    all
+}
+
+fn plan_of(test: &Params) -> Result<Test, String> {
+    let name = test.get("test_name").and_then(Value::as_str);
+    let name = name.ok_or("has a test without a \"test_name\"")?;
+    let table = |key: &str| -> Params { test.get(key).and_then(Value::as_object).cloned().unwrap_or_default() };
+    let list = |key: &str| test.get(key).filter(|list| !list.is_null()).cloned();
+    let mut offline = Offline::ALL.into_iter();
+    let offline = offline.find(|offline| name.starts_with(offline.name()));
+    let (mut server, mut load, env) = match offline {
         None => (
             table("server_parameters"),
             table("client_parameters"),
@@ -68,65 +64,48 @@ fn plan_of(test: &Value, defaults: &Map<String, Value>) -> Result<Test, String> 
             (engine, own, table("environment_variables"))
         }
     };
-    let mut server = server;
     let model = server.shift_remove("model").or_else(|| load.get("model").cloned());
     let model = model.as_ref().and_then(Value::as_str).ok_or_else(|| {
         format!("says of the test {name} no model; give \"model\" in its parameters, and \"test_name\" as serving_…, latency_… or throughput_…")
     })?;
-    let mut text = Text::default();
-    text.key("name", json!(name));
-    text.key("runs", json!(1));
-    text.table("[serve]");
-    text.key("command", json!(["vllm", "serve", model]));
-    // The suite's runner waits so long.
-    text.key("ready_timeout", json!("1200s"));
-    keys(&mut text, "[serve.env]", env, |value| match value {
-        Value::String(_) => value,
-        other => json!(other.to_string()),
+    if offline.is_none() {
+        let most = load.get("num_prompts").cloned();
+        let rates = list("qps_list").map(|rates| ("request_rate".to_owned(), rates));
+        let most = list("max_concurrency_list")
+            .or(most)
+            .map(|most| ("max_concurrency".to_owned(), most));
+        load.extend(rates.into_iter().chain(most));
+    }
+    let plan = json!({
+        "name": name,
+        "runs": 1,
+        "serve": {
+            "command": ["vllm", "serve", model],
+            // The suite's runner waits so long.
+            "ready_timeout": "1200s",
+            "env": env.iter().map(|(name, value)| (name.clone(), json!(show(value)))).collect::<Params>(),
+            "params": passed(server),
+        },
+        "bench": {
+            "runner": offline.map(Offline::name),
+            "command": offline.is_none().then_some("vllm bench serve"),
+            "timeout": offline.is_none().then_some("6h"),
+            "warmup_prompts": offline.is_none().then_some(0),
+            "params": passed(load),
+        },
     });
-    keys(&mut text, "[serve.params]", server, passed);
-    text.table("[bench]");
-    match offline {
-        Some(offline) => text.key("runner", json!(offline.name())),
-        None => {
-            text.key("command", json!("vllm bench serve"));
-            text.key("timeout", json!("6h"));
-            text.key("warmup_prompts", json!(0));
-            let most = load.get("num_prompts").cloned();
-            if let Some(rates) = list("qps_list") {
-                load.insert("request_rate".to_owned(), rates);
-            }
-            if let Some(concurrencies) = list("max_concurrency_list").or(most) {
-                load.insert("max_concurrency".to_owned(), concurrencies);
-            }
-        }
-    }
-    keys(&mut text, "[bench.params]", load, passed);
-    Ok(Test {
-        name: name.to_owned(),
-        text: format!(
-            "# A test of vLLM's performance CI, made by `vsweep import`.\n\n{}",
-            text.0
-        ),
-    })
+    let text = "# A test of vLLM's performance CI, made by `vsweep import`.\n\n".to_owned() + &plan_text::toml(plan);
+    let name = name.to_owned();
+    Ok(Test { name, text })
 }
 
-fn keys(text: &mut Text, header: &str, params: Params, value: impl Fn(Value) -> Value) {
-    if params.is_empty() {
-        return;
-    }
-    text.table(header);
-    for (name, given) in params {
-        text.key(&name, value(given));
-    }
-}
-
-/// An empty text stands for a flag without a value.
-fn passed(value: Value) -> Value {
-    match value {
-        Value::String(text) if text.is_empty() => json!(true),
-        Value::Null => json!(true),
-        Value::Object(_) => json!({ "value": value }),
-        value => value,
-    }
+/// Parameters as a plan passes them: an empty text or null stands for a flag without a value.
+fn passed(params: Params) -> Params {
+    let passed = params.into_iter().map(|(name, value)| match value {
+        Value::String(text) if text.is_empty() => (name, json!(true)),
+        Value::Null => (name, json!(true)),
+        Value::Object(_) => (name, json_word(&value).into()),
+        value => (name, value),
+    });
+    passed.collect()
 }

@@ -2,9 +2,9 @@
 //! Kept apart from what vsweep makes of a plan, so that both can be compared.
 
 use crate::matrix::argv::{json_word, number_word};
-use crate::plan::{Combo, Params, equal};
+use crate::plan::{Combo, Params, equal, spelling};
+use itertools::Itertools;
 use serde_json::Value;
-use std::fmt::Write;
 
 /// The base command with a record's parameters applied, as vLLM does it: only the first flag that is spelled in one of
 /// three ways is replaced. `None` where it fails, for want of a word to replace.
@@ -30,13 +30,8 @@ pub fn apply(base: &[String], params: &Params) -> Option<Vec<String>> {
 
 /// The flag with dashes, with underscores and as it is typed; what follows a dot stays.
 fn spellings(name: &str) -> [String; 3] {
-    let (plain, rest) = name.find('.').map_or((name, ""), |dot| name.split_at(dot));
-    let flag = |plain: &str| format!("--{plain}{rest}");
-    [
-        flag(&plain.replace('_', "-")),
-        flag(&plain.replace('-', "_")),
-        flag(plain),
-    ]
+    let spelled = [spelling::flag(name), spelling::canonical(name), name.to_owned()];
+    spelled.map(|name| format!("--{name}"))
 }
 
 fn words(flag: &str, value: &Value) -> Vec<String> {
@@ -54,15 +49,16 @@ pub fn link_vars(text: &str) -> Result<Vec<(String, String)>, String> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let pairs = text.split(',').map(
-        |pair| match pair.split('=').map(str::trim).collect::<Vec<_>>().as_slice() {
+    let pair = |pair: &str| {
+        let names: Vec<&str> = pair.split('=').map(str::trim).collect();
+        match names.as_slice() {
             [serve, bench] if !serve.is_empty() && !bench.is_empty() => Ok((serve.to_string(), bench.to_string())),
             _ => Err(format!(
                 "`{pair}` ties no two parameters; write serve_name=bench_name, with commas between pairs"
             )),
-        },
-    );
-    pairs.collect()
+        }
+    };
+    text.split(',').map(pair).collect()
 }
 
 /// Whether the links keep a pair: every link's two parameters are there, by these very names, and equal.
@@ -83,55 +79,43 @@ pub fn text(value: &Value) -> String {
 
 /// A value as Python's `repr` shows it.
 fn shown_inside(value: &Value) -> String {
-    let list = |items: Vec<String>| items.join(", ");
     match value {
         Value::Null => "None".to_owned(),
         Value::Bool(true) => "True".to_owned(),
         Value::Bool(false) => "False".to_owned(),
         Value::Number(number) => number_word(number),
         Value::String(text) => quoted(text),
-        Value::Array(items) => format!("[{}]", list(items.iter().map(shown_inside).collect())),
+        Value::Array(items) => format!("[{}]", items.iter().map(shown_inside).join(", ")),
         Value::Object(members) => {
             let members = members.iter();
-            let members = members.map(|(name, value)| format!("{}: {}", quoted(name), shown_inside(value)));
-            format!("{{{}}}", list(members.collect()))
+            let mut members = members.map(|(name, value)| format!("{}: {}", quoted(name), shown_inside(value)));
+            format!("{{{}}}", members.join(", "))
         }
     }
 }
 
 fn quoted(text: &str) -> String {
-    let quote = if text.contains('\'') && !text.contains('"') {
-        '"'
-    } else {
-        '\''
+    let quote = match text.contains('\'') && !text.contains('"') {
+        true => '"',
+        false => '\'',
     };
-    let mut shown = String::from(quote);
-    for character in text.chars() {
-        let written = match character {
-            '\\' => write!(shown, "\\\\"),
-            '\n' => write!(shown, "\\n"),
-            '\r' => write!(shown, "\\r"),
-            '\t' => write!(shown, "\\t"),
-            character if character == quote => write!(shown, "\\{quote}"),
-            character if (character as u32) < 0x20 || character as u32 == 0x7f => {
-                write!(shown, "\\x{:02x}", character as u32)
-            }
-            character => write!(shown, "{character}"),
-        };
-        written.expect("written to memory");
-    }
-    shown.push(quote);
-    shown
+    let written = text.chars().map(|character| match character {
+        '\\' => "\\\\".to_owned(),
+        '\n' => "\\n".to_owned(),
+        '\r' => "\\r".to_owned(),
+        '\t' => "\\t".to_owned(),
+        character if character == quote => format!("\\{quote}"),
+        '\0'..'\x20' | '\x7f' => format!("\\x{:02x}", u32::from(character)),
+        character => character.to_string(),
+    });
+    format!("{quote}{}{quote}", written.collect::<String>())
 }
 
 /// The name of a record: the one it was given, else its parameters.
 pub fn name(record: &Combo) -> String {
     record.name.clone().unwrap_or_else(|| {
-        let params = record
-            .params
-            .iter()
-            .map(|(name, value)| format!("{name}={}", text(value)));
-        params.collect::<Vec<_>>().join("-")
+        let params = record.params.iter();
+        params.map(|(name, value)| format!("{name}={}", text(value))).join("-")
     })
 }
 

@@ -5,9 +5,10 @@
 //! lists that hold lists or objects, and objects, become JSON. `null` removes the flag.
 
 use super::flags::{is_list, is_plain_switch};
-use crate::plan::{FlagStyle, Params, ServeCommand, show, spelling};
+use crate::plan::{Flag, FlagStyle, Params, ServeCommand, show, spelling};
 pub(crate) use crate::python_json::dumps as json_word;
 use serde_json::Value;
+use std::ops::Range;
 
 /// The base command with every parameter applied, in order.
 pub fn apply(base: &[String], params: &Params) -> Vec<String> {
@@ -43,18 +44,12 @@ pub fn fill_in(base: &[String], params: &Params) -> Vec<String> {
 
 /// Replaces the first occurrence of a parameter's flag, removes the others; appends the flag if there is none.
 fn set(argv: &mut Vec<String>, name: &str, value: &Value, style: FlagStyle) {
-    let mut place = None;
-    let mut position = ServeCommand::of(argv).first_flag();
-    while position < argv.len() {
-        match occurrence(argv, position, name, value) {
-            Some(length) => {
-                argv.drain(position..position + length);
-                place = place.or(Some(position));
-            }
-            None => position += 1,
-        }
+    let flags = ServeCommand::of(argv).flags();
+    let own: Vec<Range<usize>> = flags.filter_map(|flag| occurrence(&flag, name, value)).collect();
+    let place = own.first().map_or(argv.len(), |first| first.start);
+    for words in own.into_iter().rev() {
+        argv.drain(words);
     }
-    let place = place.unwrap_or(argv.len());
     let flag = match style {
         FlagStyle::AsWritten => format!("--{name}"),
         FlagStyle::Dashes => format!("--{}", spelling::flag(name)),
@@ -114,33 +109,24 @@ fn opposite(flag: &str) -> String {
     }
 }
 
-/// The number of words, from a position on, that are an occurrence of the parameter's flag with its values.
-fn occurrence(argv: &[String], position: usize, name: &str, value: &Value) -> Option<usize> {
-    let word = &argv[position];
-    let (flag, attached) = match word.split_once('=') {
-        Some((flag, _)) if word.starts_with('-') => (flag, true),
-        _ => (word.as_str(), false),
-    };
+/// The words that are an occurrence of the parameter's flag with its values, if the flag is one.
+fn occurrence(flag: &Flag<'_>, name: &str, value: &Value) -> Option<Range<usize>> {
     let long = |name: &str| format!("--{}", spelling::flag(name));
-    let (given, wanted) = (long(&spelling::parameter(flag)?), long(name));
+    let (given, wanted) = (long(flag.name.as_deref()?), long(name));
     // Booleans, and `null`, which removes the flag in either form.
     let is_pair = matches!(value, Value::Bool(_) | Value::Null);
     if given != wanted && !(is_pair && given == opposite(&wanted)) {
         return None;
     }
-    if attached {
-        return Some(1);
-    }
-    let values = argv[position + 1..].iter().take_while(|word| !spelling::is_flag(word));
     let canonical = spelling::canonical(name);
-    let taken = match value {
-        _ if is_list(&canonical) => values.count(),
-        Value::Array(_) => values.count(),
-        Value::Bool(_) => values.take(1).filter(|word| is_truth(word)).count(),
-        Value::Null if is_switch(flag, &canonical) => values.take(1).filter(|word| is_truth(word)).count(),
-        _ => values.take(1).count(),
-    };
-    Some(1 + taken)
+    let truth = flag.after.first().filter(|word| is_truth(word)).iter().count();
+    Some(flag.words(match value {
+        _ if is_list(&canonical) => usize::MAX,
+        Value::Array(_) => usize::MAX,
+        Value::Bool(_) => truth,
+        Value::Null if is_switch(flag.flag, &canonical) => truth,
+        _ => 1,
+    }))
 }
 
 /// Whether a flag in the base command most likely stands alone; needed where no value tells.

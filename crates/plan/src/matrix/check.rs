@@ -1,50 +1,48 @@
 //! What can only be judged when both sides of a plan are laid out: size, duplicates, and whether anything is left.
 
-use super::space::{Slot, Space};
-use super::{Matrix, side_identity};
-use crate::plan::{Diagnostics, Parallel, Plan, Problem, Side, Span, equality_key};
+use super::space::{MOST_PAIRS, Sides, Space};
+use super::{FilterKind, Matrix, side_identity};
+use crate::plan::{Condition, Diagnostics, Parallel, Plan, Problem, Side, Span, equality_key};
 use crate::units::{show_count, show_duration};
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// More pairs than this are refused before anything is built.
-pub const MOST_PAIRS: u128 = 10_000_000;
-
-/// The pairs of two sides; `None` if there are more than 2^128.
-pub(super) fn pairs(serve: &Space, bench: &Space) -> Option<u128> {
-    let counts = serve.count().zip(bench.count());
-    counts.and_then(|(serve, bench)| serve.checked_mul(bench))
-}
-
-/// Whether a matrix may have so many pairs, counted without building any.
-pub(super) fn size(plan: &Plan, serve: &Space, bench: &Space, found: &mut Diagnostics) -> bool {
-    let pairs = pairs(serve, bench);
-    if pairs.is_some_and(|pairs| pairs <= MOST_PAIRS) {
+/// Whether a matrix may have so many pairs.
+pub(super) fn size(plan: &Plan, sides: &Sides, found: &mut Diagnostics) -> bool {
+    if sides.fit() {
         return true;
     }
-    let shown = pairs.map_or(String::from("more than 10^38"), show_count);
-    let message = format!("the plan has {shown} pairs of server and load");
-    let remedy = format!(
-        "at most {} are allowed; give fewer values, or zip axes",
-        show_count(MOST_PAIRS)
+    let shown = sides.pairs().map_or(String::from("more than 10^38"), show_count);
+    let most = show_count(MOST_PAIRS);
+    let mut problem = Problem::of(
+        format!("the plan has {shown} pairs of server and load"),
+        format!("at most {most} are allowed; give fewer values, or zip axes"),
     );
-    let mut problem = Problem {
-        message,
-        places: Vec::new(),
-        remedy,
-    };
-    for (side, space) in [(Side::Serve, serve), (Side::Bench, bench)] {
-        for (name, slot) in &space.slots {
-            if let Slot::Axis { values, .. } = slot
-                && values.len() > 1
-            {
-                let span = plan.origin.key_span(&[side.table(), "params", name]);
-                problem = problem.and(span, format!("{} values", show_count(values.len() as u64)));
-            }
+    for side in [Side::Serve, Side::Bench] {
+        for slot in sides.of(side).slots.iter().filter(|slot| slot.axis.values().len() > 1) {
+            let span = plan.origin.key_span(&[side.table(), "params", &slot.name]);
+            let values = show_count(slot.axis.values().len() as u64);
+            problem = problem.and(span, format!("{values} values"));
         }
     }
     found.add(problem);
     false
+}
+
+/// An exclusion that matches nothing is a mistake. Of a plan that was read in part, one that names what could not be read may match.
+pub(super) fn exclusions(plan: &Plan, matrix: &Matrix, is_whole: bool, found: &mut Diagnostics) {
+    let is_read = |Condition { param, .. }: &Condition| plan.param(param.side, &param.name).is_some();
+    let filters = matrix
+        .filters
+        .iter()
+        .filter(|filter| filter.kind == FilterKind::Exclusion);
+    for (position, (filter, block)) in filters.zip(&plan.exclude).enumerate() {
+        if !filter.pairs.is_possible() && (is_whole || block.iter().all(is_read)) {
+            let span = plan.origin.value_span(&["exclude", &position.to_string()]);
+            let remedy = "correct a condition, or remove the block";
+            found.object(span, "this exclusion matches nothing", remedy);
+        }
+    }
 }
 
 /// Two configurations of one side are the same measurement exactly if they differ along one dimension only, at two
@@ -56,10 +54,6 @@ pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) 
     let is_whole = found.is_empty();
     for side in [Side::Serve, Side::Bench] {
         let space = matrix.sides.of(side);
-        let what = match side {
-            Side::Serve => "server",
-            Side::Bench => "load",
-        };
         for dimension in 0..space.lengths.len() {
             if let Some((first, second)) = twins(matrix, side, dimension) {
                 let label = |position| space.label(space.index_at(dimension, position));
@@ -68,8 +62,8 @@ pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) 
                     continue;
                 }
                 let message = match one == other {
-                    true => format!("`{one}` is the same {what} twice"),
-                    false => format!("`{one}` and `{other}` are the same {what}"),
+                    true => format!("`{one}` is the same {} twice", side.noun()),
+                    false => format!("`{one}` and `{other}` are the same {}", side.noun()),
                 };
                 let span = |position| position_span(plan, space, side, dimension, position);
                 let problem = Problem::new(span(second), message, "remove one");
@@ -94,39 +88,31 @@ fn twins(matrix: &Matrix, side: Side, dimension: usize) -> Option<(usize, usize)
 
 /// Where a position of a dimension was written: the item of a list, the combination, or what stands for it.
 fn position_span(plan: &Plan, space: &Space, side: Side, dimension: usize, position: usize) -> Span {
-    let is_axis = |slot: &Slot| matches!(slot, Slot::Axis { dimension: own, .. } if *own == dimension);
-    match space.slots.iter().find(|(_, slot)| is_axis(slot)) {
-        Some((name, _)) => {
-            let path = [side.table(), "params", name, &position.to_string()];
+    match space.slots.iter().find(|slot| slot.dimension == Some(dimension)) {
+        Some(slot) => {
+            let path = [side.table(), "params", &slot.name, &position.to_string()];
             plan.origin.value_span(&path)
         }
         None => plan.origin.combo_span(side, position, None),
     }
 }
 
-/// A search for a rate needs one at which the requests of a run come in before `bench.timeout` ends it.
-pub(super) fn rates(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
+/// A search needs loads at which the requests of a run come in before `bench.timeout` ends it, and which so many requests bring.
+pub(super) fn searches(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let Some(sla) = &plan.sla else { return };
-    let hopeless = (0..matrix.sides.bench.len()).find(|bench| matrix.lowest(*bench) > sla.upper);
-    if hopeless.is_some() {
-        let timeout = show_duration(plan.bench.timeout);
-        let rate = sla.upper;
+    let span = plan.origin.key_span(&["sla"]);
+    let mut loads = 0..matrix.sides.bench.len();
+    if loads.clone().any(|bench| matrix.lowest(bench) > sla.upper) {
+        let (rate, timeout) = (sla.upper, show_duration(plan.bench.timeout));
         let message =
             format!("at no rate up to {rate} are the requests of a run sent within bench.timeout ({timeout})");
-        let span = plan.origin.key_span(&["sla"]);
         let remedy = "raise bench.timeout, send fewer (num_prompts), or raise sla.max";
         found.object(span, message, remedy);
     }
-}
-
-/// A search for a number in flight needs runs of as many requests.
-pub(super) fn reach(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
-    let short = (0..matrix.sides.bench.len()).find_map(|bench| matrix.unreachable(bench));
-    if let Some((load, requests)) = short {
+    if let Some((load, requests)) = loads.find_map(|bench| matrix.unreachable(bench)) {
         let message = format!(
             "the {requests} requests of a run (num_prompts) never bring {load} in flight at once, which [sla] may try"
         );
-        let span = plan.origin.key_span(&["sla"]);
         let remedy = "write num_prompts = { per = \"max_concurrency\", times = 10 }, or lower sla.max to what num_prompts brings";
         found.object(span, message, remedy);
     }
@@ -138,8 +124,8 @@ pub(super) fn leftovers(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
         return;
     }
     let mut blamed = false;
-    for (position, agreement) in matrix.links.iter().take(plan.link.equal.len()).enumerate() {
-        if !agreement.is_possible() {
+    for (position, link) in matrix.filters.iter().take(plan.link.equal.len()).enumerate() {
+        if !link.pairs.is_possible() {
             blamed = true;
             let span = plan.origin.value_span(&["link", "equal", &position.to_string()]);
             let message = "no pair of server and load meets this link";
@@ -148,9 +134,8 @@ pub(super) fn leftovers(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     }
     if !blamed && found.is_empty() {
         let table = if plan.exclude.is_empty() { "link" } else { "exclude" };
-        let span = plan.origin.key_span(&[table]);
         let message = "links and exclusions leave no point";
-        found.object(span, message, "loosen one of them");
+        found.object(plan.origin.key_span(&[table]), message, "loosen one of them");
     }
 }
 
@@ -176,7 +161,7 @@ pub(super) fn comparison(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) 
     let Some(compare) = &plan.compare else { return };
     side_by_side(plan, matrix, found);
     let span = plan.origin.value_span(&["compare"]);
-    let mut refuse = |message: String, remedy: &str| found.object(span, message, remedy);
+    let mut refuse = |message: &str, remedy: &str| found.object(span, message, remedy);
     let mut loads = matrix.servers().map(|server| {
         let points = matrix.points_of(&server);
         points.map(|point| point.params).collect::<Vec<_>>()
@@ -185,24 +170,21 @@ pub(super) fn comparison(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) 
     let others: Vec<_> = loads.collect();
     if others.is_empty() {
         let remedy = "give two, for example command = { base = \"...\", new = \"...\" } or a parameter with two values";
-        refuse(
-            "there is nothing to compare: the plan has one server".to_owned(),
-            remedy,
-        );
+        refuse("there is nothing to compare: the plan has one server", remedy);
     }
     if others.iter().any(|other| *other != first) {
         let remedy = "remove the link or exclusion that takes a load from one of them";
-        refuse("the servers to compare have different loads".to_owned(), remedy);
+        refuse("the servers to compare have different loads", remedy);
     }
     if others.len() > 1 {
         let axis = format!("the plan has {} servers, an axis that is bisected", others.len() + 1);
         if first.len() > 1 {
-            let message = format!("{axis}, and {} loads", first.len());
-            refuse(message, "leave one load, the one at which the metric changed");
+            let remedy = "leave one load, the one at which the metric changed";
+            refuse(&format!("{axis}, and {} loads", first.len()), remedy);
         }
         if compare.metrics.len() != 1 || !compare.fail_on.is_empty() {
             let remedy = "leave one of `metrics` and no `fail_on`, or two servers";
-            refuse(format!("{axis}, by a single metric"), remedy);
+            refuse(&format!("{axis}, by a single metric"), remedy);
         }
     }
 }

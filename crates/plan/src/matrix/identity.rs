@@ -2,9 +2,9 @@
 //! anew, and no id gives one away.
 
 use crate::ids::{PointId, ServerId, canonical_json, sha256_hex, short_digest};
-use crate::plan::{Members, Params, Secrets, Serve, Target, spelling};
+use crate::plan::{BenchRunner, Members, Params, Plan, Secrets, Serve, Target, Warmup, spelling};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The identity of a server. An attached one is told apart by its URL.
 pub(super) fn server_id(
@@ -20,29 +20,45 @@ pub(super) fn server_id(
     };
     let members = &serve.manners.members;
     if *members != Members::default() {
-        let commands: Vec<Vec<String>> = members
-            .commands
-            .iter()
-            .map(|words| secrets.redact_argv(words))
-            .collect();
-        content["members"] = json!({"nodes": members.nodes, "commands": commands});
+        let commands = members.commands.iter().map(|words| secrets.redact_argv(words));
+        content["members"] = json!({"nodes": members.nodes, "commands": commands.collect::<Vec<_>>()});
     }
     ServerId(short_digest(&canonical_json(&content)))
 }
 
 /// What all points of a plan share.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct SharedLoad {
     /// A runner of ours other than the load generator.
-    pub runner: Option<&'static str>,
-    pub env: BTreeMap<String, String>,
+    runner: Option<&'static str>,
+    env: BTreeMap<String, String>,
     /// `None` is as many as the load holds.
-    pub warmup_prompts: Option<u32>,
+    warmup_prompts: Option<u32>,
     /// SHA-256 of each dataset file that is there, by its path.
-    pub datasets: BTreeMap<String, String>,
+    datasets: BTreeMap<String, String>,
 }
 
 impl SharedLoad {
+    /// That of a plan. Reads the dataset files that it names.
+    pub fn of_plan(plan: &Plan) -> SharedLoad {
+        let bench = &plan.bench;
+        let of_params = bench.params.iter().filter(|(name, _)| spelling::same(name, DATASET));
+        let of_combos = bench.combos.iter().filter_map(|combo| dataset_path(&combo.params));
+        let paths = of_params.flat_map(|(_, axis)| axis.values()).filter_map(Value::as_str);
+        let paths: BTreeSet<&str> = paths.chain(of_combos).collect();
+        let digest = |path: &str| Some((path.to_owned(), sha256_hex(&std::fs::read(path).ok()?)));
+        let is_command = matches!(bench.runner, BenchRunner::Command(_));
+        SharedLoad {
+            runner: bench.runner.name().filter(|_| bench.runner != BenchRunner::Native),
+            env: if is_command { bench.env.clone() } else { BTreeMap::new() },
+            warmup_prompts: match bench.warmup {
+                Warmup::Automatic => None,
+                Warmup::Requests(count) => Some(count),
+            },
+            datasets: paths.into_iter().filter_map(digest).collect(),
+        }
+    }
+
     pub fn point_id(&self, server: &ServerId, params: &Params, argv: Option<&[String]>, secrets: &Secrets) -> PointId {
         let dataset = dataset_path(params).and_then(|path| self.datasets.get(path));
         let mut content = json!({
@@ -64,22 +80,17 @@ impl SharedLoad {
 /// content is part of it, too.
 pub fn is_unwarmed(point: &PointId, server: &ServerId, params: &Params) -> bool {
     let load = SharedLoad {
-        runner: None,
-        env: BTreeMap::new(),
         warmup_prompts: Some(0),
-        datasets: BTreeMap::new(),
+        ..SharedLoad::default()
     };
     load.point_id(server, params, None, &Secrets::default()) == *point
 }
 
-/// The file a dataset is read from, if the parameters name one.
-fn dataset_path(params: &Params) -> Option<&str> {
-    spelling::find(params, "dataset_path").and_then(Value::as_str)
-}
+/// The parameter that names the file a dataset is read from.
+const DATASET: &str = "dataset_path";
 
-/// The SHA-256 of a file's content, or `None` if there is no such file.
-pub(super) fn file_digest(path: &str) -> Option<String> {
-    std::fs::read(path).ok().map(|bytes| sha256_hex(&bytes))
+fn dataset_path(params: &Params) -> Option<&str> {
+    spelling::find(params, DATASET).and_then(Value::as_str)
 }
 
 fn open_env(env: &BTreeMap<String, String>, secrets: &Secrets) -> BTreeMap<String, String> {

@@ -14,22 +14,20 @@ mod serve_flags;
 mod space;
 mod starved;
 
-pub use check::MOST_PAIRS;
 pub use identity::is_unwarmed;
-pub use only::Only;
 pub use search::{LoadExploration, LoadFinder, LoadSearch};
-pub use serve_flags::{FlagValue, ServeFlags};
+pub use serve_flags::ServeFlags;
+pub use space::MOST_PAIRS;
 
 use crate::ids::{PointId, ServerId};
 use crate::plan::{
     BenchRunner, Diagnostics, Link, Offline, Params, Plan, Problems, Secrets, Side, Target, commands, show,
 };
 use crate::printable::printable;
-use filter::{Agreement, Match, Sides};
+use filter::Agreement;
 use identity::SharedLoad;
-use space::Space;
-use std::collections::{BTreeMap, HashMap};
-use std::sync::OnceLock;
+use space::{Sides, Space};
+use std::collections::BTreeMap;
 
 /// One server config: a command line and an environment, with the parameters that made it.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,6 +44,8 @@ pub struct ServerConfig {
     pub params: Params,
     /// Name of its combination, if the plan names one.
     pub combo: Option<String>,
+    /// Which configuration of the server side it is.
+    pub index: usize,
 }
 
 /// One point: a server config under one load.
@@ -85,7 +85,7 @@ pub struct Counts {
 }
 
 /// What one link or exclusion took away.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removed {
     /// The link or exclusion, as in `exclude bench.max_concurrency > 64`.
     pub text: String,
@@ -98,18 +98,32 @@ pub struct Removed {
 pub struct Matrix {
     plan: Plan,
     sides: Sides,
-    links: Vec<Agreement>,
-    exclusions: Vec<Match>,
-    only: Vec<Match>,
+    filters: Vec<PairFilter>,
     points_of_server: Vec<u32>,
-    /// Made on the first look-up.
-    servers_by_id: OnceLock<HashMap<ServerId, usize>>,
-    removed: Vec<Removed>,
     /// Starts of each server that the plan takes in any case.
     starts: u32,
     load: SharedLoad,
     /// Without those of the environment.
     secrets: Secrets,
+}
+
+/// What takes pairs away: all that it is about, or all others.
+#[derive(Debug, Clone)]
+struct PairFilter {
+    kind: FilterKind,
+    pairs: Agreement,
+    removed: Removed,
+}
+
+/// Where a filter comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FilterKind {
+    /// A link of the plan, which keeps the pairs that it is about.
+    Link,
+    /// An exclusion of the plan, which removes them.
+    Exclusion,
+    /// `--only`, which keeps them and narrows the matrix to a part of its plan.
+    Only,
 }
 
 impl Matrix {
@@ -132,10 +146,8 @@ impl Matrix {
         // What the links tie may be what could not be read; without them there may be too much.
         let mut untied = plan.clone();
         untied.link = Link::default();
-        match expand::fits(&untied) {
-            true => expand::expand(&untied, found),
-            false => None,
-        }
+        let is_small = Sides::of_plan(&untied).fit();
+        is_small.then(|| expand::expand(&untied, found)).flatten()
     }
 
     /// The servers that keep at least one point, in the order of the plan.
@@ -150,12 +162,11 @@ impl Matrix {
             .flat_map(|index| self.points_at(index, server.id.clone()))
     }
 
+    /// The place of a server that keeps at least one point.
     fn index_of(&self, server: &ServerConfig) -> Option<usize> {
-        let by_id = self.servers_by_id.get_or_init(|| {
-            let entry = |index: usize| (self.server(index).id, index);
-            self.kept_servers().map(entry).collect()
-        });
-        by_id.get(&server.id).copied()
+        let is_kept = |index: &usize| self.points_of_server.get(*index).is_some_and(|points| *points > 0);
+        let index = Some(server.index).filter(is_kept)?;
+        (self.server(index).id == server.id).then_some(index)
     }
 
     /// All points, grouped by server.
@@ -173,6 +184,7 @@ impl Matrix {
         };
         let servers = self.kept_servers().count() as u64;
         let repeated = servers * u64::from(self.plan.repeat_first && !self.finds_its_loads());
+        let of_plan = self.filters.iter().filter(|filter| filter.kind != FilterKind::Only);
         Counts {
             servers,
             starts: servers * u64::from(self.starts),
@@ -180,7 +192,7 @@ impl Matrix {
             searches,
             runs: u64::from(self.starts) * (points * u64::from(self.plan.runs.least()) + repeated),
             pairs: self.sides.serve.len() as u64 * self.sides.bench.len() as u64,
-            removed: self.removed.clone(),
+            removed: of_plan.map(|filter| filter.removed.clone()).collect(),
         }
     }
 
@@ -196,7 +208,7 @@ impl Matrix {
 
     /// Whether it was narrowed to a part of its plan.
     pub fn is_part(&self) -> bool {
-        !self.only.is_empty()
+        self.filters.iter().any(|filter| filter.kind == FilterKind::Only)
     }
 
     fn kept_servers(&self) -> impl Iterator<Item = usize> {
@@ -204,22 +216,26 @@ impl Matrix {
         counts.filter(|(_, count)| **count > 0).map(|(index, _)| index)
     }
 
+    /// The loads that are kept beside a server.
+    fn kept_loads(&self, serve: usize) -> impl Iterator<Item = usize> + Clone {
+        (0..self.sides.bench.len()).filter(move |bench| self.keeps(serve, *bench))
+    }
+
+    /// Whether any server is kept beside a load.
+    fn is_kept(&self, bench: usize) -> bool {
+        (0..self.sides.serve.len()).any(|serve| self.keeps(serve, bench))
+    }
+
     fn points_at(&self, serve: usize, server: ServerId) -> impl Iterator<Item = Point> {
-        let loads = if self.finds_its_loads() {
-            0
-        } else {
-            self.sides.bench.len()
-        };
-        let kept = (0..loads).filter(move |bench| self.keeps(serve, *bench));
+        let kept = (!self.finds_its_loads()).then(|| self.kept_loads(serve));
         let offline = self.plan.bench.runner.offline();
         let engine = offline.map(|offline| self.without_server(offline, &self.server(serve).argv));
-        kept.map(move |bench| {
+        kept.into_iter().flatten().map(move |bench| {
             let mut point = self.point(bench, &server);
             // Its identity is that of the server with the parameters.
-            point.argv = match &engine {
-                Some(engine) => Some(argv::apply(engine, &point.params)),
-                None => point.argv,
-            };
+            if let Some(engine) = &engine {
+                point.argv = Some(argv::apply(engine, &point.params));
+            }
             point
         })
     }
@@ -247,18 +263,13 @@ impl Matrix {
             env,
             params,
             combo: self.sides.serve.combo_name(index),
+            index,
         }
     }
 
     fn point(&self, index: usize, server: &ServerId) -> Point {
-        Point {
-            combo: self.sides.bench.combo_name(index),
-            ..self.point_of(
-                self.sides.bench.params(index),
-                self.name(&self.sides.bench, index),
-                server,
-            )
-        }
+        let bench = &self.sides.bench;
+        self.point_with(index, bench.params(index), self.name(bench, index), server)
     }
 
     /// What a configuration is called, harmless and without secrets.
@@ -271,7 +282,8 @@ impl Matrix {
         self.plan.bench.runner == BenchRunner::Native
     }
 
-    fn point_of(&self, params: Params, name: String, server: &ServerId) -> Point {
+    /// The point of a load with these parameters.
+    fn point_with(&self, index: usize, params: Params, name: String, server: &ServerId) -> Point {
         let argv = match &self.plan.bench.runner {
             BenchRunner::Native | BenchRunner::Iterations | BenchRunner::Phases | BenchRunner::Offline(_) => None,
             BenchRunner::Command(commands) => Some(argv::fill_in(&commands.of(&params), &commands::flags(&params))),
@@ -281,7 +293,7 @@ impl Matrix {
             server: server.clone(),
             name,
             params,
-            combo: None,
+            combo: self.sides.bench.combo_name(index),
             argv,
         }
     }
@@ -293,37 +305,32 @@ impl Matrix {
 
     /// Whether links, exclusions and narrowing keep a pair.
     fn keeps(&self, serve: usize, bench: usize) -> bool {
-        self.remover(serve, bench).is_none() && self.only.iter().all(|only| only.holds(serve, bench))
+        self.remover(serve, bench).is_none()
     }
 
-    /// The first link or exclusion that removes a pair, as a position in `removed`.
+    /// The first filter that removes a pair.
     fn remover(&self, serve: usize, bench: usize) -> Option<usize> {
-        let link = self.links.iter().position(|link| !link.keeps(serve, bench));
-        link.or_else(|| {
-            let exclusion = self
-                .exclusions
-                .iter()
-                .position(|exclusion| exclusion.holds(serve, bench));
-            exclusion.map(|position| self.links.len() + position)
+        self.filters.iter().position(|PairFilter { kind, pairs, .. }| {
+            let is_about = pairs.has(serve, bench);
+            is_about == (*kind == FilterKind::Exclusion)
         })
     }
 
     /// Visits every pair once and notes who keeps and who removes it.
     fn count(&mut self) {
         let mut points_of_server = vec![0u32; self.sides.serve.len()];
-        let mut removed = vec![0u64; self.removed.len()];
+        let mut removed = vec![0u64; self.filters.len()];
         for (serve, points) in points_of_server.iter_mut().enumerate() {
             for bench in 0..self.sides.bench.len() {
                 match self.remover(serve, bench) {
                     Some(position) => removed[position] += 1,
-                    None if self.only.iter().all(|only| only.holds(serve, bench)) => *points += 1,
-                    None => {}
+                    None => *points += 1,
                 }
             }
         }
         self.points_of_server = points_of_server;
-        for (removed, pairs) in self.removed.iter_mut().zip(removed) {
-            removed.pairs = pairs;
+        for (filter, pairs) in self.filters.iter_mut().zip(removed) {
+            filter.removed.pairs = pairs;
         }
     }
 }

@@ -1,55 +1,32 @@
 //! `--only EXPR`: measuring a part of the matrix, such as `tensor_parallel_size=2,bench.max_concurrency>=8`.
 
-use super::Matrix;
-use super::filter::Match;
+use super::filter::Agreement;
+use super::{FilterKind, Matrix, PairFilter, Removed};
 use crate::error::{Error, Result};
-use crate::plan::{Condition, Op, ParamRef, Side, condition, spelling, suggest};
-use serde_json::Value;
-use std::sync::OnceLock;
-
-/// Conditions that must all hold. A name without `serve.` or `bench.` is looked for on both sides.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Only {
-    conditions: Vec<(String, Op, Value)>,
-}
-
-impl Only {
-    /// Reads conditions separated by commas.
-    pub fn parse(text: &str) -> Result<Only> {
-        let conditions = text.split(',').map(|part| condition::parse(part.trim()));
-        match conditions.collect() {
-            Ok(conditions) => Ok(Only { conditions }),
-            Err(why) => {
-                let remedy = "write conditions such as max_num_seqs=64,max_concurrency>=8";
-                Err(Error::Usage(format!("--only: {why}; {remedy}")))
-            }
-        }
-    }
-}
-
-impl std::str::FromStr for Only {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Only> {
-        Only::parse(text)
-    }
-}
+use crate::plan::{Condition, ParamRef, Side, condition, suggest};
+use itertools::Itertools;
 
 impl Matrix {
-    /// The part of the matrix that meets all conditions. Fails if a parameter is unknown or nothing is left.
-    pub fn only(&self, only: &Only) -> Result<Matrix> {
-        let conditions = only.conditions.iter().map(|(key, op, value)| {
-            Ok(Condition {
-                param: self.find_param(key)?,
-                op: *op,
-                value: value.clone(),
-            })
+    /// The part of the matrix that meets all conditions, which are separated by commas. A name without `serve.` or `bench.` is looked
+    /// for on both sides. Fails if the text says no conditions, a parameter is unknown or nothing is left.
+    pub fn only(&self, text: &str) -> Result<Matrix> {
+        let conditions = text.split(',').map(|part| condition::parse(part.trim()));
+        let conditions = conditions.collect::<Result<Vec<_>, String>>().map_err(|why| {
+            let remedy = "write conditions such as max_num_seqs=64,max_concurrency>=8";
+            Error::Usage(format!("--only: {why}; {remedy}"))
+        })?;
+        let conditions = conditions.into_iter().map(|(key, op, value)| {
+            let param = self.find_param(&key)?;
+            Ok(Condition { param, op, value })
         });
         let conditions: Vec<Condition> = conditions.collect::<Result<_>>()?;
         let mut matrix = self.clone();
-        matrix.only.push(Match::new(&conditions, &self.sides));
+        matrix.filters.push(PairFilter {
+            kind: FilterKind::Only,
+            pairs: Agreement::of_conditions(&conditions, &self.sides),
+            removed: Removed::default(),
+        });
         matrix.count();
-        matrix.servers_by_id = OnceLock::new();
         if matrix.points_of_server.iter().all(|count| *count == 0) {
             let remedy = "`vsweep plan` without --only lists all points";
             return Err(Error::Usage(format!("--only leaves no point; {remedy}")));
@@ -58,26 +35,21 @@ impl Matrix {
     }
 
     fn find_param(&self, key: &str) -> Result<ParamRef> {
-        let all = [Side::Serve, Side::Bench].map(|side| self.params_of(side));
-        let matches = |param: &&ParamRef| spelling::same(&param.name, key) || spelling::same(&param.to_string(), key);
-        let found: Vec<&ParamRef> = all.iter().flatten().filter(matches).collect();
-        match found.as_slice() {
-            [param] => Ok((*param).clone()),
+        let params = [Side::Serve, Side::Bench].into_iter().flat_map(|side| {
+            let names = self.names(side).into_iter().map(String::from);
+            names.map(move |name| ParamRef { side, name })
+        });
+        let params: Vec<ParamRef> = params.collect();
+        let meant = params.iter().filter(|param| param.is_meant_by(key)).collect_vec();
+        let why = match meant.as_slice() {
+            [param] => return Ok((*param).clone()),
             [] => {
-                let known: Vec<String> = all.iter().flatten().map(ToString::to_string).collect();
+                let known = params.iter().map(ToString::to_string).collect_vec();
                 let remedy = suggest(key, known.iter().map(String::as_str));
-                Err(Error::Usage(format!(
-                    "--only: no parameter is called `{key}`; {remedy}"
-                )))
+                format!("no parameter is called `{key}`; {remedy}")
             }
-            _ => Err(Error::Usage(format!(
-                "--only: both sides have `{key}`; write serve.{key} or bench.{key}"
-            ))),
-        }
-    }
-
-    fn params_of(&self, side: Side) -> Vec<ParamRef> {
-        let names = self.sides.of(side).names().into_iter().map(String::from);
-        names.map(|name| ParamRef { side, name }).collect()
+            _ => format!("both sides have `{key}`; write serve.{key} or bench.{key}"),
+        };
+        Err(Error::Usage(format!("--only: {why}")))
     }
 }

@@ -6,9 +6,10 @@ use crate::ids::{SearchId, ServerId, canonical_json, short_digest};
 use crate::plan::{Params, number, spelling};
 use itertools::Itertools;
 use serde_json::{Value, json};
-use vsweep_strategy::search::{Answer, BRIEF_S, ExploreSettings, Load, Question, Requests, Settings, Target, Vary};
+use vsweep_strategy::search::{Answer, BRIEF_S, ExploreSettings, Load, Question, Requests, Settings, Vary};
 
-const NUM_PROMPTS: &str = "num_prompts";
+/// The parameter that says how many requests a run sends.
+pub(super) const NUM_PROMPTS: &str = "num_prompts";
 /// Share of `bench.timeout` within which the requests of a rate must be due; the rest is for answering the last of them.
 const SENDING: f64 = 0.8;
 
@@ -83,20 +84,14 @@ impl Matrix {
 
     /// The searches on one server, in the order of the plan; none without `[sla]`.
     pub fn searches_of(&self, server: &ServerConfig) -> impl Iterator<Item = LoadSearch> {
-        let settings = self.plan.sla.iter();
-        settings.flat_map(move |sla| {
-            self.loads_of(server)
-                .map(move |bench| self.search(sla.clone(), bench, server))
-        })
+        let sought = self.plan.sla.iter().cartesian_product(self.loads_of(server));
+        sought.map(move |(sla, bench)| self.search(sla.clone(), bench, server))
     }
 
     /// The explorations on one server, in the order of the plan; none without `[explore]`.
     pub fn explorations_of(&self, server: &ServerConfig) -> impl Iterator<Item = LoadExploration> {
-        let settings = self.plan.explore.iter();
-        settings.flat_map(move |explore| {
-            self.loads_of(server)
-                .map(move |bench| self.exploration(explore.clone(), bench, server))
-        })
+        let explored = self.plan.explore.iter().cartesian_product(self.loads_of(server));
+        explored.map(move |(explore, bench)| self.exploration(explore.clone(), bench, server))
     }
 
     /// The searches and explorations on one server.
@@ -110,25 +105,20 @@ impl Matrix {
     /// point, and for a search or an exploration those at loads that it may ask for.
     pub fn specimens(&self) -> impl Iterator<Item = Params> {
         let of_points = self.points().map(|point| point.params);
-        let finders = (0..if self.finds_its_loads() {
-            self.sides.bench.len()
-        } else {
-            0
-        })
-            .filter(|bench| (0..self.sides.serve.len()).any(|serve| self.keeps(serve, *bench)));
-        of_points.chain(finders.flat_map(|bench| self.specimens_at(bench)))
+        let loads = 0..self.sides.bench.len();
+        let found = loads.filter(|bench| self.finds_its_loads() && self.is_kept(*bench));
+        of_points.chain(found.flat_map(|bench| self.specimens_at(bench)))
     }
 
     fn specimens_at(&self, index: usize) -> Vec<Params> {
+        let bench = &self.sides.bench;
         let at = |vary: Vary, value: f64| {
             let mut given = vec![(vary.name(), vary.to_param(value))];
             // A number of requests that follows the load is computed; one that follows another cannot be at every load.
-            if let Some(derived) = self.sides.bench.derived(NUM_PROMPTS)
-                && !spelling::same(&derived.per, vary.name())
-            {
+            if bench.derived(NUM_PROMPTS).is_some() && !self.follows(NUM_PROMPTS, vary) {
                 given.push((NUM_PROMPTS, json!(1)));
             }
-            self.sides.bench.params_with(index, &given)
+            bench.params_with(index, &given)
         };
         let searched = self.plan.sla.iter().map(|sla| at(sla.vary, sla.lower));
         // The ends of an exploration have no rate, and what lies between has one if that is what varies.
@@ -139,9 +129,15 @@ impl Matrix {
         searched.chain(explored).collect()
     }
 
-    fn loads_of(&self, server: &ServerConfig) -> impl Iterator<Item = usize> {
+    /// Whether a parameter follows what is varied.
+    fn follows(&self, name: &str, vary: Vary) -> bool {
+        let derived = self.sides.bench.derived(name);
+        derived.is_some_and(|derived| spelling::same(&derived.per, vary.name()))
+    }
+
+    fn loads_of(&self, server: &ServerConfig) -> impl Iterator<Item = usize> + Clone {
         let serve = self.index_of(server).into_iter();
-        serve.flat_map(move |serve| (0..self.sides.bench.len()).filter(move |bench| self.keeps(serve, *bench)))
+        serve.flat_map(|serve| self.kept_loads(serve))
     }
 
     /// The point that a search asks for.
@@ -168,10 +164,8 @@ impl Matrix {
             name => format!("{name}, {load}"),
         };
         let given = [limits, &[(NUM_PROMPTS, requests)]].concat();
-        Point {
-            combo: self.sides.bench.combo_name(finder.index),
-            ..self.point_of(self.sides.bench.params_with(finder.index, &given), name, &finder.server)
-        }
+        let params = self.sides.bench.params_with(finder.index, &given);
+        self.point_with(finder.index, params, name, &finder.server)
     }
 
     fn search(&self, mut settings: Settings, index: usize, server: &ServerConfig) -> LoadSearch {
@@ -180,10 +174,9 @@ impl Matrix {
         settings.lower = settings.lower.max(self.lowest(index));
         let is_asked_for = as_planned != Settings::new(settings.vary, Vec::new()).lower;
         let raised_from = Some(as_planned).filter(|planned| *planned < settings.lower && is_asked_for);
-        let target = |target: &Target| json!({"name": target.name, "criteria": target.criteria});
         let content = json!({
             "vary": settings.vary,
-            "targets": settings.targets.iter().map(target).collect::<Vec<Value>>(),
+            "targets": settings.targets,
             "bounds": [settings.lower, settings.upper],
             "tolerance": settings.tolerance,
             "max_probes": settings.max_probes,
@@ -207,9 +200,8 @@ impl Matrix {
     ) -> LoadFinder<S> {
         let mut params = self.sides.bench.params(index);
         // What follows what is varied has no value yet.
-        let followed = |name: &str| self.sides.bench.derived(name).map(|derived| derived.per.as_str());
-        params.retain(|name, _| followed(name).is_none_or(|per| !spelling::same(per, vary.name())));
-        content["load"] = json!(self.point_of(params.clone(), String::new(), &server.id).id.0);
+        params.retain(|name, _| !self.follows(name, vary));
+        content["load"] = json!(self.point_with(index, params.clone(), String::new(), &server.id).id.0);
         LoadFinder {
             id: SearchId(short_digest(&canonical_json(&content))),
             server: server.id.clone(),
@@ -234,60 +226,42 @@ impl Matrix {
 
     fn exploration(&self, mut settings: ExploreSettings, index: usize, server: &ServerConfig) -> LoadExploration {
         settings.requests = self.requests(index, settings.requests);
-        let followed = self
-            .sides
-            .bench
-            .derived(NUM_PROMPTS)
-            .map(|derived| derived.per.as_str());
-        let of_rate = followed.is_some_and(|per| spelling::same(per, Vary::RequestRate.name()));
-        settings.requests_per_rate = of_rate && settings.vary == Vary::RequestRate;
-        let content = json!({
-            "vary": settings.vary,
-            "levels": settings.levels,
-            "spacing": settings.spacing,
-            "max_concurrency": settings.max_concurrency,
-            "runs": settings.runs,
-            "requests": settings.requests,
-            "requests_per_rate": settings.requests_per_rate,
-        });
+        let is_rate = settings.vary == Vary::RequestRate;
+        settings.requests_per_rate = is_rate && self.follows(NUM_PROMPTS, Vary::RequestRate);
+        let content = json!(settings);
         self.finder(index, server, settings.vary, settings, content)
     }
 
     /// A load in flight that `num_prompts` of the plan cannot bring, with the number of requests it has.
     pub(super) fn unreachable(&self, index: usize) -> Option<(f64, u64)> {
         let sla = self.plan.sla.as_ref().filter(|sla| sla.vary == Vary::MaxConcurrency)?;
-        let is_given =
-            self.sides.bench.value(index, NUM_PROMPTS).is_some() || self.sides.bench.derived(NUM_PROMPTS).is_some();
-        let requests = self.requests(index, sla.requests);
-        let (lowest, highest) = (requests.at(sla.lower), requests.at(sla.upper));
+        let requests = self.planned_requests(index)?;
         // Where the load outgrows the requests it does so from some load on.
-        let short = [(sla.lower, lowest), (sla.upper, highest)];
-        short
-            .into_iter()
-            .find(|(load, count)| is_given && (*count as f64) < *load)
+        let mut ends = [sla.lower, sla.upper].map(|load| (load, requests.at(load))).into_iter();
+        ends.find(|(load, count)| (*count as f64) < *load)
     }
 
-    /// Requests of a run: as `num_prompts` says, which may follow the load, else as usual.
+    /// Requests of a run: as `num_prompts` says, else as usual.
     fn requests(&self, index: usize, usual: Requests) -> Requests {
-        let fixed = self
-            .sides
-            .bench
-            .value(index, NUM_PROMPTS)
-            .and_then(|value| number(&value));
-        if let Some(count) = fixed {
-            return Requests {
-                per_value: 0.0,
-                min: count as u64,
-                max: count as u64,
-            };
-        }
-        match self.sides.bench.derived(NUM_PROMPTS) {
-            Some(derived) => Requests {
+        self.planned_requests(index).unwrap_or(usual)
+    }
+
+    /// Requests of a run as `num_prompts` says, which may follow the load.
+    fn planned_requests(&self, index: usize) -> Option<Requests> {
+        let bench = &self.sides.bench;
+        let fixed = bench.value(index, NUM_PROMPTS).and_then(|value| number(&value));
+        let fixed = fixed.map(|count| Requests {
+            per_value: 0.0,
+            min: count as u64,
+            max: count as u64,
+        });
+        fixed.or_else(|| {
+            let derived = bench.derived(NUM_PROMPTS)?;
+            Some(Requests {
                 per_value: derived.times,
                 min: derived.min.map_or(1, |min| min.ceil() as u64),
                 max: derived.max.map_or(u64::MAX, |max| max.ceil() as u64),
-            },
-            None => usual,
-        }
+            })
+        })
     }
 }

@@ -4,7 +4,7 @@
 use super::argv::is_switch;
 use super::flags::is_list;
 use crate::plan::spelling::{self, is_flag};
-use crate::plan::{HIDDEN, ServeCommand};
+use crate::plan::{Flag, HIDDEN, ServeCommand};
 
 /// The flags of one server command.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -13,106 +13,73 @@ pub struct ServeFlags {
     pub program: Vec<String>,
     /// The model, where the command names it.
     pub model: Option<String>,
-    /// Name of each flag without its leading dashes (`max-num-seqs`) and its value, in the order of the command; of a flag
-    /// that is given twice, the last.
-    pub flags: Vec<(String, FlagValue)>,
+    /// Name of each flag without its leading dashes (`max-num-seqs`) and its values, in the order of the command; of a flag
+    /// that is given twice, the last. A switch has none.
+    pub flags: Vec<(String, Vec<String>)>,
     /// Words that a file cannot hold: short flags we do not know, values that look like flags, secrets (hidden).
     pub apart: Vec<String>,
 }
-
-/// The value of a flag.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FlagValue {
-    /// None: `--x` or `--no-x`.
-    Switch,
-    /// One word.
-    One(String),
-    /// Several words.
-    Many(Vec<String>),
-}
-
-/// What `-O` stands for; its level may follow without a space.
-const OPTIMIZATION: &str = "--optimization-level";
 
 impl ServeFlags {
     /// Takes a command line apart. `None` where it does not show where the server's flags begin (no word `serve`), or where
     /// some of them stand in a file of their own (`--config`).
     pub fn of(argv: &[String]) -> Option<ServeFlags> {
         let whole = ServeCommand::of(argv);
-        if !whole.shows_flags() {
+        if !whole.shows_flags() || whole.flags().any(|flag| flag.is("config")) {
             return None;
         }
-        let (program, mut rest) = argv.split_at(whole.first_flag());
         let mut command = ServeFlags {
-            program: program.to_vec(),
+            program: whole.before().to_vec(),
             ..ServeFlags::default()
         };
-        while let Some((word, after)) = rest.split_first() {
-            rest = after;
-            if !is_flag(word) {
-                match command.model {
-                    None => command.model = Some(word.clone()),
-                    Some(_) => command.apart.push(word.clone()),
-                }
-                continue;
+        command.take_alone(whole.positional());
+        for flag in whole.flags() {
+            let words = flag.words(command.values_of(&flag));
+            let (values, alone) = flag.after.split_at(words.len() - 1);
+            let given = flag
+                .attached
+                .map_or_else(|| values.to_vec(), |value| vec![value.to_owned()]);
+            if !command.take(&flag, given) {
+                command.apart.extend_from_slice(&argv[words]);
             }
-            let (flag, attached) = split(word);
-            if spelling::same(flag.trim_start_matches('-'), "config") {
-                return None;
-            }
-            let count = attached.map_or_else(|| command.words_after(flag, rest), |_| 0);
-            let (following, after) = rest.split_at(count);
-            rest = after;
-            let values = attached.map_or_else(|| following.to_vec(), |value| vec![value.to_owned()]);
-            command.take(flag, values).unwrap_or_else(|| {
-                command.apart.push(word.clone());
-                command.apart.extend_from_slice(following);
-            });
+            command.take_alone(alone);
         }
         Some(command)
     }
 
+    /// Takes words that belong to no flag: the model, and what nobody knows.
+    fn take_alone(&mut self, words: &[String]) {
+        let model = words.first().filter(|_| self.model.is_none());
+        self.apart.extend_from_slice(&words[model.iter().count()..]);
+        self.model = self.model.take().or(model.cloned());
+    }
+
     /// How many of the words after a flag are its values. Once the model is known, no other word stands alone.
-    fn words_after(&self, flag: &str, rest: &[String]) -> usize {
-        let words = rest.iter().take_while(|word| !is_flag(word)).count();
-        let name = spelling::parameter(flag).unwrap_or_default();
-        if self.model.is_some() || is_list(&name) {
-            words
-        } else if is_switch(flag, &name) {
+    fn values_of(&self, flag: &Flag<'_>) -> usize {
+        let name = flag.name.as_deref().unwrap_or_default();
+        if self.model.is_some() || is_list(name) {
+            usize::MAX
+        } else if is_switch(flag.flag, name) {
             0
         } else {
-            words.min(1)
+            1
         }
     }
 
-    /// Adds a flag; `None` if a file cannot hold it.
-    fn take(&mut self, flag: &str, mut values: Vec<String>) -> Option<()> {
+    /// Adds a flag, if a file can hold it.
+    fn take(&mut self, flag: &Flag<'_>, values: Vec<String>) -> bool {
+        let Some(name) = &flag.name else { return false };
         if values.iter().any(|value| is_flag(value) || value.contains(HIDDEN)) {
-            return None;
+            return false;
         }
-        let name = spelling::flag(&spelling::parameter(flag)?);
-        let value = match values.len() {
-            0 => FlagValue::Switch,
-            1 if name == "model" => {
-                self.model = values.pop();
-                return Some(());
-            }
-            1 => FlagValue::One(values.remove(0)),
-            _ => FlagValue::Many(values),
-        };
+        if name == "model" && values.len() == 1 {
+            self.model = values.into_iter().next();
+            return true;
+        }
+        let name = spelling::flag(name);
         self.flags.retain(|(known, _)| *known != name);
-        self.flags.push((name, value));
-        Some(())
-    }
-}
-
-/// A flag and the value in the same word, if one is.
-fn split(word: &str) -> (&str, Option<&str>) {
-    match (word.strip_prefix("-O"), word.split_once('=')) {
-        (Some(""), _) => (OPTIMIZATION, None),
-        (Some(level), _) => (OPTIMIZATION, Some(level.trim_start_matches('='))),
-        (None, Some((flag, value))) => (flag, Some(value)),
-        (None, None) => (word, None),
+        self.flags.push((name, values));
+        true
     }
 }
 
@@ -127,10 +94,10 @@ mod tests {
     /// What was taken apart, as one text.
     fn shown(command: &str) -> String {
         let command = read(command).expect("flags");
-        let flags = command.flags.iter().map(|(name, value)| match value {
-            FlagValue::Switch => name.clone(),
-            FlagValue::One(word) => format!("{name}={word}"),
-            FlagValue::Many(words) => format!("{name}={words:?}"),
+        let flags = command.flags.iter().map(|(name, values)| match values.as_slice() {
+            [] => name.clone(),
+            [word] => format!("{name}={word}"),
+            words => format!("{name}={words:?}"),
         });
         let flags: Vec<String> = flags.collect();
         let model = command.model.unwrap_or_default();

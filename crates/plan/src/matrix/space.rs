@@ -1,48 +1,115 @@
-//! All configurations of one side, decoded by index: the axes are held, the product of them never is.
+//! All configurations of both sides, decoded by index: the axes are held, the product of them never is.
 
-use crate::plan::{Combo, Derived, Params, spelling};
+use crate::plan::{Axis, Combo, Derived, Link, ParamRef, Params, Plan, Side, spelling};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// What gives a parameter its value.
+/// More pairs than this are refused before anything is built.
+pub const MOST_PAIRS: u128 = 10_000_000;
+
+/// The configurations of both sides.
 #[derive(Debug, Clone)]
-pub(super) enum Slot {
-    /// One value.
-    Fixed(Value),
-    /// The values of an axis, chosen by the position along a dimension.
-    Axis { dimension: usize, values: Vec<Value> },
-    /// Computed from another parameter.
-    Derived(Derived),
+pub(super) struct Sides {
+    pub serve: Space,
+    pub bench: Space,
+}
+
+impl Sides {
+    /// Those of a plan. A parameter that is on both sides is shown with its side.
+    pub fn of_plan(plan: &Plan) -> Sides {
+        let [mut serve, mut bench] = [Side::Serve, Side::Bench].map(|side| Space::of_plan(plan, side));
+        let (of_serve, of_bench) = (serve.names(), bench.names());
+        let mut shown: [HashMap<String, String>; 2] = Default::default();
+        for name in of_serve {
+            if let Some(other) = of_bench.iter().find(|other| spelling::same(name, other)) {
+                shown[0].insert(name.to_owned(), format!("serve.{name}"));
+                shown[1].insert((*other).to_owned(), format!("bench.{other}"));
+            }
+        }
+        [serve.shown_as, bench.shown_as] = shown;
+        Sides { serve, bench }
+    }
+
+    pub fn of(&self, side: Side) -> &Space {
+        match side {
+            Side::Serve => &self.serve,
+            Side::Bench => &self.bench,
+        }
+    }
+
+    /// The number of pairs, counted without building any; `None` beyond what 128 bits count.
+    pub fn pairs(&self) -> Option<u128> {
+        let mut lengths = self.serve.lengths.iter().chain(&self.bench.lengths);
+        lengths.try_fold(1u128, |count, length| count.checked_mul(*length as u128))
+    }
+
+    /// Whether they are no more than a matrix may have.
+    pub fn fit(&self) -> bool {
+        self.pairs().is_some_and(|pairs| pairs <= MOST_PAIRS)
+    }
 }
 
 /// The configurations of one side in row-major order: the combinations vary slowest, then the axes as written.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Space {
     /// Parameters in the order of the plan.
-    pub slots: Vec<(String, Slot)>,
+    pub slots: Vec<Slot>,
     /// Named combinations; if there are any they are dimension 0.
     pub combos: Vec<Combo>,
     /// Length of each dimension.
     pub lengths: Vec<usize>,
     /// Names that the other side has too, as they are shown: `serve.seed`.
-    pub shown_as: HashMap<String, String>,
+    shown_as: HashMap<String, String>,
+}
+
+/// A parameter of a side's table.
+#[derive(Debug, Clone)]
+pub(super) struct Slot {
+    pub name: String,
+    /// What gives it its value.
+    pub axis: Axis,
+    /// Along which dimension it takes its values, if it has several.
+    pub dimension: Option<usize>,
 }
 
 impl Space {
+    /// The space of one side; tied axes share a dimension.
+    fn of_plan(plan: &Plan, side: Side) -> Space {
+        let mut space = Space {
+            combos: combos(plan, side),
+            ..Space::default()
+        };
+        if !space.combos.is_empty() {
+            space.lengths.push(space.combos.len());
+        }
+        let mut zipped: HashMap<usize, usize> = HashMap::new();
+        for (name, axis) in plan.params(side) {
+            let dimension = matches!(axis, Axis::Values(_)).then(|| {
+                let group = zip_group(&plan.link, side, name);
+                let shared = group.and_then(|group| zipped.get(&group).copied());
+                let dimension = shared.unwrap_or_else(|| {
+                    space.lengths.push(axis.values().len());
+                    space.lengths.len() - 1
+                });
+                zipped.extend(group.map(|group| (group, dimension)));
+                dimension
+            });
+            space.slots.push(Slot {
+                name: name.clone(),
+                axis: axis.clone(),
+                dimension,
+            });
+        }
+        space
+    }
+
     /// A parameter of the table by any of its spellings.
-    pub fn slot(&self, name: &str) -> Option<&(String, Slot)> {
-        self.slots.iter().find(|(slot, _)| spelling::same(slot, name))
+    pub fn slot(&self, name: &str) -> Option<&Slot> {
+        self.slots.iter().find(|slot| spelling::same(&slot.name, name))
     }
 
-    /// Number of configurations, or `None` beyond what 128 bits count.
-    pub fn count(&self) -> Option<u128> {
-        self.lengths
-            .iter()
-            .try_fold(1u128, |count, length| count.checked_mul(*length as u128))
-    }
-
-    /// The same of a space that is not too large.
+    /// Number of configurations, of a space that is not too large.
     pub fn len(&self) -> usize {
         self.lengths.iter().product()
     }
@@ -63,6 +130,12 @@ impl Space {
         self.combo(index)?.name.clone()
     }
 
+    /// The value that a parameter states itself; one that follows another states none.
+    fn stated<'a>(&self, slot: &'a Slot, index: usize) -> Option<&'a Value> {
+        let position = slot.dimension.map(|dimension| self.position(index, dimension));
+        slot.axis.values().get(position.unwrap_or(0))
+    }
+
     /// Every parameter with its value.
     pub fn params(&self, index: usize) -> Params {
         self.params_with(index, &[])
@@ -72,27 +145,19 @@ impl Space {
     pub fn params_with(&self, index: usize, given: &[(&str, Value)]) -> Params {
         let is_given = |name: &str| given.iter().any(|(given, _)| spelling::same(given, name));
         let combo = self.combo(index);
-        let mut params = Params::new();
-        for (name, slot) in &self.slots {
-            match slot {
-                Slot::Fixed(value) => params.insert(name.clone(), value.clone()),
-                Slot::Axis { dimension, values } => {
-                    params.insert(name.clone(), values[self.position(index, *dimension)].clone())
-                }
-                // Holds the place until what it follows is known.
-                Slot::Derived(_) => params.insert(name.clone(), Value::Null),
-            };
-        }
+        // Null holds the place of a value until what it follows is known.
+        let value = |slot: &Slot| self.stated(slot, index).cloned().unwrap_or_default();
+        let mut params: Params = self.slots.iter().map(|slot| (slot.name.clone(), value(slot))).collect();
         for (name, value) in combo.into_iter().flat_map(|combo| &combo.params) {
-            let name = self.slot(name).map_or(name, |(slot, _)| slot);
+            let name = self.slot(name).map_or(name, |slot| &slot.name);
             params.insert(name.clone(), value.clone());
         }
         for (name, value) in given {
             let known = params.keys().find(|known| spelling::same(known, name)).cloned();
             params.insert(known.unwrap_or_else(|| (*name).to_owned()), value.clone());
         }
-        for (name, slot) in &self.slots {
-            if let Slot::Derived(derived) = slot
+        for Slot { name, axis, .. } in &self.slots {
+            if let Axis::Derived(derived) = axis
                 && !is_given(name)
                 && combo.is_none_or(|combo| spelling::find(&combo.params, name).is_none())
             {
@@ -108,42 +173,33 @@ impl Space {
         if let Some(value) = self.combo(index).and_then(|combo| spelling::find(&combo.params, name)) {
             return Some(Cow::Borrowed(value));
         }
-        let (name, slot) = self.slot(name)?;
-        match slot {
-            Slot::Fixed(value) => Some(Cow::Borrowed(value)),
-            Slot::Axis { dimension, values } => Some(Cow::Borrowed(&values[self.position(index, *dimension)])),
-            Slot::Derived(derived) => {
+        let slot = self.slot(name)?;
+        match &slot.axis {
+            Axis::Derived(derived) => {
                 let followed = self.value(index, &derived.per)?;
-                derived.value(name, &followed).map(Cow::Owned)
+                derived.value(&slot.name, &followed).map(Cow::Owned)
             }
+            Axis::Fixed(_) | Axis::Values(_) => self.stated(slot, index).map(Cow::Borrowed),
         }
     }
 
     /// How a parameter follows another, if it does.
     pub fn derived(&self, name: &str) -> Option<&Derived> {
-        match &self.slot(name)?.1 {
-            Slot::Derived(derived) => Some(derived),
+        match &self.slot(name)?.axis {
+            Axis::Derived(derived) => Some(derived),
             _ => None,
         }
     }
 
     /// The names of all parameters, those of combinations last.
     pub fn names(&self) -> Vec<&str> {
-        let mut names: Vec<&str> = self.slots.iter().map(|(name, _)| name.as_str()).collect();
+        let mut names: Vec<&str> = self.slots.iter().map(|slot| slot.name.as_str()).collect();
         for name in self.combos.iter().flat_map(|combo| combo.params.keys()) {
             if !names.iter().any(|known| spelling::same(known, name)) {
                 names.push(name);
             }
         }
         names
-    }
-
-    /// The dimension of an axis, if the parameter is one.
-    pub fn dimension(&self, name: &str) -> Option<usize> {
-        match self.slot(name)?.1 {
-            Slot::Axis { dimension, .. } => Some(dimension),
-            _ => None,
-        }
     }
 
     /// The index with a given position along one dimension and 0 along all others.
@@ -159,13 +215,9 @@ impl Space {
         let named = |(name, value): (&String, &Value)| (self.shown_as.get(name).unwrap_or(name).clone(), value.clone());
         let of_params = |combo: &Combo| super::text(&combo.params.iter().map(named).collect());
         let combo = combo.map(|combo| combo.name.clone().unwrap_or_else(|| of_params(combo)));
-        let axes = self.slots.iter().filter_map(|(name, slot)| match slot {
-            Slot::Axis { dimension, values } if values.len() > 1 => {
-                Some(named((name, &values[self.position(index, *dimension)])))
-            }
-            _ => None,
-        });
-        let axes = super::text(&axes.collect());
+        let varied = self.slots.iter().filter(|slot| slot.axis.values().len() > 1);
+        let varied = varied.filter_map(|slot| Some(named((&slot.name, self.stated(slot, index)?))));
+        let axes = super::text(&varied.collect());
         match (combo, axes.is_empty()) {
             (Some(combo), true) => combo,
             (Some(combo), false) => format!("{combo} {axes}"),
@@ -173,4 +225,24 @@ impl Space {
             (None, true) => String::from("default"),
         }
     }
+}
+
+/// The combinations of one side, a parameter that is spelled in several ways everywhere as it is spelled first.
+fn combos(plan: &Plan, side: Side) -> Vec<Combo> {
+    let typed = plan.params(side).iter().map(|(name, _)| name);
+    let mut spelled: HashMap<String, String> = typed.map(|name| (spelling::canonical(name), name.clone())).collect();
+    let mut respell = |(name, value): (&String, &Value)| {
+        let first = spelled.entry(spelling::canonical(name)).or_insert_with(|| name.clone());
+        (first.clone(), value.clone())
+    };
+    let respelled = plan.combos(side).iter().map(|combo| Combo {
+        name: combo.name.clone(),
+        params: combo.params.iter().map(&mut respell).collect(),
+    });
+    respelled.collect()
+}
+
+fn zip_group(link: &Link, side: Side, name: &str) -> Option<usize> {
+    let member = |param: &ParamRef| param.side == side && param.name == name;
+    link.zip.iter().position(|group| group.iter().any(member))
 }

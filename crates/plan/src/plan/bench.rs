@@ -1,11 +1,9 @@
 //! The `[bench]` table: the load side.
 
-use super::commands::Commands;
-use super::node::{Kind, Node};
-use super::problem::Problem;
-use super::read::{Combo, FromNode, Param, Reader, combos, params, table};
 use super::schema::Scalar;
-use super::{Axis, Offline, Side, spelling};
+use super::{
+    Axis, Combo, Commands, Entry, FromNode, Kind, Node, Offline, Param, Problem, Reader, Side, combos, params, table,
+};
 use schemars::JsonSchema;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -30,8 +28,7 @@ table! {
         /// `{ at = "/ttft/mean_s", times = 1000 }`. All other figures are left out. Results of known clients need none.
         pub result: BTreeMap<String, FigurePlace> = by::<BTreeMap<String, PlaceValue>, _>(places),
         /// Environment variables for an external benchmark, added to vsweep's own.
-        pub env: BTreeMap<String, String> =
-            by::<BTreeMap<String, Scalar>, _>(|reader, node, what| Some(reader.env(node, what))),
+        pub env: BTreeMap<String, String> = by::<BTreeMap<String, Scalar>, _>(|reader, node, what| reader.env(node, what)),
         /// Limit for one run, e.g. `20m` (default; `2h` for a benchmark that needs no server, which loads the model itself).
         pub timeout: Duration = key().or(TIMEOUT),
         /// Unmeasured requests before the first run of a load on a fresh server, of the load's own shape and for at most 60 s; not for
@@ -167,12 +164,8 @@ impl Bench {
         if self.runner.offline().is_some() && node.child("timeout").is_none() {
             self.timeout = OFFLINE_TIMEOUT;
         }
-        reader.names.bench = super::param_names(node, &self.params, &self.combos);
-        let saves_details = reader
-            .names
-            .bench
-            .iter()
-            .any(|name| spelling::same(name, "save_detailed"));
+        reader.names.add(Side::Bench, node, &self.params, &self.combos);
+        let saves_details = reader.names.find(Side::Bench, "save_detailed").is_some();
         reader.is_detailed = saves_details || self.runner != BenchRunner::Native;
     }
 }
@@ -185,23 +178,21 @@ fn runner(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<BenchRunne
 }
 
 fn places(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<BTreeMap<String, FigurePlace>> {
-    let mut places = BTreeMap::new();
-    for entry in node.entries() {
+    let place = |entry: &Entry| {
         let what = format!("{what}.{}", entry.key);
         let place = match &entry.value.kind {
-            Kind::Table(_) => FigurePlace::from_node(reader, &entry.value, &what),
-            _ => reader
-                .text(&entry.value, &what)
-                .map(|at| FigurePlace { at, times: 1.0 }),
+            Kind::Table(_) => FigurePlace::from_node(reader, &entry.value, &what)?,
+            _ => FigurePlace {
+                at: reader.text(&entry.value, &what)?,
+                times: 1.0,
+            },
         };
-        let Some(place) = place else { continue };
         if place.at.starts_with('/') {
-            places.insert(entry.key.clone(), place);
-            continue;
+            return Some((entry.key.clone(), place));
         }
         let message = format!("`{what}` must be a JSON pointer");
         let remedy = "write the keys and positions that lead to it, each after a slash: /latency/p99";
-        reader.object(entry.value.span, message, remedy);
-    }
-    Some(places)
+        reader.refuse(entry.value.span, message, remedy)
+    };
+    Some(node.entries().iter().filter_map(place).collect())
 }

@@ -16,58 +16,50 @@ pub const ENV: &str = "env.";
 
 /// The command lines that a plan launches servers or sends loads with, program first.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Commands {
-    /// One for all servers that choose no other.
-    One(Vec<String>),
-    /// By the names that the plan gives them, in order.
-    Named(Vec<(String, Vec<String>)>),
+pub struct Commands {
+    /// By the names that the plan gives them, in order; the one for all servers that choose no other has none.
+    named: Vec<(String, Vec<String>)>,
 }
 
 impl Default for Commands {
     fn default() -> Commands {
-        Commands::One(Vec::new())
+        Commands::one(Vec::new())
     }
 }
 
 impl Commands {
-    /// The one that a server with these parameters is launched with: a name of the table, or the whole line.
+    /// One command line.
+    pub fn one(words: Vec<String>) -> Commands {
+        Commands::named([(String::new(), words)])
+    }
+
+    /// Several by their names.
+    pub(super) fn named(named: impl IntoIterator<Item = (String, Vec<String>)>) -> Commands {
+        let named = named.into_iter().collect();
+        Commands { named }
+    }
+
+    /// The one that a server with these parameters is launched with: a name of the table, or the whole line as a combination has it,
+    /// which the plan's reader has joined of words.
     pub fn of(&self, params: &Params) -> Cow<'_, [String]> {
-        let chosen = params.get(COMMAND).and_then(Value::as_str);
-        match (self, chosen) {
-            (Commands::One(words), None) => words.into(),
-            (Commands::Named(_), None) => Cow::default(),
-            (Commands::One(_), Some(line)) => split(line),
-            (Commands::Named(named), Some(chosen)) => match named.iter().find(|(name, _)| name == chosen) {
-                Some((_, words)) => words.into(),
-                None => split(chosen),
-            },
+        let chosen = params.get(COMMAND).and_then(Value::as_str).unwrap_or_default();
+        match self.named.iter().find(|(name, _)| name == chosen) {
+            Some((_, words)) => words.into(),
+            None => shell_words::split(chosen).unwrap_or_default().into(),
         }
     }
 
-    /// The axis over their names, where there are several.
+    /// The axis over their names, where they have some.
     pub(super) fn axis(&self) -> Option<(String, Axis)> {
-        match self {
-            Commands::Named(named) if !named.is_empty() => {
-                let names = named.iter().map(|(name, _)| name.as_str().into());
-                Some((COMMAND.to_owned(), Axis::Values(names.collect())))
-            }
-            _ => None,
-        }
+        let names = self.named.iter().filter(|(name, _)| !name.is_empty());
+        let names: Vec<Value> = names.map(|(name, _)| name.as_str().into()).collect();
+        (!names.is_empty()).then(|| (COMMAND.to_owned(), Axis::Values(names)))
     }
 
     /// All that the plan gives beside those of combinations.
     pub fn iter(&self) -> impl Iterator<Item = &[String]> {
-        let (one, named) = match self {
-            Commands::One(words) => (Some(words.as_slice()), [].as_slice()),
-            Commands::Named(named) => (None, named.as_slice()),
-        };
-        one.into_iter().chain(named.iter().map(|(_, words)| words.as_slice()))
+        self.named.iter().map(|(_, words)| words.as_slice())
     }
-}
-
-/// A whole line as a combination has it, which the plan's reader has joined of words.
-fn split(line: &str) -> Cow<'static, [String]> {
-    shell_words::split(line).unwrap_or_default().into()
 }
 
 /// Whether a parameter of the server side is no flag.
@@ -102,13 +94,13 @@ mod tests {
     #[test]
     fn a_server_has_the_command_and_the_variables_of_its_parameters() {
         let words = |line: &str| shell_words::split(line).expect("closed quotes");
-        let named = Commands::Named(vec![("old".into(), words("a serve")), ("new".into(), words("b serve"))]);
+        let named = Commands::named([("old".into(), words("a serve")), ("new".into(), words("b serve"))]);
         let params = |value: Value| value.as_object().cloned().expect("an object");
         let varied = params(json!({"command": "new", "env.A": "2", "seqs": 8}));
         assert_eq!(*named.of(&varied), words("b serve"));
         assert_eq!(*named.of(&params(json!({"command": "'c d' x"}))), words("'c d' x"));
         assert_eq!(
-            *Commands::One(words("a serve")).of(&params(json!({}))),
+            *Commands::one(words("a serve")).of(&params(json!({}))),
             words("a serve")
         );
         assert_eq!(*flags(&varied), params(json!({"seqs": 8})));

@@ -1,7 +1,6 @@
 //! The `[compare]` table: what is asked of the servers of the plan, held against each other start by start.
 
-use super::node::{Kind, Node};
-use super::read::{Reader, table};
+use super::{Node, Reader, table};
 use serde::Serialize;
 use std::time::Duration;
 use vsweep_strategy::stats::Margins;
@@ -78,33 +77,25 @@ impl Limit {
 }
 
 fn metrics(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<String>> {
-    let nodes = reader.list(node, what, "write a list of metrics, such as [\"output_throughput\"]")?;
-    Some(nodes.iter().filter_map(|node| reader.metric(node, what)).collect())
+    let remedy = "write a list of metrics, such as [\"output_throughput\"]";
+    reader.each(node, what, remedy, |reader, node| reader.metric(node, what))
 }
 
 fn margin(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Margins> {
-    let stated = Some(reader.percent(node, what, 0.1..=100.0)?);
     Some(Margins {
-        stated,
+        stated: Some(reader.percent(node, what, 0.1..=100.0)?),
         ..Margins::default()
     })
 }
 
 fn limits(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Limit>> {
     const REMEDY: &str = "write a metric and a signed change, such as [\"p99_ttft_ms:+5%\"]";
-    let limit = |reader: &mut Reader<'_>, node: &Node| {
+    reader.each(node, what, REMEDY, |reader, node| {
         let text = reader.text(node, what)?;
         let Ok(Limit { metric, percent }) = Limit::parse(&text) else {
-            reader.object(node.span, format!("`{text}` is no limit of a change"), REMEDY);
-            return None;
+            return reader.refuse(node.span, format!("`{text}` is no limit of a change"), REMEDY);
         };
-        let named = Node {
-            span: node.span,
-            kind: Kind::Text(metric),
-        };
-        let metric = reader.metric(&named, what)?;
+        let metric = reader.known_metric(metric, node.span)?;
         Some(Limit { metric, percent })
-    };
-    let nodes = reader.list(node, what, REMEDY)?;
-    Some(nodes.iter().filter_map(|node| limit(reader, node)).collect())
+    })
 }

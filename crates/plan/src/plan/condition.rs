@@ -1,7 +1,8 @@
 //! Comparisons of a parameter with a value: `">64"` in `[[exclude]]`, `max_concurrency>=8` after `--only`.
 
-use super::{ParamRef, Params, equality_key, number, show, spelling};
+use super::{ParamRef, Params, equal, number, show, spelling};
 use serde_json::Value;
+use std::cmp::Ordering;
 use std::fmt;
 
 /// A comparison of one parameter with a value, as in `"bench.max_concurrency" = ">64"`.
@@ -49,18 +50,14 @@ impl fmt::Display for Condition {
 impl Op {
     /// Whether a value meets the comparison with a bound; only numbers are more or less than others.
     pub fn holds(self, value: &Value, bound: &Value) -> bool {
-        let compare = || {
-            number(value)
-                .zip(number(bound))
-                .and_then(|(value, bound)| value.partial_cmp(&bound))
-        };
+        let order = || number(value)?.partial_cmp(&number(bound)?);
         match self {
-            Op::Eq => equality_key(value) == equality_key(bound),
-            Op::Ne => equality_key(value) != equality_key(bound),
-            Op::Lt => compare().is_some_and(|order| order.is_lt()),
-            Op::Le => compare().is_some_and(|order| order.is_le()),
-            Op::Gt => compare().is_some_and(|order| order.is_gt()),
-            Op::Ge => compare().is_some_and(|order| order.is_ge()),
+            Op::Eq => equal(value, bound),
+            Op::Ne => !equal(value, bound),
+            Op::Lt => order().is_some_and(Ordering::is_lt),
+            Op::Le => order().is_some_and(Ordering::is_le),
+            Op::Gt => order().is_some_and(Ordering::is_gt),
+            Op::Ge => order().is_some_and(Ordering::is_ge),
         }
     }
 }
@@ -75,7 +72,7 @@ impl fmt::Display for Op {
     }
 }
 
-/// The operators in full, longer ones first, so that `<=` is not read as `<`.
+/// The operators in full.
 pub const OPERATORS: [(&str, Op); 6] = [
     ("==", Op::Eq),
     ("!=", Op::Ne),
@@ -88,46 +85,32 @@ pub const OPERATORS: [(&str, Op); 6] = [
 /// The operator and value of a condition's right side. A value that is no text is compared for equality; so is a text
 /// without an operator.
 pub fn bound(value: &Value) -> Result<(Op, Value), String> {
-    let Value::String(text) = value else {
-        return Ok((Op::Eq, value.clone()));
+    let text = value.as_str().unwrap_or_default().trim();
+    let end = text.find(|letter| !"=<>!".contains(letter)).unwrap_or(text.len());
+    let (sign, right) = (&text[..end], text[end..].trim());
+    let op = match (sign, OPERATORS.iter().find(|(known, _)| *known == sign)) {
+        ("", _) => return Ok((Op::Eq, value.clone())),
+        // A condition may say `=` for short.
+        ("=", _) => Op::Eq,
+        (_, Some((_, op))) => *op,
+        (_, None) => {
+            let meant = match sign {
+                "=>" => "`>=`",
+                "=<" => "`<=`",
+                "<>" | "=!" | "!" => "`!=`",
+                _ => "one of = != < <= > >=",
+            };
+            return Err(format!("`{sign}` is not a comparison; write {meant}"));
+        }
     };
-    let sign: String = text
-        .trim_start()
-        .chars()
-        .take_while(|letter| "=<>!".contains(*letter))
-        .collect();
-    if let Some(meant) = mistyped(&sign) {
-        return Err(format!("`{sign}` is not a comparison; write {meant}"));
-    }
-    // A condition may say `=` for short.
-    let mut known = OPERATORS.iter().chain(&[("=", Op::Eq)]);
-    let operator = known.find(|(sign, _)| text.trim_start().starts_with(sign));
-    let Some((sign, op)) = operator else {
-        return Ok((Op::Eq, value.clone()));
-    };
-    let right = text.trim_start()[sign.len()..].trim();
     if right.is_empty() {
         return Err(format!("nothing follows `{sign}`"));
     }
     let right = literal(right);
     match op {
-        Op::Eq | Op::Ne => Ok((*op, right)),
-        _ if crate::plan::number(&right).is_some() => Ok((*op, right)),
-        _ => Err(format!(
-            "`{sign}` compares numbers, and `{}` does not name one",
-            text.trim()
-        )),
-    }
-}
-
-/// What is meant by signs that are no comparison.
-fn mistyped(sign: &str) -> Option<&'static str> {
-    match sign {
-        "=>" => Some("`>=`"),
-        "=<" => Some("`<=`"),
-        "<>" | "=!" | "!" => Some("`!=`"),
-        "" | "==" | "!=" | "<=" | ">=" | "<" | ">" | "=" => None,
-        _ => Some("one of = != < <= > >="),
+        Op::Eq | Op::Ne => Ok((op, right)),
+        _ if number(&right).is_some() => Ok((op, right)),
+        _ => Err(format!("`{sign}` compares numbers, and `{text}` does not name one")),
     }
 }
 

@@ -1,9 +1,7 @@
 //! The `[exec]` table: how many servers run at once.
 
-use super::node::{Kind, Node};
-use super::read::{FromNode, Reader, table};
-use super::schema::{Exclusive, SideBySide, Slowdown};
-use super::{Condition, Params, Side};
+use super::schema::{Exclusive, Resource, SideBySide, Slowdown};
+use super::{Condition, FromNode, Kind, Node, Params, Reader, Side, table};
 use std::time::Duration;
 
 /// Above it, packing stops.
@@ -75,15 +73,11 @@ impl FromNode for Parallel {
 
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Parallel> {
         match &node.kind {
-            Kind::Text(_) => reader
-                .word::<super::schema::Resource>(node, what)
-                .map(|_| Parallel::Gpus),
+            Kind::Text(_) => reader.word::<Resource>(node, what).map(|_| Parallel::Gpus),
             Kind::Number(_) => reader.whole(node, what, 1..=MOST_SERVERS).map(Parallel::Servers),
             _ => {
-                let found = node.kind_name();
-                let message = format!("`{what}` must be \"gpus\" or a number of servers, found {found}");
-                reader.object(node.span, message, "write parallel = \"gpus\", or parallel = 4");
-                None
+                let remedy = "write parallel = \"gpus\", or parallel = 4";
+                reader.not_a("\"gpus\" or a number of servers", node, what, remedy)
             }
         }
     }

@@ -1,8 +1,7 @@
 //! The `[explore]` table: a spread of loads between two ends.
 
-use super::node::Node;
-use super::read::{FromNode, Reader, table};
 use super::schema::{Scale, Vary as VaryWord};
+use super::{FromNode, Node, Reader, table};
 use vsweep_strategy::search::{ExploreSettings, Spacing, Vary};
 
 table! {

@@ -1,13 +1,9 @@
 //! `${NAME}` and `${NAME:-default}` in the plan's strings; `$${` stands for a plain `${`.
 
-/// One reference that cannot be resolved, or text that only looks like one.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Unresolved {
-    /// The variable is not set and there is no default.
-    Missing(String),
-    /// `${` without `}`, or no proper name in between.
-    Malformed(String),
-}
+use super::Problem;
+use regex::Regex;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 /// A text with its references replaced, and the variables that took part with their values.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -18,67 +14,62 @@ pub struct Expanded {
     pub used: Vec<(String, String)>,
 }
 
-/// Replaces every reference. The first one that fails is returned.
-pub fn expand(text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Expanded, Unresolved> {
+/// A plain `${`, or a reference with what is in it and, if it is closed, its end.
+static REFERENCE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\$\$\{|\$\{([^}]*)(\}?)").expect("a pattern"));
+
+/// Replaces every reference. Of those that cannot be resolved, or only look like one, the first is told.
+pub fn expand(text: &str, vars: &BTreeMap<String, String>) -> Result<Expanded, Problem> {
     let mut expanded = Expanded::default();
-    let mut rest = text;
-    while let Some(start) = rest.find("${") {
-        let (before, reference) = rest.split_at(start);
-        if let Some(plain) = before.strip_suffix('$') {
-            expanded.text.push_str(plain);
-            expanded.text.push_str("${");
-            rest = &reference[2..];
+    let mut at = 0;
+    for found in REFERENCE.captures_iter(text) {
+        let reference = found.get_match();
+        expanded.text += &text[at..reference.start()];
+        at = reference.end();
+        let Some(inner) = found.get(1).map(|inner| inner.as_str()) else {
+            expanded.text += "${";
             continue;
-        }
-        expanded.text.push_str(before);
-        let inner = &reference[2..];
-        let end = inner
-            .find('}')
-            .ok_or_else(|| Unresolved::Malformed(reference.to_string()))?;
-        let (name, default) = match inner[..end].split_once(":-") {
-            Some((name, default)) => (name, Some(default)),
-            None => (&inner[..end], None),
         };
-        if !is_name(name) {
-            return Err(Unresolved::Malformed(format!("${{{}}}", &inner[..end])));
+        let (name, default) = match inner.split_once(":-") {
+            Some((name, default)) => (name, Some(default)),
+            None => (inner, None),
+        };
+        if !is_name(name) || found[2].is_empty() {
+            let message = format!("`{}` does not name an environment variable", reference.as_str());
+            let remedy = "write ${NAME} or ${NAME:-default}, within quotes if it holds spaces, or $${ for a plain ${";
+            return Err(Problem::of(message, remedy));
         }
-        match (
-            env(name).filter(|value| default.is_none() || !value.is_empty()),
-            default,
-        ) {
+        let value = vars.get(name).filter(|value| default.is_none() || !value.is_empty());
+        match (value, default) {
             (Some(value), _) => {
-                expanded.text.push_str(&value);
-                expanded.used.push((name.to_string(), value));
+                expanded.text += value;
+                expanded.used.push((name.to_string(), value.clone()));
             }
-            (None, Some(default)) => expanded.text.push_str(default),
-            (None, None) => return Err(Unresolved::Missing(name.to_string())),
+            (None, Some(default)) => expanded.text += default,
+            (None, None) => {
+                let message = format!("the environment variable {name} is not set");
+                let remedy = format!("set it, or give a default: ${{{name}:-...}}");
+                return Err(Problem::of(message, remedy));
+            }
         }
-        rest = &inner[end + 1..];
     }
-    expanded.text.push_str(rest);
+    expanded.text += &text[at..];
     Ok(expanded)
 }
 
 /// Whether a variable can have this name.
 pub fn is_name(name: &str) -> bool {
-    !name.is_empty()
-        && !name.starts_with(|first: char| first.is_ascii_digit())
-        && name
-            .chars()
-            .all(|character| character.is_ascii_alphanumeric() || character == '_')
+    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    !name.is_empty() && !name.starts_with(|first: char| first.is_ascii_digit()) && name.chars().all(is_word)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn text(text: &str) -> Result<String, Unresolved> {
-        let env = |name: &str| match name {
-            "A" => Some("x y".to_string()),
-            "EMPTY" => Some(String::new()),
-            _ => None,
-        };
-        expand(text, &env).map(|expanded| expanded.text)
+    fn text(text: &str) -> Result<String, String> {
+        let vars = [("A", "x y"), ("EMPTY", "")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let expanded = expand(text, &vars.into()).map(|expanded| expanded.text);
+        expanded.map_err(|problem| problem.message)
     }
 
     #[test]
@@ -90,8 +81,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_resolved_is_named() {
-        assert_eq!(text("${NONE}"), Err(Unresolved::Missing("NONE".into())));
-        assert_eq!(text("${A"), Err(Unresolved::Malformed("${A".into())));
-        assert_eq!(text("${a b}"), Err(Unresolved::Malformed("${a b}".into())));
+        let malformed = |text: &str| Err(format!("`{text}` does not name an environment variable"));
+        assert_eq!(
+            text("${NONE}"),
+            Err("the environment variable NONE is not set".to_owned())
+        );
+        assert_eq!(text("${A"), malformed("${A"));
+        assert_eq!(text("${a b}"), malformed("${a b}"));
     }
 }

@@ -1,14 +1,14 @@
 //! JSON text to the value tree: strict but for `Infinity` and `NaN`, which Python writes.
 
-use super::node::{Entry, Kind, Node};
-use super::problem::{Diagnostics, Problem};
-use super::source::Span;
+use super::toml_text::TOO_LARGE;
+use super::{Diagnostics, Entry, Kind, Node, Problem, Span};
 use jsonc_parser::ast::Value;
 use jsonc_parser::common::Ranged;
-use jsonc_parser::{CollectOptions, CommentCollectionStrategy, ParseOptions};
+use jsonc_parser::errors::ParseErrorKind;
+use jsonc_parser::{CollectOptions, ParseOptions};
 use serde_json::Number;
 
-/// Deeper nesting than any plan needs would exhaust the parser's stack.
+/// No plan needs deeper nesting, and whoever walks the tree goes down with it.
 const DEEPEST: usize = 80;
 
 const REMEDY: &str = "correct it here; strict JSON has double quotes, no comments and no trailing commas";
@@ -28,70 +28,52 @@ const STRICT: ParseOptions = ParseOptions {
 
 /// Reads a whole document. The first syntax error ends the reading: what follows would be guesswork.
 pub fn parse(text: &str, source: usize, found: &mut Diagnostics) -> Node {
-    if let Some(place) = too_deep(text) {
-        let place = Span::of(source, place..place + 1);
-        found.object(place, "nested too deep", format!("nest at most {DEEPEST} levels"));
-        return Node::default();
-    }
-    let collect = CollectOptions {
-        comments: CommentCollectionStrategy::Off,
-        tokens: false,
-    };
-    match jsonc_parser::parse_to_ast(text, &collect, &STRICT) {
+    let problem = match jsonc_parser::parse_to_ast(text, &CollectOptions::default(), &STRICT) {
         Ok(parsed) => match parsed.value {
-            Some(value) => node(&value, source, found),
-            None => {
-                let place = Span::of(source, 0..text.len());
-                found.object(place, "the file is empty", "write a JSON object");
-                Node::default()
-            }
+            Some(value) => return node(&value, source, 1, found),
+            None => Problem::of("the file is empty", "write a JSON object").at(Span::of(source, 0..text.len())),
         },
         Err(error) => {
             let place = Span::of(source, error.range().start..error.range().end);
-            found.object(
-                place,
-                format!("invalid JSON: {}", lower(&error.kind().to_string())),
-                REMEDY,
-            );
-            Node::default()
+            match error.kind() {
+                ParseErrorKind::NestingDepthExceeded => too_deep(place),
+                kind => Problem::new(place, format!("invalid JSON: {}", lower(&kind.to_string())), REMEDY),
+            }
         }
-    }
+    };
+    found.add(problem);
+    Node::default()
+}
+
+fn too_deep(place: Span) -> Problem {
+    Problem::new(place, "nested too deep", format!("nest at most {DEEPEST} levels"))
 }
 
 /// The text with its first letter in lower case, to go on after a colon.
 fn lower(text: &str) -> String {
-    let mut characters = text.chars();
-    let first = characters.next().map(|first| first.to_ascii_lowercase());
-    first.into_iter().chain(characters).collect()
+    let (first, rest) = text.split_at(1);
+    first.to_ascii_lowercase() + rest
 }
 
-/// The place where brackets nest deeper than [`DEEPEST`], if they do.
-fn too_deep(text: &str) -> Option<usize> {
-    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
-    for (place, byte) in text.bytes().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' if in_string => escaped = true,
-            b'"' => in_string = !in_string,
-            b'[' | b'{' if !in_string => depth += 1,
-            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > DEEPEST {
-            return Some(place);
-        }
-    }
-    None
-}
-
-fn node(value: &Value<'_>, source: usize, found: &mut Diagnostics) -> Node {
-    let place = Span::of(source, value.start()..value.end());
+fn node(value: &Value<'_>, source: usize, depth: usize, found: &mut Diagnostics) -> Node {
+    let span = Span::of(source, value.start()..value.end());
     let kind = match value {
+        Value::Array(_) | Value::Object(_) if depth > DEEPEST => {
+            let end = span.start + 1;
+            found.add(too_deep(Span { end, ..span }));
+            Kind::Null
+        }
         Value::NullKeyword(_) => Kind::Null,
         Value::BooleanLit(literal) => Kind::Bool(literal.value),
         Value::StringLit(literal) => Kind::Text(literal.value.to_string()),
-        Value::NumberLit(literal) => number_kind(literal.value, place, found),
-        Value::Array(array) => Kind::List(array.elements.iter().map(|item| node(item, source, found)).collect()),
+        Value::NumberLit(literal) => number_kind(literal.value).unwrap_or_else(|problem| {
+            found.add(problem.at(span));
+            Kind::Null
+        }),
+        Value::Array(array) => {
+            let items = array.elements.iter();
+            Kind::List(items.map(|item| node(item, source, depth + 1, found)).collect())
+        }
         Value::Object(object) => {
             let mut entries: Vec<Entry> = Vec::with_capacity(object.properties.len());
             for property in &object.properties {
@@ -101,33 +83,30 @@ fn node(value: &Value<'_>, source: usize, found: &mut Diagnostics) -> Node {
                     let problem = Problem::new(key_span, format!("`{key}` is given twice"), "remove one");
                     found.add(problem.and(first.key_span, "first here"));
                 }
-                let value = node(&property.value, source, found);
+                let value = node(&property.value, source, depth + 1, found);
                 entries.push(Entry { key, key_span, value });
             }
             Kind::Table(entries)
         }
     };
-    Node { span: place, kind }
+    Node { span, kind }
 }
 
-fn number_kind(text: &str, place: Span, found: &mut Diagnostics) -> Kind {
-    let whole = !text.contains(['.', 'e', 'E']);
+fn number_kind(text: &str) -> Result<Kind, Problem> {
+    let is_whole = !text.contains(['.', 'e', 'E']);
     match text.parse::<Number>() {
-        Ok(number) if !(whole && number.is_f64()) => Kind::Number(number),
-        Ok(_) => {
-            let remedy = "write it as a string if the program takes it";
-            found.object(place, "this whole number does not fit 64 bits", remedy);
-            Kind::Null
+        Ok(number) if is_whole && number.is_f64() => {
+            Err(Problem::of(TOO_LARGE, "write it as a string if the program takes it"))
         }
+        Ok(number) => Ok(Kind::Number(number)),
         // Python writes these words, and its programs take these texts for them.
-        Err(_) if text == "Infinity" => Kind::Text("inf".to_owned()),
-        Err(_) if text == "-Infinity" => Kind::Text("-inf".to_owned()),
-        Err(_) if text == "NaN" => Kind::Text("nan".to_owned()),
-        Err(_) => {
-            let remedy = "write a finite number, or the string \"inf\"";
-            found.object(place, format!("`{text}` is not a number that fits 64 bits"), remedy);
-            Kind::Null
-        }
+        Err(_) if text == "Infinity" => Ok(Kind::Text("inf".to_owned())),
+        Err(_) if text == "-Infinity" => Ok(Kind::Text("-inf".to_owned())),
+        Err(_) if text == "NaN" => Ok(Kind::Text("nan".to_owned())),
+        Err(_) => Err(Problem::of(
+            format!("`{text}` is not a number that fits 64 bits"),
+            "write a finite number, or the string \"inf\"",
+        )),
     }
 }
 

@@ -1,7 +1,6 @@
 //! The `[k8s]` table: what the pods of a Kubernetes cluster are for each server start.
 
-use super::node::Node;
-use super::read::{FromNode, Reader, table};
+use super::{FromNode, Node, Reader, has_form, table};
 use std::time::Duration;
 
 table! {
@@ -10,25 +9,25 @@ table! {
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct K8s("K8sTable", "k8s.") {
         /// Container image in which vsweep and its servers are installed, such as `registry.example.com/vsweep:1`.
-        pub image: String = text(is_image, "write an image, such as registry.example.com/vsweep:1").required(
+        pub image: String = text(r"\S+", "write an image, such as registry.example.com/vsweep:1").required(
             "[k8s] has no `image`",
             "add the image that has vsweep and its servers, such as image = \"registry.example.com/vsweep:1\"",
         ),
         /// Name of the PersistentVolumeClaim that holds the results. All pods mount it at once, so it must be `ReadWriteMany`.
-        pub claim: String = text(is_name, NAME).required(
+        pub claim: String = text(NAME, NAME_REMEDY).required(
             "[k8s] has no `claim`",
             "add the PersistentVolumeClaim that holds the results, such as claim = \"results\"",
         ),
         /// Where the pods, and the machine that submits, see that volume. The results directory is below it. Default: `/results`.
-        pub mount: String = text(is_mount, "write an absolute path without `:`, such as /results").or("/results"),
+        pub mount: String = text("/[^:]+", "write an absolute path without `:`, such as /results").or("/results"),
         /// The namespace. Default: that of whoever applies the manifest.
-        pub namespace: Option<String> = text(is_label, "write its name: lower-case letters, digits and `-`"),
+        pub namespace: Option<String> = text(LABEL, "write its name: lower-case letters, digits and `-`"),
         /// The longest that one server start with all its runs may take, e.g. `4h`. Default: no limit.
         pub time: Option<Duration>,
         /// What the cluster calls a GPU. Default: `nvidia.com/gpu`.
-        pub gpu: String = text(is_resource, "write a resource with its domain, such as nvidia.com/gpu").or("nvidia.com/gpu"),
+        pub gpu: String = text(RESOURCE, "write a resource with its domain, such as nvidia.com/gpu").or("nvidia.com/gpu"),
         /// Memory for each GPU, such as `200Gi`; for the pod itself where it has no GPU.
-        pub memory_per_gpu: Option<String> = text(is_memory, "write an amount, such as 200Gi or 64G"),
+        pub memory_per_gpu: Option<String> = text(MEMORY, "write an amount, such as 200Gi or 64G"),
         /// Cores for each GPU; for the pod itself where it has no GPU.
         pub cpus_per_gpu: Option<u32> = whole(1..=1024),
         /// How many server starts of the same size may run at once. Default: all of them.
@@ -39,7 +38,17 @@ table! {
     then K8s::check
 }
 
-const NAME: &str = "write its name: lower-case letters, digits, `-` and `.`";
+const NAME_REMEDY: &str = "write its name: lower-case letters, digits, `-` and `.`";
+
+/// What Kubernetes takes as the name of most things: of a claim or a secret, parts with dots between them.
+const NAME: &str = r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*";
+/// A name without dots, such as that of a namespace.
+const LABEL: &str = "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?";
+/// A kind of resource with its domain: `nvidia.com/gpu`.
+const RESOURCE: &str =
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?";
+/// An amount of memory above 0: `200Gi`, `1.5T`, `1e9`.
+const MEMORY: &str = r"0*([1-9][0-9]*\.?[0-9]*|\.[0-9]*[1-9][0-9]*)([KMGTPE]i|[kMGTPE]|[eE][-+]?[0-9]+)?";
 
 impl K8s {
     fn check(&mut self, _: &mut Reader<'_>, _: &Node) {
@@ -49,55 +58,10 @@ impl K8s {
 
 fn secrets(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<String>> {
     let secrets = Vec::from_node(reader, node, what)?;
-    for wrong in secrets.iter().filter(|name: &&String| !is_name(name)) {
-        reader.object(node.span, format!("`{what}` cannot name `{wrong}`"), NAME);
+    for wrong in secrets.iter().filter(|name: &&String| !has_form(name, NAME)) {
+        reader.object(node.span, format!("`{what}` cannot name `{wrong}`"), NAME_REMEDY);
     }
     Some(secrets)
-}
-
-fn is_image(text: &str) -> bool {
-    !text.is_empty() && !text.contains(char::is_whitespace)
-}
-
-fn is_mount(text: &str) -> bool {
-    text.len() > 1 && text.starts_with('/') && !text.contains(':')
-}
-
-/// Whether Kubernetes takes a text as the name of most things: of a claim or a secret, parts with dots between them.
-fn is_name(text: &str) -> bool {
-    text.len() <= 253 && text.split('.').all(is_label)
-}
-
-/// Whether it takes it as a name without dots, such as that of a namespace.
-fn is_label(text: &str) -> bool {
-    let proper = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    (1..=63).contains(&text.len()) && text.chars().all(proper) && !text.starts_with('-') && !text.ends_with('-')
-}
-
-/// Whether it is an amount of memory: `200Gi`, `1.5T`, `1e9`.
-fn is_memory(text: &str) -> bool {
-    const UNITS: [&str; 12] = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei", "k", "M", "G", "T", "P", "E"];
-    let number = UNITS.iter().find_map(|unit| text.strip_suffix(unit)).unwrap_or(text);
-    let is_plain = number.chars().all(|c| c.is_ascii_digit() || c == '.') || number == text;
-    is_plain
-        && !number.starts_with(['+', '-'])
-        && number
-            .parse::<f64>()
-            .is_ok_and(|amount| amount.is_finite() && amount > 0.0)
-}
-
-/// Whether it names a kind of resource: `nvidia.com/gpu`.
-fn is_resource(text: &str) -> bool {
-    match text.split_once('/') {
-        Some((domain, name)) => is_name(domain) && is_resource_part(name),
-        None => false,
-    }
-}
-
-fn is_resource_part(text: &str) -> bool {
-    let proper = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let ends = |c: char| c.is_ascii_alphanumeric();
-    (1..=63).contains(&text.len()) && text.chars().all(proper) && text.starts_with(ends) && text.ends_with(ends)
 }
 
 #[cfg(test)]
@@ -106,6 +70,9 @@ mod tests {
 
     #[test]
     fn names_and_amounts_are_those_of_kubernetes() {
+        let is_memory = |text: &str| has_form(text, MEMORY);
+        let is_resource = |text: &str| has_form(text, RESOURCE);
+        let is_name = |text: &str| has_form(text, NAME);
         for good in ["200Gi", "1.5T", "1000", "1e9"] {
             assert!(is_memory(good), "{good}");
         }

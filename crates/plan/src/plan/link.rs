@@ -1,8 +1,6 @@
 //! The `[link]` table: parameters that are tied to each other.
 
-use super::ParamRef;
-use super::node::{Kind, Node};
-use super::read::{Reader, table};
+use super::{Kind, Node, ParamRef, Reader, table};
 
 table! {
     /// Parameters that are tied to each other, named as `serve.max_num_seqs` or `bench.max_concurrency`.
@@ -19,8 +17,7 @@ const EXAMPLE: &str = "write groups such as [[\"serve.max_num_seqs\", \"bench.ma
 
 /// An unreadable group is kept empty, so that positions stay those of the text.
 fn groups(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Vec<ParamRef>>> {
-    let groups = reader.list(node, what, EXAMPLE)?;
-    Some(groups.iter().map(|node| group(reader, node, what)).collect())
+    reader.each(node, what, EXAMPLE, |reader, node| Some(group(reader, node, what)))
 }
 
 fn group(reader: &mut Reader<'_>, node: &Node, what: &str) -> Vec<ParamRef> {

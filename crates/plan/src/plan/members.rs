@@ -1,8 +1,7 @@
 //! A server that is several commands, on one node or on several: what runs beside the one that answers.
 
-use super::node::Node;
-use super::read::{Reader, table};
 use super::schema::Words;
+use super::{Node, Reader, table};
 
 /// Stands for the first node, where vsweep and the command that answers run.
 pub const HEAD: &str = "{head}";
@@ -29,18 +28,14 @@ table! {
 
 fn commands(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Vec<String>>> {
     let remedy = "write a list of command lines, such as [\"srun -w {node} {command} --headless --node-rank {rank}\"]";
-    let mut commands = Vec::new();
-    for node in reader.list(node, what, remedy)? {
-        let Some(words) = reader.words(node, what) else {
-            continue;
-        };
+    reader.each(node, what, remedy, |reader, node| {
+        let words = reader.words(node, what)?;
         if words.iter().any(|word| word.contains(COMMAND) && word != COMMAND) {
             let message = format!("`{COMMAND}` stands for several words, so it must be a word of its own");
             reader.object(node.span, message, "put spaces around it");
         }
-        commands.push(words);
-    }
-    Some(commands)
+        Some(words)
+    })
 }
 
 /// Whether a command line is one for each further node.
@@ -59,15 +54,11 @@ impl Members {
                 reader.object(nodes.span, message, remedy);
             }
             (_, Some(position)) if self.nodes < 2 => {
-                let place = serve
-                    .child("members")
-                    .and_then(|members| members.child(&position.to_string()));
+                let members = serve.child("members");
+                let place = members.and_then(|members| members.child(&position.to_string()));
                 let message = "a member of another node, but the server has one node alone";
-                reader.object(
-                    place.unwrap_or(serve).span,
-                    message,
-                    "say how many nodes it takes: nodes = 2",
-                );
+                let remedy = "say how many nodes it takes: nodes = 2";
+                reader.object(place.unwrap_or(serve).span, message, remedy);
             }
             _ => {}
         }
@@ -76,23 +67,20 @@ impl Members {
     /// Their command lines on these nodes, the first of which is the head, beside a server with this command line. Of more nodes than
     /// wanted the first ones count.
     pub fn resolve(&self, server: &[String], nodes: &[String]) -> Vec<Vec<String>> {
-        let further = || (1..self.nodes).zip(nodes.iter().skip(1));
-        let fill = |command: &[String], rank: &str, node: &str| -> Vec<String> {
+        let fill = |command: &[String], rank: u32, node: &str| -> Vec<String> {
+            let rank = rank.to_string();
             let word = |word: &String| match word.as_str() {
                 COMMAND => server.to_vec(),
-                word => vec![word.replace(NODE, node).replace(RANK, rank).replace(HEAD, &nodes[0])],
+                word => vec![word.replace(NODE, node).replace(RANK, &rank).replace(HEAD, &nodes[0])],
             };
             command.iter().flat_map(word).collect()
         };
-        let of_command = |command: &Vec<String>| -> Vec<Vec<String>> {
-            match is_of_node(command) {
-                false => vec![fill(command, "0", &nodes[0])],
-                true => further()
-                    .map(|(rank, node)| fill(command, &rank.to_string(), node))
-                    .collect(),
-            }
-        };
-        self.commands.iter().flat_map(of_command).collect()
+        let further = (1..self.nodes).zip(nodes.iter().skip(1));
+        let filled = self.commands.iter().flat_map(|command| match is_of_node(command) {
+            false => vec![fill(command, 0, &nodes[0])],
+            true => further.clone().map(|(rank, node)| fill(command, rank, node)).collect(),
+        });
+        filled.collect()
     }
 }
 

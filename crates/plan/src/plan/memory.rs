@@ -2,44 +2,40 @@
 //! alone. Says nothing of two that differ in more than the settings listed here; how much memory a server needs is not this
 //! module's question.
 
-use super::serve_command::{Program, ServeCommand};
-use super::spelling;
+use super::{Flag, Program, ServeCommand};
 use crate::cause::Cause;
 use std::cmp::Ordering;
 
-/// Which value of a setting asks for more memory of a GPU, or leaves less of it for the KV cache.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hungrier {
-    Greater,
-    Less,
-    /// The greater one while the model is loaded, the less for its KV cache: what is not claimed holds no cache.
-    ByCause,
-}
-
-/// The settings of which a greater or a less one surely needs at least as much.
-const AXES: [(&str, Hungrier); 6] = [
-    ("max_model_len", Hungrier::Greater),
-    ("max_num_seqs", Hungrier::Greater),
-    ("max_num_batched_tokens", Hungrier::Greater),
-    ("tensor_parallel_size", Hungrier::Less),
-    ("pipeline_parallel_size", Hungrier::Less),
-    ("gpu_memory_utilization", Hungrier::ByCause),
+/// The settings of which a greater or a less one surely needs at least as much: while the model is loaded, and for its KV cache. What a
+/// server does not claim of a GPU holds no cache.
+const AXES: [(&str, Ordering, Ordering); 6] = [
+    ("max_model_len", Ordering::Greater, Ordering::Greater),
+    ("max_num_seqs", Ordering::Greater, Ordering::Greater),
+    ("max_num_batched_tokens", Ordering::Greater, Ordering::Greater),
+    ("tensor_parallel_size", Ordering::Less, Ordering::Less),
+    ("pipeline_parallel_size", Ordering::Less, Ordering::Less),
+    ("gpu_memory_utilization", Ordering::Greater, Ordering::Less),
 ];
 
 /// Why a server that was not started needs at least as much memory as another one, whose start failed for `cause`: each
 /// setting in which they differ, `max_model_len 8192 > 4096`. `None` if that is not certain: another cause, another
 /// program, a setting that needs less, or any other difference.
 pub fn needs_as_much(server: &[String], failed: &[String], cause: Cause) -> Option<Vec<String>> {
-    if !matches!(cause, Cause::OomAtLoad | Cause::KvCacheTooSmall) {
-        return None;
-    }
+    let is_loading = match cause {
+        Cause::OomAtLoad => true,
+        Cause::KvCacheTooSmall => false,
+        _ => return None,
+    };
     let (server, failed) = (ServeCommand::of(server), ServeCommand::of(failed));
     let is_known = |command: ServeCommand<'_>| matches!(command.program(), Program::Vllm | Program::Simulator);
+    // Each of these settings takes one value.
+    let is_axis = |flag: &Flag<'_>| AXES.iter().any(|(axis, ..)| flag.is(axis)).then_some(1);
+    let rest = |command: ServeCommand<'_>| [command.before(), &command.without(is_axis)].concat();
     if !is_known(server) || !is_known(failed) || rest(server) != rest(failed) {
         return None;
     }
     let mut differences = Vec::new();
-    for (name, hungrier) in AXES {
+    for (name, at_load, for_cache) in AXES {
         let (mine, theirs) = (server.value(name), failed.value(name));
         if mine == theirs {
             continue;
@@ -47,37 +43,16 @@ pub fn needs_as_much(server: &[String], failed: &[String], cause: Cause) -> Opti
         let number = |text: Option<&str>| text?.parse().ok().filter(|value: &f64| *value > 0.0);
         // What vLLM does without the flag depends on the model and the version.
         let (mine, theirs): (f64, f64) = (number(mine)?, number(theirs)?);
-        let (order, sign) = match mine.total_cmp(&theirs) {
+        let wanted = if is_loading { at_load } else { for_cache };
+        let sign = match mine.total_cmp(&theirs) {
             Ordering::Equal => continue,
-            Ordering::Greater => (Hungrier::Greater, '>'),
-            Ordering::Less => (Hungrier::Less, '<'),
+            order if order != wanted => return None,
+            Ordering::Greater => '>',
+            Ordering::Less => '<',
         };
-        let wanted = match (hungrier, cause) {
-            (Hungrier::ByCause, Cause::KvCacheTooSmall) => Hungrier::Less,
-            (Hungrier::ByCause, _) => Hungrier::Greater,
-            (hungrier, _) => hungrier,
-        };
-        if order != wanted {
-            return None;
-        }
         differences.push(format!("{name} {mine} {sign} {theirs}"));
     }
     Some(differences).filter(|differences| !differences.is_empty())
-}
-
-/// The command line without those settings, each of which takes one value.
-fn rest(command: ServeCommand<'_>) -> Vec<&str> {
-    let mut rest: Vec<&str> = command.before().iter().map(String::as_str).collect();
-    let mut words = command.args().iter();
-    while let Some(word) = words.next() {
-        let name = spelling::parameter(word);
-        match AXES.iter().any(|(axis, _)| name.as_deref() == Some(axis)) {
-            true if word.contains('=') => {}
-            true => drop(words.next()),
-            false => rest.push(word),
-        }
-    }
-    rest
 }
 
 #[cfg(test)]

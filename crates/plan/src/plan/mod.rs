@@ -16,7 +16,6 @@ mod link;
 mod load;
 pub mod members;
 mod memory;
-mod merge;
 mod node;
 mod offline;
 mod origin;
@@ -40,7 +39,6 @@ mod ties;
 mod toml_text;
 mod value;
 mod whole;
-mod world;
 
 pub use bench::{Bench, BenchRunner, FigurePlace, PlaceValue, Runner, Warmup};
 pub use commands::Commands;
@@ -56,22 +54,20 @@ pub use node::{Entry, Kind, Node};
 pub use offline::{Offline, is_of_server};
 pub use origin::Origin;
 pub use problem::{Diagnostics, Problem, Problems, nearest, suggest};
-pub use read::{AxisItem, Combo, Derived, Param, records};
+pub use read::{AxisItem, Combo, Derived, Param, check_names, records};
+pub(in crate::plan) use read::{FromNode, Reader, Table, combos, has_form, params, start_of, table};
 pub use report::{ParetoTable, Plot, ReportOptions};
 pub use requirement::{Assertion, Required, Requirement, Servers};
 pub use runs::{Runs, RunsTable, RunsValue};
 pub use secrets::{HIDDEN, Piece, Secrets};
 pub use serve::{FlagStyle, Manners, Reset, Serve, Target};
-pub use serve_command::{Program, ServeCommand};
+pub use serve_command::{Flag, Program, ServeCommand};
 pub use side::{ParamRef, Side};
 pub use slurm::Slurm;
-pub use source::{Format, Source, Sources, Span};
-pub use spelling::SHORT_FLAGS;
+pub use source::{Format, Source, Sources, Span, World};
 pub use value::{equal, equality_key, number, show};
-pub use world::World;
 
-use read::table;
-use requirement::{AssertTable, assertions};
+use requirement::assertions;
 use schema::Scalar;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -80,7 +76,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use vsweep_strategy::search;
-use whole::{exclusions, name, param_names, version};
+use whole::{exclusions, name, version};
 
 pub use whole::is_name;
 
@@ -141,7 +137,7 @@ table! {
         pub compare: Option<Compare>,
         /// What must hold of the points of the plan; otherwise `run` and `report` end with exit code 4, or 5 if it cannot be
         /// decided.
-        assertions as "assert": Vec<Requirement> = by::<Vec<AssertTable>, _>(assertions),
+        assertions as "assert": Vec<Requirement> = by::<Vec<Assertion>, _>(assertions),
         /// What the report draws beyond the standard charts.
         pub report: ReportOptions,
     }
@@ -167,6 +163,12 @@ impl Plan {
             Side::Serve => &self.serve.params,
             Side::Bench => &self.bench.params,
         }
+    }
+
+    /// A parameter of one side's table, by any of its spellings.
+    pub fn param(&self, side: Side, name: &str) -> Option<&(String, Axis)> {
+        let mut params = self.params(side).iter();
+        params.find(|(typed, _)| spelling::same(typed, name))
     }
 
     /// Named combinations of one side.

@@ -1,6 +1,7 @@
-//! The value tree that TOML and JSON plans share: every key and value knows its place in the text.
+//! The value tree that TOML and JSON plans share: every key and value knows its place in the text. One tree can be laid over another: a
+//! plan over the one it extends, `--set` over the plan.
 
-use super::source::Span;
+use super::Span;
 use serde_json::{Map, Number, Value};
 
 /// A value and its place.
@@ -67,6 +68,22 @@ impl Node {
         }
     }
 
+    /// The values right below: of a table's keys or at a list's positions.
+    pub fn children(&self) -> Vec<&Node> {
+        match &self.kind {
+            Kind::List(items) => items.iter().collect(),
+            _ => self.entries().iter().map(|entry| &entry.value).collect(),
+        }
+    }
+
+    /// The number that it is.
+    pub fn number(&self) -> Option<f64> {
+        match &self.kind {
+            Kind::Number(number) => number.as_f64(),
+            _ => None,
+        }
+    }
+
     /// What the value is, for "expected …, found …".
     pub fn kind_name(&self) -> &'static str {
         match &self.kind {
@@ -94,6 +111,46 @@ impl Node {
                     .map(|entry| (entry.key.clone(), entry.value.to_json(text)));
                 Value::Object(members.collect::<Map<_, _>>())
             }
+        }
+    }
+}
+
+/// Keys of which a table has one at most: giving one puts the others of the base out of force.
+const ALTERNATIVES: [[&str; 2]; 2] = [["command", "url"], ["command", "runner"]];
+
+/// `over` laid over `base`. Tables merge key by key; everything else, and the value of each single parameter, is
+/// replaced whole, so that a range never mixes with another.
+pub fn merge(base: &mut Node, over: Node) {
+    merge_below(base, over, false);
+}
+
+fn merge_below(base: &mut Node, over: Node, in_params: bool) {
+    let (Kind::Table(old), Kind::Table(new)) = (&mut base.kind, &over.kind) else {
+        *base = over;
+        return;
+    };
+    for pair in ALTERNATIVES {
+        for (given, other) in [(pair[0], pair[1]), (pair[1], pair[0])] {
+            let gives = |key: &str| new.iter().any(|entry| entry.key == key);
+            if !in_params && gives(given) && !gives(other) {
+                old.retain(|entry| entry.key != other);
+            }
+        }
+    }
+    let Kind::Table(new) = over.kind else {
+        return;
+    };
+    base.span = over.span;
+    for Entry { key, key_span, value } in new {
+        match old.iter_mut().find(|entry| entry.key == key) {
+            Some(entry) => {
+                entry.key_span = key_span;
+                match in_params {
+                    true => entry.value = value,
+                    false => merge_below(&mut entry.value, value, key == "params"),
+                }
+            }
+            None => old.push(Entry { key, key_span, value }),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The offline benchmarks of vLLM: `vllm bench startup` and its like load the engine themselves and need no server. Which there
-//! are, which flags are their own, and their command line as it follows from that of `vllm serve`. Runs nothing.
+//! are, and which flags are theirs and which a server's. Runs nothing.
 
-use super::spelling::{self, is_flag};
+use super::spelling;
 
 /// A benchmark of vLLM without a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,34 +83,6 @@ impl Offline {
         };
         more.split_whitespace().chain(own.split_whitespace())
     }
-
-    /// The benchmark on the engine of a server: `vllm serve MODEL …` without what only a server takes. The error is a sentence that
-    /// ends in the remedy.
-    pub fn command(self, serve: &[String]) -> Result<Vec<String>, String> {
-        let Some(place) = serve.iter().rposition(|word| word == "serve") else {
-            return Err(format!(
-                "`vllm bench {}` is made of a command with the word `serve`; write one such as `vllm serve MODEL`",
-                self.word()
-            ));
-        };
-        let (launcher, mut args) = (&serve[..place], &serve[place + 1..]);
-        let mut argv = launcher.to_vec();
-        argv.extend(["bench", self.word()].map(str::to_owned));
-        if let Some((model, rest)) = args.split_first().filter(|(word, _)| !is_flag(word)) {
-            argv.extend(["--model".to_owned(), model.clone()]);
-            args = rest;
-        }
-        let mut is_dropped = false;
-        for word in args {
-            if is_flag(word) {
-                is_dropped = is_of_server(word);
-            }
-            if !is_dropped {
-                argv.push(word.clone());
-            }
-        }
-        Ok(argv)
-    }
 }
 
 /// Whether a parameter or a flag is about the HTTP server alone, in any spelling.
@@ -120,29 +92,4 @@ pub fn is_of_server(flag: &str) -> bool {
     let name = name.split('.').next().unwrap_or(&name);
     let is_it = |known: &str| known == name || name.strip_prefix("no_") == Some(known);
     OF_SERVER.split_whitespace().any(is_it)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn command(offline: Offline, line: &str) -> Result<String, String> {
-        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        offline.command(&words).map(|argv| argv.join(" "))
-    }
-
-    #[test]
-    fn the_engine_of_a_server_is_benchmarked_without_it() {
-        let line = "vllm serve org/m --port 8000 --enforce-eager --host=h --served-model-name a b --no-enable-log-requests \
-                    --allowed_origins x y -tp 2";
-        assert_eq!(
-            command(Offline::Startup, line).as_deref(),
-            Ok("vllm bench startup --model org/m --enforce-eager --served-model-name a b -tp 2")
-        );
-        assert_eq!(
-            command(Offline::MmProcessor, "docker run -p 1:1 image vllm serve --model m").as_deref(),
-            Ok("docker run -p 1:1 image vllm bench mm-processor --model m")
-        );
-        assert!(command(Offline::Latency, "./start.sh --port 1").is_err());
-    }
 }

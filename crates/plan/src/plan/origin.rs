@@ -1,9 +1,7 @@
 //! Where a plan came from, so that later stages can point at what they object to.
 
-use super::Side;
 use super::commands::{COMMAND, ENV};
-use super::node::Node;
-use super::source::{Sources, Span};
+use super::{Node, Side, Sources, Span};
 use std::sync::Arc;
 
 /// Where a plan came from: its sources and its tree as typed, so that later stages can point at what they object to.
@@ -18,23 +16,33 @@ pub struct Origin {
 impl Origin {
     /// Whether there is a value at a path.
     pub fn has(&self, path: &[&str]) -> bool {
-        typed(path)
-            .iter()
-            .try_fold(&self.root, |node, step| node.child(step))
-            .is_some()
+        self.reach(path).1.is_some()
     }
 
     /// The place of the value at a path such as `["link", "equal", "0"]`; list positions are decimal numbers. Falls
     /// back to the innermost value on the way that exists.
     pub fn value_span(&self, path: &[&str]) -> Span {
-        let mut node = &self.root;
+        self.reach(path).0.span
+    }
+
+    /// The place of the key at a path; for a list position, that of the value.
+    pub fn key_span(&self, path: &[&str]) -> Span {
+        let (value, key) = self.reach(path);
+        key.unwrap_or(value.span)
+    }
+
+    /// The innermost value on the way to a path that exists and, if that is the whole way, the place of its key.
+    fn reach(&self, path: &[&str]) -> (&Node, Option<Span>) {
+        let mut value = &self.root;
+        let mut key = value.span;
         for step in typed(path) {
-            match node.child(step) {
-                Some(child) => node = child,
-                None => break,
-            }
+            let Some(child) = value.child(step) else {
+                return (value, None);
+            };
+            key = value.entry(step).map_or(child.span, |entry| entry.key_span);
+            value = child;
         }
-        node.span
+        (value, Some(key))
     }
 
     /// The place of a combination of a side, or of one of its parameters; for those of a file that of its name.
@@ -46,18 +54,6 @@ impl Origin {
             (true, None) => self.value_span(&combo),
             (false, _) => self.key_span(&[side.table(), "params_file"]),
         }
-    }
-
-    /// The place of the key at a path; for a list position, that of the value.
-    pub fn key_span(&self, path: &[&str]) -> Span {
-        let path = typed(path);
-        let Some((last, parents)) = path.split_last() else {
-            return self.root.span;
-        };
-        let parent = parents.iter().try_fold(&self.root, |node, step| node.child(step));
-        parent
-            .and_then(|parent| parent.entry(last))
-            .map_or_else(|| self.value_span(&path), |entry| entry.key_span)
     }
 }
 

@@ -1,12 +1,13 @@
 //! Everything wrong with a plan, told in one go: each problem with its places in the text and a remedy, rendered like
 //! a compiler's messages.
 
-use super::secrets::{HIDDEN, Secrets, replace};
-use super::source::{Source, Sources, Span};
+use super::secrets::replace;
+use super::{HIDDEN, Secrets, Side, Source, Sources, Span};
 use crate::error::Error;
 use crate::printable::printable;
 use crate::units::show_many;
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet};
+use itertools::Itertools;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,70 +25,45 @@ pub struct Problem {
 }
 
 impl Problem {
-    /// A problem at one place.
-    pub fn new(span: Span, message: impl Into<String>, remedy: impl Into<String>) -> Problem {
+    /// A problem without a place.
+    pub fn of(message: impl Into<String>, remedy: impl Into<String>) -> Problem {
         Problem {
             message: message.into(),
-            places: vec![(span, String::new())],
+            places: Vec::new(),
             remedy: remedy.into(),
         }
     }
 
-    /// Says what the decisive place has to do with it.
-    pub fn note(mut self, note: impl Into<String>) -> Problem {
-        if let Some((_, first)) = self.places.first_mut() {
-            *first = note.into();
-        }
-        self
+    /// A problem at one place.
+    pub fn new(span: Span, message: impl Into<String>, remedy: impl Into<String>) -> Problem {
+        Problem::of(message, remedy).at(span)
     }
 
-    /// Adds a further place.
+    /// Adds a place about which the message says all.
+    pub fn at(self, span: Span) -> Problem {
+        self.and(span, "")
+    }
+
+    /// Adds a place and what it has to do with it.
     pub fn and(mut self, span: Span, note: impl Into<String>) -> Problem {
         self.places.push((span, note.into()));
         self
     }
 }
 
-/// A text without secrets, and where they stood.
-struct Masked {
-    /// The text.
-    text: String,
-    /// What was hidden.
-    values: Vec<String>,
-    cuts: Vec<Range<usize>>,
-}
-
-impl Masked {
-    /// Hides what is known, and what the text itself announces: a plan may be too broken to be read.
-    fn of(text: &str, secrets: &Secrets) -> Masked {
-        let cuts = secrets.places(text);
-        Masked {
-            text: replace(text, &cuts),
-            values: cuts.iter().map(|cut| text[cut.clone()].to_owned()).collect(),
-            cuts,
-        }
-    }
-
-    /// Where a place of the text is now; one within a secret is the whole of it.
-    fn place(&self, span: Span) -> Span {
-        Span {
-            start: self.moved(span.start, false),
-            end: self.moved(span.end, true).max(self.moved(span.start, false)),
-            ..span
-        }
-    }
-
-    fn moved(&self, offset: usize, is_end: bool) -> usize {
-        let mut moved = offset;
-        for cut in self.cuts.iter().take_while(|cut| cut.start < offset) {
-            let (length, is_within) = (cut.len(), offset < cut.end);
-            let kept = match (is_within, is_end) {
-                (true, false) => 0,
-                _ => HIDDEN.len(),
-            };
-            moved = moved - length.min(offset - cut.start) + kept;
-        }
-        moved
+/// Where a place of a text is once these parts of it are hidden; one within such a part is the whole of it.
+fn moved(span: Span, hidden: &[Range<usize>]) -> Span {
+    let around = |at: usize| hidden.iter().find(|part| part.start < at && at < part.end);
+    let moved = |at: usize| {
+        let before = hidden.iter().filter(|part| part.end <= at);
+        before.fold(at, |at, part| at + HIDDEN.len() - part.len())
+    };
+    let start = around(span.start).map_or(span.start, |part| part.start);
+    let end = around(span.end).map_or(span.end, |part| part.end).max(start);
+    Span {
+        start: moved(start),
+        end: moved(end),
+        ..span
     }
 }
 
@@ -103,36 +79,31 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// Collects problems in the order of the text, each told once, without the plan's secrets.
+    /// Collects problems in the order of the text, each told once, without the plan's secrets and what the texts themselves
+    /// announce: a plan may be too broken to be read.
     pub fn new(mut list: Vec<Problem>, sources: &Sources, secrets: &Secrets) -> Problems {
-        let masked: Vec<Masked> = sources
-            .0
-            .iter()
-            .map(|source| Masked::of(&source.text, secrets))
-            .collect();
-        let mut secrets = secrets.clone();
-        masked
-            .iter()
-            .flat_map(|source| &source.values)
-            .for_each(|value| secrets.note_value(value));
+        let mut sources = sources.clone();
+        let mut known = secrets.clone();
+        let hide = |Source { text, .. }: &mut Source| {
+            let hidden = secrets.places(text);
+            hidden.iter().for_each(|part| known.note_value(&text[part.clone()]));
+            *text = replace(text, &hidden);
+            hidden
+        };
+        let hidden: Vec<Vec<Range<usize>>> = sources.0.iter_mut().map(hide).collect();
         for problem in &mut list {
-            problem.message = secrets.redact(&problem.message);
-            problem.remedy = secrets.redact(&problem.remedy);
+            problem.message = known.redact(&problem.message);
+            problem.remedy = known.redact(&problem.remedy);
             for (span, note) in &mut problem.places {
-                *note = secrets.redact(note);
-                *span = masked.get(span.source).map_or(*span, |source| source.place(*span));
+                *note = known.redact(note);
+                *span = hidden.get(span.source).map_or(*span, |hidden| moved(*span, hidden));
             }
         }
         list.sort_by_key(|problem| problem.places.first().map(|(span, _)| *span));
         list.dedup();
-        let texts = sources.0.iter().zip(masked);
-        let shown = texts.map(|(source, masked)| Source {
-            name: source.name.clone(),
-            text: masked.text,
-        });
         Problems {
             list,
-            sources: Sources(shown.collect()),
+            sources,
             are_warnings: false,
         }
     }
@@ -168,31 +139,27 @@ impl Problems {
     }
 
     fn render_one(&self, problem: &Problem, renderer: &Renderer) -> String {
-        let level = if self.are_warnings {
-            Level::WARNING
-        } else {
-            Level::ERROR
+        let level = match self.are_warnings {
+            true => Level::WARNING,
+            false => Level::ERROR,
         };
         let mut group = Group::with_title(level.primary_title(printable(&problem.message)));
-        let mut shown: Vec<usize> = Vec::new();
-        for (Span { source: index, .. }, _) in &problem.places {
-            let Some(source) = self.sources.0.get(*index).filter(|_| !shown.contains(index)) else {
+        let places = || problem.places.iter().enumerate();
+        for index in places().map(|(_, (span, _))| span.source).unique() {
+            let Some(source) = self.sources.0.get(index) else {
                 continue;
             };
-            shown.push(*index);
-            let places = problem.places.iter().enumerate();
-            let marks = places.filter(|(_, (span, _))| span.source == *index);
-            let snippet =
-                Snippet::source(source.text.as_str()).path(printable(&source.name.to_string_lossy()).into_owned());
-            group = group.element(snippet.annotations(marks.map(|(rank, (span, note))| {
-                let kind = if rank == 0 {
-                    AnnotationKind::Primary
-                } else {
-                    AnnotationKind::Context
+            let marks = places().filter(|(_, (span, _))| span.source == index);
+            let marks = marks.map(|(rank, (span, note))| {
+                let kind = match rank {
+                    0 => AnnotationKind::Primary,
+                    _ => AnnotationKind::Context,
                 };
                 let note = (!note.is_empty()).then(|| printable(note));
                 kind.span(within(&source.text, *span)).label(note)
-            })));
+            });
+            let name = printable(&source.name.to_string_lossy()).into_owned();
+            group = group.element(Snippet::source(&source.text).path(name).annotations(marks));
         }
         if !problem.remedy.is_empty() {
             group = group.element(Level::HELP.message(printable(&problem.remedy)));
@@ -272,14 +239,6 @@ impl Diagnostics {
     }
 }
 
-/// The side of a name such as `serve.x`, and the name without it.
-fn split_side(name: &str) -> (Option<&str>, &str) {
-    match name.split_once('.') {
-        Some((side @ ("serve" | "bench"), bare)) => (Some(side), bare),
-        _ => (None, name),
-    }
-}
-
 /// Likeness from which a name may be the one that was meant.
 const ALIKE: f64 = 0.8;
 /// Names that are as alike as the closest one but for this are named with it.
@@ -293,7 +252,8 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
     let likeness = |candidate: &str| {
         let candidate = candidate.to_lowercase();
         // A side in common is no likeness; it only decides between names that are alike otherwise.
-        let ((side, name), (other, candidate)) = (split_side(&name), split_side(&candidate));
+        let [(side, name), (other, candidate)] = [name.as_str(), &candidate]
+            .map(|name| Side::split(name).map_or((None, name), |(side, bare)| (Some(side), bare)));
         let elsewhere = side.is_some_and(|side| Some(side) != other);
         words_alike(name, candidate).max(strsim::jaro_winkler(name, candidate)) - if elsewhere { 0.02 } else { 0.0 }
     };
@@ -310,12 +270,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
 /// How alike two names of several words are if one has all words of the other, in whatever order: `ttft_p99` means
 /// `p99_ttft_ms`. Else 0.
 fn words_alike(name: &str, candidate: &str) -> f64 {
-    let words = |name: &str| {
-        name.split(['_', '-', '.'])
-            .map(str::to_owned)
-            .collect::<BTreeSet<String>>()
-    };
-    let (name, candidate) = (words(name), words(candidate));
+    let [name, candidate] = [name, candidate].map(|name| name.split(['_', '-', '.']).collect::<BTreeSet<_>>());
     match name.len() > 1 && name.is_subset(&candidate) {
         true => 0.9 + 0.1 * name.len() as f64 / candidate.len() as f64,
         false => 0.0,
@@ -323,11 +278,11 @@ fn words_alike(name: &str, candidate: &str) -> f64 {
 }
 
 /// `did you mean …?` for a name that is not among the known ones, or the list of those.
-pub fn suggest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let known: Vec<&str> = known.into_iter().collect();
-    match nearest(name, known.iter().copied()).as_slice() {
+pub fn suggest<K: AsRef<str>>(name: &str, known: impl IntoIterator<Item = K>) -> String {
+    let known: Vec<K> = known.into_iter().collect();
+    match nearest(name, known.iter().map(AsRef::as_ref)).as_slice() {
         [] if known.is_empty() => String::from("remove it"),
-        [] => format!("known here: {}", known.join(", ")),
+        [] => format!("known here: {}", known.iter().map(AsRef::as_ref).join(", ")),
         meant => format!("did you mean `{}`?", meant.join("` or `")),
     }
 }
@@ -339,16 +294,13 @@ mod tests {
     #[test]
     fn places_move_with_the_text() {
         let text = "a_token = 'hunter2222' x_key=k y = 1";
-        let masked = Masked::of(text, &Secrets::default());
-        assert_eq!(masked.text, "a_token = '***' x_key=*** y = 1");
+        let hidden = Secrets::default().places(text);
+        let masked = replace(text, &hidden);
+        assert_eq!(masked, "a_token = '***' x_key=*** y = 1");
         let shown = |part: &str| {
             let start = text.find(part).expect("a part");
-            let span = masked.place(Span {
-                source: 0,
-                start,
-                end: start + part.len(),
-            });
-            &masked.text[span.start..span.end]
+            let span = moved(Span::of(0, start..start + part.len()), &hidden);
+            &masked[span.start..span.end]
         };
         for (part, expected) in [
             ("a_token", "a_token"),

@@ -1,8 +1,6 @@
 //! The `[report]` table: what the report draws beyond the standard charts.
 
-use super::Requirement;
-use super::node::Node;
-use super::read::{FromNode, Reader, table};
+use super::{FromNode, Node, Reader, Requirement, table};
 
 table! {
     /// What the report draws beyond the standard charts.
@@ -13,7 +11,7 @@ table! {
         /// Further line charts.
         pub plots as "plot": Vec<Plot> = by::<Vec<Plot>, _>(|reader, node, _| Vec::from_node(reader, node, "report.plot")),
         /// What one GPU costs an hour in dollars, such as `2.5`: the tables, charts and the answer then say what a million tokens cost.
-        pub price_per_gpu_hour: Option<f64> = by::<f64, _>(price),
+        pub price_per_gpu_hour: Option<f64> = maybe::<f64, _>(price),
     }
     beside {
         /// What must hold of the results: `[[assert]]`, and targets that are required.
@@ -48,14 +46,10 @@ fn pareto(reader: &mut Reader<'_>, node: &Node, _: &str) -> Option<Vec<String>> 
     ParetoTable::from_node(reader, node, "report.pareto").map(|table| table.label_by)
 }
 
-fn price(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<f64>> {
-    let price = reader
-        .scalar(node, what)?
-        .as_f64()
-        .filter(|price| price.is_finite() && *price > 0.0);
-    if price.is_none() {
+fn price(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<f64> {
+    let price = reader.scalar(node, what)?.as_f64();
+    price.filter(|price| price.is_finite() && *price > 0.0).or_else(|| {
         let message = format!("`{what}` must be a positive number");
-        reader.object(node.span, message, "write what one GPU costs an hour, as in 2.5");
-    }
-    Some(price)
+        reader.refuse(node.span, message, "write what one GPU costs an hour, as in 2.5")
+    })
 }

@@ -1,10 +1,9 @@
 //! What a plan requires of its results: `[[assert]]` for the points of the plan, and `required` for what its searches find.
 //! Whether it holds is judged where results are shown, not here.
 
-use super::node::{Entry, Node};
-use super::read::{FromNode, Reader, Table, table};
 use super::schema::Scalar;
-use super::{Condition, Params, Side};
+use super::{Condition, Entry, FromNode, Node, Params, Reader, Side, Table, table};
+use itertools::Itertools;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -40,15 +39,26 @@ pub enum Servers {
     All,
 }
 
-/// An `[[assert]]`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Assertion {
-    /// Its name, if it has one.
-    pub name: Option<String>,
-    /// What each point must meet.
-    pub criteria: Vec<Criterion>,
-    /// Which points it is about: those for which every condition holds.
-    pub conditions: Vec<Condition>,
+table! {
+    /// A requirement of plain points, judged for each workload by the median of each point's runs: a server meets it if each of its
+    /// points does. Every further key is a bound as in `[[sla.target]]`, such as `p99_ttft_ms = "<=500"`. An `attainment` with `ttft_ms` or
+    /// `tpot_ms` needs `save_detailed = true` in `[bench.params]`.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Assertion("AssertTable", "assert.") {
+        /// Name shown where it is judged. Default: what it says.
+        pub name: Option<String>,
+        /// Which points it is about: values of parameters, or comparisons (`max_concurrency = "<=64"`), all of which must hold.
+        /// `serve.` or `bench.` stands before a name that both sides have. Default: every point.
+        pub conditions as "where": Vec<Condition> = by::<BTreeMap<String, Scalar>, _>(conditions),
+        /// Who must meet it: `any` (default), one server of the plan, or `all`.
+        pub servers: Servers = one_of::<Servers, _>(),
+        ..String
+    }
+    beside {
+        /// What each point must meet.
+        pub criteria: Vec<Criterion>,
+    }
+    then Assertion::check
 }
 
 impl Assertion {
@@ -64,74 +74,33 @@ impl Assertion {
 /// As people read it: `target chat`, `p99_ttft_ms<=500 where bench.max_concurrency = 8`.
 impl fmt::Display for Required {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let list = |parts: Vec<String>| parts.join(", ");
         match self {
             Required::Target(name) => write!(f, "target {name}"),
             Required::Points(Assertion { name: Some(name), .. }) => f.write_str(name),
-            Required::Points(assertion) => {
-                f.write_str(&list(assertion.criteria.iter().map(ToString::to_string).collect()))?;
-                match assertion.conditions.as_slice() {
+            Required::Points(Assertion {
+                criteria, conditions, ..
+            }) => {
+                write!(f, "{}", criteria.iter().join(", "))?;
+                match conditions.as_slice() {
                     [] => Ok(()),
-                    all => write!(f, " where {}", list(all.iter().map(ToString::to_string).collect())),
+                    all => write!(f, " where {}", all.iter().join(", ")),
                 }
             }
         }
     }
 }
 
-table! {
-    /// A requirement of plain points, judged for each workload by the median of each point's runs: a server meets it if each of its
-    /// points does. Every further key is a bound as in `[[sla.target]]`, such as `p99_ttft_ms = "<=500"`. An `attainment` with `ttft_ms` or
-    /// `tpot_ms` needs `save_detailed = true` in `[bench.params]`.
-    #[derive(Debug)]
-    pub struct AssertTable("AssertTable", "assert.") {
-        /// Name shown where it is judged. Default: what it says.
-        name: Option<String>,
-        /// Which points it is about: values of parameters, or comparisons (`max_concurrency = "<=64"`), all of which must hold.
-        /// `serve.` or `bench.` stands before a name that both sides have. Default: every point.
-        conditions as "where": Vec<Condition> = by::<BTreeMap<String, Scalar>, _>(conditions),
-        /// Who must meet it: `any` (default), one server of the plan, or `all`.
-        servers: Servers = one_of::<Servers, _>(),
-        ..String
-    }
-    beside {
-        /// The bounds.
-        criteria: Vec<Criterion>,
-    }
-    then AssertTable::check
-}
-
-impl AssertTable {
+impl Assertion {
     fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
-        let bounds = AssertTable::others(node);
-        if bounds.is_empty() {
-            let remedy = "add a bound such as p99_ttft_ms = \"<=500\"";
-            reader.object(node.span, "this requirement has no bounds", remedy);
-        }
+        let bounds = Assertion::others(node);
         let is_of_request = |entry: &&&Entry| ["ttft_ms", "tpot_ms"].contains(&entry.key.as_str());
-        if let (Some(entry), false) = (
-            bounds.iter().find(is_of_request),
-            reader.is_detailed || reader.names.open,
-        ) {
+        let is_known = reader.is_detailed || reader.names.open;
+        if let Some(entry) = bounds.iter().find(is_of_request).filter(|_| !is_known) {
             let message = format!("`{}` of single requests is not in the results", entry.key);
             let remedy = "set save_detailed = true in [bench.params], or bound a percentile such as p99_ttft_ms";
             reader.object(entry.key_span, message, remedy);
         }
-        self.criteria = reader.criteria(&bounds);
-    }
-}
-
-impl From<AssertTable> for Requirement {
-    fn from(table: AssertTable) -> Requirement {
-        let assertion = Assertion {
-            name: table.name,
-            criteria: table.criteria,
-            conditions: table.conditions,
-        };
-        Requirement {
-            what: Required::Points(assertion),
-            servers: table.servers,
-        }
+        self.criteria = reader.criteria("this requirement", node, &bounds);
     }
 }
 
@@ -141,6 +110,10 @@ fn conditions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Co
 
 /// The `[[assert]]` blocks of a plan.
 pub(super) fn assertions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Requirement>> {
-    let tables: Vec<AssertTable> = Vec::from_node(reader, node, what)?;
-    Some(tables.into_iter().map(Requirement::from).collect())
+    let assertions: Vec<Assertion> = Vec::from_node(reader, node, what)?;
+    let required = assertions.into_iter().map(|assertion| Requirement {
+        servers: assertion.servers,
+        what: Required::Points(assertion),
+    });
+    Some(required.collect())
 }

@@ -1,7 +1,6 @@
 //! How often a point is measured on one start of its server.
 
-use super::node::{Kind, Node};
-use super::read::{FromNode, Reader, table};
+use super::{FromNode, Kind, Node, Reader, table};
 use schemars::JsonSchema;
 use std::fmt;
 use vsweep_strategy::stats::Repeats;

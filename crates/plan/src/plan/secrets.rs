@@ -12,12 +12,13 @@ pub(super) use redact::replace;
 pub(super) use scan::is_reference;
 
 use super::show;
-use known::{Known, Reach, SHORT, percent_decoded};
+use known::{Known, Reach, SHORT};
 use names::is_secret_name;
+use percent_encoding::percent_decode_str;
 use scan::{CURL_PASSWORD, URL_PASSWORD, URL_SIGNATURE, announced, curl_users};
 use serde_json::Value;
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What stands in place of a secret.
 pub const HIDDEN: &str = "***";
@@ -89,11 +90,11 @@ impl Secrets {
     }
 
     /// Remembers the variables of vsweep's own environment whose names announce secrets: programs inherit them.
-    pub fn note_environment(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
+    pub fn note_environment(&mut self, variables: &BTreeMap<String, String>) {
         let mut ambient = Secrets::naming(self.named.iter().cloned());
         for (name, value) in variables {
-            if ambient.is_secret(&name, &value) || is_proxy(&name) {
-                ambient.note(&name, &value);
+            if ambient.is_secret(name, value) || is_proxy(name) {
+                ambient.note(name, value);
             }
         }
         for known in ambient.known {
@@ -159,7 +160,8 @@ impl Secrets {
     /// Adds a value, also as it is written within JSON and in a URL.
     fn keep(&mut self, name: &str, value: &str, before: &str) {
         let escaped = Value::from(value).to_string();
-        let decoded = percent_decoded(value);
+        // Passwords in URLs have `%40` and the like.
+        let decoded = percent_decode_str(value).decode_utf8().unwrap_or(value.into());
         let forms = [value, &escaped[1..escaped.len() - 1], &decoded];
         for (at, form) in forms.into_iter().enumerate() {
             if form.is_empty() || form == HIDDEN || forms[..at].contains(&form) {
@@ -231,7 +233,6 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;
-    use std::collections::BTreeMap;
 
     fn argv(words: &[&str]) -> Secrets {
         let mut secrets = Secrets::default();
@@ -312,7 +313,8 @@ mod tests {
             ("https_proxy", "user:proxypass@host:1"),
             ("EDITOR", "vi --token=abcdefgh"),
         ];
-        secrets.note_environment(variables.map(|(name, value)| (name.to_owned(), value.to_owned())));
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        secrets.note_environment(&variables.into());
         assert_eq!(
             secrets.redact("hf_ambient user:proxypass@host abcdefgh"),
             "*** user:***@host abcdefgh"

@@ -1,12 +1,11 @@
 //! The `[serve]` table: the server side.
 
-use super::commands::{COMMAND, Commands, ENV, is_no_flag};
-use super::members::Members;
-use super::node::{Kind, Node};
-use super::problem::{Problem, suggest};
-use super::read::{Combo, FromNode, Param, Reader, combos, params, start_of, table};
+use super::commands::{COMMAND, ENV, is_no_flag};
 use super::schema::{self, Values, Words};
-use super::{Axis, Side, Span};
+use super::{
+    Axis, Combo, Commands, Entry, FromNode, Kind, Members, Node, Param, Problem, Reader, Side, Span, combos, nearest,
+    params, show, start_of, suggest, table,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
@@ -29,12 +28,12 @@ table! {
         command: Option<Commands>,
         /// Base URL of a server that is already running, instead of `command`. Such a server is neither started nor
         /// stopped, so no parameter may have several values and `env` does not reach it.
-        url: Option<String> = by::<String, _>(url),
+        url: Option<String> = maybe::<String, _>(url),
         /// Measure what is behind `url` anew each time the plan is run (default `false`): earlier results leave the tables. A
         /// sweep that was interrupted is finished first, without measuring again what it has.
         pub fresh: bool,
         /// Environment variables for the server, added to vsweep's own. A list of values is an axis, `serve.env.NAME`.
-        pub env: BTreeMap<String, String> = by::<BTreeMap<String, Values>, _>(env),
+        variables as "env": Vec<(String, Axis)> = by::<BTreeMap<String, Values>, _>(variables),
         /// Limit from launch to ready, e.g. `15m` (default; `30s` for a server that is already running).
         pub ready_timeout: Duration = key().or(READY_TIMEOUT),
         /// Time from the polite signal to the deadly one when the server is stopped, e.g. `30s` (default).
@@ -46,7 +45,7 @@ table! {
         /// run that follows is marked `suspect` (`caches_not_reset`).
         pub reset: Reset,
         /// How it differs from vLLM.
-        pub manners: Manners = Part,
+        pub manners: Manners = part(),
         /// Whether every start of a server is asked a few fixed questions, so that a config that answers otherwise than the others is
         /// `invalid` (`answers_differ`; docs/verdicts.md). Default: true.
         pub answer_check: bool = key().or(true),
@@ -61,6 +60,8 @@ table! {
     beside {
         /// Launch a server, or attach to one.
         pub target: Target,
+        /// The environment variables that have one value.
+        pub env: BTreeMap<String, String>,
         /// Named combinations, multiplied with the axes; empty means one empty combination.
         pub combos: Vec<Combo>,
     }
@@ -83,7 +84,7 @@ table! {
         /// a name that no other start has, and `{port}` a free port.
         pub stop_command: Vec<String> = by::<Words, _>(|reader, node, what| reader.words(node, what)),
         /// Commands that run beside it, also on other nodes.
-        pub members: Members = Part,
+        pub members: Members = part(),
     }
 }
 
@@ -152,9 +153,15 @@ impl Serve {
             reader.found.add(problem.and(command.key_span, "launched here"));
         }
         let commands = self.command.take().unwrap_or_default();
-        let beside = commands.axis().into_iter().chain(env_axes(reader, node.child("env")));
+        let mut beside: Vec<(String, Axis)> = commands.axis().into_iter().collect();
+        for (name, axis) in std::mem::take(&mut self.variables) {
+            match axis {
+                Axis::Fixed(value) => drop(self.env.insert(name, show(&value))),
+                axis => beside.push((format!("{ENV}{name}"), axis)),
+            }
+        }
         self.params.splice(0..0, beside);
-        reader.names.serve = super::param_names(node, &self.params, &self.combos);
+        reader.names.add(Side::Serve, node, &self.params, &self.combos);
         match (self.url.take(), url, command) {
             (Some(base), Some(url), None) => {
                 self.target = Target::Attach(base);
@@ -206,7 +213,7 @@ impl FromNode for Commands {
 
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Commands> {
         let Kind::Table(entries) = &node.kind else {
-            return Some(Commands::One(reader.words(node, what).unwrap_or_default()));
+            return Some(Commands::one(reader.words(node, what).unwrap_or_default()));
         };
         if entries.is_empty() {
             let remedy = "write a command line, or a table of them such as { old = \"vllm-0.31 serve MODEL\", new = \"vllm serve MODEL\" }";
@@ -216,7 +223,7 @@ impl FromNode for Commands {
             let words = reader.words(&entry.value, &format!("{what}.{}", entry.key));
             (entry.key.clone(), words.unwrap_or_default())
         });
-        Some(Commands::Named(named.collect()))
+        Some(Commands::named(named))
     }
 }
 
@@ -230,39 +237,37 @@ impl FromNode for Reset {
             ("restart", Reset::Restart),
             ("none", Reset::Nothing),
         ];
-        if let [method, route] = words.as_slice()
-            && method == "POST"
-        {
-            check_route(reader, node, what, route);
-            return Some(Reset::Route(route.clone()));
-        }
-        if let [word] = words.as_slice() {
-            if let Some((_, reset)) = known.iter().find(|(name, _)| name == word) {
-                return Some(reset.clone());
+        match words.as_slice() {
+            [method, route] if method == "POST" => {
+                check_route(reader, node, what, route);
+                return Some(Reset::Route(route.clone()));
             }
-            let remedy = suggest(word, known.iter().map(|(name, _)| *name));
-            if remedy.starts_with("did you mean") {
-                reader.object(node.span, format!("`{what}` cannot be `{word}`"), remedy);
-                return None;
+            [word] => {
+                if let Some((_, reset)) = known.iter().find(|(name, _)| name == word) {
+                    return Some(reset.clone());
+                }
+                let names = known.map(|(name, _)| name);
+                if !nearest(word, names).is_empty() {
+                    let message = format!("`{what}` cannot be `{word}`");
+                    return reader.refuse(node.span, message, suggest(word, names));
+                }
             }
+            _ => {}
         }
         Some(Reset::Command(words))
     }
 }
 
-fn url(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<String>> {
+fn url(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<String> {
     let url = reader.text(node, what).unwrap_or_default();
     reader.secrets.note_text(&url);
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     if rest.is_none_or(|rest| rest.is_empty() || rest.starts_with('/') || rest.contains(char::is_whitespace)) {
+        let message = "`serve.url` must be a base URL such as `http://127.0.0.1:8000`";
         let remedy = "write http:// or https://, a host and a port, without a blank";
-        reader.object(
-            node.span,
-            "`serve.url` must be a base URL such as `http://127.0.0.1:8000`",
-            remedy,
-        );
+        reader.object(node.span, message, remedy);
     }
-    Some(Some(url.trim_end_matches('/').to_owned()))
+    Some(url.trim_end_matches('/').to_owned())
 }
 
 fn health(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<String> {
@@ -274,26 +279,20 @@ fn health(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<String> {
 fn check_route(reader: &mut Reader<'_>, node: &Node, key: &str, route: &str) {
     if !route.starts_with('/') || route.contains(char::is_whitespace) {
         let message = format!("`{key}` must be a route of the server");
-        reader.object(
-            node.span,
-            message,
-            "write it with a slash first and without blanks, as in /health",
-        );
+        let remedy = "write it with a slash first and without blanks, as in /health";
+        reader.object(node.span, message, remedy);
     }
 }
 
-/// The variables with one value.
-fn env(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<BTreeMap<String, String>> {
-    let is_fixed = |value: &Node| !matches!(value.kind, Kind::List(_));
-    Some(reader.env_of(node, what, is_fixed))
-}
-
-/// The variables with several values, each of which is an axis.
-fn env_axes(reader: &mut Reader<'_>, env: Option<&Node>) -> Vec<(String, Axis)> {
-    let mut axes = Vec::new();
-    for entry in env.map(Node::entries).unwrap_or_default() {
+/// The variables; one with several values is an axis.
+fn variables(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<(String, Axis)>> {
+    let Kind::Table(entries) = &node.kind else {
+        return reader.wrong_kind(node, what, "a table of variables");
+    };
+    let variable = |entry: &Entry| {
         let Kind::List(items) = &entry.value.kind else {
-            continue;
+            let value = reader.variable(entry, &entry.value)?;
+            return Some((entry.key.clone(), Axis::Fixed(value.into())));
         };
         if items.is_empty() {
             let message = format!("`{}` has no values", entry.key);
@@ -301,35 +300,25 @@ fn env_axes(reader: &mut Reader<'_>, env: Option<&Node>) -> Vec<(String, Axis)> 
         }
         let values = items.iter().filter_map(|item| reader.variable(entry, item));
         let values: Vec<Value> = values.map(Value::from).collect();
-        if !values.is_empty() {
-            axes.push((format!("{ENV}{}", entry.key), Axis::Values(values)));
-        }
-    }
-    axes
+        (!values.is_empty()).then(|| (entry.key.clone(), Axis::Values(values)))
+    };
+    Some(entries.iter().filter_map(variable).collect())
 }
 
 /// `[serve.params]`, in which what is no flag has no place.
 fn flags(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<(String, Axis)>> {
     for entry in node.entries().iter().filter(|entry| is_no_flag(&entry.key)) {
-        let (message, remedy) = match entry.key.strip_prefix(ENV) {
-            None => (
-                "`command` is no flag".to_owned(),
-                "write it in [serve]: command = { old = \"...\", new = \"...\" }".to_owned(),
-            ),
-            Some(name) => (
-                format!("`{}` is no flag", entry.key),
-                format!("write it in [serve]: env = {{ {name} = [...] }}"),
-            ),
+        let remedy = match entry.key.strip_prefix(ENV) {
+            None => "write it in [serve]: command = { old = \"...\", new = \"...\" }".to_owned(),
+            Some(name) => format!("write it in [serve]: env = {{ {name} = [...] }}"),
         };
-        reader.object(entry.key_span, message, remedy);
+        reader.object(entry.key_span, format!("`{}` is no flag", entry.key), remedy);
     }
     params(reader, node, what)
 }
 
 /// Whether each combination brings its own command line.
 fn all_combos_have_command(serve: &Node) -> bool {
-    match serve.child("combos").map(|combos| &combos.kind) {
-        Some(Kind::List(combos)) => !combos.is_empty() && combos.iter().all(|combo| combo.entry(COMMAND).is_some()),
-        _ => false,
-    }
+    let combos = serve.child("combos").map(Node::children).unwrap_or_default();
+    !combos.is_empty() && combos.iter().all(|combo| combo.entry(COMMAND).is_some())
 }

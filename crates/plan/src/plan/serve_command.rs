@@ -1,8 +1,8 @@
 //! The command line of a server, read in one place: which program it starts, and what the flags of `vllm serve` on it say. A
 //! program that is not vLLM may give them other meanings; what is read of it is then what it would say of vLLM.
 
-use super::offline::Offline;
-use super::spelling;
+use super::{Offline, is_of_server, spelling};
+use std::ops::Range;
 use std::path::Path;
 
 /// The module that serves without the program `vllm`.
@@ -32,13 +32,47 @@ pub enum Program {
 
 /// One flag as it stands on the command line.
 #[derive(Debug)]
-struct Given<'a> {
-    /// The parameter that it sets, in canonical spelling.
-    name: String,
+pub struct Flag<'a> {
+    /// Which word of the command line it is.
+    place: usize,
+    /// The word without a value that is attached to it.
+    pub flag: &'a str,
+    /// The parameter that it sets, in canonical spelling; none where it is a short flag that is not known.
+    pub name: Option<String>,
     /// The value in the same word, if one is.
-    attached: Option<&'a str>,
-    /// The words that follow.
-    after: &'a [String],
+    pub attached: Option<&'a str>,
+    /// The words that follow, up to the next flag.
+    pub after: &'a [String],
+}
+
+impl<'a> Flag<'a> {
+    fn new(place: usize, word: &'a str, after: &'a [String]) -> Flag<'a> {
+        // The level of an optimization may follow its flag without a blank: `-O3`.
+        let (flag, attached) = match (word.strip_prefix("-O"), word.split_once('=')) {
+            (Some(level @ ("0" | "1" | "2" | "3")), None) => (&word[..2], Some(level)),
+            (_, Some((flag, value))) => (flag, Some(value)),
+            (_, None) => (word, None),
+        };
+        let length = after.iter().take_while(|word| !spelling::is_flag(word)).count();
+        Flag {
+            place,
+            flag,
+            name: spelling::parameter(flag),
+            attached,
+            after: &after[..length],
+        }
+    }
+
+    /// Whether it sets this parameter.
+    pub fn is(&self, parameter: &str) -> bool {
+        self.name.as_deref() == Some(parameter)
+    }
+
+    /// Its words on the command line, with so many of those that follow, unless its value is attached.
+    pub fn words(&self, values: usize) -> Range<usize> {
+        let values = self.attached.map_or(values.min(self.after.len()), |_| 0);
+        self.place..self.place + 1 + values
+    }
 }
 
 impl<'a> ServeCommand<'a> {
@@ -59,12 +93,7 @@ impl<'a> ServeCommand<'a> {
         ServeCommand { argv, first }
     }
 
-    /// Where the server's own flags may begin.
-    pub fn first_flag(self) -> usize {
-        self.first
-    }
-
-    /// The words from there on.
+    /// The words from where the server's own flags may begin.
     pub fn args(self) -> &'a [String] {
         &self.argv[self.first..]
     }
@@ -88,28 +117,44 @@ impl<'a> ServeCommand<'a> {
 
     /// Whether the command line shows where its flags begin: after `serve`, or after vLLM's module.
     pub fn shows_flags(self) -> bool {
-        matches!(
-            self.argv.get(self.first.wrapping_sub(1)).map(String::as_str),
-            Some("serve" | API_SERVER | SGLANG_SERVER)
-        )
+        let last = self.before().last().map(String::as_str);
+        matches!(last, Some("serve" | API_SERVER | SGLANG_SERVER))
     }
 
-    fn flags(self) -> impl DoubleEndedIterator<Item = Given<'a>> {
-        self.args().iter().enumerate().filter_map(move |(at, word)| {
-            let attached = word.split_once('=').map(|(_, value)| value);
-            let name = spelling::parameter(word)?;
-            let after = &self.args()[at + 1..];
+    /// The words before the first flag.
+    pub fn positional(self) -> &'a [String] {
+        let count = self.args().iter().take_while(|word| !spelling::is_flag(word)).count();
+        &self.args()[..count]
+    }
+
+    /// The flags, in their order.
+    pub fn flags(self) -> impl DoubleEndedIterator<Item = Flag<'a>> {
+        let words = self.argv.iter().enumerate().skip(self.first);
+        let flags = words.filter(|(_, word)| spelling::is_flag(word));
+        flags.map(move |(place, word)| Flag::new(place, word, &self.argv[place + 1..]))
+    }
+
+    /// The words after the program without the flags of which `taken` says how many of the words that follow are theirs.
+    pub fn without(self, taken: impl Fn(&Flag<'a>) -> Option<usize>) -> Vec<String> {
+        let gone = self.flags().filter_map(|flag| Some(flag.words(taken(&flag)?)));
+        let gone: Vec<Range<usize>> = gone.collect();
+        let words = self.argv.iter().enumerate().skip(self.first);
+        let kept = words.filter(|(place, _)| !gone.iter().any(|range| range.contains(place)));
+        kept.map(|(_, word)| word.clone()).collect()
+    }
+
+    fn given(self, parameter: &str) -> Option<Flag<'a>> {
+        self.flags().rfind(|flag| {
             // Other programs give `-p` other meanings (docker: 8000:8000), so only a plain number counts.
-            let value = attached.or(after.first().map(String::as_str));
-            let is_meant =
-                !(word == "-p" || word.starts_with("-p=")) || value.is_some_and(|value| value.parse::<u16>().is_ok());
-            is_meant.then_some(Given { name, attached, after })
+            let value = flag.attached.or(flag.after.first().map(String::as_str));
+            let is_port = || value.is_some_and(|value| value.parse::<u16>().is_ok());
+            flag.is(parameter) && (flag.flag != "-p" || is_port())
         })
     }
 
     /// Whether a parameter is given.
     pub fn has(self, parameter: &str) -> bool {
-        self.flags().any(|flag| flag.name == parameter)
+        self.given(parameter).is_some()
     }
 
     /// The value of a parameter in canonical spelling; of several, the last, as in argparse.
@@ -119,21 +164,16 @@ impl<'a> ServeCommand<'a> {
 
     /// The values of a parameter that takes a list.
     pub fn values(self, parameter: &str) -> Vec<&'a str> {
-        let Some(flag) = self.flags().rfind(|flag| flag.name == parameter) else {
-            return Vec::new();
-        };
-        let after = flag.after.iter().map(String::as_str);
-        let after = after.take_while(|word| !spelling::is_flag(word));
-        flag.attached.map_or_else(|| after.collect(), |value| vec![value])
+        let values = self.given(parameter).map(|flag| match flag.attached {
+            Some(value) => vec![value],
+            None => flag.after.iter().map(String::as_str).collect(),
+        });
+        values.unwrap_or_default()
     }
 
     /// The model.
     pub fn model(self) -> Option<&'a str> {
-        let placed = || {
-            self.args()
-                .first()
-                .filter(|word| self.shows_flags() && !spelling::is_flag(word))
-        };
+        let placed = || self.positional().first().filter(|_| self.shows_flags());
         let named = self.value("model").or_else(|| self.value("model_path"));
         named.or_else(|| placed().map(String::as_str))
     }
@@ -144,6 +184,26 @@ impl<'a> ServeCommand<'a> {
             names if names.is_empty() => self.model().into_iter().collect(),
             names => names,
         }
+    }
+}
+
+impl Offline {
+    /// The benchmark on the engine of a server: `vllm serve MODEL …` without what only a server takes. The error is a sentence that
+    /// ends in the remedy.
+    pub fn command(self, serve: &[String]) -> Result<Vec<String>, String> {
+        let Some(place) = serve.iter().rposition(|word| word == "serve") else {
+            return Err(format!(
+                "`vllm bench {}` is made of a command with the word `serve`; write one such as `vllm serve MODEL`",
+                self.word()
+            ));
+        };
+        let command = ServeCommand::of(serve);
+        let mut engine = command.without(|flag| is_of_server(flag.flag).then_some(usize::MAX));
+        if !command.positional().is_empty() {
+            engine.insert(0, "--model".to_owned());
+        }
+        let bench = ["bench", self.word()].map(str::to_owned);
+        Ok([&serve[..place], &bench, &engine].concat())
     }
 }
 
@@ -200,5 +260,25 @@ mod tests {
         assert_eq!(value("docker run -p 8000:8000 image", "port"), None);
         assert_eq!(value("vllm serve m -p 9", "port").as_deref(), Some("9"));
         assert_eq!(value("vllm serve m --port --seed 1", "port"), None);
+    }
+
+    fn benchmark(offline: Offline, line: &str) -> Result<String, String> {
+        let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
+        offline.command(&words).map(|argv| argv.join(" "))
+    }
+
+    #[test]
+    fn the_engine_of_a_server_is_benchmarked_without_it() {
+        let line = "vllm serve org/m --port 8000 --enforce-eager --host=h --served-model-name a b --no-enable-log-requests \
+                    --allowed_origins x y -tp 2";
+        assert_eq!(
+            benchmark(Offline::Startup, line).as_deref(),
+            Ok("vllm bench startup --model org/m --enforce-eager --served-model-name a b -tp 2")
+        );
+        assert_eq!(
+            benchmark(Offline::MmProcessor, "docker run -p 1:1 image vllm serve --model m").as_deref(),
+            Ok("docker run -p 1:1 image vllm bench mm-processor --model m")
+        );
+        assert!(benchmark(Offline::Latency, "./start.sh --port 1").is_err());
     }
 }

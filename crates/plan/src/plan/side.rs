@@ -1,5 +1,6 @@
 //! Parameters of both sides of a plan by their names.
 
+use super::spelling;
 use std::fmt;
 
 /// Which side of the plan a parameter belongs to.
@@ -20,6 +21,14 @@ impl Side {
         }
     }
 
+    /// What one configuration of it is called.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Side::Serve => "server",
+            Side::Bench => "load",
+        }
+    }
+
     /// The side that a name such as `serve.x` is about, and the name without it.
     pub fn split(text: &str) -> Option<(Side, &str)> {
         let (side, name) = text.split_once('.')?;
@@ -37,6 +46,13 @@ pub struct ParamRef {
     pub side: Side,
     /// Its name without the side.
     pub name: String,
+}
+
+impl ParamRef {
+    /// Whether a name means it, with its side or without, in any spelling.
+    pub fn is_meant_by(&self, name: &str) -> bool {
+        spelling::same(&self.name, name) || spelling::same(&self.to_string(), name)
+    }
 }
 
 impl fmt::Display for ParamRef {

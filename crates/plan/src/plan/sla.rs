@@ -1,10 +1,8 @@
 //! The `[sla]` table, and bounds of metrics as it has them.
 
-use super::node::{Entry, Kind, Node};
-use super::problem::suggest;
-use super::read::{FromNode, Reader, Table, table};
 use super::schema::{Scalar, Vary as VaryWord};
-use super::source::Span;
+use super::{Entry, FromNode, Kind, Node, Reader, Span, Table, suggest, table};
+use itertools::Itertools;
 use vsweep_strategy::search::{Criterion, RequestLimit, Settings, Target, Vary};
 
 table! {
@@ -21,9 +19,9 @@ table! {
         ),
         /// The lowest load to try. Default: 1 for `max_concurrency`, 0.01 for `request_rate`. A rate is never so low that
         /// sending the requests of a run takes more than 80 % of `bench.timeout`.
-        min: Option<f64> = by::<f64, _>(load),
+        min: Option<f64> = maybe::<f64, _>(load),
         /// The highest load to try. Default: 8192.
-        max: Option<f64> = by::<f64, _>(load),
+        max: Option<f64> = maybe::<f64, _>(load),
         /// How far the answer may lie below the true limit, as a ratio; an answer that is less sure says so. Default: 0.05.
         tolerance: f64 = by::<f64, _>(tolerance).or(0.05),
         /// At most this many runs asked for by each target, 2 to 1000; the runs of the others tell it something too, so `sla.csv` may count more. From three quarters of them on, a safe answer is taken as it is. Default: 16.
@@ -71,6 +69,9 @@ const LATENCIES: [&str; 4] = ["ttft_ms", "tpot_ms", "itl_ms", "e2el_ms"];
 /// Latencies of a single request, which an attainment bounds.
 const OF_REQUEST: [&str; 3] = ["ttft_ms", "tpot_ms", "e2el_ms"];
 
+/// The share of requests that keep within limits of single requests.
+const ATTAINMENT: &str = "attainment";
+
 /// What a target asks to be at least so much.
 const THROUGHPUTS: [&str; 4] = [
     "request_throughput",
@@ -85,30 +86,22 @@ fn totals() -> impl Iterator<Item = &'static str> {
 }
 
 impl SlaTable {
-    fn lower(&self) -> f64 {
-        let least = match self.vary {
-            Some(Vary::RequestRate) => 0.01,
-            _ => 1.0,
-        };
-        self.min.unwrap_or(least)
-    }
-
-    fn upper(&self) -> f64 {
-        self.max.unwrap_or(8192.0)
+    /// The lowest and the highest load to try.
+    fn bounds(&self) -> (f64, f64) {
+        let usual = Settings::new(self.vary.unwrap_or(Vary::MaxConcurrency), Vec::new());
+        (self.min.unwrap_or(usual.lower), self.max.unwrap_or(usual.upper))
     }
 
     fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
         let is_whole = |load: f64| load >= 1.0 && load.fract() == 0.0;
         for (key, load) in [("min", self.min), ("max", self.max)] {
-            let (Some(node), Some(load)) = (node.child(key), load) else {
-                continue;
-            };
-            if self.vary != Some(Vary::RequestRate) && !is_whole(load) {
+            let is_wrong = load.is_some_and(|load| self.vary != Some(Vary::RequestRate) && !is_whole(load));
+            if let Some(node) = node.child(key).filter(|_| is_wrong) {
                 let message = format!("`sla.{key}` must be a whole number of requests in flight");
                 reader.object(node.span, message, "write a whole number from 1");
             }
         }
-        let (lower, upper) = (self.lower(), self.upper());
+        let (lower, upper) = self.bounds();
         if let Some(node) = node.child("max").or(node.child("min")).filter(|_| lower > upper) {
             let message = format!("the search has no room between {lower} and {upper}");
             reader.object(node.span, message, "make sla.min less than sla.max");
@@ -124,16 +117,10 @@ impl SlaTable {
 
 impl TargetTable {
     fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
-        let bounds = TargetTable::others(node);
-        if bounds.is_empty() {
-            let remedy = "add a bound such as p99_ttft_ms = \"<=500\"";
-            reader.object(node.span, "this target has no bounds", remedy);
-        }
-        self.criteria = reader.criteria(&bounds);
+        self.criteria = reader.criteria("this target", node, &TargetTable::others(node));
         self.place = node.span;
         if self.name.is_empty() {
-            let texts: Vec<String> = self.criteria.iter().map(ToString::to_string).collect();
-            self.name = texts.join(", ");
+            self.name = self.criteria.iter().join(", ");
         }
     }
 }
@@ -145,26 +132,23 @@ impl FromNode for Settings {
 
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Settings> {
         let table = SlaTable::from_node(reader, node, what)?;
-        let required = table.targets.iter().filter_map(|target| {
-            let is_every_server = target.required?;
-            Some((target.name.clone(), is_every_server))
-        });
+        let required = table.targets.iter();
+        let required = required.filter_map(|target| Some((target.name.clone(), target.required?)));
         reader.required.extend(required);
+        let targets = table.targets.iter().map(|target| Target {
+            name: target.name.clone(),
+            criteria: target.criteria.clone(),
+        });
+        let (lower, upper) = table.bounds();
         Some(Settings {
-            lower: table.lower(),
-            upper: table.upper(),
+            lower,
+            upper,
             tolerance: table.tolerance,
             max_probes: table.max_probes as usize,
             confirmations: table.confirmations as usize,
             skip_beaten: table.skip_beaten,
-            ..Settings::new(table.vary?, table.targets.into_iter().map(Target::from).collect())
+            ..Settings::new(table.vary?, targets.collect())
         })
-    }
-}
-
-impl From<TargetTable> for Target {
-    fn from(TargetTable { name, criteria, .. }: TargetTable) -> Target {
-        Target { name, criteria }
     }
 }
 
@@ -176,15 +160,14 @@ fn required(reader: &mut Reader<'_>, node: &Node, _: &str) -> Option<Option<bool
         Kind::Text(text) if text == "all" => Some(Some(true)),
         _ => {
             let remedy = "write true (some server must meet the target) or \"all\" (every server)";
-            reader.object(node.span, "`required` is neither true, false nor \"all\"", remedy);
-            None
+            reader.refuse(node.span, "`required` is neither true, false nor \"all\"", remedy)
         }
     }
 }
 
 /// A load that a search may be bounded by; a rate of a request in 17 minutes is as slow as anybody waits for.
-fn load(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<f64>> {
-    reader.ratio(node, what, 0.001..=1e6).map(Some)
+fn load(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<f64> {
+    reader.ratio(node, what, 0.001..=1e6)
 }
 
 fn tolerance(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<f64> {
@@ -196,49 +179,46 @@ fn tolerance(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<f64> {
         }
         _ => None,
     };
-    let Some(percent) = percent else {
-        return reader.ratio(node, what, 0.001..=1.0);
-    };
-    let message = format!("`{what}` is a ratio from 0.001 to 1");
-    let remedy = format!("write {} for {percent} %", percent / 100.0);
-    reader.object(node.span, message, remedy);
-    None
+    match percent {
+        Some(percent) => {
+            let remedy = format!("write {} for {percent} %", percent / 100.0);
+            reader.refuse(node.span, format!("`{what}` is a ratio from 0.001 to 1"), remedy)
+        }
+        None => reader.ratio(node, what, 0.001..=1.0),
+    }
 }
 
 impl Reader<'_> {
-    /// The bounds of a target or an assertion.
-    pub(super) fn criteria(&mut self, entries: &[&Entry]) -> Vec<Criterion> {
-        let of_request = |entry: &&&Entry| OF_REQUEST.contains(&entry.key.as_str());
-        let limits: Vec<RequestLimit> = entries
+    /// The bounds of a target or an assertion; messages call it `whose`.
+    pub(super) fn criteria(&mut self, whose: &str, node: &Node, entries: &[&Entry]) -> Vec<Criterion> {
+        if entries.is_empty() {
+            let remedy = "add a bound such as p99_ttft_ms = \"<=500\"";
+            self.object(node.span, format!("{whose} has no bounds"), remedy);
+        }
+        let is_of_request = |entry: &&&Entry| OF_REQUEST.contains(&entry.key.as_str());
+        let limits = entries
             .iter()
-            .filter(of_request)
-            .filter_map(|entry| self.read(entry, |condition| RequestLimit::parse(&entry.key, condition)))
-            .collect();
-        let share = entries.iter().find(|entry| entry.key == "attainment");
-        if let (None, Some(limit)) = (share, entries.iter().find(of_request)) {
+            .filter(is_of_request)
+            .filter_map(|entry| self.read(entry, |condition| RequestLimit::parse(&entry.key, condition)));
+        let limits: Vec<RequestLimit> = limits.collect();
+        let share = entries.iter().find(|entry| entry.key == ATTAINMENT);
+        if let (None, Some(limit)) = (share, entries.iter().find(is_of_request)) {
             let message = format!("`{}` is a limit for single requests", limit.key);
             let remedy = "say how many must keep it, such as attainment = \">=99%\", or bound p99_ttft_ms";
             self.object(limit.key_span, message, remedy);
         }
-        let attainment =
-            share.and_then(|entry| self.read(entry, |condition| Criterion::attainment(limits.clone(), condition)));
-        let mut criteria: Vec<Criterion> = attainment.into_iter().collect();
+        let attainment = share.and_then(|entry| self.read(entry, |share| Criterion::attainment(limits, share)));
         let metrics = entries
             .iter()
-            .filter(|entry| !of_request(entry) && entry.key != "attainment");
-        for entry in metrics {
-            criteria.extend(self.criterion(entry));
-        }
-        criteria
+            .filter(|entry| !is_of_request(entry) && entry.key != ATTAINMENT);
+        let metrics: Vec<Criterion> = metrics.filter_map(|entry| self.criterion(entry)).collect();
+        attainment.into_iter().chain(metrics).collect()
     }
 
     fn criterion(&mut self, entry: &Entry) -> Option<Criterion> {
         if !is_metric(&entry.key) {
-            let others = OF_REQUEST.into_iter().chain(["attainment"]).map(String::from);
-            let known: Vec<String> = known_metrics().into_iter().chain(others).collect();
-            let remedy = suggest(&entry.key, known.iter().map(String::as_str));
-            self.object(entry.key_span, format!("no metric is called `{}`", entry.key), remedy);
-            return None;
+            let others = OF_REQUEST.into_iter().chain([ATTAINMENT]).map(String::from);
+            return self.no_metric(entry.key_span, &entry.key, known_metrics().chain(others));
         }
         self.read(entry, |condition| {
             let criterion = Criterion::metric(&entry.key, condition)?;
@@ -249,37 +229,40 @@ impl Reader<'_> {
     /// The name of a metric of the result.
     pub(super) fn metric(&mut self, node: &Node, what: &str) -> Option<String> {
         let name = self.text(node, what)?;
-        if is_metric(&name) {
-            return Some(name);
+        self.known_metric(name, node.span)
+    }
+
+    /// The name, if it is one of a metric of the result.
+    pub(super) fn known_metric(&mut self, name: String, span: Span) -> Option<String> {
+        match is_metric(&name) {
+            true => Some(name),
+            false => self.no_metric(span, &name, known_metrics()),
         }
-        let known = known_metrics();
-        let remedy = suggest(&name, known.iter().map(String::as_str));
-        self.object(node.span, format!("no metric is called `{name}`"), remedy);
-        None
+    }
+
+    fn no_metric<T>(&mut self, span: Span, name: &str, known: impl Iterator<Item = String>) -> Option<T> {
+        self.refuse(span, format!("no metric is called `{name}`"), suggest(name, known))
     }
 
     /// Reads a bound; a reason why it is none consists of a message and a remedy.
     fn read<T>(&mut self, entry: &Entry, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
         if let Kind::Number(number) = &entry.value.kind {
             let message = format!("`{}` needs a comparison", entry.key);
-            let sign = match entry.key == "attainment" || THROUGHPUTS.contains(&entry.key.as_str()) {
+            let sign = match entry.key == ATTAINMENT || THROUGHPUTS.contains(&entry.key.as_str()) {
                 true => ">=",
                 false => "<=",
             };
-            let remedy = format!("write \"{sign}{number}\"");
-            self.object(entry.value.span, message, remedy);
-            return None;
+            return self.refuse(entry.value.span, message, format!("write \"{sign}{number}\""));
         }
         let condition = self.text(&entry.value, &entry.key)?;
-        let why = match read(&condition) {
-            Ok(bound) => return Some(bound),
-            Err(why) => why,
-        };
-        let (message, remedy) = why
-            .split_once("; ")
-            .unwrap_or((&why, "write a bound such as \"<=500\""));
-        self.object(entry.value.span, message, remedy);
-        None
+        read(&condition).map_or_else(
+            |why| {
+                let otherwise = (why.as_str(), "write a bound such as \"<=500\"");
+                let (message, remedy) = why.split_once("; ").unwrap_or(otherwise);
+                self.refuse(entry.value.span, message, remedy)
+            },
+            Some,
+        )
     }
 }
 
@@ -310,11 +293,11 @@ fn objection(key: &str, criterion: &Criterion) -> Option<String> {
 }
 
 /// The usual metrics of a result.
-fn known_metrics() -> Vec<String> {
+fn known_metrics() -> impl Iterator<Item = String> {
     let latencies = LATENCIES
         .iter()
         .flat_map(|name| [format!("p99_{name}"), format!("mean_{name}")]);
-    latencies.chain(totals().map(String::from)).collect()
+    latencies.chain(totals().map(String::from))
 }
 
 /// Whether a result may hold a metric of this name.

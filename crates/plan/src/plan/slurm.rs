@@ -1,7 +1,6 @@
 //! The `[slurm]` table: what is asked of Slurm for each server start.
 
-use super::node::{Kind, Node};
-use super::read::{Reader, table};
+use super::{Kind, Node, Reader, table};
 use std::time::Duration;
 
 table! {
@@ -20,7 +19,7 @@ table! {
         pub gres: Option<String>,
         /// Memory for each GPU, such as `200G`; for the start itself where it has no GPU. On many sites one that does not say gets the
         /// memory of the whole node, and shares it with nobody.
-        pub memory_per_gpu: Option<String> = text(is_memory_or_none, "write an amount as Slurm does, such as 200G"),
+        pub memory_per_gpu: Option<String> = text(MEMORY, "write an amount as Slurm does, such as 200G"),
         /// Cores for each GPU; for the start itself where it has no GPU.
         pub cpus_per_gpu: Option<u32> = whole(1..=1024),
         /// How many server starts of the same size may run at once. Default: as many as there is room for.
@@ -59,42 +58,29 @@ impl Slurm {
 
 /// Lines whose variables are for the shell of the node to expand.
 fn lines(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<String>> {
-    let lines = reader.list(node, what, "write a list of lines, such as [\"module load cuda\"]")?;
-    let mut read = Vec::with_capacity(lines.len());
-    for line in lines {
-        match &line.kind {
-            Kind::Text(line) => {
-                reader.secrets.note_text(line);
-                read.push(line.clone());
-            }
-            _ => reader.wrong_kind(line, what, "a string"),
+    let remedy = "write a list of lines, such as [\"module load cuda\"]";
+    reader.each(node, what, remedy, |reader, line| match &line.kind {
+        Kind::Text(text) => {
+            reader.secrets.note_text(text);
+            Some(text.clone())
         }
-    }
-    Some(read)
+        _ => reader.wrong_kind(line, what, "a string"),
+    })
 }
 
-fn is_memory_or_none(text: &str) -> bool {
-    text.is_empty() || is_memory(text)
-}
-
-/// Whether it is an amount of memory: `200G`, `65536` (MiB).
-fn is_memory(text: &str) -> bool {
-    let number = text.trim_end_matches(['B', 'b']);
-    let number = number.strip_suffix(['K', 'M', 'G', 'T', 'k', 'm', 'g', 't']);
-    number.unwrap_or(text).parse::<u64>().is_ok_and(|amount| amount > 0)
-}
+/// An amount of memory, such as `200G` or `65536` (MiB), or none.
+const MEMORY: &str = "(?:0*[1-9][0-9]*(?:[KMGTkmgt][Bb]*)?)?";
 
 #[cfg(test)]
 mod tests {
+    use super::super::read::has_form;
     use super::*;
 
     #[test]
     fn amounts_are_those_of_slurm() {
-        assert!(["200G", "65536", "1t", "200GB"].into_iter().all(is_memory));
-        assert!(
-            !["lots", "", "G", "0G", "-1G", "1.5T", "200 G", "200Gi"]
-                .into_iter()
-                .any(is_memory)
-        );
+        let is_amount = |text: &str| has_form(text, MEMORY);
+        assert!(["200G", "65536", "1t", "200GB", ""].into_iter().all(is_amount));
+        let wrong = ["lots", "G", "0G", "-1G", "1.5T", "200 G", "200Gi"];
+        assert!(!wrong.into_iter().any(is_amount));
     }
 }

@@ -32,7 +32,7 @@ pub fn is_flag(word: &str) -> bool {
 }
 
 /// Short flags with the parameters they stand for.
-pub const SHORT_FLAGS: [(&str, &str); 24] = [
+const SHORT_FLAGS: [(&str, &str); 25] = [
     ("-p", "port"),
     ("-tp", "tensor_parallel_size"),
     ("-pp", "pipeline_parallel_size"),
@@ -57,23 +57,22 @@ pub const SHORT_FLAGS: [(&str, &str); 24] = [
     ("-dc", "diffusion_config"),
     ("-cc", "compilation_config"),
     ("-ac", "attention_config"),
+    ("-O", "optimization_level"),
 ];
 
 /// The parameter that a short flag, with or without its dash, stands for.
 pub fn long_name(short: &str) -> Option<&'static str> {
     let short = short.trim_start_matches('-');
-    let known = SHORT_FLAGS
-        .iter()
-        .find(|(flag, _)| flag.trim_start_matches('-') == short);
+    let mut known = SHORT_FLAGS.iter();
+    let known = known.find(|(flag, _)| flag.trim_start_matches('-') == short);
     known.map(|(_, name)| *name)
 }
 
 /// The parameter that a word of a command line sets, in canonical spelling, if the word is a flag that is known by its form.
 pub fn parameter(word: &str) -> Option<String> {
     let flag = word.split_once('=').map_or(word, |(flag, _)| flag);
-    let short = || SHORT_FLAGS.iter().find(|(short, _)| *short == flag);
-    let name = flag.strip_prefix("--").or_else(|| short().map(|(_, name)| *name))?;
-    Some(canonical(name))
+    let short = || long_name(flag).filter(|_| flag.starts_with('-'));
+    flag.strip_prefix("--").or_else(short).map(canonical)
 }
 
 /// A parameter by any of its spellings.

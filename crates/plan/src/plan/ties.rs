@@ -1,9 +1,10 @@
 //! Which parameters a plan can give at once and under which names: combinations against axes, zipped axes, values that follow others,
 //! short forms of flags. Checked on the plan as typed, so that these problems are told together with all others.
 
-use super::node::Node;
-use super::problem::{Diagnostics, Problem, suggest};
-use super::{Axis, Combo, Derived, ParamRef, Plan, Program, ServeCommand, Side, Target, number, spelling};
+use super::{
+    Axis, Combo, Derived, Diagnostics, Node, Plan, Problem, Program, ServeCommand, Side, Target, number, spelling,
+    suggest,
+};
 use serde_json::Value;
 use vsweep_strategy::search::Vary;
 
@@ -15,9 +16,9 @@ pub(super) fn check(plan: &Plan, found: &mut Diagnostics) {
                 Axis::Fixed(_) => {}
                 Axis::Values(_) => against_combos(plan, side, name, found),
                 Axis::Derived(derived) => {
-                    if let Err((message, remedy)) = follow(plan, side, name, derived) {
+                    if let Err(problem) = follow(plan, side, name, derived) {
                         let span = plan.origin.value_span(&[side.table(), "params", name, "per"]);
-                        found.object(span, message, remedy);
+                        found.add(problem.at(span));
                     }
                 }
             }
@@ -34,13 +35,13 @@ fn searched(plan: &Plan, found: &mut Diagnostics) {
         let name = sla.vary.name();
         let message = format!("the search of [sla] varies `{name}`, so the plan cannot set it too");
         let remedy = "remove it here, and bound it with `min` and `max` in [sla]; or remove [sla]";
-        decided(plan, name, &message, remedy, found);
+        decided(plan, name, Problem::of(message, remedy), found);
     }
     if plan.explore.is_some() {
         for name in [Vary::MaxConcurrency, Vary::RequestRate].map(Vary::name) {
             let message = format!("[explore] decides `{name}`, so the plan cannot set it too");
             let remedy = "remove it here; [explore] has `max_concurrency` for the most requests in flight";
-            decided(plan, name, &message, remedy, found);
+            decided(plan, name, Problem::of(message, remedy), found);
         }
     }
 }
@@ -52,18 +53,17 @@ fn varied(plan: &Plan) -> Option<Vary> {
 }
 
 /// Objects to a value of a parameter that is decided elsewhere.
-fn decided(plan: &Plan, name: &str, message: &str, remedy: &str, found: &mut Diagnostics) {
-    let bench = plan.params(Side::Bench).iter();
-    if let Some((typed, _)) = bench.into_iter().find(|(typed, _)| spelling::same(typed, name)) {
-        let span = plan.origin.key_span(&["bench", "params", typed]);
-        found.object(span, message, remedy);
-        return;
-    }
-    let combos = plan.combos(Side::Bench);
+fn decided(plan: &Plan, name: &str, problem: Problem, found: &mut Diagnostics) {
     let sets = |combo: &Combo| spelling::find(&combo.params, name).is_some();
-    if let Some(position) = combos.iter().position(sets) {
-        let span = plan.origin.combo_span(Side::Bench, position, None);
-        found.object(span, message, remedy);
+    let place = match plan.param(Side::Bench, name) {
+        Some((typed, _)) => Some(plan.origin.key_span(&["bench", "params", typed])),
+        None => {
+            let combo = plan.combos(Side::Bench).iter().position(sets);
+            combo.map(|position| plan.origin.combo_span(Side::Bench, position, None))
+        }
+    };
+    if let Some(place) = place {
+        found.add(problem.at(place));
     }
 }
 
@@ -71,10 +71,10 @@ fn decided(plan: &Plan, name: &str, message: &str, remedy: &str, found: &mut Dia
 fn against_combos(plan: &Plan, side: Side, axis: &str, found: &mut Diagnostics) {
     let sets = |combo: &&Combo| spelling::find(&combo.params, axis).is_some();
     if let Some(combo) = plan.combos(side).iter().find(sets) {
-        let name = combo.name.as_ref();
-        let by = name.map_or(String::from("a combination"), |name| {
-            format!("the combination `{name}`")
-        });
+        let by = match &combo.name {
+            Some(name) => format!("the combination `{name}`"),
+            None => String::from("a combination"),
+        };
         let span = plan.origin.key_span(&[side.table(), "params", axis]);
         let remedy = "make it a fixed value, or leave it out of the combinations";
         found.object(span, format!("`{axis}` is an axis, and {by} sets it too"), remedy);
@@ -84,9 +84,10 @@ fn against_combos(plan: &Plan, side: Side, axis: &str, found: &mut Diagnostics) 
 /// Members of a zip are axes of one length, each in one group.
 fn zips(plan: &Plan, found: &mut Diagnostics) {
     for (position, group) in plan.link.zip.iter().enumerate() {
+        let position_shown = position.to_string();
         let span = |member: usize| {
-            plan.origin
-                .value_span(&["link", "zip", &position.to_string(), &member.to_string()])
+            let path = ["link", "zip", &position_shown, &member.to_string()];
+            plan.origin.value_span(&path)
         };
         let mut expected: Option<(usize, usize)> = None;
         for (member, param) in group.iter().enumerate() {
@@ -94,108 +95,88 @@ fn zips(plan: &Plan, found: &mut Diagnostics) {
                 let message = format!("`{param}` is in two zip groups");
                 found.object(span(member), message, "put all its partners into one group");
             }
-            if !plan.params(param.side).iter().any(|(name, _)| *name == param.name) {
-                continue;
-            }
-            let Some(length) = axis_length(plan, param) else {
-                let message = format!("`{param}` has one value, so it cannot advance with others");
-                let remedy = "give it a list of values, or remove it here";
-                found.object(span(member), message, remedy);
-                continue;
-            };
-            match expected {
-                None => expected = Some((member, length)),
-                Some((first, other)) if other != length => {
-                    let message = format!("`{param}` has {length} values, `{}` has {other}", group[first]);
-                    let problem = Problem::new(span(member), message, "give both the same number of values");
-                    found.add(problem.and(span(first), "advances with this"));
+            let length = match plan.param(param.side, &param.name) {
+                None => continue,
+                Some((_, Axis::Values(values))) => values.len(),
+                Some((_, Axis::Fixed(_) | Axis::Derived(_))) => {
+                    let message = format!("`{param}` has one value, so it cannot advance with others");
+                    let remedy = "give it a list of values, or remove it here";
+                    found.object(span(member), message, remedy);
+                    continue;
                 }
-                Some(_) => {}
+            };
+            let (first, other) = *expected.get_or_insert((member, length));
+            if other != length {
+                let message = format!("`{param}` has {length} values, `{}` has {other}", group[first]);
+                let problem = Problem::new(span(member), message, "give both the same number of values");
+                found.add(problem.and(span(first), "advances with this"));
             }
         }
     }
-}
-
-fn axis_length(plan: &Plan, param: &ParamRef) -> Option<usize> {
-    plan.params(param.side).iter().find_map(|(name, axis)| match axis {
-        Axis::Values(values) if *name == param.name => Some(values.len()),
-        _ => None,
-    })
 }
 
 /// Looks at every value that a derived one may follow.
-fn follow(plan: &Plan, side: Side, name: &str, derived: &Derived) -> Result<(), (String, String)> {
+fn follow(plan: &Plan, side: Side, name: &str, derived: &Derived) -> Result<(), Problem> {
     let per = &derived.per;
-    let axis = plan
-        .params(side)
-        .iter()
-        .find(|(other, _)| spelling::same(other, per))
-        .map(|(_, axis)| axis);
     let combos = plan.combos(side);
-    let of_combos: Vec<&Value> = combos
-        .iter()
-        .filter_map(|combo| spelling::find(&combo.params, per))
-        .collect();
-    let own: &[Value] = match axis {
-        Some(Axis::Derived(_)) => {
+    let of_combos = combos.iter().filter_map(|combo| spelling::find(&combo.params, per));
+    let of_combos: Vec<&Value> = of_combos.collect();
+    let is_varied = side == Side::Bench && varied(plan).is_some_and(|vary| spelling::same(vary.name(), per));
+    let own: &[Value] = match plan.param(side, per) {
+        Some((_, Axis::Derived(_))) => {
             let remedy = "follow a parameter that has values of its own";
-            return Err((format!("`{per}` is itself derived"), remedy.into()));
+            return Err(Problem::of(format!("`{per}` is itself derived"), remedy));
         }
-        Some(Axis::Fixed(value)) => std::slice::from_ref(value),
-        Some(Axis::Values(values)) => values,
-        None if !of_combos.is_empty() && of_combos.len() == combos.len() => &[],
-        None if !of_combos.is_empty() => {
-            let message = format!("not every combination has a `{per}` to follow");
-            return Err((
-                message,
-                format!("give the others one, or write a fixed `{per}` for them"),
-            ));
-        }
-        None if side == Side::Bench && varied(plan).is_some_and(|vary| spelling::same(vary.name(), per)) => &[],
+        Some((_, axis)) => axis.values(),
+        None if of_combos.is_empty() && is_varied => &[],
+        None if of_combos.is_empty() => return unknown(plan, side, name, per),
+        None if of_combos.len() == combos.len() => &[],
         None => {
-            let typed = typed_names(plan, side);
-            if typed.iter().any(|typed| spelling::same(typed, per)) {
-                return Ok(());
-            }
-            if let Some((named @ ("serve" | "bench"), bare)) = per.split_once('.') {
-                let message = format!("`{per}` names a side, but a value follows a parameter of its own table");
-                let remedy = match named == side.table() {
-                    true => format!("write `{bare}`"),
-                    false => format!(
-                        "follow a parameter of [{}.params], or tie the two with [link]",
-                        side.table()
-                    ),
-                };
-                return Err((message, remedy));
-            }
-            let of_combos = combos.iter().flat_map(|combo| combo.params.keys().map(String::as_str));
-            let known = typed.into_iter().chain(of_combos).filter(|known| *known != name);
-            return Err((
-                format!("no parameter of this table is called `{per}`"),
-                suggest(per, known),
-            ));
+            let message = format!("not every combination has a `{per}` to follow");
+            let remedy = format!("give the others one, or write a fixed `{per}` for them");
+            return Err(Problem::of(message, remedy));
         }
     };
-    match own
-        .iter()
-        .chain(of_combos)
-        .find(|value| derived.value(name, value).is_none())
-    {
+    let mut values = own.iter().chain(of_combos);
+    match values.find(|value| derived.value(name, value).is_none()) {
         None => Ok(()),
-        Some(value) if number(value).is_some() => Err((format!("`{name}` would be unlimited"), "give it a max".into())),
+        Some(value) if number(value).is_some() => {
+            Err(Problem::of(format!("`{name}` would be unlimited"), "give it a max"))
+        }
         Some(value) => {
             let message = format!("`{per}` takes the value {value}, which is not a number");
-            Err((message, "follow a parameter of numbers".into()))
+            Err(Problem::of(message, "follow a parameter of numbers"))
         }
     }
 }
 
-/// The parameters of a side as written, also those whose values could not be read.
-fn typed_names(plan: &Plan, side: Side) -> Vec<&str> {
+/// What is wrong with a value that follows something which has no value, if the plan does not give it, also not unreadably.
+fn unknown(plan: &Plan, side: Side, name: &str, per: &str) -> Result<(), Problem> {
     let table = plan.origin.root.child(side.table());
     let params = table.and_then(|table| table.child("params"));
-    let entries = params.map(Node::entries).unwrap_or_default();
-    entries.iter().map(|entry| entry.key.as_str()).collect()
+    let typed = params.map(Node::entries).unwrap_or_default();
+    let typed = || typed.iter().map(|entry| entry.key.as_str());
+    if typed().any(|typed| spelling::same(typed, per)) {
+        return Ok(());
+    }
+    Err(match Side::split(per) {
+        Some((named, bare)) => {
+            let message = format!("`{per}` names a side, but a value follows a parameter of its own table");
+            let table = side.table();
+            let remedy = match named == side {
+                true => format!("write `{bare}`"),
+                false => format!("follow a parameter of [{table}.params], or tie the two with [link]"),
+            };
+            Problem::of(message, remedy)
+        }
+        None => {
+            let combos = plan.combos(side).iter();
+            let of_combos = combos.flat_map(|combo| combo.params.keys().map(String::as_str));
+            let known = typed().chain(of_combos).filter(|known| *known != name);
+            let message = format!("no parameter of this table is called `{per}`");
+            Problem::of(message, suggest(per, known))
+        }
+    })
 }
 
 /// Refuses short names of parameters where the server is vLLM, which has no long flag of that name; what they mean to
@@ -204,10 +185,9 @@ fn short_names(plan: &Plan, found: &mut Diagnostics) {
     let Target::Launch(commands) = &plan.serve.target else {
         return;
     };
-    if commands
-        .iter()
-        .any(|command| matches!(ServeCommand::of(command).program(), Program::Other | Program::Sglang))
-    {
+    let is_vllm =
+        |command: &[String]| matches!(ServeCommand::of(command).program(), Program::Vllm | Program::Simulator);
+    if !commands.iter().all(is_vllm) {
         return;
     }
     let mut refuse = |name: &str, span| {

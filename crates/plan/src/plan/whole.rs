@@ -1,10 +1,9 @@
 //! The whole plan, once its tables are read: its name, and what one table does not allow in another.
 
-use super::node::{Entry, Kind, Node};
-use super::problem::Problem;
-use super::read::{Combo, FromNode, Reader, start_of};
-use super::secrets::Secrets;
-use super::{Axis, Condition, Offline, Parallel, Plan, Required, Requirement, Reset, Runs, Servers, Target};
+use super::{
+    Condition, Entry, FromNode, Kind, Node, Offline, Parallel, Plan, Problem, Reader, Required, Requirement, Reset,
+    Runs, Secrets, Servers, Target, start_of,
+};
 
 impl Reader<'_> {
     /// Reads the top-level table, with defaults where something is wrong with it. `stem` is the name of a plan that gives none. Where the
@@ -19,7 +18,7 @@ impl Reader<'_> {
         if let Some(node) = root.child("secrets") {
             self.secret_names(node);
         }
-        self.secrets.note_environment((self.world.vars)());
+        self.secrets.note_environment(&self.world.vars);
         if let (Some(_), Some(explore)) = (root.child("sla"), root.child("explore")) {
             let remedy = "remove one of them, or write two plans";
             self.object(explore.span, "[sla] and [explore] both choose the loads", remedy);
@@ -70,48 +69,36 @@ pub(super) fn name(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<S
 }
 
 pub(super) fn version(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<u32> {
-    let is_newer = matches!(&node.kind, Kind::Number(number) if number.as_u64().is_some_and(|version| version > 1));
-    if is_newer {
-        let message = "the plan's format is newer than this vsweep, which reads version 1";
-        reader.object(node.span, message, "use a newer vsweep");
-        return None;
+    match &node.kind {
+        Kind::Number(number) if number.as_u64().is_some_and(|version| version > 1) => {
+            let message = "the plan's format is newer than this vsweep, which reads version 1";
+            reader.refuse(node.span, message, "use a newer vsweep")
+        }
+        _ => reader.whole(node, what, 1..=1),
     }
-    reader.whole(node, what, 1..=1)
 }
 
 pub(super) fn exclusions(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Vec<Condition>>> {
-    let blocks = reader.list(node, what, "write each block below its own [[exclude]]")?;
-    let mut exclusions = Vec::with_capacity(blocks.len());
-    for block in blocks {
-        let Kind::Table(entries) = &block.kind else {
-            let message = format!("a block of `exclude` must be a table, found {}", block.kind_name());
-            reader.object(block.span, message, "write it below [[exclude]]");
-            continue;
-        };
-        if entries.is_empty() {
-            let remedy = "add conditions such as \"bench.max_concurrency\" = \">64\"";
-            reader.object(block.span, "this block has no conditions", remedy);
-        }
-        let read = |entry: &Entry| {
-            let param = reader.param_ref(&entry.key, entry.key_span);
-            reader.condition(entry, param)
-        };
-        exclusions.push(entries.iter().filter_map(read).collect());
-    }
-    Some(exclusions)
-}
-
-/// The names of all parameters of a side: those that its table gives, whatever their values, what varies beside them, and those that
-/// combinations bring.
-pub(super) fn param_names(table: &Node, params: &[(String, Axis)], combos: &[Combo]) -> Vec<String> {
-    let typed = table.child("params").map(Node::entries).unwrap_or_default();
-    let typed = typed.iter().map(|entry| entry.key.clone());
-    let read = params.iter().map(|(name, _)| name.clone());
-    let of_combos = combos.iter().flat_map(|combo| combo.params.keys().cloned());
-    let mut names: Vec<String> = typed.chain(read).chain(of_combos).collect();
-    names.sort();
-    names.dedup();
-    names
+    reader.each(
+        node,
+        what,
+        "write each block below its own [[exclude]]",
+        |reader, block| {
+            let Kind::Table(entries) = &block.kind else {
+                let message = format!("a block of `exclude` must be a table, found {}", block.kind_name());
+                return reader.refuse(block.span, message, "write it below [[exclude]]");
+            };
+            if entries.is_empty() {
+                let remedy = "add conditions such as \"bench.max_concurrency\" = \">64\"";
+                reader.object(block.span, "this block has no conditions", remedy);
+            }
+            let read = |entry: &Entry| {
+                let param = reader.param_ref(&entry.key, entry.key_span);
+                reader.condition(entry, param)
+            };
+            Some(entries.iter().filter_map(read).collect())
+        },
+    )
 }
 
 impl Plan {
@@ -128,12 +115,8 @@ impl Plan {
         if let Some(node) = root.child("compare") {
             self.check_compare(reader, root, node);
         }
-        let nodes = within(root, "serve", "nodes");
-        if let (2.., Some(nodes), true) = (
-            self.serve.manners.members.nodes,
-            nodes,
-            self.exec.parallel != Parallel::No,
-        ) {
+        let is_spread = self.serve.manners.members.nodes > 1 && self.exec.parallel != Parallel::No;
+        if let Some(nodes) = given(root, "serve.nodes").filter(|_| is_spread) {
             let message = "servers on several nodes take them whole, so they do not run side by side";
             reader.object(nodes.key_span, message, "remove `nodes`, or exec.parallel");
         }
@@ -155,33 +138,25 @@ impl Plan {
         // Every run has an engine of its own.
         self.serve.reset = Reset::Restart;
         let name = offline.name();
-        let sweep = "remove it, and sweep the benchmark's own parameters";
         let refused = [
+            ("serve.url", "give a `command` such as \"vllm serve MODEL\""),
+            ("serve.reset", "remove it: every run loads the engine anew"),
+            ("bench.env", "put the variables into [serve.env]"),
             (
-                within(root, "serve", "url"),
-                "give a `command` such as \"vllm serve MODEL\"",
-            ),
-            (
-                within(root, "serve", "reset"),
-                "remove it: every run loads the engine anew",
-            ),
-            (within(root, "bench", "env"), "put the variables into [serve.env]"),
-            (
-                within(root, "bench", "warmup_prompts"),
+                "bench.warmup_prompts",
                 "remove it: the benchmark has options of its own",
             ),
-            (root.entry("sla"), sweep),
-            (root.entry("explore"), sweep),
+            ("sla", "remove it, and sweep the benchmark's own parameters"),
+            ("explore", "remove it, and sweep the benchmark's own parameters"),
         ];
-        for (entry, remedy) in refused {
-            let Some(entry) = entry else { continue };
-            let message = format!("runner {name} has no server that `{}` could be about", entry.key);
-            reader.object(entry.key_span, message, remedy);
+        for (path, remedy) in refused {
+            if let Some(entry) = given(root, path) {
+                let message = format!("runner {name} has no server that `{}` could be about", entry.key);
+                reader.object(entry.key_span, message, remedy);
+            }
         }
-        if let (false, Some(members)) = (
-            self.serve.manners.members.commands.is_empty(),
-            within(root, "serve", "members"),
-        ) {
+        let has_members = !self.serve.manners.members.commands.is_empty();
+        if let Some(members) = given(root, "serve.members").filter(|_| has_members) {
             let message = format!("bench.runner = \"{name}\" serves nothing, so nothing runs beside it");
             reader.object(members.key_span, message, "remove `members`, or use another runner");
         }
@@ -189,29 +164,23 @@ impl Plan {
 
     /// What needs a server that vsweep starts.
     fn check_attached(&self, reader: &mut Reader<'_>, root: &Node) {
-        let Some(url) = within(root, "serve", "url") else {
+        let Some(url) = given(root, "serve.url") else {
             return;
         };
-        let sentinel = root.child("sentinel").filter(|_| self.sentinel).map(|node| node.span);
-        let parallel = within(root, "exec", "parallel").map(|entry| entry.key_span);
-        let refused = [
-            (
-                sentinel,
-                "a server that is already running is on one node, so there is nothing to tell apart by a sentinel",
-                "remove `sentinel`",
-            ),
-            (
-                parallel,
-                "a server that is already running has its GPUs, so nothing can run beside it",
-                "remove [exec], or launch the servers with `command`",
-            ),
-        ];
-        for (place, message, remedy) in refused {
-            let Some(place) = place else { continue };
-            let problem = Problem::new(place, message, remedy);
+        if let Some(sentinel) = root.child("sentinel").filter(|_| self.sentinel) {
+            let message =
+                "a server that is already running is on one node, so there is nothing to tell apart by a sentinel";
+            let problem = Problem::new(sentinel.span, message, "remove `sentinel`");
             reader.found.add(problem.and(url.key_span, "attached here"));
         }
-        if let (Target::Attach(_), 2.., Some(starts)) = (&self.serve.target, self.starts, root.child("starts")) {
+        if let Some(parallel) = given(root, "exec.parallel") {
+            let message = "a server that is already running has its GPUs, so nothing can run beside it";
+            let remedy = "remove [exec], or launch the servers with `command`";
+            let problem = Problem::new(parallel.key_span, message, remedy);
+            reader.found.add(problem.and(url.key_span, "attached here"));
+        }
+        let is_attached = matches!(self.serve.target, Target::Attach(_));
+        if let Some(starts) = root.child("starts").filter(|_| is_attached && self.starts > 1) {
             let message = "`starts` needs a server that vsweep starts, and this plan has a `url`";
             reader.object(starts.span, message, "remove `starts`, or give `serve.command`");
         }
@@ -219,14 +188,18 @@ impl Plan {
 
     /// What does not go with a search or an exploration.
     fn check_loads(&self, reader: &mut Reader<'_>, root: &Node) {
-        let explore = root.child("explore");
-        let finds_its_loads = self.sla.is_some() || explore.is_some();
-        if let (Some(repeat), true, true) = (root.child("repeat_first"), self.repeat_first, finds_its_loads) {
+        let is_explored = root.child("explore").is_some();
+        let finds_its_loads = self.sla.is_some() || is_explored;
+        if let Some(repeat) = root
+            .child("repeat_first")
+            .filter(|_| self.repeat_first && finds_its_loads)
+        {
             let message = "[sla] and [explore] find their loads, so there is no first point to repeat";
             let remedy = "remove `repeat_first`; to learn whether a server drifts, list loads in a plan of their own";
             reader.object(repeat.span, message, remedy);
         }
-        if let (Some(runs), Runs::Until { .. }, Some(_)) = (root.child("runs"), &self.runs, explore) {
+        let varies = matches!(self.runs, Runs::Until { .. });
+        if let Some(runs) = root.child("runs").filter(|_| varies && is_explored) {
             let message = "[explore] measures every level equally often";
             reader.object(runs.span, message, "write a plain number, such as runs = 3");
         }
@@ -234,14 +207,14 @@ impl Plan {
 
     /// What does not go with a comparison.
     fn check_compare(&self, reader: &mut Reader<'_>, root: &Node, compare: &Node) {
-        let mut refuse = |message: String, remedy: &str| reader.object(compare.span, message, remedy);
+        let mut refuse = |message: &str, remedy: &str| reader.object(compare.span, message, remedy);
         if let Target::Attach(_) = self.serve.target {
             let message = "[compare] starts the servers that it compares, and this plan has a `url`";
-            refuse(message.to_owned(), "give `serve.command`");
+            refuse(message, "give `serve.command`");
         }
         if let Runs::Until { .. } = self.runs {
             let message = "[compare] needs the same number of runs on every start";
-            refuse(message.to_owned(), "write a plain number, such as runs = 2");
+            refuse(message, "write a plain number, such as runs = 2");
         }
         let others = [
             ("[sla]", self.sla.is_some()),
@@ -250,12 +223,15 @@ impl Plan {
         ];
         for (name, _) in others.into_iter().filter(|(_, is_there)| *is_there) {
             let message = format!("[compare] decides itself what is started, so it does not go with {name}");
-            refuse(message, &format!("remove {name}, or write two plans"));
+            refuse(&message, &format!("remove {name}, or write two plans"));
         }
     }
 }
 
-/// An entry of one of the plan's tables.
-fn within<'n>(root: &'n Node, table: &str, key: &str) -> Option<&'n Entry> {
-    root.child(table)?.entry(key)
+/// What the plan gives under a name such as `serve.url`.
+fn given<'n>(root: &'n Node, name: &str) -> Option<&'n Entry> {
+    match name.split_once('.') {
+        Some((table, key)) => root.child(table)?.entry(key),
+        None => root.entry(name),
+    }
 }

@@ -54,9 +54,8 @@ mod tests {
         let criterion = Criterion::attainment(limits.collect(), ">=75%").expect("a share");
         Shares::asked_by(&[Requirement {
             what: Required::Points(Assertion {
-                name: None,
                 criteria: vec![criterion],
-                conditions: Vec::new(),
+                ..Assertion::default()
             }),
             servers: Servers::Any,
         }])

@@ -159,7 +159,7 @@ mod tests {
         assert!(is_known(&batches, "step_ms") && !is_known(&batches, "p99_ttft_ms"));
         assert!(is_known(&phases, "p99_ttft_ms") && !is_known(&phases, "p99_tpot_ms"));
         assert!(is_known(
-            &BenchRunner::Command(vsweep_plan::plan::Commands::One(Vec::new())),
+            &BenchRunner::Command(vsweep_plan::plan::Commands::default()),
             "anything"
         ));
     }

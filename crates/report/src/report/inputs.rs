@@ -113,6 +113,6 @@ fn runner(plan: Option<&(String, Format)>) -> BenchRunner {
     let Some((text, format)) = plan else {
         return BenchRunner::Native;
     };
-    let plan = plan::parse(text, *format, Path::new("plan"), &[], &World::empty());
+    let plan = plan::parse(text, *format, Path::new("plan"), &World::empty());
     plan.map_or(BenchRunner::Native, |plan| plan.bench.runner)
 }

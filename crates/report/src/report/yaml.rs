@@ -1,18 +1,18 @@
 //! A server's flags as the YAML that `vllm serve --config` reads. Every value is written so that the word which reaches the
 //! server is the word that was measured: what YAML would take for another type is quoted.
 
-use vsweep_plan::matrix::{FlagValue, ServeFlags};
+use vsweep_plan::matrix::ServeFlags;
 
 /// The model and the flags, one line a setting.
 pub fn write_flags(command: &ServeFlags) -> String {
     let model = command.model.iter().map(|model| format!("model: {}\n", scalar(model)));
-    let flags = command.flags.iter().map(|(name, value)| {
+    let flags = command.flags.iter().map(|(name, values)| {
         let name = scalar(name);
-        match value {
+        match values.as_slice() {
             // Not `x: false` for `--no-x`: vLLM 0.32 drops that without a word where `serve` is a subcommand.
-            FlagValue::Switch => format!("{name}: true\n"),
-            FlagValue::One(word) => format!("{name}: {}\n", scalar(word)),
-            FlagValue::Many(words) => {
+            [] => format!("{name}: true\n"),
+            [word] => format!("{name}: {}\n", scalar(word)),
+            words => {
                 let items: String = words.iter().map(|word| format!("  - {}\n", scalar(word))).collect();
                 format!("{name}:\n{items}")
             }
@@ -101,11 +101,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_reader_gets_every_word(words in prop::collection::vec("(?s)[-+0-9.:#'\"\\\\&*!%@` {}\\[\\],~yn\n\t\u{1b}\u{85}\u{2028}\u{202e}]{0,6}.{0,8}", 3..6)) {
-            let flags = [("one", FlagValue::One(words[1].clone())), ("many", FlagValue::Many(words[2..].to_vec())), ("on", FlagValue::Switch)];
+        fn a_reader_gets_every_word(words in prop::collection::vec("(?s)[-+0-9.:#'\"\\\\&*!%@` {}\\[\\],~yn\n\t\u{1b}\u{85}\u{2028}\u{202e}]{0,6}.{0,8}", 4..7)) {
+            let flags = [("one", vec![words[1].clone()]), ("many", words[2..].to_vec()), ("on", Vec::new())];
             let command = ServeFlags {
                 model: Some(words[0].clone()),
-                flags: flags.map(|(name, value)| (name.to_owned(), value)).into(),
+                flags: flags.map(|(name, values)| (name.to_owned(), values)).into(),
                 ..ServeFlags::default()
             };
             let yaml = write_flags(&command);

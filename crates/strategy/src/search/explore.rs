@@ -20,8 +20,8 @@ pub enum Spacing {
     Linear,
 }
 
-/// What to explore.
-#[derive(Debug, Clone, PartialEq)]
+/// What to explore. As JSON, it is part of the exploration's identity.
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExploreSettings {
     /// The load that is varied.
     pub vary: Vary,

@@ -1,13 +1,11 @@
 //! Named combinations of parameters: those that a plan lists, and those of a file in the form of `vllm bench sweep`.
 
+use super::params::is_whole_value;
 use super::{FromNode, Reader, Table, table};
 use crate::plan::commands::{COMMAND, ENV};
-use crate::plan::node::{Entry, Kind, Node};
-use crate::plan::problem::{Diagnostics, Problem};
-use crate::plan::source::Span;
-use crate::plan::{Params, Side, json_text, show};
+use crate::plan::{Diagnostics, Entry, Kind, Node, Params, Problem, Side, Span, json_text, show};
 use serde_json::Value;
-use std::path::PathBuf;
+use std::path::Path;
 
 table! {
     /// A named combination of parameters: every key but `name` is a parameter, and every value is taken as it is. In
@@ -39,13 +37,7 @@ pub(in crate::plan) fn combos(reader: &mut Reader<'_>, table: &Node, side: Side)
         reader.names.open |= of_file.is_empty();
         combos.extend(of_file);
     }
-    for (position, (span, combo)) in combos.iter().enumerate() {
-        let same = |(_, first): &&(Span, Combo)| first.name.is_some() && first.name == combo.name;
-        if let (Some(name), Some((first, _))) = (&combo.name, combos[..position].iter().find(same)) {
-            let problem = Problem::new(*span, format!("two combinations are called `{name}`"), "rename one");
-            reader.found.add(problem.and(*first, "first here"));
-        }
-    }
+    check_names(&combos, &mut reader.found);
     let combos: Vec<Combo> = combos.into_iter().map(|(_, combo)| combo).collect();
     for (name, value) in combos.iter().flat_map(|combo| &combo.params) {
         reader.secrets.note_param(name, value);
@@ -59,21 +51,19 @@ impl Reader<'_> {
         let entries: Vec<Entry> = Combo::others(node).into_iter().cloned().collect();
         self.check_spellings(&entries);
         for Entry { key, value, .. } in &entries {
-            if side == Side::Serve && key == COMMAND {
-                let words = self.words(value, "command").unwrap_or_default();
-                combo.params.insert(key.clone(), shell_words::join(words).into());
-                continue;
-            }
-            if side == Side::Serve && key == "env" {
-                let env = self.env(value, "env").into_iter();
-                combo
-                    .params
-                    .extend(env.map(|(name, value)| (format!("{ENV}{name}"), value.into())));
-                continue;
-            }
-            let value = match super::params::is_whole_value(value) {
-                true => self.whole_value(value)?,
-                false => self.value(value),
+            let value = match (side, key.as_str()) {
+                (Side::Serve, COMMAND) => {
+                    let words = self.words(value, "command").unwrap_or_default();
+                    shell_words::join(words).into()
+                }
+                (Side::Serve, "env") => {
+                    let env = self.env(value, "env").unwrap_or_default().into_iter();
+                    let env = env.map(|(name, value)| (format!("{ENV}{name}"), value.into()));
+                    combo.params.extend(env);
+                    continue;
+                }
+                _ if is_whole_value(value) => self.whole_value(value)?,
+                _ => self.value(value),
             };
             combo.params.insert(key.clone(), value);
         }
@@ -85,35 +75,29 @@ impl Reader<'_> {
         let Some(path) = self.text(node, &format!("{}.params_file", side.table())) else {
             return Vec::new();
         };
-        let named_in = self
-            .sources
-            .0
-            .get(node.span.source)
-            .and_then(|source| source.name.parent());
-        let path = named_in.map_or_else(|| PathBuf::from(&path), |folder| folder.join(&path));
-        match (self.world.read)(&path) {
-            Ok(text) => {
-                let source = self.sources.add(&path, text.clone());
-                let root = json_text::parse(&text, source, &mut self.found);
-                let written = match &root.kind {
-                    Kind::List(items) => items.iter().collect(),
-                    Kind::Table(entries) => entries.iter().map(|entry| &entry.value).collect(),
-                    _ => Vec::new(),
-                };
-                written
-                    .into_iter()
-                    .for_each(|record| self.check_spellings(record.entries()));
-                records(&root, &mut self.found)
-            }
-            Err(error) => {
-                let message = format!("cannot read {}: {error}", path.display());
-                self.object(
-                    node.span,
-                    message,
-                    "correct the path; it is relative to the file that names it",
-                );
-                Vec::new()
-            }
+        let named_in = self.sources.0[node.span.source].name.parent();
+        let path = named_in.unwrap_or(Path::new("")).join(path);
+        let Some(text) = self.file(&path, node.span) else {
+            return Vec::new();
+        };
+        let source = self.sources.add(&path, text.as_str());
+        let root = json_text::parse(&text, source, &mut self.found);
+        for record in root.children() {
+            self.check_spellings(record.entries());
+        }
+        records(&root, &mut self.found)
+    }
+}
+
+/// Objects to combinations that are called alike.
+pub fn check_names(combos: &[(Span, Combo)], found: &mut Diagnostics) {
+    for (position, (span, Combo { name, .. })) in combos.iter().enumerate() {
+        let mut earlier = combos[..position].iter();
+        if let Some(called) = name
+            && let Some((first, _)) = earlier.find(|(_, other)| other.name == *name)
+        {
+            let problem = Problem::new(*span, format!("two combinations are called `{called}`"), "rename one");
+            found.add(problem.and(*first, "first here"));
         }
     }
 }
@@ -124,32 +108,23 @@ const NAME: &str = "_benchmark_name";
 /// The combinations of a parameter file: a list of objects, or an object of named objects. A `_benchmark_name` inside
 /// an object wins over the name outside.
 pub fn records(root: &Node, found: &mut Diagnostics) -> Vec<(Span, Combo)> {
-    let records: Vec<(Option<&str>, &Node)> = match &root.kind {
-        Kind::List(items) => items.iter().map(|item| (None, item)).collect(),
-        Kind::Table(entries) => entries
-            .iter()
-            .map(|entry| (Some(entry.key.as_str()), &entry.value))
-            .collect(),
-        _ => {
-            if found.is_empty() {
-                let remedy = "write a list of objects, or an object of named objects";
-                let message = format!("a parameter file holds combinations, found {}", root.kind_name());
-                found.object(root.span, message, remedy);
-            }
-            return Vec::new();
+    let records = root.children();
+    if !matches!(root.kind, Kind::List(_) | Kind::Table(_)) {
+        if found.is_empty() {
+            let remedy = "write a list of objects, or an object of named objects";
+            let message = format!("a parameter file holds combinations, found {}", root.kind_name());
+            found.object(root.span, message, remedy);
         }
-    };
-    if records.is_empty() {
+    } else if records.is_empty() {
         let remedy = "add one, or remove params_file";
         found.object(root.span, "this parameter file holds no combination", remedy);
     }
-    records
-        .into_iter()
-        .filter_map(|(name, node)| record(name, node, found))
-        .collect()
+    let names = root.entries().iter().map(|entry| Some(entry.key.clone()));
+    let records = names.chain(std::iter::repeat(None)).zip(records);
+    records.filter_map(|(name, node)| record(name, node, found)).collect()
 }
 
-fn record(name: Option<&str>, node: &Node, found: &mut Diagnostics) -> Option<(Span, Combo)> {
+fn record(mut name: Option<String>, node: &Node, found: &mut Diagnostics) -> Option<(Span, Combo)> {
     let Kind::Table(entries) = &node.kind else {
         let message = format!(
             "a combination must be an object of parameters, found {}",
@@ -158,15 +133,12 @@ fn record(name: Option<&str>, node: &Node, found: &mut Diagnostics) -> Option<(S
         found.object(node.span, message, "write {\"parameter\": value, ...}");
         return None;
     };
-    let mut name = name.map(String::from);
     let mut params = Params::new();
-    for Entry { key, value: node, .. } in entries {
-        let json = node.to_json(&mut |text, _| text.to_string());
+    for Entry { key, value, .. } in entries {
+        let value = value.to_json(&mut |text, _| text.to_string());
         match key == NAME {
-            true => name = Some(show(&json)),
-            false => {
-                params.insert(key.clone(), json);
-            }
+            true => name = Some(show(&value)),
+            false => drop(params.insert(key.clone(), value)),
         }
     }
     Some((node.span, Combo { name, params }))

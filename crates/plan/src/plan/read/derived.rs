@@ -1,8 +1,7 @@
 //! Values that follow another parameter: `num_prompts = { per = "max_concurrency", times = 10, min = 64 }`.
 
 use super::{Reader, table};
-use crate::plan::node::{Kind, Node};
-use crate::plan::{number, spelling};
+use crate::plan::{Node, number, spelling};
 use serde_json::{Number, Value};
 
 table! {
@@ -15,23 +14,19 @@ table! {
         /// Factor. Default: 1.
         pub times: f64 = by::<f64, _>(decimal).or(1.0),
         /// Lower bound of the result.
-        pub min: Option<f64> = by::<f64, _>(|reader, node, what| decimal(reader, node, what).map(Some)),
+        pub min: Option<f64> = maybe::<f64, _>(decimal),
         /// Upper bound of the result.
-        pub max: Option<f64> = by::<f64, _>(|reader, node, what| decimal(reader, node, what).map(Some)),
+        pub max: Option<f64> = maybe::<f64, _>(decimal),
     }
     then Derived::check
 }
 
 /// A number that is not negative.
 fn decimal(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<f64> {
-    match &node.kind {
-        Kind::Number(number) if number.as_f64().is_some_and(|value| value >= 0.0) => number.as_f64(),
-        _ => {
-            let message = format!("`{what}` must be a number, not negative");
-            reader.object(node.span, message, "write a number such as 10 or 0.5");
-            None
-        }
-    }
+    node.number().filter(|value| *value >= 0.0).or_else(|| {
+        let message = format!("`{what}` must be a number, not negative");
+        reader.refuse(node.span, message, "write a number such as 10 or 0.5")
+    })
 }
 
 impl Derived {

@@ -10,23 +10,25 @@ mod scalar;
 pub(super) mod table;
 
 pub(super) use combos::combos;
-pub use combos::{Combo, records};
+pub use combos::{Combo, check_names, records};
 pub use derived::Derived;
 pub(super) use names::Names;
 pub(super) use params::params;
 pub use params::{AxisItem, Param};
 pub use range::RangeTable;
-pub(super) use table::{FromNode, Table, table};
+pub(super) use table::{FromNode, Table, has_form, table};
 
 use super::problem::Diagnostics;
 use super::secrets::Secrets;
-use super::source::{Sources, Span};
-use super::world::World;
+use super::source::{Sources, Span, World};
+use std::path::Path;
 
 /// What reading a plan needs and gathers.
 pub(super) struct Reader<'a> {
     /// Where variables and files come from.
     pub world: &'a World<'a>,
+    /// How many keys of tables have a value that could not be read.
+    pub unread: usize,
     /// Values that ranges have taken so far.
     pub range_values: u128,
     /// All texts so far.
@@ -44,9 +46,42 @@ pub(super) struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// A reader that has read nothing yet.
+    pub fn new<'a>(world: &'a World<'a>) -> Reader<'a> {
+        Reader {
+            world,
+            unread: 0,
+            range_values: 0,
+            sources: Sources::default(),
+            found: Diagnostics::default(),
+            secrets: Secrets::default(),
+            names: Names::default(),
+            is_detailed: false,
+            required: Vec::new(),
+        }
+    }
+
     /// Notes a problem at one place.
     pub fn object(&mut self, span: Span, message: impl Into<String>, remedy: impl Into<String>) {
         self.found.object(span, message, remedy);
+    }
+
+    /// Notes a problem in place of a value.
+    pub fn refuse<T>(&mut self, span: Span, message: impl Into<String>, remedy: impl Into<String>) -> Option<T> {
+        self.found.object(span, message, remedy);
+        None
+    }
+
+    /// The text of a file that the plan names here.
+    pub fn file(&mut self, path: &Path, named: Span) -> Option<String> {
+        match (self.world.read)(path) {
+            Ok(text) => Some(text),
+            Err(error) => {
+                let message = format!("cannot read {}: {error}", path.display());
+                let remedy = "correct the path; it is relative to the file that names it";
+                self.refuse(named, message, remedy)
+            }
+        }
     }
 }
 

@@ -1,45 +1,58 @@
 //! Parameters by their names, as links, exclusions and conditions refer to them.
 
-use super::Reader;
+use super::{Combo, Reader};
 use crate::plan::condition::bound;
-use crate::plan::node::{Entry, Kind, Node};
-use crate::plan::problem::suggest;
-use crate::plan::source::Span;
-use crate::plan::{Condition, ParamRef, Side, spelling};
+use crate::plan::{Axis, Condition, Entry, Node, ParamRef, Side, Span, spelling, suggest};
+use itertools::Itertools;
 
-/// The parameter names of both sides, to check references against.
+/// The parameters of both sides, to check references against.
 #[derive(Debug, Default)]
 pub(in crate::plan) struct Names {
-    pub serve: Vec<String>,
-    pub bench: Vec<String>,
+    params: Vec<ParamRef>,
     /// Names may be missing because a file with more of them could not be read.
     pub open: bool,
 }
 
 impl Names {
-    /// All names as `serve.x` and `bench.y`.
-    fn qualified(&self) -> Vec<String> {
-        let serve = self.serve.iter().map(|name| format!("serve.{name}"));
-        let bench = self.bench.iter().map(|name| format!("bench.{name}"));
-        serve.chain(bench).collect()
+    /// Adds all parameters of a side: those that its table gives, whatever their values, what varies beside them, and those that
+    /// combinations bring.
+    pub fn add(&mut self, side: Side, table: &Node, params: &[(String, Axis)], combos: &[Combo]) {
+        let typed = table.child("params").map(Node::entries).unwrap_or_default();
+        let typed = typed.iter().map(|entry| &entry.key);
+        let read = params.iter().map(|(name, _)| name);
+        let of_combos = combos.iter().flat_map(|combo| combo.params.keys());
+        let names = typed.chain(read).chain(of_combos).sorted().dedup().cloned();
+        self.params.extend(names.map(|name| ParamRef { side, name }));
+    }
+
+    /// The parameter of this name on a side, in any spelling.
+    pub fn find(&self, side: Side, name: &str) -> Option<&ParamRef> {
+        let is_it = |param: &&ParamRef| param.side == side && spelling::same(&param.name, name);
+        self.params.iter().find(is_it)
+    }
+
+    /// The one parameter that a name means, with its side or without.
+    fn only(&self, name: &str) -> Option<&ParamRef> {
+        let meant = self.params.iter().filter(|param| param.is_meant_by(name));
+        meant.exactly_one().ok()
     }
 
     /// The remedy for a name that does not exist.
     fn suggest(&self, name: &str) -> String {
-        suggest(name, self.qualified().iter().map(String::as_str))
+        suggest(name, self.params.iter().map(ToString::to_string))
     }
 }
 
 impl Reader<'_> {
-    /// Values of parameters, or comparisons, of the table that is called `what`.
+    /// Values of parameters, or comparisons, of the table that is called `what`. The side of a parameter may be left out where only one
+    /// has it.
     pub(in crate::plan) fn conditions(&mut self, node: &Node, what: &str, remedy: &str) -> Vec<Condition> {
-        let Kind::Table(entries) = &node.kind else {
-            let message = format!("`{what}` must be a table, found {}", node.kind_name());
-            self.object(node.span, message, remedy);
-            return Vec::new();
-        };
+        let entries = self.table(node, what, remedy).unwrap_or_default();
         let read = |entry: &Entry| {
-            let param = self.param_of(entry);
+            let param = match self.names.only(&entry.key) {
+                Some(only) => Some(only.clone()),
+                None => self.param_ref(&entry.key, entry.key_span),
+            };
             self.condition(entry, param)
         };
         entries.iter().filter_map(read).collect()
@@ -52,52 +65,31 @@ impl Reader<'_> {
             Ok((op, value)) => param.map(|param| Condition { param, op, value }),
             Err(why) => {
                 let remedy = "write a value, or a comparison such as \">64\"";
-                self.object(entry.value.span, why, remedy);
-                None
+                self.refuse(entry.value.span, why, remedy)
             }
         }
-    }
-
-    /// The parameter of a condition; its side may be left out where only one has it.
-    fn param_of(&mut self, entry: &Entry) -> Option<ParamRef> {
-        let qualified = self.names.qualified();
-        let is_meant = |name: &&String| Side::split(name).is_some_and(|(_, bare)| spelling::same(bare, &entry.key));
-        let mut meant = qualified.iter().filter(is_meant);
-        let key = match (Side::split(&entry.key), meant.next(), meant.next()) {
-            (None, Some(only), None) => only,
-            _ => &entry.key,
-        };
-        self.param_ref(key, entry.key_span)
     }
 
     /// A reference such as `serve.max_num_seqs` to a parameter that exists.
     pub(in crate::plan) fn param_ref(&mut self, text: &str, span: Span) -> Option<ParamRef> {
         let Some((side, name)) = Side::split(text) else {
             let message = format!("`{text}` does not say which side it is on");
-            let both = [format!("serve.{text}"), format!("bench.{text}")];
-            let on_side = both
-                .iter()
-                .filter(|name| self.names.qualified().iter().any(|known| spelling::same(known, name)));
-            let remedy = match on_side.collect::<Vec<_>>().as_slice() {
-                [only] => format!("write `{only}`"),
-                _ => self.names.suggest(text),
+            let remedy = match self.names.only(text) {
+                Some(only) => format!("write `{}.{text}`", only.side.table()),
+                None => self.names.suggest(text),
             };
-            self.object(span, message, remedy);
-            return None;
+            return self.refuse(span, message, remedy);
         };
-        let known = match side {
-            Side::Serve => &self.names.serve,
-            Side::Bench => &self.names.bench,
-        };
-        let name = match known.iter().find(|known| spelling::same(known, name)) {
-            Some(known) => known.clone(),
-            None if self.names.open => name.to_owned(),
+        match self.names.find(side, name) {
+            Some(known) => Some(known.clone()),
+            None if self.names.open => Some(ParamRef {
+                side,
+                name: name.to_owned(),
+            }),
             None => {
-                let message = format!("no parameter is called `{text}`");
-                self.object(span, message, self.names.suggest(text));
-                return None;
+                let remedy = self.names.suggest(text);
+                self.refuse(span, format!("no parameter is called `{text}`"), remedy)
             }
-        };
-        Some(ParamRef { side, name })
+        }
     }
 }

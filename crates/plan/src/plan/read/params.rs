@@ -1,10 +1,8 @@
 //! Parameters: fixed values, axes, and values that follow others.
 
 use super::{Derived, FromNode, RangeTable, Reader, table};
-use crate::plan::node::{Entry, Kind, Node};
-use crate::plan::problem::Problem;
 use crate::plan::schema::Scalar;
-use crate::plan::{Axis, spelling};
+use crate::plan::{Axis, Entry, Kind, Node, Problem, spelling};
 use schemars::JsonSchema;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -51,11 +49,7 @@ pub enum AxisItem {
 
 /// `[serve.params]` and `[bench.params]`.
 pub(in crate::plan) fn params(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<(String, Axis)>> {
-    let Kind::Table(entries) = &node.kind else {
-        let message = format!("`{what}` must be a table, found {}", node.kind_name());
-        reader.object(node.span, message, format!("write parameters below [{what}]"));
-        return None;
-    };
+    let entries = reader.table(node, what, &format!("write parameters below [{what}]"))?;
     reader.check_spellings(entries);
     let mut params = Vec::with_capacity(entries.len());
     for entry in entries {
@@ -73,10 +67,7 @@ impl Reader<'_> {
     pub(super) fn check_spellings(&mut self, entries: &[Entry]) {
         let mut firsts: HashMap<String, &Entry> = HashMap::new();
         for entry in entries {
-            if entry.key.trim_matches(['-', '_']).is_empty()
-                || entry.key.contains(['=', '\0'])
-                || entry.key.contains(' ')
-            {
+            if entry.key.trim_matches(['-', '_']).is_empty() || entry.key.contains(['=', '\0', ' ']) {
                 let message = format!("`{}` cannot name a parameter", entry.key);
                 self.object(entry.key_span, message, "write the flag's name, without `--`");
             } else if entry.key.starts_with('-') {
@@ -112,8 +103,7 @@ impl Reader<'_> {
                     let message = format!("`{}` has a table for a value", entry.key);
                     let remedy = "write { value = { ... } } to pass it as one value, { from, to, times } for a range, \
                                   or put a name with dots in quotes";
-                    self.object(node.span, message, remedy);
-                    None
+                    self.refuse(node.span, message, remedy)
                 }
             }
             _ => Some(Axis::Fixed(self.value(node))),
@@ -122,28 +112,18 @@ impl Reader<'_> {
 
     fn values(&mut self, name: &str, node: &Node, items: &[Node]) -> Option<Vec<Value>> {
         if items.is_empty() {
-            let problem = Problem::new(
-                node.span,
-                format!("`{name}` has no values"),
-                "give one at least, or remove it",
-            );
-            self.found.add(problem);
-            return None;
+            let message = format!("`{name}` has no values");
+            return self.refuse(node.span, message, "give one at least, or remove it");
         }
-        let mut values: Vec<Value> = Vec::with_capacity(items.len());
-        for item in items {
-            let value = match &item.kind {
-                Kind::Table(_) if is_whole_value(item) => self.whole_value(item)?,
-                Kind::Table(_) | Kind::List(_) => {
-                    let message = format!("a value of the axis `{name}` is {}", item.kind_name());
-                    self.object(item.span, message, "write { value = ... } to pass it as one value");
-                    return None;
-                }
-                _ => self.value(item),
-            };
-            values.push(value);
-        }
-        Some(values)
+        let value = |item: &Node| match &item.kind {
+            Kind::Table(_) if is_whole_value(item) => self.whole_value(item),
+            Kind::Table(_) | Kind::List(_) => {
+                let message = format!("a value of the axis `{name}` is {}", item.kind_name());
+                self.refuse(item.span, message, "write { value = ... } to pass it as one value")
+            }
+            _ => Some(self.value(item)),
+        };
+        items.iter().map(value).collect()
     }
 
     /// The value of `{ value = ... }`.

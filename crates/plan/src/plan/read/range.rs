@@ -2,8 +2,8 @@
 //! a step of 0.1 lands on the values that were meant. The number of values is known before any is made.
 
 use super::{FromNode, Reader, table};
-use crate::plan::node::{Kind, Node};
 use crate::plan::schema::Scale;
+use crate::plan::{Kind, Node, Problem};
 use crate::units::show_count;
 use serde_json::{Number, Value};
 use vsweep_strategy::search::Spacing;
@@ -13,15 +13,15 @@ table! {
     #[derive(Debug)]
     pub struct RangeTable("RangeTable", "") {
         /// First value.
-        from: Option<Number> = by::<f64, _>(bound).told_if_missing(),
+        from: Option<Number> = maybe::<f64, _>(bound).told_if_missing(),
         /// Last value; values beyond it are not taken.
-        to: Option<Number> = by::<f64, _>(bound).told_if_missing(),
+        to: Option<Number> = maybe::<f64, _>(bound).told_if_missing(),
         /// Factor from each value to the next, above 1.
-        times: Option<Number> = by::<f64, _>(bound),
+        times: Option<Number> = maybe::<f64, _>(bound),
         /// Difference of neighbours, above 0.
-        step: Option<Number> = by::<f64, _>(bound),
+        step: Option<Number> = maybe::<f64, _>(bound),
         /// Number of values, both ends included. Between whole ends the values are rounded to whole numbers.
-        count: Option<u32> = by::<u32, _>(|reader, node, what| reader.whole(node, what, 2..=u32::MAX).map(Some)),
+        count: Option<u32> = maybe::<u32, _>(|reader, node, what| reader.whole(node, what, 2..=u32::MAX)),
         /// Spacing of `count` values: `linear` (default) or `log`.
         scale: Option<Spacing> = one_of::<Scale, _>(),
     }
@@ -33,42 +33,24 @@ const MOST_VALUES: u32 = 2_000_000;
 impl Reader<'_> {
     /// The values of a range, or problems.
     pub(super) fn range(&mut self, node: &Node) -> Option<Vec<Value>> {
+        let unread = self.unread;
         let range = RangeTable::from_node(self, node, "range")?;
-        let is_read = [
-            ("from", range.from.is_some()),
-            ("to", range.to.is_some()),
-            ("times", range.times.is_some()),
-            ("step", range.step.is_some()),
-            ("count", range.count.is_some()),
-            ("scale", range.scale.is_some()),
-        ];
-        if is_read
-            .iter()
-            .any(|(key, is_read)| !is_read && node.child(key).is_some())
-        {
+        if self.unread > unread {
             return None;
         }
         let values = range.values(self.range_values);
-        match values {
-            Ok(values) => {
-                self.range_values += values.len() as u128;
-                Some(values)
-            }
-            Err(Flaw { message, remedy }) => {
-                self.object(node.span, message, remedy);
-                None
-            }
-        }
+        let values = values.map_err(|problem| self.found.add(problem.at(node.span))).ok()?;
+        self.range_values += values.len() as u128;
+        Some(values)
     }
 }
 
-fn bound(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<Number>> {
+fn bound(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Number> {
     if let Kind::Number(number) = &node.kind {
-        return Some(Some(number.clone()));
+        return Some(number.clone());
     }
     let message = format!("`{what}` of a range must be a number, found {}", node.kind_name());
-    reader.object(node.span, message, "write a number");
-    None
+    reader.refuse(node.span, message, "write a number")
 }
 
 /// How many values a range has, and the value at each position.
@@ -76,7 +58,7 @@ type Course = (f64, Box<dyn Fn(f64) -> f64>);
 
 impl RangeTable {
     /// All values; `taken` is how many the earlier ranges of the plan have.
-    fn values(&self, taken: u128) -> Result<Vec<Value>, Flaw> {
+    fn values(&self, taken: u128) -> Result<Vec<Value>, Problem> {
         let mut given = [&self.from, &self.to, &self.step].into_iter().flatten();
         let times = self.times.as_ref().and_then(Number::as_f64);
         let is_whole = given.all(|number| !number.is_f64()) && times.is_none_or(|times| times.fract() == 0.0);
@@ -90,49 +72,51 @@ impl RangeTable {
         let numbers: Vec<Number> = (0..count as u32).map(value).collect::<Result<_, _>>()?;
         if numbers.windows(2).any(|pair| pair[0] == pair[1]) {
             let remedy = "lower `count`, or write the ends with a decimal point to allow fractions";
-            return Err(("this range would take the same value twice", remedy).into());
+            return Err(Problem::of("this range would take the same value twice", remedy));
         }
         Ok(numbers.into_iter().map(Value::Number).collect())
     }
 
-    fn course(&self) -> Result<Course, Flaw> {
+    fn course(&self) -> Result<Course, Problem> {
+        let flaw = |message: &str, remedy: &str| Err(Problem::of(message, remedy));
         let float = |number: &Option<Number>| number.as_ref().and_then(Number::as_f64);
         let (times, step) = (float(&self.times), float(&self.step));
+        let ways = [times.is_some(), step.is_some(), self.count.is_some()];
         if self.scale.is_some() && self.count.is_none() {
-            return Err(("`scale` needs a `count`", "add count = ..., or remove scale").into());
+            return flaw("`scale` needs a `count`", "add count = ..., or remove scale");
         }
-        match (times, step, self.count) {
-            (None, None, None) => {
+        match ways.into_iter().filter(|is_given| *is_given).count() {
+            0 => {
                 let remedy = "add times = 2, step = 8 or count = 5";
-                return Err(("this range does not say how it advances", remedy).into());
+                return flaw("this range does not say how it advances", remedy);
             }
-            (Some(_), None, None) | (None, Some(_), None) | (None, None, Some(_)) => {}
-            _ => return Err(("a range advances in one way", "keep one of `times`, `step` and `count`").into()),
+            1 => {}
+            _ => return flaw("a range advances in one way", "keep one of `times`, `step` and `count`"),
         }
-        let from = float(&self.from).ok_or(("this range has no start", "add from = ..."))?;
-        let to = float(&self.to).ok_or(("this range has no end", "add to = ..."))?;
+        let from = float(&self.from).ok_or_else(|| Problem::of("this range has no start", "add from = ..."))?;
+        let to = float(&self.to).ok_or_else(|| Problem::of("this range has no end", "add to = ..."))?;
         if from > to {
-            return Err(("`from` is above `to`", "exchange them").into());
+            return flaw("`from` is above `to`", "exchange them");
         }
         // The tolerance keeps an end that the last factor or step meets but for rounding.
         let places = |steps: f64| (steps + 1e-9).floor() + 1.0;
         if let Some(times) = times {
             if times <= 1.0 {
-                return Err(("`times` must be above 1", "write a factor such as 2").into());
+                return flaw("`times` must be above 1", "write a factor such as 2");
             }
             if from <= 0.0 {
-                return Err(("a range with `times` must start above 0", "write from = 1 or more").into());
+                return flaw("a range with `times` must start above 0", "write from = 1 or more");
             }
             let count = places((to / from).ln() / times.ln());
             return Ok((count, Box::new(move |position| from * times.powi(position as i32))));
         }
         if let Some(step) = step {
             if step <= 0.0 {
-                return Err(("`step` must be above 0", "write a step such as 8 or 0.5").into());
+                return flaw("`step` must be above 0", "write a step such as 8 or 0.5");
             }
             if step < FINEST {
                 let remedy = "write a step of at most 18 decimals, such as 8 or 0.5";
-                return Err(("`step` is too fine", remedy).into());
+                return flaw("`step` is too fine", remedy);
             }
             let count = places((to - from) / step);
             return Ok((count, Box::new(move |position| from + position * step)));
@@ -140,7 +124,7 @@ impl RangeTable {
         let is_log = self.scale == Some(Spacing::Log);
         if is_log && from <= 0.0 {
             let remedy = "write from = 1 or more, or scale = \"linear\"";
-            return Err(("a logarithmic range must start above 0", remedy).into());
+            return flaw("a logarithmic range must start above 0", remedy);
         }
         let count = f64::from(self.count.unwrap_or_default());
         let at = move |position: f64| match (position / (count - 1.0), is_log) {
@@ -155,52 +139,25 @@ impl RangeTable {
 /// A finer step is none that somebody typed.
 const FINEST: f64 = 1e-18;
 
-/// Why a range is no range.
-struct Flaw {
-    message: String,
-    remedy: String,
-}
-
-impl From<(&str, &str)> for Flaw {
-    fn from((message, remedy): (&str, &str)) -> Flaw {
-        Flaw {
-            message: message.into(),
-            remedy: remedy.into(),
-        }
-    }
-}
-
 /// Refuses a range before any of its values is made.
-fn check_size(count: u128, taken: u128) -> Result<(), Flaw> {
+fn check_size(count: u128, taken: u128) -> Result<(), Problem> {
     let most = u128::from(MOST_VALUES);
-    match (count > most, count + taken > most) {
-        (false, false) => Ok(()),
-        (false, true) => Err(Flaw {
-            message: format!(
-                "the ranges of this plan have {} values up to here",
-                show_count(count + taken)
-            ),
-            remedy: format!("at most {} are allowed; take larger steps", show_count(most)),
-        }),
-        (true, _) => Err(Flaw {
-            message: format!("this range has {} values", show_count(count)),
-            remedy: format!("at most {} are allowed; take larger steps", show_count(MOST_VALUES)),
-        }),
-    }
+    let all = count.saturating_add(taken);
+    let message = match count > most {
+        _ if all <= most => return Ok(()),
+        true => format!("this range has {} values", show_count(count)),
+        false => format!("the ranges of this plan have {} values up to here", show_count(all)),
+    };
+    let remedy = format!("at most {} are allowed; take larger steps", show_count(most));
+    Err(Problem::of(message, remedy))
 }
 
 /// A value of a range: whole, or with the noise beyond 12 significant digits taken off.
-fn number(value: f64, whole: bool) -> Result<Number, Flaw> {
-    let beyond = || {
-        Flaw::from((
-            "this range leaves the numbers a computer can count",
-            "write smaller ends",
-        ))
+fn number(value: f64, whole: bool) -> Result<Number, Problem> {
+    let number = match whole {
+        true => (value.abs() < 9.0e15).then(|| Number::from(value as i64)),
+        false => format!("{value:.11e}").parse().ok().and_then(Number::from_f64),
     };
-    if whole {
-        let fits = value.abs() < 9.0e15;
-        return fits.then(|| Number::from(value as i64)).ok_or_else(beyond);
-    }
-    let rounded = format!("{value:.11e}").parse::<f64>().ok();
-    rounded.and_then(Number::from_f64).ok_or_else(beyond)
+    let message = "this range leaves the numbers a computer can count";
+    number.ok_or_else(|| Problem::of(message, "write smaller ends"))
 }

@@ -2,10 +2,7 @@
 
 use super::Reader;
 use super::table::{FromNode, Table};
-use crate::plan::interpolate::{self, Unresolved};
-use crate::plan::node::{Entry, Kind, Node};
-use crate::plan::problem::{Problem, suggest};
-use crate::plan::source::Span;
+use crate::plan::{Entry, Kind, Node, Span, interpolate, suggest};
 use crate::units::parse_duration;
 use schemars::{JsonSchema, schema_for};
 use serde_json::Value;
@@ -25,12 +22,10 @@ impl FromNode for bool {
     type Written = bool;
 
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<bool> {
-        if let Kind::Bool(answer) = node.kind {
-            return Some(answer);
+        match node.kind {
+            Kind::Bool(answer) => Some(answer),
+            _ => reader.expected(node, what, "true or false"),
         }
-        let message = format!("`{what}` must be true or false");
-        reader.object(node.span, message, "write true or false");
-        None
     }
 }
 
@@ -39,22 +34,14 @@ impl FromNode for Duration {
 
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Duration> {
         let Kind::Text(text) = &node.kind else {
-            reader.wrong_kind(node, what, "a duration such as \"30s\", \"15m\" or \"1h 30m\"");
-            return None;
+            return reader.wrong_kind(node, what, "a duration such as \"30s\", \"15m\" or \"1h 30m\"");
         };
-        let text = reader.expand(text, node.span);
-        match parse_duration(&text) {
+        let (message, remedy) = match parse_duration(&reader.expand(text, node.span)) {
             Ok(duration) if !duration.is_zero() => return Some(duration),
-            Ok(_) => {
-                let message = format!("`{what}` must be longer than 0");
-                reader.object(node.span, message, "write a duration such as \"30s\"");
-            }
-            Err(why) => {
-                let message = format!("`{what}` must be a duration such as `15m`");
-                reader.object(node.span, message, why);
-            }
-        }
-        None
+            Ok(_) => ("longer than 0", "write a duration such as \"30s\"".to_owned()),
+            Err(why) => ("a duration such as `15m`", why),
+        };
+        reader.refuse(node.span, format!("`{what}` must be {message}"), remedy)
     }
 }
 
@@ -63,8 +50,7 @@ impl FromNode for Vec<String> {
 
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<String>> {
         let remedy = "write a list of strings, such as [\"max_concurrency\"]";
-        let items = reader.list(node, what, remedy)?;
-        Some(items.iter().filter_map(|item| reader.text(item, what)).collect())
+        reader.each(node, what, remedy, |reader, item| reader.text(item, what))
     }
 }
 
@@ -81,52 +67,49 @@ impl<T: Table> FromNode for Vec<T> {
     type Written = Vec<T>;
 
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<T>> {
-        let items = reader.list(node, what, &format!("write each below its own [[{what}]]"))?;
-        Some(
-            items
-                .iter()
-                .filter_map(|item| T::from_node(reader, item, what))
-                .collect(),
-        )
+        let remedy = format!("write each below its own [[{what}]]");
+        reader.each(node, what, &remedy, |reader, item| T::from_node(reader, item, what))
     }
 }
 
 impl Reader<'_> {
-    pub(in crate::plan) fn wrong_kind(&mut self, node: &Node, what: &str, expected: &str) {
+    /// Says what a value must be.
+    pub(in crate::plan) fn expected<T>(&mut self, node: &Node, what: &str, expected: &str) -> Option<T> {
+        let message = format!("`{what}` must be {expected}");
+        self.refuse(node.span, message, format!("write {expected}"))
+    }
+
+    /// The same, and what it is instead.
+    pub(in crate::plan) fn wrong_kind<T>(&mut self, node: &Node, what: &str, expected: &str) -> Option<T> {
+        self.not_a(expected, node, what, &format!("write {expected}"))
+    }
+
+    /// The same with another remedy.
+    pub(in crate::plan) fn not_a<T>(&mut self, expected: &str, node: &Node, what: &str, remedy: &str) -> Option<T> {
         let message = format!("`{what}` must be {expected}, found {}", node.kind_name());
-        self.object(node.span, message, format!("write {expected}"));
+        self.refuse(node.span, message, remedy)
     }
 
     /// A text with its references expanded; what cannot be expanded is reported and left as it is.
     pub(in crate::plan) fn expand(&mut self, text: &str, span: Span) -> String {
-        match interpolate::expand(text, self.world.env) {
+        match interpolate::expand(text, &self.world.vars) {
             Ok(expanded) => {
                 for (name, value) in &expanded.used {
                     self.secrets.note(name, value);
                 }
-                return expanded.text;
+                expanded.text
             }
-            Err(Unresolved::Missing(name)) => self.object(
-                span,
-                format!("the environment variable {name} is not set"),
-                format!("set it, or give a default: ${{{name}:-...}}"),
-            ),
-            Err(Unresolved::Malformed(text)) => self.object(
-                span,
-                format!("`{text}` does not name an environment variable"),
-                "write ${NAME} or ${NAME:-default}, within quotes if it holds spaces, or $${ for a plain ${",
-            ),
+            Err(problem) => {
+                self.found.add(problem.at(span));
+                text.to_string()
+            }
         }
-        text.to_string()
     }
 
     pub(in crate::plan) fn text(&mut self, node: &Node, what: &str) -> Option<String> {
         match &node.kind {
             Kind::Text(text) => Some(self.expand(text, node.span)),
-            _ => {
-                self.wrong_kind(node, what, "a string");
-                None
-            }
+            _ => self.wrong_kind(node, what, "a string"),
         }
     }
 
@@ -135,17 +118,14 @@ impl Reader<'_> {
             Kind::Number(number) => number.as_u64().and_then(|value| u32::try_from(value).ok()),
             _ => None,
         };
-        let value = value.filter(|value| range.contains(value));
-        if value.is_none() {
+        value.filter(|value| range.contains(value)).or_else(|| {
             let (least, most) = (range.start(), range.end());
             let expected = match least == most {
                 true => format!("{least}"),
                 false => format!("a whole number from {least} to {most}"),
             };
-            let message = format!("`{what}` must be {expected}");
-            self.object(node.span, message, format!("write {expected}"));
-        }
-        value
+            self.expected(node, what, &expected)
+        })
     }
 
     /// One of the words that the schema of `W` has.
@@ -162,29 +142,40 @@ impl Reader<'_> {
         if words.contains(&text.as_str()) {
             return Some(text);
         }
-        let remedy = suggest(&text, words.iter().copied());
-        self.object(node.span, format!("`{what}` cannot be `{text}`"), remedy);
-        None
+        let remedy = suggest(&text, words);
+        self.refuse(node.span, format!("`{what}` cannot be `{text}`"), remedy)
     }
 
     pub(in crate::plan) fn list<'n>(&mut self, node: &'n Node, what: &str, remedy: &str) -> Option<&'n [Node]> {
         match &node.kind {
             Kind::List(items) => Some(items),
-            _ => {
-                let message = format!("`{what}` must be a list, found {}", node.kind_name());
-                self.object(node.span, message, remedy);
-                None
-            }
+            _ => self.not_a("a list", node, what, remedy),
+        }
+    }
+
+    /// The items of a list, each read by itself; what cannot be read is left out.
+    pub(in crate::plan) fn each<T>(
+        &mut self,
+        node: &Node,
+        what: &str,
+        remedy: &str,
+        mut read: impl FnMut(&mut Self, &Node) -> Option<T>,
+    ) -> Option<Vec<T>> {
+        let items = self.list(node, what, remedy)?;
+        Some(items.iter().filter_map(|item| read(self, item)).collect())
+    }
+
+    pub(in crate::plan) fn table<'n>(&mut self, node: &'n Node, what: &str, remedy: &str) -> Option<&'n [Entry]> {
+        match &node.kind {
+            Kind::Table(entries) => Some(entries),
+            _ => self.not_a("a table", node, what, remedy),
         }
     }
 
     /// A value that is neither a list nor a table.
     pub(in crate::plan) fn scalar(&mut self, node: &Node, what: &str) -> Option<Value> {
         match &node.kind {
-            Kind::List(_) | Kind::Table(_) => {
-                self.wrong_kind(node, what, "a string, a number or a boolean");
-                None
-            }
+            Kind::List(_) | Kind::Table(_) => self.wrong_kind(node, what, "a string, a number or a boolean"),
             _ => Some(self.value(node)),
         }
     }
@@ -202,25 +193,19 @@ impl Reader<'_> {
                 Ok(words) => words.iter().map(|word| self.expand(word, node.span)).collect(),
                 Err(_) => {
                     let message = format!("`{what}` has a quote that is never closed");
-                    self.object(node.span, message, "close it, or write a list of words");
-                    return None;
+                    return self.refuse(node.span, message, "close it, or write a list of words");
                 }
             },
             Kind::List(items) => items.iter().filter_map(|item| self.text(item, what)).collect(),
-            _ => {
-                self.wrong_kind(node, what, "a string or a list of strings");
-                return None;
-            }
+            _ => return self.wrong_kind(node, what, "a string or a list of strings"),
         };
         if words.first().is_none_or(String::is_empty) {
             let message = format!("`{what}` names no program");
-            self.object(node.span, message, "write a program and its arguments");
-            return None;
+            return self.refuse(node.span, message, "write a program and its arguments");
         }
         if words.iter().any(|word| word.contains('\0')) {
             let message = format!("`{what}` holds a zero byte, which no program can be given");
-            self.object(node.span, message, "remove it");
-            return None;
+            return self.refuse(node.span, message, "remove it");
         }
         self.refuse_shell(&words, node, what);
         self.secrets.note_argv(&words);
@@ -243,25 +228,12 @@ impl Reader<'_> {
         }
     }
 
-    pub(in crate::plan) fn env(&mut self, node: &Node, what: &str) -> BTreeMap<String, String> {
-        self.env_of(node, what, |_| true)
-    }
-
-    /// The variables of a table whose values are of one kind.
-    pub(in crate::plan) fn env_of(
-        &mut self,
-        node: &Node,
-        what: &str,
-        is_meant: impl Fn(&Node) -> bool,
-    ) -> BTreeMap<String, String> {
+    pub(in crate::plan) fn env(&mut self, node: &Node, what: &str) -> Option<BTreeMap<String, String>> {
         let Kind::Table(entries) = &node.kind else {
-            self.wrong_kind(node, what, "a table of variables");
-            return BTreeMap::new();
+            return self.wrong_kind(node, what, "a table of variables");
         };
-        let meant = entries.iter().filter(|entry| is_meant(&entry.value));
-        meant
-            .filter_map(|entry| Some((entry.key.clone(), self.variable(entry, &entry.value)?)))
-            .collect()
+        let variable = |entry: &Entry| Some((entry.key.clone(), self.variable(entry, &entry.value)?));
+        Some(entries.iter().filter_map(variable).collect())
     }
 
     /// One value of the variable that an entry names.
@@ -269,9 +241,7 @@ impl Reader<'_> {
         let name = &entry.key;
         if name.is_empty() || name.contains(['=', '\0']) {
             let message = format!("`{name}` cannot name an environment variable");
-            let problem = Problem::new(entry.key_span, message, "use letters, digits and `_`");
-            self.found.add(problem);
-            return None;
+            return self.refuse(entry.key_span, message, "use letters, digits and `_`");
         }
         let value = match self.scalar(node, name)? {
             Value::String(text) => text,
@@ -279,9 +249,7 @@ impl Reader<'_> {
             value => value.to_string(),
         };
         if value.contains('\0') {
-            let problem = Problem::new(node.span, "the value holds a zero byte", "remove it");
-            self.found.add(problem);
-            return None;
+            return self.refuse(node.span, "the value holds a zero byte", "remove it");
         }
         self.secrets.note(name, &value);
         Some(value)
@@ -289,17 +257,10 @@ impl Reader<'_> {
 
     /// A number within these bounds.
     pub(in crate::plan) fn ratio(&mut self, node: &Node, what: &str, range: RangeInclusive<f64>) -> Option<f64> {
-        let value = match &node.kind {
-            Kind::Number(number) => number.as_f64(),
-            _ => None,
-        };
-        let value = value.filter(|value| range.contains(value));
-        if value.is_none() {
+        node.number().filter(|value| range.contains(value)).or_else(|| {
             let expected = format!("a number from {} to {}", range.start(), range.end());
-            let message = format!("`{what}` must be {expected}");
-            self.object(node.span, message, format!("write {expected}"));
-        }
-        value
+            self.expected(node, what, &expected)
+        })
     }
 
     /// A text such as `3 %`.
@@ -310,12 +271,10 @@ impl Reader<'_> {
         };
         let number = text.trim().strip_suffix('%').map(str::trim);
         let percent = number.and_then(|number| number.parse::<f64>().ok());
-        let percent = percent.filter(|percent| range.contains(percent));
-        if percent.is_none() {
+        percent.filter(|percent| range.contains(percent)).or_else(|| {
             let (least, most) = (range.start(), range.end());
             let message = format!("`{what}` must be a percentage from {least} to {most}");
-            self.object(node.span, message, "write \"3 %\"");
-        }
-        percent
+            self.refuse(node.span, message, "write \"3 %\"")
+        })
     }
 }

@@ -2,11 +2,11 @@
 //! they cannot differ.
 
 use super::Reader;
-use crate::plan::node::{Entry, Kind, Node};
-use crate::plan::problem::suggest;
+use crate::plan::{Entry, Node, suggest};
+use regex::Regex;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, json};
 use std::ops::RangeInclusive;
 
 /// What a plan may hold: how it is read, and how a plan writes it.
@@ -22,10 +22,11 @@ pub(in crate::plan) trait FromNode: Sized {
 pub(in crate::plan) trait Table: Sized + JsonSchema {
     /// What stands before its keys in messages: `serve.`.
     const PREFIX: &'static str;
-    /// Its keys, without those of tables that are part of it.
-    const KEYS: &'static [&'static str];
     /// How values of the user's own names are written, where such names may stand beside its keys.
     const OTHERS: Option<fn(&mut SchemaGenerator) -> Schema>;
+
+    /// Its keys, with those of tables that are part of it.
+    fn keys() -> Vec<Described>;
 
     /// Takes the values of all keys.
     fn take(table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> Self;
@@ -33,12 +34,22 @@ pub(in crate::plan) trait Table: Sized + JsonSchema {
     /// Judges and completes what the keys alone do not tell.
     fn check(&mut self, reader: &mut Reader<'_>, node: &Node);
 
-    /// Describes all keys for the schema.
-    fn describe(about: &mut Description<'_>);
+    /// Reads its keys from a table that may have others.
+    fn part(reader: &mut Reader<'_>, node: &Node) -> Option<Self> {
+        let mut table = OpenTable {
+            node,
+            prefix: Self::PREFIX,
+            is_complete: true,
+        };
+        let mut read = Self::take(&mut table, reader);
+        read.check(reader, node);
+        table.is_complete.then_some(read)
+    }
 
     /// The entries that are not keys: in tables that mix both, the user's own names.
     fn others(node: &Node) -> Vec<&Entry> {
-        let is_other = |entry: &&Entry| !Self::KEYS.contains(&entry.key.as_str());
+        let keys = Self::keys();
+        let is_other = |entry: &&Entry| !keys.iter().any(|key| key.name == entry.key);
         node.entries().iter().filter(is_other).collect()
     }
 }
@@ -47,28 +58,12 @@ impl<T: Table> FromNode for T {
     type Written = T;
 
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<T> {
-        if !matches!(node.kind, Kind::Table(_)) {
-            let message = format!("`{what}` must be a table, found {}", node.kind_name());
-            reader.object(node.span, message, format!("write its keys below [{what}]"));
-            return None;
+        reader.table(node, what, &format!("write its keys below [{what}]"))?;
+        for entry in T::others(node).into_iter().filter(|_| T::OTHERS.is_none()) {
+            let remedy = suggest(&entry.key, T::keys().iter().map(|key| key.name));
+            reader.object(entry.key_span, format!("unknown key `{}`", entry.key), remedy);
         }
-        let prefix = T::PREFIX;
-        let mut table = OpenTable {
-            node,
-            prefix,
-            known: Vec::new(),
-            is_complete: true,
-        };
-        let mut read = T::take(&mut table, reader);
-        let OpenTable { known, is_complete, .. } = table;
-        for entry in node.entries() {
-            if T::OTHERS.is_none() && !known.contains(&entry.key.as_str()) {
-                let remedy = suggest(&entry.key, known.iter().copied());
-                reader.object(entry.key_span, format!("unknown key `{}`", entry.key), remedy);
-            }
-        }
-        read.check(reader, node);
-        is_complete.then_some(read)
+        T::part(reader, node)
     }
 }
 
@@ -76,60 +71,56 @@ impl<T: Table> FromNode for T {
 pub(in crate::plan) struct OpenTable<'n> {
     node: &'n Node,
     prefix: &'static str,
-    known: Vec<&'static str>,
     /// Whether every key has a value that the table cannot do without.
     is_complete: bool,
 }
 
-/// A table while its keys are described.
-pub(in crate::plan) struct Description<'g> {
-    generator: &'g mut SchemaGenerator,
-    properties: Map<String, Value>,
-    required: Vec<&'static str>,
+/// A key as the schema has it.
+pub(in crate::plan) struct Described {
+    name: &'static str,
+    help: &'static str,
+    schema: Box<SchemaOf>,
+    is_required: bool,
 }
 
 /// Describes a table for the schema.
 pub(in crate::plan) fn describe<T: Table>(about: &str, generator: &mut SchemaGenerator) -> Schema {
-    let mut table = Description {
-        generator,
-        properties: Map::new(),
-        required: Vec::new(),
-    };
-    T::describe(&mut table);
-    let others = T::OTHERS.map_or(false.into(), |others| others(table.generator));
+    let (mut properties, mut required) = (Map::new(), Vec::new());
+    for key in T::keys() {
+        let mut property = Map::from_iter([("description".to_owned(), json!(key.help.trim()))]);
+        property.extend((key.schema)(generator).as_object().cloned().unwrap_or_default());
+        properties.insert(key.name.to_owned(), property.into());
+        required.extend(key.is_required.then_some(key.name));
+    }
+    let others = T::OTHERS.map_or(false.into(), |others| others(generator));
     let mut schema = schemars::json_schema!({
         "description": about.trim(),
         "type": "object",
-        "properties": table.properties,
+        "properties": properties,
         "additionalProperties": others,
     });
-    if !table.required.is_empty() {
-        schema.insert("required".into(), json!(table.required));
+    if !required.is_empty() {
+        schema.insert("required".into(), json!(required));
     }
     schema
-}
-
-/// How a field of a table comes about.
-pub(in crate::plan) trait Declared<T> {
-    /// What it is without the plan's saying so.
-    fn otherwise(self) -> T;
-    /// Takes it from the key of this name.
-    fn take(self, key: &'static str, table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> T;
-    /// Describes it for the schema.
-    fn describe(self, key: &'static str, help: &str, about: &mut Description<'_>);
 }
 
 /// Reads the value of a key from its node and what messages call it.
 type Read<T> = dyn Fn(&mut Reader<'_>, &Node, &str) -> Option<T>;
 
+/// Describes how a plan writes a value.
+type SchemaOf = dyn Fn(&mut SchemaGenerator) -> Schema;
+
 /// A key of a table.
 pub(in crate::plan) struct Key<T> {
     read: Box<Read<T>>,
-    schema: Box<dyn Fn(&mut SchemaGenerator) -> Schema>,
+    schema: Box<SchemaOf>,
     otherwise: T,
     is_required: bool,
     /// What is said of a table without the key: a message and a remedy. The table has no value then.
     missing: Option<(&'static str, &'static str)>,
+    /// The keys of another table, of which this stands for all.
+    part: Option<fn() -> Vec<Described>>,
 }
 
 /// A key that is read as its type is.
@@ -147,6 +138,22 @@ pub(in crate::plan) fn by<W: JsonSchema, T: Default>(
         otherwise: T::default(),
         is_required: false,
         missing: None,
+        part: None,
+    }
+}
+
+/// The same of one that need not be there.
+pub(in crate::plan) fn maybe<W: JsonSchema, T: 'static>(
+    read: impl Fn(&mut Reader<'_>, &Node, &str) -> Option<T> + 'static,
+) -> Key<Option<T>> {
+    by::<W, Option<T>>(move |reader, node, what| read(reader, node, what).map(Some))
+}
+
+/// The keys of another table, as part of this one.
+pub(in crate::plan) fn part<T: Table + Default + 'static>() -> Key<T> {
+    Key {
+        part: Some(T::keys),
+        ..by::<T, T>(|reader, node, _| T::part(reader, node))
     }
 }
 
@@ -180,15 +187,21 @@ pub(in crate::plan) fn one_of<W: JsonSchema, T: DeserializeOwned + Default>() ->
     })
 }
 
-/// A text of which `is_good` holds; the remedy is for others.
-pub(in crate::plan) fn text<T: From<String> + Default>(is_good: fn(&str) -> bool, remedy: &'static str) -> Key<T> {
+/// A text of this form, which is a regular expression; the remedy is for others.
+pub(in crate::plan) fn text<T: From<String> + Default>(form: &'static str, remedy: &'static str) -> Key<T> {
     by::<String, T>(move |reader, node, what| {
         let text = reader.text(node, what)?;
-        if !is_good(&text) {
+        if !has_form(&text, form) {
             reader.object(node.span, format!("`{what}` cannot be `{text}`"), remedy);
         }
         Some(text.into())
     })
+}
+
+/// Whether a text has a form as a whole.
+pub(in crate::plan) fn has_form(text: &str, form: &str) -> bool {
+    let whole = Regex::new(&format!("^(?:{form})$")).expect("a form is a regular expression");
+    whole.is_match(text)
 }
 
 impl<T> Key<T> {
@@ -218,53 +231,38 @@ impl<T> Key<T> {
         let is_required = true;
         Key { is_required, ..self }
     }
-}
 
-impl<T> Declared<T> for Key<T> {
-    fn otherwise(self) -> T {
+    /// What the field is without the plan's saying so.
+    pub fn otherwise(self) -> T {
         self.otherwise
     }
 
-    fn take(self, key: &'static str, table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> T {
-        table.known.push(key);
-        let read = match table.node.child(key) {
-            Some(node) => (self.read)(reader, node, &format!("{}{key}", table.prefix)),
-            None => {
-                if let Some((message, remedy)) = self.missing {
-                    reader.object(table.node.span, message, remedy);
-                }
-                None
-            }
+    /// Takes it from the key of this name.
+    pub fn take(self, key: &'static str, table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> T {
+        let given = match self.part {
+            Some(_) => Some(table.node),
+            None => table.node.child(key),
         };
+        let read = given.and_then(|node| (self.read)(reader, node, &format!("{}{key}", table.prefix)));
+        reader.unread += usize::from(given.is_some() && read.is_none());
+        if let (None, Some((message, remedy))) = (given, self.missing) {
+            reader.object(table.node.span, message, remedy);
+        }
         table.is_complete &= read.is_some() || self.missing.is_none();
         read.unwrap_or(self.otherwise)
     }
 
-    fn describe(self, key: &'static str, help: &str, about: &mut Description<'_>) {
-        let mut property = Map::from_iter([("description".to_owned(), json!(help.trim()))]);
-        let schema = (self.schema)(about.generator);
-        property.extend(schema.as_object().cloned().unwrap_or_default());
-        about.properties.insert(key.to_owned(), property.into());
-        about.required.extend(self.is_required.then_some(key));
-    }
-}
-
-/// The keys of another table, as part of this one.
-pub(in crate::plan) struct Part;
-
-impl<T: Table + Default> Declared<T> for Part {
-    fn otherwise(self) -> T {
-        T::default()
-    }
-
-    fn take(self, _: &'static str, table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> T {
-        let mut part = T::take(table, reader);
-        part.check(reader, table.node);
-        part
-    }
-
-    fn describe(self, _: &'static str, _: &str, about: &mut Description<'_>) {
-        T::describe(about);
+    /// The keys that it stands for.
+    pub fn keys(self, name: &'static str, help: &'static str) -> Vec<Described> {
+        match self.part {
+            Some(keys) => keys(),
+            None => vec![Described {
+                name,
+                help,
+                schema: self.schema,
+                is_required: self.is_required,
+            }],
+        }
     }
 }
 
@@ -310,7 +308,7 @@ macro_rules! table {
             use $crate::plan::node::Node;
             use $crate::plan::read::Reader;
             #[allow(unused_imports)]
-            use $crate::plan::read::table::{Declared, Description, Key, OpenTable, Part, Table, by, describe, elsewhere, key, one_of, text, whole};
+            use $crate::plan::read::table::{Described, Key, OpenTable, Table, by, describe, elsewhere, key, maybe, one_of, part, text, whole};
 
             impl Default for $name {
                 fn default() -> Self {
@@ -321,7 +319,6 @@ macro_rules! table {
 
             impl Table for $name {
                 const PREFIX: &'static str = $prefix;
-                const KEYS: &'static [&'static str] = &[$(table!(@key $field $($key)?)),*];
                 const OTHERS: Option<fn(&mut schemars::SchemaGenerator) -> schemars::Schema> = table!(@others $($others)?);
 
                 fn take(table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> Self {
@@ -334,13 +331,13 @@ macro_rules! table {
                     $($check(self, _reader, _node);)?
                 }
 
-                fn describe(about: &mut Description<'_>) {
-                    $(Declared::<$type>::describe(
+                fn keys() -> Vec<Described> {
+                    let keys = [$(Key::<$type>::keys(
                         table!(@declared $type $(, $declared)?),
                         table!(@key $field $($key)?),
                         concat!($($help),+),
-                        about,
-                    );)*
+                    )),*];
+                    keys.into_iter().flatten().collect()
                 }
             }
 

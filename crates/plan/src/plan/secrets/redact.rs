@@ -3,12 +3,17 @@
 use super::scan::announced;
 use super::{HIDDEN, Secrets, names};
 use crate::plan::Params;
+use regex::{Captures, Regex};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::sync::LazyLock;
+
+/// A text within JSON, as it is written, up to its end if nothing closes it.
+static JSON_TEXT: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"(?s)"((?:[^"\\]|\\.)*)("?)"#).expect("a pattern"));
 
 impl Secrets {
     /// Any text without the secrets in it.
@@ -74,24 +79,11 @@ impl Secrets {
         if !self.known.iter().any(|known| text.contains(&known.value)) {
             return json;
         }
-        let mut redacted = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some(start) = rest.find('"') {
-            let (before, from) = rest.split_at(start + 1);
-            let mut is_escaped = false;
-            let end = from.find(|c| {
-                let ends = c == '"' && !is_escaped;
-                is_escaped = c == '\\' && !is_escaped;
-                ends
-            });
-            let (inner, after) = from.split_at(end.unwrap_or(from.len()));
-            redacted += before;
-            redacted += &self.redact(inner);
-            let closed = after.len().min(1);
-            redacted += &after[..closed];
-            rest = &after[closed..];
-        }
-        (redacted + rest).into_bytes()
+        let redacted = JSON_TEXT.replace_all(text, |found: &Captures<'_>| {
+            let text = self.redact(&found[1]);
+            format!("\"{text}{}", &found[2])
+        });
+        redacted.into_owned().into_bytes()
     }
 
     /// An environment without the secrets in it.

@@ -3,7 +3,9 @@
 //! half-written plans alike; a plan's own tables are read by their keys instead.
 
 use super::names::is_signature;
+use regex::Regex;
 use std::ops::Range;
+use std::sync::LazyLock;
 
 /// A value and what announces it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,21 +34,20 @@ const NOTHING: [&str; 6] = ["none", "null", "true", "false", "***", ""];
 /// What ends a value without quotes.
 const ENDS: &str = "'\",;&]})<>";
 
+/// A word that may be a name.
+static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new("[0-9A-Za-z_-]+").expect("a pattern"));
+
 /// Every value that `announces` or a URL tells to be a secret, in the order of the text; none overlaps another.
 pub(super) fn announced(text: &str, announces: impl Fn(&str) -> bool) -> Vec<Announced> {
     let mut found = in_urls(text);
     found.extend(in_curl(text));
     // A user or a password that is called `token` is no name, and the host behind it no value.
     let credentials: Vec<Range<usize>> = found.iter().map(|it| it.begin..it.value.end).collect();
-    let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let mut at = 0;
-    while let Some(begin) = text[at..].find(is_word).map(|offset| at + offset) {
-        let end = text[begin..]
-            .find(|c| !is_word(c))
-            .map_or(text.len(), |offset| begin + offset);
+    while let Some(word) = WORD.find_at(text, at) {
+        let (begin, end) = (word.start(), word.end());
         at = end;
-        let word = &text[begin..end];
-        let name = word.trim_start_matches('-');
+        let name = word.as_str().trim_start_matches('-');
         if credentials.iter().any(|credentials| credentials.contains(&begin)) {
             continue;
         }
@@ -54,7 +55,7 @@ pub(super) fn announced(text: &str, announces: impl Fn(&str) -> bool) -> Vec<Ann
         let in_query = text[..begin].ends_with(['?', '&']) && text[end..].starts_with('=');
         let is_signature = in_query && is_signature(name);
         if is_bearer || is_signature || announces(name) {
-            let is_flag = word.starts_with("--") && !text[..begin].ends_with(is_word);
+            let is_flag = word.as_str().starts_with("--");
             let values = values_after(text, end, is_bearer || is_flag);
             at = values.last().map_or(at, |(value, _)| value.end);
             found.extend(values.into_iter().map(|(value, is_table)| Announced {
@@ -132,11 +133,9 @@ fn value_at(text: &str, start: usize) -> Range<usize> {
 
 /// Whether a text only refers to a variable, so that it gives nothing away.
 pub(in crate::plan) fn is_reference(text: &str) -> bool {
-    let braced = text
-        .strip_prefix("${")
-        .map(|name| name.strip_suffix('}').unwrap_or(name));
-    let name = braced.or_else(|| text.strip_prefix('$'));
-    name.is_some_and(|name| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
+    static REFERENCE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"^\$(\{[0-9A-Za-z_]+\}?|[0-9A-Za-z_]+)$").expect("a pattern"));
+    REFERENCE.is_match(text)
 }
 
 /// Where a quote closes; backslashes escape it.
@@ -153,19 +152,17 @@ fn closing(text: &str, quote: char) -> Option<usize> {
 
 /// The passwords of URLs; the user where there is no password, because tokens are given that way.
 fn in_urls(text: &str) -> Vec<Announced> {
-    let urls = text.match_indices("://").filter_map(|(at, mark)| {
-        let start = at + mark.len();
-        let ends = |c: char| c.is_whitespace() || c.is_control() || "/?#'\"<>\\".contains(c);
-        let authority = &text[start..text[start..].find(ends).map_or(text.len(), |end| start + end)];
-        let given = &authority[..authority.rfind('@')?];
-        let value = match given.split_once(':') {
-            Some((user, NO_PASSWORD | "")) => start..start + user.len(),
-            Some((user, _)) => start + user.len() + 1..start + given.len(),
-            None => start..start + given.len(),
+    static GIVEN: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"://([^\s\p{Cc}/?\#'"<>\\]*)@"#).expect("a pattern"));
+    let urls = GIVEN.captures_iter(text).filter_map(|url| {
+        let (begin, given) = (url.get_match().start(), url.get(1)?);
+        let value = match given.as_str().split_once(':') {
+            Some((user, NO_PASSWORD | "")) => given.start()..given.start() + user.len(),
+            Some((_, password)) => given.end() - password.len()..given.end(),
+            None => given.range(),
         };
         (!NOTHING.contains(&&text[value.clone()])).then(|| Announced {
             name: URL_PASSWORD.to_owned(),
-            begin: at,
+            begin,
             value,
             is_table: false,
         })
@@ -178,39 +175,30 @@ const NO_PASSWORD: &str = "x-oauth-basic";
 
 /// The passwords that curl is given beside a user, in any text: `curl -u user:password`.
 fn in_curl(text: &str) -> Vec<Announced> {
-    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
+    static CURL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?:^|[^\w-])curl .*").expect("a pattern"));
+    // The password may follow `-u` without a blank.
+    static USER: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r#" (?:-u|(?:-U|--user|--proxy-user) )[ \\]*['"]?"#).expect("a pattern"));
     let mut found = Vec::new();
-    let mut at = 0;
-    while let Some(curl) = text[at..].find("curl ").map(|offset| at + offset) {
-        let end = text[curl..].find('\n').map_or(text.len(), |offset| curl + offset);
-        at = end;
-        if text[..curl].ends_with(is_word) {
-            at = curl + "curl".len();
-            continue;
-        }
-        for flag in USER_FLAGS {
-            for (offset, _) in text[curl..end].match_indices(flag) {
-                let after = curl + offset + flag.len();
-                let is_flag = text[..curl + offset].ends_with(' ') && (flag == "-u" || text[after..].starts_with(' '));
-                let rest = text[after..].trim_start_matches([' ', '\\']);
-                let begin = text.len() - rest.strip_prefix(['\'', '"']).unwrap_or(rest).len();
-                let given = value_at(text, begin);
-                let password = text[given.clone()].split_once(':').map(|(_, password)| password);
-                if let Some(password) = password.filter(|password| is_flag && is_told(password)) {
-                    found.push(Announced {
-                        name: CURL_PASSWORD.to_owned(),
-                        begin,
-                        value: given.end - password.len()..given.end,
-                        is_table: false,
-                    });
-                }
+    for line in CURL.find_iter(text) {
+        for flag in USER.find_iter(line.as_str()) {
+            let begin = line.start() + flag.end();
+            let given = value_at(text, begin);
+            let password = text[given.clone()].split_once(':').map(|(_, password)| password);
+            if let Some(password) = password.filter(|password| is_told(password)) {
+                found.push(Announced {
+                    name: CURL_PASSWORD.to_owned(),
+                    begin,
+                    value: given.end - password.len()..given.end,
+                    is_table: false,
+                });
             }
         }
     }
     found
 }
 
-/// What curl is told a user by. The password may follow `-u` without a blank.
+/// What curl is told a user by.
 const USER_FLAGS: [&str; 4] = ["-u", "--user", "-U", "--proxy-user"];
 
 /// The user and the password that a command line gives curl, each.

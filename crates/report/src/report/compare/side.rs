@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use vsweep_plan::error::Result;
-use vsweep_plan::matrix::{FlagValue, ServeFlags};
+use vsweep_plan::matrix::ServeFlags;
 use vsweep_plan::plan::spelling;
 use vsweep_record::journal::{self, Check, Directory, Machine, ServerRecord, State};
 use vsweep_record::table::{Points, Table};
@@ -100,11 +100,10 @@ fn clocks(table: &Table) -> impl Iterator<Item = (String, String)> {
 /// Begins the name of the fact that is a clock.
 const CLOCK: &str = "GPU clock, ";
 
-fn told(value: &FlagValue) -> String {
-    match value {
-        FlagValue::Switch => "true".into(),
-        FlagValue::One(value) => value.clone(),
-        FlagValue::Many(values) => values.join(" "),
+fn told(values: &[String]) -> String {
+    match values {
+        [] => "true".into(),
+        values => values.join(" "),
     }
 }
 
@@ -132,7 +131,7 @@ fn of_server(server: &ServerRecord) -> BTreeMap<String, BTreeSet<String>> {
         Some(flags) => {
             note("server program".into(), flags.program.join(" "));
             let flags = flags.flags.iter();
-            let flags = flags.map(|(name, value)| (spelling::canonical(name), told(value)));
+            let flags = flags.map(|(name, values)| (spelling::canonical(name), told(values)));
             let flags = flags.filter(|(name, _)| !["host", "port"].contains(&name.as_str()));
             flags.for_each(|(name, value)| note(format!("serve.{name}"), value));
         }

@@ -12,7 +12,7 @@ use std::path::Path;
 use vsweep::cause::{Cause, Outcome};
 use vsweep::ids::{PointId, ServerId, sha256_hex};
 use vsweep::journal::{
-    Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Rank, RecordedPlan, RunFiles, RunFinished,
+    Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Place, RecordedPlan, RunFiles, RunFinished,
     RunStarted, Seen, ServerDeclared, SessionStarted, StoredFile, Sum,
 };
 use vsweep::matrix::{argv, text};
@@ -194,7 +194,7 @@ impl Experiment {
                     StoredFile { path, bytes, sha256 }
                 });
                 journal.push(Event::RunFinished(Box::new(RunFinished {
-                    started: started.rank.line.seq,
+                    started: started.place.line.seq,
                     outcome: match validity {
                         _ if !measured => Outcome::Failed,
                         Validity::Valid => Outcome::Ok,
@@ -313,7 +313,7 @@ impl Journal {
     fn push(&mut self, event: Event) -> Entry {
         let began: Timestamp = "2026-11-20T10:00:00Z".parse().expect("a moment");
         let entry = Entry {
-            rank: Rank {
+            place: Place {
                 lamport: self.next.seq + 1,
                 line: self.next,
             },

@@ -15,7 +15,7 @@ use vsweep::agenda::{
 };
 use vsweep::bench::native::mean_lengths;
 use vsweep::cause::{Failure, Outcome as RunOutcome};
-use vsweep::journal::{Entry, Event, LineId, Rank, RunFinished, Seen, Shard, State};
+use vsweep::journal::{Entry, Event, LineId, Place, RunFinished, Seen, Shard, State};
 use vsweep::matrix::{LoadSearch, Matrix};
 use vsweep::plan::{self, Plan};
 use vsweep::run::{Stage, Unattended, Writer, drive};
@@ -33,7 +33,7 @@ fn session(path: &Path) -> Vec<Entry> {
         let number = |key: &str| line[key].as_u64().expect("a number");
         let text = |key: &str| line[key].as_str().expect("text").to_owned();
         Entry {
-            rank: Rank {
+            place: Place {
                 lamport: number("lamport"),
                 line: LineId {
                     journal,
@@ -261,7 +261,7 @@ fn comparable(mut event: Event) -> Event {
 fn replay(plan: &Plan, directory: &Path, retry_failed: &[bool]) -> usize {
     let matrix = Matrix::expand(plan).expect("it expands");
     let mut sessions: Vec<_> = journal_files(directory).iter().map(|path| session(path)).collect();
-    sessions.sort_by_key(|entries| entries[0].rank.lamport);
+    sessions.sort_by_key(|entries| entries[0].place.lamport);
     let mut before: Vec<Entry> = Vec::new();
     let mut lines = 0;
     for (entries, retry) in sessions.into_iter().zip(retry_failed) {

@@ -215,7 +215,7 @@ mod tests {
                 };
                 let started = state.imagine(Event::RunStarted(Box::new(started)));
                 state.imagine(Event::RunFinished(Box::new(RunFinished {
-                    started: started.rank.line.seq,
+                    started: started.place.line.seq,
                     seconds: 1.0,
                     learned: Some(Learned::Figures(figures.into())),
                     ..RunFinished::default()

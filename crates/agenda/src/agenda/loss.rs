@@ -189,7 +189,7 @@ impl Agenda<'_> {
             slot: self.slot,
             cause: failure.cause,
             detail: failure.detail.clone(),
-            blamed: blamed.map(|started| started.rank.line.seq),
+            blamed: blamed.map(|started| started.place.line.seq),
             common: Params::new(),
             points,
             searches,

@@ -171,7 +171,7 @@ impl Agenda<'_> {
         };
         let cause = ran.failure.as_ref().map(|failure| failure.cause);
         let finished = RunFinished {
-            started: started.rank.line.seq,
+            started: started.place.line.seq,
             outcome,
             validity,
             doubts: ran.doubts,
@@ -224,7 +224,7 @@ impl Agenda<'_> {
 /// The line of a run without figures.
 pub(super) fn failed(task: &Task, started: &Entry, failure: &Failure, seconds: f64) -> Step {
     record(Event::RunFinished(Box::new(RunFinished {
-        started: started.rank.line.seq,
+        started: started.place.line.seq,
         outcome: Outcome::Failed,
         cause: Some(failure.cause),
         detail: failure.detail.clone(),

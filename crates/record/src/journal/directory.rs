@@ -2,7 +2,7 @@
 
 use super::event::{Event, RunStarted};
 use super::line::Entry;
-use super::rank::{Launch, LineId};
+use super::place::{Launch, LineId};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, ErrorKind};
@@ -273,7 +273,7 @@ impl RunFiles {
     /// If it begins none.
     pub fn begun_by(entry: &Entry) -> RunFiles {
         match &entry.event {
-            Event::RunStarted(run) => RunFiles::begun(run, entry.rank.line),
+            Event::RunStarted(run) => RunFiles::begun(run, entry.place.line),
             _ => unreachable!("only a run that was begun has files"),
         }
     }

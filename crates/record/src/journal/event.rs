@@ -4,7 +4,7 @@ use super::compared::Compared;
 use super::declared::ServerDeclared;
 use super::given_up::GroupGivenUp;
 use super::machine::Machine;
-use super::rank::{LineId, Sum};
+use super::place::{LineId, Sum};
 use super::recorded_plan::RecordedPlan;
 use super::sample::{Beside, InterferenceSample};
 use serde::{Deserialize, Serialize};

@@ -299,7 +299,7 @@ impl ToldOn {
 mod tests {
     use super::*;
     use crate::journal::event::{Event, Figures, Learned, RunFinished, RunStarted, Seen, SessionStarted};
-    use crate::journal::rank::{Hex64, Nonce};
+    use crate::journal::place::{Hex64, Nonce};
     use crate::journal::recorded_plan::{PlanContent, RecordedPlan};
     use vsweep_plan::plan::Params;
     use vsweep_strategy::selection::Member;
@@ -333,9 +333,9 @@ mod tests {
     fn note(state: &mut State, node: u64, event: Event) -> u64 {
         let mut entry = state.next_entry(event);
         // No session has nonce 0.
-        entry.rank.line.journal = Hex64(1 + node);
+        entry.place.line.journal = Hex64(1 + node);
         state.apply(entry.clone());
-        entry.rank.line.seq
+        entry.place.line.seq
     }
 
     fn measure(compared: &Compared, state: &mut State, entrant: usize, slot: u32, figure: Option<f64>) {

@@ -3,7 +3,7 @@
 
 use super::event::{Event, FORMAT};
 use super::line::{Entry, decode};
-use super::rank::{LineId, Nonce, Rank, Sum};
+use super::place::{LineId, Nonce, Place, Sum};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
@@ -174,7 +174,7 @@ impl Reader {
         }
         let (journal, seq) = (self.nonce, line.seq);
         take(Entry {
-            rank: Rank {
+            place: Place {
                 lamport: line.lamport,
                 line: LineId { journal, seq },
             },
@@ -284,7 +284,7 @@ mod tests {
         let mut reader = Reader::of(path).expect("a journal's name");
         let mut seqs = Vec::new();
         let read = reader
-            .read(&mut |entry| seqs.push(entry.rank.line.seq))
+            .read(&mut |entry| seqs.push(entry.place.line.seq))
             .expect("readable");
         assert_eq!(read, Read::On);
         (seqs, reader.damage)
@@ -340,11 +340,11 @@ mod tests {
             let mut reader = Reader::of(&path).expect("a journal's name");
             let mut seqs = Vec::new();
             reader
-                .read(&mut |entry| seqs.push(entry.rank.line.seq))
+                .read(&mut |entry| seqs.push(entry.place.line.seq))
                 .expect("readable");
             std::fs::write(&path, &whole).expect("written");
             reader
-                .read(&mut |entry| seqs.push(entry.rank.line.seq))
+                .read(&mut |entry| seqs.push(entry.place.line.seq))
                 .expect("readable");
             assert_eq!((seqs, reader.damage), (vec![0, 1, 2, 3], Vec::new()), "cut at {cut}");
         }

@@ -1,6 +1,6 @@
 //! A plan as a session records it: its text and the ids of its points and searches, once in a directory for all sessions that have it.
 
-use super::rank::Nonce;
+use super::place::Nonce;
 use serde::{Deserialize, Serialize};
 use vsweep_plan::ids::{Ids, PointId, SearchId, sha256_hex};
 

@@ -9,7 +9,7 @@ use super::follow::Follower;
 use super::line::Entry;
 use super::lock::Lock;
 use super::log::Log;
-use super::rank::Nonce;
+use super::place::Nonce;
 use super::run_file::{Measured, Provenance};
 use super::state::{Gap, State};
 use std::sync::{Arc, Mutex};
@@ -105,7 +105,7 @@ impl Recorder {
     /// Whether another session's plan counts now.
     pub fn is_superseded(&self) -> bool {
         let sessions = self.state().sessions();
-        let own = sessions.iter().find(|session| session.rank.line.journal == self.nonce);
+        let own = sessions.iter().find(|session| session.place.line.journal == self.nonce);
         let last = self.state().planning_session();
         own.zip(last)
             .is_some_and(|(own, last)| own.plan.sha256 != last.plan.sha256)
@@ -159,8 +159,8 @@ impl Recorder {
         };
         let server = self.state().servers.get(&run.server);
         let provenance = Provenance {
-            line: started.rank.line,
-            lamport: started.rank.lamport,
+            line: started.place.line,
+            lamport: started.place.lamport,
             at: started.at.clone(),
             server: server.map(|record| record.config.clone()).unwrap_or_default(),
             started: (**run).clone(),
@@ -321,7 +321,7 @@ mod tests {
 
     fn finished(started: &Entry) -> RunFinished {
         RunFinished {
-            started: started.rank.line.seq,
+            started: started.place.line.seq,
             outcome: Outcome::Ok,
             seconds: 1.5,
             ..RunFinished::default()
@@ -350,7 +350,7 @@ mod tests {
         recorder.commit(&start, finished(&start), result()).expect("committed");
         let run = recorder.state().runs().next().expect("one run").clone();
         let file = run.file.clone().expect("a file");
-        assert_eq!(file.path, format!("runs/p/0.0-{}.json", start.rank.line));
+        assert_eq!(file.path, format!("runs/p/0.0-{}.json", start.place.line));
         let content = fs::read(folder.path().join(&file.path)).expect("readable");
         assert_eq!((file.bytes, file.sha256), (content.len() as u64, sha256_hex(&content)));
         let content: Params = serde_json::from_slice(&content).expect("JSON");

@@ -25,7 +25,7 @@ pub use resume::{AS_HUNGRY, Gap};
 use super::compared::Compared;
 use super::event::{Event, RunFinished, Seen, SeenJournal};
 use super::line::Entry;
-use super::rank::{Launch, LineId, Nonce, Rank};
+use super::place::{Launch, LineId, Nonce, Place};
 use super::sample::InterferenceSample;
 use chains::Facts;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -59,7 +59,7 @@ pub struct State {
     /// Starts whose answers to the fixed questions speak against what was measured on them.
     answers_doubted: BTreeMap<Launch, Doubt>,
     /// Runs that were repeated alone and beside others, in the order in which they were.
-    samples: Vec<(Rank, InterferenceSample)>,
+    samples: Vec<(Place, InterferenceSample)>,
     interference: Interferences,
     sealed: Option<Sealed>,
     /// How far each journal was read; empty unless the state was loaded from a directory.
@@ -75,7 +75,7 @@ struct Attempt {
     record: RunRecord,
     standing: Standing,
     /// Of its `run_started`, or of the line that gave it up.
-    rank: Rank,
+    place: Place,
     /// Among the runs of that line.
     index: u32,
     /// The line of its result; none where only the run's file has it.
@@ -91,12 +91,12 @@ struct Attempt {
 }
 
 impl Attempt {
-    fn of(record: RunRecord, rank: Rank, standing: Standing) -> Attempt {
+    fn of(record: RunRecord, place: Place, standing: Standing) -> Attempt {
         Attempt {
             as_recorded: (record.outcome, record.validity),
             record,
             standing,
-            rank,
+            place,
             index: 0,
             finished: None,
             is_given_up: false,
@@ -120,7 +120,7 @@ enum Standing {
 #[derive(Debug, Clone)]
 struct Retirement {
     server: ServerId,
-    rank: Rank,
+    place: Place,
     reason: String,
 }
 
@@ -221,7 +221,7 @@ impl State {
             return None;
         };
         let line = LineId {
-            journal: entry.rank.line.journal,
+            journal: entry.place.line.journal,
             seq: finished.started,
         };
         Some(&self.attempts[*self.by_line.get(&line)?].record)
@@ -240,10 +240,10 @@ impl State {
             .searches
             .iter()
             .filter(|((search, _), _)| self.is_planned_search(search));
-        let mut begun: Vec<(Rank, &SearchRecord)> = planned
+        let mut begun: Vec<(Place, &SearchRecord)> = planned
             .filter_map(|((search, slot), facts)| Some((facts.began()?, self.search(search, *slot)?)))
             .collect();
-        begun.sort_by_key(|(rank, _)| *rank);
+        begun.sort_by_key(|(place, _)| *place);
         begun.into_iter().map(|(_, record)| record)
     }
 

@@ -4,7 +4,7 @@ use crate::journal::declared::ServerDeclared;
 use crate::journal::event::*;
 use crate::journal::given_up::{GroupGivenUp, Untried};
 use crate::journal::line::Entry;
-use crate::journal::rank::{LineId, Nonce, Rank, Sum};
+use crate::journal::place::{LineId, Nonce, Place, Sum};
 use crate::journal::run_file::{self, Measured, Provenance};
 use crate::journal::state::FIRST_SLOT;
 use crate::journal::{Directory, Follower, RunFiles};
@@ -85,7 +85,7 @@ impl Actor {
 
     fn write(&mut self, event: Event) -> Entry {
         let entry = Entry {
-            rank: Rank {
+            place: Place {
                 lamport: self.follower.state().lamport() + 1,
                 line: LineId {
                     journal: self.nonce,
@@ -118,7 +118,7 @@ impl Actor {
         &mut self,
         directory: &Directory,
         action: Move,
-        results: &mut Vec<(Rank, RunStarted, Result)>,
+        results: &mut Vec<(Place, RunStarted, Result)>,
     ) -> bool {
         match (action, self.group, self.running.clone()) {
             (Move::Die(bytes), ..) => {
@@ -280,7 +280,7 @@ impl Actor {
         entry: &Entry,
         result: Result,
         with_line: bool,
-        results: &mut Vec<(Rank, RunStarted, Result)>,
+        results: &mut Vec<(Place, RunStarted, Result)>,
     ) {
         let Event::RunStarted(started) = &entry.event else {
             unreachable!()
@@ -297,7 +297,7 @@ impl Actor {
             _ => vec![Doubt::new(Code::ColdServer, "cold")],
         };
         let mut finished = RunFinished {
-            started: entry.rank.line.seq,
+            started: entry.place.line.seq,
             outcome,
             validity,
             doubts,
@@ -321,14 +321,14 @@ impl Actor {
         };
         if result != Result::Failed {
             let provenance = Provenance {
-                line: entry.rank.line,
-                lamport: entry.rank.lamport,
+                line: entry.place.line,
+                lamport: entry.place.lamport,
                 at: entry.at.clone(),
                 started: (**started).clone(),
                 server: self.follower.state().servers[&started.server].config.clone(),
                 finished: finished.clone(),
             };
-            let figures = Params::from_iter([("value".to_owned(), json!(entry.rank.line.to_string()))]);
+            let figures = Params::from_iter([("value".to_owned(), json!(entry.place.line.to_string()))]);
             let measured = Measured {
                 result: figures.into(),
                 simulated: true,
@@ -340,7 +340,7 @@ impl Actor {
             fs::write(&target, &content).expect("written");
             finished.file = Some(StoredFile::of(path, &content));
         }
-        results.push((entry.rank, (**started).clone(), result));
+        results.push((entry.place, (**started).clone(), result));
         if with_line {
             self.write(Event::RunFinished(Box::new(finished)));
         }

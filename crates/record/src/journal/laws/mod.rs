@@ -9,7 +9,7 @@ mod world;
 
 use super::files::Check;
 use super::line::Entry;
-use super::rank::LineId;
+use super::place::LineId;
 use super::state::{RunRecord, SearchEnd, State};
 use super::{Directory, load};
 use proptest::prelude::*;
@@ -94,15 +94,15 @@ proptest! {
             }
         }
         // What a session retired is all that it knew of the server, and nothing else.
-        for (rank, ..) in &world.results {
-            prop_assert_eq!(state.is_retired(rank.line), world.retired.contains(&rank.line), "{:?}", rank);
+        for (place, ..) in &world.results {
+            prop_assert_eq!(state.is_retired(place.line), world.retired.contains(&place.line), "{:?}", place);
         }
         // Every result is somewhere: in the tables, beside them, or of a point that is not in the plan.
         let spare: BTreeSet<LineId> = state.spares().iter().map(|spare| spare.run.started).collect();
-        for (rank, started, _) in &world.results {
-            let counts = state.runs().filter(|run| run.started == rank.line).count();
+        for (place, started, _) in &world.results {
+            let counts = state.runs().filter(|run| run.started == place.line).count();
             let is_planned = state.planned_points().contains(&started.point);
-            prop_assert_eq!(counts + usize::from(spare.contains(&rank.line)), usize::from(is_planned), "{:?}", rank);
+            prop_assert_eq!(counts + usize::from(spare.contains(&place.line)), usize::from(is_planned), "{:?}", place);
         }
     }
 
@@ -114,7 +114,7 @@ proptest! {
         // Each probe says how many were before it.
         let steps: Vec<f64> = (0..probes.len()).map(|step| step as f64).collect();
         prop_assert_eq!(&probes, &steps);
-        let longest = world.results.iter().filter(|(rank, ..)| !state.is_retired(rank.line));
+        let longest = world.results.iter().filter(|(place, ..)| !state.is_retired(place.line));
         let longest = longest.filter_map(|(_, started, _)| Some(started.search.as_ref()?.step + 1)).max();
         let record = state.search(&search(), 0).expect("begun");
         let is_answered = matches!(record.ended, Some(SearchEnd::Answered(_)));

@@ -6,7 +6,7 @@ use crate::journal::directory::Directory;
 use crate::journal::event::{Event, GroupBegun, Learned, Link, RunFinished, RunStarted, SessionStarted, StoredFile};
 use crate::journal::given_up::{GroupGivenUp, Untried};
 use crate::journal::line::Entry;
-use crate::journal::rank::{LineId, Nonce, Rank};
+use crate::journal::place::{LineId, Nonce, Place};
 use crate::journal::recorded_plan::RecordedPlan;
 use crate::journal::state::{FIRST_SLOT, Sealed, Session};
 use std::collections::{BTreeMap, HashMap};
@@ -43,19 +43,19 @@ impl<'d> Fold<'d> {
         }
     }
 
-    fn rank(&self) -> Rank {
+    fn place(&self) -> Place {
         let (journal, seq) = (Nonce::SEALED, self.sealed.entries.len() as u64);
-        Rank {
+        Place {
             lamport: seq,
             line: LineId { journal, seq },
         }
     }
 
     fn push(&mut self, at: &str, event: Event) -> LineId {
-        let rank = self.rank();
+        let place = self.place();
         let (at, prev) = (at.to_owned(), Nonce::SEALED);
-        self.sealed.entries.push(Entry { rank, at, event, prev });
-        rank.line
+        self.sealed.entries.push(Entry { place, at, event, prev });
+        place.line
     }
 
     pub(super) fn apply(&mut self, shard: usize, line: OldLine<OldEvent>) {
@@ -85,12 +85,12 @@ impl<'d> Fold<'d> {
                     searches,
                     ..SessionStarted::default()
                 };
-                let rank = self.rank();
+                let place = self.place();
                 self.sealed.sessions.push(Session {
                     started_at: at,
                     said,
                     ended: None,
-                    rank,
+                    place,
                 });
             }
             OldEvent::PointsDropped { points } => self.sealed.dropped.extend(points),
@@ -237,7 +237,7 @@ impl<'d> Fold<'d> {
         };
         if let Some(at_entry) = replaced {
             // The same line number keeps its place in tables and chains; its file was written over.
-            let line = self.sealed.entries[at_entry].rank.line;
+            let line = self.sealed.entries[at_entry].place.line;
             self.sealed.entries[at_entry].event = Event::RunStarted(Box::new(started));
             self.sealed.entries[at_entry + 1].event = Event::RunFinished(Box::new(finished(line.seq)));
             self.sealed.entries[at_entry + 1].at = at.to_owned();

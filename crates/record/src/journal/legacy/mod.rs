@@ -9,7 +9,7 @@ mod lines;
 
 use super::directory::Directory;
 use super::event::SeenJournal;
-use super::rank::Hex64;
+use super::place::Hex64;
 use super::state::Sealed;
 use fold::Fold;
 use lines::*;

@@ -6,7 +6,7 @@ use super::{
 use crate::journal::event::{Event, RunFinished, RunStarted, Seen, SessionStarted};
 use crate::journal::given_up::GroupGivenUp;
 use crate::journal::line::Entry;
-use crate::journal::rank::{LineId, Rank};
+use crate::journal::place::{LineId, Place};
 use itertools::Itertools;
 use std::sync::{Arc, OnceLock};
 use vsweep_plan::cause::Outcome;
@@ -17,32 +17,32 @@ use vsweep_plan::plan::Params;
 impl State {
     /// Takes one more line into account.
     pub fn apply(&mut self, entry: Entry) {
-        let Entry { rank, at, event, .. } = entry;
-        self.lamport = self.lamport.max(rank.lamport);
+        let Entry { place, at, event, .. } = entry;
+        self.lamport = self.lamport.max(place.lamport);
         self.counted = OnceLock::new();
-        let last = self.last_lines.entry(rank.line.journal).or_default();
-        if rank.line.seq >= last.0 {
-            *last = (rank.line.seq, at.clone());
+        let last = self.last_lines.entry(place.line.journal).or_default();
+        if place.line.seq >= last.0 {
+            *last = (place.line.seq, at.clone());
         }
         let launched = |n: u32| Launch {
-            session: rank.line.journal,
+            session: place.line.journal,
             n,
         };
         match event {
             Event::JournalCreated { .. } => {}
-            Event::SessionStarted(started) => self.begin_session(rank, at, *started),
+            Event::SessionStarted(started) => self.begin_session(place, at, *started),
             Event::GroupBegun(begun) => {
-                self.note_seen(rank, begun.seen);
+                self.note_seen(place, begun.seen);
                 let record = self.servers.entry(begun.server).or_default();
-                if record.declared.is_none_or(|declared| declared < rank) {
-                    record.declared = Some(rank);
+                if record.declared.is_none_or(|declared| declared < place) {
+                    record.declared = Some(place);
                     record.config = begun.config;
                     self.judge_answers();
                 }
             }
             Event::SearchStarted(started) => {
                 let facts = self.searches.entry((started.search.clone(), started.slot)).or_default();
-                facts.roots.push((rank, *started));
+                facts.roots.push((place, *started));
                 facts.counts = OnceLock::new();
             }
             Event::SearchFinished {
@@ -56,7 +56,7 @@ impl State {
                     None => SearchEnd::Answered(answers),
                     Some(cause) => SearchEnd::GivenUp(cause, detail),
                 };
-                self.end_search(search, rank, after, end);
+                self.end_search(search, place, after, end);
             }
             Event::ServerStarting {
                 server,
@@ -64,7 +64,7 @@ impl State {
                 launch,
                 gpus,
             } => {
-                let start = self.start(&server, launched(launch), rank);
+                let start = self.start(&server, launched(launch), place);
                 start.slot = slot;
                 start.gpus = gpus;
                 start.started_at = at;
@@ -79,7 +79,7 @@ impl State {
                 identity,
                 answers,
             } => {
-                let start = self.start(&server, launched(launch), rank);
+                let start = self.start(&server, launched(launch), place);
                 start.ready_seconds = Some(seconds);
                 let told = Fingerprint {
                     model: Some(model.clone()).filter(|model| !model.is_empty()),
@@ -103,33 +103,33 @@ impl State {
                 seconds,
                 held_seconds,
             } => {
-                let start = self.start(&server, launched(launch), rank);
+                let start = self.start(&server, launched(launch), place);
                 start.exited_at = Some(at);
                 start.stop_seconds = seconds;
                 start.held_seconds = held_seconds;
                 start.cause = cause;
                 start.detail = detail;
             }
-            Event::RunStarted(started) => self.begin_run(rank, *started),
+            Event::RunStarted(started) => self.begin_run(place, *started),
             Event::RunFinished(finished) => {
                 let line = LineId {
-                    journal: rank.line.journal,
+                    journal: place.line.journal,
                     seq: finished.started,
                 };
-                self.finish_run(line, Some(rank.line), at, *finished);
+                self.finish_run(line, Some(place.line), at, *finished);
             }
-            Event::InterferenceSampled(sample) => self.note_sample(rank, *sample),
-            Event::GroupGivenUp(given_up) => self.give_up(rank, at, *given_up),
+            Event::InterferenceSampled(sample) => self.note_sample(place, *sample),
+            Event::GroupGivenUp(given_up) => self.give_up(place, at, *given_up),
             Event::ResultsRetired { server, reason } => {
-                self.retirements.push(Retirement { server, rank, reason });
+                self.retirements.push(Retirement { server, place, reason });
                 // Which of several tells the reason does not depend on what was read first.
-                self.retirements.sort_by_key(|retired| retired.rank);
+                self.retirements.sort_by_key(|retired| retired.place);
                 self.judge_answers();
                 self.forget_chains();
             }
             Event::SessionEnded { reason } => {
-                let journal = rank.line.journal;
-                let is_its = |session: &&mut Session| session.rank.line.journal == journal;
+                let journal = place.line.journal;
+                let is_its = |session: &&mut Session| session.place.line.journal == journal;
                 if let Some(session) = self.sessions.iter_mut().find(is_its) {
                     session.ended = Some(reason.clone());
                 }
@@ -144,30 +144,30 @@ impl State {
             self.apply(entry);
         }
         self.sessions.append(&mut sealed.sessions);
-        self.sessions.sort_by_key(|session| session.rank);
+        self.sessions.sort_by_key(|session| session.place);
         self.damage.append(&mut sealed.damage);
         self.sealed = Some(sealed);
     }
 
-    fn begin_session(&mut self, rank: Rank, at: String, mut started: SessionStarted) {
-        self.note_seen(rank, std::mem::take(&mut started.seen));
+    fn begin_session(&mut self, place: Place, at: String, mut started: SessionStarted) {
+        self.note_seen(place, std::mem::take(&mut started.seen));
         let session = Session {
             started_at: at,
-            ended: self.endings.get(&rank.line.journal).cloned(),
-            rank,
+            ended: self.endings.get(&place.line.journal).cloned(),
+            place,
             said: started,
         };
-        let at = self.sessions.partition_point(|other| other.rank < rank);
+        let at = self.sessions.partition_point(|other| other.place < place);
         self.sessions.insert(at, session);
         self.judge_interference();
     }
 
-    fn note_seen(&mut self, rank: Rank, seen: Seen) {
+    fn note_seen(&mut self, place: Place, seen: Seen) {
         if !seen.is_empty() {
             self.seen
-                .entry(rank.line.journal)
+                .entry(place.line.journal)
                 .or_default()
-                .push((rank.line.seq, seen));
+                .push((place.line.seq, seen));
             if !self.retirements.is_empty() {
                 // What a retirement covers depends on what its session had seen.
                 self.forget_chains();
@@ -176,9 +176,9 @@ impl State {
     }
 
     /// Ends a search, or notes that it was given up.
-    fn end_search(&mut self, search: SearchId, rank: Rank, after: LineId, end: SearchEnd) {
+    fn end_search(&mut self, search: SearchId, place: Place, after: LineId, end: SearchEnd) {
         let facts = self.searches.entry((search.clone(), FIRST_SLOT)).or_default();
-        facts.ends.push((rank, after, end));
+        facts.ends.push((place, after, end));
         let of_search = (search.clone(), FIRST_SLOT)..=(search, u32::MAX);
         let slots = self.searches.range_mut(of_search);
         slots.for_each(|(_, facts)| facts.counts = OnceLock::new());
@@ -193,15 +193,15 @@ impl State {
     }
 
     /// The record of a launch, made where the line that began it was not read.
-    fn start(&mut self, server: &ServerId, launch: Launch, rank: Rank) -> &mut StartRecord {
+    fn start(&mut self, server: &ServerId, launch: Launch, place: Place) -> &mut StartRecord {
         let starts = &mut self.servers.entry(server.clone()).or_default().starts;
         let at = match starts.iter().rposition(|start| start.launch == launch) {
             Some(at) => at,
             None => {
-                let at = starts.partition_point(|other| other.rank < rank);
+                let at = starts.partition_point(|other| other.place < place);
                 let start = StartRecord {
                     launch,
-                    rank,
+                    place,
                     ..StartRecord::default()
                 };
                 starts.insert(at, start);
@@ -212,8 +212,8 @@ impl State {
     }
 
     /// A run begins, by its line or by what its file says of that.
-    pub(in crate::journal) fn begin_run(&mut self, rank: Rank, started: RunStarted) {
-        let line = rank.line;
+    pub(in crate::journal) fn begin_run(&mut self, place: Place, started: RunStarted) {
+        let line = place.line;
         if self.by_line.contains_key(&line) {
             return;
         }
@@ -243,7 +243,7 @@ impl State {
         let attempt = Attempt {
             after,
             anew: started.anew,
-            ..Attempt::of(record, rank, Standing::Open)
+            ..Attempt::of(record, place, Standing::Open)
         };
         let at = self.add(attempt);
         self.by_line.insert(line, at);
@@ -283,11 +283,11 @@ impl State {
         finished: RunFinished,
     ) {
         self.counted = OnceLock::new();
-        let Some(rank) = self.by_line.get(&line).copied() else {
+        let Some(place) = self.by_line.get(&line).copied() else {
             self.orphans.insert(line, (by, at, finished));
             return;
         };
-        let attempt = &mut self.attempts[rank];
+        let attempt = &mut self.attempts[place];
         attempt.standing = Standing::Done;
         attempt.finished = by;
         attempt.as_recorded = (finished.outcome, finished.validity);
@@ -300,10 +300,10 @@ impl State {
         attempt.hold(&self.answers_doubted, &self.interference);
     }
 
-    fn give_up(&mut self, rank: Rank, at: String, given_up: GroupGivenUp) {
+    fn give_up(&mut self, place: Place, at: String, given_up: GroupGivenUp) {
         let GroupGivenUp { points, cause, .. } = given_up;
         for (search, after) in given_up.searches {
-            self.end_search(search, rank, after, SearchEnd::GivenUp(cause, given_up.detail.clone()));
+            self.end_search(search, place, after, SearchEnd::GivenUp(cause, given_up.detail.clone()));
         }
         let records = points.into_iter().flat_map(|untried| {
             let record = RunRecord {
@@ -317,7 +317,7 @@ impl State {
                 combo: untried.combo,
                 tried: false,
                 search: untried.search,
-                started: rank.line,
+                started: place.line,
                 finished_at: at.clone(),
                 result: RunFinished {
                     outcome: Outcome::Failed,
@@ -336,9 +336,9 @@ impl State {
             record.tried = index == 0 && given_up.blamed.is_none();
             self.add(Attempt {
                 index: index as u32,
-                finished: Some(rank.line),
+                finished: Some(place.line),
                 is_given_up: true,
-                ..Attempt::of(record, rank, Standing::Done)
+                ..Attempt::of(record, place, Standing::Done)
             });
         }
     }

@@ -2,7 +2,7 @@
 //! each launch that still counts.
 
 use super::{Launch, RunRecord, Standing, StartRecord, State};
-use crate::journal::rank::{LineId, Nonce};
+use crate::journal::place::{LineId, Nonce};
 use std::collections::HashSet;
 use vsweep_plan::fingerprint::{Differences, Fingerprint};
 use vsweep_plan::ids::ServerId;
@@ -26,7 +26,7 @@ impl State {
         let starts = self.starts_of(server);
         let ready: Vec<&StartRecord> = starts.iter().filter(|start| start.ready_seconds.is_some()).collect();
         let counting = ready.iter().rev();
-        let mut counting = counting.filter(|start| self.retired_from(server, start.rank.line).is_none());
+        let mut counting = counting.filter(|start| self.retired_from(server, start.place.line).is_none());
         let Some(differences) = counting.find_map(|start| now.differences_from(&start.identity)) else {
             return Recognised::Same;
         };
@@ -59,9 +59,9 @@ impl State {
     /// Whether any result of a server config counts, in the plan or not.
     pub fn has_results(&self, server: &ServerId) -> bool {
         let of_server = self.attempts.iter().filter(|attempt| attempt.record.server == *server);
-        of_server
-            .into_iter()
-            .any(|attempt| attempt.standing != Standing::Open && self.retired_from(server, attempt.rank.line).is_none())
+        of_server.into_iter().any(|attempt| {
+            attempt.standing != Standing::Open && self.retired_from(server, attempt.place.line).is_none()
+        })
     }
 
     /// What was retired, oldest first: why, and how many results of points in the plan.
@@ -73,7 +73,7 @@ impl State {
                 .retirement_of(attempt)
                 .filter(|_| planned.contains(&attempt.record.point))
             {
-                let at = self.retirements.iter().position(|other| other.rank == retired.rank);
+                let at = self.retirements.iter().position(|other| other.place == retired.place);
                 counts[at.expect("it is one of them")] += 1;
             }
         }
@@ -89,7 +89,7 @@ impl State {
                 && planned.contains(&attempt.record.point)
                 && self
                     .retirement_of(attempt)
-                    .is_some_and(|retired| retired.rank.line == line)
+                    .is_some_and(|retired| retired.place.line == line)
         });
         let mut seen = HashSet::new();
         let runs = retired.map(|attempt| &attempt.record);

@@ -3,7 +3,7 @@
 
 use super::{FIRST_SLOT, SearchEnd, SearchRecord, Standing, State};
 use crate::journal::event::SearchStarted;
-use crate::journal::rank::{LineId, Rank};
+use crate::journal::place::{LineId, Place};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -13,19 +13,19 @@ use vsweep_plan::ids::SearchId;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Facts {
     /// Where it began: once for each session that did not know that it had begun.
-    pub roots: Vec<(Rank, SearchStarted)>,
+    pub roots: Vec<(Place, SearchStarted)>,
     /// The attempts that it asked for.
     pub asked: Vec<usize>,
     /// Where it ended, after which line, and how: on every start slot, all of them kept with the first one.
-    pub ends: Vec<(Rank, LineId, SearchEnd)>,
+    pub ends: Vec<(Place, LineId, SearchEnd)>,
     /// The chain that counts; made when asked for.
     pub counts: OnceLock<Option<SearchRecord>>,
 }
 
 impl Facts {
     /// When it was first begun.
-    pub fn began(&self) -> Option<Rank> {
-        self.roots.iter().map(|(rank, _)| *rank).min()
+    pub fn began(&self) -> Option<Place> {
+        self.roots.iter().map(|(place, _)| *place).min()
     }
 }
 
@@ -35,7 +35,7 @@ struct Candidate {
     is_answered: bool,
     length: usize,
     /// From the beginning on; of two alike the first counts.
-    ranks: Reverse<Vec<Rank>>,
+    places: Reverse<Vec<Place>>,
     probes: Vec<usize>,
 }
 
@@ -61,7 +61,7 @@ impl State {
         }
     }
 
-    fn choose(&self, facts: &Facts, ends: &[(Rank, LineId, SearchEnd)]) -> Option<SearchRecord> {
+    fn choose(&self, facts: &Facts, ends: &[(Place, LineId, SearchEnd)]) -> Option<SearchRecord> {
         let mut next: BTreeMap<LineId, Vec<usize>> = BTreeMap::new();
         for at in &facts.asked {
             let attempt = &self.attempts[*at];
@@ -76,41 +76,41 @@ impl State {
         // A search that began on a server that is another one now, or ended there, begins anew.
         let server = &facts.roots.first()?.1.server;
         let is_retired = |line: LineId| self.retired_from(server, line).is_some();
-        let ends: Vec<_> = ends.iter().filter(|(rank, ..)| !is_retired(rank.line)).collect();
-        let roots = facts.roots.iter().filter(|(rank, _)| !is_retired(rank.line));
+        let ends: Vec<_> = ends.iter().filter(|(place, ..)| !is_retired(place.line)).collect();
+        let roots = facts.roots.iter().filter(|(place, _)| !is_retired(place.line));
         let mut best: Option<Candidate> = None;
-        let mut open: Vec<(LineId, Vec<Rank>, Vec<usize>)> = Vec::new();
-        open.extend(roots.map(|(rank, _)| (rank.line, vec![*rank], Vec::new())));
-        while let Some((line, ranks, probes)) = open.pop() {
+        let mut open: Vec<(LineId, Vec<Place>, Vec<usize>)> = Vec::new();
+        open.extend(roots.map(|(place, _)| (place.line, vec![*place], Vec::new())));
+        while let Some((line, places, probes)) = open.pop() {
             let is_answered = ends.iter().any(|(_, after, end)| *after == line && end.is_final());
             for at in next.get(&line).into_iter().flatten() {
-                let rank = self.attempts[*at].rank;
+                let place = self.attempts[*at].place;
                 // Damage could make lines follow each other in a circle.
                 if !probes.contains(at) {
-                    let ranks = ranks.iter().copied().chain([rank]).collect();
-                    open.push((rank.line, ranks, probes.iter().copied().chain([*at]).collect()));
+                    let places = places.iter().copied().chain([place]).collect();
+                    open.push((place.line, places, probes.iter().copied().chain([*at]).collect()));
                 }
             }
             best = best.max(Some(Candidate {
                 is_answered,
-                length: ranks.len(),
-                ranks: Reverse(ranks),
+                length: places.len(),
+                places: Reverse(places),
                 probes,
             }));
         }
         let Candidate {
-            ranks: Reverse(ranks),
+            places: Reverse(places),
             probes,
             ..
         } = best?;
-        let begun = ranks[0];
-        let (_, started) = facts.roots.iter().find(|(rank, _)| *rank == begun)?;
-        let tip = ranks[ranks.len() - 1].line;
+        let begun = places[0];
+        let (_, started) = facts.roots.iter().find(|(place, _)| *place == begun)?;
+        let tip = places[places.len() - 1].line;
         let of_tip = ends.into_iter().filter(|(_, after, _)| *after == tip);
         // An answer stands; a search that was given up may have gone on and been given up again.
-        let ended = of_tip.max_by_key(|(rank, _, end)| match end {
-            SearchEnd::Answered(_) => (true, Reverse(Some(*rank)), None),
-            SearchEnd::GivenUp(..) => (false, Reverse(None), Some(*rank)),
+        let ended = of_tip.max_by_key(|(place, _, end)| match end {
+            SearchEnd::Answered(_) => (true, Reverse(Some(*place)), None),
+            SearchEnd::GivenUp(..) => (false, Reverse(None), Some(*place)),
         });
         Some(SearchRecord {
             started: started.clone(),

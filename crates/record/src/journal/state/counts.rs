@@ -1,7 +1,7 @@
 //! Which result of a run counts, and which runs are in the tables.
 
 use super::{Attempt, Retirement, RunRecord, Session, Standing, State};
-use crate::journal::rank::{LineId, Nonce, Rank};
+use crate::journal::place::{LineId, Nonce, Place};
 use crate::journal::recorded_plan::{PlanContent, RecordedPlan};
 use itertools::Itertools;
 use std::collections::HashSet;
@@ -44,7 +44,7 @@ impl State {
     pub(super) fn counted(&self) -> &[usize] {
         self.counted.get_or_init(|| {
             let probed = self.planned_by_searches();
-            let mut counted: Vec<((Rank, u32), usize)> = Vec::new();
+            let mut counted: Vec<((Place, u32), usize)> = Vec::new();
             for (point, attempts) in &self.by_point {
                 if !(probed.contains(point) || self.is_in_plan(point)) {
                     continue;
@@ -75,8 +75,8 @@ impl State {
         (record.slot, record.run)
     }
 
-    fn order(&self, at: usize) -> (Rank, u32) {
-        (self.attempts[at].rank, self.attempts[at].index)
+    fn order(&self, at: usize) -> (Place, u32) {
+        (self.attempts[at].place, self.attempts[at].index)
     }
 
     /// The best of some attempts at one run. Of measured ones the first counts: nobody measures until a run looks good. Of
@@ -115,7 +115,7 @@ impl State {
 
     /// Why an attempt counts no more, if its session retired it: it was measured on a server that has become another one.
     pub(super) fn retirement_of(&self, attempt: &Attempt) -> Option<&Retirement> {
-        self.retired_from(&attempt.record.server, attempt.rank.line)
+        self.retired_from(&attempt.record.server, attempt.place.line)
     }
 
     /// Why what a line tells of a server counts no more, if a session that had read it retired what it knew of that server.
@@ -123,7 +123,7 @@ impl State {
         let of_server = self.retirements.iter().filter(|retired| retired.server == *server);
         of_server
             .into_iter()
-            .find(|retired| self.had_seen(retired.rank.line, line))
+            .find(|retired| self.had_seen(retired.place.line, line))
     }
 
     /// Whether the session of one line had read another line before it wrote that one.
@@ -262,7 +262,7 @@ impl State {
     /// Every run that was begun on a server, by the line that did.
     pub(in crate::journal) fn begun_on(&self, server: &ServerId) -> Vec<LineId> {
         let of_server = self.attempts.iter().filter(|attempt| attempt.record.server == *server);
-        of_server.map(|attempt| attempt.rank.line).collect()
+        of_server.map(|attempt| attempt.place.line).collect()
     }
 
     pub(in crate::journal) fn has_retired(&self) -> bool {
@@ -283,6 +283,6 @@ impl State {
         let sound = self
             .attempts_with(Standing::Done)
             .filter(|attempt| attempt.record.file.is_some());
-        sound.map(|attempt| attempt.rank.line).collect()
+        sound.map(|attempt| attempt.place.line).collect()
     }
 }

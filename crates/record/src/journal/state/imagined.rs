@@ -3,13 +3,13 @@
 use super::State;
 use crate::journal::event::Event;
 use crate::journal::line::Entry;
-use crate::journal::rank::{LineId, Nonce, Rank};
+use crate::journal::place::{LineId, Nonce, Place};
 
 impl State {
     /// An event as the line that would be written next. Nothing is taken into account.
     pub fn next_entry(&self, event: Event) -> Entry {
         Entry {
-            rank: Rank {
+            place: Place {
                 lamport: self.lamport + 1,
                 line: LineId {
                     journal: Nonce::IMAGINED,
@@ -40,7 +40,7 @@ impl State {
     ) {
         let started = self.imagine(Event::RunStarted(Box::new(started)));
         self.imagine(Event::RunFinished(Box::new(crate::journal::RunFinished {
-            started: started.rank.line.seq,
+            started: started.place.line.seq,
             seconds: 1.0,
             learned,
             ..crate::journal::RunFinished::default()

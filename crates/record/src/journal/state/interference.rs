@@ -1,7 +1,7 @@
 //! How much servers that run side by side slow each other down, as the runs tell that were repeated for it, and what that says against
 //! runs beside others. A pure fold: what is found later counts for runs that were measured before.
 
-use super::{Launch, Rank, State};
+use super::{Launch, Place, State};
 
 use crate::journal::line::Entry;
 use crate::journal::sample::{Beside, Company, InterferenceSample};
@@ -23,7 +23,7 @@ pub struct Interferences {
     /// Of runs beside starts of other servers.
     pub starts: Interference,
     /// The lines that decided about servers and about starts.
-    decided_by: [Option<Rank>; 2],
+    decided_by: [Option<Place>; 2],
 }
 
 impl Interferences {
@@ -42,7 +42,7 @@ impl Interferences {
 
     /// What a line has decided, as a sentence with what follows from it.
     pub fn news(&self, entry: &Entry) -> Option<String> {
-        let [of_servers, of_starts] = self.decided_by.map(|line| line == Some(entry.rank));
+        let [of_servers, of_starts] = self.decided_by.map(|line| line == Some(entry.place));
         let follows = |found: &Interference, consequence: &'static str| match found.finding {
             Finding::Slows => consequence,
             Finding::Harmless | Finding::Undecided => "servers go on side by side",
@@ -98,13 +98,13 @@ impl State {
 
     /// The runs that were repeated on a launch to learn that, in their order.
     pub fn samples_of(&self, launch: Launch) -> impl Iterator<Item = &InterferenceSample> {
-        let of_launch = move |(rank, sample): &&(Rank, InterferenceSample)| launch_of(*rank, sample) == launch;
+        let of_launch = move |(place, sample): &&(Place, InterferenceSample)| launch_of(*place, sample) == launch;
         self.samples.iter().filter(of_launch).map(|(_, sample)| sample)
     }
 
-    pub(super) fn note_sample(&mut self, rank: Rank, sample: InterferenceSample) {
-        let at = self.samples.partition_point(|(other, _)| *other < rank);
-        self.samples.insert(at, (rank, sample));
+    pub(super) fn note_sample(&mut self, place: Place, sample: InterferenceSample) {
+        let at = self.samples.partition_point(|(other, _)| *other < place);
+        self.samples.insert(at, (place, sample));
         self.judge_interference();
     }
 
@@ -114,7 +114,7 @@ impl State {
             let Some(percent) = threshold_percent else {
                 return (Interference::default(), None);
             };
-            let (lines, logs): (Vec<Rank>, Vec<f64>) = self.pairs(company).into_iter().unzip();
+            let (lines, logs): (Vec<Place>, Vec<f64>) = self.pairs(company).into_iter().unzip();
             let found = Interference::of(&logs, percent);
             let last = lines.get(found.pairs.wrapping_sub(1)).copied();
             (found, last.filter(|_| !found.is_open()))
@@ -134,10 +134,10 @@ impl State {
 
     /// Logarithms of the latency beside others over that without them, of the same point on the same launch, in the order in which the
     /// pairs were complete, and the lines that completed them.
-    fn pairs(&self, company: Company) -> Vec<(Rank, f64)> {
+    fn pairs(&self, company: Company) -> Vec<(Place, f64)> {
         let mut halves: BTreeMap<(Launch, &PointId), [Option<f64>; 2]> = BTreeMap::new();
         let mut pairs = Vec::new();
-        for (rank, sample) in &self.samples {
+        for (place, sample) in &self.samples {
             let Some(latency) = sample.latency_ms.filter(|latency| *latency > 0.0) else {
                 continue;
             };
@@ -147,7 +147,7 @@ impl State {
                 Some(Company::Servers) => company == Company::Start,
                 _ => false,
             };
-            let pair = halves.entry((launch_of(*rank, sample), &sample.point)).or_default();
+            let pair = halves.entry((launch_of(*place, sample), &sample.point)).or_default();
             let was_complete = pair.iter().all(Option::is_some);
             let half = match sample.company() {
                 _ if is_base => &mut pair[0],
@@ -156,16 +156,16 @@ impl State {
             };
             half.get_or_insert(latency.ln());
             if let ([Some(base), Some(beside)], false) = (*pair, was_complete) {
-                pairs.push((*rank, beside - base));
+                pairs.push((*place, beside - base));
             }
         }
         pairs
     }
 }
 
-fn launch_of(rank: Rank, sample: &InterferenceSample) -> Launch {
+fn launch_of(place: Place, sample: &InterferenceSample) -> Launch {
     Launch {
-        session: rank.line.journal,
+        session: place.line.journal,
         n: sample.launch,
     }
 }

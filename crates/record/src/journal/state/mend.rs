@@ -3,7 +3,7 @@
 use super::{Standing, State};
 use crate::journal::declared::ServerDeclared;
 use crate::journal::event::StoredFile;
-use crate::journal::rank::{LineId, Nonce, Rank};
+use crate::journal::place::{LineId, Nonce, Place};
 use std::collections::BTreeMap;
 use vsweep_plan::ids::ServerId;
 
@@ -47,17 +47,17 @@ impl State {
                 let counting = self
                     .counting(&run.point, run.slot, run.run)
                     .filter(|counting| *counting != at);
-                counting.map(|counting| self.attempts[counting].rank.line)
+                counting.map(|counting| self.attempts[counting].place.line)
             }
         };
-        let known = attempt.finished.unwrap_or(attempt.rank.line);
+        let known = attempt.finished.unwrap_or(attempt.place.line);
         instead.is_some_and(|instead| self.had_seen(instead, known))
     }
 
     /// Runs without a result, each with the file that it would have.
     pub(in crate::journal) fn open_runs(&self) -> Vec<(LineId, String)> {
         self.attempts_with(Standing::Open)
-            .map(|attempt| (attempt.rank.line, attempt.record.files().json()))
+            .map(|attempt| (attempt.place.line, attempt.record.files().json()))
             .collect()
     }
 
@@ -88,12 +88,12 @@ impl State {
         &mut self,
         server: &ServerId,
         config: ServerDeclared,
-        rank: Rank,
+        place: Place,
         simulated: bool,
     ) {
         let record = self.servers.entry(server.clone()).or_default();
         if record.declared.is_none() {
-            record.declared = Some(rank);
+            record.declared = Some(place);
             record.config = config;
         }
         record.simulated.get_or_insert(simulated);

@@ -2,7 +2,7 @@
 
 use super::{RunRecord, State};
 use crate::journal::machine::{Machine, SENTINEL_SLOT};
-use crate::journal::rank::Nonce;
+use crate::journal::place::Nonce;
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_plan::ids::PointId;
 

@@ -6,7 +6,7 @@ use crate::journal::directory::RunFiles;
 use crate::journal::event::{Figures, Learned, RunFinished, SearchStarted, Seen, SessionStarted};
 use crate::journal::line::Entry;
 use crate::journal::machine::SENTINEL_SLOT;
-use crate::journal::rank::{Launch, LineId, Nonce, Rank};
+use crate::journal::place::{Launch, LineId, Nonce, Place};
 use crate::journal::recorded_plan::RecordedPlan;
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -150,7 +150,7 @@ pub struct ServerRecord {
     /// Whether a run's file says that it is the simulator, where no line does.
     pub(super) simulated: Option<bool>,
     /// Where it was declared last; `None` if no intact line does.
-    pub(super) declared: Option<Rank>,
+    pub(super) declared: Option<Place>,
 }
 
 impl ServerRecord {
@@ -203,7 +203,7 @@ pub struct StartRecord {
     pub cause: Option<Cause>,
     /// What it said then.
     pub detail: String,
-    pub(super) rank: Rank,
+    pub(super) place: Place,
 }
 
 /// One stretch of work on the directory.
@@ -213,7 +213,7 @@ pub struct Session {
     pub started_at: String,
     /// How it ended; `None` if it was killed, or is still running.
     pub ended: Option<String>,
-    pub(in crate::journal) rank: Rank,
+    pub(in crate::journal) place: Place,
     pub(in crate::journal) said: SessionStarted,
 }
 
@@ -229,7 +229,7 @@ impl Deref for Session {
 impl Session {
     /// Its name, which is that of its journal.
     pub fn nonce(&self) -> Nonce {
-        self.rank.line.journal
+        self.place.line.journal
     }
 
     /// Its plan; `None` in older records.

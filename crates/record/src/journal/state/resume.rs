@@ -3,7 +3,7 @@
 
 use super::{Session, Standing, State};
 use crate::journal::declared::ServerDeclared;
-use crate::journal::rank::{LineId, Nonce, Rank};
+use crate::journal::place::{LineId, Nonce, Place};
 use crate::journal::recorded_plan::PlanContent;
 use vsweep_plan::cause::{Cause, Failure, Outcome};
 use vsweep_plan::ids::{PointId, ServerId};
@@ -31,11 +31,11 @@ impl State {
             .filter(|attempt| (attempt.record.slot, attempt.record.run) == (slot, run))
             .filter(|attempt| self.retirement_of(attempt).is_none())
             .collect();
-        tries.sort_by_key(|attempt| attempt.rank);
+        tries.sort_by_key(|attempt| attempt.place);
         let after = tries.iter().rposition(|attempt| attempt.standing != Standing::Open);
         let since = tries.into_iter().skip(after.map_or(0, |at| at + 1));
         since
-            .filter_map(|attempt| self.death_under(attempt.rank.line))
+            .filter_map(|attempt| self.death_under(attempt.place.line))
             .collect()
     }
 
@@ -56,7 +56,7 @@ impl State {
             .attempts
             .iter()
             .filter(|attempt| attempt.record.launch == Some(launch));
-        on_launch.map(|attempt| attempt.rank).max().map(|rank| rank.line)
+        on_launch.map(|attempt| attempt.place).max().map(|place| place.line)
     }
 
     /// How many runs in a row a planned start of a server config died under since something was measured on it or a session ended its work: what
@@ -66,19 +66,19 @@ impl State {
             let ended = session.ended.as_deref();
             matches!(ended, Some("finished" | "stopped"))
         });
-        let since = since.map(|session| session.rank);
+        let since = since.map(|session| session.place);
         let on_server = self.attempts.iter().filter(|attempt| {
             attempt.record.server == *server
                 && attempt.record.slot == slot
                 && attempt.after.is_none()
                 && self.retirement_of(attempt).is_none()
-                && since.is_none_or(|since| attempt.rank > since)
+                && since.is_none_or(|since| attempt.place > since)
         });
         let mut done: Vec<_> = on_server.filter(|attempt| attempt.standing == Standing::Done).collect();
-        done.sort_by_key(|attempt| attempt.rank);
-        let is_lost = |rank: Rank| self.death_under(rank.line).is_some();
+        done.sort_by_key(|attempt| attempt.place);
+        let is_lost = |place: Place| self.death_under(place.line).is_some();
         let lost = done.iter().rev().filter(|attempt| attempt.record.tried);
-        let lost = lost.take_while(|attempt| attempt.record.outcome == Outcome::Failed && is_lost(attempt.rank));
+        let lost = lost.take_while(|attempt| attempt.record.outcome == Outcome::Failed && is_lost(attempt.place));
         lost.count() as u32
     }
 
@@ -127,7 +127,7 @@ impl State {
         let session = self
             .sessions
             .iter()
-            .find(|session| session.rank.line.journal == last.launch.session);
+            .find(|session| session.place.line.journal == last.launch.session);
         if session.is_none_or(|session| session.ended.is_some()) {
             return Vec::new();
         }
@@ -142,8 +142,8 @@ impl State {
         let own = self
             .retirements
             .iter()
-            .filter(|retired| retired.server == *server && retired.rank.line.journal == journal);
-        own.map(|retired| retired.rank.line.seq).max()
+            .filter(|retired| retired.server == *server && retired.place.line.journal == journal);
+        own.map(|retired| retired.place.line.seq).max()
     }
 
     /// What is missing so that nothing may be said of the experiment.
@@ -158,7 +158,7 @@ impl State {
     fn lost_plan(&self) -> Option<Gap> {
         let planning = self.planning_session()?;
         // Who took up a plan after it knows of a later one, whose own session may be lost.
-        let later = self.sessions.iter().filter(|session| session.rank >= planning.rank);
+        let later = self.sessions.iter().filter(|session| session.place >= planning.place);
         let mut lost = later.filter(|session| self.plan_of(session).is_none());
         let PlanContent::In(journal) = lost.find_map(Session::recorded_plan)?.content else {
             return None;
@@ -179,8 +179,8 @@ impl State {
             .filter(|((search, _), _)| self.is_planned_search(search));
         let rootless = planned.filter(|(_, facts)| facts.roots.is_empty());
         let told = rootless.filter_map(|((search, _), facts)| {
-            let asked = facts.asked.first().map(|at| self.attempts[*at].rank.line);
-            let line = asked.or(facts.ends.first().map(|(rank, ..)| rank.line))?;
+            let asked = facts.asked.first().map(|at| self.attempts[*at].place.line);
+            let line = asked.or(facts.ends.first().map(|(place, ..)| place.line))?;
             Some(Gap {
                 text: format!(
                     "the line that begins search {search}, which journal/{}.jsonl goes on with, is missing or damaged; restore \
@@ -194,10 +194,10 @@ impl State {
     }
 
     fn lost_retirements(&self) -> Vec<Gap> {
-        let is_there = |line: LineId| self.retirements.iter().any(|retired| retired.rank.line == line);
+        let is_there = |line: LineId| self.retirements.iter().any(|retired| retired.place.line == line);
         let told = self.attempts.iter().filter_map(|attempt| {
             let seq = attempt.anew?;
-            let journal = attempt.rank.line.journal;
+            let journal = attempt.place.line.journal;
             Some(LineId { journal, seq })
         });
         let mut lost: Vec<LineId> = told.filter(|line| !is_there(*line)).collect();

@@ -80,7 +80,7 @@ impl<'a> Countdown<'a> {
     pub fn seconds_left(&mut self, entry: &Entry, state: &State) -> Option<f64> {
         let is_news = matches!(
             entry.event,
-            Event::ServerReady { .. }
+            Event::ServerReady(_)
                 | Event::RunFinished(_)
                 | Event::SearchFinished { .. }
                 | Event::GroupGivenUp(_)

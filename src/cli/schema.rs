@@ -12,10 +12,12 @@ use std::io::{Write, stdout};
 pub struct Args {
     /// How to write it; markdown makes docs/plan.md, parameters docs/parameters.md
     #[arg(long, value_parser = one_of(FORMATS), default_value = "json", hide = true)]
-    format: fn() -> String,
+    format: Writer,
 }
 
-const FORMATS: [(&str, fn() -> String); 3] = [
+type Writer = fn() -> String;
+
+const FORMATS: [(&str, Writer); 3] = [
     ("json", schema::json_text),
     ("markdown", reference::markdown),
     ("parameters", bench::reference),

@@ -1,9 +1,8 @@
 //! The record of a rehearsal: events go into a state in memory, as the journal would hold them, and what they say into the forecast.
 
 use super::{Forecast, Loss, Unknown};
-use crate::agenda::Commit;
 use crate::cause::Failure;
-use crate::journal::{Entry, Event, State};
+use crate::journal::{Entry, Event, Measured, State};
 use crate::run::Writer;
 use std::cell::{Cell, RefCell};
 
@@ -22,7 +21,7 @@ impl Writer for Imagined<'_> {
         view(&self.state.borrow())
     }
 
-    async fn record(&self, event: Event) -> Result<Entry, Unknown> {
+    async fn write(&self, event: Event, _: Option<Measured>) -> Result<Entry, Unknown> {
         self.note_event(&event);
         if let Event::RunStarted(started) = &event {
             self.is_of_grid.set(started.search.is_none());
@@ -33,12 +32,6 @@ impl Writer for Imagined<'_> {
             Event::RunStarted(_) | Event::RunFinished(_) if self.is_of_grid.get() => state.next_entry(event),
             _ => state.imagine(event),
         })
-    }
-
-    async fn commit(&self, commit: Commit) -> Result<(), Unknown> {
-        self.record(Event::RunFinished(Box::new(commit.finished)))
-            .await
-            .map(drop)
     }
 
     fn note(&self, _: &str) -> Result<(), Unknown> {
@@ -65,7 +58,7 @@ impl<'a> Imagined<'a> {
                 forecast.runs += runs.sum::<u64>();
                 // Why it is not even started; of one that is, its start has told.
                 if given_up.blamed.is_none() && forecast.failure.is_none() {
-                    forecast.failure = Some(Failure::new(given_up.cause, given_up.detail.clone()));
+                    forecast.failure = Some(given_up.failure());
                 }
             }
             Event::SearchFinished {

@@ -9,7 +9,7 @@ use crate::agenda::{Task, seeded};
 use crate::bench::params_of;
 use crate::cause::Outcome;
 use crate::ids::{PointId, ServerId};
-use crate::journal::{RunRecord, State};
+use crate::journal::{RunRecord, ServerRecord, State};
 use crate::matrix::{Matrix, Point, ServerConfig};
 use crate::plan::commands::flags;
 use crate::plan::{BenchRunner, Params, Plan, Reset, Warmup};
@@ -126,9 +126,8 @@ impl Lessons {
     fn learn_starts(&mut self, state: &State, stand_ins: &BTreeMap<ServerId, ModelledServer>) {
         let mut ratios = Vec::new();
         for (server, stand_in) in stand_ins.iter().filter(|(_, stand_in)| stand_in.start_s > 0.0) {
-            let starts = state.servers.get(server).into_iter().flat_map(|record| &record.starts);
-            let ready = starts.filter_map(|start| start.ready_seconds);
-            ratios.extend(ready.map(|seconds| seconds / stand_in.start_s));
+            let ready = state.servers.get(server).into_iter().flat_map(ServerRecord::ready);
+            ratios.extend(ready.map(|ready| ready.seconds / stand_in.start_s));
         }
         if !ratios.is_empty() {
             self.sources.push(format!("{} measured server starts", ratios.len()));

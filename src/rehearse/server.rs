@@ -4,7 +4,7 @@
 use super::Options;
 use super::spread::Belief;
 use crate::cause::{Cause, Failure};
-use crate::journal::State;
+use crate::journal::{StartRecord, State};
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{Program, ServeCommand};
 use crate::server::address::placed;
@@ -114,8 +114,8 @@ impl ModelledServer {
 
     /// One of which nothing is known but how long servers of a record took to start.
     pub fn measured(record: &State) -> ModelledServer {
-        let starts = record.servers.values().flat_map(|server| &server.starts);
-        let ready: Vec<f64> = starts.filter_map(|start| start.ready_seconds).collect();
+        let starts = record.starts();
+        let ready: Vec<f64> = starts.filter_map(StartRecord::ready_seconds).collect();
         ModelledServer {
             start_s: ready.iter().sum::<f64>() / ready.len().max(1) as f64,
             ..ModelledServer::default()

@@ -9,13 +9,11 @@ use super::plays::Timing;
 use super::server::ModelledServer;
 use super::spread::Time;
 use super::{Forecast, Loss, Unknown};
-use crate::agenda::{
-    Action, Agenda, Ending, Facts, Group, Hint, Hints, Outcome, Ran, Run, RunReader, Scope, wants_forecast,
-};
+use crate::agenda::{Action, Agenda, Ending, Facts, Group, Hint, Hints, Outcome, Ran, Run, RunReader, wants_forecast};
 use crate::bench::params_of;
 use crate::cause::{Cause, Failure};
 use crate::ids::ServerId;
-use crate::journal::State;
+use crate::journal::{ServerReady, State};
 use crate::matrix::{LoadSearch, Point};
 use crate::plan::{BenchRunner, Offline, Reset, Warmup, spelling};
 use crate::run::{Stage, Unattended, drive, reduce};
@@ -71,7 +69,7 @@ pub fn foresee(
 ) -> Result<BTreeMap<String, f64>, Unknown> {
     let alone = Group {
         searches: vec![search.clone()],
-        ..group.clone()
+        ..Group::of(group.server.clone(), group.slot)
     };
     let (forecast, _) = play(rehearsers, alone, Hints::new(), stand_in, &mut state.clone())?;
     let answers = forecast.answers.into_iter();
@@ -92,10 +90,6 @@ fn play(
         .flat_map(|sla| &sla.targets)
         .flat_map(|target| &target.criteria);
     let reads_gaps = criteria.map(ToString::to_string).any(|text| text.contains("itl"));
-    let scope = Scope {
-        plan,
-        matrix: rehearsers.schedule.matrix,
-    };
     let server = &group.server;
     let is_up = rehearsers.options.at_work && is_up(state, &server.id, group.slot);
     let forecast = RefCell::new(Forecast {
@@ -103,7 +97,7 @@ fn play(
         name: plan.secrets.redact(&server.name),
         ..Forecast::default()
     });
-    let mut agenda = Agenda::new(scope, group, hints, state);
+    let mut agenda = Agenda::new(rehearsers.schedule, group, hints, state);
     let mut stage = VirtualStage {
         rehearsers,
         stand_in,
@@ -123,14 +117,14 @@ impl Stage for VirtualStage<'_> {
     async fn act(&mut self, action: Action) -> Result<Outcome, Unknown> {
         Ok(match action {
             Action::Start(_) => Outcome::Started(self.start()),
-            Action::Look => Outcome::Looked { is_restarted: false },
+            Action::Look => Outcome::Unchanged,
             Action::Reset => Outcome::Reset {
                 result: Ok(()),
                 seconds: 0.0,
             },
             Action::Run(job) => self.run(&job)?,
             // Groups are played one by one: what is repeated to learn of interference is counted where they are packed.
-            Action::Check(_) => Outcome::Needless,
+            Action::Check { .. } => Outcome::Needless,
             Action::Stop | Action::Kill => Outcome::Stopped {
                 seconds: 0.0,
                 held_seconds: None,
@@ -160,9 +154,13 @@ impl VirtualStage<'_> {
         if plan.serve.answer_check && !self.is_up {
             forecast.total.starts += lessons.run.time(self.questions_s());
         }
-        Ok(Facts {
+        let recorded = ServerReady {
             seconds: start_s,
-            ..Facts::default()
+            ..ServerReady::default()
+        };
+        Ok(Facts {
+            recorded,
+            kv_tokens: None,
         })
     }
 
@@ -314,7 +312,7 @@ impl VirtualStage<'_> {
 /// Whether the last process of a server that is known is up, for this start.
 fn is_up(state: &State, server: &ServerId, slot: u32) -> bool {
     let last = state.starts_of(server).last();
-    last.is_some_and(|start| start.slot == slot && start.exited_at.is_none() && start.ready_seconds.is_some())
+    last.is_some_and(|start| start.slot == slot && start.exited_at.is_none() && start.ready.is_some())
 }
 
 fn ran(result: Result<Ran, Failure>, seconds: f64) -> Outcome {

@@ -2,8 +2,8 @@
 //! what came of it and what the user wants. A real run, a rehearsal and a replay differ only in their stage and in where
 //! events go.
 
-use crate::agenda::{Action, Agenda, Commit, Ending, Outcome, Signal, Step};
-use crate::journal::{Entry, Event, State};
+use crate::agenda::{Action, Agenda, Ending, Outcome, Signal, Step};
+use crate::journal::{Entry, Event, Measured, State};
 use futures_util::FutureExt;
 use std::pin::pin;
 
@@ -24,11 +24,13 @@ pub trait Writer {
     /// Looks at everything that is recorded.
     fn look<T>(&self, view: impl FnOnce(&State) -> T) -> T;
 
-    /// Writes an event durably.
-    fn record(&self, event: Event) -> impl Future<Output = Result<Entry, Self::Error>>;
+    /// Writes an event durably; of a measured run its figures first, for which the event vouches.
+    fn write(&self, event: Event, measured: Option<Measured>) -> impl Future<Output = Result<Entry, Self::Error>>;
 
-    /// Writes a run's figures, and the event that vouches for them.
-    fn commit(&self, commit: Commit) -> impl Future<Output = Result<(), Self::Error>>;
+    /// Writes an event that has no figures.
+    fn record(&self, event: Event) -> impl Future<Output = Result<Entry, Self::Error>> {
+        self.write(event, None)
+    }
 
     /// Tells the user.
     fn note(&self, note: &str) -> Result<(), Self::Error>;
@@ -62,11 +64,10 @@ pub async fn drive<E>(
             agenda.signal(signal);
         }
         match writer.look(|state| agenda.next(state)) {
-            Step::Record(event) => {
-                let entry = writer.record(*event).await?;
-                agenda.recorded(&entry);
+            Step::Record(event, measured) => {
+                let entry = writer.write(*event, measured.map(|measured| *measured)).await?;
+                writer.look(|state| agenda.recorded(&entry, state));
             }
-            Step::Commit(commit) => writer.commit(*commit).await?,
             Step::Note(note) => writer.note(&note)?,
             Step::Act(action) => {
                 let outcome = act(agenda, stage, action, signals).await?;

@@ -159,7 +159,7 @@ fn record(
                 result: measured.result,
                 simulated,
             };
-            recorder.commit(&started, finished, measured).map(drop)
+            recorder.commit(finished, measured).map(drop)
         }
     }
 }

@@ -9,7 +9,7 @@ use super::place::Place;
 use super::wishes::Wishes;
 use super::writer::SessionWriter;
 use super::{Interrupt, Sweep, Writer, drive};
-use crate::agenda::{Agenda, Ending, Hint, Hints, Scope, Start, first_point};
+use crate::agenda::{Agenda, Ending, Hint, Hints, Start, first_point};
 use crate::bench;
 use crate::error::Result;
 use crate::journal::Recorder;
@@ -87,10 +87,6 @@ impl Sweep<'_> {
         writer: &SessionWriter<'_>,
         mut wishes: Wishes,
     ) -> Result<Ending> {
-        let scope = Scope {
-            plan: self.plan,
-            matrix: self.wanted,
-        };
         if self.share.is_some() {
             // The worker that had it may have been killed a moment ago: its lease is free at once, and its server not yet gone.
             tokio::select! {
@@ -111,7 +107,7 @@ impl Sweep<'_> {
             let hints = group.searches.iter();
             let hints: Hints = hints.map(|search| (search.id.clone(), self.hint(search))).collect();
             let mut stage = Live::new(self.plan, group.server.clone(), seat, at, writer);
-            let agenda = writer.look(|state| Agenda::new(scope, group, hints, state));
+            let agenda = writer.look(|state| Agenda::new(self.schedule(), group, hints, state));
             let mut agenda = agenda.on(seat.gpus.clone());
             let ending = drive(&mut agenda, &mut stage, writer, &mut wishes).await;
             stage.clear(&mut wishes.interrupt).await;

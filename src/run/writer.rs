@@ -3,9 +3,8 @@
 
 use super::drive::Writer;
 use super::{Observer, Update};
-use crate::agenda::Commit;
 use crate::error::{Error, Result};
-use crate::journal::{Draft, Entry, Event, Recorder, State};
+use crate::journal::{Draft, Entry, Event, Measured, Recorder, State};
 use std::cell::RefCell;
 use std::sync::mpsc;
 use std::thread;
@@ -58,15 +57,6 @@ impl<'w> SessionWriter<'w> {
     pub fn with<T>(&self, act: impl FnOnce(&mut Recorder) -> T) -> T {
         act(self.desk.borrow_mut().recorder)
     }
-
-    /// Writes what is drafted once it is this group's turn. Must not be given up halfway: what is on disk then would not be known.
-    async fn write(&self, draft: impl FnOnce(&mut Recorder) -> Result<Draft>) -> Result<Entry> {
-        let _turn = self.turn.lock().await;
-        let written = self.disk.write(self.with(draft)?).await?;
-        let entry = self.with(|recorder| recorder.settle(written));
-        self.tell(Update::Recorded(&entry))?;
-        Ok(entry)
-    }
 }
 
 impl Writer for SessionWriter<'_> {
@@ -76,19 +66,14 @@ impl Writer for SessionWriter<'_> {
         view(self.desk.borrow().recorder.state())
     }
 
-    async fn record(&self, event: Event) -> Result<Entry> {
-        self.write(|recorder| recorder.draft(event)).await
-    }
-
-    async fn commit(&self, commit: Commit) -> Result<()> {
-        let Commit {
-            started,
-            finished,
-            measured,
-        } = commit;
-        self.write(|recorder| recorder.draft_run(&started, finished, measured))
-            .await
-            .map(drop)
+    /// Once it is this group's turn. Must not be given up halfway: what is on disk then would not be known.
+    async fn write(&self, event: Event, measured: Option<Measured>) -> Result<Entry> {
+        let _turn = self.turn.lock().await;
+        let draft = self.with(|recorder| recorder.draft(event, measured))?;
+        let written = self.disk.write(draft).await?;
+        let entry = self.with(|recorder| recorder.settle(written));
+        self.tell(Update::Recorded(&entry))?;
+        Ok(entry)
     }
 
     fn note(&self, note: &str) -> Result<()> {

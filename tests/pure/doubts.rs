@@ -305,7 +305,7 @@ fn start(draw: &mut Draw, loads: u64, runs: u32, again: bool, slowing: f64) -> V
         builder.push(RunRow {
             point: &load.to_string(),
             run: *run,
-            bench: &bench.collect(),
+            bench: Some(&bench.collect()),
             metrics: &metrics,
             launch: Some("a start".to_owned()),
             order: at as u64,

@@ -61,8 +61,8 @@ fn side(name: &str, flag: &str, loads: &[(u64, &[(f64, f64)])], has_starts: bool
                 point: &load.to_string(),
                 run: run as u32,
                 validity: Some(Validity::Valid),
-                serve: &serve,
-                bench: &Params::from_iter([("max_concurrency".to_owned(), json!(load))]),
+                serve: Some(&serve),
+                bench: Some(&Params::from_iter([("max_concurrency".to_owned(), json!(load))])),
                 metrics: &[
                     ("output_throughput".into(), Cell::Float(*throughput)),
                     ("p99_ttft_ms".into(), Cell::Float(*ttft)),

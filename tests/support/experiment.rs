@@ -13,7 +13,7 @@ use vsweep::cause::{Cause, Outcome};
 use vsweep::ids::{PointId, ServerId, sha256_hex};
 use vsweep::journal::{
     Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Place, RecordedPlan, RunFiles, RunFinished,
-    RunStarted, Seen, ServerDeclared, SessionStarted, StoredFile, Sum,
+    RunStarted, Seen, ServerDeclared, ServerExited, ServerReady, SessionStarted, StoredFile, Sum,
 };
 use vsweep::matrix::{argv, text};
 use vsweep::plan::Params;
@@ -150,16 +150,14 @@ impl Experiment {
         let fatal = (self.fails)(i, 0).filter(|cause| AT_START.contains(cause));
         journal.pass(if fatal.is_some() { 9 } else { 20 });
         if fatal.is_none() {
-            journal.push(Event::ServerReady {
+            journal.push(Event::ServerReady(Box::new(ServerReady {
                 server: server.clone(),
                 launch,
                 seconds: 20.0,
                 model: "m".into(),
-                version: None,
                 simulated: self.simulated,
-                identity: None,
-                answers: None,
-            });
+                ..ServerReady::default()
+            })));
         }
         for (j, load) in self.loads.iter().enumerate() {
             for run in 0..self.runs {
@@ -185,7 +183,7 @@ impl Experiment {
                 let warmup_seconds = (measured && run == 0).then_some(2.0);
                 journal.pass(if measured { 13 } else { 1 } + warmup_seconds.map_or(0, |_| 2));
                 let file = measured.then(|| {
-                    let path = RunFiles::begun_by(&started).json();
+                    let path = RunFiles::of(&point(i, j), slot, run, started.place.line).json();
                     let content = serde_json::to_vec(&self.result(params_of, load, run)).expect("JSON");
                     let target = directory.root().join(&path);
                     fs::create_dir_all(target.parent().expect("a folder")).expect("created");
@@ -213,14 +211,14 @@ impl Experiment {
             }
         }
         journal.pass(4);
-        journal.push(Event::ServerExited {
+        journal.push(Event::ServerExited(Box::new(ServerExited {
             server,
             launch,
             cause: fatal,
             detail: fatal.map(detail).unwrap_or_default(),
             seconds: Some(4.0),
             held_seconds: None,
-        });
+        })));
     }
 
     /// The figures of one run, by vLLM's names.

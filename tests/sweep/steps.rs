@@ -10,12 +10,12 @@ use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::path::Path;
-use vsweep::agenda::{
-    Action, Agenda, Commit, Facts, Hint, Hints, Outcome, Ran, Run, Schedule, Scope, Start, first_point,
-};
+use vsweep::agenda::{Action, Agenda, Facts, Hint, Hints, Outcome, Ran, Run, Schedule, Start, first_point};
 use vsweep::bench::native::mean_lengths;
 use vsweep::cause::{Failure, Outcome as RunOutcome};
-use vsweep::journal::{Entry, Event, LineId, Place, RunFinished, Seen, Shard, State};
+use vsweep::journal::{
+    Entry, Event, LineId, Measured, Place, RunFinished, Seen, ServerExited, ServerReady, Shard, State,
+};
 use vsweep::matrix::{LoadSearch, Matrix};
 use vsweep::plan::{self, Plan};
 use vsweep::run::{Stage, Unattended, Writer, drive};
@@ -86,27 +86,16 @@ impl Replay {
     /// What came of the last start, by the line that follows.
     fn started(&self) -> Result<Outcome, Killed> {
         match self.left.borrow().front().map(|entry| &entry.event) {
-            Some(Event::ServerReady {
-                seconds,
-                model,
-                version,
-                simulated,
-                answers,
-                ..
-            }) => Ok(Outcome::Started(Ok(Facts {
-                seconds: *seconds,
-                model: model.clone(),
-                version: version.clone(),
-                simulated: *simulated,
+            Some(Event::ServerReady(ready)) => Ok(Outcome::Started(Ok(Facts {
+                recorded: ServerReady {
+                    identity: None,
+                    ..(**ready).clone()
+                },
                 kv_tokens: None,
-                identity: None,
-                answers: answers.clone(),
             }))),
-            Some(Event::ServerExited {
-                cause: Some(cause),
-                detail,
-                ..
-            }) => Ok(Outcome::Started(Err(Failure::new(*cause, detail)))),
+            Some(Event::ServerExited(exited)) if exited.cause.is_some() => {
+                Ok(Outcome::Started(Err(failure(exited).expect("a cause"))))
+            }
             None => Err(Killed),
             other => panic!("a start ends with a ready server or none, and not with {other:?}"),
         }
@@ -123,12 +112,8 @@ impl Replay {
                 seconds: finished.seconds,
                 result: self.figures(finished),
             }),
-            Some(Event::ServerExited {
-                cause: Some(cause),
-                detail,
-                ..
-            }) => Ok(Outcome::Died {
-                failure: Failure::new(*cause, detail),
+            Some(Event::ServerExited(exited)) if exited.cause.is_some() => Ok(Outcome::Died {
+                failure: failure(exited).expect("a cause"),
                 seconds: 0.0,
             }),
             None => Err(Killed),
@@ -179,11 +164,9 @@ impl Replay {
     /// How long the server took to end: the line that follows tells.
     fn stopped(&self) -> Outcome {
         match self.left.borrow().front().map(|entry| &entry.event) {
-            Some(Event::ServerExited {
-                seconds, held_seconds, ..
-            }) => Outcome::Stopped {
-                seconds: seconds.expect("recorded today"),
-                held_seconds: *held_seconds,
+            Some(Event::ServerExited(exited)) => Outcome::Stopped {
+                seconds: exited.seconds.expect("recorded today"),
+                held_seconds: exited.held_seconds,
             },
             _ => Outcome::Stopped {
                 seconds: 0.0,
@@ -191,6 +174,11 @@ impl Replay {
             },
         }
     }
+}
+
+/// Why a server ended, unless it was stopped.
+fn failure(exited: &ServerExited) -> Option<Failure> {
+    Some(Failure::new(exited.cause?, &exited.detail))
 }
 
 impl Stage for &Replay {
@@ -202,10 +190,10 @@ impl Stage for &Replay {
                 self.cold_loads.set(0);
                 self.started()
             }
-            Action::Look => Ok(Outcome::Looked { is_restarted: false }),
+            Action::Look => Ok(Outcome::Unchanged),
             Action::Reset => Ok(self.reset()),
             Action::Run(run) => self.ran(&run),
-            Action::Check(_) => unreachable!("these servers run one after the other"),
+            Action::Check { .. } => unreachable!("these servers run one after the other"),
             Action::Stop | Action::Kill => Ok(self.stopped()),
         }
     }
@@ -218,18 +206,12 @@ impl Writer for &Replay {
         view(&self.state.borrow())
     }
 
-    async fn record(&self, event: Event) -> Result<Entry, Killed> {
+    async fn write(&self, event: Event, _: Option<Measured>) -> Result<Entry, Killed> {
         let real = self.left.borrow_mut().pop_front().ok_or(Killed)?;
         assert_eq!(comparable(event), comparable(real.event.clone()));
         self.before.borrow_mut().push(real.clone());
         *self.state.borrow_mut() = State::of(self.before.borrow().iter().cloned());
         Ok(real)
-    }
-
-    async fn commit(&self, commit: Commit) -> Result<(), Killed> {
-        self.record(Event::RunFinished(Box::new(commit.finished)))
-            .await
-            .map(drop)
     }
 
     fn note(&self, _: &str) -> Result<(), Killed> {
@@ -302,13 +284,12 @@ fn replay(plan: &Plan, directory: &Path, retry_failed: &[bool]) -> usize {
                 continue;
             };
             tried.push((start.server.id.clone(), start.slot));
-            let scope = Scope { plan, matrix: &matrix };
             let hints: Hints = group
                 .searches
                 .iter()
                 .map(|search| (search.id.clone(), replay.hint(&matrix, search)))
                 .collect();
-            let mut agenda = (&replay).look(|state| Agenda::new(scope, group, hints, state));
+            let mut agenda = (&replay).look(|state| Agenda::new(schedule, group, hints, state));
             let driven =
                 futures_util::FutureExt::now_or_never(drive(&mut agenda, &mut &replay, &&replay, &mut Unattended));
             if driven.expect("a replay never waits").is_err() {

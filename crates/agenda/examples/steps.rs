@@ -3,10 +3,10 @@
 use std::env;
 use std::error::Error;
 use std::path::Path;
-use vsweep_agenda::agenda::{Action, Agenda, Facts, Hints, Outcome, Ran, Schedule, Scope, Step};
+use vsweep_agenda::agenda::{Action, Agenda, Facts, Hints, Outcome, Ran, Schedule, Step};
 use vsweep_plan::matrix::Matrix;
 use vsweep_plan::plan;
-use vsweep_record::journal::{Event, Shard, State};
+use vsweep_record::journal::{Shard, State};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let path = env::args_os()
@@ -14,23 +14,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         .ok_or("name a plan with points, for example plans/demo.toml")?;
     let plan = plan::load(Path::new(&path), &[]).map_err(|problems| format!("{problems:?}"))?;
     let matrix = &Matrix::expand(&plan).map_err(|problems| format!("{problems:?}"))?;
-    let scope = Scope { plan: &plan, matrix };
     let mut state = State::default();
     let schedule = Schedule::new(&plan, matrix, Shard::WHOLE, false);
     for start in schedule.starts() {
         let Some(group) = schedule.group(&start, &state) else {
             continue;
         };
-        let mut agenda = Agenda::new(scope, group, Hints::new(), &state);
+        let mut agenda = Agenda::new(schedule, group, Hints::new(), &state);
         loop {
             let outcome = match agenda.next(&state) {
-                Step::Record(event) => {
+                Step::Record(event, _) => {
                     let entry = state.imagine(*event);
-                    agenda.recorded(&entry);
-                    continue;
-                }
-                Step::Commit(commit) => {
-                    state.imagine(Event::RunFinished(Box::new(commit.finished)));
+                    agenda.recorded(&entry, &state);
                     continue;
                 }
                 Step::Note(note) => {
@@ -41,8 +36,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                     println!("start {}", start.server.name);
                     Outcome::Started(Ok(Facts::default()))
                 }
-                Step::Act(Action::Look) => Outcome::Looked { is_restarted: false },
-                Step::Act(Action::Check(_)) => Outcome::Needless,
+                Step::Act(Action::Look) => Outcome::Unchanged,
+                Step::Act(Action::Check { .. }) => Outcome::Needless,
                 Step::Act(Action::Reset) => Outcome::Reset {
                     result: Ok(()),
                     seconds: 0.0,

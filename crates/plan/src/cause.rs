@@ -126,6 +126,63 @@ fn name_log(advice: &str, log: Option<&str>) -> String {
     }
 }
 
+/// That a server is not started, because it needs at least as much memory as another one, which did not start.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RuledOut {
+    /// The settings in which the two differ, each with its values: `max_model_len`, `8192 > 4096`.
+    pub settings: Vec<(String, String)>,
+    /// The name of the other one.
+    pub by: String,
+    /// What that one said.
+    pub why: String,
+}
+
+/// How it begins as a sentence, and how it goes on with what the other one said.
+const NOT_STARTED: &str = "not started: it needs at least as much memory (";
+const DID_NOT_START: &str = ", which did not start: ";
+
+impl RuledOut {
+    /// As a sentence that does not say why the other one did not start.
+    pub fn claim(&self) -> String {
+        let settings: Vec<String> = self
+            .settings
+            .iter()
+            .map(|(name, values)| format!("{name} {values}"))
+            .collect();
+        format!("{NOT_STARTED}{}) as {}", settings.join(", "), self.by)
+    }
+
+    /// The same with other names of settings and servers.
+    pub fn renamed(&self, setting: impl Fn(&str) -> String, server: impl Fn(&str) -> String) -> RuledOut {
+        let settings = self.settings.iter();
+        RuledOut {
+            settings: settings.map(|(name, values)| (setting(name), values.clone())).collect(),
+            by: server(&self.by),
+            why: self.why.clone(),
+        }
+    }
+
+    /// As records before 2.7 have it, in a detail alone.
+    pub fn read(detail: &str) -> Option<RuledOut> {
+        let (settings, rest) = detail.strip_prefix(NOT_STARTED)?.split_once(") as ")?;
+        let (by, why) = rest.split_once(DID_NOT_START)?;
+        let settings = settings.split(", ").filter_map(|one| one.split_once(' '));
+        Some(RuledOut {
+            settings: settings
+                .map(|(name, values)| (name.to_owned(), values.to_owned()))
+                .collect(),
+            by: by.to_owned(),
+            why: why.to_owned(),
+        })
+    }
+}
+
+impl fmt::Display for RuledOut {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{DID_NOT_START}{}", self.claim(), self.why)
+    }
+}
+
 /// A failure of a server or a benchmark: what it was, and what it said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
@@ -136,6 +193,9 @@ pub struct Failure {
     /// What failed requests said most often, where that is why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_error: Option<RequestError>,
+    /// That it is not even started for want of memory, where that is why.
+    #[serde(skip)]
+    pub ruled_out: Option<Box<RuledOut>>,
 }
 
 impl Failure {
@@ -146,6 +206,15 @@ impl Failure {
             // What servers and programs say comes in here.
             detail: printable(&detail.into()).into_owned(),
             request_error: None,
+            ruled_out: None,
+        }
+    }
+
+    /// That a server is not started.
+    pub fn of_ruled_out(cause: Cause, ruled_out: RuledOut) -> Self {
+        Failure {
+            ruled_out: Some(Box::new(ruled_out.clone())),
+            ..Failure::new(cause, ruled_out.to_string())
         }
     }
 
@@ -202,6 +271,20 @@ impl fmt::Display for Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn earlier_records_have_it_in_their_details() {
+        let ruled_out = RuledOut {
+            settings: vec![
+                ("max_model_len".into(), "8192 > 4096".into()),
+                ("tensor_parallel_size".into(), "1 < 2".into()),
+            ],
+            by: "max_model_len=4096, tensor_parallel_size=2".into(),
+            why: "out of memory".into(),
+        };
+        assert_eq!(RuledOut::read(&ruled_out.to_string()), Some(ruled_out));
+        assert_eq!(RuledOut::read("not started: out of memory"), None);
+    }
 
     #[test]
     fn advice_fits_the_error() {

@@ -12,7 +12,7 @@ use vsweep_plan::plan::{Params, ReportOptions};
 use vsweep_plan::validity::Validity;
 use vsweep_record::journal::{
     self, Check, Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Place, RecordedPlan, Recorder,
-    RunFiles, RunFinished, RunStarted, Seen, ServerDeclared, SessionStarted, Shard, StoredFile, Sum,
+    RunFiles, RunFinished, RunStarted, Seen, ServerDeclared, ServerReady, SessionStarted, Shard, StoredFile, Sum,
 };
 use vsweep_report::report::status::Status;
 use vsweep_report::report::write_all;
@@ -146,16 +146,13 @@ fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
             launch,
             gpus: Vec::new(),
         });
-        push(Event::ServerReady {
+        push(Event::ServerReady(Box::new(ServerReady {
             server: server.clone(),
             launch,
             seconds: 20.0,
             model: "m".into(),
-            version: None,
-            simulated: false,
-            identity: None,
-            answers: None,
-        });
+            ..ServerReady::default()
+        })));
         for (load, run) in (0..LOADS).flat_map(|load| (0..RUNS).map(move |run| (load, run))) {
             let started = push(Event::RunStarted(Box::new(RunStarted {
                 point: point(number, load),
@@ -174,7 +171,7 @@ fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
             })));
             let file = write_run(
                 directory.root(),
-                &RunFiles::begun_by(&started).json(),
+                &RunFiles::of(&point(number, load), slot, run, started.place.line).json(),
                 number,
                 load,
                 run,

@@ -1,7 +1,6 @@
 //! A rehearsal for people.
 
 use crate::cause::Failure;
-use crate::journal::AS_HUNGRY;
 use crate::rehearse::{Forecast, Loss, Rehearsal, TimeInterval};
 use crate::report::align::align;
 use crate::report::words::{settings, short_label};
@@ -116,9 +115,7 @@ pub fn failing(rehearsal: &Rehearsal) -> Vec<(String, Failure)> {
 
 /// Such servers in a sentence for each reason.
 pub fn failures_in_words(failing: &[(String, Failure)]) -> Vec<String> {
-    let (ruled_out, others): (Vec<_>, Vec<_>) = failing
-        .iter()
-        .partition(|(_, failure)| failure.detail.starts_with(AS_HUNGRY));
+    let (ruled_out, others): (Vec<_>, Vec<_>) = failing.iter().partition(|(_, failure)| failure.ruled_out.is_some());
     let say = |(name, failure): &(String, Failure)| {
         let alike = others.iter().filter(|(_, other)| other == failure).count();
         let (name, more) = (short_label(name), and_more(alike - 1));
@@ -181,7 +178,7 @@ fn show(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cause::Cause;
+    use crate::cause::{Cause, RuledOut};
     use crate::ids::ServerId;
     use crate::rehearse::Total;
 
@@ -193,7 +190,10 @@ mod tests {
             runs: 12,
             unknown_runs: 0,
             answers: Vec::new(),
-            failure: failure.map(|detail| Failure::new(Cause::OomAtLoad, detail)),
+            failure: failure.map(|detail| Failure {
+                ruled_out: RuledOut::read(detail).map(Box::new),
+                ..Failure::new(Cause::OomAtLoad, detail)
+            }),
             losses: Vec::new(),
             disk_bytes: 0,
             total: Total::default(),
@@ -247,10 +247,15 @@ mod tests {
     #[test]
     fn servers_that_fail_alike_are_told_of_once() {
         let failure = |detail: &str| Failure::new(Cause::OomAtLoad, detail);
-        let hungry = format!("{AS_HUNGRY}(max_num_seqs 8 > 4) as max_num_seqs=4, which did not start: too large");
+        let ruled_out = RuledOut {
+            settings: vec![("max_num_seqs".to_owned(), "8 > 4".to_owned())],
+            by: "max_num_seqs=4".to_owned(),
+            why: "too large".to_owned(),
+        };
+        let ruled_out = Failure::of_ruled_out(Cause::OomAtLoad, ruled_out);
         let failing = [
             ("max_num_seqs=4".to_owned(), failure("too large")),
-            ("max_num_seqs=8".to_owned(), failure(&hungry)),
+            ("max_num_seqs=8".to_owned(), ruled_out),
             ("max_num_seqs=4, dtype=half".to_owned(), failure("too large")),
         ];
         let told = failures_in_words(&failing);

@@ -16,8 +16,8 @@ pub fn doing(action: &Action) -> Option<&'static str> {
         Action::Stop => Some("stopping"),
         Action::Kill => Some("ending it at once"),
         Action::Start(_) | Action::Look | Action::Run(_) => None,
-        Action::Check(check) if check.is_alone => Some("measuring once more, alone"),
-        Action::Check(_) => Some("measuring once more, beside others"),
+        Action::Check { is_alone: true, .. } => Some("measuring once more, alone"),
+        Action::Check { .. } => Some("measuring once more, beside others"),
     }
 }
 

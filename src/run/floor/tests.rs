@@ -3,8 +3,8 @@
 mod clock;
 
 use super::*;
-use crate::agenda::{Action, Agenda, Commit, Facts, Group, Hints, Outcome, Ran, Schedule, Scope, Start};
-use crate::journal::{Entry, Event, Nonce, PlanContent, RecordedPlan, Seen, SessionStarted, Shard, State};
+use crate::agenda::{Action, Agenda, Facts, Group, Hints, Outcome, Ran, Schedule, Start};
+use crate::journal::{Entry, Event, Measured, Nonce, PlanContent, RecordedPlan, Seen, SessionStarted, Shard, State};
 use crate::matrix::Matrix;
 use crate::plan::{Format, Plan, World, parse};
 use crate::rng::NumpyLegacy;
@@ -63,7 +63,7 @@ impl Writer for &Recorded {
         view(&self.0.borrow())
     }
 
-    async fn record(&self, event: Event) -> Result<Entry, Infallible> {
+    async fn write(&self, event: Event, _: Option<Measured>) -> Result<Entry, Infallible> {
         let mut state = self.0.borrow_mut();
         let event = match event {
             // The recorder of a real session counts.
@@ -86,12 +86,6 @@ impl Writer for &Recorded {
         entry.at = "2026-11-23T00:00:00Z".to_owned();
         state.apply(entry.clone());
         Ok(entry)
-    }
-
-    async fn commit(&self, commit: Commit) -> Result<(), Infallible> {
-        self.record(Event::RunFinished(Box::new(commit.finished)))
-            .await
-            .map(drop)
     }
 
     fn note(&self, _: &str) -> Result<(), Infallible> {
@@ -157,13 +151,13 @@ impl Stage for Virtual<'_> {
                     seconds,
                 }
             }
-            Action::Check(check) => {
-                let doing = if check.is_alone { Doing::Alone } else { Doing::Beside };
+            Action::Check { is_alone, .. } => {
+                let doing = if is_alone { Doing::Alone } else { Doing::Beside };
                 let Some(leave) = self.enter(doing).await else {
                     return Ok(Outcome::Needless);
                 };
                 let is_open = self.record.look(|state| state.interference().servers.is_open());
-                if check.is_alone && !is_open {
+                if is_alone && !is_open {
                     return Ok(Outcome::Needless);
                 }
                 let seconds = self.measure().await;
@@ -173,7 +167,7 @@ impl Stage for Virtual<'_> {
                     seconds,
                 }
             }
-            Action::Look => Outcome::Looked { is_restarted: false },
+            Action::Look => Outcome::Unchanged,
             Action::Reset => Outcome::Reset {
                 result: Ok(()),
                 seconds: 0.0,
@@ -204,8 +198,7 @@ async fn sweep(clock: &Clock, plan: &Plan, machine: Machine, seed: u32) -> (Stat
             let group = record
                 .look(|state| schedule.group(&start, state))
                 .expect("nothing is done yet");
-            let matrix = &matrix;
-            under_way.push(async move { perform(plan, matrix, group, (record, floor, clock, draw), machine).await });
+            under_way.push(async move { perform(schedule, group, (record, floor, clock, draw), machine).await });
         }
         if under_way.next().await.is_none() {
             break;
@@ -216,13 +209,12 @@ async fn sweep(clock: &Clock, plan: &Plan, machine: Machine, seed: u32) -> (Stat
 }
 
 async fn perform(
-    plan: &Plan,
-    matrix: &Matrix,
+    schedule: Schedule<'_>,
     group: Group,
     (record, floor, clock, draw): (&Recorded, &Floor, &Clock, &RefCell<NumpyLegacy>),
     machine: Machine,
 ) {
-    let mut agenda = record.look(|state| Agenda::new(Scope { plan, matrix }, group, Hints::new(), state));
+    let mut agenda = record.look(|state| Agenda::new(schedule, group, Hints::new(), state));
     let mut stage = Virtual {
         floor,
         clock,

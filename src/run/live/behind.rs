@@ -5,7 +5,7 @@ use crate::agenda::Outcome;
 use crate::cause::{Cause, Failure};
 use crate::error::{Error, Result};
 use crate::fingerprint::{Change, Differences, Fingerprint};
-use crate::journal::Recognised;
+use crate::journal::{Recognised, StartRecord};
 use crate::plan::Target;
 use crate::run::Update;
 use crate::run::behind::{reason, recognise, restarted};
@@ -30,8 +30,10 @@ impl Live<'_, '_> {
         }
         let is_restarted = self.writer.look(|state| {
             let mut starts = state.starts_of(id).iter();
-            let before = starts.rfind(|start| start.ready_seconds.is_some());
-            before.is_some_and(|before| read.change_since(&before.identity) == Change::Restarted)
+            let before = starts
+                .rfind(|start| start.ready.is_some())
+                .and_then(StartRecord::identity);
+            before.is_some_and(|before| read.change_since(before) == Change::Restarted)
         });
         if is_restarted {
             let note = restarted(&secrets.redact(url), &read);
@@ -70,8 +72,8 @@ impl Live<'_, '_> {
     /// Looks at the server before a run.
     pub(super) async fn inspect(&mut self) -> Result<Outcome> {
         Ok(match self.look().await? {
-            Change::Same => Outcome::Looked { is_restarted: false },
-            Change::Restarted => Outcome::Looked { is_restarted: true },
+            Change::Same => Outcome::Unchanged,
+            Change::Restarted => Outcome::Disturbed,
             Change::Replaced(differences) => replaced(&differences),
         })
     }

@@ -3,7 +3,7 @@
 
 use super::Live;
 use super::measure::Purpose;
-use crate::agenda::{Check, Outcome, Ran};
+use crate::agenda::{Outcome, Ran, Run};
 use crate::error::Result;
 use crate::journal::{Nonce, StartRecord};
 use crate::plan::{Parallel, Params};
@@ -32,8 +32,8 @@ impl Live<'_, '_> {
     }
 
     /// Measures a run once more, alone or beside others, and keeps nothing of it but its latency.
-    pub(super) async fn check(&mut self, check: &Check) -> Result<Outcome> {
-        let doing = if check.is_alone { Doing::Alone } else { Doing::Beside };
+    pub(super) async fn check(&mut self, run: &Run, is_alone: bool) -> Result<Outcome> {
+        let doing = if is_alone { Doing::Alone } else { Doing::Beside };
         let Some(leave) = self.enter(doing).await else {
             return Ok(Outcome::Needless);
         };
@@ -41,10 +41,10 @@ impl Live<'_, '_> {
         if self.others_up() > 0 {
             return Ok(Outcome::Needless);
         }
-        if check.is_alone && self.writer.look(|state| !state.interference().servers.is_open()) {
+        if is_alone && self.writer.look(|state| !state.interference().servers.is_open()) {
             return Ok(Outcome::Needless);
         }
-        let measured = self.measure(&check.run, Purpose::Check).await?;
+        let measured = self.measure(run, Purpose::Check).await?;
         Ok(match measured {
             Outcome::Ran { .. } if self.others_up() > 0 => Outcome::Needless,
             Outcome::Ran { result, seconds } => Outcome::Checked {
@@ -105,7 +105,7 @@ fn is_beside(start: &StartRecord, session: Nonce, since: Timestamp) -> bool {
 /// One that never got ready was starting until its end.
 fn was_starting(start: &StartRecord, since: Timestamp) -> bool {
     let took = start
-        .ready_seconds
+        .ready_seconds()
         .and_then(|seconds| SignedDuration::try_from_secs_f64(seconds).ok());
     let launched = start.started_at.parse::<Timestamp>().ok();
     let ready = launched

@@ -7,7 +7,7 @@ use crate::bench::{self, Counters, Job, Measurement};
 use crate::cause::{Cause, Failure};
 use crate::error::Result;
 use crate::files::{create_folder, write_atomic};
-use crate::journal::{Measured, RunFiles};
+use crate::journal::Measured;
 use crate::plan::{BenchRunner, Params, Plan, Warmup, spelling};
 use crate::run::Update;
 use crate::run::sampler::{self, Sampler};
@@ -42,10 +42,9 @@ impl Live<'_, '_> {
         if let Err(failure) = offers(&identity, &run.task) {
             return Ok(ran(Err(failure), 0.0));
         }
-        let files = RunFiles::begun_by(&run.started);
         let (scratch, telemetry) = self.writer.with(|recorder| {
             let directory = recorder.directory();
-            (files.scratch(directory), files.telemetry(directory))
+            (run.files.scratch(directory), run.files.telemetry(directory))
         });
         let (plan, writer) = (self.plan, self.writer);
         let server = self.config.id.clone();
@@ -81,7 +80,7 @@ impl Live<'_, '_> {
             Purpose::Result => self.keep(&telemetry, series, window)?,
             Purpose::Check => Params::new(),
         };
-        figures.extend(self.beside(&run.started.at));
+        figures.extend(self.beside(&run.begun_at));
         let others = others.max(self.others_up());
         figures.extend((others > 0).then(|| ("other_servers_beside".to_owned(), others.into())));
         let running = self.ready();

@@ -212,7 +212,7 @@ impl Stage for Live<'_, '_> {
                 self.note_company(&mut outcome, leave);
                 outcome
             }
-            Action::Check(check) => self.check(&check).await?,
+            Action::Check { run, is_alone } => self.check(&run, is_alone).await?,
             Action::Stop => {
                 self.stop().await;
                 self.stopped(began)

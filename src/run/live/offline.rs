@@ -7,8 +7,8 @@ use crate::agenda::{self, Facts, Outcome};
 use crate::bench::{self, Job, LOG, Program, judge};
 use crate::cause::Failure;
 use crate::error::Result;
-use crate::journal::{Launch as LaunchId, RunFiles};
-use crate::plan::{BenchRunner, Offline, ServeCommand};
+use crate::journal::Launch as LaunchId;
+use crate::plan::{BenchRunner, Offline};
 use crate::run::{Update, sampler};
 use crate::server::{diagnose, startup};
 use crate::table::count_gpus;
@@ -26,23 +26,14 @@ impl Live<'_, '_> {
             Ok(argv) => self.gate.pass(&self.launch(argv, log)).await,
             Err(why) => Err(Failure::new(crate::cause::Cause::BadConfig, why)),
         };
-        Ok(Outcome::Started(gate.map(|()| {
-            Facts {
-                model: ServeCommand::of(&self.config.argv)
-                    .model()
-                    .unwrap_or_default()
-                    .to_owned(),
-                ..Facts::default()
-            }
-        })))
+        Ok(Outcome::Started(gate.map(|()| Facts::default())))
     }
 
     /// Runs the program to its end.
     pub(super) async fn measure_offline(&mut self, offline: Offline, run: &agenda::Run) -> Result<Outcome> {
-        let files = RunFiles::begun_by(&run.started);
         let (scratch, telemetry) = self.writer.with(|recorder| {
             let directory = recorder.directory();
-            (files.scratch(directory), files.telemetry(directory))
+            (run.files.scratch(directory), run.files.telemetry(directory))
         });
         let plan = self.plan;
         let argv = run.task.point.argv.clone().unwrap_or_default();
@@ -73,7 +64,7 @@ impl Live<'_, '_> {
         let series = readings(sampler).await;
         let course = series.window(None).map(|window| series.course(window));
         let mut figures = self.keep(&telemetry, series, None)?;
-        figures.extend(self.beside(&run.started.at));
+        figures.extend(self.beside(&run.begun_at));
         if offline != Offline::Startup {
             figures.extend(startup::phases(&diagnose::read_log(&job.scratch.join(LOG), 0)));
         }

@@ -9,7 +9,7 @@ use crate::checks::AnswerCheck;
 use crate::error::{Error, Result};
 use crate::files::create_folder;
 use crate::fingerprint::Fingerprint;
-use crate::journal::Launch as LaunchId;
+use crate::journal::{Launch as LaunchId, ServerReady};
 use crate::plan::{Params, Program, ServeCommand, Target};
 use crate::server::address::{Address, Taken};
 use crate::server::{Identity, Launch, Server, create_log, diagnose, members, startup};
@@ -57,13 +57,16 @@ impl Live<'_, '_> {
         let seconds = launched.elapsed().as_secs_f64();
         let answers = self.ask(&identity).await;
         let facts = Facts {
-            seconds,
-            model: identity.served_model.clone(),
-            version: identity.version.clone(),
-            simulated: identity.simulated,
+            recorded: ServerReady {
+                seconds,
+                model: identity.served_model.clone(),
+                version: identity.version.clone(),
+                simulated: identity.simulated,
+                identity: behind.clone().map(Box::new),
+                answers: answers.map(Box::new),
+                ..ServerReady::default()
+            },
             kv_tokens: self.kv_tokens().await,
-            identity: behind.clone().map(Box::new),
-            answers: answers.map(Box::new),
         };
         let gpus = Arc::new(self.gpus(&identity));
         let is_launched = matches!(self.plan.serve.target, Target::Launch(_));
@@ -74,7 +77,7 @@ impl Live<'_, '_> {
         running.unlike = unlike;
         if let Some(log) = log {
             running.startup = startup::phases(&log);
-            running.startup.insert("startup_s".to_owned(), facts.seconds.into());
+            running.startup.insert("startup_s".to_owned(), seconds.into());
         }
         running.gpus = gpus;
         running.identity = Some(identity);

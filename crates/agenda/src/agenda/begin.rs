@@ -3,19 +3,10 @@
 
 use std::collections::BTreeMap;
 use vsweep_plan::ids::SearchId;
-use vsweep_plan::matrix::{LoadSearch, Matrix};
+use vsweep_plan::matrix::{LoadFinder, LoadSearch, Matrix};
 use vsweep_plan::plan::Plan;
-use vsweep_record::journal::{FIRST_SLOT, SearchEnd, SearchRecord, SearchStarted, State};
-use vsweep_strategy::search::{Answer, Basis, Question, Rival, Seed, Vary};
-
-/// What the rules are about.
-#[derive(Debug, Clone, Copy)]
-pub struct Scope<'p> {
-    /// The plan.
-    pub plan: &'p Plan,
-    /// Everything that it expands to.
-    pub matrix: &'p Matrix,
-}
+use vsweep_record::journal::{FIRST_SLOT, SearchRecord, SearchStarted, State};
+use vsweep_strategy::search::{Basis, Question, Rival, Seed, Vary};
 
 /// What is known of a search from outside before it begins.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -68,15 +59,9 @@ pub(super) fn search_started(
     let predicted = |target: &str| forecast.and_then(|forecast| forecast.get(target)).copied();
     let forecast = targets.iter().find_map(|target| predicted(&target.name));
     let started = SearchStarted {
-        search: planned.id.clone(),
-        server: planned.server.clone(),
-        slot,
-        name: planned.name.clone(),
-        params: plan.secrets.redact_params(&planned.params),
-        vary: planned.settings.vary,
         targets: targets.clone(),
         seed: forecast.map_or(Seed::UNKNOWN, Seed::forecast),
-        rivals: Vec::new(),
+        ..begun(planned, planned.settings.vary, slot, plan)
     };
     let alike: Vec<&SearchRecord> = state
         .searches()
@@ -85,7 +70,8 @@ pub(super) fn search_started(
     // Nobody knows better than the same server on an earlier start.
     let before = (FIRST_SLOT..slot).rev();
     let own = before.filter_map(|slot| state.search(&planned.id, slot));
-    let neighbour = own.chain(alike.iter().rev().copied()).find_map(first_value);
+    let answered = own.chain(alike.iter().rev().copied()).flat_map(SearchRecord::answers);
+    let neighbour = answered.filter_map(|answer| answer.found.value()).next();
     let rivals = targets
         .iter()
         .filter_map(|target| rival(&target.name, &alike, state, predicted(&target.name)));
@@ -93,6 +79,21 @@ pub(super) fn search_started(
         seed: neighbour.map_or(started.seed, Seed::neighbour),
         rivals: rivals.collect(),
         ..started
+    }
+}
+
+/// The beginning of a search or exploration of which no more is known.
+pub(super) fn begun<S>(planned: &LoadFinder<S>, vary: Vary, slot: u32, plan: &Plan) -> SearchStarted {
+    SearchStarted {
+        search: planned.id.clone(),
+        server: planned.server.clone(),
+        slot,
+        name: planned.name.clone(),
+        params: plan.secrets.redact_params(&planned.params),
+        vary,
+        targets: Vec::new(),
+        seed: Seed::UNKNOWN,
+        rivals: Vec::new(),
     }
 }
 
@@ -109,23 +110,10 @@ fn is_alike(one: &SearchStarted, other: &SearchStarted) -> bool {
     (one.vary, &one.params, &one.targets) == (other.vary, &other.params, &other.targets) && one.search != other.search
 }
 
-fn answers(record: &SearchRecord) -> &[Answer] {
-    match &record.ended {
-        Some(SearchEnd::Answered(answers)) => answers,
-        _ => &[],
-    }
-}
-
-/// The load of the first target that one was found for.
-fn first_value(record: &SearchRecord) -> Option<f64> {
-    answers(record).iter().find_map(|answer| answer.found.value())
-}
-
 /// The best answer for a target so far; of equal ones the first.
 fn rival(target: &str, alike: &[&SearchRecord], state: &State, forecast: Option<f64>) -> Option<Rival> {
     let held = |record: &&SearchRecord| {
-        let mut found = answers(record).iter().filter(|answer| answer.target == target);
-        let load = found.find_map(|answer| answer.found.value())?;
+        let load = record.answer(target)?.found.value()?;
         Some((record.started.server.clone(), load))
     };
     let believed = alike

@@ -14,9 +14,11 @@ use vsweep_strategy::search::Criterion;
 /// What tokens a second are called, of output and of all.
 const THROUGHPUTS: [&str; 2] = ["output_throughput", "total_throughput"];
 
-/// What of a finalist is measured on fresh starts.
-#[derive(Debug, Clone, Default)]
+/// The finalists, and what of them is measured on fresh starts.
+#[derive(Debug, Default)]
 pub struct Finals {
+    /// The servers.
+    pub servers: BTreeSet<ServerId>,
     /// The points.
     pub points: BTreeSet<PointId>,
     /// The searches.
@@ -45,10 +47,16 @@ pub(super) fn all_figures() -> impl Iterator<Item = String> {
     THROUGHPUTS.into_iter().chain(LATENCIES).map(str::to_owned)
 }
 
-/// What is measured of the finalists, by their server; nothing where every winner is clear.
-pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> BTreeMap<ServerId, Finals> {
+/// Who is measured again; nobody where every winner is clear.
+pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     if plan.sla.is_some() {
-        return finalists_of_searches(matrix, &searches_of_finalists(state));
+        let searches = searches_of_finalists(state);
+        let is_finalist = |server: &ServerConfig| matrix.searches_of(server).any(|own| searches.contains(&own.id));
+        return Finals {
+            servers: matrix.servers().filter(is_finalist).map(|server| server.id).collect(),
+            searches,
+            ..Finals::default()
+        };
     }
     let servers: BTreeMap<ServerId, (Params, f64)> = matrix
         .servers()
@@ -60,7 +68,7 @@ pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> BTreeMap
     let mut builder = TableBuilder::new();
     builder.plan_starts(plan.starts);
     let mut measured: HashMap<&str, &RunRecord> = HashMap::new();
-    for run in state.runs().filter(|run| run.slot < plan.starts && !state.is_lost(run)) {
+    for run in state.runs().filter(|run| run.slot < plan.starts && !run.is_lost()) {
         let Some((serve, gpus)) = servers.get(&run.server) else {
             continue;
         };
@@ -74,20 +82,20 @@ pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> BTreeMap
             run: run.run,
             outcome: run.outcome,
             validity: Some(run.validity),
-            serve,
-            bench: &run.params,
+            serve: Some(serve),
+            bench: Some(&run.params),
             gpus: Some(*gpus),
             metrics: &metrics,
             slot: run.slot,
             launch: state.start_of(run).map(|launch| launch.to_string()),
-            order: run.started.seq,
+            order: run.place.line.seq,
             ..RunRow::default()
         });
     }
     let table = builder.finish();
     let table = Points::of(&table);
     let run_at = |place: usize| measured[&*table.points[place].id];
-    let mut found: BTreeMap<ServerId, Finals> = BTreeMap::new();
+    let mut found = Finals::default();
     for workload in table.workloads() {
         let misses = |place: &usize| {
             let run = run_at(*place);
@@ -110,27 +118,12 @@ pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> BTreeMap
         for (metric, better) in questions(&table, &entrants) {
             for place in table.finalists(&entrants, metric, better) {
                 let run = run_at(place);
-                let finals = found.entry(run.server.clone()).or_default();
-                finals.points.insert(run.point.clone());
+                found.servers.insert(run.server.clone());
+                found.points.insert(run.point.clone());
             }
         }
     }
     found
-}
-
-fn finalists_of_searches(matrix: &Matrix, asked: &BTreeSet<SearchId>) -> BTreeMap<ServerId, Finals> {
-    let of_server = |server: ServerConfig| {
-        let own = matrix.searches_of(&server).map(|search| search.id);
-        let searches: BTreeSet<SearchId> = own.filter(|id| asked.contains(id)).collect();
-        (!searches.is_empty()).then(|| {
-            let finals = Finals {
-                searches,
-                ..Finals::default()
-            };
-            (server.id.clone(), finals)
-        })
-    };
-    matrix.servers().filter_map(of_server).collect()
 }
 
 /// What makes a winner.
@@ -223,7 +216,7 @@ mod tests {
             }
         }
         let finalists = finalists(&plan, &matrix, &state);
-        let names = matrix.servers().filter(|server| finalists.contains_key(&server.id));
+        let names = matrix.servers().filter(|server| finalists.servers.contains(&server.id));
         names.map(|server| server.name).collect()
     }
 

@@ -67,7 +67,7 @@ pub(super) fn is_wanted(runs: &Runs, point: &PointId, slot: u32, run: u32, state
         Runs::Exactly(_) => true,
         Runs::Until { .. } if run < runs.least() => true,
         Runs::Until { metric, rule } => {
-            let before = (0..run).map_while(|run| state.run(point, slot, run).filter(|run| !state.is_lost(run)));
+            let before = (0..run).map_while(|run| state.run(point, slot, run).filter(|run| !run.is_lost()));
             let before: Vec<&RunRecord> = before.collect();
             let has_failed = before.iter().any(|run| run.outcome == Outcome::Failed);
             let is_narrow = |count| is_enough(*rule, metric, &before[..count]);

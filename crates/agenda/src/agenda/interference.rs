@@ -2,11 +2,13 @@
 //! once beside them; and beside the start of another server when there is one. Each pair is of one point on one launch, with the same
 //! requests. What follows from them is decided by the record.
 
-use super::step::{Action, Check, Run, Step};
+use super::step::{Action, Run, Step};
 use super::task::Task;
 use super::{Agenda, record};
+use std::collections::BTreeSet;
+use vsweep_plan::ids::PointId;
 use vsweep_plan::plan::{Reset, Warmup};
-use vsweep_record::journal::{Beside, Company, Entry, Event, InterferenceSample, Launch, State};
+use vsweep_record::journal::{Beside, Company, Entry, Event, InterferenceSample, Launch, StartRecord, State};
 use vsweep_strategy::stats::{Finding, Interference};
 
 /// A launch repeats one of so many of its runs at most.
@@ -24,27 +26,18 @@ pub(super) struct Checking {
     is_reset: bool,
 }
 
-/// The other servers of the session.
-struct Others {
-    are_ready: bool,
-    are_starting: bool,
-}
-
 impl Agenda<'_> {
     /// Whether the run that was measured last is to be repeated.
     pub(super) fn check_after(&mut self, task: Task, started: Entry, state: &State) -> Option<Checking> {
         let launched = self.launched.as_ref()?;
-        self.scope.plan.exec.watched_percent()?;
-        let others = others(launched.id, state);
+        self.schedule.plan.exec.watched_percent()?;
+        let (ready, starting) = others(launched.id, state);
         let samples: Vec<&InterferenceSample> = state.samples_of(launched.id).collect();
-        let of_point: Vec<&&InterferenceSample> =
-            samples.iter().filter(|sample| sample.point == task.point.id).collect();
+        let of_point = samples.iter().filter(|sample| sample.point == task.point.id);
+        let of_point: Vec<&&InterferenceSample> = of_point.collect();
         let count = |company: Company| of_point.iter().filter(|sample| sample.is_beside(company)).count();
         let has_failed = samples.iter().any(|sample| sample.latency_ms.is_none());
-        let points = samples
-            .iter()
-            .map(|sample| &sample.point)
-            .collect::<std::collections::BTreeSet<_>>();
+        let points: BTreeSet<&PointId> = samples.iter().map(|sample| &sample.point).collect();
         let is_full = of_point.is_empty() && points.len() * EVERY >= launched.measured;
         let tried = of_point.iter().filter(|sample| !sample.alone).count();
         if has_failed || is_full || tried >= 2 * TRIES {
@@ -56,10 +49,10 @@ impl Agenda<'_> {
         let seeks_servers = found.servers.is_open();
         let needs_beside = seeks_servers && alone > 0 && beside == 0 && tried < TRIES + beside_start;
         let needs_base = seeks_starts && beside_start > 0 && alone + beside == 0;
-        let is_alone = if others.are_starting {
+        let is_alone = if !starting.is_empty() {
             let is_wanted = seeks_starts && beside_start == 0 && tried < TRIES;
             is_wanted.then_some(false)?
-        } else if !others.are_ready {
+        } else if ready.is_empty() {
             return None;
         } else if seeks_servers && alone == 0 && found.servers.pairs < Interference::MOST_PAIRS {
             true
@@ -76,18 +69,13 @@ impl Agenda<'_> {
 
     /// The next step of a run that is repeated.
     pub(super) fn pursue_check(&mut self, mut checking: Checking) -> Step {
-        let resets = !matches!(self.scope.plan.serve.reset, Reset::Nothing | Reset::Restart);
+        let resets = !matches!(self.schedule.plan.serve.reset, Reset::Nothing | Reset::Restart);
         let action = match resets && !std::mem::replace(&mut checking.is_reset, true) {
             true => Action::Reset,
-            false => Action::Check(Box::new(Check {
-                run: Run {
-                    task: checking.task.clone(),
-                    started: checking.started.clone(),
-                    warmup: Warmup::Requests(0),
-                    is_warm: true,
-                },
+            false => Action::Check {
+                run: Box::new(Run::of(&checking.task, &checking.started, Warmup::Requests(0), true)),
                 is_alone: checking.is_alone,
-            })),
+            },
         };
         self.checking = Some(checking);
         Step::Act(action)
@@ -110,21 +98,11 @@ impl Agenda<'_> {
     }
 }
 
-fn others(own: Launch, state: &State) -> Others {
-    let starts = state.servers.values().flat_map(|server| &server.starts);
-    let up = starts.filter(|start| {
-        start.launch.session == own.session
-            && start.launch != own
-            && start.exited_at.is_none()
-            && !start.started_at.is_empty()
-    });
-    let (mut are_ready, mut are_starting) = (false, false);
-    for start in up {
-        are_ready |= start.ready_seconds.is_some();
-        are_starting |= start.ready_seconds.is_none() && start.cause.is_none();
-    }
-    Others {
-        are_ready,
-        are_starting,
-    }
+/// The other servers of a session that are up: those that are ready, and those that are starting.
+fn others(own: Launch, state: &State) -> (Vec<&StartRecord>, Vec<&StartRecord>) {
+    let others = state
+        .starts()
+        .filter(|start| start.launch.session == own.session && start.launch != own);
+    let up = others.filter(|start| start.exited_at.is_none() && !start.started_at.is_empty());
+    up.partition(|start| start.ready.is_some())
 }

@@ -4,15 +4,16 @@ use super::step::{Action, Ending, Facts, Step};
 use super::warmth::Warmth;
 use super::{Agenda, AgendaPhase, record};
 use vsweep_plan::cause::Failure;
-use vsweep_record::journal::{Entry, Event, Launch, StartRecord, State};
+use vsweep_record::journal::{Entry, Event, Launch, ServerExited, ServerReady, StartRecord, State};
 use vsweep_strategy::checks::AnswerCheck;
 
 /// One start of the server.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Launched {
     pub id: Launch,
-    /// What it says of itself, once it is ready.
-    pub facts: Option<Facts>,
+    pub is_ready: bool,
+    /// Size of its KV cache in tokens, where it told.
+    pub kv_tokens: Option<u64>,
     /// Runs that were measured on it.
     pub measured: usize,
     /// Whether a run used it, so that its caches hold something.
@@ -42,32 +43,24 @@ impl Agenda<'_> {
         };
         self.launched = Some(Launched {
             id,
-            facts: None,
-            measured: 0,
-            is_used: false,
-            warmth: Warmth::default(),
-            exit: None,
+            ..Launched::default()
         });
         self.due.push_back(Step::Act(Action::Start(id)));
     }
 
     pub(super) fn settle_start(&mut self, started: Result<Facts, Failure>) {
         let launched = self.launched.as_mut().expect("a start was recorded");
+        launched.is_ready = started.is_ok();
         match started {
             // There is no server, and nothing was started yet.
-            Ok(facts) if self.scope.plan.bench.runner.offline().is_some() => launched.facts = Some(facts),
-            Ok(mut facts) => {
-                self.due.push_back(record(Event::ServerReady {
+            Ok(_) if self.schedule.plan.bench.runner.offline().is_some() => {}
+            Ok(facts) => {
+                launched.kv_tokens = facts.kv_tokens;
+                self.due.push_back(record(Event::ServerReady(Box::new(ServerReady {
                     server: self.server.id.clone(),
                     launch: launched.id.n,
-                    seconds: facts.seconds,
-                    model: facts.model.clone(),
-                    version: facts.version.clone(),
-                    simulated: facts.simulated,
-                    identity: facts.identity.clone(),
-                    answers: facts.answers.take(),
-                }));
-                launched.facts = Some(facts);
+                    ..facts.recorded
+                }))));
             }
             Err(failure) => {
                 launched.exit = Some(failure.clone());
@@ -80,12 +73,12 @@ impl Agenda<'_> {
     /// What the user is told of the answers of the last start: that its runs are invalid for them, or once that there are none.
     pub(super) fn note_of_answers(&self, state: &State) -> Option<String> {
         let id = self.launched.as_ref()?.id;
-        let name = self.scope.plan.secrets.redact(&self.server.name);
+        let name = self.schedule.plan.secrets.redact(&self.server.name);
         if let Some(doubt) = state.doubted_for_answers(id) {
             return Some(format!("the runs of {name} will be invalid: {doubt}"));
         }
-        let starts = || state.servers.values().flat_map(|server| &server.starts);
-        let refused = |start: &StartRecord| match start.answers.as_deref() {
+        let starts = || state.starts();
+        let refused = |start: &StartRecord| match start.answers() {
             Some(AnswerCheck::Refused(why)) => Some(why.clone()),
             _ => None,
         };
@@ -100,23 +93,14 @@ impl Agenda<'_> {
             Some(failure) => (Some(failure.cause), failure.detail),
             None => (None, String::new()),
         };
-        self.due.push_back(record(Event::ServerExited {
+        self.due.push_back(record(Event::ServerExited(Box::new(ServerExited {
             server: self.server.id.clone(),
             launch: launched.id.n,
             cause,
             detail,
             seconds: Some(seconds),
             held_seconds,
-        }));
-    }
-
-    /// The same server was started again by somebody else: a new launch.
-    pub(super) fn settle_look(&mut self, is_restarted: bool) {
-        let attempt = self.attempt.as_mut().expect("a server is looked at for a run");
-        attempt.is_looked_at = true;
-        if is_restarted {
-            self.due.push_back(Step::Act(Action::Stop));
-        }
+        }))));
     }
 
     /// Another server answers: what was measured before counts no more, and the work on it begins anew.

@@ -8,7 +8,7 @@ use super::{Agenda, AgendaPhase, LOST_POINTS, TRIES, record, search_finished, ti
 use vsweep_plan::cause::{Failure, Outcome};
 use vsweep_plan::ids::SearchId;
 use vsweep_plan::plan::{OnFailure, Params, Target};
-use vsweep_record::journal::{Entry, Event, GroupGivenUp, LineId, ServerDeclared, State, Untried};
+use vsweep_record::journal::{Entry, Event, GroupGivenUp, LineId, SearchEnd, ServerDeclared, State, Untried};
 
 /// Why a server config is beyond hope.
 #[derive(Debug)]
@@ -73,7 +73,7 @@ impl Agenda<'_> {
             return None;
         }
         if let Some(Probing::Grid(grid)) = self.probings.front_mut()
-            && self.scope.plan.on_failure == OnFailure::Continue
+            && self.schedule.plan.on_failure == OnFailure::Continue
         {
             let lost = grid.drop_point(&attempt.task.point.id);
             let given_up = self.given_up(lost, Vec::new(), &failure, Some(&started));
@@ -120,25 +120,25 @@ impl Agenda<'_> {
         let failure = lost.failure.clone();
         if let Some(search) = lost.search.take() {
             self.probings.pop_front();
-            return Some(search_finished(search, Vec::new(), Some(failure), self.slot, state));
+            return Some(search_finished(search, SearchEnd::GivenUp(failure), self.slot, state));
         }
         let under = lost.under.clone();
         for probing in &self.probings {
-            if let Ask::Begin(started) = probing.ask(self.scope, self.slot, state) {
+            if let Ask::Begin(started) = probing.ask(self.schedule, self.slot, state) {
                 return Some(record(Event::SearchStarted(started)));
             }
         }
         let left = self.probings.iter();
         let tasks = left
             .clone()
-            .flat_map(|probing| probing.left(self.scope, self.slot, state))
+            .flat_map(|probing| probing.left(self.schedule, self.slot, state))
             .collect();
         let searches = left
             .filter_map(Probing::id)
             .map(|id| (id.clone(), tip(id, self.slot, state)));
         let searches: Vec<_> = searches.collect();
         let given_up = self.given_up(tasks, searches, &failure, under.as_ref());
-        self.leave(match self.scope.plan.on_failure {
+        self.leave(match self.schedule.plan.on_failure {
             OnFailure::Continue => Ending::Finished,
             OnFailure::Stop => Ending::StoppedOnFailure,
         });
@@ -148,7 +148,7 @@ impl Agenda<'_> {
     /// Why there is no server. One that died under a run and did not come back has the cause of its death: the other
     /// failure only follows from it. A server of ours that another run survived has none but its own.
     fn blame(&self, failure: Failure, died_here: bool) -> Failure {
-        let is_attached = matches!(self.scope.plan.serve.target, Target::Attach(_));
+        let is_attached = matches!(self.schedule.plan.serve.target, Target::Attach(_));
         match &self.death {
             Some(death) if died_here || is_attached => {
                 let detail = format!("{}; it did not come back: {}", death.detail, failure.detail);
@@ -172,7 +172,7 @@ impl Agenda<'_> {
             match points.iter_mut().find(|point| point.point == task.point.id) {
                 Some(point) => point.runs.push(task.run),
                 None => points.push(Untried {
-                    params: self.scope.plan.secrets.redact_params(&task.point.params),
+                    params: self.schedule.plan.secrets.redact_params(&task.point.params),
                     point: task.point.id,
                     runs: vec![task.run],
                     name: task.point.name,
@@ -189,6 +189,7 @@ impl Agenda<'_> {
             slot: self.slot,
             cause: failure.cause,
             detail: failure.detail.clone(),
+            ruled_out: failure.ruled_out.clone(),
             blamed: blamed.map(|started| started.place.line.seq),
             common: Params::new(),
             points,
@@ -198,7 +199,7 @@ impl Agenda<'_> {
     }
 
     fn retrying(&self, failure: &Failure) -> Step {
-        let name = self.scope.plan.secrets.redact(&self.server.name);
+        let name = self.schedule.plan.secrets.redact(&self.server.name);
         Step::Note(format!(
             "{name}: trying again after {}: {}",
             failure.cause, failure.detail

@@ -23,11 +23,11 @@ mod task;
 mod tests;
 mod warmth;
 
-pub use begin::{Hint, Hints, Scope, first_point, wants_forecast};
+pub use begin::{Hint, Hints, first_point, wants_forecast};
 pub use comparison::compared;
 pub use finals::Finals;
 pub use schedule::{Group, Schedule, Start};
-pub use step::{Action, Check, Commit, Ending, Facts, Outcome, Ran, Run, Signal, Step};
+pub use step::{Action, Ending, Facts, Outcome, Ran, Run, Signal, Step};
 pub use task::{Evidence, RunReader, SearchReader, Task, seeded};
 
 use grid::Grid;
@@ -41,8 +41,7 @@ use vsweep_plan::cause::Failure;
 use vsweep_plan::ids::SearchId;
 use vsweep_plan::matrix::ServerConfig;
 use vsweep_plan::plan::{OnFailure, Target};
-use vsweep_record::journal::{Entry, Event, GroupBegun, LineId, SearchStarted, Seen, ServerDeclared, State};
-use vsweep_strategy::search::Answer;
+use vsweep_record::journal::{Entry, Event, GroupBegun, LineId, SearchEnd, SearchStarted, Seen, ServerDeclared, State};
 
 /// How often the same thing is tried when the cause of its failure may pass.
 const TRIES: u32 = 2;
@@ -52,7 +51,7 @@ const LOST_POINTS: u32 = 3;
 /// What is left to do on one server.
 #[derive(Debug)]
 pub struct Agenda<'p> {
-    scope: Scope<'p>,
+    schedule: Schedule<'p>,
     server: ServerConfig,
     /// The planned start of the server.
     slot: u32,
@@ -84,8 +83,6 @@ pub struct Agenda<'p> {
     failed_start: Option<Failure>,
     /// Why the server died last, until something is measured again.
     death: Option<Failure>,
-    /// Whether the last start was asked the fixed questions, until what came of it was told.
-    is_answered: bool,
 }
 
 #[derive(Debug)]
@@ -100,15 +97,15 @@ enum AgendaPhase {
 
 impl<'p> Agenda<'p> {
     /// What a group has to do after what is recorded.
-    pub fn new(scope: Scope<'p>, group: Group, mut hints: Hints, state: &State) -> Agenda<'p> {
-        let grid = Probing::Grid(Grid::of(group.tasks, scope.plan));
+    pub fn new(schedule: Schedule<'p>, group: Group, mut hints: Hints, state: &State) -> Agenda<'p> {
+        let grid = Probing::Grid(Grid::of(group.tasks, schedule.plan));
         let searches = group.searches.into_iter().map(|search| {
             let hint = hints.remove(&search.id).unwrap_or_default();
             Probing::Search(Box::new(search), hint)
         });
         let explorations = group.explorations.into_iter().map(Box::new).map(Probing::Exploration);
         Agenda {
-            scope,
+            schedule,
             probings: [grid].into_iter().chain(searches).chain(explorations).collect(),
             phase: AgendaPhase::Beginning,
             due: VecDeque::new(),
@@ -120,10 +117,9 @@ impl<'p> Agenda<'p> {
             last_measured: None,
             checking: None,
             lost_in_a_row: state.lost_in_a_row(&group.server.id, group.slot),
-            failed_starts: state.failed_starts(&group.server.id, group.slot).len() as u32,
+            failed_starts: state.failed_starts(&group.server.id, group.slot),
             failed_start: None,
             death: None,
-            is_answered: false,
             slot: group.slot,
             gpus: Vec::new(),
             server: group.server,
@@ -151,11 +147,14 @@ impl<'p> Agenda<'p> {
         step
     }
 
-    /// Takes notice of a line that it asked for.
-    pub fn recorded(&mut self, entry: &Entry) {
+    /// Takes notice of a line that it asked for, which the state knows.
+    pub fn recorded(&mut self, entry: &Entry, state: &State) {
         match &entry.event {
             Event::ServerStarting { launch, .. } => self.launch_recorded(entry, *launch),
-            Event::ServerReady { answers, .. } => self.is_answered = answers.is_some(),
+            Event::ServerReady(ready) if ready.answers.is_some() => {
+                let note = self.note_of_answers(state);
+                self.due.extend(note.map(Step::Note));
+            }
             Event::RunStarted(_) => {
                 let attempt = self.attempt.as_mut().expect("a run begins for an attempt");
                 attempt.started = Some(entry.clone());
@@ -169,7 +168,10 @@ impl<'p> Agenda<'p> {
         self.yields_to = None;
         match outcome {
             Outcome::Started(started) => self.settle_start(started),
-            Outcome::Looked { is_restarted } => self.settle_look(is_restarted),
+            Outcome::Unchanged => {
+                let attempt = self.attempt.as_mut().expect("a server is looked at for a run");
+                attempt.is_looked_at = true;
+            }
             Outcome::Replaced(reason) => self.phase = AgendaPhase::Retiring(reason),
             Outcome::Disturbed => self.settle_disturbance(),
             // How a run that is repeated finds the caches is not told: it is no result.
@@ -199,11 +201,6 @@ impl<'p> Agenda<'p> {
     }
 
     fn decide(&mut self, state: &State) -> Option<Step> {
-        if std::mem::take(&mut self.is_answered)
-            && let Some(note) = self.note_of_answers(state)
-        {
-            return Some(Step::Note(note));
-        }
         match &self.phase {
             AgendaPhase::Beginning => {
                 let begun = self.begun();
@@ -246,13 +243,13 @@ impl<'p> Agenda<'p> {
             return None;
         };
         let objection = self.ended.take().and_then(|task| probing.objection(&task, state));
-        if let Some((id, failure)) = probing.id().cloned().zip(objection) {
-            return Some(self.give_up_search(id, failure, state));
+        if let Some(failure) = objection {
+            return self.end_search(SearchEnd::GivenUp(failure), state);
         }
         if let Probing::Grid(grid) = probing {
             grid.skip(state);
         }
-        match probing.ask(self.scope, self.slot, state) {
+        match probing.ask(self.schedule, self.slot, state) {
             Ask::Begin(started) => Some(self.begin_search(*started)),
             Ask::Run(task) => {
                 if let Probing::Grid(grid) = probing {
@@ -261,11 +258,7 @@ impl<'p> Agenda<'p> {
                 self.attempt = Some(self.attempt_at(*task, state));
                 None
             }
-            Ask::Answered(id, answers) => {
-                self.probings.pop_front();
-                Some(search_finished(id, answers, None, self.slot, state))
-            }
-            Ask::GivenUp(id, failure) => Some(self.give_up_search(id, failure, state)),
+            Ask::Ended(end) => self.end_search(end, state),
             Ask::Empty => {
                 self.probings.pop_front();
                 None
@@ -281,8 +274,7 @@ impl<'p> Agenda<'p> {
         {
             match &self.launched {
                 Some(launched) => {
-                    let tokens = launched.facts.as_ref().and_then(|facts| facts.kv_tokens);
-                    let seed = tokens.and_then(|tokens| hint.seed(started.vary, tokens));
+                    let seed = launched.kv_tokens.and_then(|tokens| hint.seed(started.vary, tokens));
                     started.seed = seed.unwrap_or(started.seed);
                 }
                 None if self.failed_start.is_none() => return self.start(),
@@ -292,19 +284,19 @@ impl<'p> Agenda<'p> {
         record(Event::SearchStarted(Box::new(started)))
     }
 
-    fn give_up_search(&mut self, search: SearchId, failure: Failure, state: &State) -> Step {
-        self.probings.pop_front();
-        if self.scope.plan.on_failure == OnFailure::Stop {
+    fn end_search(&mut self, end: SearchEnd, state: &State) -> Option<Step> {
+        let search = self.probings.pop_front()?.id()?.clone();
+        if matches!(end, SearchEnd::GivenUp(_)) && self.schedule.plan.on_failure == OnFailure::Stop {
             self.leave(Ending::StoppedOnFailure);
         }
-        search_finished(search, Vec::new(), Some(failure), self.slot, state)
+        Some(search_finished(search, end, self.slot, state))
     }
 
     /// What remains is to stop the server.
     fn leave(&mut self, ending: Ending) {
-        let is_ready = self.launched.as_ref().is_some_and(|launched| launched.facts.is_some());
+        let is_ready = self.launched.as_ref().is_some_and(|launched| launched.is_ready);
         if ending == Ending::Interrupted && is_ready && self.signal >= Some(Signal::Interrupt) {
-            let note = match self.scope.plan.serve.target {
+            let note = match self.schedule.plan.serve.target {
                 Target::Launch(_) => "interrupted: stopping the server (interrupt again to kill it at once)",
                 Target::Attach(_) => "interrupted: the server is left running",
             };
@@ -318,23 +310,27 @@ impl<'p> Agenda<'p> {
         GroupBegun {
             server: self.server.id.clone(),
             slot: self.slot,
-            config: ServerDeclared::of(&self.server, &self.scope.plan.secrets),
+            config: ServerDeclared::of(&self.server, &self.schedule.plan.secrets),
             seen: Seen::new(),
         }
     }
 }
 
 fn record(event: Event) -> Step {
-    Step::Record(Box::new(event))
+    Step::Record(Box::new(event), None)
 }
 
-fn search_finished(search: SearchId, answers: Vec<Answer>, failure: Option<Failure>, slot: u32, state: &State) -> Step {
+fn search_finished(search: SearchId, end: SearchEnd, slot: u32, state: &State) -> Step {
+    let (answers, cause, detail) = match end {
+        SearchEnd::Answered(answers) => (answers, None, String::new()),
+        SearchEnd::GivenUp(failure) => (Vec::new(), Some(failure.cause), failure.detail),
+    };
     record(Event::SearchFinished {
         after: tip(&search, slot, state),
         search,
         answers,
-        cause: failure.as_ref().map(|failure| failure.cause),
-        detail: failure.map_or_else(String::new, |failure| failure.detail),
+        cause,
+        detail,
     })
 }
 

@@ -1,16 +1,17 @@
 //! What is measured on a server: the points of a grid, a search, or an exploration. Each says which run it wants next, from
 //! nothing but the recorded ones, so one that was interrupted goes on where it was.
 
-use super::begin::{Hint, Scope, search_started};
+use super::begin::{Hint, begun, search_started};
 use super::grid::Grid;
+use super::schedule::Schedule;
 use super::task::{RunReader, Task};
 use std::sync::Arc;
 use vsweep_plan::cause::{Cause, Failure, Outcome};
 use vsweep_plan::ids::SearchId;
 use vsweep_plan::matrix::{LoadExploration, LoadSearch, Point};
 use vsweep_plan::validity::Validity;
-use vsweep_record::journal::{RunRecord, SearchStarted, State};
-use vsweep_strategy::search::{Answer, Exploration, Next, Search, Seed};
+use vsweep_record::journal::{RunRecord, SearchEnd, SearchStarted, State};
+use vsweep_strategy::search::{Exploration, Next, Search};
 
 /// Runs that belong together.
 #[derive(Debug)]
@@ -30,24 +31,22 @@ pub(super) enum Ask {
     Begin(Box<SearchStarted>),
     /// A run.
     Run(Box<Task>),
-    /// Nothing more: its answers.
-    Answered(SearchId, Vec<Answer>),
-    /// Nothing more: it cannot be answered.
-    GivenUp(SearchId, Failure),
+    /// Nothing more: how the search or exploration ends.
+    Ended(SearchEnd),
     /// Nothing more, and there is nothing to say.
     Empty,
 }
 
 impl Probing {
     /// What comes next.
-    pub fn ask(&self, scope: Scope<'_>, slot: u32, state: &State) -> Ask {
+    pub fn ask(&self, schedule: Schedule<'_>, slot: u32, state: &State) -> Ask {
         match self {
             Probing::Grid(grid) => match grid.tasks.front() {
                 Some(task) => Ask::Run(Box::new(task.clone())),
                 None => Ask::Empty,
             },
-            Probing::Search(planned, hint) => ask_search(planned, hint, scope, slot, state),
-            Probing::Exploration(planned) => ask_exploration(planned, scope, slot, state),
+            Probing::Search(planned, hint) => ask_search(planned, hint, schedule, slot, state),
+            Probing::Exploration(planned) => ask_exploration(planned, schedule, slot, state),
         }
     }
 
@@ -61,10 +60,10 @@ impl Probing {
     }
 
     /// What it would still measure, as far as that is known.
-    pub fn left(&self, scope: Scope<'_>, slot: u32, state: &State) -> Vec<Task> {
+    pub fn left(&self, schedule: Schedule<'_>, slot: u32, state: &State) -> Vec<Task> {
         match self {
             Probing::Grid(grid) => grid.owed(),
-            _ => match self.ask(scope, slot, state) {
+            _ => match self.ask(schedule, slot, state) {
                 Ask::Run(task) => vec![*task],
                 _ => Vec::new(),
             },
@@ -92,12 +91,12 @@ impl Probing {
     }
 }
 
-fn ask_search(planned: &LoadSearch, hint: &Hint, scope: Scope<'_>, slot: u32, state: &State) -> Ask {
+fn ask_search(planned: &LoadSearch, hint: &Hint, schedule: Schedule<'_>, slot: u32, state: &State) -> Ask {
     let Some(record) = state.search(&planned.id, slot) else {
         return Ask::Begin(Box::new(search_started(
             planned,
             slot,
-            scope.plan,
+            schedule.plan,
             state,
             hint.forecast.as_ref(),
         )));
@@ -106,30 +105,21 @@ fn ask_search(planned: &LoadSearch, hint: &Hint, scope: Scope<'_>, slot: u32, st
     state.probes(&planned.id, slot).for_each(|probe| search.tell(probe));
     match search.ask() {
         Next::Probe(question) => {
-            let point = scope.matrix.point_for(planned, &question);
+            let point = schedule.matrix.point_for(planned, &question);
             run(point, slot, RunReader::of_search(planned, &search, question), state)
         }
         Next::Done(_) if has_measured_nothing(&planned.id, slot, state) => {
             let detail = "every run of the search failed, so its load is not to blame; see their causes";
-            Ask::GivenUp(planned.id.clone(), Failure::new(Cause::BenchFailed, detail))
+            Ask::Ended(SearchEnd::GivenUp(Failure::new(Cause::BenchFailed, detail)))
         }
-        Next::Done(answers) => Ask::Answered(planned.id.clone(), planned.with_remark(answers)),
+        Next::Done(answers) => Ask::Ended(SearchEnd::Answered(planned.with_remark(answers))),
     }
 }
 
-fn ask_exploration(planned: &LoadExploration, scope: Scope<'_>, slot: u32, state: &State) -> Ask {
+fn ask_exploration(planned: &LoadExploration, schedule: Schedule<'_>, slot: u32, state: &State) -> Ask {
     if state.search(&planned.id, slot).is_none() {
-        return Ask::Begin(Box::new(SearchStarted {
-            search: planned.id.clone(),
-            server: planned.server.clone(),
-            slot,
-            name: planned.name.clone(),
-            params: scope.plan.secrets.redact_params(&planned.params),
-            vary: planned.settings.vary,
-            targets: Vec::new(),
-            seed: Seed::UNKNOWN,
-            rivals: Vec::new(),
-        }));
+        let vary = planned.settings.vary;
+        return Ask::Begin(Box::new(begun(planned, vary, slot, schedule.plan)));
     }
     let mut exploration = Exploration::new(planned.settings.clone());
     state
@@ -137,13 +127,13 @@ fn ask_exploration(planned: &LoadExploration, scope: Scope<'_>, slot: u32, state
         .for_each(|level| exploration.tell(level));
     let Some(load) = exploration.ask() else {
         if exploration.has_anchors() {
-            return Ask::Answered(planned.id.clone(), Vec::new());
+            return Ask::Ended(SearchEnd::Answered(Vec::new()));
         }
         let detail = "it needs one request at a time and some load above it, and one of the two was never measured; \
                       see the causes of its runs";
-        return Ask::GivenUp(planned.id.clone(), Failure::new(Cause::BenchFailed, detail));
+        return Ask::Ended(SearchEnd::GivenUp(Failure::new(Cause::BenchFailed, detail)));
     };
-    let point = scope.matrix.point_at(planned, &load);
+    let point = schedule.matrix.point_at(planned, &load);
     let id = planned.id.clone();
     run(point, slot, RunReader::Exploration { id, load }, state)
 }

@@ -1,13 +1,13 @@
 //! One run and the tries at it: what must be there before it begins, and what its end means.
 
 use super::probing::Probing;
-use super::step::{Action, Commit, Ran, Run, Step};
+use super::step::{Action, Ran, Run, Step};
 use super::task::Task;
 use super::{Agenda, TRIES, record, tip};
 use vsweep_plan::cause::{Failure, Outcome};
 use vsweep_plan::plan::{OnFailure, Reset, Target, Warmup};
 use vsweep_plan::validity::{Code, Doubt, Validity};
-use vsweep_record::journal::{Entry, Event, Link, RunFinished, RunStarted, State};
+use vsweep_record::journal::{Entry, Event, Link, RunFinished, RunStarted, SearchRecord, State};
 
 /// A run that is being tried.
 #[derive(Debug)]
@@ -64,58 +64,46 @@ impl Agenda<'_> {
 
     /// The next step of a try.
     pub(super) fn pursue(&mut self, mut attempt: Attempt, state: &State) -> Option<Step> {
-        let plan = self.scope.plan;
         let is_begun = attempt.started.is_some();
         if is_begun && let Some((failure, seconds)) = attempt.death.take() {
             return self.outlive(attempt, failure, seconds);
         }
-        if !is_begun && attempt.death.is_none() {
-            let is_used = self.launched.as_ref().is_some_and(|launched| launched.is_used);
-            if is_used && plan.serve.reset == Reset::Restart {
-                self.attempt = Some(attempt);
-                return Some(Step::Act(Action::Stop));
-            }
-            if self.launched.is_none() {
-                return match self.failed_start.take() {
-                    Some(failure) => self.miss_start(attempt, failure),
-                    None => {
-                        self.attempt = Some(attempt);
-                        Some(self.start())
-                    }
-                };
-            }
-            let is_attached = matches!(plan.serve.target, Target::Attach(_));
-            if is_attached && is_used && !attempt.is_looked_at {
-                self.attempt = Some(attempt);
-                return Some(Step::Act(Action::Look));
-            }
+        // One whose tries are used up is begun only to fail.
+        let needs_server = !is_begun && attempt.death.is_none();
+        if needs_server
+            && self.launched.is_none()
+            && let Some(failure) = self.failed_start.take()
+        {
+            return self.miss_start(attempt, failure);
         }
-        if !is_begun {
-            let started = self.run_started(&attempt.task, state);
-            self.attempt = Some(attempt);
-            return Some(record(Event::RunStarted(Box::new(started))));
-        }
-        let launched = self.launched.as_mut().expect("a run begins on a ready server");
-        let resets = launched.is_used && plan.serve.reset != Reset::Nothing;
-        let action = match resets && !std::mem::replace(&mut attempt.is_reset, true) {
-            true => Action::Reset,
-            false => {
-                launched.is_used = true;
-                let is_warm = launched.warmth.covers(&attempt.task.point.params);
-                Action::Run(Box::new(Run {
-                    task: attempt.task.clone(),
-                    started: attempt.started.clone().expect("the run was begun"),
-                    warmup: if is_warm {
-                        Warmup::Requests(0)
-                    } else {
-                        plan.bench.warmup
-                    },
-                    is_warm,
-                }))
+        let serve = &self.schedule.plan.serve;
+        let is_used = self.launched.as_ref().is_some_and(|launched| launched.is_used);
+        let is_attached = matches!(serve.target, Target::Attach(_));
+        let step = match &attempt.started {
+            None if needs_server && is_used && serve.reset == Reset::Restart => Step::Act(Action::Stop),
+            None if needs_server && self.launched.is_none() => self.start(),
+            None if needs_server && is_used && is_attached && !attempt.is_looked_at => Step::Act(Action::Look),
+            None => record(Event::RunStarted(Box::new(self.run_started(&attempt.task, state)))),
+            Some(_) if is_used && !attempt.is_reset && serve.reset != Reset::Nothing => {
+                attempt.is_reset = true;
+                Step::Act(Action::Reset)
             }
+            Some(started) => Step::Act(Action::Run(Box::new(self.begin(&attempt.task, started)))),
         };
         self.attempt = Some(attempt);
-        Some(Step::Act(action))
+        Some(step)
+    }
+
+    /// A run on the server that is ready.
+    fn begin(&mut self, task: &Task, started: &Entry) -> Run {
+        let launched = self.launched.as_mut().expect("a run begins on a ready server");
+        launched.is_used = true;
+        let is_warm = launched.warmth.covers(&task.point.params);
+        let warmup = match is_warm {
+            true => Warmup::Requests(0),
+            false => self.schedule.plan.bench.warmup,
+        };
+        Run::of(task, started, warmup, is_warm)
     }
 
     pub(super) fn settle_run(&mut self, result: Result<Box<Ran>, Failure>, seconds: f64) {
@@ -132,7 +120,7 @@ impl Agenda<'_> {
                 self.death = None;
                 let refused = attempt.refusal.map(|refusal| Doubt::new(Code::CachesNotReset, refusal));
                 ran.doubts.extend(refused);
-                self.commit(started, *ran, seconds, attempt.reset_seconds)
+                self.commit(&started, *ran, seconds, attempt.reset_seconds)
             }
             Err(failure) => {
                 self.due.push_back(failed(&attempt.task, &started, &failure, seconds));
@@ -142,9 +130,9 @@ impl Agenda<'_> {
         self.end_run(attempt.task, outcome);
     }
 
-    /// What was measured is of neither start of the server: the run is tried again on the new one.
+    /// Somebody else started the server again, a new launch: what was measured is of neither, and the run is tried on the new one.
     pub(super) fn settle_disturbance(&mut self) {
-        let attempt = self.attempt.as_mut().expect("a run was begun for an attempt");
+        let attempt = self.attempt.as_mut().expect("a server is looked at for a run");
         attempt.begin_again();
         self.due.push_back(Step::Act(Action::Stop));
     }
@@ -154,14 +142,14 @@ impl Agenda<'_> {
         match self.probings.front() {
             // A search looks for loads at which runs fail.
             Some(Probing::Search(..)) => self.ended = Some(task),
-            _ if outcome == Outcome::Failed && self.scope.plan.on_failure == OnFailure::Stop => {
+            _ if outcome == Outcome::Failed && self.schedule.plan.on_failure == OnFailure::Stop => {
                 self.leave(super::Ending::StoppedOnFailure);
             }
             _ => {}
         }
     }
 
-    fn commit(&mut self, started: Entry, ran: Ran, seconds: f64, reset_seconds: Option<f64>) -> Outcome {
+    fn commit(&mut self, started: &Entry, ran: Ran, seconds: f64, reset_seconds: Option<f64>) -> Outcome {
         let validity = Validity::of(ran.doubts.iter().map(|doubt| doubt.code));
         let outcome = match (&ran.failure, validity) {
             (Some(_), _) => Outcome::Failed,
@@ -188,14 +176,8 @@ impl Agenda<'_> {
             beside: ran.beside,
             ..RunFinished::default()
         };
-        self.due.push_back(match ran.measured {
-            None => record(Event::RunFinished(Box::new(finished))),
-            Some(measured) => Step::Commit(Box::new(Commit {
-                started,
-                finished,
-                measured,
-            })),
-        });
+        let event = Box::new(Event::RunFinished(Box::new(finished)));
+        self.due.push_back(Step::Record(event, ran.measured.map(Box::new)));
         outcome
     }
 
@@ -203,7 +185,7 @@ impl Agenda<'_> {
         let link = task.reader.as_ref().map(|reader| Link {
             id: reader.id().clone(),
             after: tip(reader.id(), self.slot, state),
-            step: state.search(reader.id(), self.slot).map_or(0, |search| search.steps),
+            step: state.search(reader.id(), self.slot).map_or(0, SearchRecord::steps),
             draw: task.draw(),
         });
         RunStarted {
@@ -213,7 +195,7 @@ impl Agenda<'_> {
             run: task.run,
             launch: self.launched.as_ref().map_or(0, |launched| launched.id.n),
             name: task.point.name.clone(),
-            params: self.scope.plan.secrets.redact_params(&task.point.params),
+            params: self.schedule.plan.secrets.redact_params(&task.point.params),
             combo: task.point.combo.clone(),
             search: link,
             ..RunStarted::default()
@@ -230,7 +212,7 @@ pub(super) fn failed(task: &Task, started: &Entry, failure: &Failure, seconds: f
         detail: failure.detail.clone(),
         request_error: failure.request_error.clone(),
         seconds,
-        learned: task.reader.as_ref().and_then(|reader| reader.learn_of_failure(failure)),
+        learned: task.learn_of_failure(failure),
         ..RunFinished::default()
     })))
 }

@@ -13,10 +13,10 @@ use vsweep_plan::ids::{SearchId, ServerId};
 use vsweep_plan::matrix::{LoadExploration, LoadSearch, Matrix, Point, ServerConfig};
 use vsweep_plan::plan::Plan;
 use vsweep_record::journal::{
-    ComparisonProgress, FIRST_SLOT, NextStart, SENTINEL_SLOT, SearchEnd, Shard, State, sentinel_point,
+    ComparisonProgress, FIRST_SLOT, NextStart, SENTINEL_SLOT, SearchEnd, SearchRecord, Shard, State, sentinel_point,
 };
 use vsweep_record::table::count_gpus;
-use vsweep_strategy::search::{Answer, Exploration, Found};
+use vsweep_strategy::search::{Exploration, Found};
 
 /// The work of one session, made start by start so that a million points never stand in memory at once.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +37,7 @@ pub struct Start {
     /// Which of its starts, from 0.
     pub slot: u32,
     /// What is measured on it; everything unless it is one of a final.
-    pub only: Option<Finals>,
+    pub only: Option<Arc<Finals>>,
     /// The point of a sentinel's start; all others have none.
     pub sentinel: Option<Box<Point>>,
     /// Which of two sets of GPUs it gets, where the arms of a comparison run side by side.
@@ -70,6 +70,19 @@ pub struct Group {
     pub searches: Vec<LoadSearch>,
     /// The explorations, in order, which find their own runs as well.
     pub explorations: Vec<LoadExploration>,
+}
+
+impl Group {
+    /// One with nothing to measure.
+    pub fn of(server: ServerConfig, slot: u32) -> Group {
+        Group {
+            server,
+            slot,
+            tasks: Vec::new(),
+            searches: Vec::new(),
+            explorations: Vec::new(),
+        }
+    }
 }
 
 impl<'a> Schedule<'a> {
@@ -133,20 +146,19 @@ impl<'a> Schedule<'a> {
     pub fn finals(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
         let has_finals =
             self.plan.starts > 1 && self.plan.compare.is_none() && !self.matrix.is_part() && self.is_measured(state);
-        let finalists = match has_finals {
-            true => finalists(self.plan, self.matrix, state),
-            false => Default::default(),
+        let finals = has_finals.then(|| finalists(self.plan, self.matrix, state));
+        let finals = Arc::new(finals.unwrap_or_default());
+        let slots = match finals.servers.is_empty() {
+            true => 0..0,
+            false => self.plan.starts..2 * self.plan.starts,
         };
-        let servers = self.servers().take_while(|_| !finalists.is_empty());
-        let servers: Vec<(ServerConfig, Finals)> = servers
-            .filter_map(|server| finalists.get(&server.id).cloned().map(|finals| (server, finals)))
-            .collect();
-        let slots = self.plan.starts..2 * self.plan.starts;
         slots.flat_map(move |slot| {
-            let starts = servers.clone().into_iter();
-            starts.map(move |(server, finals)| Start {
-                only: Some(finals),
-                ..Start::of(server, slot)
+            let finals = Arc::clone(&finals);
+            let starts = self.starts_at(slot);
+            starts.filter_map(move |start| {
+                let is_in = finals.servers.contains(&start.server.id);
+                let only = Some(Arc::clone(&finals));
+                is_in.then_some(Start { only, ..start })
             })
         })
     }
@@ -203,13 +215,8 @@ impl<'a> Schedule<'a> {
         let tasks: Vec<Task> = open
             .map(|run| Task::of(point.clone(), start.slot, run, Arc::clone(&figures)))
             .collect();
-        (!tasks.is_empty()).then(|| Group {
-            server: start.server.clone(),
-            slot: start.slot,
-            tasks,
-            searches: Vec::new(),
-            explorations: Vec::new(),
-        })
+        let nothing = Group::of(start.server.clone(), start.slot);
+        (!tasks.is_empty()).then_some(Group { tasks, ..nothing })
     }
 
     /// What may be left on a start, if anything.
@@ -288,10 +295,8 @@ impl<'a> Schedule<'a> {
 
 /// Whether a search was left undone under a plan that allowed that, and this one does not.
 fn was_skipped_before(search: &LoadSearch, slot: u32, state: &State) -> bool {
-    let record = state.search(&search.id, slot);
-    let is_skipped = |answers: &[Answer]| answers.iter().any(|answer| answer.found == Found::Skipped);
-    let ended = record.and_then(|record| record.ended.as_ref());
-    !search.settings.skip_beaten && matches!(ended, Some(SearchEnd::Answered(answers)) if is_skipped(answers))
+    let answers = state.search(&search.id, slot).map_or(&[][..], SearchRecord::answers);
+    !search.settings.skip_beaten && answers.iter().any(|answer| answer.found == Found::Skipped)
 }
 
 /// Whether an outcome means that a run need not be measured again.

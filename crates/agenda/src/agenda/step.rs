@@ -2,36 +2,22 @@
 
 use super::task::Task;
 use vsweep_plan::cause::Failure;
-use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::plan::Warmup;
 use vsweep_plan::validity::Doubt;
-use vsweep_record::journal::{Beside, Entry, Event, Launch, Learned, Measured, RunFinished};
-use vsweep_strategy::checks::AnswerCheck;
+use vsweep_record::journal::{Beside, Entry, Event, Launch, Learned, Measured, RunFiles, ServerReady};
 
 /// What comes next on a server.
 #[derive(Debug)]
 pub enum Step {
-    /// Write this event. No other step may be asked for before it is on disk.
-    Record(Box<Event>),
-    /// Write a run's figures and the event that vouches for them.
-    Commit(Box<Commit>),
+    /// Write this event; of a measured run its figures first, for which the event vouches. No other step may be asked for before
+    /// it is on disk.
+    Record(Box<Event>, Option<Box<Measured>>),
     /// Tell the user.
     Note(String),
     /// Do this, and settle its outcome.
     Act(Action),
     /// Nothing is left; the server is gone.
     Done(Ending),
-}
-
-/// A measured run, ready to be written.
-#[derive(Debug)]
-pub struct Commit {
-    /// Its `run_started`.
-    pub started: Entry,
-    /// What came of it; the writer adds the file.
-    pub finished: RunFinished,
-    /// The content of the file.
-    pub measured: Measured,
 }
 
 /// What is to be done with the server.
@@ -45,8 +31,14 @@ pub enum Action {
     Reset,
     /// Measure a run on it.
     Run(Box<Run>),
-    /// Measure a run once more, to learn how much servers that run side by side slow each other down.
-    Check(Box<Check>),
+    /// Measure a run once more, as it was begun, to learn how much servers that run side by side slow each other down. It has no files
+    /// of its own.
+    Check {
+        /// The run.
+        run: Box<Run>,
+        /// Whether the others wait meanwhile.
+        is_alone: bool,
+    },
     /// End it in order; of one that was attached to, let go.
     Stop,
     /// End it at once.
@@ -58,21 +50,27 @@ pub enum Action {
 pub struct Run {
     /// What is to be measured.
     pub task: Task,
-    /// Its `run_started`, which names its files.
-    pub started: Entry,
+    /// What its files are called.
+    pub files: RunFiles,
+    /// When it was begun, RFC 3339.
+    pub begun_at: String,
     /// Unmeasured requests before.
     pub warmup: Warmup,
     /// Whether the server has held this load since it started.
     pub is_warm: bool,
 }
 
-/// A run that is repeated to be held against itself, alone and beside others. It has no files of its own.
-#[derive(Debug)]
-pub struct Check {
-    /// The run. Its `started` is that of the run that it repeats.
-    pub run: Run,
-    /// Whether the others wait meanwhile.
-    pub is_alone: bool,
+impl Run {
+    /// One that was begun by this line.
+    pub(super) fn of(task: &Task, started: &Entry, warmup: Warmup, is_warm: bool) -> Run {
+        Run {
+            task: task.clone(),
+            files: RunFiles::of(&task.point.id, task.slot, task.run, started.place.line),
+            begun_at: started.at.clone(),
+            warmup,
+            is_warm,
+        }
+    }
 }
 
 /// What came of an action.
@@ -80,14 +78,11 @@ pub struct Check {
 pub enum Outcome {
     /// Of a start: what the ready server says of itself, or why it is not ready. It is still to be stopped then.
     Started(Result<Facts, Failure>),
-    /// Of a look: the same server answers; whether it was started again meanwhile.
-    Looked {
-        /// That.
-        is_restarted: bool,
-    },
+    /// Of a look: it is still the server that was started.
+    Unchanged,
     /// Of a start, a look or a run: another server answers than the one that was measured. Why, as a sentence.
     Replaced(String),
-    /// Of a run: the same server was started again meanwhile, so the figures are of neither start.
+    /// Of a look or a run: the same server was started again meanwhile. Figures are of neither start.
     Disturbed,
     /// Of a reset.
     Reset {
@@ -135,20 +130,10 @@ pub enum Outcome {
 /// What a ready server says of itself.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts {
-    /// From launch to ready, in seconds.
-    pub seconds: f64,
-    /// Name of the model that it serves.
-    pub model: String,
-    /// Its version.
-    pub version: Option<String>,
-    /// Whether it is the simulator.
-    pub simulated: bool,
+    /// For the record; the agenda adds which server and launch it is.
+    pub recorded: ServerReady,
     /// Size of its KV cache, in tokens.
     pub kv_tokens: Option<u64>,
-    /// What tells it from another one, if somebody else runs it.
-    pub identity: Option<Box<Fingerprint>>,
-    /// What became of the fixed questions; none if they were not asked.
-    pub answers: Option<Box<AnswerCheck>>,
 }
 
 /// What a run measured.

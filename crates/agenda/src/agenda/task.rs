@@ -128,12 +128,21 @@ impl Task {
     /// What a measured run says to whatever decides by it; `None` if nothing.
     pub fn learn(&self, seen: Evidence<'_>) -> Option<Learned> {
         match &self.reader {
-            Some(reader) => reader.learn(seen),
+            Some(RunReader::Search(reader)) => reader.probe(seen).map(Learned::Probe),
+            Some(RunReader::Exploration { load, .. }) => Some(level(load, figures(load, seen))),
             None if self.figures.is_empty() || seen.is_failed => None,
             None => {
                 let figure = |name: &String| Some((name.clone(), seen.metric(name).filter(|value| value.is_finite())?));
                 Some(Learned::Figures(self.figures.iter().filter_map(figure).collect()))
             }
+        }
+    }
+
+    /// The same of a run without figures.
+    pub(super) fn learn_of_failure(&self, failure: &Failure) -> Option<Learned> {
+        match self.reader.as_ref()? {
+            RunReader::Search(reader) => reader.probe_of_failure(failure).map(Learned::Probe),
+            RunReader::Exploration { load, .. } => Some(level(load, None)),
         }
     }
 
@@ -168,28 +177,6 @@ impl RunReader {
             question,
         })
     }
-
-    /// What a measured run says; `None` if nothing.
-    pub fn learn(&self, seen: Evidence<'_>) -> Option<Learned> {
-        Some(match self {
-            RunReader::Search(reader) => Learned::Probe(reader.probe(seen)?),
-            RunReader::Exploration { load, .. } => Learned::Level(Level {
-                load: *load,
-                figures: figures(load, seen),
-            }),
-        })
-    }
-
-    /// The same of a run without figures.
-    pub(super) fn learn_of_failure(&self, failure: &Failure) -> Option<Learned> {
-        match self {
-            RunReader::Search(reader) => reader.probe_of_failure(failure).map(Learned::Probe),
-            RunReader::Exploration { load, .. } => Some(Learned::Level(Level {
-                load: *load,
-                figures: None,
-            })),
-        }
-    }
 }
 
 impl SearchReader {
@@ -221,6 +208,10 @@ impl SearchReader {
         let is_of_load = failure.cause.may_come_from_load() && !is_slow_alone;
         is_of_load.then(|| Probe::fallen(self.question.clone()))
     }
+}
+
+fn level(load: &Load, figures: Option<CurvePoint>) -> Learned {
+    Learned::Level(Level { load: *load, figures })
 }
 
 /// Where a run lies on the curve; None if it does not say. A benchmark that reports no latency has one by Little's law.

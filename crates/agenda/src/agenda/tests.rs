@@ -6,7 +6,7 @@ use std::path::Path;
 use vsweep_plan::cause::Cause;
 use vsweep_plan::matrix::Matrix;
 use vsweep_plan::plan::{Format, Plan, World, parse};
-use vsweep_record::journal::{Beside, RecordedPlan, SessionStarted, Shard};
+use vsweep_record::journal::{Beside, RecordedPlan, ServerReady, SessionStarted, Shard};
 
 const PLAN: &str = "version = 1\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[bench.params]\nmax_concurrency = [1, 2, 3, 4, 5]\n\
                     num_prompts = 9\n";
@@ -34,18 +34,16 @@ fn perform_next(
     retry_failed: bool,
     script: Script<'_>,
 ) -> (String, Ending) {
-    let scope = Scope { plan, matrix };
     let schedule = Schedule::new(plan, matrix, Shard::WHOLE, retry_failed);
     let group = schedule
         .starts()
         .find_map(|start| schedule.group(&start, state))
         .expect("work");
-    let mut agenda = Agenda::new(scope, group, Hints::new(), state);
+    let mut agenda = Agenda::new(schedule, group, Hints::new(), state);
     let mut words: Vec<String> = Vec::new();
     loop {
         let mut event = match agenda.next(state) {
-            Step::Record(event) => *event,
-            Step::Commit(commit) => Event::RunFinished(Box::new(commit.finished)),
+            Step::Record(event, _) => *event,
             Step::Note(_) => continue,
             Step::Act(action) => {
                 let outcome = script(&mut agenda, &action);
@@ -54,7 +52,7 @@ fn perform_next(
                     Action::Look => "look".to_owned(),
                     Action::Reset => "reset".to_owned(),
                     Action::Run(run) => format!("run{}", run.task.point.params["max_concurrency"]),
-                    Action::Check(check) => if check.is_alone { "alone" } else { "beside" }.to_owned(),
+                    Action::Check { is_alone, .. } => if is_alone { "alone" } else { "beside" }.to_owned(),
                     Action::Stop => "stop".to_owned(),
                     Action::Kill => "kill".to_owned(),
                 };
@@ -72,14 +70,14 @@ fn perform_next(
             _ => {}
         }
         let entry = state.imagine(event);
-        agenda.recorded(&entry);
+        agenda.recorded(&entry, state);
     }
 }
 
 fn succeed(action: &Action) -> Outcome {
     match action {
         Action::Start(_) => Outcome::Started(Ok(Facts::default())),
-        Action::Look => Outcome::Looked { is_restarted: false },
+        Action::Look => Outcome::Unchanged,
         Action::Reset => Outcome::Reset {
             result: Ok(()),
             seconds: 0.0,
@@ -88,10 +86,10 @@ fn succeed(action: &Action) -> Outcome {
             result: Ok(Box::default()),
             seconds: 1.0,
         },
-        Action::Check(check) => Outcome::Checked {
+        Action::Check { is_alone, .. } => Outcome::Checked {
             latency_ms: Some(100.0),
             beside: Beside {
-                servers: if check.is_alone { 0.0 } else { 1.0 },
+                servers: if *is_alone { 0.0 } else { 1.0 },
                 starts: 0.0,
             },
             seconds: 1.0,
@@ -277,16 +275,11 @@ fn in_company(text: &str) -> (Plan, Matrix, State) {
         launch: 7,
         gpus: Vec::new(),
     }];
-    lines.push(Event::ServerReady {
+    lines.push(Event::ServerReady(Box::new(ServerReady {
         server,
         launch: 7,
-        seconds: 1.0,
-        model: "m".to_owned(),
-        version: None,
-        simulated: true,
-        identity: None,
-        answers: None,
-    });
+        ..ServerReady::default()
+    })));
     for event in lines {
         let mut entry = state.next_entry(event);
         entry.at = "2026-11-23T00:00:00Z".to_owned();
@@ -324,7 +317,7 @@ fn a_server_that_dies_while_a_run_is_repeated_is_started_again_for_the_rest() {
     let (plan, matrix, mut state) = in_company(SIDE_BY_SIDE);
     let mut deaths = 0;
     let (words, ending) = perform_next(&plan, &matrix, &mut state, false, &mut |_, action| match action {
-        Action::Check(_) if deaths == 0 => {
+        Action::Check { .. } if deaths == 0 => {
             deaths += 1;
             died(Cause::CrashedUnderLoad)
         }

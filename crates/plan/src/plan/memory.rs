@@ -18,9 +18,9 @@ const AXES: [(&str, Ordering, Ordering); 6] = [
 ];
 
 /// Why a server that was not started needs at least as much memory as another one, whose start failed for `cause`: each
-/// setting in which they differ, `max_model_len 8192 > 4096`. `None` if that is not certain: another cause, another
-/// program, a setting that needs less, or any other difference.
-pub fn needs_as_much(server: &[String], failed: &[String], cause: Cause) -> Option<Vec<String>> {
+/// setting in which they differ with its values, `max_model_len` and `8192 > 4096`. `None` if that is not certain: another
+/// cause, another program, a setting that needs less, or any other difference.
+pub fn needs_as_much(server: &[String], failed: &[String], cause: Cause) -> Option<Vec<(String, String)>> {
     let is_loading = match cause {
         Cause::OomAtLoad => true,
         Cause::KvCacheTooSmall => false,
@@ -50,7 +50,7 @@ pub fn needs_as_much(server: &[String], failed: &[String], cause: Cause) -> Opti
             Ordering::Greater => '>',
             Ordering::Less => '<',
         };
-        differences.push(format!("{name} {mine} {sign} {theirs}"));
+        differences.push((name.to_owned(), format!("{mine} {sign} {theirs}")));
     }
     Some(differences).filter(|differences| !differences.is_empty())
 }
@@ -61,7 +61,13 @@ mod tests {
 
     fn why(server: &str, failed: &str, cause: Cause) -> Option<String> {
         let argv = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        needs_as_much(&argv(server), &argv(failed), cause).map(|differences| differences.join(", "))
+        let settings = needs_as_much(&argv(server), &argv(failed), cause)?.into_iter();
+        Some(
+            settings
+                .map(|(name, values)| format!("{name} {values}"))
+                .collect::<Vec<_>>()
+                .join(", "),
+        )
     }
 
     #[test]

@@ -1,9 +1,68 @@
-//! What is recorded of a server config: all that tells it from others, without its secrets.
+//! What a session declares before it works: its plan with the ids of its points and searches, written once in a directory for all
+//! sessions that have it; what each server config is, without its secrets; and the comparison that it asks for.
 
+use super::place::Nonce;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use vsweep_plan::ids::{Ids, PointId, SearchId, ServerId, sha256_hex};
 use vsweep_plan::matrix::ServerConfig;
 use vsweep_plan::plan::{Params, Secrets};
+use vsweep_strategy::selection::{Member, Placement};
+
+/// A plan as meant. A point belongs to the experiment if it is in the plan of the last session.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecordedPlan {
+    /// Name of the plan.
+    pub name: String,
+    /// SHA-256 of its content.
+    pub sha256: String,
+    /// Where that is.
+    pub content: PlanContent,
+}
+
+impl RecordedPlan {
+    /// A plan with all its points and searches.
+    pub fn new<'a>(
+        name: &str,
+        text: String,
+        points: impl IntoIterator<Item = &'a PointId>,
+        searches: impl IntoIterator<Item = &'a SearchId>,
+    ) -> RecordedPlan {
+        let points = Ids::of(points.into_iter().map(|id| id.0.as_str()));
+        let searches = Ids::of(searches.into_iter().map(|id| id.0.as_str()));
+        let content = PlanContent::Here { text, points, searches };
+        let written = serde_json::to_vec(&content).expect("plain data always serialises");
+        RecordedPlan {
+            name: name.to_owned(),
+            sha256: sha256_hex(&written),
+            content,
+        }
+    }
+}
+
+/// The content of a plan, or where it is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PlanContent {
+    /// Here.
+    Here {
+        /// The plan's text after `--set` and the files it names, secrets masked.
+        text: String,
+        /// Every point.
+        points: Ids,
+        /// Every search and exploration.
+        searches: Ids,
+    },
+    /// In the beginning of the journal of this nonce, which has the same plan.
+    In(Nonce),
+}
+
+/// What is left of a plan that vsweep 1.x recorded.
+impl Default for PlanContent {
+    fn default() -> PlanContent {
+        PlanContent::In(Nonce::SEALED)
+    }
+}
 
 /// What a server config is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -31,5 +90,60 @@ impl ServerDeclared {
             params: secrets.redact_params(&server.params),
             combo: server.combo.clone(),
         }
+    }
+}
+
+/// Server configs that are held against each other: two arms in pairs of starts, or an ordered axis that is bisected.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Compared {
+    /// In their order; the first is the base, or the old end.
+    pub entrants: Vec<Entrant>,
+    /// What the loads are called.
+    pub loads: Vec<String>,
+    /// What is asked of the metrics; of an axis one.
+    pub family: Vec<AskedMetric>,
+    /// Repetitions of each load on each start.
+    pub runs: u32,
+    /// At most this many starts, failed ones included.
+    pub max_starts: usize,
+    /// No start begins after this much time in starts and runs, in seconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_seconds: Option<f64>,
+    /// Where two arms run.
+    #[serde(default, skip_serializing_if = "is_in_turn")]
+    pub placement: Placement,
+}
+
+fn is_in_turn(placement: &Placement) -> bool {
+    *placement == Placement::InTurn
+}
+
+/// One of the server configs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entrant {
+    /// Which one.
+    pub server: ServerId,
+    /// Short text for people.
+    pub name: String,
+    /// Its points, one for each load.
+    pub points: Vec<PointId>,
+}
+
+/// What is asked of a metric at a load.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct AskedMetric {
+    /// The metric of the result.
+    pub metric: String,
+    /// The load, by its place.
+    pub load: usize,
+    /// What is asked.
+    #[serde(flatten)]
+    pub member: Member,
+}
+
+impl Compared {
+    /// Whether it is an axis, and not two arms.
+    pub fn is_axis(&self) -> bool {
+        self.entrants.len() > 2
     }
 }

@@ -1,8 +1,6 @@
 //! The layout of an experiment directory (contract): every path in it is made here.
 
-use super::event::{Event, RunStarted};
-use super::line::Entry;
-use super::place::{Launch, LineId};
+use super::place::{Launch, LineId, Nonce};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, ErrorKind};
@@ -11,6 +9,55 @@ use std::str::FromStr;
 use vsweep_plan::error::{Error, Result};
 use vsweep_plan::files::create_folder;
 use vsweep_plan::ids::{PointId, ServerId};
+
+/// Declares the files and folders of which there is one in a directory.
+macro_rules! names {
+    ($($(#[$doc:meta])+ $name:ident $path:literal;)+) => {
+        const NAMES: &[&str] = &[$($path),+];
+
+        impl Directory {
+            $($(#[$doc])+
+            pub fn $name(&self) -> PathBuf {
+                self.root.join($path)
+            })+
+        }
+    };
+}
+
+names! {
+    /// Where the journals are.
+    journal_folder "journal";
+    /// Where the results of runs are.
+    runs_folder "runs";
+    /// Versions, host, GPUs and format version.
+    manifest "manifest.json";
+    /// One row a run.
+    summary_csv "summary.csv";
+    /// The same with the types of its columns.
+    summary_parquet "summary.parquet";
+    /// One row a point.
+    points_csv "points.csv";
+    /// Results that do not count, one row each.
+    duplicates_csv "duplicates.csv";
+    /// One row a start of a server.
+    starts_csv "starts.csv";
+    /// One row a target of a search.
+    sla_csv "sla.csv";
+    /// The report as a web page.
+    report_html "report.html";
+    /// The report for a pull request.
+    report_markdown "report.md";
+    /// Folder of the charts.
+    charts "charts";
+    /// Folder of the timelines of runs.
+    timelines "timelines";
+    /// Folder of the winners' configuration files.
+    best "best";
+    /// Folder of the leases by which workers share the work out.
+    leases "leases";
+    /// Folder of what was handed to a cluster.
+    submissions "submissions";
+}
 
 /// An experiment directory, existing or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,38 +102,18 @@ impl Directory {
 
     /// Whether an experiment may be begun or continued here: one is here already, or nothing that is not an experiment's.
     pub fn is_ours(&self) -> bool {
-        if self.is_experiment() {
-            return true;
-        }
-        const NAMES: [&str; 8] = [
-            "journal",
-            "runs",
-            "servers",
-            "charts",
-            "timelines",
-            "best",
-            "leases",
-            "submissions",
-        ];
-        const FILES: [&str; 9] = [
-            "lock",
-            "plan.",
-            "manifest.",
-            "summary.",
-            "points.",
-            "duplicates.",
-            "report.",
-            "sla.",
-            "starts.",
-        ];
         let Ok(entries) = fs::read_dir(&self.root) else {
             return true;
         };
-        entries.flatten().all(|entry| {
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
-            NAMES.contains(&&*name) || FILES.iter().any(|start| name.starts_with(start))
-        })
+        let stem = |name: &str| name.split(['.', '-']).next().unwrap_or_default().to_owned();
+        let ours: Vec<String> = NAMES
+            .iter()
+            .copied()
+            .chain(["servers", "plan", "lock"])
+            .map(stem)
+            .collect();
+        let is_ours = |entry: fs::DirEntry| ours.contains(&stem(&entry.file_name().to_string_lossy()));
+        self.is_experiment() || entries.flatten().all(is_ours)
     }
 
     /// The directory itself.
@@ -105,11 +132,6 @@ impl Directory {
         self.root.join(if json { "plan.json" } else { "plan.toml" })
     }
 
-    /// Versions, host, GPUs and format version.
-    pub fn manifest(&self) -> PathBuf {
-        self.root.join("manifest.json")
-    }
-
     /// The lock of one shard; the whole experiment's is `lock`.
     pub fn lock(&self, shard: Shard) -> PathBuf {
         self.root.join(if shard == Shard::WHOLE {
@@ -119,19 +141,14 @@ impl Directory {
         })
     }
 
-    /// Where the journals are.
-    pub fn journal_folder(&self) -> PathBuf {
-        self.root.join("journal")
-    }
-
     /// Whether no sweep was begun in it yet.
     pub fn is_new(&self) -> bool {
-        !self.root.join("journal").exists() && !self.has_runs()
+        !self.journal_folder().exists() && !self.has_runs()
     }
 
     /// Whether results of runs are here.
     pub fn has_runs(&self) -> bool {
-        fs::read_dir(self.root.join("runs")).is_ok_and(|mut entries| entries.next().is_some())
+        fs::read_dir(self.runs_folder()).is_ok_and(|mut entries| entries.next().is_some())
     }
 
     /// Every journal that exists, in name order.
@@ -174,69 +191,9 @@ impl Directory {
         format!("servers/{server}/{launch}.log")
     }
 
-    /// One row a run.
-    pub fn summary_csv(&self) -> PathBuf {
-        self.root.join("summary.csv")
-    }
-
-    /// The same with the types of its columns.
-    pub fn summary_parquet(&self) -> PathBuf {
-        self.root.join("summary.parquet")
-    }
-
-    /// One row a point.
-    pub fn points_csv(&self) -> PathBuf {
-        self.root.join("points.csv")
-    }
-
-    /// Results that do not count, one row each.
-    pub fn duplicates_csv(&self) -> PathBuf {
-        self.root.join("duplicates.csv")
-    }
-
-    /// One row a start of a server.
-    pub fn starts_csv(&self) -> PathBuf {
-        self.root.join("starts.csv")
-    }
-
-    /// `sla.csv`.
-    pub fn sla_csv(&self) -> PathBuf {
-        self.root.join("sla.csv")
-    }
-
-    /// The report as a web page.
-    pub fn report_html(&self) -> PathBuf {
-        self.root.join("report.html")
-    }
-
-    /// The report for a pull request.
-    pub fn report_markdown(&self) -> PathBuf {
-        self.root.join("report.md")
-    }
-
     /// The timeline of one run's requests as a web page.
     pub fn timeline(&self, point: &PointId, number: &str) -> PathBuf {
-        self.root.join("timelines").join(format!("{point}-{number}.html"))
-    }
-
-    /// Folder of the winners' configuration files.
-    pub fn best(&self) -> PathBuf {
-        self.root.join("best")
-    }
-
-    /// Folder of the leases by which workers share the work out.
-    pub fn leases(&self) -> PathBuf {
-        self.root.join("leases")
-    }
-
-    /// Folder of what was handed to a cluster.
-    pub fn submissions(&self) -> PathBuf {
-        self.root.join("submissions")
-    }
-
-    /// Folder of the PNG charts.
-    pub fn charts(&self) -> PathBuf {
-        self.root.join("charts")
+        self.timelines().join(format!("{point}-{number}.html"))
     }
 }
 
@@ -248,33 +205,13 @@ pub struct RunFiles {
 }
 
 impl RunFiles {
-    /// Those of the run that this line began.
-    pub(super) fn of(point: &PointId, slot: u32, run: u32, line: LineId) -> RunFiles {
+    /// Those of the run of a point on a start slot that a line began. What vsweep 1.x measured is not named by its line.
+    pub fn of(point: &PointId, slot: u32, run: u32, line: LineId) -> RunFiles {
         RunFiles {
-            stem: format!("runs/{point}/{slot}.{run}-{line}"),
-        }
-    }
-
-    /// Those of a run that vsweep 1.x measured.
-    pub(super) fn of_1_x(point: &PointId, run: u32) -> RunFiles {
-        RunFiles {
-            stem: format!("runs/{point}/{run}"),
-        }
-    }
-
-    /// Those of a run that was begun by this line.
-    pub fn begun(run: &RunStarted, line: LineId) -> RunFiles {
-        RunFiles::of(&run.point, run.slot, run.run, line)
-    }
-
-    /// Those of the run that this entry begins.
-    ///
-    /// # Panics
-    /// If it begins none.
-    pub fn begun_by(entry: &Entry) -> RunFiles {
-        match &entry.event {
-            Event::RunStarted(run) => RunFiles::begun(run, entry.place.line),
-            _ => unreachable!("only a run that was begun has files"),
+            stem: match line.journal {
+                Nonce::SEALED => format!("runs/{point}/{run}"),
+                _ => format!("runs/{point}/{slot}.{run}-{line}"),
+            },
         }
     }
 

@@ -1,11 +1,9 @@
 //! One durable fact a line. The names and fields here are a file format: see `docs/formats.md`.
 
-use super::compared::Compared;
-use super::declared::ServerDeclared;
+use super::declared::{Compared, RecordedPlan, ServerDeclared};
 use super::given_up::GroupGivenUp;
 use super::machine::Machine;
 use super::place::{LineId, Sum};
-use super::recorded_plan::RecordedPlan;
 use super::sample::{Beside, InterferenceSample};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -30,7 +28,8 @@ use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
 /// - 2.4: how long stops, resets and warm-ups took (`seconds` of `server_exited`, `reset_seconds` and `warmup_seconds` of a run).
 /// - 2.5: how long a server was there, by a clock that nobody sets (`held_seconds` of `server_exited`).
 /// - 2.6: what failed requests said most often, with its HTTP status (`request_error` of a run and of its doubts).
-pub const FORMAT: (u32, u32) = (2, 6);
+/// - 2.7: by which other server one is ruled out that is not started for want of memory (`ruled_out` of runs that were given up).
+pub const FORMAT: (u32, u32) = (2, 7);
 
 /// What can happen to an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -79,45 +78,9 @@ pub enum Event {
         gpus: Vec<u32>,
     },
     /// It answers and serves the expected model.
-    ServerReady {
-        /// Which config.
-        server: ServerId,
-        /// Which launch of this session.
-        #[serde(alias = "start")]
-        launch: u32,
-        /// From launch to ready, in seconds.
-        seconds: f64,
-        /// Name of the model it serves.
-        model: String,
-        /// What `/version` said.
-        version: Option<String>,
-        /// Whether it is the simulator.
-        simulated: bool,
-        /// What it says about itself, if somebody else runs it.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        identity: Option<Box<Fingerprint>>,
-        /// What became of the fixed questions; none if they were not asked.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        answers: Option<Box<AnswerCheck>>,
-    },
+    ServerReady(Box<ServerReady>),
     /// It is gone: stopped by us (no cause), or by itself.
-    ServerExited {
-        /// Which config.
-        server: ServerId,
-        /// Which launch of this session.
-        #[serde(alias = "start")]
-        launch: u32,
-        /// Why, unless we stopped it.
-        cause: Option<Cause>,
-        /// What it said.
-        detail: String,
-        /// How long ending it took, in seconds; none in older records.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        seconds: Option<f64>,
-        /// From its launch to its end by a clock that nobody sets, in seconds; none in older records.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        held_seconds: Option<f64>,
-    },
+    ServerExited(Box<ServerExited>),
     /// A run is about to be measured.
     RunStarted(Box<RunStarted>),
     /// A run has a result; if it was measured, its file is on disk.
@@ -214,6 +177,50 @@ pub struct GroupBegun {
     /// Journals that have grown.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub seen: Seen,
+}
+
+/// A server that is ready, and what it says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerReady {
+    /// Which config.
+    pub server: ServerId,
+    /// Which launch of this session.
+    #[serde(alias = "start")]
+    pub launch: u32,
+    /// From launch to ready, in seconds.
+    pub seconds: f64,
+    /// Name of the model it serves.
+    pub model: String,
+    /// What `/version` said.
+    pub version: Option<String>,
+    /// Whether it is the simulator.
+    pub simulated: bool,
+    /// What tells it from another one, if somebody else runs it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<Box<Fingerprint>>,
+    /// What became of the fixed questions; none if they were not asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<Box<AnswerCheck>>,
+}
+
+/// The end of a server.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerExited {
+    /// Which config.
+    pub server: ServerId,
+    /// Which launch of this session.
+    #[serde(alias = "start")]
+    pub launch: u32,
+    /// Why, unless we stopped it.
+    pub cause: Option<Cause>,
+    /// What it said.
+    pub detail: String,
+    /// How long ending it took, in seconds; none in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+    /// From its launch to its end by a clock that nobody sets, in seconds; none in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_seconds: Option<f64>,
 }
 
 /// What a search looks for. Together with the probes of its runs it decides the next question.
@@ -327,6 +334,7 @@ impl RunFinished {
             cause: self.cause?,
             detail: self.detail.clone(),
             request_error: RequestError::recorded(self.request_error.as_ref(), &self.detail),
+            ruled_out: None,
         })
     }
 }

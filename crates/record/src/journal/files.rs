@@ -27,7 +27,7 @@ const MOST_NAMED: usize = 3;
 
 /// Every run file in a directory, relative to it. Taken before the journals are read: a line precedes its file.
 pub(super) fn list(directory: &Directory) -> Result<Vec<String>> {
-    let folder = directory.root().join("runs");
+    let folder = directory.runs_folder();
     let mut files = Vec::new();
     let Ok(points) = fs::read_dir(&folder) else {
         return Ok(files);

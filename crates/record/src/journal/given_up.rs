@@ -3,7 +3,7 @@
 use super::place::LineId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use vsweep_plan::cause::Cause;
+use vsweep_plan::cause::{Cause, Failure, RuledOut};
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
 use vsweep_plan::plan::Params;
 
@@ -18,6 +18,9 @@ pub struct GroupGivenUp {
     pub cause: Cause,
     /// What was seen.
     pub detail: String,
+    /// That it was not started for want of memory, where that is what was seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ruled_out: Option<Box<RuledOut>>,
     /// The run in this journal under which the server died; `None` if it did not start.
     pub blamed: Option<u64>,
     /// Parameters that are the same in all the points.
@@ -57,6 +60,15 @@ impl Untried {
 }
 
 impl GroupGivenUp {
+    /// Why they were given up.
+    pub fn failure(&self) -> Failure {
+        let in_detail = || RuledOut::read(&self.detail).map(Box::new);
+        Failure {
+            ruled_out: self.ruled_out.clone().or_else(in_detail),
+            ..Failure::new(self.cause, self.detail.clone())
+        }
+    }
+
     /// Says the parameters that all points have alike once.
     pub fn compact(mut self) -> GroupGivenUp {
         let Some((first, others)) = self.points.split_first() else {

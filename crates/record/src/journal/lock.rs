@@ -42,9 +42,7 @@ impl Lock {
             _held: vec![shared, own],
         })
     }
-}
 
-impl Lock {
     /// Takes the lock together with other workers: leases share the directory out among them.
     pub fn join(directory: &Directory) -> Result<Lock> {
         let held = hold(&directory.lock(Shard::WHOLE), Hold::Together, directory)?;

@@ -3,10 +3,8 @@
 //!
 //! Owns the directory layout, the lock, the commit protocol and recovery. Does not know how a run is made or shown.
 
-mod compared;
 mod declared;
 mod directory;
-mod draft;
 mod event;
 mod files;
 mod follow;
@@ -22,19 +20,16 @@ mod manifest;
 mod place;
 mod progress;
 mod reader;
-mod recorded_plan;
 mod recorder;
 mod run_file;
 mod sample;
 mod state;
 
-pub use compared::{AskedMetric, Compared, Entrant};
-pub use declared::ServerDeclared;
+pub use declared::{AskedMetric, Compared, Entrant, PlanContent, RecordedPlan, ServerDeclared};
 pub use directory::{Directory, RunFiles, Shard};
-pub use draft::Draft;
 pub use event::{
     Event, FORMAT, Figures, GroupBegun, Learned, Link, RunFinished, RunStarted, SearchStarted, Seen, SeenJournal,
-    SessionStarted, StoredFile,
+    ServerExited, ServerReady, SessionStarted, StoredFile,
 };
 pub use files::Check;
 pub use follow::Follower;
@@ -46,11 +41,10 @@ pub use machine::{GpuKind, Machine, SENTINEL_SLOT, sentinel_point};
 pub use manifest::Manifest;
 pub use place::{Hex64, Launch, LineId, Nonce, Place, Sum};
 pub use progress::{ComparisonFound, ComparisonProgress, Conclusion, NextStart};
-pub use recorded_plan::{PlanContent, RecordedPlan};
-pub use recorder::{Recorder, load};
+pub use recorder::{Draft, Recorder, load};
 pub use run_file::Measured;
 pub use sample::{Beside, Company, InterferenceSample};
 pub use state::{
-    AS_HUNGRY, FIRST_SLOT, Gap, Interferences, Recognised, RunRecord, SearchEnd, SearchRecord, ServerRecord, Session,
-    Spare, StartRecord, State, number,
+    FIRST_SLOT, Gap, Interferences, Recognised, RunRecord, SearchEnd, SearchRecord, ServerRecord, Session, Spare,
+    StartRecord, State, number,
 };

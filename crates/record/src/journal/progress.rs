@@ -1,9 +1,9 @@
 //! Where a comparison stands: a fold over the starts that have all their results. Nothing but the journal decides which start comes
 //! next, so one that was interrupted goes on as it would have. Starts of different nodes are never held against each other.
 
-use super::compared::{AskedMetric, Compared, Entrant};
+use super::declared::{AskedMetric, Compared, Entrant};
 use super::machine::Machine;
-use super::state::{RunRecord, State};
+use super::state::{RunRecord, StartRecord, State};
 use std::collections::BTreeSet;
 use vsweep_plan::cause::Outcome as RunOutcome;
 use vsweep_plan::ids::{PointId, ServerId};
@@ -86,29 +86,25 @@ impl Compared {
         let (mut starts, mut apart) = (0, 0);
         let mut told_on = ToldOn::default();
         let (mut pending, mut next) = (Vec::new(), Vec::new());
+        let ended = |found, starts, apart, is_out_of_time| {
+            ComparisonProgress::Ended(Conclusion {
+                found,
+                starts,
+                apart,
+                is_out_of_time,
+            })
+        };
         loop {
             let wanted = match selection.ask(&pending) {
                 Ok(Some(wanted)) => wanted,
                 Ok(None) => return ComparisonProgress::Starts(next),
-                Err(found) => {
-                    return ComparisonProgress::Ended(Conclusion {
-                        found: found.on_one_node(apart),
-                        starts,
-                        apart,
-                        is_out_of_time: false,
-                    });
-                }
+                Err(found) => return ended(found.on_one_node(apart), starts, apart, false),
             };
             let Wanted { entrant, slot: place } = wanted;
             let slot = slots[entrant];
             let Some(start) = self.measured(entrant, slot, state, retries) else {
                 if self.max_seconds.is_some_and(|most| self.spent(&seconds) >= most) {
-                    return ComparisonProgress::Ended(Conclusion {
-                        found: selection.found_so_far(starts),
-                        starts,
-                        apart,
-                        is_out_of_time: true,
-                    });
+                    return ended(selection.found_so_far(starts), starts, apart, true);
                 }
                 let has_sets = self.placement == Placement::SideBySide;
                 let set = place.filter(|_| has_sets).map(|place| place.set);
@@ -167,7 +163,7 @@ impl Compared {
         };
         let logs: Vec<Option<f64>> = self.family.iter().map(log).collect();
         let launches = state.starts_of(server).iter().filter(|launch| launch.slot == slot);
-        let until_ready: f64 = launches.filter_map(|launch| launch.ready_seconds).sum();
+        let until_ready: f64 = launches.filter_map(StartRecord::ready_seconds).sum();
         let runs = || by_load.iter().flatten();
         Some(MeasuredStart {
             told: match logs.iter().all(Option::is_none) {
@@ -298,9 +294,9 @@ impl ToldOn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::declared::{PlanContent, RecordedPlan};
     use crate::journal::event::{Event, Figures, Learned, RunFinished, RunStarted, Seen, SessionStarted};
     use crate::journal::place::{Hex64, Nonce};
-    use crate::journal::recorded_plan::{PlanContent, RecordedPlan};
     use vsweep_plan::plan::Params;
     use vsweep_strategy::selection::Member;
     use vsweep_strategy::stats::{Better, Margin, Verdict};

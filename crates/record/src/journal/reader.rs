@@ -29,8 +29,8 @@ pub(super) struct Reader {
     sums: Vec<Option<Sum>>,
     /// Sums that missing lines must have, by their number.
     wanted: BTreeMap<u64, Sum>,
-    /// Physical lines damaged since the last intact one.
-    damaged: Vec<u64>,
+    /// How many lines are damaged since the last intact one.
+    damaged: u64,
     is_of_newer_minor: bool,
 }
 
@@ -58,7 +58,7 @@ impl Reader {
             lines: 0,
             sums: Vec::new(),
             wanted: BTreeMap::new(),
-            damaged: Vec::new(),
+            damaged: 0,
             is_of_newer_minor: false,
         })
     }
@@ -94,7 +94,7 @@ impl Reader {
 
     /// How many lines the journal has, those that are missing or damaged included.
     pub fn length(&self) -> u64 {
-        (self.sums.len() + self.damaged.len()) as u64
+        self.sums.len() as u64 + self.damaged
     }
 
     /// The sum of a line, if it is intact.
@@ -114,12 +114,18 @@ impl Reader {
         format!("{}:{}", self.path.display(), self.lines)
     }
 
+    /// Says what is wrong with the line that was read last.
+    fn tell(&mut self, what: &str) {
+        self.damage.push(format!("{}: {what}", self.place()));
+    }
+
     fn take_line(&mut self, line: &[u8], take: &mut dyn FnMut(Entry)) -> Result<Read> {
         let Some((line, own)) = decode(line) else {
             if looks_like(line, b"results_retired") {
                 self.doubtful.push(self.lines);
             }
-            self.damaged.push(self.lines);
+            self.damaged += 1;
+            self.tell("damaged line; what it told is lost; restore the file from a copy if there is one");
             return Ok(Read::On);
         };
         if line.seq == 0 && line.prev != self.nonce {
@@ -136,15 +142,13 @@ impl Reader {
         if line.seq < next {
             match self.sum(line.seq) {
                 Some(sum) if sum == own => {
-                    self.damage
-                        .push(format!("{}: this line is here twice; it counts once", self.place()));
+                    self.tell("this line is here twice; it counts once");
                     return Ok(Read::On);
                 }
                 Some(_) => return Ok(self.refuse()),
                 None if self.wanted.get(&line.seq).is_some_and(|sum| *sum != own) => return Ok(self.refuse()),
                 None => {
-                    self.damage
-                        .push(format!("{}: this line was moved here; it counts", self.place()));
+                    self.tell("this line was moved here; it counts");
                     self.sums[line.seq as usize] = Some(own);
                 }
             }
@@ -156,7 +160,7 @@ impl Reader {
             self.sums.resize(line.seq as usize, None);
             self.sums.push(Some(own));
         }
-        let event = match line.event {
+        let event = match serde_json::from_value(line.event) {
             Ok(event) => event,
             Err(_) if self.is_of_newer_minor => return Ok(Read::On),
             Err(error) => {
@@ -186,42 +190,26 @@ impl Reader {
     }
 
     fn refuse(&mut self) -> Read {
-        self.damage.push(format!(
-            "{}: this line is of another journal or was changed; it does not count",
-            self.place()
-        ));
+        self.tell("this line is of another journal or was changed; it does not count");
         Read::On
     }
 
-    /// Says what stands in the place of so many lines before an intact one.
+    /// Says how many lines are not even there as damaged ones, of those that are missing before an intact one.
     fn note_gap(&mut self, missing: u64) {
-        let in_place = self.damaged.len() as u64;
-        if missing > in_place {
-            let (first, more) = (self.sums.len() as u64, missing - in_place);
+        let more = missing.saturating_sub(std::mem::take(&mut self.damaged));
+        if more > 0 {
             let lines = if more == 1 { "line is" } else { "lines are" };
-            self.damage.push(format!(
-                "{}: {more} {lines} missing before this one (after seq {first}); what they told is lost; restore the file from a \
-                 copy if there is one",
-                self.place()
-            ));
-        }
-        self.name_damaged();
-        self.damaged.clear();
-    }
-
-    fn name_damaged(&mut self) {
-        let path = self.path.display().to_string();
-        for line in &self.damaged {
-            self.damage.push(format!(
-                "{path}:{line}: damaged line; what it told is lost; restore the file from a copy if there is one"
+            self.tell(&format!(
+                "{more} {lines} missing before this one (after seq {}); what they told is lost; restore the file from a copy if \
+                 there is one",
+                self.sums.len()
             ));
         }
     }
 
     /// Damaged lines at the end keep their numbers, so that a later look goes on behind them.
     fn note_damaged(&mut self) {
-        self.name_damaged();
-        let damaged = std::mem::take(&mut self.damaged).len();
+        let damaged = std::mem::take(&mut self.damaged) as usize;
         self.sums.resize(self.sums.len() + damaged, None);
     }
 }

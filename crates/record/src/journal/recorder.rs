@@ -1,20 +1,21 @@
 //! The one writer of a session: its journal, and the files of its runs. Holds the lock while it lives, which only saves work:
 //! what two sessions write at once is never mixed.
 
-use super::directory::{Directory, Shard};
-use super::draft::{Draft, MeasuredRun};
-use super::event::{Event, FORMAT, RunFinished, Seen};
+use super::directory::{Directory, RunFiles, Shard};
+use super::event::{Event, FORMAT, RunFinished, Seen, StoredFile};
 use super::files::{self, Check};
 use super::follow::Follower;
 use super::line::Entry;
 use super::lock::Lock;
 use super::log::Log;
 use super::place::Nonce;
-use super::run_file::{Measured, Provenance};
+use super::run_file::{self, Measured, Provenance};
 use super::state::{Gap, State};
-use std::sync::{Arc, Mutex};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
 use vsweep_plan::error::{Error, Result};
-use vsweep_plan::files::remove_abandoned;
+use vsweep_plan::files::{create_folder, remove_abandoned, write_atomic};
 use vsweep_plan::plan::Secrets;
 
 /// An experiment opened for writing.
@@ -29,6 +30,8 @@ pub struct Recorder {
     /// Hidden in whatever is written.
     secrets: Secrets,
     launches: u32,
+    /// The runs that were begun and have no result, by their lines.
+    begun: BTreeMap<u64, Entry>,
     /// What of other journals was recorded as read.
     told: Seen,
     _lock: Lock,
@@ -64,6 +67,7 @@ impl Recorder {
             shard,
             secrets: Secrets::default(),
             launches: 0,
+            begun: BTreeMap::new(),
             told: Seen::new(),
             _lock: lock,
         })
@@ -126,19 +130,21 @@ impl Recorder {
 
     /// Appends one event durably.
     pub fn record(&mut self, event: Event) -> Result<Entry> {
-        let draft = self.draft(event)?;
+        let draft = self.draft(event, None)?;
         Ok(self.settle(draft.write()?))
     }
 
-    /// Commits a measured run: its file first, then the line that vouches for it. `started` is its `run_started`.
-    pub fn commit(&mut self, started: &Entry, finished: RunFinished, measured: Measured) -> Result<Entry> {
-        let draft = self.draft_run(started, finished, measured)?;
+    /// Commits a measured run: its file first, then the line that vouches for it.
+    pub fn commit(&mut self, finished: RunFinished, measured: Measured) -> Result<Entry> {
+        let draft = self.draft(Event::RunFinished(Box::new(finished)), Some(measured))?;
         Ok(self.settle(draft.write()?))
     }
 
     /// An event that is to be written, with what only the writer knows of it: the count of a launch, what was read of other journals,
-    /// and the line that retired earlier results. Nothing else may be drafted before it is settled, or could not be written.
-    pub fn draft(&mut self, mut event: Event) -> Result<Draft> {
+    /// and the line that retired earlier results. Of a measured run its figures are written before it. Nothing else may be drafted
+    /// before it is settled, or could not be written.
+    pub fn draft(&mut self, mut event: Event, measured: Option<Measured>) -> Result<Draft> {
+        let mut run = None;
         match &mut event {
             Event::SessionStarted(started) => started.seen = self.news(),
             Event::GroupBegun(begun) => begun.seen = self.news(),
@@ -147,40 +153,9 @@ impl Recorder {
                 *launch = self.launches;
             }
             Event::RunStarted(started) => started.anew = self.state().retired_by(&started.server, self.nonce),
+            Event::RunFinished(finished) => run = measured.map(|measured| self.measured_run(finished, measured)),
             _ => {}
         }
-        self.draft_with(event, None)
-    }
-
-    /// The same of a measured run.
-    pub fn draft_run(&mut self, started: &Entry, finished: RunFinished, measured: Measured) -> Result<Draft> {
-        let Event::RunStarted(run) = &started.event else {
-            unreachable!("a run is committed after it was begun");
-        };
-        let server = self.state().servers.get(&run.server);
-        let provenance = Provenance {
-            line: started.place.line,
-            lamport: started.place.lamport,
-            at: started.at.clone(),
-            server: server.map(|record| record.config.clone()).unwrap_or_default(),
-            started: (**run).clone(),
-            finished: finished.clone(),
-        };
-        let run = MeasuredRun {
-            root: self.directory.root().to_owned(),
-            provenance,
-            measured,
-        };
-        self.draft_with(Event::RunFinished(Box::new(finished)), Some(Box::new(run)))
-    }
-
-    /// Takes notice of a draft that was written.
-    pub fn settle(&mut self, written: Entry) -> Entry {
-        self.follower.note_own(written.clone());
-        written
-    }
-
-    fn draft_with(&mut self, event: Event, run: Option<Box<MeasuredRun>>) -> Result<Draft> {
         let log = match &self.log {
             Some(log) => Arc::clone(log),
             None => self.begin()?,
@@ -191,6 +166,43 @@ impl Recorder {
             secrets: self.secrets.clone(),
             event,
             run,
+        })
+    }
+
+    /// Takes notice of a draft that was written.
+    pub fn settle(&mut self, written: Entry) -> Entry {
+        match &written.event {
+            Event::RunStarted(_) => _ = self.begun.insert(written.place.line.seq, written.clone()),
+            Event::RunFinished(finished) => _ = self.begun.remove(&finished.started),
+            _ => {}
+        }
+        self.follower.note_own(written.clone());
+        written
+    }
+
+    fn measured_run(&self, finished: &RunFinished, measured: Measured) -> Box<MeasuredRun> {
+        let begun = self.begun.get(&finished.started);
+        let Some(Entry {
+            place,
+            at,
+            event: Event::RunStarted(started),
+            ..
+        }) = begun
+        else {
+            unreachable!("a run is committed after it was begun");
+        };
+        let server = self.state().servers.get(&started.server);
+        Box::new(MeasuredRun {
+            root: self.directory.root().to_owned(),
+            provenance: Provenance {
+                line: place.line,
+                lamport: place.lamport,
+                at: at.clone(),
+                server: server.map(|record| record.config.clone()).unwrap_or_default(),
+                started: (**started).clone(),
+                finished: finished.clone(),
+            },
+            measured,
         })
     }
 
@@ -205,6 +217,54 @@ impl Recorder {
         let entry = log.append(self.state().lamport() + 1, created)?;
         self.follower.note_own(entry);
         Ok(Arc::clone(self.log.insert(Arc::new(Mutex::new(log)))))
+    }
+}
+
+/// An event on its way to disk, with all that is to be written, so that another thread can write it while whoever watches servers goes
+/// on. What it says counts once it is written and the recorder was told. No other may be drafted before.
+#[derive(Debug)]
+pub struct Draft {
+    log: Arc<Mutex<Log>>,
+    lamport: u64,
+    secrets: Secrets,
+    event: Event,
+    /// The run that the event gives a result to, if it was measured: its file is written first, then the line that vouches for it.
+    run: Option<Box<MeasuredRun>>,
+}
+
+/// A run whose file is to be written.
+#[derive(Debug)]
+struct MeasuredRun {
+    /// The experiment directory.
+    pub root: PathBuf,
+    pub provenance: Provenance,
+    pub measured: Measured,
+}
+
+impl Draft {
+    /// Writes it, and waits until it is on disk. The recorder is to be told of the line: [`super::Recorder::settle`].
+    pub fn write(self) -> Result<Entry> {
+        let mut event = self.event;
+        if let (Event::RunFinished(finished), Some(run)) = (&mut event, self.run) {
+            finished.file = Some(run.write(&self.secrets)?);
+        }
+        let event = self.secrets.redact_data(event);
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.append(self.lamport, event)
+    }
+}
+
+impl MeasuredRun {
+    fn write(self, secrets: &Secrets) -> Result<StoredFile> {
+        let Provenance { started, line, .. } = &self.provenance;
+        let path = RunFiles::of(&started.point, started.slot, started.run, *line).json();
+        let target = self.root.join(&path);
+        let content = run_file::encode(&self.provenance, self.measured, secrets);
+        if let Some(folder) = target.parent() {
+            create_folder(folder)?;
+        }
+        write_atomic(&target, &content)?;
+        Ok(StoredFile::of(path, &content))
     }
 }
 
@@ -234,9 +294,9 @@ pub fn load(directory: &Directory, check: Check) -> Result<State> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::declared::RecordedPlan;
     use super::super::declared::ServerDeclared;
     use super::super::event::{GroupBegun, RunStarted, SessionStarted};
-    use super::super::recorded_plan::RecordedPlan;
     use super::super::state::FIRST_SLOT;
     use super::*;
     use serde_json::{Value, json};
@@ -347,7 +407,7 @@ mod tests {
         );
         recorder.record(begun()).expect("recorded");
         let start = recorder.record(started()).expect("recorded");
-        recorder.commit(&start, finished(&start), result()).expect("committed");
+        recorder.commit(finished(&start), result()).expect("committed");
         let run = recorder.state().runs().next().expect("one run").clone();
         let file = run.file.clone().expect("a file");
         assert_eq!(file.path, format!("runs/p/0.0-{}.json", start.place.line));
@@ -368,7 +428,7 @@ mod tests {
         let mut recorder = Recorder::open(directory.clone(), Shard::WHOLE).expect("new");
         recorder.record(begun()).expect("recorded");
         let start = recorder.record(started()).expect("recorded");
-        recorder.commit(&start, finished(&start), result()).expect("committed");
+        recorder.commit(finished(&start), result()).expect("committed");
         drop(recorder);
         let path = directory.journals().expect("readable").remove(0);
         let whole = fs::read_to_string(&path).expect("readable");
@@ -406,7 +466,7 @@ mod tests {
         for recorder in [&mut first, &mut second] {
             recorder.record(begun()).expect("recorded");
             let start = recorder.record(started()).expect("recorded");
-            recorder.commit(&start, finished(&start), result()).expect("committed");
+            recorder.commit(finished(&start), result()).expect("committed");
         }
         let state = load(&directory, Check::Hashes).expect("sound");
         assert_eq!(

@@ -9,7 +9,6 @@ mod apply;
 mod behind;
 mod chains;
 mod counts;
-mod imagined;
 mod interference;
 mod mend;
 mod nodes;
@@ -19,10 +18,11 @@ mod resume;
 pub use behind::Recognised;
 pub use counts::Spare;
 pub use interference::Interferences;
+use records::Standing;
 pub use records::{RunRecord, Sealed, SearchEnd, SearchRecord, ServerRecord, Session, StartRecord, number};
-pub use resume::{AS_HUNGRY, Gap};
+pub use resume::Gap;
 
-use super::compared::Compared;
+use super::declared::Compared;
 use super::event::{Event, RunFinished, Seen, SeenJournal};
 use super::line::Entry;
 use super::place::{Launch, LineId, Nonce, Place};
@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
-use vsweep_plan::validity::{Doubt, Validity};
+use vsweep_plan::validity::Doubt;
 use vsweep_strategy::search::{Level, Probe};
 
 /// Everything that the journals of a directory tell.
@@ -49,7 +49,8 @@ pub struct State {
     last_lines: BTreeMap<Nonce, (u64, String)>,
     /// What sessions had read of other journals, by which of their lines.
     seen: BTreeMap<Nonce, Vec<(u64, Seen)>>,
-    attempts: Vec<Attempt>,
+    /// Every try at a run, and every run that was given up untried.
+    attempts: Vec<RunRecord>,
     by_line: HashMap<LineId, usize>,
     by_point: HashMap<PointId, Vec<usize>>,
     /// Results whose `run_started` was not read, by its line.
@@ -67,53 +68,6 @@ pub struct State {
     lamport: u64,
     /// The attempts that count, in the order of the tables; made when asked for.
     counted: OnceLock<Vec<usize>>,
-}
-
-/// One try at a run, or one that was given up untried.
-#[derive(Debug, Clone)]
-struct Attempt {
-    record: RunRecord,
-    standing: Standing,
-    /// Of its `run_started`, or of the line that gave it up.
-    place: Place,
-    /// Among the runs of that line.
-    index: u32,
-    /// The line of its result; none where only the run's file has it.
-    finished: Option<LineId>,
-    /// It was given up with others, for a failure of their server.
-    is_given_up: bool,
-    /// The line that it follows in the chain of a search, and how many probes are before it.
-    after: Option<(LineId, u32)>,
-    /// The line of its journal that retired what was measured before it.
-    anew: Option<u64>,
-    /// Outcome and validity as the run itself has them, whatever is known of its server.
-    as_recorded: (Outcome, Validity),
-}
-
-impl Attempt {
-    fn of(record: RunRecord, place: Place, standing: Standing) -> Attempt {
-        Attempt {
-            as_recorded: (record.outcome, record.validity),
-            record,
-            standing,
-            place,
-            index: 0,
-            finished: None,
-            is_given_up: false,
-            after: None,
-            anew: None,
-        }
-    }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Standing {
-    /// It has no result: it was interrupted, or is in progress.
-    Open,
-    /// It has a result.
-    Done,
-    /// It had one, but the file is missing or not what was recorded.
-    Lost,
 }
 
 /// A server whose earlier results count no more.
@@ -140,26 +94,17 @@ impl State {
     /// Results, one for each point, start slot and repetition, in the order in which they were first begun; without those of
     /// points that are not in the plan. One whose file is lost is among them.
     pub fn runs(&self) -> impl Iterator<Item = &RunRecord> {
-        self.counted().iter().map(|at| &self.attempts[*at].record)
+        self.counted().iter().map(|at| &self.attempts[*at])
     }
 
     /// Those of [`State::runs`] that are not lost, so that they need not be measured again.
     pub fn measured(&self) -> impl Iterator<Item = &RunRecord> {
-        let attempts = self.counted().iter().map(|at| &self.attempts[*at]);
-        attempts
-            .filter(|attempt| attempt.standing == Standing::Done)
-            .map(|attempt| &attempt.record)
-    }
-
-    /// Whether the file of a result is missing or not what was recorded, as far as that was looked at.
-    pub fn is_lost(&self, run: &RunRecord) -> bool {
-        let attempt = self.by_line.get(&run.started).map(|at| &self.attempts[*at]);
-        attempt.is_some_and(|attempt| attempt.standing == Standing::Lost)
+        self.runs().filter(|run| !run.is_lost())
     }
 
     /// How many of [`State::runs`] are lost.
     pub fn lost(&self) -> usize {
-        self.runs().count() - self.measured().count()
+        self.runs().filter(|run| run.is_lost()).count()
     }
 
     /// The comparison that the plan of the last session asks for.
@@ -198,9 +143,8 @@ impl State {
 
     /// The result of a run that counts, whether or not its point is still in the plan; `None` where it is still to be measured.
     pub fn outcome(&self, point: &PointId, slot: u32, run: u32) -> Option<Outcome> {
-        let at = self.counting(point, slot, run)?;
-        let attempt = &self.attempts[at];
-        (attempt.standing == Standing::Done).then_some(attempt.record.outcome)
+        let counts = self.run(point, slot, run)?;
+        (counts.standing == Standing::Done).then_some(counts.outcome)
     }
 
     /// The first repetition of a point on a start that has no result.
@@ -211,8 +155,7 @@ impl State {
 
     /// The record of a run, whether or not its point is still in the plan.
     pub fn run(&self, point: &PointId, slot: u32, run: u32) -> Option<&RunRecord> {
-        let at = self.counting(point, slot, run)?;
-        Some(&self.attempts[at].record)
+        Some(&self.attempts[self.counting(point, slot, run)?])
     }
 
     /// The run that a line gives a result to.
@@ -224,7 +167,7 @@ impl State {
             journal: entry.place.line.journal,
             seq: finished.started,
         };
-        Some(&self.attempts[*self.by_line.get(&line)?].record)
+        Some(&self.attempts[*self.by_line.get(&line)?])
     }
 
     /// The record of a search on the last planned start on which it has begun.
@@ -261,7 +204,7 @@ impl State {
     fn chained(&self, search: &SearchId, slot: u32) -> impl Iterator<Item = &RunRecord> {
         let record = self.search(search, slot);
         let probes = record.map_or(&[][..], |record| &record.probes);
-        probes.iter().map(|at| &self.attempts[*at].record)
+        probes.iter().map(|at| &self.attempts[*at])
     }
 
     /// Points at which some of these searches measured, in the plan or not.
@@ -277,21 +220,17 @@ impl State {
 
     /// Every result, whether or not it counts.
     fn recorded(&self) -> impl Iterator<Item = &RunRecord> {
-        let with_result = self
-            .attempts
-            .iter()
-            .filter(|attempt| attempt.standing != Standing::Open);
-        with_result.map(|attempt| &attempt.record)
+        self.attempts.iter().filter(|run| run.standing != Standing::Open)
     }
 
     /// Every try that has this standing.
-    fn attempts_with(&self, standing: Standing) -> impl Iterator<Item = &Attempt> {
-        self.attempts.iter().filter(move |attempt| attempt.standing == standing)
+    fn attempts_with(&self, standing: Standing) -> impl Iterator<Item = &RunRecord> {
+        self.attempts.iter().filter(move |run| run.standing == standing)
     }
 
     /// The run that each server which is up was given last and that has no result: it is in progress, unless its session was killed.
     pub fn runs_in_progress(&self) -> Vec<&RunRecord> {
-        let open = self.attempts_with(Standing::Open).map(|attempt| &attempt.record);
+        let open = self.attempts_with(Standing::Open);
         let is_up = |record: &&RunRecord| {
             let mut starts = self.starts_of(&record.server).iter();
             starts.any(|start| Some(start.launch) == record.launch && start.exited_at.is_none())
@@ -301,6 +240,11 @@ impl State {
             last.insert(record.launch, record);
         }
         last.into_values().collect()
+    }
+
+    /// The starts of all servers, those of each oldest first.
+    pub fn starts(&self) -> impl Iterator<Item = &StartRecord> {
+        self.servers.values().flat_map(|server| &server.starts)
     }
 
     /// The starts of a server, oldest first.

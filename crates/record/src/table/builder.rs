@@ -2,7 +2,7 @@
 //! adds the figures that are computed from others.
 
 use super::row::RunFacts;
-use super::users::derive;
+use super::shares::derive;
 use super::{Cell, Column, RunRow, Section, Table, normal};
 use itertools::Itertools;
 use std::collections::{HashMap, HashSet};
@@ -71,7 +71,7 @@ impl TableBuilder {
         let advice = advice.chain(row.doubts.iter().map(|doubt| doubt.code.advice()));
         self.set(Section::Cause, "advice", text(&advice.unique().join("; ")));
         for (section, params) in [(Section::Serve, row.serve), (Section::Bench, row.bench)] {
-            for (name, value) in params {
+            for (name, value) in params.into_iter().flatten() {
                 self.set(section, name, Cell::from_json(value));
             }
         }
@@ -202,8 +202,8 @@ mod tests {
             point: "p",
             run: 1,
             validity: Some(Validity::Valid),
-            serve,
-            bench,
+            serve: Some(serve),
+            bench: Some(bench),
             gpus: Some(2.0),
             metrics,
             ..RunRow::default()

@@ -1,9 +1,9 @@
 //! Which points cannot be told from the best one at a figure, and which of them wins: by intervals over starts, and by fresh starts
 //! once the finalists have them, because the best of many is best partly by luck.
 
-use super::starts::Stage;
 use super::{Better, Cell, Column, Point, Points, Section};
 use itertools::Itertools;
+use std::ops::Range;
 use vsweep_strategy::stats::{Candidate, Estimate, finalists, winner};
 
 /// Latencies by which "lowest latency" is judged: the first that was measured. Tails before middles, the whole request
@@ -55,26 +55,20 @@ impl Standing {
 impl Points<'_> {
     /// The contest of some points; none unless the best one has an interval.
     pub fn contest(&self, entrants: &[usize], metric: &str, better: Better) -> Option<Contest> {
-        let has_starts = |place: &usize| self.points[*place].launches.is_some_and(|launches| launches > 1);
+        let has_starts = |place: &usize| self.points[*place].starts.is_some_and(|starts| starts > 1);
         if !entrants.iter().any(has_starts) {
             return None;
         }
-        let candidates = self.candidates(entrants, metric, Stage::Planned);
-        let finals = self.among_best(&candidates, better);
-        let (best, _) = *finals.first()?;
-        let planned = |place: &usize| {
-            candidates
-                .iter()
-                .find(|(other, _)| other == place)
-                .map(|(_, found)| *found)
-        };
-        planned(&best)?.estimate.error?;
+        let planned = self.runs.planned_starts();
+        let finals = self.among_best(&self.candidates(entrants, metric, 0..planned), better);
+        let (_, best) = finals.first()?;
+        best.estimate.error?;
         let places: Vec<usize> = finals.iter().map(|(place, _)| *place).collect();
         if self.are_of_one_config(&places) || !self.runs.has_finals() {
             return self.decide(&finals, better, Standing::Alone);
         }
         let is_tried = places.iter().all(|place| self.is_tried_fresh(&self.points[*place]));
-        let fresh = self.candidates(&places, metric, Stage::Fresh);
+        let fresh = self.candidates(&places, metric, planned..u32::MAX);
         match is_tried && !fresh.is_empty() {
             true => self.decide(&fresh, better, Standing::Confirmed),
             false => self.decide(&finals, better, Standing::Unconfirmed),
@@ -83,7 +77,8 @@ impl Points<'_> {
 
     /// The points of several configs that must be measured on fresh starts before one of them is called the winner.
     pub fn finalists(&self, entrants: &[usize], metric: &str, better: Better) -> Vec<usize> {
-        let finals = self.among_best(&self.candidates(entrants, metric, Stage::Planned), better);
+        let candidates = self.candidates(entrants, metric, 0..self.runs.planned_starts());
+        let finals = self.among_best(&candidates, better);
         let places: Vec<usize> = finals.into_iter().map(|(place, _)| place).collect();
         match self.are_of_one_config(&places) {
             true => Vec::new(),
@@ -91,10 +86,10 @@ impl Points<'_> {
         }
     }
 
-    fn candidates(&self, entrants: &[usize], metric: &str, stage: Stage) -> Vec<(usize, Candidate)> {
+    fn candidates(&self, entrants: &[usize], metric: &str, slots: Range<u32>) -> Vec<(usize, Candidate)> {
         let candidate = |place: &usize| {
             let point = &self.points[*place];
-            let estimate = self.estimate_at(point, metric, stage)?;
+            let estimate = self.estimate_at(point, metric, &slots)?;
             let overrides = self.overrides(point);
             Some((*place, Candidate { estimate, overrides }))
         };
@@ -113,14 +108,11 @@ impl Points<'_> {
         let all: Vec<Candidate> = candidates.iter().map(|(_, candidate)| *candidate).collect();
         let won = winner(&all, better)?;
         let equals = won.equals.iter().map(|at| candidates[*at]).collect_vec();
+        let equals = self.among_best(&equals, better);
         Some(Contest {
             winner: candidates[won.index].0,
             estimate: candidates[won.index].1.estimate,
-            equals: self
-                .among_best(&equals, better)
-                .into_iter()
-                .map(|(place, _)| place)
-                .collect(),
+            equals: equals.into_iter().map(|(place, _)| place).collect(),
             standing,
         })
     }
@@ -178,8 +170,7 @@ mod tests {
                     point: names[config],
                     run: 0,
                     validity: Some(Validity::Valid),
-                    serve: &settings,
-                    bench: &Default::default(),
+                    serve: Some(&settings),
                     metrics: &[("output_throughput".into(), Cell::Float(*value))],
                     slot: slot as u32,
                     launch: Some(format!("{config}-{slot}")),

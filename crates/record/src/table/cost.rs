@@ -42,7 +42,7 @@ impl Table {
     fn add(&mut self, name: &str, figure: impl Fn(&Table, usize) -> Option<f64>) {
         let figures = (0..self.rows).map(|row| figure(self, row));
         let column = Column::of(name, Section::Derived, figures);
-        if self.column(name).is_none() && column.cells.iter().any(|cell| !cell.is_missing()) {
+        if self.column(name).is_none() && column.is_known() {
             self.columns.push(column);
         }
     }

@@ -51,7 +51,7 @@ mod tests {
             let cell = |text: &String| Cell::text(text);
             let texts_column = Column { name: printable(&texts[0]).into_owned(), section: Section::Metric, cells: texts.iter().map(cell).collect() };
             let numbers = Column { name: "n".into(), section: Section::Metric, cells: vec![Cell::Float(number); texts.len()] };
-            let table = Table { columns: vec![texts_column, numbers], rows: texts.len(), ..Table::default() };
+            let table = Table::of(vec![texts_column, numbers]);
             let mut written = Vec::new();
             write_csv(&table, &mut written).expect("memory");
             prop_assert!(!String::from_utf8(written.clone()).expect("text").replace('\n', "").contains(acts));

@@ -2,6 +2,7 @@
 //! around every part, and with quotes that make a value a text.
 
 use super::{Cell, Table};
+use std::cmp::Ordering;
 use std::fmt;
 use vsweep_plan::plan::Op;
 use vsweep_plan::plan::condition::OPERATORS;
@@ -112,17 +113,15 @@ impl Filter {
                 other => other.to_string() == self.target,
             },
         };
-        let ordered = |compare: fn(&f64, &f64) -> bool| {
-            let pair = cell.number().zip(self.number());
-            pair.is_some_and(|(value, target)| compare(&value, &target))
-        };
+        let numbers = cell.number().zip(self.number());
+        let order = numbers.and_then(|(value, target)| value.partial_cmp(&target));
         match self.comparison {
             Op::Eq => is_equal(),
             Op::Ne => !is_equal(),
-            Op::Le => ordered(f64::le),
-            Op::Ge => ordered(f64::ge),
-            Op::Lt => ordered(f64::lt),
-            Op::Gt => ordered(f64::gt),
+            Op::Le => order.is_some_and(Ordering::is_le),
+            Op::Ge => order.is_some_and(Ordering::is_ge),
+            Op::Lt => order.is_some_and(Ordering::is_lt),
+            Op::Gt => order.is_some_and(Ordering::is_gt),
         }
     }
 }

@@ -9,21 +9,19 @@ mod cell;
 mod contest;
 mod cost;
 mod csv;
-mod disagree;
-mod drift;
 mod filter;
-mod gpus;
 mod pareto;
 mod parquet;
 mod points;
 mod row;
 mod scalars;
+mod shares;
 mod sought;
 mod spread;
 mod stack;
 mod starts;
+mod steadiness;
 mod tradeoff;
-mod users;
 mod workload;
 
 pub use self::parquet::write_parquet;
@@ -32,18 +30,17 @@ pub use builder::{ECHOED, TableBuilder};
 pub use cell::Cell;
 pub use contest::{Contest, LATENCIES, Standing};
 pub use csv::{inert, write_csv};
-pub use disagree::Disagreement;
-pub use drift::Drifting;
 pub use filter::Filter;
-pub use gpus::{DEGREES, count_gpus};
 pub use pareto::{distinct, frontier, knee};
 pub use points::{Point, PointOutcome, Points};
 pub use row::RunRow;
 pub use scalars::read_scalars;
+pub use shares::{DEGREES, count_gpus};
 pub use sought::{Race, Sought, races, searches_of_finalists, sought};
 pub use spread::Spread;
 pub use stack::EXPERIMENT;
 pub use starts::ONE_START;
+pub use steadiness::{Disagreement, Drifting};
 pub use tradeoff::{Measure, PlacedPoint, Tradeoff, list_placed};
 pub use vsweep_strategy::stats::Better;
 pub use workload::{Workload, is_of_load};
@@ -110,6 +107,15 @@ pub struct Table {
 }
 
 impl Table {
+    /// Columns of one length, of other things than runs.
+    fn of(columns: Vec<Column>) -> Table {
+        Table {
+            rows: columns.first().map_or(0, |column| column.cells.len()),
+            columns,
+            ..Table::default()
+        }
+    }
+
     /// Number of rows.
     pub fn rows(&self) -> usize {
         self.rows

@@ -104,18 +104,14 @@ mod tests {
             cells: cells.to_vec(),
         };
         let text = |text: &str| Cell::Text(text.into());
-        let table = Table {
-            columns: vec![
-                column("point", Section::Identity, &[text("a"), text("é \"b\"")]),
-                column("seqs", Section::Serve, &[Cell::Missing, Cell::Integer(8)]),
-                column("mode", Section::Serve, &[text("auto"), Cell::Integer(4096)]),
-                column("eager", Section::Serve, &[Cell::Bool(true), Cell::Bool(false)]),
-                column("ttft", Section::Metric, &[Cell::Integer(3), Cell::Float(2.5)]),
-                column("none", Section::Metric, &[Cell::Missing, Cell::Missing]),
-            ],
-            rows: 2,
-            ..Table::default()
-        };
+        let table = Table::of(vec![
+            column("point", Section::Identity, &[text("a"), text("é \"b\"")]),
+            column("seqs", Section::Serve, &[Cell::Missing, Cell::Integer(8)]),
+            column("mode", Section::Serve, &[text("auto"), Cell::Integer(4096)]),
+            column("eager", Section::Serve, &[Cell::Bool(true), Cell::Bool(false)]),
+            column("ttft", Section::Metric, &[Cell::Integer(3), Cell::Float(2.5)]),
+            column("none", Section::Metric, &[Cell::Missing, Cell::Missing]),
+        ]);
         let mut bytes = Vec::new();
         write_parquet(&table, &mut bytes).expect("written");
         let expected = [

@@ -1,17 +1,18 @@
 //! Runs grouped into points: how many succeeded, whether their figures may be believed, and the median and spread of every
 //! figure.
 
-use super::disagree::{Disagreement, disagreement};
-use super::drift::{Drifting, drifting};
+use super::steadiness::{Disagreement, Drifting, disagreement, drifting};
 use super::{Cell, Column, ECHOED, Section, Spread, Table};
 use itertools::Itertools;
+use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::validity::{Code, Validity};
 
 /// What the runs of one point amount to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PointOutcome {
     /// Every run is good.
     Ok,
@@ -28,13 +29,7 @@ pub enum PointOutcome {
 
 impl fmt::Display for PointOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            PointOutcome::Ok => "ok",
-            PointOutcome::Partial => "partial",
-            PointOutcome::Suspect => "suspect",
-            PointOutcome::Failed => "failed",
-            PointOutcome::Cut => "cut",
-        })
+        self.serialize(f)
     }
 }
 
@@ -61,8 +56,8 @@ pub struct Point {
     /// Rows of the run table that it is judged by: the valid runs, or the suspect ones if none is valid. An invalid run is
     /// no measurement of this point.
     pub used: Vec<usize>,
-    /// The launches that its judged runs were measured on; none where that is not known.
-    pub(super) launches: Option<usize>,
+    /// On how many starts of its server its judged runs were measured; none where that is not known.
+    pub starts: Option<usize>,
     /// The planned starts that it was tried on, failed runs included.
     pub slots: Vec<u32>,
     /// Invalid runs, whose figures stand in the table of points where there are no others.
@@ -85,54 +80,15 @@ pub struct Points<'t> {
 impl<'t> Points<'t> {
     /// Groups runs by their point.
     pub fn of(runs: &'t Table) -> Self {
-        let mut points: Vec<Point> = Vec::new();
+        let mut rows: Vec<Vec<usize>> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
-        let mut suspect: Vec<Vec<usize>> = Vec::new();
         for row in 0..runs.rows() {
-            let id = runs.cell("point", row).to_string();
-            let place = *places.entry(id).or_insert_with_key(|id| {
-                points.push(Point {
-                    id: id.as_str().into(),
-                    row,
-                    ..Point::default()
-                });
-                suspect.push(Vec::new());
-                points.len() - 1
-            });
-            let point = &mut points[place];
-            let run = &runs.runs[row];
-            if !point.slots.contains(&run.slot) {
-                point.slots.push(run.slot);
-            }
-            match run.outcome {
-                Outcome::Ok => {
-                    point.ok += 1;
-                    point.used.push(row);
-                }
-                Outcome::Suspect => {
-                    point.suspect += 1;
-                    match run.validity {
-                        Some(Validity::Invalid) => point.invalid.push(row),
-                        _ => suspect[place].push(row),
-                    }
-                }
-                Outcome::Cut => point.cut.push(row),
-                Outcome::Failed => point.failed += 1,
-            }
+            let next = places.len();
+            let place = *places.entry(runs.cell("point", row).to_string()).or_insert(next);
+            rows.resize_with(places.len(), Vec::new);
+            rows[place].push(row);
         }
-        for (point, suspect) in points.iter_mut().zip(suspect) {
-            if point.ok == 0 {
-                point.used = suspect;
-            }
-            point.outcome = match (point.ok, point.suspect, point.failed) {
-                (0, 0, 0) => PointOutcome::Cut,
-                (0, 0, _) => PointOutcome::Failed,
-                (0, _, _) => PointOutcome::Suspect,
-                (_, 0, 0) => PointOutcome::Ok,
-                _ => PointOutcome::Partial,
-            };
-            point.launches = runs.launches(&point.used);
-        }
+        let mut points: Vec<Point> = rows.iter().map(|rows| Point::of(runs, rows)).collect();
         let drifting = drifting(runs, points.iter().map(|point| point.used.as_slice()));
         for point in &mut points {
             point.judge(runs, &drifting);
@@ -145,7 +101,7 @@ impl<'t> Points<'t> {
         let is_kept = |row: &usize| rows.binary_search(row).is_ok();
         self.points.retain_mut(|point| {
             point.used.retain(is_kept);
-            point.launches = self.runs.launches(&point.used);
+            point.starts = self.runs.launches(&point.used);
             !point.used.is_empty()
         });
     }
@@ -156,7 +112,7 @@ impl<'t> Points<'t> {
         let spread = column.spread(&point.used)?;
         Some(Spread {
             interval: self.interval_of(column, point),
-            starts: self.starts(point),
+            starts: point.starts,
             ..spread
         })
     }
@@ -192,7 +148,7 @@ impl<'t> Points<'t> {
             column("runs_suspect", identity, &|point| point.suspect.into()),
             column("runs_failed", identity, &|point| point.failed.into()),
         ];
-        let starts: Vec<Option<usize>> = self.points.iter().map(|point| self.starts(point)).collect();
+        let starts: Vec<Option<usize>> = self.points.iter().map(|point| point.starts).collect();
         if starts.iter().any(|starts| starts.is_some_and(|starts| starts > 1)) {
             columns.push(Column::of("starts", identity, starts));
         }
@@ -211,11 +167,7 @@ impl<'t> Points<'t> {
                 Section::Metric | Section::Derived => columns.extend(self.spread_columns(source)),
             }
         }
-        Table {
-            columns,
-            rows: self.points.len(),
-            ..Table::default()
-        }
+        Table::of(columns)
     }
 
     /// Where the runs of a point come from; of several places all.
@@ -233,55 +185,73 @@ impl<'t> Points<'t> {
         }
     }
 
-    fn spread_columns(&self, source: &Column) -> impl Iterator<Item = Column> {
-        let spreads: Vec<_> = self
-            .points
-            .iter()
-            .map(|point| source.spread(&point.shown(self.runs)))
-            .collect();
-        let is_numeric = spreads.iter().any(Option::is_some);
+    /// The columns of a figure: its median, its ends over the runs, and those of its intervals over starts where any point has one.
+    fn spread_columns(&self, source: &Column) -> Vec<Column> {
+        let spread = |point: &Point| {
+            let interval = self.interval_of(source, point);
+            let spread = source.spread(&point.shown(self.runs))?;
+            Some(Spread { interval, ..spread })
+        };
+        let spreads: Vec<Option<Spread>> = self.points.iter().map(spread).collect();
         // Counts stay counts, but for a median between two of them.
-        let is_count = source
-            .cells
-            .iter()
-            .all(|cell| matches!(cell, Cell::Integer(_) | Cell::Missing));
-        let cell = move |figure: f64| match is_count && figure.fract() == 0.0 {
+        let is_count = |cell: &Cell| matches!(cell, Cell::Integer(_) | Cell::Missing);
+        let are_counts = source.cells.iter().all(is_count);
+        let cell = |figure: f64| match are_counts && figure.fract() == 0.0 {
             true => Cell::Integer(figure as i64),
             false => figure.into(),
         };
-        let column = move |suffix: &str, figure: fn(&Spread) -> f64| {
-            let figures = spreads
-                .iter()
-                .map(|spread| spread.as_ref().map(|spread| cell(figure(spread))));
+        let column = |suffix: &str, figure: &dyn Fn(&Spread) -> Option<Cell>| {
+            let figures = spreads.iter().map(|spread| spread.as_ref().and_then(figure));
             Column::of(format!("{}{suffix}", source.name), source.section, figures)
         };
+        let mut columns = vec![column("", &|spread| Some(cell(spread.median)))];
         // A setting that the result repeats is the same in every run.
-        let ends = if ECHOED.contains(&source.name.as_str()) { 0 } else { 2 };
-        let columns = is_numeric.then(|| {
-            [
-                column("", |spread| spread.median),
-                column("_min", |spread| spread.min),
-                column("_max", |spread| spread.max),
-            ]
-        });
-        let columns = columns.into_iter().flatten().take(1 + ends);
-        columns.chain(self.interval_columns(source).filter(|_| ends > 0).into_iter().flatten())
-    }
-
-    /// The ends of a figure's intervals over starts, where any point has one.
-    fn interval_columns(&self, source: &Column) -> Option<[Column; 2]> {
-        let intervals = self.points.iter().map(|point| self.interval_of(source, point));
-        let intervals: Vec<Option<(f64, f64)>> = intervals.collect();
-        let column = |suffix: &str, end: fn((f64, f64)) -> f64| {
-            let ends = intervals.iter().map(|interval| interval.map(end));
-            Column::of(format!("{}{suffix}", source.name), source.section, ends)
-        };
-        let is_any = intervals.iter().any(Option::is_some);
-        is_any.then(|| [column("_low", |(low, _)| low), column("_high", |(_, high)| high)])
+        if !ECHOED.contains(&source.name.as_str()) {
+            columns.push(column("_min", &|spread| Some(cell(spread.min))));
+            columns.push(column("_max", &|spread| Some(cell(spread.max))));
+            columns.push(column("_low", &|spread| Some(spread.interval?.0.into())));
+            columns.push(column("_high", &|spread| Some(spread.interval?.1.into())));
+        }
+        columns.retain(Column::is_known);
+        columns
     }
 }
 
 impl Point {
+    /// A point by the rows of its runs, as far as it can be judged by itself.
+    fn of(runs: &Table, rows: &[usize]) -> Point {
+        let with = |outcome: Outcome| {
+            rows.iter()
+                .copied()
+                .filter(move |row| runs.runs[*row].outcome == outcome)
+        };
+        let ok: Vec<usize> = with(Outcome::Ok).collect();
+        let is_invalid = |row: &usize| runs.runs[*row].validity == Some(Validity::Invalid);
+        let (invalid, suspect): (Vec<usize>, Vec<usize>) = with(Outcome::Suspect).partition(is_invalid);
+        let counts = (ok.len(), invalid.len() + suspect.len(), with(Outcome::Failed).count());
+        let used = if ok.is_empty() { suspect } else { ok };
+        Point {
+            id: runs.cell("point", rows[0]).to_string().into(),
+            outcome: match counts {
+                (0, 0, 0) => PointOutcome::Cut,
+                (0, 0, _) => PointOutcome::Failed,
+                (0, _, _) => PointOutcome::Suspect,
+                (_, 0, 0) => PointOutcome::Ok,
+                _ => PointOutcome::Partial,
+            },
+            ok: counts.0,
+            suspect: counts.1,
+            failed: counts.2,
+            cut: with(Outcome::Cut).collect(),
+            starts: runs.launches(&used),
+            used,
+            invalid,
+            slots: rows.iter().map(|row| runs.slot(*row)).unique().collect(),
+            row: rows[0],
+            ..Point::default()
+        }
+    }
+
     /// Rows that say whether its figures may be believed.
     fn judged(&self) -> &[usize] {
         if self.used.is_empty() {
@@ -323,6 +293,11 @@ impl Point {
 }
 
 impl Column {
+    /// Whether any row has a value.
+    pub(super) fn is_known(&self) -> bool {
+        self.cells.iter().any(|cell| !cell.is_missing())
+    }
+
     /// The numbers among these rows; `None` if there is none.
     pub fn spread(&self, rows: &[usize]) -> Option<Spread> {
         let mut values: Vec<f64> = rows.iter().filter_map(|row| self.cells[*row].number()).collect();
@@ -352,7 +327,6 @@ mod tests {
     use super::*;
     use crate::table::{RunRow, TableBuilder, write_csv};
     use serde_json::json;
-    use vsweep_plan::plan::Params;
     use vsweep_plan::validity::Doubt;
 
     fn table(runs: &[(&str, Validity, Option<f64>)]) -> Table {
@@ -377,8 +351,7 @@ mod tests {
                 doubts: &doubts,
                 cause: None,
                 detail: "",
-                serve: &serve,
-                bench: &Params::new(),
+                serve: Some(&serve),
                 simulated: Some(true),
                 gpus: Some(1.0),
                 metrics: &metrics,

@@ -2,13 +2,12 @@
 
 use super::Cell;
 use crate::journal::Machine;
-use std::sync::LazyLock;
 use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::plan::Params;
 use vsweep_plan::validity::{Code, Doubt, Validity};
 
-/// One run, as the table takes it in.
-#[derive(Debug, Clone)]
+/// One run, as the table takes it in; by default a valid one of which nothing else is known.
+#[derive(Debug, Clone, Default)]
 pub struct RunRow<'a> {
     /// The point's id.
     pub point: &'a str,
@@ -25,9 +24,9 @@ pub struct RunRow<'a> {
     /// What was seen of the cause; empty if there is none.
     pub detail: &'a str,
     /// Every server parameter.
-    pub serve: &'a Params,
+    pub serve: Option<&'a Params>,
     /// Every bench parameter.
-    pub bench: &'a Params,
+    pub bench: Option<&'a Params>,
     /// Whether the figures come from the simulator, where known.
     pub simulated: Option<bool>,
     /// Number of GPUs the server used, where known.
@@ -42,31 +41,6 @@ pub struct RunRow<'a> {
     pub order: u64,
     /// The node that it was measured on, where that is to be shown.
     pub machine: Option<Machine>,
-}
-
-impl Default for RunRow<'_> {
-    /// A valid run of which nothing else is known.
-    fn default() -> Self {
-        static NONE: LazyLock<Params> = LazyLock::new(Params::new);
-        RunRow {
-            point: "",
-            run: 0,
-            outcome: Outcome::Ok,
-            validity: None,
-            doubts: &[],
-            cause: None,
-            detail: "",
-            serve: &NONE,
-            bench: &NONE,
-            simulated: None,
-            gpus: None,
-            metrics: &[],
-            slot: 0,
-            launch: None,
-            order: 0,
-            machine: None,
-        }
-    }
 }
 
 /// What a table keeps of a run beside its cells.

@@ -2,7 +2,8 @@
 //! and a table needs none of them, so they are stepped over instead of built.
 
 use super::Cell;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde_json::value::RawValue;
 use std::fmt;
 
 /// Every scalar at the top level of a JSON object, in order; arrays and objects are left out.
@@ -24,66 +25,14 @@ impl<'de> Visitor<'de> for Scalars {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut scalars = Vec::with_capacity(64);
-        while let Some(key) = map.next_key::<Box<str>>()? {
-            if let Scalar(Some(cell)) = map.next_value()? {
-                scalars.push((key, cell));
+        while let Some((key, value)) = map.next_entry::<Box<str>, &RawValue>()? {
+            let text = value.get();
+            if !text.starts_with(['[', '{']) {
+                let value = serde_json::from_str(text).map_err(A::Error::custom)?;
+                scalars.push((key, Cell::from_json(&value)));
             }
         }
         Ok(scalars)
-    }
-}
-
-/// A scalar, or nothing where the value was an array or an object, whose elements are not built.
-#[derive(Debug, Clone)]
-struct Scalar(Option<Cell>);
-
-impl<'de> serde::Deserialize<'de> for Scalar {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(ScalarVisitor).map(Scalar)
-    }
-}
-
-struct ScalarVisitor;
-
-impl<'de> Visitor<'de> for ScalarVisitor {
-    type Value = Option<Cell>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any JSON value")
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Some(Cell::Missing))
-    }
-
-    fn visit_bool<E>(self, flag: bool) -> Result<Self::Value, E> {
-        Ok(Some(Cell::Bool(flag)))
-    }
-
-    fn visit_i64<E>(self, whole: i64) -> Result<Self::Value, E> {
-        Ok(Some(Cell::Integer(whole)))
-    }
-
-    fn visit_u64<E>(self, whole: u64) -> Result<Self::Value, E> {
-        Ok(Some(
-            i64::try_from(whole).map_or(Cell::Float(whole as f64), Cell::Integer),
-        ))
-    }
-
-    fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
-        Ok(Some(Cell::Float(number)))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Some(Cell::from_text(text)))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, seq: A) -> Result<Self::Value, A::Error> {
-        IgnoredAny.visit_seq(seq).map(|_| None)
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-        IgnoredAny.visit_map(map).map(|_| None)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::journal::{FIRST_SLOT, SearchEnd, SearchRecord, State};
 use itertools::Itertools;
 use std::collections::BTreeSet;
 use std::ops::Range;
-use vsweep_plan::cause::Cause;
+use vsweep_plan::cause::Failure;
 use vsweep_plan::ids::SearchId;
 use vsweep_plan::validity::Doubt;
 use vsweep_strategy::search::{Answer, Found, Target, over_starts, reaching_best};
@@ -113,42 +113,29 @@ impl<'a> Race<'a> {
             load(other).total_cmp(&load(one))
         };
         servers.sort_by(order);
-        if servers[0].planned() == 1 {
-            let reaches = |best: f64, own: &Sought<'_>| {
-                let answer = own.answer().filter(|answer| answer.found.value().is_some());
-                answer.is_some_and(|answer| answer.high >= best)
-            };
-            let best = servers[0].load();
-            servers.sort_by_key(|own| !best.is_some_and(|best| reaches(best, own)));
-            return Race {
-                equals: best.map_or(0, |best| servers.iter().filter(|own| reaches(best, own)).count()),
-                servers,
-                standing: None,
-            };
-        }
         let finalists = finalists(&servers);
-        let fresh: Vec<Option<Answer>> = servers
-            .iter()
-            .enumerate()
-            .map(|(place, own)| own.fresh_answer().filter(|_| finalists.contains(&place)))
-            .collect();
+        let fresh = servers.iter().enumerate();
+        let fresh = fresh.map(|(place, own)| own.fresh_answer().filter(|_| finalists.contains(&place)));
+        let fresh: Vec<Option<Answer>> = fresh.collect();
         let confirmed = reaching_best(fresh.iter().map(Option::as_ref));
         let is_tried = finalists.iter().all(|place| servers[*place].is_tried_fresh());
+        let all = || reaching_best(servers.iter().map(Sought::answer));
         let (standing, equals) = match finalists.len() {
-            0 | 1 => {
-                let all = servers.iter().map(Sought::answer);
-                (Standing::Alone, reaching_best(all))
-            }
-            _ if is_tried && !confirmed.is_empty() => (Standing::Confirmed, confirmed),
-            _ => (Standing::Unconfirmed, finalists),
+            _ if servers[0].planned() == 1 => (None, all()),
+            0 | 1 => (Some(Standing::Alone), all()),
+            _ if is_tried && !confirmed.is_empty() => (Some(Standing::Confirmed), confirmed),
+            _ => (Some(Standing::Unconfirmed), finalists),
         };
-        let winner = equals.iter().copied().min_by_key(|place| servers[*place].overrides());
+        let winner = match standing {
+            None => equals.first().copied(),
+            Some(_) => equals.iter().copied().min_by_key(|place| servers[*place].overrides()),
+        };
         let rank = |(place, _): &(usize, Sought<'a>)| (Some(*place) != winner, !equals.contains(place));
         let ranked = servers.into_iter().enumerate().sorted_by_key(rank);
         Race {
             servers: ranked.map(|(_, own)| own).collect(),
             equals: equals.len(),
-            standing: Some(standing),
+            standing,
         }
     }
 }
@@ -163,8 +150,8 @@ impl<'a> Sought<'a> {
         };
         if !own.is_open() {
             own.answer = own.answer_over(FIRST_SLOT..u32::MAX);
-            if let (Some((cause, _)), Some(answer)) = (own.given_up(), &mut own.answer) {
-                answer.notes.push(format!("given up on a start: {cause}"));
+            if let (Some(failure), Some(answer)) = (own.given_up(), &mut own.answer) {
+                answer.notes.push(format!("given up on a start: {}", failure.cause));
             }
         }
         own
@@ -187,19 +174,13 @@ impl<'a> Sought<'a> {
         self.target.name == other.target.name && self.record().started.name == other.record().started.name
     }
 
-    fn ends(&self, slots: Range<u32>) -> impl Iterator<Item = &'a SearchEnd> {
-        let own = self
-            .starts
-            .iter()
-            .filter(move |record| slots.contains(&record.started.slot));
-        own.filter_map(|record| record.ended.as_ref())
+    fn ended(&self, slots: Range<u32>) -> impl Iterator<Item = &'a SearchRecord> {
+        let ended = self.starts.iter().copied().filter(|record| record.ended.is_some());
+        ended.filter(move |record| slots.contains(&record.started.slot))
     }
 
     fn answer_over(&self, slots: Range<u32>) -> Option<Answer> {
-        let answers = self.ends(slots).filter_map(|end| match end {
-            SearchEnd::Answered(answers) => answers.iter().find(|answer| answer.target == self.target.name),
-            SearchEnd::GivenUp(..) => None,
-        });
+        let answers = self.ended(slots).filter_map(|record| record.answer(&self.target.name));
         over_starts(&answers.collect::<Vec<&Answer>>())
     }
 
@@ -220,7 +201,7 @@ impl<'a> Sought<'a> {
 
     /// Whether it has ended on every fresh start, however.
     fn is_tried_fresh(&self) -> bool {
-        self.ends(self.planned()..u32::MAX).count() >= self.planned() as usize
+        self.ended(self.planned()..u32::MAX).count() >= self.planned() as usize
     }
 
     /// The highest load that meets the target, if there is one.
@@ -229,9 +210,9 @@ impl<'a> Sought<'a> {
     }
 
     /// Why it was given up, on a start if not on all.
-    pub fn given_up(&self) -> Option<(Cause, &'a str)> {
+    pub fn given_up(&self) -> Option<&'a Failure> {
         self.starts.iter().find_map(|record| match &record.ended {
-            Some(SearchEnd::GivenUp(cause, detail)) => Some((*cause, detail.as_str())),
+            Some(SearchEnd::GivenUp(failure)) => Some(failure),
             _ => None,
         })
     }
@@ -243,7 +224,7 @@ impl<'a> Sought<'a> {
 
     /// Whether the search has not ended on every planned start, so that its answer is not known yet.
     pub fn is_open(&self) -> bool {
-        self.ends(FIRST_SLOT..self.planned()).count() < self.planned() as usize
+        self.ended(FIRST_SLOT..self.planned()).count() < self.planned() as usize
     }
 
     /// How many settings its server has.

@@ -89,11 +89,7 @@ mod tests {
                 cells: values.iter().map(|value| Cell::Integer(*value)).collect(),
             })
             .collect();
-        Table {
-            rows: columns[0].cells.len(),
-            columns,
-            ..Table::default()
-        }
+        Table::of(columns)
     }
 
     #[test]

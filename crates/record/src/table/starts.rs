@@ -4,19 +4,11 @@
 use super::{Column, Point, Points, Table};
 use itertools::Itertools;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use vsweep_strategy::stats::{ALPHA, Estimate, RunPrior, Start, estimate};
 
 /// What a reader must know of figures from a single start.
 pub const ONE_START: &str = "one start: start-to-start noise unknown";
-
-/// Which starts of a point count.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stage {
-    /// Those that every point has, by the plan.
-    Planned,
-    /// Those that only the finalists have: they were no part of what made them finalists.
-    Fresh,
-}
 
 impl Table {
     /// Starts of each server config that the plan asks for.
@@ -29,12 +21,6 @@ impl Table {
         (2..u32::MAX).contains(&self.planned_starts)
     }
 
-    /// Whether a run was measured in a stage.
-    fn is_of(&self, row: usize, stage: Stage) -> bool {
-        let is_fresh = self.slot(row) >= self.planned_starts();
-        is_fresh == (stage == Stage::Fresh)
-    }
-
     /// The planned start that a run belongs to, from 0.
     pub fn slot(&self, row: usize) -> u32 {
         self.runs[row].slot
@@ -42,42 +28,29 @@ impl Table {
 
     /// On how many launches some runs were measured; none where that is not known of all of them.
     pub(super) fn launches(&self, rows: &[usize]) -> Option<usize> {
-        let launches: Option<Vec<u32>> = rows.iter().map(|row| self.launch(*row)).collect();
+        let launches: Option<Vec<u32>> = rows.iter().map(|row| self.runs[*row].launch).collect();
         launches
             .map(|launches| launches.into_iter().unique().count())
             .filter(|count| *count > 0)
     }
-
-    pub(super) fn launch(&self, row: usize) -> Option<u32> {
-        self.runs[row].launch
-    }
-
-    /// The place of a run in the order of its launch.
-    pub(super) fn order(&self, row: usize) -> u64 {
-        self.runs[row].order
-    }
 }
 
 impl Points<'_> {
-    /// On how many starts of its server a point was measured; none where that is not known.
-    pub fn starts(&self, point: &Point) -> Option<usize> {
-        point.launches
-    }
-
     /// A figure of a point by its starts, as far as its runs have it; runs whose launch is not known count as one start.
     pub fn starts_of(&self, point: &Point, metric: &str) -> Vec<Start> {
         let Some(column) = self.runs.column(metric) else {
             return Vec::new();
         };
         let values = point.used.iter();
-        let values = values.filter_map(|row| Some((self.runs.launch(*row), column.cells[*row].number()?)));
+        let values = values.filter_map(|row| Some((self.runs.runs[*row].launch, column.cells[*row].number()?)));
         let launches = values.into_group_map().into_iter().sorted_by_key(|(launch, _)| *launch);
         launches.filter_map(|(_, values)| Start::of(&values)).collect()
     }
 
-    /// A figure of a point over its starts of one stage; none where the starts are not known, or a value has no logarithm.
-    pub(super) fn estimate_at(&self, point: &Point, metric: &str, stage: Stage) -> Option<Estimate> {
-        let rows = point.used.iter().copied().filter(|row| self.runs.is_of(*row, stage));
+    /// A figure of a point over some of its starts; none where the starts are not known, or a value has no logarithm.
+    pub(super) fn estimate_at(&self, point: &Point, metric: &str, slots: &Range<u32>) -> Option<Estimate> {
+        let rows = point.used.iter().copied();
+        let rows = rows.filter(|row| slots.contains(&self.runs.slot(*row)));
         self.estimate_over(self.runs.column(metric)?, &rows.collect::<Vec<usize>>())
     }
 
@@ -85,7 +58,7 @@ impl Points<'_> {
         let mut launches: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         for row in rows {
             let value = column.cells[*row].number()?;
-            launches.entry(self.runs.launch(*row)?).or_default().push(value);
+            launches.entry(self.runs.runs[*row].launch?).or_default().push(value);
         }
         let starts: Option<Vec<Start>> = launches.values().map(|values| Start::of(values)).collect();
         estimate(&starts?, RunPrior::TYPICAL)
@@ -93,7 +66,7 @@ impl Points<'_> {
 
     /// The 95 % interval of a figure over the starts of a point; none with one start, or where no run differs.
     pub(super) fn interval_of(&self, column: &Column, point: &Point) -> Option<(f64, f64)> {
-        if point.launches.is_none_or(|launches| launches < 2) {
+        if point.starts.is_none_or(|starts| starts < 2) {
             return None;
         }
         if point.used.iter().map(|row| &column.cells[*row]).all_equal() {
@@ -104,7 +77,7 @@ impl Points<'_> {
 
     /// Whether every measured point has one start, as far as starts are known, so that nothing is known of how starts differ.
     pub fn have_one_start(&self) -> bool {
-        let known = self.points.iter().filter_map(|point| self.starts(point));
+        let known = self.points.iter().filter_map(|point| point.starts);
         known.max() == Some(1)
     }
 

@@ -157,15 +157,15 @@ pub fn list_placed(tradeoffs: &[Tradeoff<'_>], runs: &Table) -> Table {
             param.cells[placed.point.row].clone()
         })
     }));
-    for is_x in [true, false] {
-        let name = if is_x { &first.x.metric } else { &first.y.metric };
-        let spread = |placed: &PlacedPoint<'_>| if is_x { placed.x } else { placed.y };
-        let figure = |name: &str, figure: fn(Spread) -> f64| {
-            column(name, Section::Metric, &|placed| figure(spread(placed)).into())
+    let spreads: (Vec<Spread>, Vec<Spread>) = placed.iter().map(|placed| (placed.x, placed.y)).unzip();
+    for (Measure { metric, .. }, spreads) in [(&first.x, spreads.0), (&first.y, spreads.1)] {
+        let mut figure = |end: &str, figure: fn(&Spread) -> f64| {
+            let figures = spreads.iter().map(figure);
+            columns.push(Column::of(format!("{metric}{end}"), Section::Metric, figures));
         };
-        columns.push(figure(name, |spread| spread.median));
-        columns.push(figure(&format!("{name}_min"), |spread| spread.min));
-        columns.push(figure(&format!("{name}_max"), |spread| spread.max));
+        figure("", |spread| spread.median);
+        figure("_min", |spread| spread.min);
+        figure("_max", |spread| spread.max);
     }
     columns.push(column("runs", Section::Derived, &|placed| {
         placed.point.used.len().into()
@@ -174,11 +174,7 @@ pub fn list_placed(tradeoffs: &[Tradeoff<'_>], runs: &Table) -> Table {
         Cell::Bool(placed.on_frontier)
     }));
     columns.push(column("knee", Section::Derived, &|placed| Cell::Bool(placed.is_knee)));
-    Table {
-        columns,
-        rows: placed.len(),
-        ..Table::default()
-    }
+    Table::of(columns)
 }
 
 #[cfg(test)]

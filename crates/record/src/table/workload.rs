@@ -154,7 +154,7 @@ mod tests {
             builder.push(RunRow {
                 point: &i.to_string(),
                 run: 0,
-                bench: load.as_object().expect("an object"),
+                bench: load.as_object(),
                 ..RunRow::default()
             });
         }

@@ -148,7 +148,7 @@ fn comments(
         context! {
             reason => winner.reason.as_str(),
             tied => &winner.tied,
-            one_start => (points.starts(point) == Some(1)).then_some(ONE_START),
+            one_start => (point.starts == Some(1)).then_some(ONE_START),
             simulated => points.param(point, "simulated") == &Cell::Bool(true),
             command => shell_command(env, &argv),
             meets => (!inputs.goals.is_empty()).then(|| inputs.goals.met_by(winner.point)),
@@ -211,7 +211,7 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
         let meets = has_goals.then(|| inputs.goals.met_by(*at));
         table.push(row.chain(meets).chain([mark]).collect());
     }
-    let has_starts = |(_, point): &(usize, &Point)| points.starts(point).is_some_and(|starts| starts > 1);
+    let has_starts = |(_, point): &(usize, &Point)| point.starts.is_some_and(|starts| starts > 1);
     context! {
         reach => match here.iter().any(has_starts) {
             true => "95 % intervals over starts",

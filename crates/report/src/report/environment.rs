@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use vsweep_plan::plan::show;
 use vsweep_plan::units::show_duration;
-use vsweep_record::journal::State;
+use vsweep_record::journal::{ServerRecord, State};
 
 /// The manifest's facts that are known, then the versions of the servers and the time spent measuring.
 pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
@@ -39,8 +39,8 @@ pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
 
 /// What tells the experiment from others in a few words: models, GPUs, version of the server, day.
 pub fn origin(manifest: &Value, state: &State) -> Vec<String> {
-    let starts = state.servers.values().flat_map(|server| &server.starts);
-    let models: BTreeSet<&str> = starts.map(|start| start.model.as_str()).collect();
+    let ready = state.servers.values().flat_map(ServerRecord::ready);
+    let models: BTreeSet<&str> = ready.map(|ready| ready.model.as_str()).collect();
     let versions = versions(state);
     let days = state.runs().filter_map(|run| run.finished_at.get(..10));
     let days = days.minmax().into_option().map(|(first, last)| match first == last {
@@ -59,8 +59,8 @@ pub fn origin(manifest: &Value, state: &State) -> Vec<String> {
 
 /// Of the servers; an empty text where none told its own.
 fn versions(state: &State) -> String {
-    let starts = state.servers.values().flat_map(|server| &server.starts);
-    let versions: BTreeSet<&str> = starts.filter_map(|start| start.version.as_deref()).collect();
+    let ready = state.servers.values().flat_map(ServerRecord::ready);
+    let versions: BTreeSet<&str> = ready.filter_map(|ready| ready.version.as_deref()).collect();
     versions.into_iter().join(", ")
 }
 

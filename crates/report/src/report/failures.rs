@@ -11,7 +11,8 @@ use std::cmp::Reverse;
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
-use vsweep_plan::cause::{Cause, Failure};
+use std::sync::Arc;
+use vsweep_plan::cause::{Cause, Failure, RuledOut};
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::plan::Secrets;
 use vsweep_plan::printable::printable_lines;
@@ -52,6 +53,9 @@ pub struct Detail {
     /// What failed requests said most often, where that is what was seen.
     #[serde(skip)]
     pub request_error: Option<RequestError>,
+    /// That a server was not started for want of memory, where that is what was seen.
+    #[serde(skip)]
+    pub ruled_out: Option<Arc<RuledOut>>,
     /// Whether others of them said it with other numbers.
     #[serde(skip)]
     pub differs: bool,
@@ -93,11 +97,12 @@ impl Group {
 
     fn of(reason: Reason, runs: &[Member<'_>], state: &State) -> Group {
         let seen = runs.iter().map(|(_, _, seen)| seen);
-        let details = seen.filter(|(text, _)| !text.is_empty()).counts().into_iter();
-        let details = details.map(|((text, request_error), runs)| Detail {
+        let details = seen.filter(|(text, ..)| !text.is_empty()).counts().into_iter();
+        let details = details.map(|((text, request_error, ruled_out), runs)| Detail {
             text: (*text).to_owned(),
             runs,
             request_error: request_error.clone(),
+            ruled_out: ruled_out.cloned(),
             differs: false,
         });
         let details: Vec<Detail> = details
@@ -134,6 +139,7 @@ fn advice(reason: Reason, details: &[Detail], log: Option<&str>) -> String {
         cause,
         detail: detail.text.clone(),
         request_error: detail.request_error.clone(),
+        ruled_out: None,
     });
     match failures.unique_by(Failure::advice).exactly_one() {
         Ok(failure) => failure.advice_with(log),
@@ -172,7 +178,10 @@ fn one_line(text: &str) -> String {
 pub fn log_of(server: &ServerId, state: &State) -> Option<String> {
     let record = state.servers.get(server).filter(|record| !record.argv.is_empty())?;
     let starts = &record.starts;
-    let guilty = starts.iter().rfind(|start| start.cause.is_some()).or(starts.last())?;
+    let guilty = starts
+        .iter()
+        .rfind(|start| start.exit.cause.is_some())
+        .or(starts.last())?;
     Some(Directory::server_log_file(server, guilty.launch))
 }
 
@@ -200,15 +209,22 @@ pub fn group_recorded(state: &State) -> Vec<Group> {
 }
 
 /// A run in one group, and what was seen of it.
-type Member<'a> = (usize, &'a RunRecord, (&'a str, Option<RequestError>));
+type Member<'a> = (usize, &'a RunRecord, Seen<'a>);
+
+/// A text, and what it is beside that as a value.
+type Seen<'a> = (&'a str, Option<RequestError>, Option<&'a Arc<RuledOut>>);
 
 /// Each reason of a run, with what was seen of it.
 fn reasons(row: usize, run: &RunRecord, cause: Option<Cause>) -> impl Iterator<Item = (Reason, Member<'_>)> {
-    let seen = |detail, error: &Option<_>| (detail, RequestError::recorded(error.as_ref(), detail));
-    let failed = cause.map(|cause| (Reason::Failed(cause), (row, run, seen(&run.detail, &run.request_error))));
+    let seen =
+        |detail, error: &Option<_>, ruled_out| (detail, RequestError::recorded(error.as_ref(), detail), ruled_out);
+    let failed = cause.map(|cause| {
+        let seen = seen(&*run.detail, &run.request_error, run.ruled_out.as_ref());
+        (Reason::Failed(cause), (row, run, seen))
+    });
     let doubts = run.doubts.iter().filter(move |_| cause.is_none());
     let doubted = doubts.map(move |doubt| {
-        let seen = seen(&doubt.detail, &doubt.request_error);
+        let seen = seen(&*doubt.detail, &doubt.request_error, None);
         (Reason::Doubted(doubt.code), (row, run, seen))
     });
     failed.into_iter().chain(doubted)

@@ -7,7 +7,7 @@ use itertools::Itertools;
 use std::collections::{BTreeMap, HashMap};
 use vsweep_plan::ids::{PointId, ServerId};
 use vsweep_plan::plan::{self, Required};
-use vsweep_record::journal::{RunRecord, SearchEnd, State};
+use vsweep_record::journal::{RunRecord, State};
 use vsweep_record::table::{Cell, Column, Point, Points, Section};
 use vsweep_strategy::search::{Probe, Target};
 use vsweep_strategy::stats::Requirement;
@@ -187,9 +187,6 @@ fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal>
 
 /// The highest load that meets a target by the answer of the search that asked for a run; `None` where it has no answer.
 fn limit(state: &State, run: &RunRecord, target: &str) -> Option<f64> {
-    let SearchEnd::Answered(answers) = state.search(run.search.as_ref()?, run.slot)?.ended.as_ref()? else {
-        return None;
-    };
-    let answer = answers.iter().find(|answer| answer.target == target)?;
-    Some(answer.found.value().unwrap_or(0.0))
+    let search = state.search(run.search.as_ref()?, run.slot)?;
+    Some(search.answer(target)?.found.value().unwrap_or(0.0))
 }

@@ -178,9 +178,14 @@ fn is_same(one: &Path, other: &Path) -> bool {
 fn read(directory: &Directory, state: &State, metrics: &[String], is_simulated: bool) -> Past {
     let table = read_runs(directory, state).table;
     let runs: Vec<&RunRecord> = state.runs().collect();
-    let starts = state.servers.values().flat_map(|server| &server.starts);
+    let starts = state.starts();
     let versions: BTreeMap<Launch, &str> = starts
-        .map(|start| (start.launch, start.version.as_deref().unwrap_or_default()))
+        .filter_map(|start| {
+            Some((
+                start.launch,
+                start.ready.as_ref()?.version.as_deref().unwrap_or_default(),
+            ))
+        })
         .collect();
     let is_of_kind = |run: &RunRecord| {
         let server = state.servers.get(&run.server);

@@ -74,7 +74,7 @@ fn doing(state: &State) -> Vec<Value> {
         // A session has one process of a config at a time; earlier ones of a killed session are gone.
         let start = starts.rfind(|start| start.exited_at.is_none() && sessions.contains(&start.launch.session))?;
         let run = open.iter().find(|run| run.launch == Some(start.launch));
-        let (what, since) = match (start.ready_seconds, run) {
+        let (what, since) = match (&start.ready, run) {
             (None, _) => ("starting".to_owned(), Some(start.started_at.clone())),
             (Some(_), Some(run)) => (format!("running {} #{}", short_label(&run.name), run.number()), None),
             (Some(_), None) => ("ready, between two runs".to_owned(), None),

@@ -105,7 +105,7 @@ mod tests {
                 point: &i.to_string(),
                 run: 0,
                 validity: Some(Validity::Valid),
-                serve: serve.as_object().expect("an object"),
+                serve: serve.as_object(),
                 gpus: Some(1.0),
                 metrics: &[("output_throughput".into(), Cell::Float(*throughput))],
                 ..RunRow::default()

@@ -38,7 +38,10 @@ fn started_again(state: &State) -> Vec<String> {
         let own = state.runs().filter(|run| run.server == *id);
         let launches: Vec<Launch> = own.filter_map(|run| state.start_of(run)).unique().collect();
         let mut starts = server.starts.iter().filter(|start| launches.contains(&start.launch));
-        let is_open = starts.any(|start| start.identity.started.is_some() && !start.identity.settings.contains_key(HIDDEN));
+        let is_open = starts.any(|start| {
+            let identity = start.identity();
+            identity.is_some_and(|own| own.started.is_some() && !own.settings.contains_key(HIDDEN))
+        });
         (launches.len() > 1 && is_open).then(|| {
             format!(
                 "{} was started again between its runs: its figures are of {} starts, and whether {HIDDEN} and the like were the same \

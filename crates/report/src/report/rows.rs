@@ -80,7 +80,7 @@ pub fn read_asked(
                 Ok(figures) => (run.outcome, measured, run.cause, figures),
                 Err(problem) => {
                     // What was lost before is told of all together.
-                    if !state.is_lost(run) {
+                    if !run.is_lost() {
                         damaged.push(problem);
                     }
                     (Outcome::Failed, None, Some(Cause::ResultDamaged), Figures::new())
@@ -94,14 +94,14 @@ pub fn read_asked(
                 doubts: if validity.is_some() { &run.doubts } else { &[] },
                 cause,
                 detail: &told(run),
-                serve: &serve,
-                bench: &bench,
+                serve: Some(&serve),
+                bench: Some(&bench),
                 simulated: server.is_simulated(),
                 gpus: gpus.get(&run.server).copied(),
                 metrics: &figures,
                 slot: run.slot,
                 launch: state.start_of(run).map(|launch| launch.to_string()),
-                order: run.started.seq,
+                order: run.place.line.seq,
                 machine: state.measured_at(run).filter(|_| is_spread),
             });
             if let (Some(believed), Some(file)) = (&mut believed, &run.file)

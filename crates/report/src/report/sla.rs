@@ -123,7 +123,7 @@ pub(super) fn notes(sought: &Sought<'_>) -> String {
     match (sought.answer(), sought.given_up()) {
         _ if sought.is_open() => seen(sought),
         (Some(answer), _) => answer.notes.join("; "),
-        (None, Some((cause, detail))) => format!("{cause}: {detail}; {}", seen(sought)),
+        (None, Some(failure)) => format!("{}: {}; {}", failure.cause, failure.detail, seen(sought)),
         (None, None) => String::new(),
     }
 }

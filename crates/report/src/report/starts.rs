@@ -41,9 +41,9 @@ impl Taken<'_> {
     /// How long it held its GPUs: as measured, or by the clock where that is not recorded. A time that is shorter than what was done in
     /// it is none: the clock was set.
     fn held_s(&self) -> Option<f64> {
-        self.start.held_seconds.or_else(|| {
+        self.start.exit.held_seconds.or_else(|| {
             let (start, spent) = (self.start, self.spent);
-            let around = start.ready_seconds.unwrap_or_default() + start.stop_seconds.unwrap_or_default();
+            let around = start.ready_seconds().unwrap_or_default() + start.exit.seconds.unwrap_or_default();
             let done_s = around + spent.measured_s + spent.warmup_s + spent.reset_s;
             self.span_s()
                 .filter(|span_s| *span_s >= 0.0 && span_s + SLACK_S >= done_s)
@@ -125,16 +125,16 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
             ("gpus", start.gpus.iter().join(" ")),
             ("gpu_count", taken.gpus.to_string()),
             ("started", start.started_at.clone()),
-            ("startup_s", figure(start.ready_seconds, 1)),
+            ("startup_s", figure(start.ready_seconds(), 1)),
             ("ended", start.exited_at.clone().unwrap_or_default()),
-            ("cause", start.cause.map_or("", Cause::name).to_owned()),
+            ("cause", start.exit.cause.map_or("", Cause::name).to_owned()),
             ("simulated", simulated.map_or_else(String::new, |it| it.to_string())),
             ("runs", spent.runs.to_string()),
             ("held_s", figure(taken.held_s(), 1)),
             ("measured_s", figure(Some(spent.measured_s), 1)),
             ("warmup_s", figure(Some(spent.warmup_s), 1)),
             ("reset_s", figure(Some(spent.reset_s), 1)),
-            ("stop_s", figure(start.stop_seconds, 1)),
+            ("stop_s", figure(start.exit.seconds, 1)),
             ("gpu_hours", figure(taken.gpu_hours(), 4)),
             ("utilisation", figure(taken.utilisation(), 3)),
         ]
@@ -205,7 +205,7 @@ fn held_share(taken: &[Taken<'_>]) -> Option<(usize, f64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vsweep_record::journal::{Event, GroupBegun, Seen, ServerDeclared};
+    use vsweep_record::journal::{Event, GroupBegun, Seen, ServerDeclared, ServerExited, ServerReady};
 
     /// One start of a server on these GPUs, from one minute of a day to another; ready after a minute.
     fn started(state: &mut State, name: &str, launch: u32, gpus: &[u32], (from, to): (u32, Option<u32>)) {
@@ -235,27 +235,21 @@ mod tests {
             gpus: gpus.to_vec(),
         };
         note(from, starting);
-        let ready = Event::ServerReady {
+        let ready = ServerReady {
             server: server.clone(),
             launch,
             seconds: 60.0,
-            model: "m".into(),
-            version: None,
-            simulated: false,
-            identity: None,
-            answers: None,
+            ..ServerReady::default()
         };
-        note(from + 1, ready);
+        note(from + 1, Event::ServerReady(Box::new(ready)));
         if let Some(to) = to {
-            let exited = Event::ServerExited {
+            let exited = ServerExited {
                 server,
                 launch,
-                cause: None,
-                detail: String::new(),
                 seconds: Some(20.0),
-                held_seconds: None,
+                ..ServerExited::default()
             };
-            note(to, exited);
+            note(to, Event::ServerExited(Box::new(exited)));
         }
     }
 
@@ -318,7 +312,7 @@ mod tests {
         let mut state = State::default();
         started(&mut state, "a", 1, &[0, 1], (120, Some(60)));
         let start = &mut state.servers.values_mut().next().expect("a server").starts[0];
-        start.held_seconds = Some(1800.0);
+        start.exit.held_seconds = Some(1800.0);
         assert_eq!(figures(&state), ["0,1800.0,0.0,0.0,0.0,20.0,1.0000,0.000"]);
         let told = in_words(&state);
         assert_eq!(told.as_deref(), Some("1 in 1 server start, 0 % of it measuring"));

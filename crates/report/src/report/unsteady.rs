@@ -85,7 +85,7 @@ mod tests {
             builder.push(RunRow {
                 point,
                 run: run as u32,
-                bench: &Params::from_iter([("max_concurrency".to_owned(), json!(concurrency))]),
+                bench: Some(&Params::from_iter([("max_concurrency".to_owned(), json!(concurrency))])),
                 metrics: &[("output_throughput".into(), Cell::Float(value))],
                 ..RunRow::default()
             });

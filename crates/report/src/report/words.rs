@@ -3,10 +3,10 @@
 pub use super::columns::{axis_title, short_name};
 
 use itertools::Itertools;
-use std::borrow::Cow;
 use std::fmt::Display;
+use vsweep_plan::cause::RuledOut;
 use vsweep_plan::ids::ServerId;
-use vsweep_record::journal::{AS_HUNGRY, State};
+use vsweep_record::journal::State;
 use vsweep_record::table::{COMBO, Cell, Spread};
 
 /// A ratio that is nearer to one says no more than that.
@@ -70,21 +70,9 @@ pub fn settings(label: &str) -> Vec<(String, &str)> {
     settings
 }
 
-/// What a run saw, with the names of servers as short as they can be understood.
-pub fn short_detail(detail: &str) -> Cow<'_, str> {
-    let parse = || {
-        let (differences, rest) = detail.strip_prefix(AS_HUNGRY)?.strip_prefix('(')?.split_once(") as ")?;
-        let (name, why) = rest.split_once(", which did not start: ")?;
-        let differences = differences.split(", ").map(|one| match one.split_once(' ') {
-            Some((name, values)) => format!("{} {values}", short_name(name)),
-            None => one.to_owned(),
-        });
-        let (differences, name) = (differences.collect::<Vec<_>>().join(", "), short_label(name));
-        Some(format!(
-            "{AS_HUNGRY}({differences}) as {name}, which did not start: {why}"
-        ))
-    };
-    parse().map_or(Cow::Borrowed(detail), Cow::Owned)
+/// Why a server was not started, with names as short as they can be understood.
+pub fn shortened(ruled_out: &RuledOut) -> RuledOut {
+    ruled_out.renamed(short_name, short_label)
 }
 
 /// A parameter and its value as short as they can be understood: `TP 2`, `concurrency 32`, `fp8`.

@@ -152,16 +152,12 @@ impl Actor {
                     launch,
                     gpus: Vec::new(),
                 });
-                self.write(Event::ServerReady {
+                self.write(Event::ServerReady(Box::new(ServerReady {
                     server,
                     launch,
-                    seconds: 1.0,
-                    model: "m".into(),
-                    version: None,
                     simulated: true,
-                    identity: None,
-                    answers: None,
-                });
+                    ..ServerReady::default()
+                })));
                 self.group = Some(group);
             }
             (Move::Run(which, retry), Some(group), None) => {
@@ -186,10 +182,10 @@ impl Actor {
                     let link = Link {
                         id: search(),
                         after: record.tip,
-                        step: record.steps,
-                        draw: record.steps,
+                        step: record.steps(),
+                        draw: record.steps(),
                     };
-                    let at = point(0x100 + record.steps as usize % 3);
+                    let at = point(0x100 + record.steps() as usize % 3);
                     let run = self.follower.state().free_run(&at, FIRST_SLOT);
                     self.begin_run(0, at, run, Some(link));
                 }
@@ -204,7 +200,7 @@ impl Actor {
             }
             (Move::Answer(is_answered), Some(0), None) => {
                 let record = self.follower.state().search(&search(), FIRST_SLOT);
-                if let Some(record) = record.filter(|record| record.steps > 1 && record.ended.is_none()) {
+                if let Some(record) = record.filter(|record| record.steps() > 1 && record.ended.is_none()) {
                     let after = record.tip;
                     self.write(Event::SearchFinished {
                         search: search(),
@@ -235,6 +231,7 @@ impl Actor {
                     slot: FIRST_SLOT,
                     cause: Cause::OomAtLoad,
                     detail: "out of memory".into(),
+                    ruled_out: None,
                     blamed: None,
                     common: Params::new(),
                     points: untried.collect(),
@@ -334,7 +331,7 @@ impl Actor {
                 simulated: true,
             };
             let content = run_file::encode(&provenance, measured, &Secrets::default());
-            let path = RunFiles::begun_by(entry).json();
+            let path = RunFiles::of(&started.point, started.slot, started.run, entry.place.line).json();
             let target = directory.root().join(&path);
             fs::create_dir_all(target.parent().expect("a folder")).expect("created");
             fs::write(&target, &content).expect("written");

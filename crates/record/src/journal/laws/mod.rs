@@ -49,8 +49,8 @@ fn row(directory: &Directory, state: &State, run: &RunRecord) -> Row {
         run.run,
         run.outcome,
         run.validity,
-        state.is_lost(run),
-        run.started,
+        run.is_lost(),
+        run.place.line,
         figures,
         Params::clone(&run.params),
         server,
@@ -83,8 +83,8 @@ proptest! {
         // What must be there is there, and nothing else but what was given up untried.
         let found: BTreeMap<(PointId, u32), LineId> = state
             .runs()
-            .filter(|run| run.search.is_none() && !state.is_given_up(run))
-            .map(|run| ((run.point.clone(), run.run), run.started))
+            .filter(|run| run.search.is_none() && !run.is_given_up())
+            .map(|run| ((run.point.clone(), run.run), run.place.line))
             .collect();
         prop_assert_eq!(found, world.expected(&state));
         // Every figure stands in the row of its own run.
@@ -98,9 +98,9 @@ proptest! {
             prop_assert_eq!(state.is_retired(place.line), world.retired.contains(&place.line), "{:?}", place);
         }
         // Every result is somewhere: in the tables, beside them, or of a point that is not in the plan.
-        let spare: BTreeSet<LineId> = state.spares().iter().map(|spare| spare.run.started).collect();
+        let spare: BTreeSet<LineId> = state.spares().iter().map(|spare| spare.run.place.line).collect();
         for (place, started, _) in &world.results {
-            let counts = state.runs().filter(|run| run.started == place.line).count();
+            let counts = state.runs().filter(|run| run.place.line == place.line).count();
             let is_planned = state.planned_points().contains(&started.point);
             prop_assert_eq!(counts + usize::from(spare.contains(&place.line)), usize::from(is_planned), "{:?}", place);
         }
@@ -118,9 +118,9 @@ proptest! {
         let longest = longest.filter_map(|(_, started, _)| Some(started.search.as_ref()?.step + 1)).max();
         let record = state.search(&search(), 0).expect("begun");
         let is_answered = matches!(record.ended, Some(SearchEnd::Answered(_)));
-        prop_assert!(is_answered || record.steps == longest.unwrap_or(0) || state.has_retired());
+        prop_assert!(is_answered || record.steps() == longest.unwrap_or(0) || state.has_retired());
         for run in state.runs().filter(|run| run.search.is_some()) {
-            prop_assert!(state.is_of_chain(run.started) && !world.retired.contains(&run.started));
+            prop_assert!(state.is_of_chain(run.place.line) && !world.retired.contains(&run.place.line));
         }
     }
 
@@ -134,7 +134,7 @@ proptest! {
         shuffle(&mut entries, order);
         let other = State::of(entries);
         // What only a file tells is known to who reads files.
-        if state.runs().all(|run| other.runs().any(|same| same.started == run.started)) {
+        if state.runs().all(|run| other.runs().any(|same| same.place.line == run.place.line)) {
             prop_assert_eq!(rows(&directory, &other), rows(&directory, &state));
             prop_assert_eq!(search_of(&other), search_of(&state));
         }
@@ -238,8 +238,8 @@ fn measured(directory: &Directory) -> BTreeSet<LineId> {
     let state = super::recorder::follow(directory, Check::Hashes)
         .expect("readable")
         .into_state();
-    let sound = state.runs().filter(|run| run.file.is_some() && !state.is_lost(run));
-    sound.map(|run| run.started).collect()
+    let sound = state.runs().filter(|run| run.file.is_some() && !run.is_lost());
+    sound.map(|run| run.place.line).collect()
 }
 
 /// Every sound result, counted or not.

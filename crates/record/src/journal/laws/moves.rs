@@ -1,6 +1,6 @@
 //! What sessions do in the world, and the points, servers and plans that they know.
 
-use crate::journal::recorded_plan::RecordedPlan;
+use crate::journal::declared::RecordedPlan;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use vsweep_plan::ids::{PointId, SearchId, ServerId};

@@ -1,8 +1,8 @@
 //! Which runs of vsweep 1.x were made on a cold server: it warmed nothing up unless the plan said so, and the first run of a load
 //! on a start of its server then is slower than those after it.
 
-use super::lines::OldRun;
 use crate::journal::directory::Directory;
+use crate::journal::event::RunStarted;
 use std::collections::HashSet;
 use vsweep_plan::ids::{PointId, ServerId};
 use vsweep_plan::matrix::is_unwarmed;
@@ -33,11 +33,11 @@ impl Cold {
 
     /// Whether a run is the first one of its point on a start and nothing went before it. What another program does before
     /// it measures is not known.
-    pub(super) fn is_first(&mut self, run: &OldRun, start: u32) -> bool {
+    pub(super) fn is_first(&mut self, run: &RunStarted) -> bool {
         // An edited plan says nothing of earlier points, but their identity does where no dataset is part of it.
         let is_unwarmed = self.is_planned || is_unwarmed(&run.point, &run.server, &run.params);
-        let key = (run.server.clone(), start, run.point.clone());
-        start > 0 && is_unwarmed && self.seen.insert(key)
+        let key = (run.server.clone(), run.launch, run.point.clone());
+        run.launch > 0 && is_unwarmed && self.seen.insert(key)
     }
 
     pub(super) fn doubt() -> Doubt {

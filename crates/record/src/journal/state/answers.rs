@@ -1,7 +1,7 @@
 //! What the answers to the fixed questions say against the runs of a start. A pure fold: a start that is read later, with the answers of the
 //! baseline, changes what is said of the runs that were read before.
 
-use super::{Attempt, Interferences, Launch, State};
+use super::{Interferences, Launch, RunRecord, State};
 use std::collections::BTreeMap;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::ServerId;
@@ -27,7 +27,7 @@ impl State {
                 .starts
                 .iter()
                 .filter(|start| self.retired_from(id, start.place.line).is_none());
-            standing.filter_map(move |start| match start.answers.as_deref() {
+            standing.filter_map(move |start| match start.answers() {
                 Some(AnswerCheck::Told(answers)) => {
                     let asked = AnsweredStart {
                         server: &id.0,
@@ -59,23 +59,22 @@ impl State {
     /// Holds every run against what is known of its start and of its neighbours.
     pub(super) fn hold_all(&mut self) {
         let (answers, interference) = (&self.answers_doubted, &self.interference);
-        let attempts = self.attempts.iter_mut();
-        attempts.for_each(|attempt| attempt.hold(answers, interference));
+        let runs = self.attempts.iter_mut();
+        runs.for_each(|run| run.hold(answers, interference));
     }
 }
 
-impl Attempt {
+impl RunRecord {
     /// Notes what speaks against it beyond what the run itself says. What failed stays as it is.
     pub(super) fn hold(&mut self, answers: &BTreeMap<Launch, Doubt>, interference: &Interferences) {
-        let record = &mut self.record;
-        let result = &mut record.result;
+        let result = &mut self.result;
         let is_own = |doubt: &Doubt| !matches!(doubt.code, Code::AnswersDiffer | Code::ServersInterfere);
         result.doubts.retain(is_own);
         (result.outcome, result.validity) = self.as_recorded;
         if result.outcome == Outcome::Failed {
             return;
         }
-        let of_start = record.launch.and_then(|launch| answers.get(&launch)).cloned();
+        let of_start = self.launch.and_then(|launch| answers.get(&launch)).cloned();
         let of_others = result.beside.and_then(|beside| interference.against(beside));
         result.doubts.extend(of_start.into_iter().chain(of_others));
         let found = Validity::of(result.doubts.iter().map(|doubt| doubt.code));
@@ -89,7 +88,7 @@ impl Attempt {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::{Event, Figures, GroupBegun, Learned, RunStarted, ServerDeclared};
+    use crate::journal::{Event, Figures, GroupBegun, Learned, RunStarted, ServerDeclared, ServerReady};
     use vsweep_plan::ids::PointId;
     use vsweep_strategy::checks::{Answers, Reply, Token};
 
@@ -126,16 +125,12 @@ mod tests {
                 config,
                 seen: BTreeMap::new(),
             })),
-            Event::ServerReady {
+            Event::ServerReady(Box::new(ServerReady {
                 server: id,
                 launch: server.len() as u32,
-                seconds: 1.0,
-                model: "m".into(),
-                version: None,
-                simulated: false,
-                identity: None,
                 answers: Some(Box::new(AnswerCheck::Told(answers))),
-            },
+                ..ServerReady::default()
+            })),
         ]
     }
 

@@ -1,15 +1,15 @@
 //! What each event adds to what is known: the step of the fold.
 
-use super::{
-    Attempt, FIRST_SLOT, Launch, Retirement, RunRecord, Sealed, SearchEnd, Session, Standing, StartRecord, State,
-};
+use super::chains::Facts;
+use super::records::Standing;
+use super::{FIRST_SLOT, Launch, Retirement, RunRecord, Sealed, SearchEnd, Session, StartRecord, State};
 use crate::journal::event::{Event, RunFinished, RunStarted, Seen, SessionStarted};
 use crate::journal::given_up::GroupGivenUp;
 use crate::journal::line::Entry;
-use crate::journal::place::{LineId, Place};
+use crate::journal::place::{LineId, Nonce, Place};
 use itertools::Itertools;
 use std::sync::{Arc, OnceLock};
-use vsweep_plan::cause::Outcome;
+use vsweep_plan::cause::Failure;
 use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::ids::{SearchId, ServerId};
 use vsweep_plan::plan::Params;
@@ -41,9 +41,8 @@ impl State {
                 }
             }
             Event::SearchStarted(started) => {
-                let facts = self.searches.entry((started.search.clone(), started.slot)).or_default();
+                let facts = self.search_facts(&started.search, started.slot);
                 facts.roots.push((place, *started));
-                facts.counts = OnceLock::new();
             }
             Event::SearchFinished {
                 search,
@@ -54,7 +53,7 @@ impl State {
             } => {
                 let end = match cause {
                     None => SearchEnd::Answered(answers),
-                    Some(cause) => SearchEnd::GivenUp(cause, detail),
+                    Some(cause) => SearchEnd::GivenUp(Failure::new(cause, detail)),
                 };
                 self.end_search(search, place, after, end);
             }
@@ -69,46 +68,26 @@ impl State {
                 start.gpus = gpus;
                 start.started_at = at;
             }
-            Event::ServerReady {
-                server,
-                launch,
-                seconds,
-                model,
-                version,
-                simulated,
-                identity,
-                answers,
-            } => {
-                let start = self.start(&server, launched(launch), place);
-                start.ready_seconds = Some(seconds);
-                let told = Fingerprint {
-                    model: Some(model.clone()).filter(|model| !model.is_empty()),
-                    version: version.clone(),
-                    ..Fingerprint::default()
-                };
-                start.identity = identity.map_or(told, |identity| *identity);
-                start.model = model;
-                start.version = version;
-                start.simulated = simulated;
-                if answers.is_some() {
-                    start.answers = answers;
+            Event::ServerReady(mut ready) => {
+                let start = self.start(&ready.server, launched(ready.launch), place);
+                // Of a server of ours that is all.
+                ready.identity.get_or_insert_with(|| {
+                    Box::new(Fingerprint {
+                        model: Some(ready.model.clone()).filter(|model| !model.is_empty()),
+                        version: ready.version.clone(),
+                        ..Fingerprint::default()
+                    })
+                });
+                let is_answered = ready.answers.is_some();
+                start.ready = Some(ready);
+                if is_answered {
                     self.judge_answers();
                 }
             }
-            Event::ServerExited {
-                server,
-                launch,
-                cause,
-                detail,
-                seconds,
-                held_seconds,
-            } => {
-                let start = self.start(&server, launched(launch), place);
+            Event::ServerExited(exited) => {
+                let start = self.start(&exited.server, launched(exited.launch), place);
                 start.exited_at = Some(at);
-                start.stop_seconds = seconds;
-                start.held_seconds = held_seconds;
-                start.cause = cause;
-                start.detail = detail;
+                start.exit = *exited;
             }
             Event::RunStarted(started) => self.begin_run(place, *started),
             Event::RunFinished(finished) => {
@@ -177,11 +156,17 @@ impl State {
 
     /// Ends a search, or notes that it was given up.
     fn end_search(&mut self, search: SearchId, place: Place, after: LineId, end: SearchEnd) {
-        let facts = self.searches.entry((search.clone(), FIRST_SLOT)).or_default();
-        facts.ends.push((place, after, end));
+        self.search_facts(&search, FIRST_SLOT).ends.push((place, after, end));
         let of_search = (search.clone(), FIRST_SLOT)..=(search, u32::MAX);
         let slots = self.searches.range_mut(of_search);
         slots.for_each(|(_, facts)| facts.counts = OnceLock::new());
+    }
+
+    /// What lines tell of a search on a start slot, to be added to: its chain is to be chosen anew.
+    fn search_facts(&mut self, search: &SearchId, slot: u32) -> &mut Facts {
+        let facts = self.searches.entry((search.clone(), slot)).or_default();
+        facts.counts = OnceLock::new();
+        facts
     }
 
     /// Chains are to be chosen anew.
@@ -218,34 +203,7 @@ impl State {
             return;
         }
         let params = self.shared(&started);
-        let after = started.search.as_ref().map(|link| (link.after, link.step));
-        let record = RunRecord {
-            point: started.point,
-            server: started.server,
-            slot: started.slot,
-            run: started.run,
-            launch: (started.launch > 0).then_some(Launch {
-                session: line.journal,
-                n: started.launch,
-            }),
-            name: started.name,
-            params,
-            combo: started.combo,
-            tried: true,
-            search: started.search.map(|link| link.id),
-            started: line,
-            finished_at: String::new(),
-            result: RunFinished {
-                outcome: Outcome::Failed,
-                ..RunFinished::default()
-            },
-        };
-        let attempt = Attempt {
-            after,
-            anew: started.anew,
-            ..Attempt::of(record, place, Standing::Open)
-        };
-        let at = self.add(attempt);
+        let at = self.add(RunRecord::begun(place, started, params));
         self.by_line.insert(line, at);
         if let Some((by, at, finished)) = self.orphans.remove(&line) {
             self.finish_run(line, by, at, finished);
@@ -255,22 +213,19 @@ impl State {
     /// The parameters of a run, kept once for all repetitions of its point.
     fn shared(&self, started: &RunStarted) -> Arc<Params> {
         let known = self.by_point.get(&started.point).and_then(|attempts| attempts.first());
-        match known.map(|at| &self.attempts[*at].record.params) {
+        match known.map(|at| &self.attempts[*at].params) {
             Some(params) if **params == started.params => Arc::clone(params),
             _ => Arc::new(started.params.clone()),
         }
     }
 
-    fn add(&mut self, attempt: Attempt) -> usize {
+    fn add(&mut self, run: RunRecord) -> usize {
         let at = self.attempts.len();
-        let record = &attempt.record;
-        self.by_point.entry(record.point.clone()).or_default().push(at);
-        if let (Some(search), Some(_)) = (&record.search, attempt.after) {
-            let facts = self.searches.entry((search.clone(), record.slot)).or_default();
-            facts.asked.push(at);
-            facts.counts = OnceLock::new();
+        self.by_point.entry(run.point.clone()).or_default().push(at);
+        if let (Some(search), Some(_)) = (&run.search, run.after) {
+            self.search_facts(search, run.slot).asked.push(at);
         }
-        self.attempts.push(attempt);
+        self.attempts.push(run);
         at
     }
 
@@ -287,59 +242,100 @@ impl State {
             self.orphans.insert(line, (by, at, finished));
             return;
         };
-        let attempt = &mut self.attempts[place];
-        attempt.standing = Standing::Done;
-        attempt.finished = by;
-        attempt.as_recorded = (finished.outcome, finished.validity);
-        let record = &mut attempt.record;
-        (record.finished_at, record.result) = (at, finished);
-        if let Some(search) = &record.search {
-            let key = (search.clone(), record.slot);
-            self.searches.entry(key).or_default().counts = OnceLock::new();
+        let run = &mut self.attempts[place];
+        run.standing = Standing::Done;
+        run.finished = by;
+        run.as_recorded = (finished.outcome, finished.validity);
+        (run.finished_at, run.result) = (at, finished);
+        run.hold(&self.answers_doubted, &self.interference);
+        let slot = run.slot;
+        if let Some(search) = run.search.clone() {
+            self.search_facts(&search, slot);
         }
-        attempt.hold(&self.answers_doubted, &self.interference);
     }
 
     fn give_up(&mut self, place: Place, at: String, given_up: GroupGivenUp) {
-        let GroupGivenUp { points, cause, .. } = given_up;
+        let failure = given_up.failure();
+        let ruled_out = failure.ruled_out.clone().map(Arc::from);
         for (search, after) in given_up.searches {
-            self.end_search(search, place, after, SearchEnd::GivenUp(cause, given_up.detail.clone()));
+            self.end_search(search, place, after, SearchEnd::GivenUp(failure.clone()));
         }
-        let records = points.into_iter().flat_map(|untried| {
-            let record = RunRecord {
-                params: Arc::new(untried.params_with(&given_up.common)),
+        let records = given_up.points.into_iter().flat_map(|untried| {
+            let params = Arc::new(untried.params_with(&given_up.common));
+            let started = RunStarted {
                 point: untried.point,
                 server: given_up.server.clone(),
                 slot: given_up.slot,
-                run: 0,
-                launch: None,
                 name: untried.name,
                 combo: untried.combo,
-                tried: false,
-                search: untried.search,
-                started: place.line,
-                finished_at: at.clone(),
-                result: RunFinished {
-                    outcome: Outcome::Failed,
-                    cause: Some(cause),
-                    detail: given_up.detail.clone(),
-                    ..RunFinished::default()
-                },
+                ..RunStarted::default()
             };
+            let mut record = RunRecord {
+                search: untried.search,
+                ruled_out: ruled_out.clone(),
+                finished_at: at.clone(),
+                standing: Standing::Done,
+                finished: Some(place.line),
+                ..RunRecord::begun(place, started, params)
+            };
+            record.result.cause = Some(failure.cause);
+            record.result.detail.clone_from(&failure.detail);
             let of_run = move |run| RunRecord { run, ..record.clone() };
             untried.runs.into_iter().map(of_run)
         });
         // Repetitions go round.
         let records = records.sorted_by_key(|record| record.run);
-        for (index, mut record) in records.enumerate() {
-            // The server was tried for the first one.
-            record.tried = index == 0 && given_up.blamed.is_none();
-            self.add(Attempt {
-                index: index as u32,
-                finished: Some(place.line),
-                is_given_up: true,
-                ..Attempt::of(record, place, Standing::Done)
+        for (index, record) in (0..).zip(records) {
+            self.add(RunRecord {
+                index,
+                // The server was tried for the first one.
+                tried: index == 0 && given_up.blamed.is_none(),
+                ..record
             });
         }
+    }
+}
+
+/// Events that nobody has written: of what is only played, and of tests.
+impl State {
+    /// An event as the line that would be written next. Nothing is taken into account.
+    pub fn next_entry(&self, event: Event) -> Entry {
+        Entry {
+            place: Place {
+                lamport: self.lamport + 1,
+                line: LineId {
+                    journal: Nonce::IMAGINED,
+                    seq: self.lamport + 1,
+                },
+            },
+            at: String::new(),
+            event,
+            prev: Nonce::IMAGINED,
+        }
+    }
+
+    /// Takes an event into account as if it were written next: for what is only played, and for tests.
+    pub fn imagine(&mut self, event: Event) -> Entry {
+        let entry = self.next_entry(event);
+        self.apply(entry.clone());
+        entry
+    }
+}
+
+#[cfg(test)]
+impl State {
+    /// Takes the first run of a point on a start into account, one of a second that ended well.
+    pub(in crate::journal) fn imagine_run(
+        &mut self,
+        started: crate::journal::RunStarted,
+        learned: Option<crate::journal::Learned>,
+    ) {
+        let started = self.imagine(Event::RunStarted(Box::new(started)));
+        self.imagine(Event::RunFinished(Box::new(crate::journal::RunFinished {
+            started: started.place.line.seq,
+            seconds: 1.0,
+            learned,
+            ..crate::journal::RunFinished::default()
+        })));
     }
 }

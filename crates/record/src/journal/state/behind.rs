@@ -1,9 +1,10 @@
 //! Whether the server behind an address is the one that was measured there: what is read of it against what is recorded of
 //! each launch that still counts.
 
-use super::{Launch, RunRecord, Standing, StartRecord, State};
+use super::records::Standing;
+use super::{Launch, RunRecord, StartRecord, State};
 use crate::journal::place::{LineId, Nonce};
-use std::collections::HashSet;
+use itertools::Itertools;
 use vsweep_plan::fingerprint::{Differences, Fingerprint};
 use vsweep_plan::ids::ServerId;
 
@@ -24,21 +25,23 @@ impl State {
     /// in turn.
     pub fn recognise(&self, server: &ServerId, session: Nonce, now: &Fingerprint) -> Recognised {
         let starts = self.starts_of(server);
-        let ready: Vec<&StartRecord> = starts.iter().filter(|start| start.ready_seconds.is_some()).collect();
+        let ready = starts.iter().filter_map(|start| Some((start, start.identity()?)));
+        let ready: Vec<(&StartRecord, &Fingerprint)> = ready.collect();
         let counting = ready.iter().rev();
-        let mut counting = counting.filter(|start| self.retired_from(server, start.place.line).is_none());
-        let Some(differences) = counting.find_map(|start| now.differences_from(&start.identity)) else {
+        let mut counting = counting.filter(|(start, _)| self.retired_from(server, start.place.line).is_none());
+        let Some(differences) = counting.find_map(|(_, before)| now.differences_from(before)) else {
             return Recognised::Same;
         };
-        let own: Vec<&StartRecord> = ready
+        let own: Vec<_> = ready
             .into_iter()
-            .filter(|start| start.launch.session == session)
+            .filter(|(start, _)| start.launch.session == session)
             .collect();
-        let is_in_turn = own.split_last().is_some_and(|(last, earlier)| {
-            let was_replaced = |start: &StartRecord| last.identity.differences_from(&start.identity).is_some();
-            let comes_back = |start: &StartRecord| now.differences_from(&start.identity).is_none();
-            let mut earlier = earlier.iter().filter(|start| was_replaced(start));
-            earlier.any(|start| comes_back(start) || !self.has_result_on(last))
+        let is_in_turn = own.split_last().is_some_and(|((last, its), earlier)| {
+            let replaced = earlier
+                .iter()
+                .filter(|(_, before)| its.differences_from(before).is_some());
+            let mut replaced = replaced.map(|(_, before)| before);
+            replaced.any(|before| now.differences_from(before).is_none() || !self.has_result_on(last))
         });
         match is_in_turn {
             true => Recognised::InTurn(differences),
@@ -52,27 +55,25 @@ impl State {
         let launch = run.launch?;
         let starts = self.starts_of(&run.server);
         let own = starts.iter().find(|start| start.launch == launch);
-        let first = own.and_then(|own| starts.iter().find(|start| start.identity.is_same_start(&own.identity)));
-        Some(first.map_or(launch, |first| first.launch))
+        let is_it = |start: &&StartRecord| {
+            let both = own.and_then(StartRecord::identity).zip(start.identity());
+            both.is_some_and(|(own, other)| other.is_same_start(own))
+        };
+        Some(starts.iter().find(is_it).map_or(launch, |first| first.launch))
     }
 
     /// Whether any result of a server config counts, in the plan or not.
     pub fn has_results(&self, server: &ServerId) -> bool {
-        let of_server = self.attempts.iter().filter(|attempt| attempt.record.server == *server);
-        of_server.into_iter().any(|attempt| {
-            attempt.standing != Standing::Open && self.retired_from(server, attempt.place.line).is_none()
-        })
+        self.recorded()
+            .any(|run| run.server == *server && self.retirement_of(run).is_none())
     }
 
     /// What was retired, oldest first: why, and how many results of points in the plan.
     pub fn retired(&self) -> Vec<(&str, usize)> {
         let planned = self.planned_points();
         let mut counts = vec![0; self.retirements.len()];
-        for attempt in self.attempts.iter().filter(|attempt| attempt.is_result()) {
-            if let Some(retired) = self
-                .retirement_of(attempt)
-                .filter(|_| planned.contains(&attempt.record.point))
-            {
+        for run in self.attempts.iter().filter(|run| run.is_result()) {
+            if let Some(retired) = self.retirement_of(run).filter(|_| planned.contains(&run.point)) {
                 let at = self.retirements.iter().position(|other| other.place == retired.place);
                 counts[at.expect("it is one of them")] += 1;
             }
@@ -84,29 +85,24 @@ impl State {
     /// The results of points in the plan that a line retired, one for each run.
     pub fn retired_at(&self, line: LineId) -> Vec<&RunRecord> {
         let planned = self.planned_points();
-        let retired = self.attempts.iter().filter(|attempt| {
-            attempt.standing != Standing::Open
-                && planned.contains(&attempt.record.point)
-                && self
-                    .retirement_of(attempt)
-                    .is_some_and(|retired| retired.place.line == line)
-        });
-        let mut seen = HashSet::new();
-        let runs = retired.map(|attempt| &attempt.record);
-        runs.filter(|run| seen.insert((&run.point, run.slot, run.run)))
-            .collect()
+        let is_its = |run: &&RunRecord| {
+            let retired = self.retirement_of(run).filter(|_| planned.contains(&run.point));
+            retired.is_some_and(|retired| retired.place.line == line)
+        };
+        let of_line = self.recorded().filter(is_its);
+        of_line.unique_by(|run| (&run.point, run.slot, run.run)).collect()
     }
 
     fn has_result_on(&self, start: &StartRecord) -> bool {
         self.attempts_with(Standing::Done)
-            .any(|attempt| attempt.record.launch == Some(start.launch))
+            .any(|run| run.launch == Some(start.launch))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::event::{Event, RunStarted, SearchStarted};
+    use crate::journal::event::{Event, RunStarted, SearchStarted, ServerReady};
     use serde_json::Map;
     use vsweep_plan::ids::{PointId, SearchId};
     use vsweep_strategy::search::{Seed, Vary};
@@ -123,16 +119,12 @@ mod tests {
     }
 
     fn connect(state: &mut State, launch: u32, now: Fingerprint) {
-        state.imagine(Event::ServerReady {
+        state.imagine(Event::ServerReady(Box::new(ServerReady {
             server: id(),
             launch,
-            seconds: 0.0,
-            model: "m".into(),
-            version: None,
-            simulated: true,
             identity: Some(Box::new(now)),
-            answers: None,
-        });
+            ..ServerReady::default()
+        })));
     }
 
     fn measure(state: &mut State, launch: u32) {

@@ -1,7 +1,8 @@
 //! The chains of a search. Each probe names the one before it, so that the probes of two sessions that did not know of each
 //! other are never taken for one search. One chain counts: one that has answers, else the longest, else the first.
 
-use super::{FIRST_SLOT, SearchEnd, SearchRecord, Standing, State};
+use super::records::Standing;
+use super::{FIRST_SLOT, SearchEnd, SearchRecord, State};
 use crate::journal::event::SearchStarted;
 use crate::journal::place::{LineId, Place};
 use std::cmp::Reverse;
@@ -29,16 +30,6 @@ impl Facts {
     }
 }
 
-/// A chain while they are compared: better ones are greater.
-#[derive(PartialEq, Eq, PartialOrd, Ord)]
-struct Candidate {
-    is_answered: bool,
-    length: usize,
-    /// From the beginning on; of two alike the first counts.
-    places: Reverse<Vec<Place>>,
-    probes: Vec<usize>,
-}
-
 impl State {
     /// The record of a search on a planned start, by the chain that counts; `None` if it has not begun. It may be in the plan or not.
     pub fn search(&self, search: &SearchId, slot: u32) -> Option<&SearchRecord> {
@@ -50,11 +41,11 @@ impl State {
 
     /// Whether an attempt is a candidate as far as searches go: a point of the plan is, a probe if its chain counts.
     pub(super) fn is_chained(&self, at: usize) -> bool {
-        let record = &self.attempts[at].record;
-        match &record.search {
+        let run = &self.attempts[at];
+        match &run.search {
             // A probe that was given up untried stands in no chain.
-            Some(search) if self.attempts[at].after.is_some() => {
-                let chain = self.search(search, record.slot);
+            Some(search) if run.after.is_some() => {
+                let chain = self.search(search, run.slot);
                 chain.is_some_and(|chain| chain.probes.contains(&at))
             }
             _ => true,
@@ -64,11 +55,11 @@ impl State {
     fn choose(&self, facts: &Facts, ends: &[(Place, LineId, SearchEnd)]) -> Option<SearchRecord> {
         let mut next: BTreeMap<LineId, Vec<usize>> = BTreeMap::new();
         for at in &facts.asked {
-            let attempt = &self.attempts[*at];
+            let run = &self.attempts[*at];
             // A chain ends before its first probe that is lost.
-            if attempt.standing == Standing::Done
-                && self.retirement_of(attempt).is_none()
-                && let Some((after, _)) = attempt.after
+            if run.standing == Standing::Done
+                && self.retirement_of(run).is_none()
+                && let Some(after) = run.after
             {
                 next.entry(after).or_default().push(*at);
             }
@@ -78,31 +69,19 @@ impl State {
         let is_retired = |line: LineId| self.retired_from(server, line).is_some();
         let ends: Vec<_> = ends.iter().filter(|(place, ..)| !is_retired(place.line)).collect();
         let roots = facts.roots.iter().filter(|(place, _)| !is_retired(place.line));
-        let mut best: Option<Candidate> = None;
-        let mut open: Vec<(LineId, Vec<Place>, Vec<usize>)> = Vec::new();
-        open.extend(roots.map(|(place, _)| (place.line, vec![*place], Vec::new())));
-        while let Some((line, places, probes)) = open.pop() {
+        // One that is answered, else the longest, else the first from the beginning on.
+        let mut best: Option<(bool, usize, Reverse<Vec<Place>>)> = None;
+        let mut open: Vec<Vec<Place>> = roots.map(|(place, _)| vec![*place]).collect();
+        while let Some(places) = open.pop() {
+            let line = places[places.len() - 1].line;
+            let further = next.get(&line).into_iter().flatten().map(|at| self.attempts[*at].place);
+            // Damage could make lines follow each other in a circle.
+            let further = further.filter(|place| !places.contains(place));
+            open.extend(further.map(|place| [&places[..], &[place]].concat()));
             let is_answered = ends.iter().any(|(_, after, end)| *after == line && end.is_final());
-            for at in next.get(&line).into_iter().flatten() {
-                let place = self.attempts[*at].place;
-                // Damage could make lines follow each other in a circle.
-                if !probes.contains(at) {
-                    let places = places.iter().copied().chain([place]).collect();
-                    open.push((place.line, places, probes.iter().copied().chain([*at]).collect()));
-                }
-            }
-            best = best.max(Some(Candidate {
-                is_answered,
-                length: places.len(),
-                places: Reverse(places),
-                probes,
-            }));
+            best = best.max(Some((is_answered, places.len(), Reverse(places))));
         }
-        let Candidate {
-            places: Reverse(places),
-            probes,
-            ..
-        } = best?;
+        let (.., Reverse(places)) = best?;
         let begun = places[0];
         let (_, started) = facts.roots.iter().find(|(place, _)| *place == begun)?;
         let tip = places[places.len() - 1].line;
@@ -116,8 +95,7 @@ impl State {
             started: started.clone(),
             ended: ended.map(|(_, _, end)| end.clone()),
             tip,
-            steps: probes.len() as u32,
-            probes,
+            probes: places[1..].iter().map(|place| self.by_line[&place.line]).collect(),
         })
     }
 }

@@ -1,8 +1,9 @@
 //! Which result of a run counts, and which runs are in the tables.
 
-use super::{Attempt, Retirement, RunRecord, Session, Standing, State};
+use super::records::Standing;
+use super::{Retirement, RunRecord, Session, State};
+use crate::journal::declared::{PlanContent, RecordedPlan};
 use crate::journal::place::{LineId, Nonce, Place};
-use crate::journal::recorded_plan::{PlanContent, RecordedPlan};
 use itertools::Itertools;
 use std::collections::HashSet;
 use vsweep_plan::cause::Outcome;
@@ -32,28 +33,22 @@ pub struct Spare<'s> {
     pub why: String,
 }
 
-impl Attempt {
-    /// Whether something came of it, by itself.
-    pub(super) fn is_result(&self) -> bool {
-        self.standing != Standing::Open && !self.is_given_up
-    }
-}
-
 impl State {
     /// The attempts that count, of points in the plan, in the order in which their runs were first begun.
     pub(super) fn counted(&self) -> &[usize] {
         self.counted.get_or_init(|| {
-            let probed = self.planned_by_searches();
+            let planned = self.planned_points();
             let mut counted: Vec<((Place, u32), usize)> = Vec::new();
             for (point, attempts) in &self.by_point {
-                if !(probed.contains(point) || self.is_in_plan(point)) {
+                if !planned.contains(point) {
                     continue;
                 }
                 let by_run = attempts.iter().map(|at| (self.key(*at), *at)).into_group_map();
                 for attempts in by_run.into_values() {
                     if let Some(best) = self.best(attempts.iter().copied()) {
                         let candidates = attempts.into_iter().filter(|at| self.class(*at).is_some());
-                        let first = candidates.map(|at| self.order(at)).min().expect("the best is one");
+                        let first = candidates.map(|at| self.attempts[at].order()).min();
+                        let first = first.expect("the best is one");
                         counted.push((first, best));
                     }
                 }
@@ -71,12 +66,7 @@ impl State {
 
     /// On which start slot an attempt is, and at which repetition.
     fn key(&self, at: usize) -> (u32, u32) {
-        let record = &self.attempts[at].record;
-        (record.slot, record.run)
-    }
-
-    fn order(&self, at: usize) -> (Place, u32) {
-        (self.attempts[at].place, self.attempts[at].index)
+        (self.attempts[at].slot, self.attempts[at].run)
     }
 
     /// The best of some attempts at one run. Of measured ones the first counts: nobody measures until a run looks good. Of
@@ -84,7 +74,7 @@ impl State {
     fn best(&self, attempts: impl Iterator<Item = usize>) -> Option<usize> {
         let ranked = attempts.filter_map(|at| Some((self.class(at)?, at)));
         let best = ranked.min_by(|(class, one), (other_class, other)| {
-            let order = self.order(*one).cmp(&self.order(*other));
+            let order = self.attempts[*one].order().cmp(&self.attempts[*other].order());
             let order = if *class >= Class::Failed {
                 order.reverse()
             } else {
@@ -97,25 +87,24 @@ impl State {
 
     /// How good an attempt is; `None` if it is no candidate.
     fn class(&self, at: usize) -> Option<Class> {
-        let attempt = &self.attempts[at];
-        if attempt.standing == Standing::Open || self.retirement_of(attempt).is_some() || !self.is_chained(at) {
+        let run = &self.attempts[at];
+        if run.standing == Standing::Open || self.retirement_of(run).is_some() || !self.is_chained(at) {
             return None;
         }
-        let record = &attempt.record;
-        Some(match (record.outcome, record.validity) {
-            _ if attempt.standing == Standing::Lost => Class::Lost,
+        Some(match (run.outcome, run.validity) {
+            _ if run.is_lost() => Class::Lost,
             (Outcome::Ok, _) => Class::Ok,
             (Outcome::Suspect, Validity::Invalid) => Class::Invalid,
             (Outcome::Suspect, _) => Class::Suspect,
             (Outcome::Cut, _) => Class::Cut,
-            (Outcome::Failed, _) if attempt.is_given_up => Class::GivenUp,
+            (Outcome::Failed, _) if run.is_given_up() => Class::GivenUp,
             (Outcome::Failed, _) => Class::Failed,
         })
     }
 
     /// Why an attempt counts no more, if its session retired it: it was measured on a server that has become another one.
-    pub(super) fn retirement_of(&self, attempt: &Attempt) -> Option<&Retirement> {
-        self.retired_from(&attempt.record.server, attempt.place.line)
+    pub(super) fn retirement_of(&self, run: &RunRecord) -> Option<&Retirement> {
+        self.retired_from(&run.server, run.place.line)
     }
 
     /// Why what a line tells of a server counts no more, if a session that had read it retired what it knew of that server.
@@ -164,15 +153,6 @@ impl State {
         })
     }
 
-    /// Whether a point is in the plan by itself. Without any session nothing is known of a plan, and everything counts.
-    fn is_in_plan(&self, point: &PointId) -> bool {
-        match (self.plan(), &self.sealed) {
-            (Some((points, _)), _) => points.contains(&point.0),
-            (None, Some(sealed)) => !sealed.dropped.contains(point),
-            (None, None) => true,
-        }
-    }
-
     /// Whether a search is in the plan.
     pub(super) fn is_planned_search(&self, search: &SearchId) -> bool {
         match (self.plan(), &self.sealed) {
@@ -182,25 +162,24 @@ impl State {
         }
     }
 
-    /// Points of the tables that searches of the plan ask for.
-    fn planned_by_searches(&self) -> HashSet<&PointId> {
-        let Some((_, searches)) = self.plan() else {
-            return HashSet::new();
-        };
-        if searches.is_empty() {
-            return HashSet::new();
-        }
-        let asked = |run: &&RunRecord| run.search.as_ref().is_some_and(|search| searches.contains(&search.0));
-        self.recorded().filter(asked).map(|run| &run.point).collect()
-    }
-
-    /// Every point whose results are in the tables.
+    /// Every point whose results are in the tables: of the plan, or asked for by one of its searches. Without any session nothing is
+    /// known of a plan, and everything counts.
     pub fn planned_points(&self) -> HashSet<&PointId> {
-        let probed = self.planned_by_searches();
-        let recorded = self.recorded().map(|run| &run.point);
-        recorded
-            .filter(|point| probed.contains(point) || self.is_in_plan(point))
-            .collect()
+        let plan = self.plan();
+        let is_planned = |run: &RunRecord| match (plan, &self.sealed) {
+            (Some((points, searches)), _) => {
+                let search = run.search.as_ref();
+                points.contains(&run.point.0) || search.is_some_and(|search| searches.contains(&search.0))
+            }
+            (None, Some(sealed)) => !sealed.dropped.contains(&run.point),
+            (None, None) => true,
+        };
+        let is_counted = |at: &usize| self.attempts[*at].standing != Standing::Open && is_planned(&self.attempts[*at]);
+        let points = self
+            .by_point
+            .iter()
+            .filter(|(_, attempts)| attempts.iter().any(is_counted));
+        points.map(|(point, _)| point).collect()
     }
 
     /// The name, the hash and the text of the plan that counts, if it is still there.
@@ -225,26 +204,23 @@ impl State {
     /// chain that another one has overtaken, or retired; in the total order.
     pub fn spares(&self) -> Vec<Spare<'_>> {
         let counted: HashSet<usize> = self.counted().iter().copied().collect();
-        let probed = self.planned_by_searches();
+        let planned = self.planned_points();
         let is_spare = |at: &usize| {
-            let attempt = &self.attempts[*at];
-            let point = &attempt.record.point;
-            attempt.is_result() && !counted.contains(at) && (probed.contains(point) || self.is_in_plan(point))
+            let run = &self.attempts[*at];
+            run.is_result() && !counted.contains(at) && planned.contains(&run.point)
         };
         let mut spare: Vec<usize> = (0..self.attempts.len()).filter(is_spare).collect();
-        spare.sort_by_key(|at| self.order(*at));
+        spare.sort_by_key(|at| self.attempts[*at].order());
         let tell = |at: usize| {
-            let attempt = &self.attempts[at];
-            let run = &attempt.record;
-            let counts = self.counting(&run.point, run.slot, run.run);
-            let why = match (self.retirement_of(attempt), self.class(at)) {
+            let run = &self.attempts[at];
+            let counts = self.run(&run.point, run.slot, run.run);
+            let why = match (self.retirement_of(run), self.class(at)) {
                 (Some(retired), _) => format!("retired: {}", retired.reason),
                 (None, None) => "of a chain that does not count".to_owned(),
                 (None, Some(Class::Lost)) => "its file is lost".to_owned(),
                 (None, Some(Class::Failed)) => "tried again".to_owned(),
                 (None, Some(_)) => "measured twice".to_owned(),
             };
-            let counts = counts.map(|at| &self.attempts[at].record);
             Spare { run, counts, why }
         };
         spare.into_iter().map(tell).collect()
@@ -255,23 +231,18 @@ impl State {
 impl State {
     /// Whether the result that a line began is retired.
     pub(in crate::journal) fn is_retired(&self, line: LineId) -> bool {
-        let attempt = self.by_line.get(&line).map(|at| &self.attempts[*at]);
-        attempt.is_some_and(|attempt| self.retirement_of(attempt).is_some())
+        let run = self.by_line.get(&line).map(|at| &self.attempts[*at]);
+        run.is_some_and(|run| self.retirement_of(run).is_some())
     }
 
     /// Every run that was begun on a server, by the line that did.
     pub(in crate::journal) fn begun_on(&self, server: &ServerId) -> Vec<LineId> {
-        let of_server = self.attempts.iter().filter(|attempt| attempt.record.server == *server);
-        of_server.map(|attempt| attempt.place.line).collect()
+        let of_server = self.attempts.iter().filter(|run| run.server == *server);
+        of_server.map(|run| run.place.line).collect()
     }
 
     pub(in crate::journal) fn has_retired(&self) -> bool {
         !self.retirements.is_empty()
-    }
-
-    /// Whether a run failed untried, with its group.
-    pub(in crate::journal) fn is_given_up(&self, run: &RunRecord) -> bool {
-        !self.by_line.contains_key(&run.started)
     }
 
     pub(in crate::journal) fn is_of_chain(&self, line: LineId) -> bool {
@@ -280,9 +251,7 @@ impl State {
 
     /// The beginnings of all sound results with figures.
     pub(in crate::journal) fn everything(&self) -> std::collections::BTreeSet<LineId> {
-        let sound = self
-            .attempts_with(Standing::Done)
-            .filter(|attempt| attempt.record.file.is_some());
-        sound.map(|attempt| attempt.place.line).collect()
+        let sound = self.attempts_with(Standing::Done).filter(|run| run.file.is_some());
+        sound.map(|run| run.place.line).collect()
     }
 }

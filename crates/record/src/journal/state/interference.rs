@@ -2,11 +2,9 @@
 //! runs beside others. A pure fold: what is found later counts for runs that were measured before.
 
 use super::{Launch, Place, State};
-
 use crate::journal::line::Entry;
 use crate::journal::sample::{Beside, Company, InterferenceSample};
-use std::collections::BTreeMap;
-use vsweep_plan::ids::PointId;
+use itertools::Itertools;
 use vsweep_plan::validity::{Code, Doubt};
 use vsweep_strategy::stats::{Finding, Interference};
 
@@ -29,45 +27,37 @@ pub struct Interferences {
 impl Interferences {
     /// What speaks against a run beside others.
     pub fn against(&self, beside: Beside) -> Option<Doubt> {
-        let slows = |share: f64, found: &Interference| share >= NOTICEABLE && found.finding == Finding::Slows;
-        let sentence = if slows(beside.servers, &self.servers) {
-            self.of_servers()
-        } else if slows(beside.starts, &self.starts) {
-            self.of_starts()
-        } else {
-            None
-        };
-        sentence.map(|sentence| Doubt::new(Code::ServersInterfere, sentence))
+        let kinds = [(beside.servers, &self.servers), (beside.starts, &self.starts)];
+        let slows = |(share, found): &(f64, &Interference)| *share >= NOTICEABLE && found.finding == Finding::Slows;
+        let kind = kinds.iter().position(slows)?;
+        Some(Doubt::new(Code::ServersInterfere, self.sentences()[kind].clone()?))
     }
 
     /// What a line has decided, as a sentence with what follows from it.
     pub fn news(&self, entry: &Entry) -> Option<String> {
-        let [of_servers, of_starts] = self.decided_by.map(|line| line == Some(entry.place));
-        let follows = |found: &Interference, consequence: &'static str| match found.finding {
+        let kind = self.decided_by.iter().position(|line| *line == Some(entry.place))?;
+        let (found, consequence) = [
+            (&self.servers, "from now on they run one after the other"),
+            (&self.starts, "from now on none starts while another one is measured"),
+        ][kind];
+        let follows = match found.finding {
             Finding::Slows => consequence,
             Finding::Harmless | Finding::Undecided => "servers go on side by side",
         };
-        if of_servers {
-            let follows = follows(&self.servers, "from now on they run one after the other");
-            return Some(format!("{}; {follows}", self.of_servers()?));
-        }
-        let follows = follows(&self.starts, "from now on none starts while another one is measured");
-        of_starts.then_some(format!("{}; {follows}", self.of_starts()?))
-    }
-
-    /// What was found of runs beside runs of other servers, as a sentence without its full stop.
-    pub fn of_servers(&self) -> Option<String> {
-        self.sentence("servers beside others are", "", &self.servers)
-    }
-
-    /// What was found of runs beside starts.
-    pub fn of_starts(&self) -> Option<String> {
-        self.sentence("servers are", " while another one starts", &self.starts)
+        Some(format!("{}; {follows}", self.sentences()[kind].as_ref()?))
     }
 
     /// What is to be told of it in a report; nothing where servers did not run side by side.
     pub fn remarks(&self) -> Vec<String> {
-        self.of_servers().into_iter().chain(self.of_starts()).collect()
+        self.sentences().into_iter().flatten().collect()
+    }
+
+    /// What was found of runs beside runs of other servers, and of runs beside starts, each as a sentence without its full stop.
+    fn sentences(&self) -> [Option<String>; 2] {
+        [
+            self.sentence("servers beside others are", "", &self.servers),
+            self.sentence("servers are", " while another one starts", &self.starts),
+        ]
     }
 
     fn sentence(&self, who: &str, when: &str, found: &Interference) -> Option<String> {
@@ -135,31 +125,21 @@ impl State {
     /// Logarithms of the latency beside others over that without them, of the same point on the same launch, in the order in which the
     /// pairs were complete, and the lines that completed them.
     fn pairs(&self, company: Company) -> Vec<(Place, f64)> {
-        let mut halves: BTreeMap<(Launch, &PointId), [Option<f64>; 2]> = BTreeMap::new();
-        let mut pairs = Vec::new();
-        for (place, sample) in &self.samples {
-            let Some(latency) = sample.latency_ms.filter(|latency| *latency > 0.0) else {
-                continue;
-            };
-            let is_base = match sample.company() {
-                Some(Company::Nobody) => true,
-                // What a start adds is known also beside others, if they are known to do no harm.
-                Some(Company::Servers) => company == Company::Start,
-                _ => false,
-            };
-            let pair = halves.entry((launch_of(*place, sample), &sample.point)).or_default();
-            let was_complete = pair.iter().all(Option::is_some);
-            let half = match sample.company() {
-                _ if is_base => &mut pair[0],
-                found if found == Some(company) => &mut pair[1],
-                _ => continue,
-            };
-            half.get_or_insert(latency.ln());
-            if let ([Some(base), Some(beside)], false) = (*pair, was_complete) {
-                pairs.push((*place, beside - base));
-            }
-        }
-        pairs
+        let measured = self.samples.iter().filter_map(|(place, sample)| {
+            let latency = sample.latency_ms.filter(|latency| *latency > 0.0)?;
+            let half = (*place, sample.company()?, latency.ln());
+            Some(((launch_of(*place, sample), &sample.point), half))
+        });
+        // What a start adds is known also beside others, if they are known to do no harm.
+        let is_base =
+            |found: Company| found == Company::Nobody || (company == Company::Start && found == Company::Servers);
+        let pair = |halves: Vec<(Place, Company, f64)>| {
+            let base = halves.iter().find(|(_, found, _)| is_base(*found))?;
+            let beside = halves.iter().find(|(_, found, _)| *found == company)?;
+            Some((base.0.max(beside.0), beside.2 - base.2))
+        };
+        let pairs = measured.into_group_map().into_values().filter_map(pair);
+        pairs.sorted_by_key(|(place, _)| *place).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the run files say to the fold: which results are lost, and what lost lines have told.
 
-use super::{Standing, State};
+use super::State;
+use super::records::Standing;
 use crate::journal::declared::ServerDeclared;
 use crate::journal::event::StoredFile;
 use crate::journal::place::{LineId, Nonce, Place};
@@ -10,10 +11,9 @@ use vsweep_plan::ids::ServerId;
 impl State {
     /// The files of all results, each with its attempt.
     pub(in crate::journal) fn files(&self) -> Vec<(usize, &StoredFile)> {
-        let attempts = self.attempts.iter().enumerate();
-        let done = attempts.filter(|(_, attempt)| attempt.standing == Standing::Done);
-        done.filter_map(|(at, attempt)| Some((at, attempt.record.file.as_ref()?)))
-            .collect()
+        let runs = self.attempts.iter().enumerate();
+        let done = runs.filter(|(_, run)| run.standing == Standing::Done);
+        done.filter_map(|(at, run)| Some((at, run.file.as_ref()?))).collect()
     }
 
     /// The files of these attempts are missing or damaged.
@@ -29,17 +29,16 @@ impl State {
     /// The files of those lost attempts that are missed: whatever counts in their place was not measured because of that.
     pub(in crate::journal) fn missed(&self, lost: &[usize]) -> Vec<String> {
         let missed = lost.iter().filter(|at| !self.is_made_good(**at));
-        let files = missed.filter_map(|at| self.attempts[*at].record.file.as_ref());
+        let files = missed.filter_map(|at| self.attempts[*at].file.as_ref());
         files.map(|file| file.path.clone()).collect()
     }
 
     /// Whether a session that knew of a lost result has measured it again, or it would not count.
     fn is_made_good(&self, at: usize) -> bool {
-        let attempt = &self.attempts[at];
-        if self.retirement_of(attempt).is_some() {
+        let run = &self.attempts[at];
+        if self.retirement_of(run).is_some() {
             return true;
         }
-        let run = &attempt.record;
         let search = run.search.as_ref().and_then(|search| self.search(search, run.slot));
         let instead = match search {
             Some(chain) => chain.ended.as_ref().map(|_| chain.tip),
@@ -50,14 +49,14 @@ impl State {
                 counting.map(|counting| self.attempts[counting].place.line)
             }
         };
-        let known = attempt.finished.unwrap_or(attempt.place.line);
+        let known = run.finished.unwrap_or(run.place.line);
         instead.is_some_and(|instead| self.had_seen(instead, known))
     }
 
     /// Runs without a result, each with the file that it would have.
     pub(in crate::journal) fn open_runs(&self) -> Vec<(LineId, String)> {
         self.attempts_with(Standing::Open)
-            .map(|attempt| (attempt.place.line, attempt.record.files().json()))
+            .map(|run| (run.place.line, run.files().json()))
             .collect()
     }
 
@@ -72,12 +71,14 @@ impl State {
     /// Servers of which no line says what they are, or whether they are the simulator, each with a file of a run on it.
     pub(in crate::journal) fn unknown_servers(&self) -> BTreeMap<ServerId, String> {
         let is_known = |server: &ServerId| {
-            self.servers.get(server).is_some_and(|record| {
-                record.declared.is_some() && record.starts.iter().any(|start| start.ready_seconds.is_some())
-            })
+            let record = self.servers.get(server);
+            record.is_some_and(|record| record.declared.is_some() && record.was_ready())
         };
-        let unknown = self.attempts.iter().map(|attempt| &attempt.record);
-        let unknown = unknown.filter(|run| run.started.journal != Nonce::SEALED && !is_known(&run.server));
+        let of_today = self
+            .attempts
+            .iter()
+            .filter(|run| run.place.line.journal != Nonce::SEALED);
+        let unknown = of_today.filter(|run| !is_known(&run.server));
         unknown
             .filter_map(|run| Some((run.server.clone(), run.file.as_ref()?.path.clone())))
             .collect()

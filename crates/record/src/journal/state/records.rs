@@ -1,24 +1,26 @@
 //! What is known of one run, search, server, launch and session.
 
 use super::FIRST_SLOT;
-use crate::journal::declared::ServerDeclared;
+use crate::journal::declared::{RecordedPlan, ServerDeclared};
 use crate::journal::directory::RunFiles;
-use crate::journal::event::{Figures, Learned, RunFinished, SearchStarted, Seen, SessionStarted};
+use crate::journal::event::{
+    Figures, Learned, RunFinished, RunStarted, SearchStarted, Seen, ServerExited, ServerReady, SessionStarted,
+};
 use crate::journal::line::Entry;
 use crate::journal::machine::SENTINEL_SLOT;
 use crate::journal::place::{Launch, LineId, Nonce, Place};
-use crate::journal::recorded_plan::RecordedPlan;
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
-use vsweep_plan::cause::Cause;
+use vsweep_plan::cause::{Failure, Outcome, RuledOut};
 use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
 use vsweep_plan::plan::Params;
+use vsweep_plan::validity::Validity;
 use vsweep_strategy::checks::AnswerCheck;
 use vsweep_strategy::search::{Answer, Found, Level, Probe};
 
-/// One run and its result.
+/// One try at a run and its result, or a run that was given up untried.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRecord {
     /// Which point.
@@ -39,13 +41,36 @@ pub struct RunRecord {
     pub combo: Option<String>,
     /// Whether it was tried. One that was not failed for what happened to another.
     pub tried: bool,
+    /// That its server was not started for want of memory, where that is why it was not tried.
+    pub ruled_out: Option<Arc<RuledOut>>,
     /// The search that asked for it.
     pub search: Option<SearchId>,
-    /// The line that began it, or that gave it up; its files are named by it.
-    pub started: LineId,
+    /// Where the line stands that began it, or that gave it up; its files are named by it.
+    pub place: Place,
     /// When it ended, RFC 3339; for people only.
     pub finished_at: String,
     pub(super) result: RunFinished,
+    /// Outcome and validity as the run itself has them, whatever is known of its server.
+    pub(super) as_recorded: (Outcome, Validity),
+    pub(super) standing: Standing,
+    /// The line of its result, which may have given it up; none where only the run's file has it.
+    pub(super) finished: Option<LineId>,
+    /// Its place among the runs that one line gave up.
+    pub(super) index: u32,
+    /// The line that it follows in the chain of a search.
+    pub(super) after: Option<LineId>,
+    /// The line of its journal that retired what was measured before it.
+    pub(super) anew: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It has no result: it was interrupted, or is in progress.
+    Open,
+    /// It has a result.
+    Done,
+    /// It had one, but the file is missing or not what was recorded.
+    Lost,
 }
 
 /// What came of it can be asked of its record.
@@ -58,12 +83,60 @@ impl Deref for RunRecord {
 }
 
 impl RunRecord {
+    /// A run without a result, as the line at a place begins it.
+    pub(super) fn begun(place: Place, started: RunStarted, params: Arc<Params>) -> RunRecord {
+        let session = place.line.journal;
+        let result = RunFinished {
+            outcome: Outcome::Failed,
+            ..RunFinished::default()
+        };
+        RunRecord {
+            point: started.point,
+            server: started.server,
+            slot: started.slot,
+            run: started.run,
+            launch: Some(started.launch).filter(|n| *n > 0).map(|n| Launch { session, n }),
+            name: started.name,
+            params,
+            combo: started.combo,
+            tried: true,
+            ruled_out: None,
+            after: started.search.as_ref().map(|link| link.after),
+            search: started.search.map(|link| link.id),
+            place,
+            finished_at: String::new(),
+            as_recorded: (result.outcome, result.validity),
+            result,
+            standing: Standing::Open,
+            finished: None,
+            index: 0,
+            anew: started.anew,
+        }
+    }
+
+    /// Whether its file is missing or not what was recorded, as far as that was looked at.
+    pub fn is_lost(&self) -> bool {
+        self.standing == Standing::Lost
+    }
+
+    /// Whether it was given up with others, for a failure of their server.
+    pub(in crate::journal) fn is_given_up(&self) -> bool {
+        self.finished == Some(self.place.line)
+    }
+
+    /// Whether something came of it, by itself.
+    pub(super) fn is_result(&self) -> bool {
+        self.standing != Standing::Open && !self.is_given_up()
+    }
+
+    /// Where it stands among all runs.
+    pub(super) fn order(&self) -> (Place, u32) {
+        (self.place, self.index)
+    }
+
     /// What its files are called.
     pub fn files(&self) -> RunFiles {
-        match self.started.journal {
-            Nonce::SEALED => RunFiles::of_1_x(&self.point, self.run),
-            _ => RunFiles::of(&self.point, self.slot, self.run, self.started),
-        }
+        RunFiles::of(&self.point, self.slot, self.run, self.place.line)
     }
 
     /// Its number among the runs of its point: `2`, on a later start than the first `1.2`.
@@ -115,10 +188,28 @@ pub struct SearchRecord {
     pub ended: Option<SearchEnd>,
     /// What the next probe follows: the last one, or the search's beginning.
     pub tip: LineId,
-    /// How many probes it has.
-    pub steps: u32,
-    /// Their attempts, in their order.
+    /// The attempts of its probes, in their order.
     pub(super) probes: Vec<usize>,
+}
+
+impl SearchRecord {
+    /// One a target, once it has ended with answers.
+    pub fn answers(&self) -> &[Answer] {
+        match &self.ended {
+            Some(SearchEnd::Answered(answers)) => answers,
+            _ => &[],
+        }
+    }
+
+    /// The answer for a target.
+    pub fn answer(&self, target: &str) -> Option<&Answer> {
+        self.answers().iter().find(|answer| answer.target == target)
+    }
+
+    /// How many probes it has.
+    pub fn steps(&self) -> u32 {
+        self.probes.len() as u32
+    }
 }
 
 /// How a search ended.
@@ -126,8 +217,8 @@ pub struct SearchRecord {
 pub enum SearchEnd {
     /// With an answer for each target.
     Answered(Vec<Answer>),
-    /// It was given up, for this cause.
-    GivenUp(Cause, String),
+    /// It was given up.
+    GivenUp(Failure),
 }
 
 impl SearchEnd {
@@ -156,8 +247,17 @@ pub struct ServerRecord {
 impl ServerRecord {
     /// Whether it is the simulator; unknown if it never became ready.
     pub fn is_simulated(&self) -> Option<bool> {
-        let ready = self.starts.iter().rfind(|start| start.ready_seconds.is_some());
-        ready.map(|start| start.simulated).or(self.simulated)
+        self.ready().last().map(|ready| ready.simulated).or(self.simulated)
+    }
+
+    /// What its starts said that got ready, oldest first.
+    pub fn ready(&self) -> impl Iterator<Item = &ServerReady> {
+        self.starts.iter().filter_map(|start| start.ready.as_deref())
+    }
+
+    /// Whether one of its starts got ready.
+    pub fn was_ready(&self) -> bool {
+        self.ready().next().is_some()
     }
 }
 
@@ -181,29 +281,30 @@ pub struct StartRecord {
     pub gpus: Vec<u32>,
     /// When it was launched, RFC 3339.
     pub started_at: String,
-    /// From launch to ready, in seconds, if it got there.
-    pub ready_seconds: Option<f64>,
-    /// Whether it was the simulator.
-    pub simulated: bool,
-    /// The model it served; empty before it was ready.
-    pub model: String,
-    /// What `/version` said.
-    pub version: Option<String>,
-    /// What tells it from another server.
-    pub identity: Fingerprint,
-    /// What became of the fixed questions; none if they were not asked.
-    pub answers: Option<Box<AnswerCheck>>,
+    /// What it said when it was ready, if it got there; what tells it from another server is always known then.
+    pub ready: Option<Box<ServerReady>>,
     /// When it was gone, RFC 3339.
     pub exited_at: Option<String>,
-    /// How long ending it took, in seconds; none where that was not recorded.
-    pub stop_seconds: Option<f64>,
-    /// From its launch to its end by a clock that nobody sets, in seconds; none where that was not recorded.
-    pub held_seconds: Option<f64>,
-    /// Why it ended, unless vsweep stopped it.
-    pub cause: Option<Cause>,
-    /// What it said then.
-    pub detail: String,
+    /// How it ended, once it has.
+    pub exit: ServerExited,
     pub(super) place: Place,
+}
+
+impl StartRecord {
+    /// From launch to ready, in seconds, if it got there.
+    pub fn ready_seconds(&self) -> Option<f64> {
+        self.ready.as_ref().map(|ready| ready.seconds)
+    }
+
+    /// What tells it from another server, once it was ready.
+    pub fn identity(&self) -> Option<&Fingerprint> {
+        self.ready.as_ref()?.identity.as_deref()
+    }
+
+    /// What became of the fixed questions; none if they were not asked.
+    pub fn answers(&self) -> Option<&AnswerCheck> {
+        self.ready.as_ref()?.answers.as_deref()
+    }
 }
 
 /// One stretch of work on the directory.

@@ -1,16 +1,16 @@
 //! What a session that goes on must know of those before it: tries that are used up, points that were lost in a row, and what
 //! is missing so that nothing can be said.
 
-use super::{Session, Standing, State};
-use crate::journal::declared::ServerDeclared;
-use crate::journal::place::{LineId, Nonce, Place};
-use crate::journal::recorded_plan::PlanContent;
-use vsweep_plan::cause::{Cause, Failure, Outcome};
+use super::records::Standing;
+use super::{RunRecord, Session, State};
+use crate::journal::declared::{PlanContent, ServerDeclared};
+use crate::journal::place::{LineId, Nonce};
+use itertools::Itertools;
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use vsweep_plan::cause::{Failure, Outcome, RuledOut};
 use vsweep_plan::ids::{PointId, ServerId};
 use vsweep_plan::plan::needs_as_much;
-
-/// How the detail of a run begins whose server was not started because another one that needs no more memory did not start.
-pub const AS_HUNGRY: &str = "not started: it needs at least as much memory ";
 
 /// Something without which the tables would silently be those of an earlier time.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,37 +26,25 @@ impl State {
     /// killed.
     pub fn deaths(&self, point: &PointId, slot: u32, run: u32) -> Vec<Failure> {
         let of_point = self.by_point.get(point).into_iter().flatten();
-        let mut tries: Vec<_> = of_point
+        let mut tries: Vec<&RunRecord> = of_point
             .map(|at| &self.attempts[*at])
-            .filter(|attempt| (attempt.record.slot, attempt.record.run) == (slot, run))
-            .filter(|attempt| self.retirement_of(attempt).is_none())
+            .filter(|other| (other.slot, other.run) == (slot, run) && self.retirement_of(other).is_none())
             .collect();
-        tries.sort_by_key(|attempt| attempt.place);
-        let after = tries.iter().rposition(|attempt| attempt.standing != Standing::Open);
+        tries.sort_by_key(|run| run.place);
+        let after = tries.iter().rposition(|run| run.standing != Standing::Open);
         let since = tries.into_iter().skip(after.map_or(0, |at| at + 1));
-        since
-            .filter_map(|attempt| self.death_under(attempt.place.line))
-            .collect()
+        since.filter_map(|run| self.death_under(run)).collect()
     }
 
-    /// Of what the server died under a run, if it did.
-    fn death_under(&self, line: LineId) -> Option<Failure> {
-        let attempt = &self.attempts[*self.by_line.get(&line)?];
-        let launch = attempt.record.launch?;
-        let starts = self.starts_of(&attempt.record.server);
+    /// Of what the server died under a run, if it did: the last one that was begun on a launch.
+    fn death_under(&self, run: &RunRecord) -> Option<Failure> {
+        let launch = run.launch?;
+        let starts = self.starts_of(&run.server);
         let start = starts.iter().rfind(|start| start.launch == launch)?;
-        let is_last = self.last_on(launch) == Some(line);
-        let cause = start.cause.filter(|_| is_last && start.ready_seconds.is_some())?;
-        Some(Failure::new(cause, start.detail.clone()))
-    }
-
-    /// The last run that was begun on a launch.
-    fn last_on(&self, launch: super::Launch) -> Option<LineId> {
-        let on_launch = self
-            .attempts
-            .iter()
-            .filter(|attempt| attempt.record.launch == Some(launch));
-        on_launch.map(|attempt| attempt.place).max().map(|place| place.line)
+        let cause = start.exit.cause.filter(|_| start.ready.is_some())?;
+        let on_launch = self.attempts.iter().filter(|other| other.launch == run.launch);
+        let is_last = on_launch.map(|other| other.place).max() == Some(run.place);
+        is_last.then(|| Failure::new(cause, start.exit.detail.clone()))
     }
 
     /// How many runs in a row a planned start of a server config died under since something was measured on it or a session ended its work: what
@@ -67,29 +55,21 @@ impl State {
             matches!(ended, Some("finished" | "stopped"))
         });
         let since = since.map(|session| session.place);
-        let on_server = self.attempts.iter().filter(|attempt| {
-            attempt.record.server == *server
-                && attempt.record.slot == slot
-                && attempt.after.is_none()
-                && self.retirement_of(attempt).is_none()
-                && since.is_none_or(|since| attempt.place > since)
+        let tried = self.attempts_with(Standing::Done).filter(|run| {
+            (&run.server, run.slot, run.after, run.tried) == (server, slot, None, true)
+                && self.retirement_of(run).is_none()
+                && since.is_none_or(|since| run.place > since)
         });
-        let mut done: Vec<_> = on_server.filter(|attempt| attempt.standing == Standing::Done).collect();
-        done.sort_by_key(|attempt| attempt.place);
-        let is_lost = |place: Place| self.death_under(place.line).is_some();
-        let lost = done.iter().rev().filter(|attempt| attempt.record.tried);
-        let lost = lost.take_while(|attempt| attempt.record.outcome == Outcome::Failed && is_lost(attempt.place));
+        let latest_first = tried.sorted_by_key(|run| Reverse(run.place));
+        let lost = latest_first.take_while(|run| run.outcome == Outcome::Failed && self.death_under(run).is_some());
         lost.count() as u32
     }
 
     /// Why a server config is not started for a later slot: on an earlier one it did not get ready, for a cause that does not pass, and
     /// it never has.
     pub fn never_starts(&self, server: &ServerId, slot: u32) -> Option<Failure> {
-        let starts = self.starts_of(server);
-        if starts.iter().any(|start| start.ready_seconds.is_some()) {
-            return None;
-        }
-        let last = starts.iter().rfind(|start| start.slot < slot)?;
+        let record = self.servers.get(server).filter(|record| !record.was_ready())?;
+        let last = &record.starts.iter().rfind(|start| start.slot < slot)?.exit;
         let cause = last.cause.filter(|cause| !cause.is_transient())?;
         Some(Failure::new(cause, last.detail.clone()))
     }
@@ -99,19 +79,17 @@ impl State {
     pub fn lacks_memory(&self, config: &ServerDeclared) -> Option<Failure> {
         let others = self.servers.values().filter(|record| record.config.env == config.env);
         for failed in others {
-            let Some(last) = failed.starts.last() else { continue };
-            if failed.starts.iter().any(|start| start.ready_seconds.is_some()) {
+            let Some(last) = failed.starts.last().filter(|_| !failed.was_ready()) else {
                 continue;
-            }
-            let Some(cause) = last.cause else { continue };
-            if let Some(more) = needs_as_much(&config.argv, &failed.config.argv, cause) {
-                let detail = format!(
-                    "{AS_HUNGRY}({}) as {}, which did not start: {}",
-                    more.join(", "),
-                    failed.config.name,
-                    last.detail
-                );
-                return Some(Failure::new(cause, detail));
+            };
+            let Some(cause) = last.exit.cause else { continue };
+            if let Some(settings) = needs_as_much(&config.argv, &failed.config.argv, cause) {
+                let ruled_out = RuledOut {
+                    settings,
+                    by: failed.config.name.clone(),
+                    why: last.exit.detail.clone(),
+                };
+                return Some(Failure::of_ruled_out(cause, ruled_out));
             }
         }
         None
@@ -119,22 +97,22 @@ impl State {
 
     /// How many launches for a slot of a server config failed in a row for a cause that may pass, at the end of a session that was
     /// killed.
-    pub fn failed_starts(&self, server: &ServerId, slot: u32) -> Vec<Cause> {
+    pub fn failed_starts(&self, server: &ServerId, slot: u32) -> u32 {
         let starts = self.starts_of(server);
         let Some(last) = starts.iter().rfind(|start| start.slot == slot) else {
-            return Vec::new();
+            return 0;
         };
         let session = self
             .sessions
             .iter()
             .find(|session| session.place.line.journal == last.launch.session);
         if session.is_none_or(|session| session.ended.is_some()) {
-            return Vec::new();
+            return 0;
         }
         let starts = starts.iter().rev().filter(|start| start.slot == slot);
         let of_session = starts.take_while(|start| start.launch.session == last.launch.session);
-        let failed = of_session.take_while(|start| start.ready_seconds.is_none() && start.exited_at.is_some());
-        failed.filter_map(|start| start.cause).collect()
+        let failed = of_session.take_while(|start| start.ready.is_none() && start.exited_at.is_some());
+        failed.filter(|start| start.exit.cause.is_some()).count() as u32
     }
 
     /// The last line of a journal that retired what was measured on a server.
@@ -195,14 +173,11 @@ impl State {
 
     fn lost_retirements(&self) -> Vec<Gap> {
         let is_there = |line: LineId| self.retirements.iter().any(|retired| retired.place.line == line);
-        let told = self.attempts.iter().filter_map(|attempt| {
-            let seq = attempt.anew?;
-            let journal = attempt.place.line.journal;
+        let told = self.attempts.iter().filter_map(|run| {
+            let (journal, seq) = (run.place.line.journal, run.anew?);
             Some(LineId { journal, seq })
         });
-        let mut lost: Vec<LineId> = told.filter(|line| !is_there(*line)).collect();
-        lost.sort_unstable();
-        lost.dedup();
+        let lost: BTreeSet<LineId> = told.filter(|line| !is_there(*line)).collect();
         let gap = |line: LineId| Gap {
             text: format!(
                 "journal/{}.jsonl: the line that retires earlier results (seq {}) is missing or damaged; restore the file from a \

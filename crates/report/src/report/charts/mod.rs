@@ -209,7 +209,7 @@ impl Subject<'_> {
     fn reading(&self) -> &'static str {
         let points = || self.points.points.iter();
         let repeated = points().any(|point| point.used.len() > 1);
-        let has_starts = |point: &Point| self.points.starts(point).is_some_and(|starts| starts > 1);
+        let has_starts = |point: &Point| point.starts.is_some_and(|starts| starts > 1);
         let measured = || points().filter(|point| !point.used.is_empty());
         if measured().any(has_starts) && measured().all(has_starts) {
             "Points are medians over runs, bars are 95 % intervals over starts of the server, unless these span more than a factor of ten."

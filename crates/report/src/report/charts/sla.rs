@@ -6,7 +6,7 @@ use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Series, Style}
 use crate::report::sla::search_name;
 use crate::report::words::{axis_title, show_number};
 use itertools::Itertools;
-use vsweep_record::journal::{SearchEnd, SearchRecord, State};
+use vsweep_record::journal::{SearchRecord, State};
 use vsweep_strategy::search::{Answer, Criterion, Found, Quantity, Reading, Target};
 
 /// From this ratio of the largest to the smallest figure, an axis is logarithmic.
@@ -57,10 +57,7 @@ fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], sta
         let name = search_name(record, state);
         let points = marks(criterion, record, state, false);
         let cut = marks(criterion, record, state, true);
-        let answer = match &record.ended {
-            Some(SearchEnd::Answered(answers)) => answers.iter().find(|answer| answer.target == target.name),
-            _ => None,
-        };
+        let answer = record.answer(&target.name);
         let value = answer.and_then(|answer| answer.found.value());
         let answered = points.iter().chain(&cut).find(|mark| Some(mark.x) == value);
         let ring = answered.map(|mark| Mark {

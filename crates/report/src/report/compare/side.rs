@@ -140,9 +140,8 @@ fn of_server(server: &ServerRecord) -> BTreeMap<String, BTreeSet<String>> {
     for (name, value) in &server.env {
         note(format!("environment {name}"), value.clone());
     }
-    // A start that never got ready names no model.
-    for start in server.starts.iter().filter(|start| !start.model.is_empty()) {
-        note("model".into(), start.model.clone());
+    for ready in server.ready().filter(|ready| !ready.model.is_empty()) {
+        note("model".into(), ready.model.clone());
     }
     found
 }
@@ -180,7 +179,7 @@ pub fn between(base: &Side, new: &Side, keys: &BTreeSet<String>) -> Vec<Change> 
 pub fn between_servers(base: &ServerRecord, new: &ServerRecord) -> Vec<Change> {
     let told = |server: &ServerRecord| {
         let mut told = of_server(server);
-        let versions = server.starts.iter().filter_map(|start| start.version.clone());
+        let versions = server.ready().filter_map(|ready| ready.version.clone());
         told.insert("server version".into(), versions.collect());
         told
     };

@@ -1,7 +1,7 @@
 //! What went wrong, in words for a terminal.
 
 use super::{Detail, Group, one_line};
-use crate::report::words::short_detail;
+use crate::report::words::shortened;
 
 /// What is told of one cause.
 const MOST_SEEN: usize = 3;
@@ -20,7 +20,10 @@ pub fn describe_reasons<'g>(groups: impl IntoIterator<Item = &'g Group>) -> Stri
             [only] if only.differs => format!(" (such as: {})", shorten(&only.text)),
             [only] => format!(" ({})", shorten(&only.text)),
             several => {
-                let told = several.iter().map(|seen| one_line(&short_detail(&seen.text)));
+                let told = several.iter().map(|seen| match seen.ruled_out.as_deref() {
+                    Some(ruled_out) => one_line(&shortened(ruled_out).to_string()),
+                    None => seen.text.clone(),
+                });
                 let told: Vec<(String, String)> = told.map(|told| (shorten(&told), told)).collect();
                 let line = |(seen, (short, whole)): (&Detail, &(String, String))| {
                     let such_as = if seen.differs { ", such as" } else { "" };
@@ -54,7 +57,8 @@ fn shorten(text: &str) -> String {
 mod tests {
     use super::super::{Reason, like_with_like};
     use super::*;
-    use vsweep_plan::cause::{Cause, Failure};
+    use std::sync::Arc;
+    use vsweep_plan::cause::{Cause, Failure, RuledOut};
     use vsweep_plan::request_error::RequestError;
 
     fn detail(failure: Failure, runs: usize) -> Detail {
@@ -62,6 +66,7 @@ mod tests {
             text: failure.detail,
             runs,
             request_error: failure.request_error,
+            ruled_out: failure.ruled_out.map(|ruled_out| Arc::new(*ruled_out)),
             differs: false,
         }
     }
@@ -120,10 +125,12 @@ mod tests {
             let name =
                 format!("tensor_parallel_size=1, max_num_seqs=32, max_num_batched_tokens=2048, kv_cache_dtype={cache}");
             let why = "torch.OutOfMemoryError: CUDA out of memory".repeat(3);
-            let text = format!(
-                "not started: it needs at least as much memory (max_num_seqs 256 > 32) as {name}, which did not start: {why}"
-            );
-            detail(Failure::new(Cause::OomAtLoad, text), 24)
+            let ruled_out = RuledOut {
+                settings: vec![("max_num_seqs".to_owned(), "256 > 32".to_owned())],
+                by: name,
+                why,
+            };
+            detail(Failure::of_ruled_out(Cause::OomAtLoad, ruled_out), 24)
         };
         let told = told(Cause::OomAtLoad, &[hungry("auto"), hungry("fp8")]);
         assert!(

@@ -186,7 +186,7 @@ fn file_of(run: &RunRecord) -> Option<(&str, u64)> {
 
 /// When the first server was started.
 fn began(inputs: &Inputs<'_>) -> Option<Timestamp> {
-    let starts = inputs.state.servers.values().flat_map(|server| &server.starts);
+    let starts = inputs.state.starts();
     starts.filter_map(|start| start.started_at.parse().ok()).min()
 }
 
@@ -218,11 +218,11 @@ fn servers(inputs: &Inputs<'_>, began: Option<Timestamp>) -> Vec<Value> {
             json!({
                 "start": at + 1,
                 "from": since(began, &start.started_at),
-                "ready": start.ready_seconds.map(tenths),
+                "ready": start.ready_seconds().map(tenths),
                 "to": start.exited_at.as_deref().and_then(|moment| since(began, moment)),
                 "known": inputs.state.last_told(start.launch.session).and_then(|moment| since(began, moment)),
-                "stop": start.stop_seconds.map(tenths),
-                "cause": start.cause.map(|cause| cause.name()),
+                "stop": start.exit.seconds.map(tenths),
+                "cause": start.exit.cause.map(|cause| cause.name()),
                 "gpus": start.gpus,
                 "node": inputs.state.machine_of(start.launch.session).map(|machine| machine.node),
             })

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_plan::ids::{SearchId, ServerId};
-use vsweep_record::journal::{Entry, Event, State};
+use vsweep_record::journal::{Entry, Event, StartRecord, State};
 
 /// A planned start of a server.
 type PlannedStart = (ServerId, u32);
@@ -139,8 +139,8 @@ impl Eta {
 
     /// What a server's start will take, in seconds, and how that is known.
     pub fn expected_start(&self, state: &State) -> Option<(&'static str, f64)> {
-        let starts = state.servers.values().flat_map(|server| &server.starts);
-        let ready: Vec<f64> = starts.filter_map(|start| start.ready_seconds).collect();
+        let starts = state.starts();
+        let ready: Vec<f64> = starts.filter_map(StartRecord::ready_seconds).collect();
         match ready.len() {
             0 => self.predicted_start.map(|seconds| ("predicted", seconds)),
             count => Some(("usually", ready.iter().sum::<f64>() / count as f64)),

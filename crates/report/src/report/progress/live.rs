@@ -88,14 +88,14 @@ impl Live {
                 };
                 self.show(server, what, expected.unwrap_or_default(), state);
             }
-            Event::ServerReady { .. } if eta.without_server => {}
-            Event::ServerReady { server, .. } => self.show(server, "ready", String::new(), state),
-            Event::ServerExited { server, cause, .. } => {
-                if let Some(line) = self.servers.remove(server) {
+            Event::ServerReady(_) if eta.without_server => {}
+            Event::ServerReady(ready) => self.show(&ready.server, "ready", String::new(), state),
+            Event::ServerExited(exited) => {
+                if let Some(line) = self.servers.remove(&exited.server) {
                     self.screen.remove(&line.bar);
                 }
-                if cause.is_some() {
-                    self.print_short(describe(entry, state, eta), &Names::of_server(server, state));
+                if exited.cause.is_some() {
+                    self.print_short(describe(entry, state, eta), &Names::of_server(&exited.server, state));
                 }
             }
             Event::RunStarted(run) => {

@@ -4,15 +4,16 @@ use super::Eta;
 use super::line::{Headword, Line};
 use crate::report::failures::log_of;
 use crate::report::sla::name_on_any_start;
-use crate::report::words::{server_name, short_detail, short_label, show_number};
+use crate::report::words::{server_name, short_label, shortened, show_number};
 use itertools::Itertools;
 use std::time::Duration;
-use vsweep_plan::cause::{Cause, Outcome};
+use vsweep_plan::cause::{Cause, Failure, Outcome};
 use vsweep_plan::ids::{SearchId, ServerId};
 use vsweep_plan::units::{show_count, show_duration, show_many};
 use vsweep_plan::validity::Validity;
 use vsweep_record::journal::{
-    Directory, Entry, Event, GroupGivenUp, Launch, RunRecord, SearchStarted, SessionStarted, State, number,
+    Directory, Entry, Event, GroupGivenUp, Launch, RunRecord, SearchStarted, ServerExited, SessionStarted, State,
+    number,
 };
 use vsweep_strategy::search::{Answer, Basis, Found};
 
@@ -23,11 +24,8 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
             let name = run_name(&run.server, &run.name, &number(run.slot, run.run), state);
             Line::new(Headword::RUN, name)
         }
-        Event::ServerStarting { .. } | Event::ServerReady { .. } | Event::ServerExited { cause: None, .. }
-            if eta.without_server =>
-        {
-            return None;
-        }
+        Event::ServerStarting { .. } | Event::ServerReady(_) if eta.without_server => return None,
+        Event::ServerExited(exited) if eta.without_server && exited.cause.is_none() => return None,
         Event::JournalCreated { .. } | Event::GroupBegun(_) | Event::RunStarted(_) => return None,
         Event::SessionStarted(session) => Line::new(Headword::SWEEP, begin(session, state, eta)),
         Event::ResultsRetired { server, reason } => {
@@ -40,17 +38,18 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
         Event::GroupGivenUp(given_up) => Line::new(Headword::FAILED, lost(given_up, state)),
         Event::InterferenceSampled(_) => Line::new(Headword::NOTE, state.interference().news(entry)?),
         Event::ServerStarting { server, .. } => Line::new(Headword::START, starting(server, state)),
-        Event::ServerReady { server, seconds, .. } => {
-            let name = server_name(server, state);
-            Line::new(Headword::READY, format!("{name} after {}", show_seconds(*seconds)))
+        Event::ServerReady(ready) => {
+            let name = server_name(&ready.server, state);
+            Line::new(Headword::READY, format!("{name} after {}", show_seconds(ready.seconds)))
         }
-        Event::ServerExited {
-            server,
-            launch,
-            cause,
-            detail,
-            ..
-        } => {
+        Event::ServerExited(exited) => {
+            let ServerExited {
+                server,
+                launch,
+                cause,
+                detail,
+                ..
+            } = &**exited;
             let name = server_name(server, state);
             match cause {
                 None if is_attached(server, state) => Line::new(Headword::STOP, format!("{name}, left running")),
@@ -136,7 +135,8 @@ fn lost(given_up: &GroupGivenUp, state: &State) -> String {
     match given_up.blamed {
         None => {
             let advice = cause.advice_with(log_of(&given_up.server, state).as_deref());
-            let detail = short_detail(&given_up.detail);
+            let Failure { detail, ruled_out, .. } = given_up.failure();
+            let detail = ruled_out.map_or(detail, |ruled_out| shortened(&ruled_out).to_string());
             format!("{lost}: {}; {advice}", detail.trim_end_matches('.'))
         }
         Some(_) => lost,
@@ -145,8 +145,8 @@ fn lost(given_up: &GroupGivenUp, state: &State) -> String {
 
 /// Whether the last start of a server came to be ready.
 fn was_ready(server: &ServerId, state: &State) -> bool {
-    let starts = state.servers.get(server).and_then(|record| record.starts.last());
-    starts.is_some_and(|start| start.ready_seconds.is_some())
+    let last = state.starts_of(server).last();
+    last.is_some_and(|start| start.ready.is_some())
 }
 
 fn search_for(started: &SearchStarted, state: &State) -> String {
@@ -269,7 +269,7 @@ mod tests {
     use vsweep_plan::ids::PointId;
     use vsweep_plan::plan::Params;
     use vsweep_record::journal::{
-        FIRST_SLOT, GroupBegun, RecordedPlan, RunFinished, RunStarted, Seen, ServerDeclared, Untried,
+        FIRST_SLOT, GroupBegun, RecordedPlan, RunFinished, RunStarted, Seen, ServerDeclared, ServerReady, Untried,
     };
 
     #[test]
@@ -323,16 +323,12 @@ mod tests {
             launch,
             gpus: Vec::new(),
         });
-        say(Event::ServerReady {
+        say(Event::ServerReady(Box::new(ServerReady {
             server: server.clone(),
             launch,
             seconds: 95.0,
-            model: "m".into(),
-            version: None,
-            simulated: false,
-            identity: None,
-            answers: None,
-        });
+            ..ServerReady::default()
+        })));
         for (run, outcome, cause) in [(0, Outcome::Ok, None), (1, Outcome::Failed, Some(Cause::OomUnderLoad))] {
             let started = say(Event::RunStarted(Box::new(RunStarted {
                 point: PointId("p".into()),
@@ -362,6 +358,7 @@ mod tests {
             slot,
             cause: Cause::OomUnderLoad,
             detail: "CUDA out of memory".into(),
+            ruled_out: None,
             blamed,
             common: Params::new(),
             points: vec![Untried {
@@ -376,14 +373,13 @@ mod tests {
         };
         say(Event::GroupGivenUp(Box::new(given_up(Some(7)))));
         say(Event::GroupGivenUp(Box::new(given_up(None))));
-        say(Event::ServerExited {
+        say(Event::ServerExited(Box::new(ServerExited {
             server: server.clone(),
             launch,
             cause: Some(Cause::OomUnderLoad),
             detail: "exit status 1".into(),
-            seconds: None,
-            held_seconds: None,
-        });
+            ..ServerExited::default()
+        })));
         say(Event::ResultsRetired {
             server: server.clone(),
             reason: "it serves another model now".into(),

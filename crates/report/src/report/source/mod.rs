@@ -223,8 +223,8 @@ impl Record {
             outcome,
             validity: (outcome != Outcome::Failed).then(|| Validity::of(doubts.iter().map(|doubt| doubt.code))),
             doubts: &doubts,
-            serve: &self.params,
-            bench: &self.settings,
+            serve: Some(&self.params),
+            bench: Some(&self.settings),
             // Only `vsweep export` writes it.
             simulated: (self.figure("simulated") == Some(&Cell::Bool(true))).then_some(true),
             gpus: Some(count_gpus(&self.told(), &[])),

@@ -108,6 +108,7 @@ mod tests {
             slot: FIRST_SLOT,
             cause: Cause::OomAtLoad,
             detail: String::new(),
+            ruled_out: None,
             blamed: None,
             common: Default::default(),
             points: points.iter().map(untried).collect(),

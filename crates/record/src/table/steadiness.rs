@@ -1,12 +1,50 @@
-//! Starts of a server that became slower or faster while they were measured, by the runs of all their points.
+//! What speaks against the runs of a point together: that they differ by more than noise explains, which is a disturbance of the
+//! machine or a truth about the server that the median alone would hide; and that a start of their server became slower or faster.
 
-use super::Table;
+use super::{Spread, Table};
 use std::collections::BTreeMap;
 use vsweep_plan::validity::Code;
 use vsweep_strategy::checks::{Belief, Step, drift};
 
+/// Figures that repetitions should agree in, each with the factor up to which they do. Repetitions on a quiet machine stay
+/// within some percent of throughput; latencies, above all their tails, scatter more.
+const REPEATED: [(&str, f64); 8] = [
+    ("output_throughput", 1.25),
+    ("request_throughput", 1.25),
+    ("median_ttft_ms", 2.0),
+    ("p99_ttft_ms", 2.0),
+    ("median_tpot_ms", 2.0),
+    ("p99_tpot_ms", 2.0),
+    ("median_e2el_ms", 2.0),
+    ("p99_e2el_ms", 2.0),
+];
+/// Latencies that are closer to each other agree, in milliseconds: a system's scheduler alone takes as long.
+const NOTICED_MS: f64 = 10.0;
+
+/// A figure in which runs disagree, and how far its values reach.
+#[derive(Debug, Clone, Copy)]
+pub struct Disagreement {
+    /// The figure's column.
+    pub metric: &'static str,
+    /// Its values.
+    pub spread: Spread,
+    /// How far they are apart, as a multiple of what is allowed.
+    pub excess: f64,
+}
+
+/// The figure in which these runs disagree most, if in any.
+pub(super) fn disagreement(runs: &Table, rows: &[usize]) -> Option<Disagreement> {
+    let figures = REPEATED.iter().filter_map(|(metric, factor)| {
+        let spread = runs.column(metric)?.spread(rows)?;
+        let is_noticed = !metric.ends_with("_ms") || spread.max - spread.min > NOTICED_MS;
+        let excess = spread.max / spread.min / factor;
+        (excess > 1.0 && is_noticed).then_some(Disagreement { metric, spread, excess })
+    });
+    figures.max_by(|a, b| a.excess.total_cmp(&b.excess))
+}
+
 /// Figures that a steady server keeps, with the code of one that does not.
-const FIGURES: [(&str, Code); 3] = [
+const STEADY: [(&str, Code); 3] = [
     ("median_tpot_ms", Code::ServerDrifts),
     ("output_throughput", Code::ServerDrifts),
     ("spec_decode_acceptance_rate", Code::AcceptanceDrifts),
@@ -36,7 +74,7 @@ pub struct Drifting {
 impl Drifting {
     /// Whether any of these runs was measured on it.
     pub(super) fn concerns(&self, runs: &Table, rows: &[usize]) -> bool {
-        rows.iter().any(|row| runs.launch(*row) == Some(self.launch))
+        rows.iter().any(|row| runs.runs[*row].launch == Some(self.launch))
     }
 }
 
@@ -45,13 +83,13 @@ pub(super) fn drifting<'r>(runs: &Table, points: impl Iterator<Item = &'r [usize
     let mut rows: BTreeMap<u32, Vec<(usize, usize)>> = BTreeMap::new();
     for (load, used) in points.enumerate() {
         for row in used {
-            if let Some(launch) = runs.launch(*row).filter(|_| is_telling(runs, *row)) {
+            if let Some(launch) = runs.runs[*row].launch.filter(|_| is_telling(runs, *row)) {
                 rows.entry(launch).or_default().push((load, *row));
             }
         }
     }
     let of_launch = |(launch, rows): (&u32, &Vec<(usize, usize)>)| {
-        let found = FIGURES.iter().filter_map(|(metric, code)| {
+        let found = STEADY.iter().filter_map(|(metric, code)| {
             Some(Drifting {
                 code: *code,
                 metric,
@@ -82,7 +120,7 @@ fn change(runs: &Table, rows: &[(usize, usize)], metric: &str) -> Option<f64> {
         let such = rows.iter().filter(|(_, row)| is_closed(runs, *row) == is_wanted);
         let step = |(load, row): &(usize, usize)| {
             let log = column.cells[*row].number()?.ln();
-            let at = runs.order(*row) as f64;
+            let at = runs.runs[*row].order as f64;
             log.is_finite().then_some(Step { load: *load, at, log })
         };
         such.filter_map(step).collect()
@@ -104,11 +142,32 @@ fn rank(steps: &mut [Step]) {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::table::{Cell, Points, RunRow, TableBuilder};
     use serde_json::json;
-
     use vsweep_plan::plan::Params;
-    use vsweep_plan::validity::Code;
+
+    fn disagree(metric: &str, values: &[f64]) -> bool {
+        let mut builder = TableBuilder::new();
+        for (run, value) in values.iter().enumerate() {
+            builder.push(RunRow {
+                point: "p",
+                run: run as u32,
+                metrics: &[(metric.into(), Cell::Float(*value))],
+                ..RunRow::default()
+            });
+        }
+        disagreement(&builder.finish(), &Vec::from_iter(0..values.len())).is_some()
+    }
+
+    #[test]
+    fn what_noise_explains_is_no_disagreement() {
+        assert!(!disagree("output_throughput", &[100.0, 104.0, 120.0]));
+        assert!(disagree("output_throughput", &[100.0, 14.0, 101.0]));
+        assert!(disagree("p99_ttft_ms", &[62.0, 180.0]));
+        assert!(!disagree("p99_ttft_ms", &[2.0, 9.0]), "a few milliseconds");
+        assert!(!disagree("p99_ttft_ms", &[62.0]) && !disagree("duration", &[1.0, 9.0]));
+    }
 
     /// Codes of two loads that are measured in turn on one start, whose tokens take so long, and of a load on another start.
     fn codes(tpots: &[f64], duration: f64) -> Vec<Vec<Code>> {
@@ -117,7 +176,7 @@ mod tests {
             builder.push(RunRow {
                 point,
                 run: run as u32,
-                bench: &Params::from_iter([("max_concurrency".to_owned(), json!(8))]),
+                bench: Some(&Params::from_iter([("max_concurrency".to_owned(), json!(8))])),
                 metrics: &[
                     ("median_tpot_ms".into(), Cell::Float(tpot)),
                     ("duration".into(), Cell::Float(duration)),

@@ -1,12 +1,43 @@
-//! How many users a load stands for, and what each of them and each GPU gets of the throughput.
+//! How many users a load stands for and how many GPUs a server uses, and what each of them gets of the throughput.
 
 use super::{Cell, RunRow, Table, normal};
+use vsweep_plan::plan::{Params, ServeCommand};
+
+/// The spellings of the degrees of parallelism.
+pub const DEGREES: [[&str; 2]; 3] = [
+    ["tensor_parallel_size", "tp"],
+    ["pipeline_parallel_size", "pp"],
+    ["data_parallel_size", "dp"],
+];
+
+/// GPUs of one server: an explicit `num_gpus` or `gpu_count`, else tensor × pipeline × data parallel size, each from the
+/// parameters or else from the command line (`-tp 2` in a base command counts; as in vLLM, the last one wins).
+pub fn count_gpus(params: &Params, argv: &[String]) -> f64 {
+    let param = |names: &[&str]| {
+        // The long name wins, wherever it stands.
+        let mut named = names
+            .iter()
+            .flat_map(|name| params.iter().filter(move |(key, _)| normal(key) == *name));
+        named
+            .find_map(|(_, value)| written_number(&Cell::from_json(value)))
+            .filter(positive)
+    };
+    param(&["num_gpus", "gpu_count"]).unwrap_or_else(|| {
+        let command = ServeCommand::of(argv);
+        let flag = |names: &[&str; 2]| names.iter().find_map(|name| command.value(name)?.parse().ok());
+        let degrees = DEGREES.iter().map(|names| {
+            let given = param(names).or_else(|| flag(names).filter(positive));
+            given.unwrap_or(1.0)
+        });
+        degrees.product()
+    })
+}
 
 /// The figures that follow from others. Names as in `vllm bench sweep plot_pareto`.
 ///
 /// Tokens per second and user are `output_throughput / users`, tokens per second and GPU `output_throughput / GPUs`.
 pub(super) fn derive(row: &RunRow<'_>) -> [(&'static str, Option<f64>); 4] {
-    let (users, gpus) = (count_users(row), count_gpus(row));
+    let (users, gpus) = (count_users(row), gpus_of(row));
     let throughput = metric(row, "output_throughput");
     let share = |parts: Option<f64>| Some(throughput? / parts?);
     [
@@ -59,14 +90,14 @@ fn mean_latency_ms(row: &RunRow<'_>) -> Option<f64> {
     Some(metric(row, "mean_ttft_ms")? + metric(row, "mean_tpot_ms")? * further)
 }
 
-fn count_gpus(row: &RunRow<'_>) -> Option<f64> {
+fn gpus_of(row: &RunRow<'_>) -> Option<f64> {
     let told = metric(row, "num_gpus").or(metric(row, "gpu_count"));
     told.filter(positive).or(row.gpus)
 }
 
 /// A setting of the load, from the plan or else from what the result repeats of it; none if it sets no limit.
 fn load(row: &RunRow<'_>, name: &str) -> Option<f64> {
-    let set = row.bench.iter().find(|(key, _)| normal(key) == name);
+    let set = row.bench.into_iter().flatten().find(|(key, _)| normal(key) == name);
     let set = set.and_then(|(_, value)| written_number(&Cell::from_json(value)));
     set.filter(positive).or_else(|| metric(row, name).filter(positive))
 }
@@ -135,7 +166,7 @@ mod tests {
         count_users(&RunRow {
             point: "p",
             run: 0,
-            bench: bench.as_object().expect("an object"),
+            bench: bench.as_object(),
             metrics: &metrics,
             ..RunRow::default()
         })
@@ -210,5 +241,37 @@ mod tests {
             ("mean_tpot_ms", 20.0),
         ];
         assert_eq!(users(json!({"request_rate": 10}), &parts), Some(3.0));
+    }
+
+    fn count(params: Value, argv: &str) -> f64 {
+        let argv: Vec<String> = argv.split_whitespace().map(String::from).collect();
+        count_gpus(params.as_object().expect("an object"), &argv)
+    }
+
+    #[test]
+    fn an_explicit_count_wins() {
+        assert_eq!(count(json!({"num_gpus": 8, "tp": 2}), ""), 8.0);
+        assert_eq!(count(json!({"num_gpus": 0, "tp": 2}), ""), 2.0);
+        assert_eq!(count(json!({"tp": 2, "gpu_count": "4"}), ""), 4.0);
+    }
+
+    #[test]
+    fn degrees_multiply_whatever_their_spelling() {
+        let params = json!({"tensor-parallel-size": 2, "pp": 2, "data_parallel_size": "2"});
+        assert_eq!(count(params, "vllm serve m -tp 16"), 8.0);
+        assert_eq!(count(json!({}), "vllm serve m -tp 2 --pipeline_parallel_size=3"), 6.0);
+        assert_eq!(count(json!({}), "vllm serve m -tp 2 --tensor-parallel-size 4"), 4.0);
+    }
+
+    #[test]
+    fn the_long_name_of_a_degree_wins() {
+        assert_eq!(count(json!({"tp": 8, "tensor_parallel_size": 2}), ""), 2.0);
+        assert_eq!(count(json!({"tensor-parallel-size": "2", "tp": 8}), ""), 2.0);
+    }
+
+    #[test]
+    fn nonsense_counts_as_one() {
+        assert_eq!(count(json!({"tp": 0}), "vllm serve m --tp"), 1.0);
+        assert_eq!(count(json!({"tp": "auto"}), "vllm serve m -tp x"), 1.0);
     }
 }

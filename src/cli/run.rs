@@ -238,7 +238,7 @@ pub(super) fn perform(
                 }
                 progress.event(entry, state, left);
                 if let Event::ServerStarting { server, launch, .. } = &entry.event {
-                    let (session, n) = (entry.place.line.journal, *launch);
+                    let (session, n) = (entry.rank.line.journal, *launch);
                     let log = recorder.directory().server_log(server, Launch { session, n });
                     progress.doing(server, ServerActivity::Starting(Box::new(startup::follow(log))), state);
                 }

@@ -139,7 +139,7 @@ fn record(
     };
     let seconds = measured.result.get("duration").and_then(|duration| duration.as_f64());
     let finished = RunFinished {
-        started: started.place.line.seq,
+        started: started.rank.line.seq,
         outcome: match (&measured.failure, validity) {
             (Some(_), _) => Outcome::Failed,
             (None, Validity::Valid) => Outcome::Ok,

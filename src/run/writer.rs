@@ -146,7 +146,7 @@ mod tests {
             assert!(answer.send(draft.write()).is_ok(), "somebody waits for it");
         }
         let (first, second) = both.now_or_never().expect("both are on disk");
-        let seq = |entry: Result<Entry>| entry.expect("recorded").place.line.seq;
+        let seq = |entry: Result<Entry>| entry.expect("recorded").rank.line.seq;
         assert_eq!((seq(first), seq(second), told.get()), (1, 2, 2));
     }
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 use vsweep::cause::{Cause, Outcome};
 use vsweep::ids::{PointId, ServerId, sha256_hex};
 use vsweep::journal::{
-    Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Place, RecordedPlan, RunFiles, RunFinished,
+    Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Rank, RecordedPlan, RunFiles, RunFinished,
     RunStarted, Seen, ServerDeclared, ServerExited, ServerReady, SessionStarted, StoredFile, Sum,
 };
 use vsweep::matrix::{argv, text};
@@ -183,7 +183,7 @@ impl Experiment {
                 let warmup_seconds = (measured && run == 0).then_some(2.0);
                 journal.pass(if measured { 13 } else { 1 } + warmup_seconds.map_or(0, |_| 2));
                 let file = measured.then(|| {
-                    let path = RunFiles::of(&point(i, j), slot, run, started.place.line).json();
+                    let path = RunFiles::of(&point(i, j), slot, run, started.rank.line).json();
                     let content = serde_json::to_vec(&self.result(params_of, load, run)).expect("JSON");
                     let target = directory.root().join(&path);
                     fs::create_dir_all(target.parent().expect("a folder")).expect("created");
@@ -192,7 +192,7 @@ impl Experiment {
                     StoredFile { path, bytes, sha256 }
                 });
                 journal.push(Event::RunFinished(Box::new(RunFinished {
-                    started: started.place.line.seq,
+                    started: started.rank.line.seq,
                     outcome: match validity {
                         _ if !measured => Outcome::Failed,
                         Validity::Valid => Outcome::Ok,
@@ -311,7 +311,7 @@ impl Journal {
     fn push(&mut self, event: Event) -> Entry {
         let began: Timestamp = "2026-11-20T10:00:00Z".parse().expect("a moment");
         let entry = Entry {
-            place: Place {
+            rank: Rank {
                 lamport: self.next.seq + 1,
                 line: self.next,
             },

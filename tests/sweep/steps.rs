@@ -14,7 +14,7 @@ use vsweep::agenda::{Action, Agenda, Facts, Hint, Hints, Outcome, Ran, Run, Sche
 use vsweep::bench::native::mean_lengths;
 use vsweep::cause::{Failure, Outcome as RunOutcome};
 use vsweep::journal::{
-    Entry, Event, LineId, Measured, Place, RunFinished, Seen, ServerExited, ServerReady, Shard, State,
+    Entry, Event, LineId, Measured, Rank, RunFinished, Seen, ServerExited, ServerReady, Shard, State,
 };
 use vsweep::matrix::{LoadSearch, Matrix};
 use vsweep::plan::{self, Plan};
@@ -33,7 +33,7 @@ fn session(path: &Path) -> Vec<Entry> {
         let number = |key: &str| line[key].as_u64().expect("a number");
         let text = |key: &str| line[key].as_str().expect("text").to_owned();
         Entry {
-            place: Place {
+            rank: Rank {
                 lamport: number("lamport"),
                 line: LineId {
                     journal,
@@ -243,7 +243,7 @@ fn comparable(mut event: Event) -> Event {
 fn replay(plan: &Plan, directory: &Path, retry_failed: &[bool]) -> usize {
     let matrix = Matrix::expand(plan).expect("it expands");
     let mut sessions: Vec<_> = journal_files(directory).iter().map(|path| session(path)).collect();
-    sessions.sort_by_key(|entries| entries[0].place.lamport);
+    sessions.sort_by_key(|entries| entries[0].rank.lamport);
     let mut before: Vec<Entry> = Vec::new();
     let mut lines = 0;
     for (entries, retry) in sessions.into_iter().zip(retry_failed) {

@@ -11,7 +11,7 @@ use vsweep_plan::ids::{PointId, ServerId, sha256_hex};
 use vsweep_plan::plan::{Params, ReportOptions};
 use vsweep_plan::validity::Validity;
 use vsweep_record::journal::{
-    self, Check, Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Place, RecordedPlan, Recorder,
+    self, Check, Directory, Entry, Event, FIRST_SLOT, FORMAT, GroupBegun, LineId, Nonce, Rank, RecordedPlan, Recorder,
     RunFiles, RunFinished, RunStarted, Seen, ServerDeclared, ServerReady, SessionStarted, Shard, StoredFile, Sum,
 };
 use vsweep_report::report::status::Status;
@@ -91,9 +91,9 @@ fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
     let (mut seq, mut prev): (u64, Sum) = (0, nonce);
     let mut push = |event: Event| {
         let line = LineId { journal: nonce, seq };
-        let place = Place { lamport: seq + 1, line };
+        let rank = Rank { lamport: seq + 1, line };
         let at = "2026-11-20T10:00:00Z".into();
-        let entry = Entry { place, at, event, prev };
+        let entry = Entry { rank, at, event, prev };
         let (bytes, sum) = entry.encode();
         file.write_all(&bytes).expect("written");
         (seq, prev) = (seq + 1, sum);
@@ -171,13 +171,13 @@ fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
             })));
             let file = write_run(
                 directory.root(),
-                &RunFiles::of(&point(number, load), slot, run, started.place.line).json(),
+                &RunFiles::of(&point(number, load), slot, run, started.rank.line).json(),
                 number,
                 load,
                 run,
             );
             push(Event::RunFinished(Box::new(RunFinished {
-                started: started.place.line.seq,
+                started: started.rank.line.seq,
                 outcome: Outcome::Ok,
                 validity: Validity::Valid,
                 cause: None,

@@ -88,7 +88,7 @@ pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
             metrics: &metrics,
             slot: run.slot,
             launch: state.start_of(run).map(|launch| launch.to_string()),
-            order: run.place.line.seq,
+            order: run.rank.line.seq,
             ..RunRow::default()
         });
     }
@@ -208,7 +208,7 @@ mod tests {
                 };
                 let started = state.imagine(Event::RunStarted(Box::new(started)));
                 state.imagine(Event::RunFinished(Box::new(RunFinished {
-                    started: started.place.line.seq,
+                    started: started.rank.line.seq,
                     seconds: 1.0,
                     learned: Some(Learned::Figures(figures.into())),
                     ..RunFinished::default()

@@ -38,7 +38,7 @@ impl Agenda<'_> {
 
     pub(super) fn launch_recorded(&mut self, entry: &Entry, launch: u32) {
         let id = Launch {
-            session: entry.place.line.journal,
+            session: entry.rank.line.journal,
             n: launch,
         };
         self.launched = Some(Launched {

@@ -190,7 +190,7 @@ impl Agenda<'_> {
             cause: failure.cause,
             detail: failure.detail.clone(),
             ruled_out: failure.ruled_out.clone(),
-            blamed: blamed.map(|started| started.place.line.seq),
+            blamed: blamed.map(|started| started.rank.line.seq),
             common: Params::new(),
             points,
             searches,

@@ -159,7 +159,7 @@ impl Agenda<'_> {
         };
         let cause = ran.failure.as_ref().map(|failure| failure.cause);
         let finished = RunFinished {
-            started: started.place.line.seq,
+            started: started.rank.line.seq,
             outcome,
             validity,
             doubts: ran.doubts,
@@ -206,7 +206,7 @@ impl Agenda<'_> {
 /// The line of a run without figures.
 pub(super) fn failed(task: &Task, started: &Entry, failure: &Failure, seconds: f64) -> Step {
     record(Event::RunFinished(Box::new(RunFinished {
-        started: started.place.line.seq,
+        started: started.rank.line.seq,
         outcome: Outcome::Failed,
         cause: Some(failure.cause),
         detail: failure.detail.clone(),

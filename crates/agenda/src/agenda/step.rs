@@ -65,7 +65,7 @@ impl Run {
     pub(super) fn of(task: &Task, started: &Entry, warmup: Warmup, is_warm: bool) -> Run {
         Run {
             task: task.clone(),
-            files: RunFiles::of(&task.point.id, task.slot, task.run, started.place.line),
+            files: RunFiles::of(&task.point.id, task.slot, task.run, started.rank.line),
             begun_at: started.at.clone(),
             warmup,
             is_warm,

@@ -1,7 +1,7 @@
 //! What a session declares before it works: its plan with the ids of its points and searches, written once in a directory for all
 //! sessions that have it; what each server config is, without its secrets; and the comparison that it asks for.
 
-use super::place::Nonce;
+use super::rank::Nonce;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use vsweep_plan::ids::{Ids, PointId, SearchId, ServerId, sha256_hex};

@@ -1,6 +1,6 @@
 //! The layout of an experiment directory (contract): every path in it is made here.
 
-use super::place::{Launch, LineId, Nonce};
+use super::rank::{Launch, LineId, Nonce};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, ErrorKind};

@@ -3,7 +3,7 @@
 use super::declared::{Compared, RecordedPlan, ServerDeclared};
 use super::given_up::GroupGivenUp;
 use super::machine::Machine;
-use super::place::{LineId, Sum};
+use super::rank::{LineId, Sum};
 use super::sample::{Beside, InterferenceSample};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;

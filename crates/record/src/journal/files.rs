@@ -127,13 +127,13 @@ fn recover(directory: &Directory, state: &mut State) {
     for (line, file) in state.orphans() {
         let whole = read(&file.path).filter(|(_, _, content)| StoredFile::of(file.path.clone(), content) == file);
         if let Some((provenance, ..)) = whole.filter(|(provenance, ..)| provenance.line == line) {
-            state.begin_run(provenance.place(), provenance.started);
+            state.begin_run(provenance.rank(), provenance.started);
         }
     }
     for (server, path) in state.unknown_servers() {
         if let Some((provenance, simulated, _)) = read(&path) {
-            let place = provenance.place();
-            state.recover_server(&server, provenance.server, place, simulated);
+            let rank = provenance.rank();
+            state.recover_server(&server, provenance.server, rank, simulated);
         }
     }
 }

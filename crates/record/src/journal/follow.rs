@@ -5,7 +5,7 @@ use super::directory::Directory;
 use super::event::{Seen, SeenJournal};
 use super::legacy;
 use super::line::Entry;
-use super::place::Nonce;
+use super::rank::Nonce;
 use super::reader::{Read, Reader};
 use super::state::{Gap, State};
 use std::collections::BTreeMap;
@@ -111,7 +111,7 @@ impl Follower {
 
     /// Notes a line that this process has written itself.
     pub(super) fn note_own(&mut self, entry: Entry) {
-        let line = entry.place.line;
+        let line = entry.rank.line;
         self.own = Some((line.journal, line.seq + 1));
         self.state.apply(entry);
     }

@@ -1,6 +1,6 @@
 //! Runs that were given up untried, all in one line: what each of them is, said as briefly as it can be.
 
-use super::place::LineId;
+use super::rank::LineId;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vsweep_plan::cause::{Cause, Failure, RuledOut};

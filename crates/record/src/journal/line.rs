@@ -2,7 +2,7 @@
 //! `docs/formats.md`. Files and folds are not its business.
 
 use super::event::Event;
-use super::place::{Place, Sum};
+use super::rank::{Rank, Sum};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -10,7 +10,7 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     /// Where it stands.
-    pub place: Place,
+    pub rank: Rank,
     /// When it was written, RFC 3339 in UTC. For people only: nothing is decided by it.
     pub at: String,
     /// What happened.
@@ -60,8 +60,8 @@ impl Entry {
     /// The line with its line feed, and its sum.
     pub fn encode(&self) -> (Vec<u8>, Sum) {
         let line = Line {
-            seq: self.place.line.seq,
-            lamport: self.place.lamport,
+            seq: self.rank.line.seq,
+            lamport: self.rank.lamport,
             at: &*self.at,
             event: &self.event,
             prev: self.prev,
@@ -90,7 +90,7 @@ pub fn decode(bytes: &[u8]) -> Option<(Line<String, Value>, Sum)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::place::{Hex64, LineId};
+    use crate::journal::rank::{Hex64, LineId};
     use proptest::prelude::*;
 
     fn entry(reason: &str) -> Entry {
@@ -99,7 +99,7 @@ mod tests {
             seq: 3,
         };
         Entry {
-            place: Place { lamport: 9, line },
+            rank: Rank { lamport: 9, line },
             at: "2026-11-22T05:00:00Z".into(),
             event: Event::SessionEnded { reason: reason.into() },
             prev: Hex64(7),
@@ -118,7 +118,7 @@ mod tests {
         );
         let before = text.split(",\"sum\":").next().expect("a part");
         assert_eq!(sum.to_string(), vsweep_plan::ids::sha256_hex(before.as_bytes())[..16]);
-        assert_eq!("00000000000000ab-3".parse(), Ok(entry("").place.line));
+        assert_eq!("00000000000000ab-3".parse(), Ok(entry("").rank.line));
     }
 
     proptest! {

@@ -2,7 +2,7 @@
 
 use super::event::Event;
 use super::line::Entry;
-use super::place::{LineId, Nonce, Place, Sum};
+use super::rank::{LineId, Nonce, Rank, Sum};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
@@ -52,7 +52,7 @@ impl Log {
             )));
         }
         let entry = Entry {
-            place: Place {
+            rank: Rank {
                 lamport,
                 line: LineId {
                     journal: self.nonce,

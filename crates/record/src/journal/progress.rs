@@ -100,23 +100,23 @@ impl Compared {
                 Ok(None) => return ComparisonProgress::Starts(next),
                 Err(found) => return ended(found.on_one_node(apart), starts, apart, false),
             };
-            let Wanted { entrant, slot: place } = wanted;
+            let Wanted { entrant, slot: rank } = wanted;
             let slot = slots[entrant];
             let Some(start) = self.measured(entrant, slot, state, retries) else {
                 if self.max_seconds.is_some_and(|most| self.spent(&seconds) >= most) {
                     return ended(selection.found_so_far(starts), starts, apart, true);
                 }
                 let has_sets = self.placement == Placement::SideBySide;
-                let set = place.filter(|_| has_sets).map(|place| place.set);
+                let set = rank.filter(|_| has_sets).map(|rank| rank.set);
                 next.push(NextStart { entrant, slot, set });
-                match place {
-                    Some(place) => pending.push(place),
+                match rank {
+                    Some(rank) => pending.push(rank),
                     None => return ComparisonProgress::Starts(next),
                 }
                 continue;
             };
             seconds[entrant] += start.seconds;
-            match (told_on.add(place, &start), place) {
+            match (told_on.add(rank, &start), rank) {
                 (Joined::Alike, _) => selection.tell(wanted, start.told),
                 // It is measured once more.
                 (Joined::Torn, _) => apart += 1,
@@ -270,14 +270,14 @@ enum Joined {
 }
 
 impl ToldOn {
-    fn add(&mut self, place: Option<Slot>, start: &MeasuredStart) -> Joined {
+    fn add(&mut self, rank: Option<Slot>, start: &MeasuredStart) -> Joined {
         if start.told == Told::Failed {
             return Joined::Alike;
         }
         if !Machine::are_one(&start.machines) {
             return Joined::Torn;
         }
-        let pair = place.map(|place| place.pair);
+        let pair = rank.map(|rank| rank.pair);
         if self.pair != pair {
             (self.pair, self.machines) = (pair, BTreeSet::new());
         }
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
     use crate::journal::declared::{PlanContent, RecordedPlan};
     use crate::journal::event::{Event, Figures, Learned, RunFinished, RunStarted, Seen, SessionStarted};
-    use crate::journal::place::{Hex64, Nonce};
+    use crate::journal::rank::{Hex64, Nonce};
     use vsweep_plan::plan::Params;
     use vsweep_strategy::selection::Member;
     use vsweep_strategy::stats::{Better, Margin, Verdict};
@@ -329,9 +329,9 @@ mod tests {
     fn note(state: &mut State, node: u64, event: Event) -> u64 {
         let mut entry = state.next_entry(event);
         // No session has nonce 0.
-        entry.place.line.journal = Hex64(1 + node);
+        entry.rank.line.journal = Hex64(1 + node);
         state.apply(entry.clone());
-        entry.place.line.seq
+        entry.rank.line.seq
     }
 
     fn measure(compared: &Compared, state: &mut State, entrant: usize, slot: u32, figure: Option<f64>) {

@@ -3,7 +3,7 @@
 
 use super::event::{Event, FORMAT};
 use super::line::{Entry, decode};
-use super::place::{LineId, Nonce, Place, Sum};
+use super::rank::{LineId, Nonce, Rank, Sum};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom};
@@ -178,7 +178,7 @@ impl Reader {
         }
         let (journal, seq) = (self.nonce, line.seq);
         take(Entry {
-            place: Place {
+            rank: Rank {
                 lamport: line.lamport,
                 line: LineId { journal, seq },
             },
@@ -272,7 +272,7 @@ mod tests {
         let mut reader = Reader::of(path).expect("a journal's name");
         let mut seqs = Vec::new();
         let read = reader
-            .read(&mut |entry| seqs.push(entry.place.line.seq))
+            .read(&mut |entry| seqs.push(entry.rank.line.seq))
             .expect("readable");
         assert_eq!(read, Read::On);
         (seqs, reader.damage)
@@ -328,11 +328,11 @@ mod tests {
             let mut reader = Reader::of(&path).expect("a journal's name");
             let mut seqs = Vec::new();
             reader
-                .read(&mut |entry| seqs.push(entry.place.line.seq))
+                .read(&mut |entry| seqs.push(entry.rank.line.seq))
                 .expect("readable");
             std::fs::write(&path, &whole).expect("written");
             reader
-                .read(&mut |entry| seqs.push(entry.place.line.seq))
+                .read(&mut |entry| seqs.push(entry.rank.line.seq))
                 .expect("readable");
             assert_eq!((seqs, reader.damage), (vec![0, 1, 2, 3], Vec::new()), "cut at {cut}");
         }

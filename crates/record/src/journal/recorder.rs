@@ -8,7 +8,7 @@ use super::follow::Follower;
 use super::line::Entry;
 use super::lock::Lock;
 use super::log::Log;
-use super::place::Nonce;
+use super::rank::Nonce;
 use super::run_file::{self, Measured, Provenance};
 use super::state::{Gap, State};
 use std::collections::BTreeMap;
@@ -109,7 +109,7 @@ impl Recorder {
     /// Whether another session's plan counts now.
     pub fn is_superseded(&self) -> bool {
         let sessions = self.state().sessions();
-        let own = sessions.iter().find(|session| session.place.line.journal == self.nonce);
+        let own = sessions.iter().find(|session| session.rank.line.journal == self.nonce);
         let last = self.state().planning_session();
         own.zip(last)
             .is_some_and(|(own, last)| own.plan.sha256 != last.plan.sha256)
@@ -172,7 +172,7 @@ impl Recorder {
     /// Takes notice of a draft that was written.
     pub fn settle(&mut self, written: Entry) -> Entry {
         match &written.event {
-            Event::RunStarted(_) => _ = self.begun.insert(written.place.line.seq, written.clone()),
+            Event::RunStarted(_) => _ = self.begun.insert(written.rank.line.seq, written.clone()),
             Event::RunFinished(finished) => _ = self.begun.remove(&finished.started),
             _ => {}
         }
@@ -183,7 +183,7 @@ impl Recorder {
     fn measured_run(&self, finished: &RunFinished, measured: Measured) -> Box<MeasuredRun> {
         let begun = self.begun.get(&finished.started);
         let Some(Entry {
-            place,
+            rank,
             at,
             event: Event::RunStarted(started),
             ..
@@ -195,8 +195,8 @@ impl Recorder {
         Box::new(MeasuredRun {
             root: self.directory.root().to_owned(),
             provenance: Provenance {
-                line: place.line,
-                lamport: place.lamport,
+                line: rank.line,
+                lamport: rank.lamport,
                 at: at.clone(),
                 server: server.map(|record| record.config.clone()).unwrap_or_default(),
                 started: (**started).clone(),
@@ -381,7 +381,7 @@ mod tests {
 
     fn finished(started: &Entry) -> RunFinished {
         RunFinished {
-            started: started.place.line.seq,
+            started: started.rank.line.seq,
             outcome: Outcome::Ok,
             seconds: 1.5,
             ..RunFinished::default()
@@ -410,7 +410,7 @@ mod tests {
         recorder.commit(finished(&start), result()).expect("committed");
         let run = recorder.state().runs().next().expect("one run").clone();
         let file = run.file.clone().expect("a file");
-        assert_eq!(file.path, format!("runs/p/0.0-{}.json", start.place.line));
+        assert_eq!(file.path, format!("runs/p/0.0-{}.json", start.rank.line));
         let content = fs::read(folder.path().join(&file.path)).expect("readable");
         assert_eq!((file.bytes, file.sha256), (content.len() as u64, sha256_hex(&content)));
         let content: Params = serde_json::from_slice(&content).expect("JSON");

@@ -4,7 +4,7 @@
 use super::declared::ServerDeclared;
 use super::event::{RunFinished, RunStarted};
 use super::line::{sealed, sum_of};
-use super::place::{LineId, Place};
+use super::rank::{LineId, Rank};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use vsweep_metrics::metrics::RunResult;
@@ -38,8 +38,8 @@ pub(super) struct Provenance {
 
 impl Provenance {
     /// Where the run began.
-    pub fn place(&self) -> Place {
-        Place {
+    pub fn rank(&self) -> Rank {
+        Rank {
             lamport: self.lamport,
             line: self.line,
         }

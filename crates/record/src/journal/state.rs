@@ -25,7 +25,7 @@ pub use resume::Gap;
 use super::declared::Compared;
 use super::event::{Event, RunFinished, Seen, SeenJournal};
 use super::line::Entry;
-use super::place::{Launch, LineId, Nonce, Place};
+use super::rank::{Launch, LineId, Nonce, Rank};
 use super::sample::InterferenceSample;
 use chains::Facts;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -60,7 +60,7 @@ pub struct State {
     /// Starts whose answers to the fixed questions speak against what was measured on them.
     answers_doubted: BTreeMap<Launch, Doubt>,
     /// Runs that were repeated alone and beside others, in the order in which they were.
-    samples: Vec<(Place, InterferenceSample)>,
+    samples: Vec<(Rank, InterferenceSample)>,
     interference: Interferences,
     sealed: Option<Sealed>,
     /// How far each journal was read; empty unless the state was loaded from a directory.
@@ -74,7 +74,7 @@ pub struct State {
 #[derive(Debug, Clone)]
 struct Retirement {
     server: ServerId,
-    place: Place,
+    rank: Rank,
     reason: String,
 }
 
@@ -164,7 +164,7 @@ impl State {
             return None;
         };
         let line = LineId {
-            journal: entry.place.line.journal,
+            journal: entry.rank.line.journal,
             seq: finished.started,
         };
         Some(&self.attempts[*self.by_line.get(&line)?])
@@ -183,10 +183,10 @@ impl State {
             .searches
             .iter()
             .filter(|((search, _), _)| self.is_planned_search(search));
-        let mut begun: Vec<(Place, &SearchRecord)> = planned
+        let mut begun: Vec<(Rank, &SearchRecord)> = planned
             .filter_map(|((search, slot), facts)| Some((facts.began()?, self.search(search, *slot)?)))
             .collect();
-        begun.sort_by_key(|(place, _)| *place);
+        begun.sort_by_key(|(rank, _)| *rank);
         begun.into_iter().map(|(_, record)| record)
     }
 

@@ -27,7 +27,7 @@ pub fn to_csv(directory: &Directory, state: &State) -> Option<Vec<u8>> {
             ("point", run.point.to_string()),
             ("slot", run.slot.to_string()),
             ("run", run.run.to_string()),
-            ("started", run.place.line.to_string()),
+            ("started", run.rank.line.to_string()),
             ("launch", shown(run.launch)),
             ("outcome", run.outcome.to_string()),
             ("validity", run.validity.to_string()),

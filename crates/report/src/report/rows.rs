@@ -101,7 +101,7 @@ pub fn read_asked(
                 metrics: &figures,
                 slot: run.slot,
                 launch: state.start_of(run).map(|launch| launch.to_string()),
-                order: run.place.line.seq,
+                order: run.rank.line.seq,
                 machine: state.measured_at(run).filter(|_| is_spread),
             });
             if let (Some(believed), Some(file)) = (&mut believed, &run.file)

@@ -93,7 +93,7 @@ fn folders<'s>(state: &'s State, side: &str) -> Vec<(String, Vec<&'s RunRecord>)
     let mut taken = HashSet::new();
     let named = state.runs().map(|run| &run.point).unique().map(|id| {
         let mut runs = runs.remove(id).expect("a point has a run");
-        runs.sort_by_key(|run| (run.slot, run.run, run.place.line));
+        runs.sort_by_key(|run| (run.slot, run.run, run.rank.line));
         let run = runs[0];
         let server = state.servers.get(&run.server).unwrap_or(&unknown);
         let record = |combo: &Option<String>, params: &Params| Combo {

@@ -4,7 +4,7 @@ use crate::journal::declared::ServerDeclared;
 use crate::journal::event::*;
 use crate::journal::given_up::{GroupGivenUp, Untried};
 use crate::journal::line::Entry;
-use crate::journal::place::{LineId, Nonce, Place, Sum};
+use crate::journal::rank::{LineId, Nonce, Rank, Sum};
 use crate::journal::run_file::{self, Measured, Provenance};
 use crate::journal::state::FIRST_SLOT;
 use crate::journal::{Directory, Follower, RunFiles};
@@ -85,7 +85,7 @@ impl Actor {
 
     fn write(&mut self, event: Event) -> Entry {
         let entry = Entry {
-            place: Place {
+            rank: Rank {
                 lamport: self.follower.state().lamport() + 1,
                 line: LineId {
                     journal: self.nonce,
@@ -118,7 +118,7 @@ impl Actor {
         &mut self,
         directory: &Directory,
         action: Move,
-        results: &mut Vec<(Place, RunStarted, Result)>,
+        results: &mut Vec<(Rank, RunStarted, Result)>,
     ) -> bool {
         match (action, self.group, self.running.clone()) {
             (Move::Die(bytes), ..) => {
@@ -277,7 +277,7 @@ impl Actor {
         entry: &Entry,
         result: Result,
         with_line: bool,
-        results: &mut Vec<(Place, RunStarted, Result)>,
+        results: &mut Vec<(Rank, RunStarted, Result)>,
     ) {
         let Event::RunStarted(started) = &entry.event else {
             unreachable!()
@@ -294,7 +294,7 @@ impl Actor {
             _ => vec![Doubt::new(Code::ColdServer, "cold")],
         };
         let mut finished = RunFinished {
-            started: entry.place.line.seq,
+            started: entry.rank.line.seq,
             outcome,
             validity,
             doubts,
@@ -318,26 +318,26 @@ impl Actor {
         };
         if result != Result::Failed {
             let provenance = Provenance {
-                line: entry.place.line,
-                lamport: entry.place.lamport,
+                line: entry.rank.line,
+                lamport: entry.rank.lamport,
                 at: entry.at.clone(),
                 started: (**started).clone(),
                 server: self.follower.state().servers[&started.server].config.clone(),
                 finished: finished.clone(),
             };
-            let figures = Params::from_iter([("value".to_owned(), json!(entry.place.line.to_string()))]);
+            let figures = Params::from_iter([("value".to_owned(), json!(entry.rank.line.to_string()))]);
             let measured = Measured {
                 result: figures.into(),
                 simulated: true,
             };
             let content = run_file::encode(&provenance, measured, &Secrets::default());
-            let path = RunFiles::of(&started.point, started.slot, started.run, entry.place.line).json();
+            let path = RunFiles::of(&started.point, started.slot, started.run, entry.rank.line).json();
             let target = directory.root().join(&path);
             fs::create_dir_all(target.parent().expect("a folder")).expect("created");
             fs::write(&target, &content).expect("written");
             finished.file = Some(StoredFile::of(path, &content));
         }
-        results.push((entry.place, (**started).clone(), result));
+        results.push((entry.rank, (**started).clone(), result));
         if with_line {
             self.write(Event::RunFinished(Box::new(finished)));
         }

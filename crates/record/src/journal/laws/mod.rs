@@ -9,7 +9,7 @@ mod world;
 
 use super::files::Check;
 use super::line::Entry;
-use super::place::LineId;
+use super::rank::LineId;
 use super::state::{RunRecord, SearchEnd, State};
 use super::{Directory, load};
 use proptest::prelude::*;
@@ -50,7 +50,7 @@ fn row(directory: &Directory, state: &State, run: &RunRecord) -> Row {
         run.outcome,
         run.validity,
         run.is_lost(),
-        run.place.line,
+        run.rank.line,
         figures,
         Params::clone(&run.params),
         server,
@@ -84,7 +84,7 @@ proptest! {
         let found: BTreeMap<(PointId, u32), LineId> = state
             .runs()
             .filter(|run| run.search.is_none() && !run.is_given_up())
-            .map(|run| ((run.point.clone(), run.run), run.place.line))
+            .map(|run| ((run.point.clone(), run.run), run.rank.line))
             .collect();
         prop_assert_eq!(found, world.expected(&state));
         // Every figure stands in the row of its own run.
@@ -94,15 +94,15 @@ proptest! {
             }
         }
         // What a session retired is all that it knew of the server, and nothing else.
-        for (place, ..) in &world.results {
-            prop_assert_eq!(state.is_retired(place.line), world.retired.contains(&place.line), "{:?}", place);
+        for (rank, ..) in &world.results {
+            prop_assert_eq!(state.is_retired(rank.line), world.retired.contains(&rank.line), "{:?}", rank);
         }
         // Every result is somewhere: in the tables, beside them, or of a point that is not in the plan.
-        let spare: BTreeSet<LineId> = state.spares().iter().map(|spare| spare.run.place.line).collect();
-        for (place, started, _) in &world.results {
-            let counts = state.runs().filter(|run| run.place.line == place.line).count();
+        let spare: BTreeSet<LineId> = state.spares().iter().map(|spare| spare.run.rank.line).collect();
+        for (rank, started, _) in &world.results {
+            let counts = state.runs().filter(|run| run.rank.line == rank.line).count();
             let is_planned = state.planned_points().contains(&started.point);
-            prop_assert_eq!(counts + usize::from(spare.contains(&place.line)), usize::from(is_planned), "{:?}", place);
+            prop_assert_eq!(counts + usize::from(spare.contains(&rank.line)), usize::from(is_planned), "{:?}", rank);
         }
     }
 
@@ -114,13 +114,13 @@ proptest! {
         // Each probe says how many were before it.
         let steps: Vec<f64> = (0..probes.len()).map(|step| step as f64).collect();
         prop_assert_eq!(&probes, &steps);
-        let longest = world.results.iter().filter(|(place, ..)| !state.is_retired(place.line));
+        let longest = world.results.iter().filter(|(rank, ..)| !state.is_retired(rank.line));
         let longest = longest.filter_map(|(_, started, _)| Some(started.search.as_ref()?.step + 1)).max();
         let record = state.search(&search(), 0).expect("begun");
         let is_answered = matches!(record.ended, Some(SearchEnd::Answered(_)));
         prop_assert!(is_answered || record.steps() == longest.unwrap_or(0) || state.has_retired());
         for run in state.runs().filter(|run| run.search.is_some()) {
-            prop_assert!(state.is_of_chain(run.place.line) && !world.retired.contains(&run.place.line));
+            prop_assert!(state.is_of_chain(run.rank.line) && !world.retired.contains(&run.rank.line));
         }
     }
 
@@ -134,7 +134,7 @@ proptest! {
         shuffle(&mut entries, order);
         let other = State::of(entries);
         // What only a file tells is known to who reads files.
-        if state.runs().all(|run| other.runs().any(|same| same.place.line == run.place.line)) {
+        if state.runs().all(|run| other.runs().any(|same| same.rank.line == run.rank.line)) {
             prop_assert_eq!(rows(&directory, &other), rows(&directory, &state));
             prop_assert_eq!(search_of(&other), search_of(&state));
         }
@@ -239,7 +239,7 @@ fn measured(directory: &Directory) -> BTreeSet<LineId> {
         .expect("readable")
         .into_state();
     let sound = state.runs().filter(|run| run.file.is_some() && !run.is_lost());
-    sound.map(|run| run.place.line).collect()
+    sound.map(|run| run.rank.line).collect()
 }
 
 /// Every sound result, counted or not.

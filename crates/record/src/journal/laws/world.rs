@@ -2,7 +2,7 @@
 
 use crate::journal::Directory;
 use crate::journal::event::RunStarted;
-use crate::journal::place::{LineId, Nonce, Place};
+use crate::journal::rank::{LineId, Nonce, Rank};
 use crate::journal::state::State;
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -18,7 +18,7 @@ pub(super) struct World {
     pub(super) actors: Vec<Option<Actor>>,
     pub(super) nonces: u64,
     /// Every result that was written down whole: its `run_started`, and where it stands.
-    pub(super) results: Vec<(Place, RunStarted, Result)>,
+    pub(super) results: Vec<(Rank, RunStarted, Result)>,
     /// Every run that a session knew of when it retired those of its server.
     pub(super) retired: BTreeSet<LineId>,
 }
@@ -83,24 +83,24 @@ impl World {
     /// The result of each run that must be in the tables: the first of the best kind, or the last failure. Retired ones and
     /// those of searches are left to other laws.
     pub(super) fn expected(&self, state: &State) -> BTreeMap<(PointId, u32), LineId> {
-        let mut best: BTreeMap<(PointId, u32), (Result, Place)> = BTreeMap::new();
-        for (place, started, result) in &self.results {
+        let mut best: BTreeMap<(PointId, u32), (Result, Rank)> = BTreeMap::new();
+        for (rank, started, result) in &self.results {
             let is_planned = state.planned_points().contains(&started.point);
-            if started.search.is_some() || !is_planned || self.retired.contains(&place.line) {
+            if started.search.is_some() || !is_planned || self.retired.contains(&rank.line) {
                 continue;
             }
-            let rank = |result: Result| result as u8;
+            let class = |result: Result| result as u8;
             let key = (started.point.clone(), started.run);
-            let known = best.entry(key).or_insert((*result, *place));
-            let is_better = match rank(*result).cmp(&rank(known.0)) {
-                std::cmp::Ordering::Equal if *result == Result::Failed => *place > known.1,
-                std::cmp::Ordering::Equal => *place < known.1,
+            let known = best.entry(key).or_insert((*result, *rank));
+            let is_better = match class(*result).cmp(&class(known.0)) {
+                std::cmp::Ordering::Equal if *result == Result::Failed => *rank > known.1,
+                std::cmp::Ordering::Equal => *rank < known.1,
                 order => order.is_lt(),
             };
             if is_better {
-                *known = (*result, *place);
+                *known = (*result, *rank);
             }
         }
-        best.into_iter().map(|(key, (_, place))| (key, place.line)).collect()
+        best.into_iter().map(|(key, (_, rank))| (key, rank.line)).collect()
     }
 }

@@ -8,7 +8,7 @@ mod upgrade;
 
 use super::directory::Directory;
 use super::event::SeenJournal;
-use super::place::Hex64;
+use super::rank::Hex64;
 use super::state::Sealed;
 use serde::Deserialize;
 use serde_json::{Map, Value};

@@ -7,7 +7,7 @@ use crate::journal::directory::Directory;
 use crate::journal::event::{Event, Learned, Link, RunFinished, RunStarted, SessionStarted, StoredFile};
 use crate::journal::given_up::{GroupGivenUp, Untried};
 use crate::journal::line::Entry;
-use crate::journal::place::{LineId, Nonce, Place};
+use crate::journal::rank::{LineId, Nonce, Rank};
 use crate::journal::run_file::PROVENANCE;
 use crate::journal::state::{FIRST_SLOT, Sealed, Session};
 use serde::Deserialize;
@@ -79,19 +79,19 @@ impl<'d> Upgrade<'d> {
         }
     }
 
-    fn place(&self) -> Place {
+    fn rank(&self) -> Rank {
         let (journal, seq) = (Nonce::SEALED, self.sealed.entries.len() as u64);
-        Place {
+        Rank {
             lamport: seq,
             line: LineId { journal, seq },
         }
     }
 
     fn push(&mut self, at: &str, event: Event) -> LineId {
-        let place = self.place();
+        let rank = self.rank();
         let (at, prev) = (at.to_owned(), Nonce::SEALED);
-        self.sealed.entries.push(Entry { place, at, event, prev });
-        place.line
+        self.sealed.entries.push(Entry { rank, at, event, prev });
+        rank.line
     }
 
     /// Takes in what a line of a journal told, by its name then.
@@ -132,7 +132,7 @@ impl<'d> Upgrade<'d> {
             }
             _ => {
                 let event = serde_json::from_value(json!({name: body}))?;
-                let line = self.place().line;
+                let line = self.rank().line;
                 if let Event::SearchStarted(started) = &event {
                     self.chains.entry(started.search.clone()).or_insert((line, 0));
                 }
@@ -151,12 +151,12 @@ impl<'d> Upgrade<'d> {
         let later =
             json!({"host": self.shards[shard], "boot": "", "started": 0, "plan": plan, "searches": 0, "seen": {}});
         let said: SessionStarted = today(body, later)?;
-        let (started_at, place) = (at.to_owned(), self.place());
+        let (started_at, rank) = (at.to_owned(), self.rank());
         self.sealed.sessions.push(Session {
             started_at,
             said,
             ended: None,
-            place,
+            rank,
         });
         Ok(())
     }
@@ -197,7 +197,7 @@ impl<'d> Upgrade<'d> {
         }
         if let Some(at_entry) = replaced {
             // The same line number keeps its place in tables and chains; its file was written over.
-            finished.started = self.sealed.entries[at_entry].place.line.seq;
+            finished.started = self.sealed.entries[at_entry].rank.line.seq;
             self.sealed.entries[at_entry].event = Event::RunStarted(Box::new(started));
             self.sealed.entries[at_entry + 1].event = Event::RunFinished(Box::new(finished));
             self.sealed.entries[at_entry + 1].at = at.to_owned();

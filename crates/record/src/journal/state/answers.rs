@@ -26,7 +26,7 @@ impl State {
             let standing = server
                 .starts
                 .iter()
-                .filter(|start| self.retired_from(id, start.place.line).is_none());
+                .filter(|start| self.retired_from(id, start.rank.line).is_none());
             standing.filter_map(move |start| match start.answers() {
                 Some(AnswerCheck::Told(answers)) => {
                     let asked = AnsweredStart {
@@ -35,13 +35,13 @@ impl State {
                         settings: server.params.len(),
                         answers,
                     };
-                    Some((start.place, start.launch, asked))
+                    Some((start.rank, start.launch, asked))
                 }
                 _ => None,
             })
         });
         let mut starts: Vec<_> = starts.collect();
-        starts.sort_by_key(|(place, ..)| *place);
+        starts.sort_by_key(|(rank, ..)| *rank);
         let asked: Vec<AnsweredStart<'_>> = starts.iter().map(|(_, _, asked)| *asked).collect();
         let said = starts.iter().zip(judge(&asked));
         let doubted: BTreeMap<Launch, Doubt> = said

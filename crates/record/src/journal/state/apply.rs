@@ -6,7 +6,7 @@ use super::{FIRST_SLOT, Launch, Retirement, RunRecord, Sealed, SearchEnd, Sessio
 use crate::journal::event::{Event, RunFinished, RunStarted, Seen, SessionStarted};
 use crate::journal::given_up::GroupGivenUp;
 use crate::journal::line::Entry;
-use crate::journal::place::{LineId, Nonce, Place};
+use crate::journal::rank::{LineId, Nonce, Rank};
 use itertools::Itertools;
 use std::sync::{Arc, OnceLock};
 use vsweep_plan::cause::Failure;
@@ -17,32 +17,32 @@ use vsweep_plan::plan::Params;
 impl State {
     /// Takes one more line into account.
     pub fn apply(&mut self, entry: Entry) {
-        let Entry { place, at, event, .. } = entry;
-        self.lamport = self.lamport.max(place.lamport);
+        let Entry { rank, at, event, .. } = entry;
+        self.lamport = self.lamport.max(rank.lamport);
         self.counted = OnceLock::new();
-        let last = self.last_lines.entry(place.line.journal).or_default();
-        if place.line.seq >= last.0 {
-            *last = (place.line.seq, at.clone());
+        let last = self.last_lines.entry(rank.line.journal).or_default();
+        if rank.line.seq >= last.0 {
+            *last = (rank.line.seq, at.clone());
         }
         let launched = |n: u32| Launch {
-            session: place.line.journal,
+            session: rank.line.journal,
             n,
         };
         match event {
             Event::JournalCreated { .. } => {}
-            Event::SessionStarted(started) => self.begin_session(place, at, *started),
+            Event::SessionStarted(started) => self.begin_session(rank, at, *started),
             Event::GroupBegun(begun) => {
-                self.note_seen(place, begun.seen);
+                self.note_seen(rank, begun.seen);
                 let record = self.servers.entry(begun.server).or_default();
-                if record.declared.is_none_or(|declared| declared < place) {
-                    record.declared = Some(place);
+                if record.declared.is_none_or(|declared| declared < rank) {
+                    record.declared = Some(rank);
                     record.config = begun.config;
                     self.judge_answers();
                 }
             }
             Event::SearchStarted(started) => {
                 let facts = self.search_facts(&started.search, started.slot);
-                facts.roots.push((place, *started));
+                facts.roots.push((rank, *started));
             }
             Event::SearchFinished {
                 search,
@@ -55,7 +55,7 @@ impl State {
                     None => SearchEnd::Answered(answers),
                     Some(cause) => SearchEnd::GivenUp(Failure::new(cause, detail)),
                 };
-                self.end_search(search, place, after, end);
+                self.end_search(search, rank, after, end);
             }
             Event::ServerStarting {
                 server,
@@ -63,13 +63,13 @@ impl State {
                 launch,
                 gpus,
             } => {
-                let start = self.start(&server, launched(launch), place);
+                let start = self.start(&server, launched(launch), rank);
                 start.slot = slot;
                 start.gpus = gpus;
                 start.started_at = at;
             }
             Event::ServerReady(mut ready) => {
-                let start = self.start(&ready.server, launched(ready.launch), place);
+                let start = self.start(&ready.server, launched(ready.launch), rank);
                 // Of a server of ours that is all.
                 ready.identity.get_or_insert_with(|| {
                     Box::new(Fingerprint {
@@ -85,30 +85,30 @@ impl State {
                 }
             }
             Event::ServerExited(exited) => {
-                let start = self.start(&exited.server, launched(exited.launch), place);
+                let start = self.start(&exited.server, launched(exited.launch), rank);
                 start.exited_at = Some(at);
                 start.exit = *exited;
             }
-            Event::RunStarted(started) => self.begin_run(place, *started),
+            Event::RunStarted(started) => self.begin_run(rank, *started),
             Event::RunFinished(finished) => {
                 let line = LineId {
-                    journal: place.line.journal,
+                    journal: rank.line.journal,
                     seq: finished.started,
                 };
-                self.finish_run(line, Some(place.line), at, *finished);
+                self.finish_run(line, Some(rank.line), at, *finished);
             }
-            Event::InterferenceSampled(sample) => self.note_sample(place, *sample),
-            Event::GroupGivenUp(given_up) => self.give_up(place, at, *given_up),
+            Event::InterferenceSampled(sample) => self.note_sample(rank, *sample),
+            Event::GroupGivenUp(given_up) => self.give_up(rank, at, *given_up),
             Event::ResultsRetired { server, reason } => {
-                self.retirements.push(Retirement { server, place, reason });
+                self.retirements.push(Retirement { server, rank, reason });
                 // Which of several tells the reason does not depend on what was read first.
-                self.retirements.sort_by_key(|retired| retired.place);
+                self.retirements.sort_by_key(|retired| retired.rank);
                 self.judge_answers();
                 self.forget_chains();
             }
             Event::SessionEnded { reason } => {
-                let journal = place.line.journal;
-                let is_its = |session: &&mut Session| session.place.line.journal == journal;
+                let journal = rank.line.journal;
+                let is_its = |session: &&mut Session| session.rank.line.journal == journal;
                 if let Some(session) = self.sessions.iter_mut().find(is_its) {
                     session.ended = Some(reason.clone());
                 }
@@ -123,30 +123,30 @@ impl State {
             self.apply(entry);
         }
         self.sessions.append(&mut sealed.sessions);
-        self.sessions.sort_by_key(|session| session.place);
+        self.sessions.sort_by_key(|session| session.rank);
         self.damage.append(&mut sealed.damage);
         self.sealed = Some(sealed);
     }
 
-    fn begin_session(&mut self, place: Place, at: String, mut started: SessionStarted) {
-        self.note_seen(place, std::mem::take(&mut started.seen));
+    fn begin_session(&mut self, rank: Rank, at: String, mut started: SessionStarted) {
+        self.note_seen(rank, std::mem::take(&mut started.seen));
         let session = Session {
             started_at: at,
-            ended: self.endings.get(&place.line.journal).cloned(),
-            place,
+            ended: self.endings.get(&rank.line.journal).cloned(),
+            rank,
             said: started,
         };
-        let at = self.sessions.partition_point(|other| other.place < place);
+        let at = self.sessions.partition_point(|other| other.rank < rank);
         self.sessions.insert(at, session);
         self.judge_interference();
     }
 
-    fn note_seen(&mut self, place: Place, seen: Seen) {
+    fn note_seen(&mut self, rank: Rank, seen: Seen) {
         if !seen.is_empty() {
             self.seen
-                .entry(place.line.journal)
+                .entry(rank.line.journal)
                 .or_default()
-                .push((place.line.seq, seen));
+                .push((rank.line.seq, seen));
             if !self.retirements.is_empty() {
                 // What a retirement covers depends on what its session had seen.
                 self.forget_chains();
@@ -155,8 +155,8 @@ impl State {
     }
 
     /// Ends a search, or notes that it was given up.
-    fn end_search(&mut self, search: SearchId, place: Place, after: LineId, end: SearchEnd) {
-        self.search_facts(&search, FIRST_SLOT).ends.push((place, after, end));
+    fn end_search(&mut self, search: SearchId, rank: Rank, after: LineId, end: SearchEnd) {
+        self.search_facts(&search, FIRST_SLOT).ends.push((rank, after, end));
         let of_search = (search.clone(), FIRST_SLOT)..=(search, u32::MAX);
         let slots = self.searches.range_mut(of_search);
         slots.for_each(|(_, facts)| facts.counts = OnceLock::new());
@@ -178,15 +178,15 @@ impl State {
     }
 
     /// The record of a launch, made where the line that began it was not read.
-    fn start(&mut self, server: &ServerId, launch: Launch, place: Place) -> &mut StartRecord {
+    fn start(&mut self, server: &ServerId, launch: Launch, rank: Rank) -> &mut StartRecord {
         let starts = &mut self.servers.entry(server.clone()).or_default().starts;
         let at = match starts.iter().rposition(|start| start.launch == launch) {
             Some(at) => at,
             None => {
-                let at = starts.partition_point(|other| other.place < place);
+                let at = starts.partition_point(|other| other.rank < rank);
                 let start = StartRecord {
                     launch,
-                    place,
+                    rank,
                     ..StartRecord::default()
                 };
                 starts.insert(at, start);
@@ -197,13 +197,13 @@ impl State {
     }
 
     /// A run begins, by its line or by what its file says of that.
-    pub(in crate::journal) fn begin_run(&mut self, place: Place, started: RunStarted) {
-        let line = place.line;
+    pub(in crate::journal) fn begin_run(&mut self, rank: Rank, started: RunStarted) {
+        let line = rank.line;
         if self.by_line.contains_key(&line) {
             return;
         }
         let params = self.shared(&started);
-        let at = self.add(RunRecord::begun(place, started, params));
+        let at = self.add(RunRecord::begun(rank, started, params));
         self.by_line.insert(line, at);
         if let Some((by, at, finished)) = self.orphans.remove(&line) {
             self.finish_run(line, by, at, finished);
@@ -238,11 +238,11 @@ impl State {
         finished: RunFinished,
     ) {
         self.counted = OnceLock::new();
-        let Some(place) = self.by_line.get(&line).copied() else {
+        let Some(rank) = self.by_line.get(&line).copied() else {
             self.orphans.insert(line, (by, at, finished));
             return;
         };
-        let run = &mut self.attempts[place];
+        let run = &mut self.attempts[rank];
         run.standing = Standing::Done;
         run.finished = by;
         run.as_recorded = (finished.outcome, finished.validity);
@@ -254,11 +254,11 @@ impl State {
         }
     }
 
-    fn give_up(&mut self, place: Place, at: String, given_up: GroupGivenUp) {
+    fn give_up(&mut self, rank: Rank, at: String, given_up: GroupGivenUp) {
         let failure = given_up.failure();
         let ruled_out = failure.ruled_out.clone().map(Arc::from);
         for (search, after) in given_up.searches {
-            self.end_search(search, place, after, SearchEnd::GivenUp(failure.clone()));
+            self.end_search(search, rank, after, SearchEnd::GivenUp(failure.clone()));
         }
         let records = given_up.points.into_iter().flat_map(|untried| {
             let params = Arc::new(untried.params_with(&given_up.common));
@@ -275,8 +275,8 @@ impl State {
                 ruled_out: ruled_out.clone(),
                 finished_at: at.clone(),
                 standing: Standing::Done,
-                finished: Some(place.line),
-                ..RunRecord::begun(place, started, params)
+                finished: Some(rank.line),
+                ..RunRecord::begun(rank, started, params)
             };
             record.result.cause = Some(failure.cause);
             record.result.detail.clone_from(&failure.detail);
@@ -301,7 +301,7 @@ impl State {
     /// An event as the line that would be written next. Nothing is taken into account.
     pub fn next_entry(&self, event: Event) -> Entry {
         Entry {
-            place: Place {
+            rank: Rank {
                 lamport: self.lamport + 1,
                 line: LineId {
                     journal: Nonce::IMAGINED,
@@ -332,7 +332,7 @@ impl State {
     ) {
         let started = self.imagine(Event::RunStarted(Box::new(started)));
         self.imagine(Event::RunFinished(Box::new(crate::journal::RunFinished {
-            started: started.place.line.seq,
+            started: started.rank.line.seq,
             seconds: 1.0,
             learned,
             ..crate::journal::RunFinished::default()

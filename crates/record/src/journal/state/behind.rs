@@ -3,7 +3,7 @@
 
 use super::records::Standing;
 use super::{Launch, RunRecord, StartRecord, State};
-use crate::journal::place::{LineId, Nonce};
+use crate::journal::rank::{LineId, Nonce};
 use itertools::Itertools;
 use vsweep_plan::fingerprint::{Differences, Fingerprint};
 use vsweep_plan::ids::ServerId;
@@ -28,7 +28,7 @@ impl State {
         let ready = starts.iter().filter_map(|start| Some((start, start.identity()?)));
         let ready: Vec<(&StartRecord, &Fingerprint)> = ready.collect();
         let counting = ready.iter().rev();
-        let mut counting = counting.filter(|(start, _)| self.retired_from(server, start.place.line).is_none());
+        let mut counting = counting.filter(|(start, _)| self.retired_from(server, start.rank.line).is_none());
         let Some(differences) = counting.find_map(|(_, before)| now.differences_from(before)) else {
             return Recognised::Same;
         };
@@ -74,7 +74,7 @@ impl State {
         let mut counts = vec![0; self.retirements.len()];
         for run in self.attempts.iter().filter(|run| run.is_result()) {
             if let Some(retired) = self.retirement_of(run).filter(|_| planned.contains(&run.point)) {
-                let at = self.retirements.iter().position(|other| other.place == retired.place);
+                let at = self.retirements.iter().position(|other| other.rank == retired.rank);
                 counts[at.expect("it is one of them")] += 1;
             }
         }
@@ -87,7 +87,7 @@ impl State {
         let planned = self.planned_points();
         let is_its = |run: &&RunRecord| {
             let retired = self.retirement_of(run).filter(|_| planned.contains(&run.point));
-            retired.is_some_and(|retired| retired.place.line == line)
+            retired.is_some_and(|retired| retired.rank.line == line)
         };
         let of_line = self.recorded().filter(is_its);
         of_line.unique_by(|run| (&run.point, run.slot, run.run)).collect()

@@ -4,7 +4,7 @@
 use super::records::Standing;
 use super::{FIRST_SLOT, SearchEnd, SearchRecord, State};
 use crate::journal::event::SearchStarted;
-use crate::journal::place::{LineId, Place};
+use crate::journal::rank::{LineId, Rank};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -14,19 +14,19 @@ use vsweep_plan::ids::SearchId;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Facts {
     /// Where it began: once for each session that did not know that it had begun.
-    pub roots: Vec<(Place, SearchStarted)>,
+    pub roots: Vec<(Rank, SearchStarted)>,
     /// The attempts that it asked for.
     pub asked: Vec<usize>,
     /// Where it ended, after which line, and how: on every start slot, all of them kept with the first one.
-    pub ends: Vec<(Place, LineId, SearchEnd)>,
+    pub ends: Vec<(Rank, LineId, SearchEnd)>,
     /// The chain that counts; made when asked for.
     pub counts: OnceLock<Option<SearchRecord>>,
 }
 
 impl Facts {
     /// When it was first begun.
-    pub fn began(&self) -> Option<Place> {
-        self.roots.iter().map(|(place, _)| *place).min()
+    pub fn began(&self) -> Option<Rank> {
+        self.roots.iter().map(|(rank, _)| *rank).min()
     }
 }
 
@@ -52,7 +52,7 @@ impl State {
         }
     }
 
-    fn choose(&self, facts: &Facts, ends: &[(Place, LineId, SearchEnd)]) -> Option<SearchRecord> {
+    fn choose(&self, facts: &Facts, ends: &[(Rank, LineId, SearchEnd)]) -> Option<SearchRecord> {
         let mut next: BTreeMap<LineId, Vec<usize>> = BTreeMap::new();
         for at in &facts.asked {
             let run = &self.attempts[*at];
@@ -67,35 +67,35 @@ impl State {
         // A search that began on a server that is another one now, or ended there, begins anew.
         let server = &facts.roots.first()?.1.server;
         let is_retired = |line: LineId| self.retired_from(server, line).is_some();
-        let ends: Vec<_> = ends.iter().filter(|(place, ..)| !is_retired(place.line)).collect();
-        let roots = facts.roots.iter().filter(|(place, _)| !is_retired(place.line));
+        let ends: Vec<_> = ends.iter().filter(|(rank, ..)| !is_retired(rank.line)).collect();
+        let roots = facts.roots.iter().filter(|(rank, _)| !is_retired(rank.line));
         // One that is answered, else the longest, else the first from the beginning on.
-        let mut best: Option<(bool, usize, Reverse<Vec<Place>>)> = None;
-        let mut open: Vec<Vec<Place>> = roots.map(|(place, _)| vec![*place]).collect();
+        let mut best: Option<(bool, usize, Reverse<Vec<Rank>>)> = None;
+        let mut open: Vec<Vec<Rank>> = roots.map(|(rank, _)| vec![*rank]).collect();
         while let Some(places) = open.pop() {
             let line = places[places.len() - 1].line;
-            let further = next.get(&line).into_iter().flatten().map(|at| self.attempts[*at].place);
+            let further = next.get(&line).into_iter().flatten().map(|at| self.attempts[*at].rank);
             // Damage could make lines follow each other in a circle.
-            let further = further.filter(|place| !places.contains(place));
-            open.extend(further.map(|place| [&places[..], &[place]].concat()));
+            let further = further.filter(|rank| !places.contains(rank));
+            open.extend(further.map(|rank| [&places[..], &[rank]].concat()));
             let is_answered = ends.iter().any(|(_, after, end)| *after == line && end.is_final());
             best = best.max(Some((is_answered, places.len(), Reverse(places))));
         }
         let (.., Reverse(places)) = best?;
         let begun = places[0];
-        let (_, started) = facts.roots.iter().find(|(place, _)| *place == begun)?;
+        let (_, started) = facts.roots.iter().find(|(rank, _)| *rank == begun)?;
         let tip = places[places.len() - 1].line;
         let of_tip = ends.into_iter().filter(|(_, after, _)| *after == tip);
         // An answer stands; a search that was given up may have gone on and been given up again.
-        let ended = of_tip.max_by_key(|(place, _, end)| match end {
-            SearchEnd::Answered(_) => (true, Reverse(Some(*place)), None),
-            SearchEnd::GivenUp(..) => (false, Reverse(None), Some(*place)),
+        let ended = of_tip.max_by_key(|(rank, _, end)| match end {
+            SearchEnd::Answered(_) => (true, Reverse(Some(*rank)), None),
+            SearchEnd::GivenUp(..) => (false, Reverse(None), Some(*rank)),
         });
         Some(SearchRecord {
             started: started.clone(),
             ended: ended.map(|(_, _, end)| end.clone()),
             tip,
-            probes: places[1..].iter().map(|place| self.by_line[&place.line]).collect(),
+            probes: places[1..].iter().map(|rank| self.by_line[&rank.line]).collect(),
         })
     }
 }

@@ -3,7 +3,7 @@
 use super::records::Standing;
 use super::{Retirement, RunRecord, Session, State};
 use crate::journal::declared::{PlanContent, RecordedPlan};
-use crate::journal::place::{LineId, Nonce, Place};
+use crate::journal::rank::{LineId, Nonce, Rank};
 use itertools::Itertools;
 use std::collections::HashSet;
 use vsweep_plan::cause::Outcome;
@@ -38,7 +38,7 @@ impl State {
     pub(super) fn counted(&self) -> &[usize] {
         self.counted.get_or_init(|| {
             let planned = self.planned_points();
-            let mut counted: Vec<((Place, u32), usize)> = Vec::new();
+            let mut counted: Vec<((Rank, u32), usize)> = Vec::new();
             for (point, attempts) in &self.by_point {
                 if !planned.contains(point) {
                     continue;
@@ -104,7 +104,7 @@ impl State {
 
     /// Why an attempt counts no more, if its session retired it: it was measured on a server that has become another one.
     pub(super) fn retirement_of(&self, run: &RunRecord) -> Option<&Retirement> {
-        self.retired_from(&run.server, run.place.line)
+        self.retired_from(&run.server, run.rank.line)
     }
 
     /// Why what a line tells of a server counts no more, if a session that had read it retired what it knew of that server.
@@ -112,7 +112,7 @@ impl State {
         let of_server = self.retirements.iter().filter(|retired| retired.server == *server);
         of_server
             .into_iter()
-            .find(|retired| self.had_seen(retired.place.line, line))
+            .find(|retired| self.had_seen(retired.rank.line, line))
     }
 
     /// Whether the session of one line had read another line before it wrote that one.
@@ -238,7 +238,7 @@ impl State {
     /// Every run that was begun on a server, by the line that did.
     pub(in crate::journal) fn begun_on(&self, server: &ServerId) -> Vec<LineId> {
         let of_server = self.attempts.iter().filter(|run| run.server == *server);
-        of_server.map(|run| run.place.line).collect()
+        of_server.map(|run| run.rank.line).collect()
     }
 
     pub(in crate::journal) fn has_retired(&self) -> bool {
@@ -252,6 +252,6 @@ impl State {
     /// The beginnings of all sound results with figures.
     pub(in crate::journal) fn everything(&self) -> std::collections::BTreeSet<LineId> {
         let sound = self.attempts_with(Standing::Done).filter(|run| run.file.is_some());
-        sound.map(|run| run.place.line).collect()
+        sound.map(|run| run.rank.line).collect()
     }
 }

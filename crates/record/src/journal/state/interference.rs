@@ -1,7 +1,7 @@
 //! How much servers that run side by side slow each other down, as the runs tell that were repeated for it, and what that says against
 //! runs beside others. A pure fold: what is found later counts for runs that were measured before.
 
-use super::{Launch, Place, State};
+use super::{Launch, Rank, State};
 use crate::journal::line::Entry;
 use crate::journal::sample::{Beside, Company, InterferenceSample};
 use itertools::Itertools;
@@ -21,7 +21,7 @@ pub struct Interferences {
     /// Of runs beside starts of other servers.
     pub starts: Interference,
     /// The lines that decided about servers and about starts.
-    decided_by: [Option<Place>; 2],
+    decided_by: [Option<Rank>; 2],
 }
 
 impl Interferences {
@@ -35,7 +35,7 @@ impl Interferences {
 
     /// What a line has decided, as a sentence with what follows from it.
     pub fn news(&self, entry: &Entry) -> Option<String> {
-        let kind = self.decided_by.iter().position(|line| *line == Some(entry.place))?;
+        let kind = self.decided_by.iter().position(|line| *line == Some(entry.rank))?;
         let (found, consequence) = [
             (&self.servers, "from now on they run one after the other"),
             (&self.starts, "from now on none starts while another one is measured"),
@@ -88,13 +88,13 @@ impl State {
 
     /// The runs that were repeated on a launch to learn that, in their order.
     pub fn samples_of(&self, launch: Launch) -> impl Iterator<Item = &InterferenceSample> {
-        let of_launch = move |(place, sample): &&(Place, InterferenceSample)| launch_of(*place, sample) == launch;
+        let of_launch = move |(rank, sample): &&(Rank, InterferenceSample)| launch_of(*rank, sample) == launch;
         self.samples.iter().filter(of_launch).map(|(_, sample)| sample)
     }
 
-    pub(super) fn note_sample(&mut self, place: Place, sample: InterferenceSample) {
-        let at = self.samples.partition_point(|(other, _)| *other < place);
-        self.samples.insert(at, (place, sample));
+    pub(super) fn note_sample(&mut self, rank: Rank, sample: InterferenceSample) {
+        let at = self.samples.partition_point(|(other, _)| *other < rank);
+        self.samples.insert(at, (rank, sample));
         self.judge_interference();
     }
 
@@ -104,7 +104,7 @@ impl State {
             let Some(percent) = threshold_percent else {
                 return (Interference::default(), None);
             };
-            let (lines, logs): (Vec<Place>, Vec<f64>) = self.pairs(company).into_iter().unzip();
+            let (lines, logs): (Vec<Rank>, Vec<f64>) = self.pairs(company).into_iter().unzip();
             let found = Interference::of(&logs, percent);
             let last = lines.get(found.pairs.wrapping_sub(1)).copied();
             (found, last.filter(|_| !found.is_open()))
@@ -124,28 +124,28 @@ impl State {
 
     /// Logarithms of the latency beside others over that without them, of the same point on the same launch, in the order in which the
     /// pairs were complete, and the lines that completed them.
-    fn pairs(&self, company: Company) -> Vec<(Place, f64)> {
-        let measured = self.samples.iter().filter_map(|(place, sample)| {
+    fn pairs(&self, company: Company) -> Vec<(Rank, f64)> {
+        let measured = self.samples.iter().filter_map(|(rank, sample)| {
             let latency = sample.latency_ms.filter(|latency| *latency > 0.0)?;
-            let half = (*place, sample.company()?, latency.ln());
-            Some(((launch_of(*place, sample), &sample.point), half))
+            let half = (*rank, sample.company()?, latency.ln());
+            Some(((launch_of(*rank, sample), &sample.point), half))
         });
         // What a start adds is known also beside others, if they are known to do no harm.
         let is_base =
             |found: Company| found == Company::Nobody || (company == Company::Start && found == Company::Servers);
-        let pair = |halves: Vec<(Place, Company, f64)>| {
+        let pair = |halves: Vec<(Rank, Company, f64)>| {
             let base = halves.iter().find(|(_, found, _)| is_base(*found))?;
             let beside = halves.iter().find(|(_, found, _)| *found == company)?;
             Some((base.0.max(beside.0), beside.2 - base.2))
         };
         let pairs = measured.into_group_map().into_values().filter_map(pair);
-        pairs.sorted_by_key(|(place, _)| *place).collect()
+        pairs.sorted_by_key(|(rank, _)| *rank).collect()
     }
 }
 
-fn launch_of(place: Place, sample: &InterferenceSample) -> Launch {
+fn launch_of(rank: Rank, sample: &InterferenceSample) -> Launch {
     Launch {
-        session: place.line.journal,
+        session: rank.line.journal,
         n: sample.launch,
     }
 }

@@ -4,7 +4,7 @@ use super::State;
 use super::records::Standing;
 use crate::journal::declared::ServerDeclared;
 use crate::journal::event::StoredFile;
-use crate::journal::place::{LineId, Nonce, Place};
+use crate::journal::rank::{LineId, Nonce, Rank};
 use std::collections::BTreeMap;
 use vsweep_plan::ids::ServerId;
 
@@ -46,17 +46,17 @@ impl State {
                 let counting = self
                     .counting(&run.point, run.slot, run.run)
                     .filter(|counting| *counting != at);
-                counting.map(|counting| self.attempts[counting].place.line)
+                counting.map(|counting| self.attempts[counting].rank.line)
             }
         };
-        let known = run.finished.unwrap_or(run.place.line);
+        let known = run.finished.unwrap_or(run.rank.line);
         instead.is_some_and(|instead| self.had_seen(instead, known))
     }
 
     /// Runs without a result, each with the file that it would have.
     pub(in crate::journal) fn open_runs(&self) -> Vec<(LineId, String)> {
         self.attempts_with(Standing::Open)
-            .map(|run| (run.place.line, run.files().json()))
+            .map(|run| (run.rank.line, run.files().json()))
             .collect()
     }
 
@@ -77,7 +77,7 @@ impl State {
         let of_today = self
             .attempts
             .iter()
-            .filter(|run| run.place.line.journal != Nonce::SEALED);
+            .filter(|run| run.rank.line.journal != Nonce::SEALED);
         let unknown = of_today.filter(|run| !is_known(&run.server));
         unknown
             .filter_map(|run| Some((run.server.clone(), run.file.as_ref()?.path.clone())))
@@ -89,12 +89,12 @@ impl State {
         &mut self,
         server: &ServerId,
         config: ServerDeclared,
-        place: Place,
+        rank: Rank,
         simulated: bool,
     ) {
         let record = self.servers.entry(server.clone()).or_default();
         if record.declared.is_none() {
-            record.declared = Some(place);
+            record.declared = Some(rank);
             record.config = config;
         }
         record.simulated.get_or_insert(simulated);

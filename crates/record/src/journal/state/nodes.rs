@@ -2,7 +2,7 @@
 
 use super::{RunRecord, State};
 use crate::journal::machine::{Machine, SENTINEL_SLOT};
-use crate::journal::place::Nonce;
+use crate::journal::rank::Nonce;
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_plan::ids::PointId;
 
@@ -31,12 +31,12 @@ impl State {
 
     /// Where a run was measured.
     pub fn measured_at(&self, run: &RunRecord) -> Option<Machine> {
-        self.machine_of(run.place.line.journal)
+        self.machine_of(run.rank.line.journal)
     }
 
     /// Where runs of the tables were measured: each node as each of its sessions found it.
     pub fn machines(&self) -> BTreeSet<Machine> {
-        let sessions: BTreeSet<Nonce> = self.runs().map(|run| run.place.line.journal).collect();
+        let sessions: BTreeSet<Nonce> = self.runs().map(|run| run.rank.line.journal).collect();
         sessions
             .into_iter()
             .filter_map(|session| self.machine_of(session))
@@ -53,7 +53,7 @@ impl State {
         let mut sentinels: BTreeMap<String, Vec<&RunRecord>> = BTreeMap::new();
         for point in points {
             for run in (0..).map_while(|run| self.run(point, SENTINEL_SLOT, run)) {
-                if let Some(machine) = self.machine_of(run.place.line.journal) {
+                if let Some(machine) = self.machine_of(run.rank.line.journal) {
                     sentinels.entry(machine.node).or_default().push(run);
                 }
             }

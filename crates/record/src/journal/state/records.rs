@@ -8,7 +8,7 @@ use crate::journal::event::{
 };
 use crate::journal::line::Entry;
 use crate::journal::machine::SENTINEL_SLOT;
-use crate::journal::place::{Launch, LineId, Nonce, Place};
+use crate::journal::rank::{Launch, LineId, Nonce, Rank};
 use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub struct RunRecord {
     /// The search that asked for it.
     pub search: Option<SearchId>,
     /// Where the line stands that began it, or that gave it up; its files are named by it.
-    pub place: Place,
+    pub rank: Rank,
     /// When it ended, RFC 3339; for people only.
     pub finished_at: String,
     pub(super) result: RunFinished,
@@ -84,8 +84,8 @@ impl Deref for RunRecord {
 
 impl RunRecord {
     /// A run without a result, as the line at a place begins it.
-    pub(super) fn begun(place: Place, started: RunStarted, params: Arc<Params>) -> RunRecord {
-        let session = place.line.journal;
+    pub(super) fn begun(rank: Rank, started: RunStarted, params: Arc<Params>) -> RunRecord {
+        let session = rank.line.journal;
         let result = RunFinished {
             outcome: Outcome::Failed,
             ..RunFinished::default()
@@ -103,7 +103,7 @@ impl RunRecord {
             ruled_out: None,
             after: started.search.as_ref().map(|link| link.after),
             search: started.search.map(|link| link.id),
-            place,
+            rank,
             finished_at: String::new(),
             as_recorded: (result.outcome, result.validity),
             result,
@@ -121,7 +121,7 @@ impl RunRecord {
 
     /// Whether it was given up with others, for a failure of their server.
     pub(in crate::journal) fn is_given_up(&self) -> bool {
-        self.finished == Some(self.place.line)
+        self.finished == Some(self.rank.line)
     }
 
     /// Whether something came of it, by itself.
@@ -130,13 +130,13 @@ impl RunRecord {
     }
 
     /// Where it stands among all runs.
-    pub(super) fn order(&self) -> (Place, u32) {
-        (self.place, self.index)
+    pub(super) fn order(&self) -> (Rank, u32) {
+        (self.rank, self.index)
     }
 
     /// What its files are called.
     pub fn files(&self) -> RunFiles {
-        RunFiles::of(&self.point, self.slot, self.run, self.place.line)
+        RunFiles::of(&self.point, self.slot, self.run, self.rank.line)
     }
 
     /// Its number among the runs of its point: `2`, on a later start than the first `1.2`.
@@ -241,7 +241,7 @@ pub struct ServerRecord {
     /// Whether a run's file says that it is the simulator, where no line does.
     pub(super) simulated: Option<bool>,
     /// Where it was declared last; `None` if no intact line does.
-    pub(super) declared: Option<Place>,
+    pub(super) declared: Option<Rank>,
 }
 
 impl ServerRecord {
@@ -287,7 +287,7 @@ pub struct StartRecord {
     pub exited_at: Option<String>,
     /// How it ended, once it has.
     pub exit: ServerExited,
-    pub(super) place: Place,
+    pub(super) rank: Rank,
 }
 
 impl StartRecord {
@@ -314,7 +314,7 @@ pub struct Session {
     pub started_at: String,
     /// How it ended; `None` if it was killed, or is still running.
     pub ended: Option<String>,
-    pub(in crate::journal) place: Place,
+    pub(in crate::journal) rank: Rank,
     pub(in crate::journal) said: SessionStarted,
 }
 
@@ -330,7 +330,7 @@ impl Deref for Session {
 impl Session {
     /// Its name, which is that of its journal.
     pub fn nonce(&self) -> Nonce {
-        self.place.line.journal
+        self.rank.line.journal
     }
 
     /// Its plan; `None` in older records.

@@ -4,7 +4,7 @@
 use super::records::Standing;
 use super::{RunRecord, Session, State};
 use crate::journal::declared::{PlanContent, ServerDeclared};
-use crate::journal::place::{LineId, Nonce};
+use crate::journal::rank::{LineId, Nonce};
 use itertools::Itertools;
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ impl State {
             .map(|at| &self.attempts[*at])
             .filter(|other| (other.slot, other.run) == (slot, run) && self.retirement_of(other).is_none())
             .collect();
-        tries.sort_by_key(|run| run.place);
+        tries.sort_by_key(|run| run.rank);
         let after = tries.iter().rposition(|run| run.standing != Standing::Open);
         let since = tries.into_iter().skip(after.map_or(0, |at| at + 1));
         since.filter_map(|run| self.death_under(run)).collect()
@@ -43,7 +43,7 @@ impl State {
         let start = starts.iter().rfind(|start| start.launch == launch)?;
         let cause = start.exit.cause.filter(|_| start.ready.is_some())?;
         let on_launch = self.attempts.iter().filter(|other| other.launch == run.launch);
-        let is_last = on_launch.map(|other| other.place).max() == Some(run.place);
+        let is_last = on_launch.map(|other| other.rank).max() == Some(run.rank);
         is_last.then(|| Failure::new(cause, start.exit.detail.clone()))
     }
 
@@ -54,13 +54,13 @@ impl State {
             let ended = session.ended.as_deref();
             matches!(ended, Some("finished" | "stopped"))
         });
-        let since = since.map(|session| session.place);
+        let since = since.map(|session| session.rank);
         let tried = self.attempts_with(Standing::Done).filter(|run| {
             (&run.server, run.slot, run.after, run.tried) == (server, slot, None, true)
                 && self.retirement_of(run).is_none()
-                && since.is_none_or(|since| run.place > since)
+                && since.is_none_or(|since| run.rank > since)
         });
-        let latest_first = tried.sorted_by_key(|run| Reverse(run.place));
+        let latest_first = tried.sorted_by_key(|run| Reverse(run.rank));
         let lost = latest_first.take_while(|run| run.outcome == Outcome::Failed && self.death_under(run).is_some());
         lost.count() as u32
     }
@@ -105,7 +105,7 @@ impl State {
         let session = self
             .sessions
             .iter()
-            .find(|session| session.place.line.journal == last.launch.session);
+            .find(|session| session.rank.line.journal == last.launch.session);
         if session.is_none_or(|session| session.ended.is_some()) {
             return 0;
         }
@@ -120,8 +120,8 @@ impl State {
         let own = self
             .retirements
             .iter()
-            .filter(|retired| retired.server == *server && retired.place.line.journal == journal);
-        own.map(|retired| retired.place.line.seq).max()
+            .filter(|retired| retired.server == *server && retired.rank.line.journal == journal);
+        own.map(|retired| retired.rank.line.seq).max()
     }
 
     /// What is missing so that nothing may be said of the experiment.
@@ -136,7 +136,7 @@ impl State {
     fn lost_plan(&self) -> Option<Gap> {
         let planning = self.planning_session()?;
         // Who took up a plan after it knows of a later one, whose own session may be lost.
-        let later = self.sessions.iter().filter(|session| session.place >= planning.place);
+        let later = self.sessions.iter().filter(|session| session.rank >= planning.rank);
         let mut lost = later.filter(|session| self.plan_of(session).is_none());
         let PlanContent::In(journal) = lost.find_map(Session::recorded_plan)?.content else {
             return None;
@@ -157,8 +157,8 @@ impl State {
             .filter(|((search, _), _)| self.is_planned_search(search));
         let rootless = planned.filter(|(_, facts)| facts.roots.is_empty());
         let told = rootless.filter_map(|((search, _), facts)| {
-            let asked = facts.asked.first().map(|at| self.attempts[*at].place.line);
-            let line = asked.or(facts.ends.first().map(|(place, ..)| place.line))?;
+            let asked = facts.asked.first().map(|at| self.attempts[*at].rank.line);
+            let line = asked.or(facts.ends.first().map(|(rank, ..)| rank.line))?;
             Some(Gap {
                 text: format!(
                     "the line that begins search {search}, which journal/{}.jsonl goes on with, is missing or damaged; restore \
@@ -172,9 +172,9 @@ impl State {
     }
 
     fn lost_retirements(&self) -> Vec<Gap> {
-        let is_there = |line: LineId| self.retirements.iter().any(|retired| retired.place.line == line);
+        let is_there = |line: LineId| self.retirements.iter().any(|retired| retired.rank.line == line);
         let told = self.attempts.iter().filter_map(|run| {
-            let (journal, seq) = (run.place.line.journal, run.anew?);
+            let (journal, seq) = (run.rank.line.journal, run.anew?);
             Some(LineId { journal, seq })
         });
         let lost: BTreeSet<LineId> = told.filter(|line| !is_there(*line)).collect();

@@ -80,7 +80,7 @@ impl Eta {
                 }
             }
             Event::ResultsRetired { server, .. } => {
-                for run in state.retired_at(entry.place.line) {
+                for run in state.retired_at(entry.rank.line) {
                     match &run.search {
                         None => self.add_runs(server, run.slot, &run.name, 1),
                         Some(search) => self.add_search(server, run.slot, search),

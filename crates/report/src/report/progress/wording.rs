@@ -57,7 +57,7 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
                 // What is lost with it, or that it is tried again, follows at once, and says why.
                 Some(_) if eta.is_measured(server) || !was_ready(server, state) => return None,
                 Some(cause) => {
-                    let session = entry.place.line.journal;
+                    let session = entry.rank.line.journal;
                     let log = Directory::server_log_file(server, Launch { session, n: *launch });
                     let log = (!is_attached(server, state)).then_some(log.as_str());
                     failed(&name, *cause, detail, &cause.advice_with(log))
@@ -286,7 +286,7 @@ mod tests {
             eta.note(&entry, &state);
             eta.seconds_left = Some(12.5 * (eta.total - eta.done) as f64);
             lines.extend(describe(&entry, &state, &eta).map(|line| line.paint(None)));
-            entry.place.line.seq
+            entry.rank.line.seq
         };
         let plan = RecordedPlan::new("p", String::new(), &[], &[]);
         say(Event::SessionStarted(Box::new(SessionStarted {

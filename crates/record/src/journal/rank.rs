@@ -122,7 +122,7 @@ as_text!(Hex64, LineId);
 
 /// Where a line stands in the total order of all lines of a directory. No clock is part of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
+pub struct Rank {
     /// One more than the greatest that the session had seen.
     pub lamport: u64,
     /// The line; decides between sessions that had not seen each other.

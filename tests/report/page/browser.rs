@@ -187,7 +187,11 @@ impl Browser {
                     .expect("an address")
                     .to_owned()
             })
-            .filter(|url| !url.starts_with("data:") && !url.starts_with("chrome:"))
+            .filter(|url| {
+                !["data:", "chrome:", "chrome-untrusted:"]
+                    .iter()
+                    .any(|own| url.starts_with(own))
+            })
             .collect()
     }
 

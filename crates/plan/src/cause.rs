@@ -40,7 +40,7 @@ closed_list! {
     BadFlag "bad_flag" again=false load=false: "correct or remove the flag that is named";
     /// The system refused what the server or its supervision takes: a process, an open file, memory, room on a disk, or `/proc`.
     SystemRefused "system_refused" again=false load=false:
-        "raise the limit that is named (ulimit -u, -n, -v; /dev/shm), free memory or room, or mount /proc, then \
+        "raise the limit that is named (ulimit -u, -n, -v; /dev/shm), free memory or disk space, or mount /proc, then \
          add --retry-failed";
     /// The program to run is not there or cannot be executed.
     CommandNotFound "command_not_found" again=false load=false:
@@ -60,7 +60,7 @@ closed_list! {
     /// A GPU, its driver or the links between GPUs failed (CUDA, NCCL, Xid, ECC).
     GpuFault "gpu_fault" again=true load=true:
         "look at the GPUs and their driver (nvidia-smi, and Xid in dmesg) and, with several GPUs, set \
-         NCCL_DEBUG=INFO; on sound hardware it is a defect of the server";
+         NCCL_DEBUG=INFO; if the hardware is healthy, it is a defect of the server";
     /// The port was in use.
     PortTaken "port_taken" again=true load=false:
         "stop the program that holds the port, or remove the port from the plan so that a free one is chosen";
@@ -69,7 +69,7 @@ closed_list! {
         "stop the other server, or correct url, model or served_model_name in the plan";
     /// Not ready within `ready_timeout`.
     ReadyTimeout "ready_timeout" again=false load=false:
-        "raise serve.ready_timeout if it was still loading, as the server's log tells; correct serve.url if it \
+        "raise serve.ready_timeout if the server's log shows that it was still loading; correct serve.url if it \
          runs elsewhere";
     /// The server ended before it was ready, for no reason we recognise.
     CrashedStarting "crashed_starting" again=false load=false: "read the end of the server's log";
@@ -78,13 +78,13 @@ closed_list! {
         "read the end of the server's log; it may be unstable under this load";
     /// The server is healthy but makes no progress.
     Hung "hung" again=true load=true:
-        "requests were accepted but nothing was produced; read the server's log, and report it to its makers";
+        "requests were accepted but nothing was produced; read the server's log, and report it to its developers";
     /// GPU memory of an earlier server was not given back.
     GpuMemoryHeld "gpu_memory_held" again=false load=false:
         "end the processes that hold GPU memory (their pids are listed), then run again";
     /// The benchmark program failed, or left no readable result.
     BenchFailed "bench_failed" again=false load=false:
-        "correct the bench parameter that is named; what a benchmark command wrote is in the run's bench.log";
+        "correct the bench parameter that is named; the output of a benchmark command is in the run's bench.log";
     /// The benchmark did not end within `bench.timeout`.
     BenchTimeout "bench_timeout" again=false load=true: "raise bench.timeout, or lower num_prompts for this load";
     /// Too many requests failed for the figures to mean anything.

@@ -52,14 +52,14 @@ closed_list! {
          and phases lower the load, or raise max_num_seqs or the KV cache";
     /// The server's answers to the fixed questions are not those of the baseline, or contradict themselves.
     AnswersDiffer "answers_differ" severity=Invalid:
-        "find out which setting changes the answers, and whether that is meant; if it is, compare quality elsewhere and set \
+        "find out which setting changes the answers, and whether that is intended; if it is, compare quality elsewhere and set \
          answer_check = false in [serve]";
     /// The load generator stood still for a large part of the run.
     GeneratorStopped "generator_stopped" severity=Invalid:
-        "measure again without stopping vsweep; give it a core of its own";
+        "measure again without stopping vsweep; give it its own core";
     /// The load generator stood still for a noticeable part of the run.
     GeneratorStalled "generator_stalled" severity=Suspect:
-        "give vsweep a core of its own, and do not stop it during a run";
+        "give vsweep its own core, and do not stop it during a run";
     /// The load generator, not the server, was the limit.
     GeneratorSaturated "generator_saturated" severity=Suspect:
         "lower the load or give the generator more CPU; latencies include its own lag";
@@ -68,13 +68,13 @@ closed_list! {
         "look for the errors in the server's log; the load may be beyond what the server accepts";
     /// No warm-up went before the first run of this load on this start of the server.
     ColdServer "cold_server" severity=Suspect:
-        "let vsweep warm up (remove warmup_prompts = 0), or repeat the run; first requests pay for caches and compilation";
+        "let vsweep warm up (remove warmup_prompts = 0), or repeat the run; first requests include cold caches and compilation";
     /// The server runs other settings than the plan gives, by its own words.
     NotAsPlanned "not_as_planned" severity=Suspect:
-        "look into the server's log for why, or give the plan the settings that are named";
+        "read the server's log for the reason, or set the named settings in the plan";
     /// The server's caches could not be reset before the run.
     CachesNotReset "caches_not_reset" severity=Suspect:
-        "figures may profit from an earlier run's cache; start the server with VLLM_SERVER_DEV_MODE=1, or let vsweep start it \
+        "figures may benefit from an earlier run's cache; start the server with VLLM_SERVER_DEV_MODE=1, or let vsweep start it \
          with reset = \"restart\"";
     /// The run was over before a steady state could be seen.
     RunTooShort "run_too_short" severity=Suspect:
@@ -90,22 +90,22 @@ closed_list! {
         "let vsweep reset the caches between runs, or use another seed; prefills were faster than they would be";
     /// Answers had more or fewer tokens than were asked for.
     OutputLengthsDiffer "output_lengths_differ" severity=Suspect:
-        "let the server heed ignore_eos and max_tokens, and look whether its usage can be believed: throughput and TPOT are made of it";
+        "make the server respect ignore_eos and max_tokens, and check whether its usage can be trusted: throughput and TPOT are computed from it";
     /// More requests were at the server than the benchmark sent.
     ServerNotAlone "server_not_alone" severity=Suspect:
-        "let nobody else use the server while it is measured";
+        "let no other client use the server while it is measured";
     /// Other servers ran beside it, or started, and that was measured to slow servers down.
     ServersInterfere "servers_interfere" severity=Suspect:
         "compare it only with runs like it, or measure it again alone: --set exec.parallel=1 -o DIR, or exclusive in [exec]";
     /// Tokens a second had a trend throughout the run.
     NoSteadyState "no_steady_state" severity=Suspect:
-        "send more requests (num_prompts), so that ramp and drain are a small part; of a server that slows down, look for the reason in its telemetry";
+        "send more requests (num_prompts), so that ramp and drain are a small part; if the server slows down, look for the reason in its telemetry";
     /// A GPU was slowed down for its heat or its power supply.
     GpuSlowedDown "gpu_slowed_down" severity=Suspect:
         "cool the GPU, or lock its clocks for all configs alike; gpu_throttle_reasons says why it was slowed down";
     /// Another process than the server computed on its GPU.
     GpuNotAlone "gpu_not_alone" severity=Suspect:
-        "let nobody else use the GPUs that are measured; `nvidia-smi` shows who does";
+        "let no other program use the measured GPUs; `nvidia-smi` shows which one does";
     /// The share of tokens guessed ahead that were right changed during the run, or from the first run to the last.
     AcceptanceDrifts "acceptance_drifts" severity=Suspect:
         "send prompts that are alike from beginning to end, or more of them; speed and acceptance go together";
@@ -114,11 +114,11 @@ closed_list! {
         "measure on several starts, look for what grows or warms up in the telemetry, or warm up longer (warmup_prompts)";
     /// The runs of a point differ by more than noise explains.
     RunsDisagree "runs_disagree" severity=Suspect:
-        "look into the server's log, or raise `runs` to learn which is usual";
+        "read the server's log, or raise `runs` to see which result is typical";
     /// A code that a newer vsweep wrote.
     #[serde(other)]
     Unknown "unknown" severity=Suspect:
-        "a newer vsweep wrote why; read the record with that one";
+        "read the record with the newer vsweep that wrote the code";
 }
 
 /// What a code makes of a run.

@@ -6,8 +6,7 @@ use std::fmt::Write;
 
 const ABOUT: &str = "# Parameters
 
-A plan sets them in `[bench.params]`, a command line as flags (`--num-prompts`). In brackets stands what holds for a
-parameter that is not given.
+A plan sets them in `[bench.params]`, a command line as flags (`--num-prompts`). Defaults are in brackets.
 ";
 
 /// The whole text, for benchmarks under their titles.

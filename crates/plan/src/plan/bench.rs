@@ -19,20 +19,19 @@ table! {
         /// Who drives the load: `native` (default), `iterations` or `phases`; or a benchmark of vLLM that needs no server: `startup`,
         /// `throughput`, `latency` or `mm_processor` (docs/offline.md). Not together with `command`.
         pub runner: BenchRunner = by::<Runner, _>(runner),
-        /// Command line of an external benchmark such as `vllm bench serve`, as a string or a list of words. Parameters are
-        /// added to it as flags, or filled in where the command says `{max_concurrency}`; host, port and where to save results are
-        /// added when it runs. A table of named command lines is an axis, `bench.command`. Results of `vllm bench serve`,
-        /// guidellm and aiperf are understood.
+        /// Command line of an external benchmark such as `vllm bench serve`, as a string or a list of words. Parameters are added to it
+        /// as flags, or inserted where the command has `{max_concurrency}`; host, port and result path are added when it runs. A table
+        /// of named command lines is an axis, `bench.command`. Results of `vllm bench serve`, guidellm and aiperf are understood.
         command: Option<Commands>,
-        /// Where the figures of another program stand in the JSON that it writes: `mean_ttft_ms = "/ttft/mean"`, or
-        /// `{ at = "/ttft/mean_s", times = 1000 }`. All other figures are left out. Results of known clients need none.
+        /// Where the metrics of another program are in the JSON that it writes: `mean_ttft_ms = "/ttft/mean"`, or `{ at =
+        /// "/ttft/mean_s", times = 1000 }`. All other figures are ignored. Results of known clients need no entries.
         pub result: BTreeMap<String, FigurePlace> = by::<BTreeMap<String, PlaceValue>, _>(places),
         /// Environment variables for an external benchmark, added to vsweep's own.
         pub env: BTreeMap<String, String> = by::<BTreeMap<String, Scalar>, _>(|reader, node, what| reader.env(node, what)),
         /// Limit for one run, e.g. `20m` (default; `2h` for a benchmark that needs no server, which loads the model itself).
         pub timeout: Duration = key().or(TIMEOUT),
         /// Unmeasured requests before the first run of a load on a fresh server, of the load's own shape and for at most 60 s; not for
-        /// `iterations` and `phases`, which warm up by themselves. Default: as many as the load holds at once. 0: none.
+        /// `iterations` and `phases`, which warm up by themselves. Default: as many as the load holds in flight. 0: none.
         pub warmup as "warmup_prompts": Warmup = whole(0..=1_000_000),
         /// Whether the server's `/metrics`, the GPUs and the host are read during every run (docs/formats.md). Default: true.
         pub telemetry: bool = key().or(true),
@@ -41,7 +40,7 @@ table! {
         /// Path of a JSON file, relative to this one, with combinations in the form of `vllm bench sweep`: a list of
         /// objects, or an object of named objects. Added to `combos`; values are taken as they are.
         _params_file as "params_file": () = elsewhere::<String>(),
-        /// Named combinations of parameters, multiplied with the axes. They win over fixed values of the same name.
+        /// Named combinations of parameters, multiplied with the axes. They override fixed values of the same name.
         _combos as "combos": () = elsewhere::<Vec<Combo>>(),
     }
     beside {

@@ -9,16 +9,16 @@ use vsweep_strategy::stats::Margins;
 const USUAL_STARTS: u32 = 40;
 
 table! {
-    /// Holds the servers of the plan against each other, start by start, until it is decided which is better (docs/verdicts.md). Two servers, the
-    /// base first, are measured in pairs of starts, in the order A B, B A. More than two are an ordered axis, such as versions: it is bisected for
-    /// the place where the metric changes, and has one load and one metric. Every server has the same loads. With `[exec]` the two
-    /// run at once, on two sets of GPUs that are swapped from pair to pair. Not with `starts`, `url`, `[sla]` or `[explore]`.
+    /// Compares the servers of the plan, start by start, until it is decided which is better (docs/verdicts.md). Two servers, the base
+    /// first, are measured in pairs of starts, in the order A B, B A. More than two are an ordered axis, such as versions: it is
+    /// bisected to find where the metric changes, and has one load and one metric. Every server has the same loads. With `[exec]` the
+    /// two run at once, on two sets of GPUs that are swapped from pair to pair. Not with `starts`, `url`, `[sla]` or `[explore]`.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Compare("CompareTable", "compare.") {
         /// Metrics of the result, judged at every load. Default: `output_throughput`, or those of `fail_on` alone.
         pub metrics: Vec<String> = by::<Vec<String>, _>(metrics),
-        /// A change below this does not matter, such as `3 %`. Default: what the machine's own noise makes, if other experiments in the folder
-        /// of this one show it, else 3 %.
+        /// A smaller change does not matter, such as `3 %`. Default: derived from the machine's own noise, if other experiments in this
+        /// one's folder show it, else 3 %.
         pub margins as "margin": Margins = by::<String, _>(margin),
         /// At most this many server starts, failed ones included. Default: 40.
         pub max_starts: u32 = whole(8..=1000).or(USUAL_STARTS),

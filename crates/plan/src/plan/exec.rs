@@ -11,22 +11,22 @@ const WAIT: Duration = Duration::from_secs(10 * 60);
 const MOST_SERVERS: u32 = 1024;
 
 table! {
-    /// How many servers run side by side, each with GPUs, a port and, where there are enough, cores of its own. The longest run first,
-    /// and one that needs every GPU runs alone. What a server measures beside others is not the same as alone: see docs/packing.md.
+    /// How many servers run side by side, each with its own GPUs, port and, if there are enough, cores. The longest run first, and a
+    /// server that needs every GPU runs alone. A server may be slower beside others than alone: see docs/packing.md.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Exec("ExecTable", "exec.") {
-        /// `"gpus"`: as many servers at once as the GPUs of the machine hold; or a number: at most so many, also on a machine without
-        /// GPUs. `CUDA_VISIBLE_DEVICES` of vsweep says which GPUs it may use.
+        /// `"gpus"`: as many servers at once as fit on the machine's GPUs; or a number: at most this many, also on a machine without
+        /// GPUs. vsweep uses the GPUs in its own `CUDA_VISIBLE_DEVICES`.
         pub parallel: Parallel = key().required(
             "[exec] does not say what runs side by side",
             "add parallel = \"gpus\", or the number of servers at once",
         ),
-        /// GPUs that each server takes. Default: tensor × pipeline × data parallel size, as its flags say. 0: none.
+        /// GPUs of each server. Default: tensor × pipeline × data parallel size, from its flags. 0: none.
         pub gpus: Option<u32> = whole(0..=1024),
-        /// How long GPUs that somebody else uses are waited for, e.g. `10m` (default).
+        /// How long to wait for GPUs that are in use by others, e.g. `10m` (default).
         pub wait: Duration = key().or(WAIT),
-        /// How much slower servers may be beside others than alone, e.g. `5 %` (default). It is measured with further runs of a sample of
-        /// points, alone and beside others; from there on servers run one after the other, or start apart from runs. `false`: it is not
+        /// How much slower servers may be beside others than alone, e.g. `5 %` (default). It is measured by repeating a sample of runs,
+        /// alone and beside others. Above it, servers run one after the other, or do not start during runs. `false`: it is not
         /// measured.
         pub interference: Option<f64> = by::<Slowdown, _>(interference).or(SLOWDOWN_PERCENT),
         /// Servers that never run beside others: `true` for each, or values of parameters such as `{ tensor_parallel_size = ">=4" }`, all

@@ -5,10 +5,10 @@ use super::{FromNode, Node, Reader, table};
 use vsweep_strategy::search::{ExploreSettings, Spacing, Vary};
 
 table! {
-    /// Loads chosen by measuring: first one request at a time and `max_concurrency` in flight, both without a rate limit, then
-    /// levels between them; each takes the place of an axis over `vary`. The first half of the levels is spaced evenly, each
-    /// further one splits the longest piece of the curve of latency against throughput, which is where its knee is. Every
-    /// level is measured `runs` times. `num_prompts` is as for `[sla]`, but from 32. Not together with `[sla]`.
+    /// Loads chosen by measuring, instead of an axis over `vary`: first one request at a time and `max_concurrency` in flight, both
+    /// without a rate limit, then levels between them. The first half of the levels is spaced evenly. Each further level splits the
+    /// longest segment of the latency-throughput curve, which is where its knee is. Every level is measured `runs` times. `num_prompts`
+    /// works as in `[sla]`, but from 32. Not together with `[sla]`.
     #[derive(Debug)]
     pub struct ExploreTable("ExploreTable", "explore.") {
         /// The load parameter to vary: `max_concurrency` or `request_rate`.
@@ -16,11 +16,11 @@ table! {
             "[explore] does not say what to vary",
             "add vary = \"max_concurrency\" or \"request_rate\"",
         ),
-        /// Number of loads, both ends among them, 2 to 1000. Default: 10.
+        /// Number of loads including both ends, 2 to 1000. Default: 10.
         levels: u32 = whole(2..=1000).or(10u32),
         /// Spacing of the first half of the levels: `log` (default) or `linear`.
         spacing: Option<Spacing> = by::<Scale, _>(spacing),
-        /// Requests in flight at the saturated end, from 2. More than the server's `max_num_seqs` is enough. Default: 1024.
+        /// Requests in flight at the saturated end, from 2. A value above the server's `max_num_seqs` is enough. Default: 1024.
         max_concurrency: u32 = whole(2..=1_000_000).or(1024u32),
     }
 }

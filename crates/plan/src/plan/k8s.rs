@@ -4,8 +4,8 @@ use super::{FromNode, Node, Reader, has_form, table};
 use std::time::Duration;
 
 table! {
-    /// What `vsweep submit --k8s` writes into the manifest of the Kubernetes Jobs that work on the plan; other commands do not read it. A pod
-    /// asks for as many GPUs as its server's flags say, or `exec.gpus`. See docs/cluster.md.
+    /// What `vsweep submit --k8s` writes into the manifest of the Kubernetes Jobs that run the plan; other commands ignore it. A pod
+    /// requests as many GPUs as its server's flags need, or `exec.gpus`. See docs/cluster.md.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct K8s("K8sTable", "k8s.") {
         /// Container image in which vsweep and its servers are installed, such as `registry.example.com/vsweep:1`.
@@ -13,26 +13,26 @@ table! {
             "[k8s] has no `image`",
             "add the image that has vsweep and its servers, such as image = \"registry.example.com/vsweep:1\"",
         ),
-        /// Name of the PersistentVolumeClaim that holds the results. All pods mount it at once, so it must be `ReadWriteMany`.
+        /// Name of the PersistentVolumeClaim that holds the results. All pods mount it at the same time, so it must be `ReadWriteMany`.
         pub claim: String = text(NAME, NAME_REMEDY).required(
             "[k8s] has no `claim`",
             "add the PersistentVolumeClaim that holds the results, such as claim = \"results\"",
         ),
-        /// Where the pods, and the machine that submits, see that volume. The results directory is below it. Default: `/results`.
+        /// Path of that volume in the pods and on the submitting machine. The results directory is below it. Default: `/results`.
         pub mount: String = text("/[^:]+", "write an absolute path without `:`, such as /results").or("/results"),
         /// The namespace. Default: that of whoever applies the manifest.
         pub namespace: Option<String> = text(LABEL, "write its name: lower-case letters, digits and `-`"),
-        /// The longest that one server start with all its runs may take, e.g. `4h`. Default: no limit.
+        /// Time limit of one server start with all its runs, e.g. `4h`. Default: no limit.
         pub time: Option<Duration>,
-        /// What the cluster calls a GPU. Default: `nvidia.com/gpu`.
+        /// The cluster's name for a GPU. Default: `nvidia.com/gpu`.
         pub gpu: String = text(RESOURCE, "write a resource with its domain, such as nvidia.com/gpu").or("nvidia.com/gpu"),
-        /// Memory for each GPU, such as `200Gi`; for the pod itself where it has no GPU.
+        /// Memory for each GPU, such as `200Gi`; for the pod itself if it has no GPU.
         pub memory_per_gpu: Option<String> = text(MEMORY, "write an amount, such as 200Gi or 64G"),
-        /// Cores for each GPU; for the pod itself where it has no GPU.
+        /// Cores for each GPU; for the pod itself if it has no GPU.
         pub cpus_per_gpu: Option<u32> = whole(1..=1024),
         /// How many server starts of the same size may run at once. Default: all of them.
         pub at_once: Option<u32> = whole(1..=100_000),
-        /// Names of Secrets whose keys become environment variables of the pods: those that `${NAME}` in the plan refers to.
+        /// Names of Secrets whose keys become environment variables of the pods, for `${NAME}` in the plan.
         pub secrets: Vec<String> = by::<Vec<String>, _>(secrets),
     }
     then K8s::check

@@ -16,11 +16,11 @@ table! {
     /// What is started, watched and stopped with a server.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Members("Members", "serve.") {
-        /// Nodes of the allocation that each server takes, this one included. Default: 1. See docs/cluster.md.
+        /// Nodes of the allocation that each server uses, including this one. Default: 1. See docs/cluster.md.
         pub nodes: u32 = whole(1..=1024).or(1u32),
-        /// Command lines that are started, watched and stopped with the server: if one ends, all are stopped. One with `{node}` or `{rank}` is
-        /// started once for each further node, with its name and its number from 1. `{command}`, as a word of its own, is the server's whole
-        /// command line, and `{head}`, in `command` and `env` too, the name of the first node.
+        /// Command lines that are started, watched and stopped with the server: if one ends, all are stopped. A command with `{node}`
+        /// or `{rank}` is started once for each further node, with the node's name and its number from 1. `{command}`, as a word of its
+        /// own, is the server's whole command line, and `{head}`, in `command` and `env` too, the name of the first node.
         pub commands as "members": Vec<Vec<String>> = by::<Vec<Words>, _>(commands),
     }
     then Members::check

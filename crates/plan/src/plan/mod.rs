@@ -87,32 +87,32 @@ table! {
     /// A vsweep plan: which server settings and which loads to measure.
     #[derive(Debug, Clone)]
     pub struct Plan("vsweep plan", "") {
-        /// Path of `schema.json`, for editors; vsweep does not look at it.
+        /// Path of `schema.json`, for editors; vsweep ignores it.
         _schema as "$schema": () = elsewhere::<String>(),
         /// Version of the plan format. This vsweep reads version 1, which is also the default.
         _version as "version": u32 = whole(1..=1).read_by(version),
         /// Name of the experiment and of its directory below `results/`: letters, digits, `.`, `_` and `-`. Default: the
         /// file's name without its extension.
         pub name: String = by::<String, _>(name),
-        /// Path of a plan, relative to this one, whose keys hold unless this plan gives its own. Tables are merged key by
-        /// key; lists, and the value of each single parameter, are replaced whole.
+        /// Path of a plan, relative to this one, whose keys apply unless this plan sets its own. Tables are merged key by key; lists,
+        /// and the value of each single parameter, are replaced whole.
         _extends as "extends": () = elsewhere::<String>(),
-        /// How often each server config is started afresh, all configs once before any is started again. Default: 1. From 2 on, intervals
-        /// tell how far starts differ, and the best configs are measured on as many fresh starts again before one is called the winner
+        /// How often each server config is started, all configs once before any is started again. Default: 1. From 2 on, intervals show
+        /// how far starts differ, and the best configs are measured on as many fresh starts again before one is called the winner
         /// (docs/verdicts.md). `[sla]` and `[explore]` search anew on each start; an exploration has no final. Not with `url`.
         pub starts: u32 = whole(1..=100).or(1u32),
         /// Whether each node measures the same point three times before its first server start (default `false`): the first load of the
-        /// server that needs the fewest GPUs. The report says how far the nodes differ in it (docs/cluster.md). Not with `url`.
+        /// server that needs the fewest GPUs. The report shows how far the nodes differ (docs/cluster.md). Not with `url`.
         pub sentinel: bool,
         /// Repetitions of every point on each start: a number, or a table that repeats until an interval is narrow enough. Default: 3.
         pub runs: Runs,
-        /// Whether the first point of each server is measured once more at the end of each start, which shows a server that became slower or
-        /// faster under way (`server_drifts`). Default: false. Not with `[sla]` or `[explore]`.
+        /// Whether the first point of each server is measured once more at the end of each start, which detects a server that became
+        /// slower or faster (`server_drifts`). Default: false. Not with `[sla]` or `[explore]`.
         pub repeat_first: bool,
-        /// What a failed run does to the rest of the sweep: `continue` (default) or `stop`. A server that cannot start fails all
-        /// runs of its config, then the sweep stops.
+        /// Whether the sweep goes on after a failed run: `continue` (default) or `stop`. A server that cannot start fails all runs of
+        /// its config, then the sweep stops.
         pub on_failure: OnFailure = one_of::<OnFailure, _>(),
-        /// Further names of variables, headers and parameters that hold secrets, beside those whose names tell (see above).
+        /// Further names of variables, headers and parameters that hold secrets, beside those recognised by their names (see above).
         _secret_names as "secrets": () = elsewhere::<Vec<String>>(),
         /// The server side: what is launched, and with which settings.
         pub serve: Serve = key().told_if_missing(),
@@ -120,25 +120,24 @@ table! {
         pub bench: Bench,
         /// How many servers run side by side. Without this table they run one after the other.
         pub exec: Exec,
-        /// What `vsweep submit --slurm` asks of Slurm for each server start.
+        /// What `vsweep submit --slurm` requests from Slurm for each server start.
         pub slurm: Slurm,
-        /// What the manifest of `vsweep submit --k8s` says of each server start.
+        /// What the manifest of `vsweep submit --k8s` requests for each server start.
         pub k8s: Option<K8s>,
         /// Parameters that are tied to each other.
         pub link: Link,
-        /// Blocks of conditions on parameters; a point for which all conditions of one block hold is left out. A condition
-        /// is a value (`"serve.tensor_parallel_size" = 1`) or a comparison (`"bench.max_concurrency" = ">64"`).
+        /// Blocks of conditions on parameters; a point that meets all conditions of one block is left out. A condition is a value
+        /// (`"serve.tensor_parallel_size" = 1`) or a comparison (`"bench.max_concurrency" = ">64"`).
         pub exclude: Vec<Vec<Condition>> = by::<Vec<BTreeMap<String, Scalar>>, _>(exclusions),
-        /// Targets for latency and throughput, for a search of the load that still meets them.
+        /// Targets for latency and throughput, and the search for the highest load that meets them.
         pub sla: Option<search::Settings>,
-        /// A spread of loads between one request at a time and as many as the server can do, for a whole curve.
+        /// Loads from one request at a time up to saturation, for a whole curve.
         pub explore: Option<search::ExploreSettings>,
-        /// The servers of the plan held against each other, start by start: which is better, or where along an axis something changed.
+        /// Compares the servers of the plan, start by start: which is better, or where along an axis something changed.
         pub compare: Option<Compare>,
-        /// What must hold of the points of the plan; otherwise `run` and `report` end with exit code 4, or 5 if it cannot be
-        /// decided.
+        /// Requirements of the plan's points. If one is not met, `run` and `report` end with exit code 4, or 5 if it cannot be decided.
         assertions as "assert": Vec<Requirement> = by::<Vec<Assertion>, _>(assertions),
-        /// What the report draws beyond the standard charts.
+        /// Charts of the report beyond the standard ones.
         pub report: ReportOptions,
     }
     beside {

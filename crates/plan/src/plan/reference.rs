@@ -90,8 +90,8 @@ fn type_of(schema: &Map<String, Value>) -> String {
 }
 
 fn plural(name: &str) -> String {
-    match name.strip_prefix("list of ") {
-        Some(rest) => format!("lists of {rest}"),
+    match name.split_once("list of ") {
+        Some((before, rest)) => format!("{}lists of {rest}", before.replacen(" or", "s or", 1)),
         None => format!("{name}s"),
     }
 }

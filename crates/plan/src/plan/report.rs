@@ -3,14 +3,14 @@
 use super::{FromNode, Node, Reader, Requirement, table};
 
 table! {
-    /// What the report draws beyond the standard charts.
+    /// Charts of the report beyond the standard ones.
     #[derive(Debug, Clone)]
     pub struct ReportOptions("ReportTable", "") {
         /// Options of the Pareto chart.
         pub pareto_label_by as "pareto": Vec<String> = by::<ParetoTable, _>(pareto),
         /// Further line charts.
         pub plots as "plot": Vec<Plot> = by::<Vec<Plot>, _>(|reader, node, _| Vec::from_node(reader, node, "report.plot")),
-        /// What one GPU costs an hour in dollars, such as `2.5`: the tables, charts and the answer then say what a million tokens cost.
+        /// Price of one GPU-hour in dollars, such as `2.5`. The tables, charts and the answer then show the cost of a million tokens.
         pub price_per_gpu_hour: Option<f64> = maybe::<f64, _>(price),
     }
     beside {
@@ -36,8 +36,8 @@ table! {
         pub x: String = key().required("this chart has no `x`", "add x = \"a column's name\""),
         /// Column on the y axis.
         pub y: String = key().required("this chart has no `y`", "add y = \"a column's name\""),
-        /// One curve for each combination of these columns' values. What else varies is drawn as its median, in a band from the lowest
-        /// to the highest; without it, all that varies makes curves.
+        /// One curve for each combination of these columns' values. Other columns that vary are drawn as their median, in a band from
+        /// the lowest to the highest; without `curve_by`, every combination is a curve.
         pub curve_by: Vec<String>,
     }
 }

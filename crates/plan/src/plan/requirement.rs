@@ -40,17 +40,17 @@ pub enum Servers {
 }
 
 table! {
-    /// A requirement of plain points, judged for each workload by the median of each point's runs: a server meets it if each of its
-    /// points does. Every further key is a bound as in `[[sla.target]]`, such as `p99_ttft_ms = "<=500"`. An `attainment` with `ttft_ms` or
-    /// `tpot_ms` needs `save_detailed = true` in `[bench.params]`.
+    /// A requirement of ordinary points, judged for each workload by the median of each point's runs. A server meets it if each of its
+    /// points does. Every further key is a bound as in `[[sla.target]]`, such as `p99_ttft_ms = "<=500"`. An `attainment` with
+    /// `ttft_ms` or `tpot_ms` needs `save_detailed = true` in `[bench.params]`.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Assertion("AssertTable", "assert.") {
-        /// Name shown where it is judged. Default: what it says.
+        /// Name shown with the verdict. Default: the requirement's text.
         pub name: Option<String>,
-        /// Which points it is about: values of parameters, or comparisons (`max_concurrency = "<=64"`), all of which must hold.
-        /// `serve.` or `bench.` stands before a name that both sides have. Default: every point.
+        /// Which points it applies to: values of parameters, or comparisons (`max_concurrency = "<=64"`), all of which must hold.
+        /// Prefix a name that both sides have with `serve.` or `bench.`. Default: every point.
         pub conditions as "where": Vec<Condition> = by::<BTreeMap<String, Scalar>, _>(conditions),
-        /// Who must meet it: `any` (default), one server of the plan, or `all`.
+        /// Which servers must meet it: `any` (default) for at least one server of the plan, or `all`.
         pub servers: Servers = one_of::<Servers, _>(),
         ..String
     }

@@ -30,18 +30,18 @@ pub enum RunsValue {
 }
 
 table! {
-    /// Repeats a point on a start until the 95 % interval of a metric reaches no farther than `until` to either side of its mean. An example is
-    /// `runs = { min = 2, max = 10, metric = "p99_ttft_ms", until = "3 %" }`. The interval allows for being looked at after every run. It is one
-    /// of this start; of other starts it says nothing.
+    /// Repeats a point on a start until the 95 % interval of a metric is within `until` of its mean on either side. An example is `runs
+    /// = { min = 2, max = 10, metric = "p99_ttft_ms", until = "3 %" }`. The interval is corrected for the look after every run. It says
+    /// nothing about other starts.
     #[derive(Debug)]
     pub struct RunsTable("RunsTable", "runs.") {
-        /// At least so many runs. Default: 2.
+        /// Least number of runs. Default: 2.
         min: u32 = whole(2..=MOST).or(2u32),
-        /// At most so many. Default: 10.
+        /// Greatest number of runs. Default: 10.
         max: Option<u32> = whole(2..=MOST),
         /// The metric of the result. Default: `output_throughput`.
         metric: String = by::<String, _>(|reader, node, what| reader.metric(node, what)).or("output_throughput"),
-        /// How far the interval may reach, such as `3 %`.
+        /// Half-width of the interval to reach, such as `3 %`.
         until: f64 = by::<String, _>(|reader, node, what| reader.percent(node, what, 0.1..=100.0)).required(
             "`runs` does not say how narrow the interval must be",
             "add until = \"3 %\", or write a plain number of runs",

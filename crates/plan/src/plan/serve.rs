@@ -29,32 +29,32 @@ table! {
         /// Base URL of a server that is already running, instead of `command`. Such a server is neither started nor
         /// stopped, so no parameter may have several values and `env` does not reach it.
         url: Option<String> = maybe::<String, _>(url),
-        /// Measure what is behind `url` anew each time the plan is run (default `false`): earlier results leave the tables. A
-        /// sweep that was interrupted is finished first, without measuring again what it has.
+        /// Measure the server behind `url` anew each time the plan is run (default `false`): earlier results leave the tables. An
+        /// interrupted sweep is finished first, without repeating its runs.
         pub fresh: bool,
         /// Environment variables for the server, added to vsweep's own. A list of values is an axis, `serve.env.NAME`.
         variables as "env": Vec<(String, Axis)> = by::<BTreeMap<String, Values>, _>(variables),
         /// Limit from launch to ready, e.g. `15m` (default; `30s` for a server that is already running).
         pub ready_timeout: Duration = key().or(READY_TIMEOUT),
-        /// Time from the polite signal to the deadly one when the server is stopped, e.g. `30s` (default).
+        /// Time between SIGTERM and SIGKILL when the server is stopped, e.g. `30s` (default).
         pub stop_grace: Duration = key().or(STOP_GRACE),
-        /// A server with requests in flight that produces nothing for this long is hung and ended, e.g. `2m` (default).
+        /// A server with requests in flight that produces nothing for this long counts as hung and is ended, e.g. `2m` (default).
         pub hang_timeout: Duration = key().or(HANG_TIMEOUT),
-        /// What happens between runs: `caches` (default) resets the server's caches through its routes, `restart` starts
-        /// it anew, `none` does nothing, `POST /route` asks a route of the server; anything else is a command line that must exit with 0 within 2 minutes, or the
-        /// run that follows is marked `suspect` (`caches_not_reset`).
+        /// What happens between runs: `caches` (default) resets the server's caches through its routes, `restart` starts it anew,
+        /// `none` does nothing, `POST /route` sends this request to the server; anything else is a command line that must exit with 0
+        /// within 2 minutes, or the run that follows is marked `suspect` (`caches_not_reset`).
         pub reset: Reset,
         /// How it differs from vLLM.
         pub manners: Manners = part(),
-        /// Whether every start of a server is asked a few fixed questions, so that a config that answers otherwise than the others is
+        /// Whether every start of a server is asked a few fixed questions, so that a config whose answers differ from the others' is
         /// `invalid` (`answers_differ`; docs/verdicts.md). Default: true.
         pub answer_check: bool = key().or(true),
-        /// Flags of the server, dashes or underscores alike. A list or a range is an axis; axes multiply.
+        /// Flags of the server, with dashes or underscores. A list or a range is an axis; axes multiply.
         pub params: Vec<(String, Axis)> = by::<BTreeMap<String, Param>, _>(flags),
         /// Path of a JSON file, relative to this one, with combinations in the form of `vllm bench sweep`: a list of
         /// objects, or an object of named objects. Added to `combos`; values are taken as they are.
         _params_file as "params_file": () = elsewhere::<String>(),
-        /// Named combinations of parameters, multiplied with the axes. They win over fixed values of the same name.
+        /// Named combinations of parameters, multiplied with the axes. They override fixed values of the same name.
         _combos as "combos": () = elsewhere::<Vec<Combo>>(),
     }
     beside {
@@ -72,16 +72,16 @@ table! {
     /// What is to be known of a server that is not vLLM, which the defaults describe.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Manners("Manners", "serve.") {
-        /// The route that answers 200 when the server is well. Default: `/health`.
+        /// The route that answers 200 when the server is healthy. Default: `/health`.
         pub health: String = by::<String, _>(health).or("/health"),
-        /// Text that must stand in the server's log, too, before it counts as ready. Default: none.
+        /// Text that must also appear in the server's log before the server counts as ready. Default: none.
         pub ready_pattern: Option<String>,
         /// How flags are spelled: `dashes` (default; `max_num_seqs` becomes `--max-num-seqs`) or `as_written`, for a server whose flags
         /// have underscores.
         pub flag_style: FlagStyle = one_of::<FlagStyle, _>(),
         /// For a server that does not run below its command, as in a container or on another machine: a command line that ends it and
-        /// exits with 0. It runs whenever the server has to be gone, also when vsweep was killed. `{name}`, in `command` too, is
-        /// a name that no other start has, and `{port}` a free port.
+        /// exits with 0. It runs whenever the server must be ended, even after vsweep was killed. `{name}`, also in `command`, is a
+        /// name that no other start has, and `{port}` a free port.
         pub stop_command: Vec<String> = by::<Words, _>(|reader, node, what| reader.words(node, what)),
         /// Commands that run beside it, also on other nodes.
         pub members: Members = part(),

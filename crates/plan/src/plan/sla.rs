@@ -6,10 +6,10 @@ use itertools::Itertools;
 use vsweep_strategy::search::{Criterion, RequestLimit, Settings, Target, Vary};
 
 table! {
-    /// Targets, and the load parameter that a search varies to find the highest load that meets each. It takes the place of
-    /// that parameter's axis. Every run sends `num_prompts` requests; where `num_prompts` follows the varied parameter (`per`,
-    /// `times`, `min`, `max`) it grows with the load, and without it ten for each unit of load, from 200 to 2000, are sent.
-    /// `runs` does not apply: the search repeats a load where noise demands it.
+    /// Targets, and the load parameter that a search varies to find the highest load that meets each. It replaces that parameter's
+    /// axis. Every run sends `num_prompts` requests. If `num_prompts` follows the varied parameter (`per`, `times`, `min`, `max`), it
+    /// grows with the load. Without it, ten requests are sent for each unit of load, from 200 to 2000. `runs` does not apply: the
+    /// search repeats a load if noise requires it.
     #[derive(Debug)]
     pub struct SlaTable("SlaTable", "sla.") {
         /// The load parameter to vary: `max_concurrency` or `request_rate`.
@@ -22,15 +22,16 @@ table! {
         min: Option<f64> = maybe::<f64, _>(load),
         /// The highest load to try. Default: 8192.
         max: Option<f64> = maybe::<f64, _>(load),
-        /// How far the answer may lie below the true limit, as a ratio; an answer that is less sure says so. Default: 0.05.
+        /// How far the answer may lie below the true limit, as a ratio; an answer that is less certain says so. Default: 0.05.
         tolerance: f64 = by::<f64, _>(tolerance).or(0.05),
-        /// At most this many runs asked for by each target, 2 to 1000; the runs of the others tell it something too, so `sla.csv` may count more. From three quarters of them on, a safe answer is taken as it is. Default: 16.
+        /// The most runs that each target may request, 2 to 1000. Targets also learn from each other's runs, so `sla.csv` may count
+        /// more. From three quarters of them on, a safe answer ends the search. Default: 16.
         max_probes: u32 = whole(2..=1000).or(16u32),
-        /// Whole runs at the load found, 0 to 100; all runs there together must meet the target. Default: 1.
+        /// Whole runs at the load found, 0 to 100; their pooled requests must meet the target. Default: 1.
         confirmations: u32 = whole(0..=100).or(1u32),
-        /// Whether a server config is left as soon as another one is known to hold more than it can, for every target that is
-        /// still open: by what was measured on it, by `max`, or because the simulator predicts less than a quarter. Default:
-        /// false, every config is searched to its answer.
+        /// Whether a config's search ends as soon as another config is known to hold at least as much, for every open target: by
+        /// measurements, by `max`, or because the simulator predicts less than a quarter of the other's load. Default: false; every
+        /// search runs to its answer.
         skip_beaten: bool,
         /// The targets. They share runs: each run answers every target it can.
         targets as "target": Vec<TargetTable> = key().required(
@@ -42,15 +43,15 @@ table! {
 }
 
 table! {
-    /// One target, met where all its bounds hold. Every key but `name` is a metric of the result such as `p99_ttft_ms`, every
-    /// value a bound such as `<=500` (`<=`, `<`, `>=`, `>`). `attainment = ">=99%"` bounds the share of requests that keep
-    /// within the limits `ttft_ms`, `tpot_ms` and `e2el_ms` given beside it, such as `ttft_ms = "<500"`.
+    /// One target. It is met if all its bounds hold. Every key but `name` is a metric of the result such as `p99_ttft_ms`, every value
+    /// a bound such as `<=500` (`<=`, `<`, `>=`, `>`). `attainment = ">=99%"` bounds the share of requests within the limits `ttft_ms`,
+    /// `tpot_ms` and `e2el_ms` in the same table, such as `ttft_ms = "<500"`.
     #[derive(Debug)]
     pub struct TargetTable("TargetTable", "") {
         /// Name shown in tables.
         name: String,
-        /// Whether it must be met, of each load: `true` (by some server) or `"all"` (by every server). If it is not, `run` and `report`
-        /// end with exit code 4; if that could not be decided, with 5. Default: false, what is found is an answer.
+        /// Whether it must be met, for each load: `true` (by some server) or `"all"` (by every server). If it is not, `run` and
+        /// `report` end with exit code 4; if that could not be decided, with 5. Default: false; the result is only an answer.
         required: Option<bool> = by::<Scalar, _>(required),
         ..String
     }

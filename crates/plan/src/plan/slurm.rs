@@ -4,32 +4,32 @@ use super::{Kind, Node, Reader, table};
 use std::time::Duration;
 
 table! {
-    /// What `vsweep submit --slurm` asks of Slurm for each server start; other commands do not read it. A start asks for as many GPUs as its
-    /// flags say, or `exec.gpus`. Whatever else the site wants is given as `--sbatch-arg`. See docs/cluster.md.
+    /// What `vsweep submit --slurm` requests from Slurm for each server start; other commands ignore it. A start requests as many GPUs
+    /// as its flags need, or `exec.gpus`. Other options of the site are passed with `--sbatch-arg`. See docs/cluster.md.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Slurm("SlurmTable", "slurm.") {
-        /// The partition. Default: that of the site.
+        /// The partition. Default: the site's.
         pub partition: Option<String>,
         /// The account that pays.
         pub account: Option<String>,
-        /// The longest that one server start with all its runs may take, e.g. `4h`. Default: that of the partition. Some time before, no
-        /// run is begun any more.
+        /// Time limit of one server start with all its runs, e.g. `4h`. Default: that of the partition. Shortly before the limit, no
+        /// further run begins.
         pub time: Option<Duration>,
-        /// What the site calls a GPU, such as `gpu:h100`. Default: `gpu`.
+        /// The site's name for a GPU, such as `gpu:h100`. Default: `gpu`.
         pub gres: Option<String>,
-        /// Memory for each GPU, such as `200G`; for the start itself where it has no GPU. On many sites one that does not say gets the
-        /// memory of the whole node, and shares it with nobody.
+        /// Memory for each GPU, such as `200G`; for the start itself if it has no GPU. On many sites a start without this key gets the
+        /// memory of the whole node, so nothing else runs there.
         pub memory_per_gpu: Option<String> = text(MEMORY, "write an amount as Slurm does, such as 200G"),
-        /// Cores for each GPU; for the start itself where it has no GPU.
+        /// Cores for each GPU; for the start itself if it has no GPU.
         pub cpus_per_gpu: Option<u32> = whole(1..=1024),
-        /// How many server starts of the same size may run at once. Default: as many as there is room for.
+        /// How many server starts of the same size may run at once. Default: no limit.
         pub at_once: Option<u32> = whole(1..=100_000),
         /// Container image in which vsweep and its servers run, for the pyxis plugin: an image of a registry, or the path of a .sqsh file.
         /// vsweep must be installed in it.
         pub image: Option<String>,
-        /// What the container sees beside the experiment's directory: `FROM:TO` each.
+        /// Mounts of the container beside the experiment's directory, each as `FROM:TO`.
         pub mounts: Vec<String>,
-        /// Lines of shell before vsweep, such as `source /apps/vllm/bin/activate`. They are run on the node as they stand.
+        /// Lines of shell before vsweep, such as `source /apps/vllm/bin/activate`. They run on the node unchanged.
         pub setup: Vec<String> = by::<Vec<String>, _>(lines),
     }
     then Slurm::check

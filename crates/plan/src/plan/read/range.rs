@@ -9,7 +9,7 @@ use serde_json::{Number, Value};
 use vsweep_strategy::search::Spacing;
 
 table! {
-    /// Numbers from one end to the other. Exactly one of `times`, `step` and `count` says how.
+    /// Numbers from one end to the other. Exactly one of `times`, `step` and `count` defines the spacing.
     #[derive(Debug)]
     pub struct RangeTable("RangeTable", "") {
         /// First value.

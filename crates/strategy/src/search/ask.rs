@@ -13,8 +13,7 @@ use super::boundary::Boundary;
 use super::probe::{Probe, Question};
 use super::rival::Rival;
 use super::seed::{Requests, Seed};
-use super::target::{Answer, Found, Level, Target, levels};
-use super::verdict::Verdict;
+use super::target::{Answer, BEYOND_DOUBT, Found, Level, Target, levels};
 use super::watch::Watch;
 use std::fmt;
 use std::ops::Deref;
@@ -82,15 +81,6 @@ impl fmt::Display for Settings {
     }
 }
 
-/// What a search wants.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Next {
-    /// Run this and tell what it measured.
-    Probe(Question),
-    /// Nothing more: the answers, one a target, in the settings' order.
-    Done(Vec<Answer>),
-}
-
 /// The risk that an answer lies above the boundary.
 pub const RISK: f64 = 0.005;
 /// The risk that the boundary lies above the interval of an answer.
@@ -133,13 +123,9 @@ impl Search {
         self
     }
 
-    /// The next run, or the answers.
-    pub fn ask(&self) -> Next {
-        let decisions = self.views().map(|view| view.decide_or_leave());
-        match decisions.collect::<Result<Vec<Answer>, Question>>() {
-            Ok(answers) => Next::Done(answers),
-            Err(question) => Next::Probe(question),
-        }
+    /// The answers, one a target in the settings' order, or the next run that is needed for them.
+    pub fn ask(&self) -> Result<Vec<Answer>, Question> {
+        self.views().map(|view| view.decide_or_leave()).collect()
     }
 
     /// Takes in what a run measured.
@@ -226,11 +212,10 @@ impl Evidence {
         let mut observations = target.observations(&search.probes);
         let mut boundary = Boundary::infer(search.seed, lower, upper, &observations);
         let levels = levels(target, &search.probes, &observations, boundary.noise);
-        let highest_pass = levels.iter().rev().find(|level| level.verdict() == Verdict::Pass);
-        let lowest_failure = levels.iter().find(|level| level.verdict() == Verdict::Fail);
-        let dip = lowest_failure
-            .filter(|failure| highest_pass.is_some_and(|pass| pass.value > failure.value))
-            .copied();
+        let mut passes = levels.iter().filter(|level| level.score() <= -BEYOND_DOUBT);
+        let highest_pass = passes.next_back().map_or(0.0, |pass| pass.value);
+        let lowest_failure = levels.iter().find(|level| level.score() >= BEYOND_DOUBT);
+        let dip = lowest_failure.filter(|failure| failure.value < highest_pass).copied();
         if let Some(dip) = dip {
             // Users at the dip's load would miss the target, so what happens above it is of no use to them.
             observations.retain(|observation| observation.value <= dip.value);

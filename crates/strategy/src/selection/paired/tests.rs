@@ -14,7 +14,7 @@ fn member() -> Member {
 
 fn asked(paired: &Paired, pending: &[Slot]) -> Slot {
     match paired.ask(pending) {
-        Ask::Start(slot) => slot,
+        Err(Some(slot)) => slot,
         other => panic!("{other:?}"),
     }
 }
@@ -25,10 +25,10 @@ fn run(settings: Settings, mut value: impl FnMut(Slot, usize) -> Option<Vec<Opti
     let mut slots = Vec::new();
     loop {
         match paired.ask(&[]) {
-            Ask::Done(outcome) => return (outcome, slots),
-            Ask::Wait => panic!("nothing is pending"),
-            Ask::Start(slot) => {
-                let told = value(slot, slots.len()).map_or(Told::Failed, Told::Measured);
+            Ok(outcome) => return (outcome, slots),
+            Err(None) => panic!("nothing is pending"),
+            Err(Some(slot)) => {
+                let told = value(slot, slots.len());
                 slots.push(slot);
                 paired.tell(slot, told);
             }
@@ -97,16 +97,20 @@ fn side_by_side_both_arms_run_at_once_and_the_sets_are_swapped() {
     for _ in 0..2 {
         let first = asked(&paired, &[]);
         let second = asked(&paired, &[first]);
-        assert_eq!(paired.ask(&[first, second]), Ask::Wait);
-        assert!(first.arm != second.arm && first.set != second.set);
-        sets.push(if first.arm == Arm::New { first.set } else { second.set });
-        paired.tell(second, Told::Measured(vec![Some(0.0)]));
-        assert_eq!(paired.ask(&[first]), Ask::Wait);
-        paired.tell(first, Told::Measured(vec![Some(0.0)]));
+        assert_eq!(paired.ask(&[first, second]), Err(None));
+        assert!(first.arm != second.arm && first.set() != second.set());
+        sets.push(if first.arm == Arm::New {
+            first.set()
+        } else {
+            second.set()
+        });
+        paired.tell(second, Some(vec![Some(0.0)]));
+        assert_eq!(paired.ask(&[first]), Err(None));
+        paired.tell(first, Some(vec![Some(0.0)]));
     }
     assert_eq!(sets, [1, 0]);
     let in_turn = Paired::new(Settings::new(vec![member()]));
-    assert_eq!(in_turn.ask(&[asked(&in_turn, &[])]), Ask::Wait);
+    assert_eq!(in_turn.ask(&[asked(&in_turn, &[])]), Err(None));
 }
 
 #[test]
@@ -172,9 +176,9 @@ proptest! {
         let mut again = Paired::new(settings);
         for (i, slot) in slots.iter().enumerate() {
             prop_assert_eq!(asked(&again, &[]), *slot);
-            again.tell(*slot, values[i].map_or(Told::Failed, |log| Told::Measured(vec![Some(log)])));
+            again.tell(*slot, values[i].map(|log| vec![Some(log)]));
         }
-        prop_assert_eq!(again.ask(&[]), Ask::Done(outcome));
+        prop_assert_eq!(again.ask(&[]), Ok(outcome));
     }
 
     #[test]

@@ -295,7 +295,7 @@ fn show(name: &str, trials: &[Trial]) -> f64 {
     };
     let share = |flag: &dyn Fn(&Trial) -> bool| {
         let hits = trials.iter().filter(|trial| flag(trial)).count() as u64;
-        let (low, high) = wilson(hits, trials.len() as u64, 1.96);
+        let (low, high) = wilson(hits as f64 / trials.len().max(1) as f64, trials.len() as f64, 1.96);
         (100.0 * hits as f64 / trials.len() as f64, 100.0 * low, 100.0 * high)
     };
     let (values, runs) = (quantiles(&|t| t.values as f64), quantiles(&|t| t.runs as f64));

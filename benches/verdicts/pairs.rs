@@ -2,7 +2,7 @@
 
 use crate::judge::{Count, Judge, mean_and_p90};
 use crate::node::{Drift, Node, RUNS, seed};
-use vsweep_strategy::selection::{Arm, Logs, Member, Outcome, Paired, Placement, Settings, Slot};
+use vsweep_strategy::selection::{Arm, Logs, Member, Outcome, Paired, Placement, Slot};
 use vsweep_strategy::stats::{Better, Margin, RunPrior, Start, Verdict, compare};
 
 fn member() -> Member {
@@ -38,11 +38,11 @@ const PLAIN: Trial = Trial {
 impl Trial {
     fn run(self, seed: u64) -> Outcome {
         let mut node = Node::new(seed, self.start_sd, self.drift);
-        let mut settings = Settings::new(vec![member(); self.members]);
-        if self.set_effect != 0.0 {
-            settings.placement = Placement::SideBySide;
-        }
-        let mut paired = Paired::new(settings);
+        let placement = match self.set_effect {
+            0.0 => Placement::InTurn,
+            _ => Placement::SideBySide,
+        };
+        let mut paired = Paired::new(vec![member(); self.members], 40, placement);
         loop {
             match paired.ask(&[]) {
                 Err(Some(slot)) => {

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use vsweep_plan::cause::Outcome as RunOutcome;
 use vsweep_plan::ids::{PointId, ServerId};
 use vsweep_plan::validity::Validity;
-use vsweep_strategy::selection::{Arm, Bisected, Ending, Located, Logs, Outcome, Paired, Placement, Settings, Slot};
+use vsweep_strategy::selection::{Arm, Bisected, Ending, Located, Logs, Outcome, Paired, Placement, Slot};
 use vsweep_strategy::stats::Start;
 
 /// How far a comparison is.
@@ -184,11 +184,7 @@ impl Compared {
             return Selection::Axis(Bisected::new(self.entrants.len(), max_starts));
         }
         let family = self.family.iter().map(|asked| asked.member).collect();
-        Selection::Pairs(Paired::new(Settings {
-            max_starts,
-            placement: self.placement,
-            ..Settings::new(family)
-        }))
+        Selection::Pairs(Paired::new(family, max_starts, self.placement))
     }
 }
 

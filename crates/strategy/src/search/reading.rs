@@ -54,7 +54,7 @@ pub struct Reading {
     pub starved: bool,
     /// How much the ratio's logarithm grows for every e-fold fewer requests beyond it, around its share of the requests; 0
     /// if the criterion is about the run.
-    #[serde(default, skip_serializing_if = "is_nothing")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub tail: f64,
     /// Requests beyond the limits of a single request; 0 if the criterion is about the run.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -64,12 +64,8 @@ pub struct Reading {
     pub requests: u64,
 }
 
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
-fn is_nothing(number: &f64) -> bool {
-    *number == 0.0
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }
 
 impl Reading {

@@ -167,19 +167,14 @@ impl Target {
         let complete = known.len() == self.criteria.len();
         let value = probe.question.value;
         // A run that says on which side of the limit it is and nothing more.
-        let side = |margin| {
-            let (error, bound, tail) = (TYPICAL_ERROR, Some(0.0), None);
-            Some((
-                self.criteria.first()?,
-                Observation {
-                    value,
-                    margin,
-                    error,
-                    bound,
-                    tail,
-                },
-            ))
+        let on_side = |margin| Observation {
+            value,
+            margin,
+            error: TYPICAL_ERROR,
+            bound: Some(0.0),
+            tail: None,
         };
+        let side = |margin| Some((self.criteria.first()?, on_side(margin)));
         match (worst, probe.stopped) {
             (Some((criterion, reading)), stopped) if complete || !reading.met => {
                 Some((criterion, observe(value, criterion, reading, stopped.is_some())))

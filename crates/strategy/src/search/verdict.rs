@@ -67,18 +67,13 @@ impl TargetCounts {
         let (attained, rest, settled) = (self.attained as f64, self.rest() as f64, self.settled as f64);
         // The mean of the rest scatters like one over so many trials: those seen, and those to come themselves.
         let trials = settled * rest / (settled + rest);
-        let (low, high) = score_interval(self.settled_attained as f64 / settled, trials, SURE);
+        let (low, high) = wilson(self.settled_attained as f64 / settled, trials, SURE);
         Some((attained + low * rest, attained + high * rest))
     }
 }
 
-/// Wilson's score interval of a share from counts, `z` standard errors wide (Wilson 1927; Brown, Cai, DasGupta 2001).
-pub fn wilson(hits: u64, trials: u64, z: f64) -> (f64, f64) {
-    score_interval(hits as f64 / trials.max(1) as f64, trials as f64, z)
-}
-
-/// The same from a share.
-fn score_interval(share: f64, n: f64, z: f64) -> (f64, f64) {
+/// Wilson's score interval of a share of `n` trials, `z` standard errors wide (Wilson 1927; Brown, Cai, DasGupta 2001).
+pub fn wilson(share: f64, n: f64, z: f64) -> (f64, f64) {
     if n <= 0.0 {
         return (0.0, 1.0);
     }
@@ -157,8 +152,8 @@ mod tests {
         #[test]
         fn the_interval_encloses_the_share(trials in 1u64..10_000, part in 0.0f64..1.0, z in 0.5f64..4.0) {
             let hits = (trials as f64 * part) as u64;
-            let (low, high) = wilson(hits, trials, z);
             let share = hits as f64 / trials as f64;
+            let (low, high) = wilson(share, trials as f64, z);
             prop_assert!(low <= share + 1e-12 && share <= high + 1e-12);
         }
     }

@@ -6,7 +6,7 @@
 
 use super::Arm;
 use super::pairs::{FIRST_LOOK, Levels, Member, Pair, ratio};
-use crate::stats::{Estimate, Interval, IntervalRule, RatioQuestion, Requirement, Verdict, more_units};
+use crate::stats::{Estimate, Interval, IntervalRule, Requirement, Verdict, more_units};
 use serde::{Deserialize, Serialize};
 
 /// Where the two arms run.
@@ -18,28 +18,6 @@ pub enum Placement {
     InTurn,
     /// On two sets of GPUs at once, which are swapped between pairs.
     SideBySide,
-}
-
-/// What to compare, and how hard.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Settings {
-    /// What is asked of each metric at each point.
-    pub family: Vec<Member>,
-    /// At most this many starts, failed ones included; fewer than eight decide nothing.
-    pub max_starts: usize,
-    /// Where the arms run.
-    pub placement: Placement,
-}
-
-impl Settings {
-    /// At most 40 starts on the same GPUs.
-    pub fn new(family: Vec<Member>) -> Settings {
-        Settings {
-            family,
-            max_starts: 40,
-            placement: Placement::InTurn,
-        }
-    }
 }
 
 /// One start of one arm.
@@ -64,7 +42,7 @@ pub type Logs = Vec<Option<f64>>;
 /// How it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// One for each member, in the settings' order.
+    /// One for each member, in the family's order.
     pub findings: Vec<Finding>,
     /// Why it ended.
     pub ending: Ending,
@@ -110,7 +88,9 @@ const FAILURES: usize = 4;
 /// A comparison under way.
 #[derive(Debug, Clone)]
 pub struct Paired {
-    settings: Settings,
+    family: Vec<Member>,
+    max_starts: usize,
+    placement: Placement,
     /// By their slots; None of a start that failed.
     told: Vec<(Slot, Option<Logs>)>,
     /// Pairs that were looked at.
@@ -122,15 +102,17 @@ pub struct Paired {
 }
 
 impl Paired {
-    /// One that has measured nothing.
-    pub fn new(settings: Settings) -> Paired {
-        let members = settings.family.len();
+    /// One that has measured nothing. `family` is what is asked of each metric at each point. It asks for at most so many starts, failed ones
+    /// included; fewer than eight decide nothing.
+    pub fn new(family: Vec<Member>, max_starts: usize, placement: Placement) -> Paired {
         Paired {
-            settings,
-            told: Vec::new(),
             looked: 0,
-            settled: vec![None; members],
-            sharing: members,
+            settled: vec![None; family.len()],
+            sharing: family.len(),
+            told: Vec::new(),
+            family,
+            max_starts,
+            placement,
         }
     }
 
@@ -163,10 +145,10 @@ impl Paired {
         if open.len() == 2 && pending.is_empty() && self.settled.iter().all(Option::is_some) {
             return done(Ending::Decided);
         }
-        if starts + open.len() > self.settings.max_starts {
+        if starts + open.len() > self.max_starts {
             return done(Ending::Spent);
         }
-        let may_start = |slot: &Slot| match self.settings.placement {
+        let may_start = |slot: &Slot| match self.placement {
             Placement::InTurn => pending.is_empty(),
             Placement::SideBySide => !pending.contains(slot),
         };
@@ -191,7 +173,7 @@ impl Paired {
 
     /// The pairs of each member among the first `count` ones.
     fn pairs(&self, count: usize) -> Vec<Vec<Pair>> {
-        let mut series = vec![Vec::new(); self.settings.family.len()];
+        let mut series = vec![Vec::new(); self.family.len()];
         for pair in 0..count {
             let of = |arm: Arm| self.measured(Slot { pair, arm });
             let (Some(base), Some(new)) = (of(Arm::Base), of(Arm::New)) else {
@@ -212,7 +194,7 @@ impl Paired {
     fn look(&mut self) {
         let series = self.pairs(self.looked);
         let members = 0..series.len();
-        let asked = |member: usize| Some((self.settings.family[member], ratio(&series[member])?));
+        let asked = |member: usize| Some((self.family[member], ratio(&series[member])?));
         let asked: Vec<Option<(Member, Estimate)>> = members.clone().map(asked).collect();
         let levels = |this: &Paired, member: usize| this.levels(series[member].len());
         for member in members.clone() {
@@ -238,7 +220,7 @@ impl Paired {
         }
     }
 
-    /// What the pairs so far have shown, one for each member, in the settings' order.
+    /// What the pairs so far have shown, one for each member, in the family's order.
     pub fn findings(&self) -> Vec<Finding> {
         let series = self.pairs(self.looked);
         let found = self.settled.iter().zip(&series).enumerate();
@@ -248,12 +230,12 @@ impl Paired {
     }
 
     fn levels(&self, pairs: usize) -> Levels {
-        let last = (self.settings.max_starts / 2).max(FIRST_LOOK);
+        let last = (self.max_starts / 2).max(FIRST_LOOK);
         Levels::at(pairs, last, ALPHA / self.sharing.max(1) as f64)
     }
 
     fn finding(&self, member: usize, pairs: &[Pair]) -> Finding {
-        let asked = self.settings.family[member];
+        let asked = self.family[member];
         let levels = self.levels(pairs.len());
         let found = ratio(pairs);
         let (interval, verdict) = found.map_or((None, Verdict::Undecided), |ratio| asked.verdict(ratio, levels));
@@ -266,21 +248,20 @@ impl Paired {
             more_starts: None,
         };
         if !finding.is_final() {
-            finding.more_starts =
-                found.and_then(|ratio| self.more_starts(asked.question(), ratio, pairs.len(), levels));
+            finding.more_starts = found.and_then(|ratio| more_starts(&asked, ratio, pairs.len(), levels));
         }
         finding
     }
+}
 
-    fn more_starts(&self, question: RatioQuestion, ratio: Estimate, pairs: usize, levels: Levels) -> Option<usize> {
-        let sd = ratio.error?.standard * (pairs as f64).sqrt();
-        let rule = IntervalRule {
-            alpha: levels.change,
-            alpha_same: levels.same,
-            freedom: |pairs| pairs as f64 - 2.0,
-        };
-        Some(2 * more_units(question, ratio.log, sd, pairs, &rule)?)
-    }
+fn more_starts(asked: &Member, ratio: Estimate, pairs: usize, levels: Levels) -> Option<usize> {
+    let sd = ratio.error?.standard * (pairs as f64).sqrt();
+    let rule = IntervalRule {
+        alpha: levels.change,
+        alpha_same: levels.same,
+        freedom: |pairs| pairs as f64 - 2.0,
+    };
+    Some(2 * more_units((asked.margin, asked.bound), ratio.log, sd, pairs, &rule)?)
 }
 
 impl Finding {

@@ -4,6 +4,28 @@ use super::*;
 use crate::stats::{Better, Bound, Margin};
 use proptest::prelude::*;
 
+/// What is compared, and how hard.
+#[derive(Clone)]
+struct Settings {
+    family: Vec<Member>,
+    max_starts: usize,
+    placement: Placement,
+}
+
+impl Settings {
+    fn new(family: Vec<Member>) -> Settings {
+        Settings {
+            family,
+            max_starts: 40,
+            placement: Placement::InTurn,
+        }
+    }
+
+    fn start(self) -> Paired {
+        Paired::new(self.family, self.max_starts, self.placement)
+    }
+}
+
 fn member() -> Member {
     Member {
         better: Better::Higher,
@@ -21,7 +43,7 @@ fn asked(paired: &Paired, pending: &[Slot]) -> Slot {
 
 /// Runs to the end; `value` gives the logarithms of a start, None for one that fails.
 fn run(settings: Settings, mut value: impl FnMut(Slot, usize) -> Option<Vec<Option<f64>>>) -> (Outcome, Vec<Slot>) {
-    let mut paired = Paired::new(settings);
+    let mut paired = settings.start();
     let mut slots = Vec::new();
     loop {
         match paired.ask(&[]) {
@@ -92,7 +114,7 @@ fn side_by_side_both_arms_run_at_once_and_the_sets_are_swapped() {
         placement: Placement::SideBySide,
         ..Settings::new(vec![member()])
     };
-    let mut paired = Paired::new(settings);
+    let mut paired = settings.start();
     let mut sets = Vec::new();
     for _ in 0..2 {
         let first = asked(&paired, &[]);
@@ -109,7 +131,7 @@ fn side_by_side_both_arms_run_at_once_and_the_sets_are_swapped() {
         paired.tell(first, Some(vec![Some(0.0)]));
     }
     assert_eq!(sets, [1, 0]);
-    let in_turn = Paired::new(Settings::new(vec![member()]));
+    let in_turn = Settings::new(vec![member()]).start();
     assert_eq!(in_turn.ask(&[asked(&in_turn, &[])]), Err(None));
 }
 
@@ -173,7 +195,7 @@ proptest! {
         let settings = Settings { max_starts, placement, ..Settings::new(vec![member()]) };
         let (outcome, slots) = run(settings.clone(), |_, i| Some(vec![Some(values[i]?)]));
         prop_assert!(slots.len() == outcome.starts && outcome.starts <= max_starts);
-        let mut again = Paired::new(settings);
+        let mut again = settings.start();
         for (i, slot) in slots.iter().enumerate() {
             prop_assert_eq!(asked(&again, &[]), *slot);
             again.tell(*slot, values[i].map(|log| vec![Some(log)]));

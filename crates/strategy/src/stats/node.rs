@@ -37,11 +37,8 @@ impl Noise {
         } else {
             0.0
         };
-        let start_freedom: f64 = groups
-            .iter()
-            .map(|group| group.len() as f64 - 1.0)
-            .filter(|free| *free > 0.0)
-            .sum();
+        let freedom = groups.iter().map(|group| group.len() as f64 - 1.0);
+        let start_freedom: f64 = freedom.filter(|free| *free > 0.0).sum();
         let (squares, scale) = sum(groups.iter().map(|group| between_squares(group, run_variance)));
         (start_freedom > 0.0).then(|| Noise {
             start_variance: (squares / scale).max(0.0),

@@ -8,7 +8,7 @@ use crate::worlds::World;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use vsweep::search::{Answer, Basis, Next, Rival, Search, Seed, Settings};
+use vsweep::search::{Answer, Basis, Rival, Search, Seed, Settings};
 
 /// The first world that judges: the method was made with those below.
 const JUDGED: u64 = 20_000;
@@ -107,8 +107,8 @@ fn search_all(world: &World, truths: &[Vec<Option<Truth>>], index: u64, repetiti
         let mut host = world.host(server, 10_000 + repetition);
         let answers = loop {
             match search.ask() {
-                Next::Done(answers) => break answers,
-                Next::Probe(question) => {
+                Ok(answers) => break answers,
+                Err(question) => {
                     let watch = search.watch(&question);
                     search.tell(&host.probe(question, watch));
                 }

@@ -29,9 +29,7 @@ use servers::{LIMIT_MS, Server, p99};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
-use vsweep::search::{
-    Criterion, Next, Probe, RequestLatencies, Requests, Search, Seed, Settings, Target, Vary, wilson,
-};
+use vsweep::search::{Criterion, Probe, RequestLatencies, Requests, Search, Seed, Settings, Target, Vary, wilson};
 
 const REQUESTS: Requests = Requests {
     per_value: 10.0,
@@ -243,8 +241,8 @@ fn searched(mut server: Server, vary: Vary, confirmations: usize, seed: Seed) ->
     let (mut seconds, mut values) = (0.0, Vec::new());
     loop {
         let question = match search.ask() {
-            Next::Probe(question) => question,
-            Next::Done(answers) => {
+            Err(question) => question,
+            Ok(answers) => {
                 let answer = answers[0].found.value().unwrap_or(0.0);
                 return Trial::new(&server, vary, &values, values.len(), seconds, answer, answers[0].high);
             }
@@ -297,7 +295,7 @@ fn show(name: &str, trials: &[Trial]) -> f64 {
     };
     let share = |flag: &dyn Fn(&Trial) -> bool| {
         let hits = trials.iter().filter(|trial| flag(trial)).count() as u64;
-        let (low, high) = wilson(hits, trials.len() as u64, 1.96);
+        let (low, high) = wilson(hits as f64 / trials.len().max(1) as f64, trials.len() as f64, 1.96);
         (100.0 * hits as f64 / trials.len() as f64, 100.0 * low, 100.0 * high)
     };
     let (values, runs) = (quantiles(&|t| t.values as f64), quantiles(&|t| t.runs as f64));

@@ -137,7 +137,7 @@ pub fn report(trials: &[Trial], chosen: &[f64]) -> ExitCode {
             return (100.0, "no such answer".to_owned());
         }
         let hits = of.iter().filter(|trial| is(trial)).count() as u64;
-        let (low, high) = wilson(hits, of.len() as u64, 1.96);
+        let (low, high) = wilson(hits as f64 / of.len().max(1) as f64, of.len() as f64, 1.96);
         let percent = 100.0 * hits as f64 / of.len() as f64;
         (
             percent,

@@ -2,7 +2,7 @@
 
 use crate::judge::{Count, Judge, mean_and_p90};
 use crate::node::{Drift, Node, RUNS};
-use vsweep_strategy::selection::{Axis, Bisected, Bracket, Located, Probe, Seen};
+use vsweep_strategy::selection::{Bisected, Bracket, Located};
 use vsweep_strategy::stats::Start;
 
 const ENTRIES: usize = 128;
@@ -56,17 +56,11 @@ impl Planted {
 }
 
 fn located(planted: &mut Planted) -> Located {
-    let mut bisected = Bisected::new(Axis {
-        entries: ENTRIES,
-        max_starts: MAX_STARTS,
-    });
+    let mut bisected = Bisected::new(ENTRIES, MAX_STARTS);
     loop {
         match bisected.ask() {
-            Probe::Start(entry) => {
-                let seen = planted.start(entry).map_or(Seen::Failed, Seen::Measured);
-                bisected.tell(entry, seen);
-            }
-            Probe::Done(found) => return found,
+            Err(entry) => bisected.tell(entry, planted.start(entry)),
+            Ok(found) => return found,
         }
     }
 }

@@ -40,7 +40,11 @@ impl Count {
 
     /// The share with a lower and an upper bound, each of which holds the truth with 95 %.
     fn percents(self) -> [f64; 3] {
-        let (low, high) = wilson(self.hits, self.trials, ONE_SIDED);
+        let (low, high) = wilson(
+            self.hits as f64 / self.trials.max(1) as f64,
+            self.trials as f64,
+            ONE_SIDED,
+        );
         [self.hits as f64 / self.trials.max(1) as f64, low, high].map(|share| 100.0 * share)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::judge::{Count, Judge, mean_and_p90};
 use crate::node::{Drift, Node, RUNS, seed};
-use vsweep_strategy::selection::{Arm, Ask, Member, Outcome, Paired, Placement, Settings, Slot, Told};
+use vsweep_strategy::selection::{Arm, Logs, Member, Outcome, Paired, Placement, Slot};
 use vsweep_strategy::stats::{Better, Margin, RunPrior, Start, Verdict, compare};
 
 fn member() -> Member {
@@ -38,29 +38,30 @@ const PLAIN: Trial = Trial {
 impl Trial {
     fn run(self, seed: u64) -> Outcome {
         let mut node = Node::new(seed, self.start_sd, self.drift);
-        let mut settings = Settings::new(vec![member(); self.members]);
-        if self.set_effect != 0.0 {
-            settings.placement = Placement::SideBySide;
-        }
-        let mut paired = Paired::new(settings);
+        let placement = match self.set_effect {
+            0.0 => Placement::InTurn,
+            _ => Placement::SideBySide,
+        };
+        let mut paired = Paired::new(vec![member(); self.members], 40, placement);
         loop {
             match paired.ask(&[]) {
-                Ask::Start(slot) => {
+                Err(Some(slot)) => {
                     let told = self.start(&mut node, slot);
                     paired.tell(slot, told);
                 }
-                Ask::Done(outcome) => return outcome,
-                Ask::Wait => unreachable!("nothing is pending"),
+                Ok(outcome) => return outcome,
+                Err(None) => unreachable!("nothing is pending"),
             }
         }
     }
 
-    fn start(self, node: &mut Node, slot: Slot) -> Told {
+    fn start(self, node: &mut Node, slot: Slot) -> Option<Logs> {
         if node.random.share() < self.failing {
-            return Told::Failed;
+            return None;
         }
         let change = if slot.arm == Arm::New { self.change } else { 0.0 };
-        let change = (1.0 + change) * (1.0 + self.set_effect * slot.set as f64) - 1.0;
+        let set = if self.set_effect != 0.0 { slot.set() } else { 0 };
+        let change = (1.0 + change) * (1.0 + self.set_effect * set as f64) - 1.0;
         // Members share the start's luck by half: two metrics of one start are neither the same nor strangers.
         let common = mean(&node.start(change, RUNS));
         let mut own = || {
@@ -68,8 +69,8 @@ impl Trial {
             (common + mean(&alone)) / if self.members == 1 { 1.0 } else { 2f64.sqrt() }
         };
         match self.members {
-            1 => Told::Measured(vec![Some(common)]),
-            members => Told::Measured((0..members).map(|_| Some(own())).collect()),
+            1 => Some(vec![Some(common)]),
+            members => Some((0..members).map(|_| Some(own())).collect()),
         }
     }
 

@@ -4,7 +4,7 @@
 use crate::judge::{Count, Judge};
 use crate::node::{Drift, Node, RUNS, seed};
 use crate::random::Random;
-use vsweep_strategy::stats::{Better, Comparison, Margin, Repeat, Repeats, RunPrior, Start, Verdict, compare};
+use vsweep_strategy::stats::{Better, Comparison, Margin, Repeats, RunPrior, Start, Verdict, compare};
 
 /// Starts a side, runs a start at least and at most.
 #[derive(Clone, Copy)]
@@ -143,10 +143,9 @@ fn repeated(rule: Repeats, run_sd: f64, seed: u64) -> (usize, bool) {
     let mut values = Vec::new();
     loop {
         values.push((run_sd * random.normal()).exp());
-        match rule.look(&values) {
-            Repeat::Again => {}
-            Repeat::Enough(interval) => return (values.len(), interval.contains(0.0)),
-            Repeat::Spent(interval) => return (values.len(), interval.is_some_and(|interval| interval.contains(0.0))),
+        if rule.is_enough(&values) {
+            let interval = rule.interval(&values);
+            return (values.len(), interval.is_some_and(|interval| interval.contains(0.0)));
         }
     }
 }

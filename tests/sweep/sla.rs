@@ -11,7 +11,7 @@ use vsweep::journal::{self, Check, Directory, SearchEnd, SearchRecord, State};
 use vsweep::matrix::Matrix;
 use vsweep::metrics::Histogram;
 use vsweep::plan;
-use vsweep::search::{Answer, Basis, Next, Search, Settings};
+use vsweep::search::{Answer, Basis, Search, Settings};
 
 /// Three servers that die of their 24th, 60th and 150th request. Each run has a server of its own and sends two requests
 /// for each unit of load, none of them to warm up, so which loads pass depends on no clock.
@@ -61,11 +61,11 @@ fn assert_questions_follow(state: &State, settings: &[Settings]) {
     for (record, settings) in state.searches().zip(settings) {
         let mut search = Search::new(settings.clone(), record.started.seed).against(&record.started.rivals);
         for probe in state.probes(&record.started.search, record.started.slot) {
-            assert_eq!(search.ask(), Next::Probe(probe.question.clone()));
+            assert_eq!(search.ask(), Err(probe.question.clone()));
             search.tell(probe);
         }
         if let Some(SearchEnd::Answered(answers)) = &record.ended {
-            assert_eq!(search.ask(), Next::Done(answers.clone()));
+            assert_eq!(search.ask(), Ok(answers.clone()));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Searches for the most users whose p99 TTFT stays below 500 ms, on a server that is invented here:
 //! `cargo run -p vsweep-strategy --example find_limit`. A real caller would run each question and tell what it measured.
 
-use vsweep_strategy::search::{Criterion, Next, Probe, Search, Seed, Settings, Target, Vary};
+use vsweep_strategy::search::{Criterion, Probe, Search, Seed, Settings, Target, Vary};
 
 fn main() -> Result<(), String> {
     let criterion = Criterion::metric("p99_ttft_ms", "<=500")?;
@@ -12,8 +12,8 @@ fn main() -> Result<(), String> {
     let mut search = Search::new(Settings::new(Vary::MaxConcurrency, vec![target]), Seed::UNKNOWN);
     let answers = loop {
         match search.ask() {
-            Next::Done(answers) => break answers,
-            Next::Probe(question) => {
+            Ok(answers) => break answers,
+            Err(question) => {
                 let p99_ttft_ms = 40.0 + 1.5 * question.value + (question.value / 60.0).powi(4);
                 println!("{:>6} users: p99 TTFT {p99_ttft_ms:.0} ms", question.value);
                 let reading = criterion.read(Vary::MaxConcurrency, |_| Some(p99_ttft_ms), &[]);

@@ -33,7 +33,7 @@ pub fn beside(figures: &Params, course: &Course) -> Vec<Doubt> {
         "a process that is not the server's was on a GPU",
     );
     let guessed = changing(&course.acceptance).map(|found| {
-        let percent = 100.0 * found.change;
+        let percent = 100.0 * found;
         let detail = format!("the share of right draft tokens changed by {percent:+.0} % in the course of the run");
         Doubt::new(Code::AcceptanceDrifts, detail)
     });
@@ -60,7 +60,7 @@ fn changed(seen: RunFigures<'_>, course: &Course) -> Option<Doubt> {
         .iter()
         .find_map(|(what, values)| Some((what, unsteady(values)?)));
     let (what, found) = found?;
-    let percent = 100.0 * found.change;
+    let percent = 100.0 * found;
     let detail = format!("{what} changed by {percent:+.0} % from the end of the ramp to the end of the run");
     Some(Doubt::new(Code::NoSteadyState, detail))
 }

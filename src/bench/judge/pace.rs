@@ -55,7 +55,7 @@ pub fn paced(served: &[Served]) -> Option<Doubt> {
     }
     let medians: Vec<f64> = tpots.into_iter().filter_map(median).collect();
     let found = changing(&medians)?;
-    let percent = 100.0 * found.change;
+    let percent = 100.0 * found;
     let detail = format!(
         "the time per output token changed by {percent:+.0} % from the end of the ramp to the begin of the drain"
     );

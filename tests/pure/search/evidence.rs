@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 use vsweep::search::{
-    Answer, Criterion, Found, Next, Probe, Question, RequestLatencies, Requests, Search, Seed, Settings, Target, Vary,
+    Answer, Criterion, Found, Probe, Question, RequestLatencies, Requests, Search, Seed, Settings, Target, Vary,
 };
 
 fn settings(vary: Vary, requests: u64) -> Settings {
@@ -57,7 +57,7 @@ fn every_run_of_a_search_is_a_draw_of_its_own() {
     let settings = settings(Vary::RequestRate, 400);
     let mut search = Search::new(settings.clone(), Seed::neighbour(20.0));
     let mut draws = Vec::new();
-    while let Next::Probe(question) = search.ask() {
+    while let Err(question) = search.ask() {
         draws.push(question.draw);
         let ttft_ms = 20.0 * question.value;
         search.tell(&run(&settings, question, ttft_ms, 0));
@@ -76,7 +76,7 @@ fn answers_after(late: [usize; 3]) -> Vec<Answer> {
     for late in late {
         search.tell(&run(&settings, question(50.0, 500), 250.0, late));
     }
-    let Next::Done(answers) = search.ask() else {
+    let Ok(answers) = search.ask() else {
         panic!("three runs were allowed")
     };
     answers
@@ -109,7 +109,7 @@ fn no_load_just_below_one_that_failed_is_asked_for() {
     };
     let mut search = Search::new(settings.clone(), Seed::neighbour(113.0));
     search.tell(&run(&settings, question(113.0, 500), 250.0, 500));
-    let Next::Probe(next) = search.ask() else {
+    let Err(next) = search.ask() else {
         panic!("one failure is no answer")
     };
     assert!(next.value <= 113.0 / 1.05, "{next:?}");
@@ -123,10 +123,10 @@ fn a_rate_that_lasts_for_a_moment_and_outruns_the_server_is_said_to() {
         ..settings(Vary::RequestRate, 60)
     };
     let mut search = Search::new(settings.clone(), Seed::neighbour(400.0));
-    while let Next::Probe(question) = search.ask() {
+    while let Err(question) = search.ask() {
         search.tell(&run(&settings, question, 50.0, 0));
     }
-    let Next::Done(answers) = search.ask() else {
+    let Ok(answers) = search.ask() else {
         panic!("the loop ends with answers")
     };
     assert_eq!(answers[0].found, Found::Beyond(400.0), "{answers:?}");
@@ -139,7 +139,7 @@ fn a_rate_that_lasts_for_a_moment_and_outruns_the_server_is_said_to() {
 fn a_run_has_as_many_requests_as_its_load() {
     let settings = settings(Vary::MaxConcurrency, 5);
     let search = Search::new(settings, Seed::neighbour(50.0));
-    let Next::Probe(first) = search.ask() else {
+    let Err(first) = search.ask() else {
         panic!("nothing is known yet")
     };
     assert!(first.requests as f64 >= first.value, "{first:?}");
@@ -154,7 +154,7 @@ fn what_a_cut_run_is_certain_of_is_believed() {
         tpot_ms: 1.0,
         e2el_ms: 5000.0,
     };
-    while let Next::Probe(question) = search.ask() {
+    while let Err(question) = search.ask() {
         let mut watch = search.watch(&question);
         let ends = (1..).map(|second| Duration::from_secs(second)..Duration::from_secs(second + 1));
         let cut = ends.take(200).find_map(|span| watch.note_end(late, span, 0));
@@ -170,7 +170,7 @@ fn what_a_cut_run_is_certain_of_is_believed() {
         );
         search.tell(&probe);
     }
-    let Next::Done(answers) = search.ask() else {
+    let Ok(answers) = search.ask() else {
         panic!("the loop ends with answers")
     };
     assert_eq!(answers[0].found, Found::None, "{answers:?}");

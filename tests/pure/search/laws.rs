@@ -3,8 +3,7 @@
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use vsweep::search::{
-    Answer, Criterion, Found, Next, Probe, Question, Reading, RequestLatencies, Rival, Search, Seed, Settings, Target,
-    Vary,
+    Answer, Criterion, Found, Probe, Question, Reading, RequestLatencies, Rival, Search, Seed, Settings, Target, Vary,
 };
 
 fn target(name: &str, limit_ms: f64) -> Target {
@@ -45,8 +44,8 @@ fn run(
     let mut measured = Vec::new();
     loop {
         match search.ask() {
-            Next::Done(answers) => return (answers, search.probes().to_vec(), measured),
-            Next::Probe(question) => {
+            Ok(answers) => return (answers, search.probes().to_vec(), measured),
+            Err(question) => {
                 let p99_ms = curve(question.value) * noise[measured.len() % noise.len()].exp();
                 measured.push(p99_ms);
                 search.tell(&measure(settings, question, p99_ms));
@@ -63,8 +62,8 @@ fn run(
 fn finish(search: &mut Search, settings: &Settings, curve: impl Fn(f64) -> f64) -> Vec<Answer> {
     loop {
         match search.ask() {
-            Next::Done(answers) => return answers,
-            Next::Probe(question) => {
+            Ok(answers) => return answers,
+            Err(question) => {
                 let p99_ms = curve(question.value);
                 search.tell(&measure(settings, question, p99_ms));
             }
@@ -108,8 +107,8 @@ proptest! {
                 replayed.tell(&serde_json::from_str(&text).expect("valid in this test"));
             }
             match (replayed.ask(), probes.get(told)) {
-                (Next::Probe(question), Some(next)) => prop_assert_eq!(&question, &next.question),
-                (Next::Done(replayed), None) => prop_assert_eq!(&replayed, &answers),
+                (Err(question), Some(next)) => prop_assert_eq!(&question, &next.question),
+                (Ok(replayed), None) => prop_assert_eq!(&replayed, &answers),
                 (next, _) => prop_assert!(false, "asked {next:?} after {told} of {}", probes.len()),
             }
         }
@@ -195,7 +194,7 @@ fn a_response_that_is_not_monotone_is_said() {
         let p99_ms = curve(question.value);
         search.tell(&measure(&settings, question, p99_ms));
     }
-    let Next::Probe(again) = search.ask() else {
+    let Err(again) = search.ask() else {
         panic!("a dip is measured again before it is believed")
     };
     assert_eq!(again.value, 64.0);
@@ -285,14 +284,14 @@ fn a_server_that_falls_under_load_bounds_the_search() {
     let mut search = Search::new(settings.clone(), Seed::neighbour(64.0));
     let answers = loop {
         match search.ask() {
-            Next::Done(answers) => break answers,
-            Next::Probe(question) if question.value > 50.0 => search.tell(&Probe {
+            Ok(answers) => break answers,
+            Err(question) if question.value > 50.0 => search.tell(&Probe {
                 question,
                 stopped: Some(vsweep::search::Verdict::Fail),
                 readings: BTreeMap::new(),
                 served: None,
             }),
-            Next::Probe(question) => {
+            Err(question) => {
                 let probe = measure(&settings, question, 200.0);
                 search.tell(&probe);
             }
@@ -323,8 +322,8 @@ fn attainment_and_goodput_count_together() {
     let mut search = Search::new(settings, Seed::neighbour(30.0));
     let answers = loop {
         match search.ask() {
-            Next::Done(answers) => break answers,
-            Next::Probe(question) => {
+            Ok(answers) => break answers,
+            Err(question) => {
                 let ttft_ms = question.value * 10.0;
                 let requests = vec![
                     RequestLatencies {

@@ -1,8 +1,6 @@
 //! Criteria that a higher load meets rather than a lower one: throughput and goodput from below.
 
-use vsweep::search::{
-    Answer, Criterion, Next, Probe, Question, Reading, Search, Seed, Settings, Target, Vary, Verdict,
-};
+use vsweep::search::{Answer, Criterion, Probe, Question, Reading, Search, Seed, Settings, Target, Vary, Verdict};
 
 fn target(name: &str, criteria: &[(&str, &str)]) -> Target {
     let criterion = |(key, condition): &(&str, &str)| Criterion::metric(key, condition).expect("valid in this test");
@@ -48,8 +46,8 @@ fn answers(targets: Vec<Target>, seed: f64) -> Vec<Answer> {
     let mut search = Search::new(settings.clone(), Seed::neighbour(seed));
     loop {
         match search.ask() {
-            Next::Done(answers) => return answers,
-            Next::Probe(question) => search.tell(&measured(&settings, question)),
+            Ok(answers) => return answers,
+            Err(question) => search.tell(&measured(&settings, question)),
         }
     }
 }
@@ -121,7 +119,7 @@ fn a_run_that_one_target_stopped_says_nothing_of_another() {
     ];
     let settings = Settings::new(Vary::MaxConcurrency, targets);
     let mut search = Search::new(settings.clone(), Seed::neighbour(64.0));
-    let Next::Probe(question) = search.ask() else {
+    let Err(question) = search.ask() else {
         panic!("nothing is known yet")
     };
     let failed = readings(&settings, 64.0).filter(|(text, _)| text.starts_with("p99_ttft"));
@@ -139,8 +137,8 @@ fn a_run_that_one_target_stopped_says_nothing_of_another() {
     let mut second = Search::new(alone, Seed::neighbour(64.0));
     // Which draw of arrivals a run has is another with every run told.
     let asked = |search: &Search| match search.ask() {
-        Next::Probe(question) => Question { draw: 0, ..question },
-        Next::Done(answers) => panic!("one run is no answer: {answers:?}"),
+        Err(question) => Question { draw: 0, ..question },
+        Ok(answers) => panic!("one run is no answer: {answers:?}"),
     };
     let before = asked(&second);
     second.tell(&search.probes()[0]);

@@ -21,16 +21,12 @@ pub struct Hint {
 pub type Hints = BTreeMap<SearchId, Hint>;
 
 impl Hint {
-    /// Where a search starts that knows no better, on a server whose KV cache holds so many tokens.
-    pub(super) fn seed(&self, vary: Vary, kv_tokens: u64) -> Option<Seed> {
-        let (input, output) = self.lengths.filter(|_| vary == Vary::MaxConcurrency)?;
-        Some(Seed::kv_capacity(kv_tokens as f64, input, output))
-    }
-
-    /// Whether the size of the KV cache would say where a search starts: requests in flight whose lengths are known.
-    pub(super) fn needs_server(&self, started: &SearchStarted) -> bool {
+    /// The lengths of a search's requests, where the size of the server's KV cache would say with them where it starts: requests in
+    /// flight, of which nothing better is known.
+    pub(super) fn lengths_for(&self, started: &SearchStarted) -> Option<(f64, f64)> {
         let is_unknown = started.seed.basis == Some(Basis::Nothing);
-        is_unknown && started.vary == Vary::MaxConcurrency && self.lengths.is_some()
+        self.lengths
+            .filter(|_| is_unknown && started.vary == Vary::MaxConcurrency)
     }
 }
 

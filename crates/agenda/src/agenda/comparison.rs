@@ -43,21 +43,14 @@ fn asked(compare: &Compare, load: usize) -> Vec<AskedMetric> {
     let plain = plain.map(|metric| (metric, None));
     let limits = compare.fail_on.iter();
     let limits = limits.map(|limit| (&limit.metric, Some(Bound::percent(limit.percent))));
-    let member = |bound: Option<Bound>, metric: &str| Member {
-        better: direction(metric),
-        margin: Margin::percent(compare.margins.percent_of(metric)),
-        bound,
-    };
-    plain
-        .chain(limits)
-        .map(|(metric, bound)| AskedMetric {
-            member: member(bound, metric),
-            metric: metric.clone(),
-            load,
-        })
-        .collect()
-}
-
-fn direction(metric: &str) -> Better {
-    Measure::parse(metric).map_or(Better::Higher, |measure| measure.better)
+    let asked = plain.chain(limits).map(|(metric, bound)| AskedMetric {
+        member: Member {
+            better: Measure::parse(metric).map_or(Better::Higher, |measure| measure.better),
+            margin: Margin::percent(compare.margins.percent_of(metric)),
+            bound,
+        },
+        metric: metric.clone(),
+        load,
+    });
+    asked.collect()
 }

@@ -99,18 +99,18 @@ pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
     for workload in table.workloads() {
         let misses = |place: &usize| {
             let run = run_at(*place);
-            let own = workload
-                .points
-                .iter()
-                .copied()
-                .filter(|other| run_at(*other).server == run.server);
-            let own: Vec<usize> = own.collect();
+            let own = || {
+                workload
+                    .points
+                    .iter()
+                    .filter(|other| run_at(**other).server == run.server)
+            };
             assertions(plan).any(|assertion| {
                 let is_about = |place: &usize| assertion.is_about(&servers[&run.server].0, &run_at(*place).params);
                 let fails = |place: &usize| is_missed(assertion, &table, &table.points[*place]);
                 match is_about(place) {
                     true => fails(place),
-                    false => own.iter().any(|other| is_about(other) && fails(other)),
+                    false => own().any(|other| is_about(other) && fails(other)),
                 }
             })
         };
@@ -135,17 +135,14 @@ fn questions(table: &Points<'_>, entrants: &[usize]) -> Vec<(&'static str, Bette
     };
     let is_prefill = |place: &usize| table.reads_prompts_only(&table.points[*place]);
     let [of_output, of_all] = THROUGHPUTS;
-    let throughput = if entrants.iter().all(is_prefill) {
-        of_all
-    } else {
-        of_output
+    let throughput = match entrants.iter().all(is_prefill) {
+        true => of_all,
+        false => of_output,
     };
     let throughputs = [throughput, "tokens_per_gpu"].into_iter().filter(has);
-    let latency = LATENCIES.into_iter().find(has);
-    let throughputs = throughputs.map(|metric| (metric, Better::Higher));
-    throughputs
-        .chain(latency.map(|metric| (metric, Better::Lower)))
-        .collect()
+    let questions = throughputs.map(|metric| (metric, Better::Higher));
+    let latency = LATENCIES.into_iter().find(has).map(|metric| (metric, Better::Lower));
+    questions.chain(latency).collect()
 }
 
 fn assertions(plan: &Plan) -> impl Iterator<Item = &Assertion> {

@@ -9,7 +9,7 @@ use vsweep_plan::ids::PointId;
 use vsweep_plan::plan::{Plan, Runs};
 use vsweep_plan::validity::Validity;
 use vsweep_record::journal::{RunRecord, SENTINEL_SLOT, State};
-use vsweep_strategy::stats::{Repeat, Repeats};
+use vsweep_strategy::stats::Repeats;
 
 /// Runs of a sentinel on each node: as many as it takes to tell noise between runs from that between nodes.
 pub(super) const SENTINEL_RUNS: u32 = 3;
@@ -87,5 +87,5 @@ fn is_enough(rule: Repeats, metric: &str, runs: &[&RunRecord]) -> bool {
         true => values(Validity::Suspect),
         false => valid,
     };
-    !matches!(rule.look(&values), Repeat::Again)
+    rule.is_enough(&values)
 }

@@ -89,15 +89,12 @@ impl Agenda<'_> {
 
     pub(super) fn settle_stop(&mut self, seconds: f64, held_seconds: Option<f64>) {
         let launched = self.launched.take().expect("only a server that was started is stopped");
-        let (cause, detail) = match launched.exit {
-            Some(failure) => (Some(failure.cause), failure.detail),
-            None => (None, String::new()),
-        };
+        let (cause, detail) = launched.exit.map(|failure| (failure.cause, failure.detail)).unzip();
         self.due.push_back(record(Event::ServerExited(Box::new(ServerExited {
             server: self.server.id.clone(),
             launch: launched.id.n,
             cause,
-            detail,
+            detail: detail.unwrap_or_default(),
             seconds: Some(seconds),
             held_seconds,
         }))));

@@ -24,16 +24,12 @@ impl Agenda<'_> {
     /// Why the server is not even started: it did not start for an earlier slot, or another one that needs no more memory did
     /// not. What was given up before and is wanted again is tried.
     pub(super) fn hopeless(&self, config: &ServerDeclared, state: &State) -> Option<Lost> {
-        let again = |failure: Failure| {
-            let detail = format!("not started again: {}", failure.detail);
-            Failure::new(failure.cause, detail)
-        };
         let is_new = || {
             state.starts_of(&self.server.id).is_empty()
                 && !self.probings.iter().any(|one| one.has_failed(self.slot, state))
         };
         let failure = match state.never_starts(&self.server.id, self.slot) {
-            Some(failure) => again(failure),
+            Some(failure) => Failure::new(failure.cause, format!("not started again: {}", failure.detail)),
             None if is_new() => state.lacks_memory(config)?,
             None => return None,
         };
@@ -128,15 +124,10 @@ impl Agenda<'_> {
                 return Some(record(Event::SearchStarted(started)));
             }
         }
-        let left = self.probings.iter();
-        let tasks = left
-            .clone()
-            .flat_map(|probing| probing.left(self.schedule, self.slot, state))
-            .collect();
-        let searches = left
-            .filter_map(Probing::id)
-            .map(|id| (id.clone(), tip(id, self.slot, state)));
-        let searches: Vec<_> = searches.collect();
+        let left = |probing: &Probing| probing.left(self.schedule, self.slot, state);
+        let tasks = self.probings.iter().flat_map(left).collect();
+        let searches = self.probings.iter().filter_map(Probing::id);
+        let searches = searches.map(|id| (id.clone(), tip(id, self.slot, state))).collect();
         let given_up = self.given_up(tasks, searches, &failure, under.as_ref());
         self.leave(match self.schedule.plan.on_failure {
             OnFailure::Continue => Ending::Finished,

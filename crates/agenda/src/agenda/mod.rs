@@ -42,6 +42,7 @@ use vsweep_plan::ids::SearchId;
 use vsweep_plan::matrix::ServerConfig;
 use vsweep_plan::plan::{OnFailure, Target};
 use vsweep_record::journal::{Entry, Event, GroupBegun, LineId, SearchEnd, SearchStarted, Seen, ServerDeclared, State};
+use vsweep_strategy::search::Seed;
 
 /// How often the same thing is tried when the cause of its failure may pass.
 const TRIES: u32 = 2;
@@ -270,11 +271,11 @@ impl<'p> Agenda<'p> {
     /// needed for that, its start comes first.
     fn begin_search(&mut self, mut started: SearchStarted) -> Step {
         if let Some(Probing::Search(_, hint)) = self.probings.front()
-            && hint.needs_server(&started)
+            && let Some((input, output)) = hint.lengths_for(&started)
         {
             match &self.launched {
-                Some(launched) => {
-                    let seed = launched.kv_tokens.and_then(|tokens| hint.seed(started.vary, tokens));
+                Some(Launched { kv_tokens, .. }) => {
+                    let seed = kv_tokens.map(|tokens| Seed::kv_capacity(tokens as f64, input, output));
                     started.seed = seed.unwrap_or(started.seed);
                 }
                 None if self.failed_start.is_none() => return self.start(),

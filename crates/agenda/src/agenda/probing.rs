@@ -11,7 +11,7 @@ use vsweep_plan::ids::SearchId;
 use vsweep_plan::matrix::{LoadExploration, LoadSearch, Point};
 use vsweep_plan::validity::Validity;
 use vsweep_record::journal::{RunRecord, SearchEnd, SearchStarted, State};
-use vsweep_strategy::search::{Exploration, Next, Search};
+use vsweep_strategy::search::{Exploration, Search};
 
 /// Runs that belong together.
 #[derive(Debug)]
@@ -104,15 +104,15 @@ fn ask_search(planned: &LoadSearch, hint: &Hint, schedule: Schedule<'_>, slot: u
     let mut search = Search::new(planned.settings.clone(), record.started.seed).against(&record.started.rivals);
     state.probes(&planned.id, slot).for_each(|probe| search.tell(probe));
     match search.ask() {
-        Next::Probe(question) => {
+        Err(question) => {
             let point = schedule.matrix.point_for(planned, &question);
             run(point, slot, RunReader::of_search(planned, &search, question), state)
         }
-        Next::Done(_) if has_measured_nothing(&planned.id, slot, state) => {
+        Ok(_) if has_measured_nothing(&planned.id, slot, state) => {
             let detail = "every run of the search failed, so its load is not to blame; see their causes";
             Ask::Ended(SearchEnd::GivenUp(Failure::new(Cause::BenchFailed, detail)))
         }
-        Next::Done(answers) => Ask::Ended(SearchEnd::Answered(planned.with_remark(answers))),
+        Ok(answers) => Ask::Ended(SearchEnd::Answered(planned.with_remark(answers))),
     }
 }
 

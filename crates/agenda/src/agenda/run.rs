@@ -109,7 +109,7 @@ impl Agenda<'_> {
     pub(super) fn settle_run(&mut self, result: Result<Box<Ran>, Failure>, seconds: f64) {
         let attempt = self.attempt.take().expect("a run was begun for an attempt");
         let started = attempt.started.expect("the run was begun");
-        let outcome = match result {
+        let (outcome, step) = match result {
             Ok(mut ran) => {
                 let launched = self.launched.as_mut().expect("a run was measured on a ready server");
                 launched.warmth.note(&attempt.task.point.params);
@@ -120,13 +120,11 @@ impl Agenda<'_> {
                 self.death = None;
                 let refused = attempt.refusal.map(|refusal| Doubt::new(Code::CachesNotReset, refusal));
                 ran.doubts.extend(refused);
-                self.commit(&started, *ran, seconds, attempt.reset_seconds)
+                finished(&started, *ran, seconds, attempt.reset_seconds)
             }
-            Err(failure) => {
-                self.due.push_back(failed(&attempt.task, &started, &failure, seconds));
-                Outcome::Failed
-            }
+            Err(failure) => (Outcome::Failed, failed(&attempt.task, &started, &failure, seconds)),
         };
+        self.due.push_back(step);
         self.end_run(attempt.task, outcome);
     }
 
@@ -147,38 +145,6 @@ impl Agenda<'_> {
             }
             _ => {}
         }
-    }
-
-    fn commit(&mut self, started: &Entry, ran: Ran, seconds: f64, reset_seconds: Option<f64>) -> Outcome {
-        let validity = Validity::of(ran.doubts.iter().map(|doubt| doubt.code));
-        let outcome = match (&ran.failure, validity) {
-            (Some(_), _) => Outcome::Failed,
-            _ if ran.cut.is_some() => Outcome::Cut,
-            (None, Validity::Valid) => Outcome::Ok,
-            (None, _) => Outcome::Suspect,
-        };
-        let cause = ran.failure.as_ref().map(|failure| failure.cause);
-        let finished = RunFinished {
-            started: started.rank.line.seq,
-            outcome,
-            validity,
-            doubts: ran.doubts,
-            cause,
-            request_error: ran.failure.as_ref().and_then(|failure| failure.request_error.clone()),
-            detail: ran
-                .cut
-                .or(ran.failure.map(|failure| failure.detail))
-                .unwrap_or_default(),
-            seconds,
-            reset_seconds,
-            warmup_seconds: ran.warmup_seconds,
-            learned: ran.learned,
-            beside: ran.beside,
-            ..RunFinished::default()
-        };
-        let event = Box::new(Event::RunFinished(Box::new(finished)));
-        self.due.push_back(Step::Record(event, ran.measured.map(Box::new)));
-        outcome
     }
 
     fn run_started(&self, task: &Task, state: &State) -> RunStarted {
@@ -203,16 +169,44 @@ impl Agenda<'_> {
     }
 }
 
+/// How a run ended, and the line that says so.
+fn finished(started: &Entry, ran: Ran, seconds: f64, reset_seconds: Option<f64>) -> (Outcome, Step) {
+    let validity = Validity::of(ran.doubts.iter().map(|doubt| doubt.code));
+    let outcome = match (&ran.failure, validity) {
+        (Some(_), _) => Outcome::Failed,
+        _ if ran.cut.is_some() => Outcome::Cut,
+        (None, Validity::Valid) => Outcome::Ok,
+        (None, _) => Outcome::Suspect,
+    };
+    let (cause, request_error, why) = match ran.failure {
+        Some(failure) => (Some(failure.cause), failure.request_error, Some(failure.detail)),
+        None => (None, None, None),
+    };
+    let finished = RunFinished {
+        started: started.rank.line.seq,
+        outcome,
+        validity,
+        doubts: ran.doubts,
+        cause,
+        request_error,
+        detail: ran.cut.or(why).unwrap_or_default(),
+        seconds,
+        reset_seconds,
+        warmup_seconds: ran.warmup_seconds,
+        learned: ran.learned,
+        beside: ran.beside,
+        ..RunFinished::default()
+    };
+    let event = Box::new(Event::RunFinished(Box::new(finished)));
+    (outcome, Step::Record(event, ran.measured.map(Box::new)))
+}
+
 /// The line of a run without figures.
 pub(super) fn failed(task: &Task, started: &Entry, failure: &Failure, seconds: f64) -> Step {
-    record(Event::RunFinished(Box::new(RunFinished {
-        started: started.rank.line.seq,
-        outcome: Outcome::Failed,
-        cause: Some(failure.cause),
-        detail: failure.detail.clone(),
-        request_error: failure.request_error.clone(),
-        seconds,
+    let ran = Ran {
         learned: task.learn_of_failure(failure),
-        ..RunFinished::default()
-    })))
+        failure: Some(failure.clone()),
+        ..Ran::default()
+    };
+    finished(started, ran, seconds, None).1
 }

@@ -301,9 +301,5 @@ fn was_skipped_before(search: &LoadSearch, slot: u32, state: &State) -> bool {
 
 /// Whether an outcome means that a run need not be measured again.
 fn is_settled(outcome: Option<Outcome>, retry_failed: bool) -> bool {
-    match outcome {
-        None => false,
-        Some(Outcome::Failed) => !retry_failed,
-        Some(Outcome::Ok | Outcome::Suspect | Outcome::Cut) => true,
-    }
+    outcome.is_some_and(|outcome| outcome != Outcome::Failed || !retry_failed)
 }

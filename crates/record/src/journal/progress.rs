@@ -8,9 +8,7 @@ use std::collections::BTreeSet;
 use vsweep_plan::cause::Outcome as RunOutcome;
 use vsweep_plan::ids::{PointId, ServerId};
 use vsweep_plan::validity::Validity;
-use vsweep_strategy::selection::{
-    Arm, Ask, Axis, Bisected, Ending, Located, Outcome, Paired, Placement, Probe, Seen, Settings, Slot, Told,
-};
+use vsweep_strategy::selection::{Arm, Bisected, Ending, Located, Logs, Outcome, Paired, Placement, Slot};
 use vsweep_strategy::stats::Start;
 
 /// How far a comparison is.
@@ -71,7 +69,8 @@ struct Wanted {
 
 /// A start that has all its results.
 struct MeasuredStart {
-    told: Told,
+    /// None if it failed.
+    told: Option<Logs>,
     /// The time that it took until it was ready, and its runs.
     seconds: f64,
     machines: BTreeSet<Machine>,
@@ -96,9 +95,9 @@ impl Compared {
         };
         loop {
             let wanted = match selection.ask(&pending) {
-                Ok(Some(wanted)) => wanted,
-                Ok(None) => return ComparisonProgress::Starts(next),
-                Err(found) => return ended(found.on_one_node(apart), starts, apart, false),
+                Err(Some(wanted)) => wanted,
+                Err(None) => return ComparisonProgress::Starts(next),
+                Ok(found) => return ended(found.on_one_node(apart), starts, apart, false),
             };
             let Wanted { entrant, slot: rank } = wanted;
             let slot = slots[entrant];
@@ -107,7 +106,7 @@ impl Compared {
                     return ended(selection.found_so_far(starts), starts, apart, true);
                 }
                 let has_sets = self.placement == Placement::SideBySide;
-                let set = rank.filter(|_| has_sets).map(|rank| rank.set);
+                let set = rank.filter(|_| has_sets).map(Slot::set);
                 next.push(NextStart { entrant, slot, set });
                 match rank {
                     Some(rank) => pending.push(rank),
@@ -123,7 +122,7 @@ impl Compared {
                 // It says nothing of any metric.
                 (Joined::Unlike, Some(_)) => {
                     apart += 2;
-                    selection.tell(wanted, Told::Measured(vec![None; self.family.len()]));
+                    selection.tell(wanted, Some(vec![None; self.family.len()]));
                 }
                 // An axis that has moved to another node is measured anew there.
                 (Joined::Unlike, None) => {
@@ -166,10 +165,7 @@ impl Compared {
         let until_ready: f64 = launches.filter_map(StartRecord::ready_seconds).sum();
         let runs = || by_load.iter().flatten();
         Some(MeasuredStart {
-            told: match logs.iter().all(Option::is_none) {
-                true => Told::Failed,
-                false => Told::Measured(logs),
-            },
+            told: logs.iter().any(Option::is_some).then_some(logs),
             seconds: until_ready + runs().map(|run| run.seconds).sum::<f64>(),
             machines: runs().filter_map(|run| state.measured_at(run)).collect(),
         })
@@ -185,15 +181,10 @@ impl Compared {
 
     fn selection(&self, max_starts: usize) -> Selection {
         if self.is_axis() {
-            let entries = self.entrants.len();
-            return Selection::Axis(Bisected::new(Axis { entries, max_starts }));
+            return Selection::Axis(Bisected::new(self.entrants.len(), max_starts));
         }
         let family = self.family.iter().map(|asked| asked.member).collect();
-        Selection::Pairs(Paired::new(Settings {
-            max_starts,
-            placement: self.placement,
-            ..Settings::new(family)
-        }))
+        Selection::Pairs(Paired::new(family, max_starts, self.placement))
     }
 }
 
@@ -210,33 +201,32 @@ impl Selection {
         }
     }
 
-    /// What to start beside what is pending, if anything, or what was found.
-    fn ask(&self, pending: &[Slot]) -> Result<Option<Wanted>, ComparisonFound> {
+    /// What was found, or what to start beside what is pending, if anything.
+    fn ask(&self, pending: &[Slot]) -> Result<ComparisonFound, Option<Wanted>> {
+        let of_pair = |slot: Slot| Wanted {
+            entrant: usize::from(slot.arm == Arm::New),
+            slot: Some(slot),
+        };
         match self {
-            Selection::Pairs(paired) => match paired.ask(pending) {
-                Ask::Start(slot) => Ok(Some(Wanted {
-                    entrant: usize::from(slot.arm == Arm::New),
-                    slot: Some(slot),
-                })),
-                Ask::Done(outcome) => Err(ComparisonFound::Pairs(outcome)),
-                Ask::Wait => Ok(None),
-            },
-            Selection::Axis(bisected) => match bisected.ask() {
-                Probe::Start(entrant) => Ok(Some(Wanted { entrant, slot: None })),
-                Probe::Done(located) => Err(ComparisonFound::Axis(Some(located))),
-            },
+            Selection::Pairs(paired) => {
+                let asked = paired.ask(pending);
+                asked.map(ComparisonFound::Pairs).map_err(|slot| slot.map(of_pair))
+            }
+            Selection::Axis(bisected) => {
+                let asked = bisected.ask().map(|located| ComparisonFound::Axis(Some(located)));
+                asked.map_err(|entrant| Some(Wanted { entrant, slot: None }))
+            }
         }
     }
 
     /// Takes in what a start that was asked for showed.
-    fn tell(&mut self, wanted: Wanted, told: Told) {
-        match (self, wanted.slot, told) {
-            (Selection::Pairs(paired), Some(slot), told) => paired.tell(slot, told),
-            (Selection::Axis(bisected), None, Told::Measured(logs)) => {
-                let log = logs.first().copied().flatten();
-                bisected.tell(wanted.entrant, log.map_or(Seen::Failed, Seen::Measured));
+    fn tell(&mut self, wanted: Wanted, told: Option<Logs>) {
+        match (self, wanted.slot) {
+            (Selection::Pairs(paired), Some(slot)) => paired.tell(slot, told),
+            (Selection::Axis(bisected), None) => {
+                let log = told.and_then(|logs| logs.first().copied().flatten());
+                bisected.tell(wanted.entrant, log);
             }
-            (Selection::Axis(bisected), None, Told::Failed) => bisected.tell(wanted.entrant, Seen::Failed),
             _ => unreachable!("only what was asked for is told"),
         }
     }
@@ -271,7 +261,7 @@ enum Joined {
 
 impl ToldOn {
     fn add(&mut self, rank: Option<Slot>, start: &MeasuredStart) -> Joined {
-        if start.told == Told::Failed {
+        if start.told.is_none() {
             return Joined::Alike;
         }
         if !Machine::are_one(&start.machines) {

@@ -81,15 +81,8 @@ pub fn searches_of_finalists(state: &State) -> BTreeSet<SearchId> {
 fn finalists(race: &[Sought<'_>]) -> Vec<usize> {
     let answers: Vec<Option<Answer>> = race.iter().map(Sought::planned_answer).collect();
     let mut found = reaching_best(answers.iter().map(Option::as_ref));
-    let is_at_most = |place: &usize| {
-        matches!(
-            answers[*place],
-            Some(Answer {
-                found: Found::Beyond(_),
-                ..
-            })
-        )
-    };
+    let found_at = |place: &usize| answers[*place].as_ref().map(|answer| answer.found);
+    let is_at_most = |place: &usize| matches!(found_at(place), Some(Found::Beyond(_)));
     if found.iter().all(is_at_most) {
         found.truncate(1);
     }

@@ -4,7 +4,8 @@
 use super::{Spread, Table};
 use std::collections::BTreeMap;
 use vsweep_plan::validity::Code;
-use vsweep_strategy::checks::{Belief, Step, drift};
+use vsweep_strategy::checks::{Step, drift};
+use vsweep_strategy::stats::RunPrior;
 
 /// Figures that repetitions should agree in, each with the factor up to which they do. Repetitions on a quiet machine stay
 /// within some percent of throughput; latencies, above all their tails, scatter more.
@@ -53,9 +54,9 @@ const STEADY: [(&str, Code); 3] = [
 const SHORTEST_S: f64 = 5.0;
 const FEWEST: f64 = 50.0;
 /// Noise between runs of a closed loop, where few runs show it.
-const CLOSED: Belief = Belief { sd: 0.02, freedom: 8.0 };
+const CLOSED: RunPrior = RunPrior { sd: 0.02, freedom: 8.0 };
 /// Where arrivals are drawn, each run has a load of its own.
-const OPEN: Belief = Belief { sd: 0.04, freedom: 8.0 };
+const OPEN: RunPrior = RunPrior { sd: 0.04, freedom: 8.0 };
 
 /// A start that changed while it was measured.
 #[derive(Debug, Clone, Copy)]

@@ -92,10 +92,8 @@ impl History {
         let is_common = |point: &&String| sharing.iter().all(|past| past.contains_key(*point));
         let common = now.keys().filter(is_common).collect_vec();
         let of = |past: &Equals| common.iter().map(|point| past[*point].clone()).collect_vec();
-        let history = stats::History {
-            experiments: sharing.iter().map(|past| of(past)).collect(),
-        };
-        let strange = history.judge(&of(now), better).into_iter();
+        let earlier = sharing.iter().map(|past| of(past)).collect_vec();
+        let strange = stats::strange(&earlier, &of(now), better).into_iter();
         strange.map(|strange| (strange, sharing.len())).collect()
     }
 

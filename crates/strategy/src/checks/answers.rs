@@ -94,11 +94,8 @@ impl From<Token> for Written {
 impl Token {
     /// By how much less probable than itself it holds another token, at least.
     fn gap(&self, other: &str) -> Option<f64> {
-        let told = self
-            .top
-            .iter()
-            .find(|(text, _)| text == other)
-            .map(|(_, logprob)| *logprob);
+        let mut top = self.top.iter();
+        let told = top.find(|(text, _)| text == other).map(|(_, logprob)| *logprob);
         let least = || self.top.iter().map(|(_, logprob)| *logprob).reduce(f64::min);
         Some(self.logprob? - told.or_else(least)?)
     }
@@ -185,15 +182,13 @@ impl Answers {
                 ));
             }
         }
-        let beyond = |distance: &&Distance| distance.is_beyond(0.0);
-        let apart = self.together.iter().position(|distance| beyond(&distance));
-        apart.map(|at| {
-            let told = show(&self.together[at]);
-            format!(
-                "question {} has another answer when all are asked at once: {told}",
-                at + 1
-            )
-        })
+        let mut together = self.together.iter().enumerate();
+        let (at, apart) = together.find(|(_, distance)| distance.is_beyond(0.0))?;
+        Some(format!(
+            "question {} has another answer when all are asked at once: {}",
+            at + 1,
+            show(apart)
+        ))
     }
 
     /// Whether the beginning of a long text is not read, though that of a short one is.
@@ -289,22 +284,15 @@ pub fn judge(starts: &[AnsweredStart<'_>]) -> Vec<Option<String>> {
     for (model, base) in baselines {
         let base = starts[base];
         let alike = |start: &&AnsweredStart<'_>| start.server == base.server && start.answers.model == model;
-        let between = starts
-            .iter()
-            .filter(alike)
-            .flat_map(|start| start.answers.beside(base.answers));
-        let between = between
-            .map(|(own, other)| own.distance(other))
-            .filter(|distance| !distance.is_unlikely);
+        let between = starts.iter().filter(alike);
+        let between = between.flat_map(|start| start.answers.beside(base.answers));
+        let between = between.map(|(own, other)| own.distance(other));
         let noise = between
+            .filter(|distance| !distance.is_unlikely)
             .filter_map(|distance| distance.nats)
             .fold(base.answers.noise(), f64::max);
-        for (at, start) in starts
-            .iter()
-            .enumerate()
-            .filter(|(_, start)| start.answers.model == model)
-        {
-            if said[at].is_none() {
+        for (at, start) in starts.iter().enumerate() {
+            if start.answers.model == model && said[at].is_none() {
                 let told = start.answers.difference(base.answers, noise);
                 said[at] = told.map(|told| format!("against {}, {told}", base.name));
             }

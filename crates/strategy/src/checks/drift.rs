@@ -1,8 +1,7 @@
 //! Whether a server became slower or faster from its first run to its last: a straight line through the runs of all loads that were measured
 //! on one start, each load with a level of its own.
 
-use crate::stats::student_quantile;
-use serde::{Deserialize, Serialize};
+use crate::stats::{RunPrior, student_quantile};
 
 /// One run on a start.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -15,15 +14,6 @@ pub struct Step {
     pub log: f64,
 }
 
-/// What is believed of noise between runs before any is seen.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Belief {
-    /// Its standard deviation, as a ratio.
-    pub sd: f64,
-    /// How many degrees of freedom the belief is worth; with 0 the runs themselves must show it.
-    pub freedom: f64,
-}
-
 /// The chance that a steady start is called drifting, were it not for [`LEAST_DRIFT`].
 const ALPHA: f64 = 0.001;
 /// A drift below this changes no mean by more than half of it.
@@ -31,8 +21,9 @@ pub const LEAST_DRIFT: f64 = 0.05;
 /// Without a belief, fewer degrees of freedom say nothing of the noise.
 const FEWEST: f64 = 3.0;
 
-/// By how much a figure changed from the first run to the last, as a ratio, if noise does not explain it.
-pub fn drift(steps: &[Step], belief: Belief) -> Option<f64> {
+/// By how much a figure changed from the first run to the last, as a ratio, if noise does not explain it. A prior that is worth no degree
+/// of freedom leaves it to the runs themselves to show their noise.
+pub fn drift(steps: &[Step], prior: RunPrior) -> Option<f64> {
     let mut sorted = steps.to_vec();
     sorted.sort_by_key(|step| step.load);
     let by_load = sorted.chunk_by(|a, b| a.load == b.load);
@@ -56,11 +47,11 @@ pub fn drift(steps: &[Step], belief: Belief) -> Option<f64> {
     let slope = apart.iter().map(|(at, log)| at * log).sum::<f64>() / squares;
     let left: f64 = apart.iter().map(|(at, log)| (log - slope * at).powi(2)).sum();
     let own = apart.len() as f64 - loads.len() as f64 - 1.0;
-    let freedom = own + belief.freedom;
+    let freedom = own + prior.freedom;
     if freedom < FEWEST || squares <= 0.0 {
         return None;
     }
-    let variance = (left + belief.freedom * belief.sd.powi(2)) / freedom;
+    let variance = (left + prior.freedom * prior.sd.powi(2)) / freedom;
     let change = slope * span;
     let limit = student_quantile(ALPHA, freedom) * (variance / squares).sqrt() * span;
     (change.abs() > limit.max(LEAST_DRIFT)).then(|| change.exp())
@@ -70,11 +61,11 @@ pub fn drift(steps: &[Step], belief: Belief) -> Option<f64> {
 mod tests {
     use super::*;
 
-    const CLOSED: Belief = Belief {
+    const CLOSED: RunPrior = RunPrior {
         sd: 0.015,
         freedom: 8.0,
     };
-    const NONE: Belief = Belief { sd: 0.0, freedom: 0.0 };
+    const NONE: RunPrior = RunPrior { sd: 0.0, freedom: 0.0 };
 
     /// Rounds of all loads, the figure falling by `fall` from first to last, with noise of 1 %.
     fn rounds(loads: usize, runs: usize, fall: f64) -> Vec<Step> {

@@ -6,5 +6,5 @@ mod drift;
 mod steady;
 
 pub use answers::{AnswerCheck, AnsweredStart, Answers, Distance, Long, Reply, Token, judge};
-pub use drift::{Belief, LEAST_DRIFT, Step, drift};
-pub use steady::{Trend, Unsteady, changing, mser5, trend, unsteady};
+pub use drift::{LEAST_DRIFT, Step, drift};
+pub use steady::{Trend, changing, mser5, trend, unsteady};

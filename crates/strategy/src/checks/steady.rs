@@ -16,13 +16,6 @@ pub struct Trend {
     pub slope: f64,
 }
 
-/// A run without a steady state.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Unsteady {
-    /// By how much the values changed from the first to the last, as a part of their median.
-    pub change: f64,
-}
-
 /// The chance that a steady run is called unsteady, were it not for [`LEAST`].
 const ALPHA: f64 = 0.001;
 /// A trend below this does not change what a run says: it moves the mean by half of it. As a part of the median.
@@ -30,17 +23,18 @@ pub const LEAST: f64 = 0.1;
 /// Fewer values say nothing of a trend.
 const FEWEST: usize = 20;
 
-/// Judges means over equal spans of time, such as tokens a second, after their warm-up; None if steady, or too short to tell.
-pub fn unsteady(values: &[f64]) -> Option<Unsteady> {
+/// By how much means over equal spans of time, such as tokens a second, changed after their warm-up from the first to the last, as a part
+/// of their median; None if steady, or too short to tell.
+pub fn unsteady(values: &[f64]) -> Option<f64> {
     changing(&values[mser5(values)..])
 }
 
 /// The same of values that have no warm-up.
-pub fn changing(values: &[f64]) -> Option<Unsteady> {
+pub fn changing(values: &[f64]) -> Option<f64> {
     let found = trend(values).filter(|_| values.len() >= FEWEST)?;
     let change = found.slope * values.len() as f64 / median(values.to_vec());
     let is_sure = found.score.abs() > normal_quantile(ALPHA / 2.0);
-    (is_sure && change.abs() > LEAST).then_some(Unsteady { change })
+    (is_sure && change.abs() > LEAST).then_some(change)
 }
 
 /// How many values to leave out at the beginning: the multiple of five, up to half of them, for which the mean of the rest, in batches of
@@ -187,7 +181,7 @@ mod tests {
             .map(|(i, value)| value * (1.0 - 0.004 * i as f64))
             .collect();
         let found = unsteady(&slowing).expect("a trend");
-        assert!((-0.55..-0.2).contains(&found.change), "{found:?}");
+        assert!((-0.55..-0.2).contains(&found), "{found}");
     }
 
     #[test]

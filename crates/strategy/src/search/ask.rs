@@ -13,11 +13,9 @@ use super::boundary::Boundary;
 use super::probe::{Probe, Question};
 use super::rival::Rival;
 use super::seed::{Requests, Seed};
-use super::target::{Answer, Found, Level, Target, levels};
-use super::verdict::Verdict;
+use super::target::{Answer, BEYOND_DOUBT, Found, Level, Target, levels};
 use super::watch::Watch;
 use std::fmt;
-use std::ops::Deref;
 use std::sync::OnceLock;
 
 /// What to search for, and how hard.
@@ -82,15 +80,6 @@ impl fmt::Display for Settings {
     }
 }
 
-/// What a search wants.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Next {
-    /// Run this and tell what it measured.
-    Probe(Question),
-    /// Nothing more: the answers, one a target, in the settings' order.
-    Done(Vec<Answer>),
-}
-
 /// The risk that an answer lies above the boundary.
 pub const RISK: f64 = 0.005;
 /// The risk that the boundary lies above the interval of an answer.
@@ -133,13 +122,9 @@ impl Search {
         self
     }
 
-    /// The next run, or the answers.
-    pub fn ask(&self) -> Next {
-        let decisions = self.views().map(|view| view.decide_or_leave());
-        match decisions.collect::<Result<Vec<Answer>, Question>>() {
-            Ok(answers) => Next::Done(answers),
-            Err(question) => Next::Probe(question),
-        }
+    /// The answers, one a target in the settings' order, or the next run that is needed for them.
+    pub fn ask(&self) -> Result<Vec<Answer>, Question> {
+        self.views().map(|view| view.decide_or_leave()).collect()
     }
 
     /// Takes in what a run measured.
@@ -191,7 +176,9 @@ impl Search {
         targets.iter().zip(evidence).map(|(target, evidence)| View {
             search: self,
             target,
-            evidence,
+            levels: &evidence.levels,
+            boundary: &evidence.boundary,
+            dip: evidence.dip,
         })
     }
 }
@@ -209,15 +196,9 @@ struct Evidence {
 struct View<'a> {
     search: &'a Search,
     target: &'a Target,
-    evidence: &'a Evidence,
-}
-
-impl Deref for View<'_> {
-    type Target = Evidence;
-
-    fn deref(&self) -> &Evidence {
-        self.evidence
-    }
+    levels: &'a [Level],
+    boundary: &'a Boundary,
+    dip: Option<Level>,
 }
 
 impl Evidence {
@@ -226,11 +207,10 @@ impl Evidence {
         let mut observations = target.observations(&search.probes);
         let mut boundary = Boundary::infer(search.seed, lower, upper, &observations);
         let levels = levels(target, &search.probes, &observations, boundary.noise);
-        let highest_pass = levels.iter().rev().find(|level| level.verdict() == Verdict::Pass);
-        let lowest_failure = levels.iter().find(|level| level.verdict() == Verdict::Fail);
-        let dip = lowest_failure
-            .filter(|failure| highest_pass.is_some_and(|pass| pass.value > failure.value))
-            .copied();
+        let mut passes = levels.iter().filter(|level| level.score() <= -BEYOND_DOUBT);
+        let highest_pass = passes.next_back().map_or(0.0, |pass| pass.value);
+        let lowest_failure = levels.iter().find(|level| level.score() >= BEYOND_DOUBT);
+        let dip = lowest_failure.filter(|failure| failure.value < highest_pass).copied();
         if let Some(dip) = dip {
             // Users at the dip's load would miss the target, so what happens above it is of no use to them.
             observations.retain(|observation| observation.value <= dip.value);
@@ -311,11 +291,17 @@ impl View<'_> {
         (passes && self.dip.is_none() && self.boundary.chance_below(upper) <= RISK).then_some(Found::Beyond(upper))
     }
 
-    /// The highest load measured as passing that lies below the boundary beyond reasonable doubt.
-    fn best(&self) -> Option<&Level> {
+    /// The loads measured as passing below the dip, the highest first.
+    fn passed(&self) -> impl Iterator<Item = &Level> {
         let below_the_dip = |level: &&Level| self.dip.is_none_or(|dip| level.value < dip.value);
-        let safe = |level: &&Level| level.margin <= 0.0 && self.boundary.chance_below(level.value) <= RISK;
-        self.levels.iter().rev().filter(below_the_dip).find(safe)
+        let passed = self.levels.iter().rev().filter(|level| level.margin <= 0.0);
+        passed.filter(below_the_dip)
+    }
+
+    /// The highest one of them that lies below the boundary beyond reasonable doubt.
+    fn best(&self) -> Option<&Level> {
+        self.passed()
+            .find(|level| self.boundary.chance_below(level.value) <= RISK)
     }
 
     /// Whether the boundary is within the tolerance above `value`, or as near as the runs allowed are likely to bring it.
@@ -365,22 +351,17 @@ impl View<'_> {
     }
 
     fn question(&self, value: f64, confirm: bool) -> Question {
-        let Settings {
-            vary,
-            lower,
-            upper,
-            requests,
-            ..
-        } = &self.search.settings;
-        let value = vary.floor(value).clamp(*lower, *upper);
+        let settings = &self.search.settings;
+        let value = settings.vary.floor(value).clamp(settings.lower, settings.upper);
         // Fewer requests than the load would never bring it.
-        let reaching = if *vary == Vary::MaxConcurrency { value as u64 } else { 1 };
+        let is_concurrency = settings.vary == Vary::MaxConcurrency;
+        let reaching = if is_concurrency { value as u64 } else { 1 };
         // A pass at the highest load is the answer, and the figures of an answer are those of a whole run.
-        let confirm = confirm || (value == *upper && self.search.settings.confirmations > 0);
+        let confirm = confirm || (value == settings.upper && settings.confirmations > 0);
         Question {
             target: self.target.name.clone(),
             value,
-            requests: requests.at(value).max(reaching),
+            requests: settings.requests.at(value).max(reaching),
             confirm,
             draw: self.search.probes.len() as u32,
         }

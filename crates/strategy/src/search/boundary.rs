@@ -222,29 +222,24 @@ impl Tally {
 
 /// An observation, prepared for every size of the noise.
 struct LoadRun {
+    /// The logarithm of its load.
     load: f64,
-    margin: f64,
-    bound: Option<f64>,
-    error: f64,
+    run: Observation,
     /// For each size of the noise its variance, and by how much the margin over all requests of many runs exceeds that of a
     /// typical run.
     noises: [(f64, f64); NOISES.len()],
 }
 
 impl LoadRun {
-    fn of(observation: &Observation) -> LoadRun {
+    fn of(run: &Observation) -> LoadRun {
         let noises = NOISES.map(|noise| {
-            let deviation = noise * observation.error;
-            (
-                deviation * deviation,
-                observation.tail.map_or(0.0, |tail| tail.shift(deviation)),
-            )
+            let deviation = noise * run.error;
+            let shift = run.tail.map_or(0.0, |tail| tail.shift(deviation));
+            (deviation * deviation, shift)
         });
         LoadRun {
-            load: observation.value.ln(),
-            margin: observation.margin,
-            bound: observation.bound,
-            error: observation.error,
+            load: run.value.ln(),
+            run: *run,
             noises,
         }
     }
@@ -255,14 +250,14 @@ impl LoadRun {
         let expected = (expected - shift).clamp(-FAR, FAR);
         let bend = BEND * expected;
         let variance = variance + bend * bend;
-        if let Some(bound) = self.bound {
-            let z = (expected * self.margin.signum() - bound) / variance.sqrt();
+        if let Some(bound) = self.run.bound {
+            let z = (expected * self.run.margin.signum() - bound) / variance.sqrt();
             return 1.0 / (1.0 + (-1.7 * z).exp());
         }
-        let beside = self.margin - expected;
+        let beside = self.run.margin - expected;
         let tail = 1.0 + beside * beside / (variance * TAIL);
         // To the power of half of TAIL + 1; relative to the error, so that many runs stay far above the smallest number.
-        self.error / (variance.sqrt() * (tail * tail) * (tail * tail))
+        self.run.error / (variance.sqrt() * (tail * tail) * (tail * tail))
     }
 }
 

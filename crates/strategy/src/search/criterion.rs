@@ -8,7 +8,7 @@ mod comparison;
 pub use comparison::Comparison;
 
 use super::Vary;
-use super::reading::{Dependence, Reading, RequestLatencies};
+use super::reading::{Reading, RequestLatencies};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -24,25 +24,19 @@ pub enum Latency {
 }
 
 impl Latency {
-    const ALL: [(&'static str, Latency); 3] = [
-        ("ttft_ms", Latency::Ttft),
-        ("tpot_ms", Latency::Tpot),
-        ("e2el_ms", Latency::E2el),
-    ];
+    const ALL: [Latency; 3] = [Latency::Ttft, Latency::Tpot, Latency::E2el];
 
     /// The latency named `ttft_ms`, `tpot_ms` or `e2el_ms`.
     pub fn named(name: &str) -> Option<Latency> {
-        Latency::ALL
-            .iter()
-            .find(|(known, _)| *known == name)
-            .map(|(_, latency)| *latency)
+        Latency::ALL.into_iter().find(|latency| latency.name() == name)
     }
 
     fn name(self) -> &'static str {
-        Latency::ALL
-            .iter()
-            .find(|(_, latency)| *latency == self)
-            .map_or("", |(name, _)| name)
+        match self {
+            Latency::Ttft => "ttft_ms",
+            Latency::Tpot => "tpot_ms",
+            Latency::E2el => "e2el_ms",
+        }
     }
 
     fn of(self, request: &RequestLatencies) -> f64 {
@@ -59,8 +53,8 @@ impl Latency {
 pub struct RequestLimit {
     /// The latency.
     pub latency: Latency,
-    /// Whether the limit itself still satisfies.
-    pub strict: bool,
+    /// `<` or `<=`.
+    pub comparison: Comparison,
     /// The limit in ms.
     pub limit_ms: f64,
 }
@@ -79,7 +73,7 @@ impl RequestLimit {
         }
         Ok(RequestLimit {
             latency,
-            strict: comparison == Comparison::Below,
+            comparison,
             limit_ms,
         })
     }
@@ -87,8 +81,7 @@ impl RequestLimit {
 
 impl fmt::Display for RequestLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.strict { "<" } else { "<=" };
-        write!(f, "{}{sign}{}", self.latency.name(), self.limit_ms)
+        write!(f, "{}{}{}", self.latency.name(), self.comparison, self.limit_ms)
     }
 }
 
@@ -164,13 +157,9 @@ impl Criterion {
         metric: impl Fn(&str) -> Option<f64>,
         requests: &[RequestLatencies],
     ) -> Option<Reading> {
-        let dependence = match vary {
-            Vary::MaxConcurrency => Dependence::None,
-            Vary::RequestRate => Dependence::Queue,
-        };
         let from_requests = self.per_request().and_then(|(share, limits)| {
             let ratios = requests.iter().map(|request| worst_ratio(&limits, request)).collect();
-            Reading::from_requests(ratios, share, dependence)
+            Reading::from_requests(ratios, share, vary)
         });
         let Quantity::Metric(key) = &self.quantity else {
             return from_requests;
@@ -187,7 +176,7 @@ impl Criterion {
                         .iter()
                         .map(|request| latency.of(request) / self.limit)
                         .collect();
-                    Reading::of_mean(exact, &ratios, dependence)
+                    Reading::of_mean(exact, &ratios, vary)
                 }
                 None => exact,
             }
@@ -205,12 +194,7 @@ impl Criterion {
         }
     }
 
-    /// The share of requests that it is about, if it is about single requests.
-    pub(super) fn share(&self) -> Option<f64> {
-        Some(self.per_request()?.0)
-    }
-
-    /// `p99_ttft_ms <= 500` is the same as "99 % of requests with TTFT <= 500 ms".
+    /// The share of requests that it is about, and their limits, if it is about single requests: `p99_ttft_ms <= 500` is the same as "99 % of requests with TTFT <= 500 ms".
     pub(super) fn per_request(&self) -> Option<(f64, Vec<RequestLimit>)> {
         match &self.quantity {
             Quantity::Attainment(limits) => Some((self.limit, limits.clone())),
@@ -222,17 +206,12 @@ impl Criterion {
                 };
                 let latency = Latency::named(name)?;
                 let bounded = self.comparison.wants_small() && self.limit > 0.0 && percent > 0.0 && percent < 100.0;
-                let strict = self.comparison == Comparison::Below;
-                bounded.then(|| {
-                    (
-                        percent / 100.0,
-                        vec![RequestLimit {
-                            latency,
-                            strict,
-                            limit_ms: self.limit,
-                        }],
-                    )
-                })
+                let limit = RequestLimit {
+                    latency,
+                    comparison: self.comparison,
+                    limit_ms: self.limit,
+                };
+                bounded.then(|| (percent / 100.0, vec![limit]))
             }
         }
     }
@@ -304,7 +283,7 @@ pub(super) fn worst_ratio(limits: &[RequestLimit], request: &RequestLatencies) -
     limits.iter().fold(0.0, |worst: f64, limit| {
         match limit.latency.of(request) / limit.limit_ms {
             ratio if ratio.is_nan() => f64::INFINITY,
-            1.0 if limit.strict => worst.max(1.0 + f64::EPSILON),
+            1.0 if limit.comparison == Comparison::Below => worst.max(1.0 + f64::EPSILON),
             ratio => worst.max(ratio),
         }
     })
@@ -321,20 +300,21 @@ impl TryFrom<String> for Criterion {
 
     /// Reads what [`fmt::Display`] writes.
     fn try_from(text: String) -> Result<Criterion, String> {
-        let split = |text: &str| match text.find(['<', '>']) {
-            Some(at) => Ok((text[..at].to_owned(), text[at..].to_owned())),
-            None => Err(format!("`{text}` has no comparison")),
-        };
+        fn split(text: &str) -> Result<(&str, &str), String> {
+            let at = text.find(['<', '>']);
+            at.map(|at| text.split_at(at))
+                .ok_or_else(|| format!("`{text}` has no comparison"))
+        }
         let share = text.strip_prefix("share(").and_then(|rest| rest.split_once(')'));
         if let Some((limits, condition)) = share {
             let limits = limits.split(" & ").map(|limit| {
                 let (name, condition) = split(limit)?;
-                RequestLimit::parse(&name, &condition)
+                RequestLimit::parse(name, condition)
             });
             return Criterion::attainment(limits.collect::<Result<_, _>>()?, condition);
         }
         let (key, condition) = split(&text)?;
-        Criterion::metric(&key, &condition)
+        Criterion::metric(key, condition)
     }
 }
 

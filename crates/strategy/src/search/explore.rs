@@ -60,14 +60,12 @@ impl ExploreSettings {
 
     /// Requests with `in_flight` at once; `serial` is the rate that one at a time came to.
     fn requests_of_flight(&self, in_flight: f64, serial: f64) -> u64 {
-        match self.requests_per_rate {
-            false => self.requests.at(in_flight),
-            // Which rate that will be is still unknown; each slot is to be filled more than once.
-            true => {
-                let filled = (2.0 * in_flight).min(self.requests.max as f64) as u64;
-                self.requests.at(serial).max(filled)
-            }
+        if !self.requests_per_rate {
+            return self.requests.at(in_flight);
         }
+        // Which rate that will be is still unknown; each slot is to be filled more than once.
+        let filled = (2.0 * in_flight).min(self.requests.max as f64) as u64;
+        self.requests.at(serial).max(filled)
     }
 
     /// Requests at `rate` a second, of which each takes `seconds` where nothing else runs.

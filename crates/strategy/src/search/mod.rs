@@ -1,7 +1,7 @@
 //! Which load to measure next on one live server, and what the measurements say: the highest load that meets each
 //! target, or a spread of loads that shows the whole curve.
 //!
-//! Every strategy is a deterministic state machine: `ask` names the next probe, `tell` takes what it measured, and the
+//! Every strategy is a deterministic state machine: `ask` gives the answer or the next probe for it, `tell` takes what it measured, and the
 //! state is a fold over the probes told. Replaying recorded probes therefore asks exactly the same next question. This
 //! room runs nothing and knows no clock; the `run` room drives it. `docs/search.md` explains the method.
 
@@ -20,7 +20,7 @@ mod target;
 mod verdict;
 mod watch;
 
-pub use ask::{BRIEF_S, DOUBT, Next, RISK, Search, Settings};
+pub use ask::{BRIEF_S, DOUBT, RISK, Search, Settings};
 pub use criterion::{Comparison, Criterion, Latency, Quantity, RequestLimit, attained};
 pub use explore::{CurvePoint, Exploration, ExploreSettings, Level, Load, Spacing};
 pub use over_starts::{over_starts, reaching_best};

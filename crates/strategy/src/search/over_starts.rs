@@ -32,9 +32,11 @@ pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
             ..(*without).clone()
         });
     }
-    let loads = answers.iter().filter_map(|answer| answer.found.value());
-    let loads: Vec<f64> = loads.collect();
-    let starts: Vec<Start> = loads.iter().filter_map(|load| Start::of(&[*load])).collect();
+    let held: Vec<(f64, &Answer)> = answers
+        .iter()
+        .filter_map(|answer| Some((answer.found.value()?, *answer)))
+        .collect();
+    let starts: Vec<Start> = held.iter().filter_map(|(load, _)| Start::of(&[*load])).collect();
     let found = estimate(&starts, RunPrior::TYPICAL)?;
     let over = found
         .interval(ALPHA)
@@ -43,19 +45,8 @@ pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
         let logs = answers.iter().map(|answer| end(answer).ln()).sum::<f64>();
         (logs / answers.len() as f64).exp()
     };
-    let is_below = |answer: &&&Answer| {
-        answer
-            .found
-            .value()
-            .is_some_and(|load| load <= found.log.exp() * (1.0 + 1e-9))
-    };
-    let load_of = |answer: &Answer| answer.found.value().unwrap_or_default();
-    let chosen = answers
-        .iter()
-        .filter(is_below)
-        .max_by(|a, b| load_of(a).total_cmp(&load_of(b)))
-        .unwrap_or(first);
-    let load = load_of(chosen);
+    let below = held.iter().filter(|(load, _)| *load <= found.log.exp() * (1.0 + 1e-9));
+    let (load, chosen) = *below.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap_or(&held[0]);
     let are_all_beyond = answers.iter().all(|answer| matches!(answer.found, Found::Beyond(_)));
     let low = over.0.exp().min(mean(|answer| answer.low)).min(load);
     // An end that is infinite on any start is so for all.

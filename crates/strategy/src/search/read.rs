@@ -22,7 +22,7 @@ impl Probe {
             let text = criterion.to_string();
             let measured = criterion.read(vary, &metric, requests);
             let reading = match cut {
-                Some(cut) => Reading::clear(cut.says(&text)?, measured.map(|reading| reading.ratio)),
+                Some(cut) => Reading::clear(*cut.certain.get(&text)?, measured.map(|reading| reading.ratio)),
                 None => measured?,
             };
             Some((text, reading))

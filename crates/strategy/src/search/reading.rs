@@ -1,6 +1,7 @@
 //! What one run says about one criterion: how far the measured value is from the limit, and how sure that is from the
 //! run's own requests. The spread from run to run is no business of this file.
 
+use super::Vary;
 use serde::{Deserialize, Serialize};
 
 /// Standard errors between a reading's value and either end of its interval: 90 % two-sided.
@@ -12,25 +13,6 @@ const FAR: f64 = 4.0;
 /// A run is cut where it is certain to be beyond its limit, or below it, by this factor: what it would have said beyond that
 /// no search needs.
 pub(super) const CLEAR: f64 = 1.25;
-
-/// Whether the requests of a run are independent of one another.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dependence {
-    /// As good as: each waits for no more than those sent with it.
-    None,
-    /// Each waits for those before it, so slow ones come in a row.
-    Queue,
-}
-
-impl Dependence {
-    /// As how many independent requests these count, in the order of sending.
-    fn independent(self, ratios: &[f64]) -> f64 {
-        match self {
-            Dependence::None => ratios.len() as f64,
-            Dependence::Queue => independent(ratios),
-        }
-    }
-}
 
 /// The latencies of one request; a failed request has infinite ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -72,7 +54,7 @@ pub struct Reading {
     pub starved: bool,
     /// How much the ratio's logarithm grows for every e-fold fewer requests beyond it, around its share of the requests; 0
     /// if the criterion is about the run.
-    #[serde(default, skip_serializing_if = "is_nothing")]
+    #[serde(default, skip_serializing_if = "is_zero")]
     pub tail: f64,
     /// Requests beyond the limits of a single request; 0 if the criterion is about the run.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -82,12 +64,8 @@ pub struct Reading {
     pub requests: u64,
 }
 
-fn is_zero(count: &u64) -> bool {
-    *count == 0
-}
-
-fn is_nothing(number: &f64) -> bool {
-    *number == 0.0
+fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+    *number == T::default()
 }
 
 impl Reading {
@@ -127,9 +105,9 @@ impl Reading {
     /// true quantile as its median whatever the distribution (Hyndman & Fan 1996, definition 8): of 200 requests
     /// the 198th is too low a p99. Requests that come in rows count as their independent number. Whether the criterion holds is
     /// counted. None without requests.
-    pub(super) fn from_requests(mut ratios: Vec<f64>, share: f64, dependence: Dependence) -> Option<Reading> {
+    pub(super) fn from_requests(mut ratios: Vec<f64>, share: f64, vary: Vary) -> Option<Reading> {
         let n = ratios.len() as f64;
-        let independent = dependence.independent(&ratios);
+        let independent = independent(&ratios, vary);
         ratios.sort_by(f64::total_cmp);
         let half = WIDTH * n * (share * (1.0 - share) / independent).sqrt();
         let at = |rank: f64| ratios.get((rank.ceil().max(1.0) as usize) - 1).copied();
@@ -156,12 +134,12 @@ impl Reading {
     }
 
     /// A mean over requests with the interval that its standard error gives; failed requests have no part in it.
-    pub(super) fn of_mean(exact: Reading, ratios: &[f64], dependence: Dependence) -> Reading {
+    pub(super) fn of_mean(exact: Reading, ratios: &[f64], vary: Vary) -> Reading {
         let ratios: Vec<f64> = ratios.iter().copied().filter(|ratio| ratio.is_finite()).collect();
         let n = ratios.len() as f64;
         let mean = ratios.iter().sum::<f64>() / n;
         let variance = ratios.iter().map(|ratio| (ratio - mean).powi(2)).sum::<f64>() / (n - 1.0);
-        let independent = dependence.independent(&ratios);
+        let independent = independent(&ratios, vary);
         let half = WIDTH * (variance / independent).sqrt() / mean;
         if !half.is_finite() {
             return exact;
@@ -175,7 +153,7 @@ impl Reading {
 
     /// The ratio as a logarithm, bounded, so that 0 is the limit itself and equal factors are equal steps.
     pub fn margin(&self) -> f64 {
-        let margin = self.ratio.max(f64::MIN_POSITIVE).ln().clamp(-FAR, FAR);
+        let margin = log(self.ratio);
         // A strict comparison fails at its limit, and NaN fails everywhere.
         if self.met {
             margin.min(0.0)
@@ -186,7 +164,6 @@ impl Reading {
 
     /// Standard error of the margin from the run's own requests, 0 if it has no interval.
     pub fn standard_error(&self) -> f64 {
-        let log = |ratio: f64| ratio.max(f64::MIN_POSITIVE).ln().clamp(-FAR, FAR);
         let below = (log(self.ratio) - log(self.low)).max(0.0) / WIDTH;
         // Too few requests leave the upper end open; a tail is wider above than below.
         let above = if self.high.is_finite() {
@@ -196,6 +173,11 @@ impl Reading {
         };
         below.min(above)
     }
+}
+
+/// The logarithm of a ratio, bounded.
+fn log(ratio: f64) -> f64 {
+    ratio.max(f64::MIN_POSITIVE).ln().clamp(-FAR, FAR)
 }
 
 /// How the ratios' logarithms grow towards the end of their tail, from twice to half the share of requests that lie beyond.
@@ -209,14 +191,15 @@ fn tail(sorted: &[f64], share: f64) -> f64 {
     if growth.is_finite() { growth.max(0.0) } else { 0.0 }
 }
 
-/// How many independent requests say as much as those of a queue, `ratios` in the order of sending: the variance of a mean
+/// How many independent requests say as much as these, in the order of sending. Where a concurrency is varied each waits for no
+/// more than those sent with it. Where a rate is varied they queue, and slow ones come in a row: the variance of a mean
 /// grows by (1+r)/(1-r) where each value follows the one before with correlation r. A queue remembers longer than the next
 /// request shows; what that adds, the runs of a search show.
-fn independent(ratios: &[f64]) -> f64 {
-    let logs: Vec<f64> = ratios
-        .iter()
-        .map(|ratio| ratio.max(f64::MIN_POSITIVE).ln().clamp(-FAR, FAR))
-        .collect();
+fn independent(ratios: &[f64], vary: Vary) -> f64 {
+    if vary == Vary::MaxConcurrency {
+        return ratios.len() as f64;
+    }
+    let logs: Vec<f64> = ratios.iter().map(|ratio| log(*ratio)).collect();
     let n = logs.len() as f64;
     let mean = logs.iter().sum::<f64>() / n;
     let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
@@ -252,8 +235,8 @@ mod tests {
         fn a_growing_transformation_of_the_metric_changes_no_verdict(
             ratios in prop::collection::vec(0.2f64..3.0, 1..600), power in 0.2f64..4.0,
         ) {
-            let straight = Reading::from_requests(ratios.clone(), 0.9, Dependence::None).expect("valid in this test");
-            let bent = Reading::from_requests(ratios.iter().map(|r| r.powf(power)).collect(), 0.9, Dependence::None).expect("valid in this test");
+            let straight = Reading::from_requests(ratios.clone(), 0.9, Vary::MaxConcurrency).expect("valid in this test");
+            let bent = Reading::from_requests(ratios.iter().map(|r| r.powf(power)).collect(), 0.9, Vary::MaxConcurrency).expect("valid in this test");
             prop_assert_eq!(straight.met, bent.met);
             prop_assert_eq!(straight.low > 1.0, bent.low > 1.0);
             prop_assert_eq!(straight.high > 1.0, bent.high > 1.0);
@@ -261,7 +244,7 @@ mod tests {
 
         #[test]
         fn the_interval_encloses_the_value(ratios in prop::collection::vec(0.2f64..3.0, 1..600), share in 0.01f64..0.999) {
-            let reading = Reading::from_requests(ratios, share, Dependence::None).expect("valid in this test");
+            let reading = Reading::from_requests(ratios, share, Vary::MaxConcurrency).expect("valid in this test");
             prop_assert!(reading.low <= reading.ratio && reading.ratio <= reading.high);
             prop_assert!(reading.standard_error() >= 0.0);
         }
@@ -277,15 +260,15 @@ mod tests {
             let reading = Reading::from_requests(ratios.to_vec(), 0.9, dependence).expect("valid in this test");
             reading.standard_error()
         };
-        let independent = error(&in_a_row, Dependence::None);
-        assert!(error(&in_a_row, Dependence::Queue) > 3.0 * independent);
-        assert_eq!(error(&scattered, Dependence::Queue), independent);
+        let independent = error(&in_a_row, Vary::MaxConcurrency);
+        assert!(error(&in_a_row, Vary::RequestRate) > 3.0 * independent);
+        assert_eq!(error(&scattered, Vary::RequestRate), independent);
     }
 
     #[test]
     fn an_infinite_ratio_survives_the_journal() {
         let reading =
-            Reading::from_requests(vec![0.5, f64::INFINITY], 0.99, Dependence::None).expect("valid in this test");
+            Reading::from_requests(vec![0.5, f64::INFINITY], 0.99, Vary::MaxConcurrency).expect("valid in this test");
         let text = serde_json::to_string(&reading).expect("valid in this test");
         assert_eq!(
             serde_json::from_str::<Reading>(&text).expect("valid in this test"),

@@ -7,7 +7,6 @@ use super::boundary::{FAR, Observation, TYPICAL_ERROR, Tail};
 use super::criterion::Criterion;
 use super::probe::Probe;
 use super::reading::{CLEAR, Reading, maybe_infinite};
-use super::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 
 /// A named set of criteria that must all hold.
@@ -97,7 +96,7 @@ impl Found {
 /// Loads within this factor of one another are alike.
 const ALIKE: f64 = 1.3;
 /// Standard errors beyond which a load is taken to pass or fail.
-const BEYOND_DOUBT: f64 = 2.5;
+pub(super) const BEYOND_DOUBT: f64 = 2.5;
 
 /// All runs at one load, pooled for one target.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -108,17 +107,12 @@ pub(super) struct Level {
     pub whole: usize,
     pub margin: f64,
     pub error: f64,
-    /// What one of them said.
-    pub run: Observation,
 }
 
 impl Level {
-    pub fn verdict(&self) -> Verdict {
-        match self.margin / self.error {
-            z if z <= -BEYOND_DOUBT => Verdict::Pass,
-            z if z >= BEYOND_DOUBT => Verdict::Fail,
-            _ => Verdict::Undecided,
-        }
+    /// The margin in standard errors.
+    pub fn score(&self) -> f64 {
+        self.margin / self.error
     }
 }
 
@@ -134,7 +128,8 @@ fn observe(value: f64, criterion: &Criterion, reading: &Reading, is_cut: bool) -
         size if size >= FAR => Some(FAR),
         _ => None,
     };
-    let share = criterion.share().filter(|share| *share > 0.5 && reading.requests > 0);
+    let share = criterion.per_request().map(|(share, _)| share);
+    let share = share.filter(|share| *share > 0.5 && reading.requests > 0);
     Observation {
         value,
         margin: margin.clamp(-FAR, FAR),
@@ -172,19 +167,14 @@ impl Target {
         let complete = known.len() == self.criteria.len();
         let value = probe.question.value;
         // A run that says on which side of the limit it is and nothing more.
-        let side = |margin| {
-            let (error, bound, tail) = (TYPICAL_ERROR, Some(0.0), None);
-            Some((
-                self.criteria.first()?,
-                Observation {
-                    value,
-                    margin,
-                    error,
-                    bound,
-                    tail,
-                },
-            ))
+        let on_side = |margin| Observation {
+            value,
+            margin,
+            error: TYPICAL_ERROR,
+            bound: Some(0.0),
+            tail: None,
         };
+        let side = |margin| Some((self.criteria.first()?, on_side(margin)));
         match (worst, probe.stopped) {
             (Some((criterion, reading)), stopped) if complete || !reading.met => {
                 Some((criterion, observe(value, criterion, reading, stopped.is_some())))
@@ -294,7 +284,6 @@ pub(super) fn levels(target: &Target, probes: &[Probe], observations: &[Observat
                 whole: at(probes, value).filter(|probe| probe.stopped.is_none()).count(),
                 margin: if is_missed { f64::EPSILON } else { margin },
                 error: noise * precision.powf(-0.5),
-                run: *runs[0],
             }
         })
         .collect()

@@ -11,8 +11,6 @@ pub enum Verdict {
     Pass,
     /// It is not.
     Fail,
-    /// The measurement is too near to the limit to tell.
-    Undecided,
 }
 
 /// Standard normal quantile of a 99.9 % one-sided bound: a probe is looked at many times, so one look must be sure.
@@ -39,43 +37,43 @@ pub(super) struct TargetCounts {
 }
 
 impl TargetCounts {
-    /// The verdict that the rest of the probe cannot change, or only against all odds, where with fewer than `least` of its
-    /// requests it fails and with `enough` it holds; with the reason. None while open.
+    /// Why it surely fails, if a probe must attain `least` requests.
+    pub fn failure(&self, least: u64) -> Option<&'static str> {
+        if self.attained + self.rest() < least {
+            return Some("more than the rest could make up for");
+        }
+        let (_, most) = self.foreseen()?;
+        (most < least as f64).then_some("too many beyond reasonable doubt")
+    }
+
+    /// Why it surely holds, if `enough` requests that attain are enough.
+    pub fn success(&self, enough: u64) -> Option<&'static str> {
+        let (fewest, _) = self.foreseen()?;
+        (fewest >= enough as f64).then_some("few enough beyond reasonable doubt")
+    }
+
+    fn rest(&self) -> u64 {
+        self.planned.saturating_sub(self.attained + self.missed)
+    }
+
+    /// How many requests of the whole probe will attain, at least and at most, but for all odds; None while too few have ended.
     ///
     /// The rest is foreseen from what ended after the first wave: the start of a probe happens once, and counts as it was.
-    pub fn verdict(&self, (least, enough): (u64, u64)) -> Option<(Verdict, &'static str)> {
-        let done = self.attained + self.missed;
-        let planned = self.planned.max(done);
-        let (attained, rest) = (self.attained as f64, (planned - done) as f64);
-        let (least, enough) = (least as f64, enough as f64);
-        if attained + rest < least {
-            return Some((Verdict::Fail, "more than the rest could make up for"));
-        }
+    fn foreseen(&self) -> Option<(f64, f64)> {
         // What ends early in a system that fills up is not what is typical.
         if self.settled < FEWEST.max(self.reached) {
             return None;
         }
-        let settled = self.settled as f64;
+        let (attained, rest, settled) = (self.attained as f64, self.rest() as f64, self.settled as f64);
         // The mean of the rest scatters like one over so many trials: those seen, and those to come themselves.
         let trials = settled * rest / (settled + rest);
-        let (low, high) = score_interval(self.settled_attained as f64 / settled, trials, SURE);
-        if attained + low * rest >= enough {
-            Some((Verdict::Pass, "few enough beyond reasonable doubt"))
-        } else if attained + high * rest < least {
-            Some((Verdict::Fail, "too many beyond reasonable doubt"))
-        } else {
-            None
-        }
+        let (low, high) = wilson(self.settled_attained as f64 / settled, trials, SURE);
+        Some((attained + low * rest, attained + high * rest))
     }
 }
 
-/// Wilson's score interval of a share from counts, `z` standard errors wide (Wilson 1927; Brown, Cai, DasGupta 2001).
-pub fn wilson(hits: u64, trials: u64, z: f64) -> (f64, f64) {
-    score_interval(hits as f64 / trials.max(1) as f64, trials as f64, z)
-}
-
-/// The same from a share.
-fn score_interval(share: f64, n: f64, z: f64) -> (f64, f64) {
+/// Wilson's score interval of a share of `n` trials, `z` standard errors wide (Wilson 1927; Brown, Cai, DasGupta 2001).
+pub fn wilson(share: f64, n: f64, z: f64) -> (f64, f64) {
     if n <= 0.0 {
         return (0.0, 1.0);
     }
@@ -89,10 +87,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// So many percent of the requests must attain, rounded up.
-    fn needed(planned: u64, percent: u64) -> (u64, u64) {
-        let needed = (planned * percent).div_ceil(100);
-        (needed, needed)
+    /// Where so many percent of the requests must attain.
+    fn judge(counts: TargetCounts, percent: u64) -> Option<Verdict> {
+        let needed = (counts.planned * percent).div_ceil(100);
+        let failure = counts.failure(needed).map(|_| Verdict::Fail);
+        failure.or_else(|| counts.success(needed).map(|_| Verdict::Pass))
     }
 
     /// The first `wave` requests to end attained.
@@ -105,7 +104,7 @@ mod tests {
             settled: (attained + missed).saturating_sub(wave),
             settled_attained: attained.saturating_sub(wave),
         };
-        counts.verdict(needed(planned, 99)).map(|(verdict, _)| verdict)
+        judge(counts, 99)
     }
 
     #[test]
@@ -125,7 +124,7 @@ mod tests {
                 settled,
                 settled_attained: settled - settled_missed,
             };
-            counts.verdict(needed(1000, 95)).map(|(verdict, _)| verdict)
+            judge(counts, 95)
         };
         // 40 of 300 are too many, but the 40 alone are not too many of 1000.
         assert_eq!(after_a_slow_start(200, 0), None);
@@ -153,8 +152,8 @@ mod tests {
         #[test]
         fn the_interval_encloses_the_share(trials in 1u64..10_000, part in 0.0f64..1.0, z in 0.5f64..4.0) {
             let hits = (trials as f64 * part) as u64;
-            let (low, high) = wilson(hits, trials, z);
             let share = hits as f64 / trials as f64;
+            let (low, high) = wilson(share, trials as f64, z);
             prop_assert!(low <= share + 1e-12 && share <= high + 1e-12);
         }
     }

@@ -8,6 +8,7 @@ use super::probe::Question;
 use super::reading::{CLEAR, RequestLatencies};
 use super::target::Target;
 use super::verdict::{TargetCounts, Verdict};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -51,17 +52,9 @@ pub struct Cut {
     pub verdict: Verdict,
     /// The counts that decided, for people.
     pub why: String,
-    /// Texts of the criteria that are certain, with whether they hold: of all others the part of a run says nothing, because
-    /// what ends first is not what is typical.
-    pub certain: Vec<(String, bool)>,
-}
-
-impl Cut {
-    /// Whether a criterion certainly holds; `None` if that is not certain.
-    pub(super) fn says(&self, criterion: &str) -> Option<bool> {
-        let (_, met) = self.certain.iter().find(|(text, _)| text == criterion)?;
-        Some(*met)
-    }
+    /// Whether the criteria that are certain hold, by their texts: of all others the part of a run says nothing, because what
+    /// ends first is not what is typical.
+    pub certain: BTreeMap<String, bool>,
 }
 
 impl Watch {
@@ -128,37 +121,30 @@ impl Watch {
         if (left as f64) < WORTHWHILE * self.question.requests as f64 {
             return None;
         }
-        let verdicts = self.targets.iter().map(|target| self.judge_target(target));
-        let verdicts = verdicts.collect::<Option<Vec<Cut>>>()?;
-        let (failures, passes): (Vec<Cut>, Vec<Cut>) =
-            verdicts.into_iter().partition(|cut| cut.verdict == Verdict::Fail);
-        let decisive = match failures.into_iter().next() {
-            Some(failure) => failure,
-            // A run that confirms an answer is measured whole: its figures are what the answer is believed for.
-            None if self.question.confirm => return None,
-            None => passes.into_iter().next()?,
+        let said: Vec<Option<(Verdict, String)>> = self.criteria.iter().map(|one| self.judge_criterion(one)).collect();
+        let of_target = |criteria: &Vec<Option<usize>>| {
+            let said = || criteria.iter().map(|position| said[(*position)?].as_ref());
+            let failure = said().flatten().find(|(verdict, _)| *verdict == Verdict::Fail);
+            failure.or_else(|| said().collect::<Option<Vec<_>>>()?.into_iter().next())
         };
-        let certain = self.criteria.iter().filter_map(|watched| {
-            let cut = self.judge_criterion(watched)?;
-            Some((watched.text.clone(), cut.verdict == Verdict::Pass))
+        let targets = self.targets.iter().map(of_target).collect::<Option<Vec<_>>>()?;
+        let failure = targets.iter().find(|(verdict, _)| *verdict == Verdict::Fail);
+        // A run that confirms an answer is measured whole: its figures are what the answer is believed for.
+        let pass = || targets.first().filter(|_| !self.question.confirm);
+        let (verdict, why) = failure.or_else(pass)?;
+        let certain = self.criteria.iter().zip(&said).filter_map(|(watched, said)| {
+            let (verdict, _) = said.as_ref()?;
+            Some((watched.text.clone(), *verdict == Verdict::Pass))
         });
         Some(Cut {
+            verdict: *verdict,
+            why: why.clone(),
             certain: certain.collect(),
-            ..decisive
         })
     }
 
-    fn judge_target(&self, criteria: &[Option<usize>]) -> Option<Cut> {
-        let verdicts = || {
-            criteria
-                .iter()
-                .map(|position| self.judge_criterion(&self.criteria[(*position)?]))
-        };
-        let failure = verdicts().flatten().find(|cut| cut.verdict == Verdict::Fail);
-        failure.or_else(|| verdicts().collect::<Option<Vec<Cut>>>()?.into_iter().next())
-    }
-
-    fn judge_criterion(&self, watched: &Watched) -> Option<Cut> {
+    /// What is certain of a criterion, and why.
+    fn judge_criterion(&self, watched: &Watched) -> Option<(Verdict, String)> {
         let late = |request: &&RequestLatencies| worst_ratio(&watched.limits, request) > CLEAR;
         let late = self.underway.iter().filter(late).count() as u64;
         let counts = |[attained, settled_attained]: [u64; 2], late: u64| TargetCounts {
@@ -169,31 +155,17 @@ impl Watch {
             settled: self.settled,
             settled_attained,
         };
-        let beyond = counts(watched.not_beyond, late);
-        let (counts, (verdict, reason)) = match beyond.verdict(watched.needed) {
-            Some(failure @ (Verdict::Fail, _)) => (beyond, failure),
-            _ => {
-                let within = counts(watched.within, 0);
-                let pass = within.verdict(watched.needed);
-                (within, pass.filter(|(verdict, _)| *verdict == Verdict::Pass)?)
-            }
+        let (beyond, within) = (counts(watched.not_beyond, late), counts(watched.within, 0));
+        let (least, enough) = watched.needed;
+        let (verdict, counts, side, reason) = match (beyond.failure(least), within.success(enough)) {
+            (Some(reason), _) => (Verdict::Fail, beyond, "beyond", reason),
+            (None, reason) => (Verdict::Pass, within, "not clearly within", reason?),
         };
-        let (planned, done, missed) = (self.question.requests, counts.attained + counts.missed, counts.missed);
-        let (text, side) = (
-            &watched.text,
-            if verdict == Verdict::Fail {
-                "beyond"
-            } else {
-                "not clearly within"
-            },
-        );
-        Some(Cut {
-            verdict,
-            why: format!(
-                "stopped after {done} of {planned} requests: {missed} were {side} {text} by a quarter, {reason}"
-            ),
-            certain: Vec::new(),
-        })
+        let (planned, done, missed) = (counts.planned, counts.attained + counts.missed, counts.missed);
+        let text = &watched.text;
+        let why =
+            format!("stopped after {done} of {planned} requests: {missed} were {side} {text} by a quarter, {reason}");
+        Some((verdict, why))
     }
 }
 
@@ -252,7 +224,7 @@ mod tests {
             "stopped after 16 of 200 requests: 16 were beyond p99_ttft_ms<=500 by a quarter, more than the rest could make \
              up for"
         );
-        assert_eq!(cut.says("p99_ttft_ms<=500"), Some(false));
+        assert!(!cut.certain["p99_ttft_ms<=500"]);
     }
 
     #[test]

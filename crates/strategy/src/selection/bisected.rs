@@ -9,34 +9,6 @@ use crate::stats::Estimate;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// What to search, and how hard.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Axis {
-    /// Entries in their order, at least two; the first is the old end.
-    pub entries: usize,
-    /// At most this many starts, failed ones included.
-    pub max_starts: usize,
-}
-
-/// What a start of an entry showed.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Seen {
-    /// The mean logarithm of its runs ([`crate::stats::Start::mean`]).
-    Measured(f64),
-    /// It did not start, or died before it was measured.
-    Failed,
-}
-
-/// What is wanted.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Probe {
-    /// A start of this entry.
-    Start(usize),
-    /// Nothing more.
-    Done(Located),
-}
-
 /// Where the change is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -83,64 +55,68 @@ const AWAY: usize = 4;
 /// A bisection under way.
 #[derive(Debug, Clone)]
 pub struct Bisected {
-    axis: Axis,
-    told: Vec<(usize, Seen)>,
+    /// Of the axis, in their order; the first is the old end.
+    entries: usize,
+    max_starts: usize,
+    /// The mean logarithm of each start's runs ([`crate::stats::Start::mean`]), by its entry; None of one that failed.
+    told: Vec<(usize, Option<f64>)>,
 }
 
 impl Bisected {
-    /// One that has measured nothing.
-    pub fn new(axis: Axis) -> Bisected {
-        Bisected { axis, told: Vec::new() }
+    /// One of so many entries, at least two, that has measured nothing and asks for at most so many starts, failed ones included.
+    pub fn new(entries: usize, max_starts: usize) -> Bisected {
+        Bisected {
+            entries,
+            max_starts,
+            told: Vec::new(),
+        }
     }
 
-    /// Takes in what a start showed.
-    pub fn tell(&mut self, entry: usize, seen: Seen) {
-        self.told.push((entry, seen));
+    /// Takes in the mean logarithm of a start's runs; None where it did not start, or died before it was measured.
+    pub fn tell(&mut self, entry: usize, log: Option<f64>) {
+        self.told.push((entry, log));
     }
 
-    /// The next start, or the answer.
-    pub fn ask(&self) -> Probe {
+    /// Where the change is, or the entry of which a start is needed to tell.
+    pub fn ask(&self) -> Result<Located, usize> {
         let Some(ends) = self.ends() else {
-            return Probe::Done(Located::Unstartable);
+            return Ok(Located::Unstartable);
         };
-        let is_spent = self.told.len() >= self.axis.max_starts;
+        let is_spent = self.told.len() >= self.max_starts;
         let is_compared = ends.iter().all(|end| self.starts(*end) > 0);
         let is_searching = self.told.iter().any(|(entry, _)| ends[0] < *entry && *entry < ends[1]);
         if !is_compared && is_spent {
-            return Probe::Done(Located::Unstartable);
+            return Ok(Located::Unstartable);
         }
         if let Some(end) = self.missing_at_ends(ends).filter(|_| !is_spent) {
-            return Probe::Start(end);
+            return Err(end);
         }
         let posterior = self.posterior(ends);
         if !is_searching && posterior.doubt > DOUBT {
             return match self.starts(ends[0]) < MOST_AT_END && !is_spent {
-                true => Probe::Start(self.next_end(ends)),
-                false => Probe::Done(Located::Unchanged(posterior.change)),
+                true => Err(self.next_end(ends)),
+                false => Ok(Located::Unchanged(posterior.change)),
             };
         }
         match self.bracket(ends, &posterior, SURE) {
-            bracket if bracket.is_exact => Probe::Done(Located::Between(bracket)),
-            _ if is_spent => Probe::Done(Located::Between(self.bracket(ends, &posterior, SURE_WHEN_SPENT))),
-            _ if self.away_from(ends) >= AWAY => Probe::Start(self.next_end(ends)),
-            _ => Probe::Start(self.divider(ends, &posterior)),
+            bracket if bracket.is_exact => Ok(Located::Between(bracket)),
+            _ if is_spent => Ok(Located::Between(self.bracket(ends, &posterior, SURE_WHEN_SPENT))),
+            _ if self.away_from(ends) >= AWAY => Err(self.next_end(ends)),
+            _ => Err(self.divider(ends, &posterior)),
         }
     }
 
     /// The answer if there may be no further start; none before both ends were measured.
     pub fn stopped(mut self) -> Option<Located> {
-        self.axis.max_starts = self.told.len();
-        match self.ask() {
-            Probe::Done(Located::Unstartable) | Probe::Start(_) => None,
-            Probe::Done(located) => Some(located),
-        }
+        self.max_starts = self.told.len();
+        self.ask().ok().filter(|located| *located != Located::Unstartable)
     }
 
     /// The outermost entries that start, as far as is known; None if there are no two.
     fn ends(&self) -> Option<[usize; 2]> {
         let is_end = |entry: &usize| self.starts(*entry) > 0 || self.failures(*entry) < END_FAILURES;
-        let old = (0..self.axis.entries).find(is_end)?;
-        let new = (0..self.axis.entries).rev().find(is_end)?;
+        let old = (0..self.entries).find(is_end)?;
+        let new = (0..self.entries).rev().find(is_end)?;
         (old < new).then_some([old, new])
     }
 
@@ -174,13 +150,13 @@ impl Bisected {
             .told
             .iter()
             .enumerate()
-            .filter_map(|(start, (entry, seen))| match seen {
-                Seen::Measured(log) if (old..=new).contains(entry) => Some(StartObservation {
+            .filter(|(_, (entry, _))| (old..=new).contains(entry))
+            .filter_map(|(start, (entry, log))| {
+                Some(StartObservation {
                     entry: entry - old,
-                    log: *log,
+                    log: (*log)?,
                     start,
-                }),
-                _ => None,
+                })
             });
         Posterior::of(new - old + 1, &measured.collect::<Vec<_>>())
     }
@@ -217,17 +193,18 @@ impl Bisected {
             .unwrap_or(old)
     }
 
+    /// Measured starts of an entry.
     fn starts(&self, entry: usize) -> usize {
-        self.count(entry, false)
+        self.of(entry).flatten().count()
     }
 
     fn failures(&self, entry: usize) -> usize {
-        self.count(entry, true)
+        self.of(entry).filter(Option::is_none).count()
     }
 
-    fn count(&self, entry: usize, has_failed: bool) -> usize {
-        let told = self.told.iter().filter(|(told, _)| *told == entry);
-        told.filter(|(_, seen)| (*seen == Seen::Failed) == has_failed).count()
+    fn of(&self, entry: usize) -> impl Iterator<Item = Option<f64>> {
+        let told = self.told.iter().filter(move |(told, _)| *told == entry);
+        told.map(|(_, log)| *log)
     }
 
     /// One failure is enough to leave an entry between the ends: a neighbour serves as well.
@@ -242,20 +219,19 @@ mod tests {
     use proptest::prelude::*;
 
     /// Bisects an axis without noise; entries in `broken` do not start.
-    fn run(axis: Axis, broken: &[usize], log: impl Fn(usize) -> f64) -> (Located, Vec<usize>) {
-        let mut bisected = Bisected::new(axis);
+    fn run(
+        (entries, max_starts): (usize, usize),
+        broken: &[usize],
+        log: impl Fn(usize) -> f64,
+    ) -> (Located, Vec<usize>) {
+        let mut bisected = Bisected::new(entries, max_starts);
         let mut started = Vec::new();
         loop {
             match bisected.ask() {
-                Probe::Done(found) => return (found, started),
-                Probe::Start(entry) => {
+                Ok(found) => return (found, started),
+                Err(entry) => {
                     started.push(entry);
-                    let seen = if broken.contains(&entry) {
-                        Seen::Failed
-                    } else {
-                        Seen::Measured(log(entry))
-                    };
-                    bisected.tell(entry, seen);
+                    bisected.tell(entry, (!broken.contains(&entry)).then(|| log(entry)));
                 }
             }
         }
@@ -263,28 +239,14 @@ mod tests {
 
     #[test]
     fn the_ends_come_first() {
-        let (_, started) = run(
-            Axis {
-                entries: 128,
-                max_starts: 40,
-            },
-            &[],
-            |entry| if entry > 70 { 0.9f64.ln() } else { 0.0 },
-        );
+        let (_, started) = run((128, 40), &[], |entry| if entry > 70 { 0.9f64.ln() } else { 0.0 });
         assert_eq!(started[..4], [0, 127, 127, 0]);
         assert_eq!(started[4], 63);
     }
 
     #[test]
     fn nothing_changed_is_an_answer() {
-        let (found, started) = run(
-            Axis {
-                entries: 128,
-                max_starts: 40,
-            },
-            &[],
-            |_| 5.0,
-        );
+        let (found, started) = run((128, 40), &[], |_| 5.0);
         assert!(matches!(found, Located::Unchanged(change) if change.log == 0.0));
         assert_eq!(started.len(), 20);
     }
@@ -292,14 +254,7 @@ mod tests {
     #[test]
     fn an_end_that_does_not_start_gives_way_to_the_next() {
         let broken = [0, 1, 7];
-        let (found, started) = run(
-            Axis {
-                entries: 8,
-                max_starts: 30,
-            },
-            &broken,
-            |entry| if entry > 4 { -0.2 } else { 0.0 },
-        );
+        let (found, started) = run((8, 30), &broken, |entry| if entry > 4 { -0.2 } else { 0.0 });
         assert!(
             matches!(
                 found,
@@ -313,30 +268,8 @@ mod tests {
             "{found:?}"
         );
         assert_eq!(started[..5], [0, 0, 1, 1, 2]);
-        assert_eq!(
-            run(
-                Axis {
-                    entries: 3,
-                    max_starts: 30
-                },
-                &[0, 1, 2],
-                |_| 0.0
-            )
-            .0,
-            Located::Unstartable
-        );
-        assert_eq!(
-            run(
-                Axis {
-                    entries: 3,
-                    max_starts: 3
-                },
-                &[0, 2],
-                |_| 0.0
-            )
-            .0,
-            Located::Unstartable
-        );
+        assert_eq!(run((3, 30), &[0, 1, 2], |_| 0.0).0, Located::Unstartable);
+        assert_eq!(run((3, 3), &[0, 2], |_| 0.0).0, Located::Unstartable);
     }
 
     proptest! {
@@ -348,7 +281,7 @@ mod tests {
             let after = at(place, entries - 1);
             // The ends start, so that there is an answer.
             let broken: Vec<usize> = broken.iter().map(|share| 1 + at(*share, entries)).filter(|entry| entry + 1 < entries).collect();
-            let (found, started) = run(Axis { entries, max_starts: 60 }, &broken, |entry| if entry > after { -drop } else { 0.0 });
+            let (found, started) = run((entries, 60), &broken, |entry| if entry > after { -drop } else { 0.0 });
             let old = (0..=after).rev().find(|entry| !broken.contains(entry));
             let new = (after + 1..entries).find(|entry| !broken.contains(entry));
             let Located::Between(bracket) = found else { panic!("{found:?}") };
@@ -359,14 +292,14 @@ mod tests {
 
         #[test]
         fn any_answers_end_it_within_the_starts(seen in prop::collection::vec(prop::option::of(-0.1f64..0.1), 30), entries in 1usize..40) {
-            let mut bisected = Bisected::new(Axis { entries, max_starts: 30 });
+            let mut bisected = Bisected::new(entries, 30);
             for told in seen.into_iter().chain([None]) {
                 match bisected.ask() {
-                    Probe::Start(entry) => {
+                    Err(entry) => {
                         prop_assert!(entry < entries && bisected.told.len() < 30);
-                        bisected.tell(entry, told.map_or(Seen::Failed, Seen::Measured));
+                        bisected.tell(entry, told);
                     }
-                    Probe::Done(_) => return Ok(()),
+                    Ok(_) => return Ok(()),
                 }
             }
             prop_assert!(false, "still asking");

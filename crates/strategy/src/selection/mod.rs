@@ -1,6 +1,6 @@
 //! Which server start comes next: two arms in pairs, an ordered axis that is bisected, or many side by side.
 //!
-//! Like a search, a selection is a deterministic state machine: `ask` names the next start, `tell` takes what it showed, and
+//! Like a search, a selection is a deterministic state machine: `ask` gives the answer or the next start for it, `tell` takes what that showed, and
 //! the state is a fold over what was told. Starting servers and measuring on them is done elsewhere.
 
 mod bisected;
@@ -9,8 +9,8 @@ pub mod packed;
 mod paired;
 mod pairs;
 
-pub use bisected::{Axis, Bisected, Bracket, Located, Probe, Seen};
-pub use paired::{Ask, Ending, Finding, Outcome, Paired, Placement, Settings, Slot, Told};
+pub use bisected::{Bisected, Bracket, Located};
+pub use paired::{Ending, Finding, Logs, Outcome, Paired, Placement, Slot};
 pub use pairs::Member;
 
 use serde::{Deserialize, Serialize};

@@ -50,17 +50,14 @@ impl Room {
 
     /// The order in which groups are to be asked whether they fit. Each must fit alone.
     pub fn order(self, needs: &[Need]) -> Vec<usize> {
-        let mut best: Option<(f64, Vec<usize>)> = None;
-        for rule in RULES {
-            let mut list: Vec<usize> = (0..needs.len()).collect();
+        let ruled = RULES.map(|rule| {
             let key = |group: &usize| rule(&needs[*group]);
+            let mut list: Vec<usize> = (0..needs.len()).collect();
             list.sort_by(|one, other| compare(key(other), key(one)));
-            let length = self.length(needs, &list);
-            if best.as_ref().is_none_or(|(shortest, _)| length < *shortest) {
-                best = Some((length, list));
-            }
-        }
-        let (length, list) = best.expect("there are rules");
+            (self.length(needs, &list), list)
+        });
+        let shortest = ruled.into_iter().min_by(|one, other| compare(one.0, other.0));
+        let (length, list) = shortest.expect("there are rules");
         self.improve(needs, length, list)
     }
 

@@ -6,7 +6,7 @@
 
 use super::Arm;
 use super::pairs::{FIRST_LOOK, Levels, Member, Pair, ratio};
-use crate::stats::{Estimate, Interval, IntervalRule, RatioQuestion, Requirement, Verdict, more_units};
+use crate::stats::{Estimate, Interval, IntervalRule, Requirement, Verdict, more_units};
 use serde::{Deserialize, Serialize};
 
 /// Where the two arms run.
@@ -20,31 +20,6 @@ pub enum Placement {
     SideBySide,
 }
 
-/// What to compare, and how hard.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Settings {
-    /// What is asked of each metric at each point.
-    pub family: Vec<Member>,
-    /// The chance that anything in the family is called changed, or broken, although nothing is.
-    pub alpha: f64,
-    /// At most this many starts, failed ones included; fewer than eight decide nothing.
-    pub max_starts: usize,
-    /// Where the arms run.
-    pub placement: Placement,
-}
-
-impl Settings {
-    /// Four in a hundred false alarms, and at most 40 starts on the same GPUs.
-    pub fn new(family: Vec<Member>) -> Settings {
-        Settings {
-            family,
-            alpha: 0.04,
-            max_starts: 40,
-            placement: Placement::InTurn,
-        }
-    }
-}
-
 /// One start of one arm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Slot {
@@ -52,35 +27,22 @@ pub struct Slot {
     pub pair: usize,
     /// The arm to start.
     pub arm: Arm,
-    /// Which set of GPUs it gets, 0 or 1; always 0 where the arms run in turn.
-    pub set: usize,
 }
 
-/// What a start showed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Told {
-    /// For each member, the mean logarithm of its runs ([`crate::stats::Start::mean`]); None where it was not measured.
-    Measured(Vec<Option<f64>>),
-    /// The server did not start, or died before it was measured.
-    Failed,
+impl Slot {
+    /// Which set of GPUs it gets where the arms run side by side, 0 or 1.
+    pub fn set(self) -> usize {
+        usize::from((self.arm == Arm::New) != (self.pair % 2 == 1))
+    }
 }
 
-/// What is wanted.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Ask {
-    /// This start.
-    Start(Slot),
-    /// Nothing before a pending start is told.
-    Wait,
-    /// Nothing more.
-    Done(Outcome),
-}
+/// What a start showed of each member: the mean logarithm of its runs ([`crate::stats::Start::mean`]), None where it was not measured.
+pub type Logs = Vec<Option<f64>>;
 
 /// How it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// One for each member, in the settings' order.
+    /// One for each member, in the family's order.
     pub findings: Vec<Finding>,
     /// Why it ended.
     pub ending: Ending,
@@ -118,14 +80,19 @@ pub struct Finding {
     pub more_starts: Option<usize>,
 }
 
+/// The chance that anything in the family is called changed, or broken, although nothing is.
+const ALPHA: f64 = 0.04;
 /// Failures of one arm in a row after which it is taken to be broken.
 const FAILURES: usize = 4;
 
 /// A comparison under way.
 #[derive(Debug, Clone)]
 pub struct Paired {
-    settings: Settings,
-    told: Vec<(Slot, Told)>,
+    family: Vec<Member>,
+    max_starts: usize,
+    placement: Placement,
+    /// By their slots; None of a start that failed.
+    told: Vec<(Slot, Option<Logs>)>,
     /// Pairs that were looked at.
     looked: usize,
     /// For each member, what it was called once and for all.
@@ -135,20 +102,22 @@ pub struct Paired {
 }
 
 impl Paired {
-    /// One that has measured nothing.
-    pub fn new(settings: Settings) -> Paired {
-        let members = settings.family.len();
+    /// One that has measured nothing. `family` is what is asked of each metric at each point. It asks for at most so many starts, failed ones
+    /// included; fewer than eight decide nothing.
+    pub fn new(family: Vec<Member>, max_starts: usize, placement: Placement) -> Paired {
         Paired {
-            settings,
-            told: Vec::new(),
             looked: 0,
-            settled: vec![None; members],
-            sharing: members,
+            settled: vec![None; family.len()],
+            sharing: family.len(),
+            told: Vec::new(),
+            family,
+            max_starts,
+            placement,
         }
     }
 
-    /// Takes in what a start showed.
-    pub fn tell(&mut self, slot: Slot, told: Told) {
+    /// Takes in what a start showed; None where it did not start, or died before it was measured.
+    pub fn tell(&mut self, slot: Slot, told: Option<Logs>) {
         self.told.push((slot, told));
         while self.looked < self.complete() {
             self.looked += 1;
@@ -156,85 +125,57 @@ impl Paired {
         }
     }
 
-    /// The next start, where `pending` have been asked for and are not told yet.
-    pub fn ask(&self, pending: &[Slot]) -> Ask {
+    /// How it ended, or the start that comes next where `pending` have been asked for and are not told yet; None before one of
+    /// them is told.
+    pub fn ask(&self, pending: &[Slot]) -> Result<Outcome, Option<Slot>> {
         let starts = self.told.len();
         let done = |ending: Ending| match pending.is_empty() {
-            true => Ask::Done(Outcome {
+            true => Ok(Outcome {
                 findings: self.findings(),
                 ending,
                 starts,
             }),
-            false => Ask::Wait,
+            false => Err(None),
         };
         if let Some(arm) = [Arm::Base, Arm::New].into_iter().find(|arm| self.is_unstartable(*arm)) {
             return done(Ending::Unstartable(arm));
         }
-        let pair = self.complete();
-        let open: Vec<Slot> = self
-            .slots(pair)
-            .into_iter()
-            .filter(|slot| self.measured(*slot).is_none())
-            .collect();
+        let mut open = slots(self.complete()).to_vec();
+        open.retain(|slot| self.measured(*slot).is_none());
         if open.len() == 2 && pending.is_empty() && self.settled.iter().all(Option::is_some) {
             return done(Ending::Decided);
         }
-        if starts + open.len() > self.settings.max_starts {
+        if starts + open.len() > self.max_starts {
             return done(Ending::Spent);
         }
-        let may_start = |slot: &&Slot| match self.settings.placement {
+        let may_start = |slot: &Slot| match self.placement {
             Placement::InTurn => pending.is_empty(),
             Placement::SideBySide => !pending.contains(slot),
         };
-        open.iter().find(may_start).map_or(Ask::Wait, |slot| Ask::Start(*slot))
-    }
-
-    /// The two starts of a pair, in the order in which they come.
-    fn slots(&self, pair: usize) -> [Slot; 2] {
-        let is_turned = pair % 2 == 1;
-        let set = |arm: Arm| match self.settings.placement {
-            Placement::InTurn => 0,
-            Placement::SideBySide => usize::from((arm == Arm::New) != is_turned),
-        };
-        let slot = |arm: Arm| Slot {
-            pair,
-            arm,
-            set: set(arm),
-        };
-        match is_turned {
-            false => [slot(Arm::Base), slot(Arm::New)],
-            true => [slot(Arm::New), slot(Arm::Base)],
-        }
+        Err(open.into_iter().find(may_start))
     }
 
     fn measured(&self, slot: Slot) -> Option<&[Option<f64>]> {
-        self.told.iter().find_map(|(told, what)| match what {
-            Told::Measured(logs) if *told == slot => Some(logs.as_slice()),
-            _ => None,
-        })
+        let mut told = self.told.iter().filter(|(told, _)| *told == slot);
+        told.find_map(|(_, logs)| logs.as_deref())
     }
 
     /// Pairs of which both starts were measured.
     fn complete(&self) -> usize {
-        let is_complete = |pair: &usize| self.slots(*pair).into_iter().all(|slot| self.measured(slot).is_some());
+        let is_complete = |pair: &usize| slots(*pair).into_iter().all(|slot| self.measured(slot).is_some());
         (0..).take_while(is_complete).count()
     }
 
     fn is_unstartable(&self, arm: Arm) -> bool {
         let of_arm = self.told.iter().rev().filter(|(slot, _)| slot.arm == arm);
-        of_arm.take_while(|(_, told)| *told == Told::Failed).count() >= FAILURES
+        of_arm.take_while(|(_, told)| told.is_none()).count() >= FAILURES
     }
 
     /// The pairs of each member among the first `count` ones.
     fn pairs(&self, count: usize) -> Vec<Vec<Pair>> {
-        let mut series = vec![Vec::new(); self.settings.family.len()];
+        let mut series = vec![Vec::new(); self.family.len()];
         for pair in 0..count {
-            let of = |arm: Arm| {
-                self.slots(pair)
-                    .into_iter()
-                    .find(|slot| slot.arm == arm)
-                    .and_then(|slot| self.measured(slot))
-            };
+            let of = |arm: Arm| self.measured(Slot { pair, arm });
             let (Some(base), Some(new)) = (of(Arm::Base), of(Arm::New)) else {
                 continue;
             };
@@ -253,7 +194,7 @@ impl Paired {
     fn look(&mut self) {
         let series = self.pairs(self.looked);
         let members = 0..series.len();
-        let asked = |member: usize| Some((self.settings.family[member], ratio(&series[member])?));
+        let asked = |member: usize| Some((self.family[member], ratio(&series[member])?));
         let asked: Vec<Option<(Member, Estimate)>> = members.clone().map(asked).collect();
         let levels = |this: &Paired, member: usize| this.levels(series[member].len());
         for member in members.clone() {
@@ -279,7 +220,7 @@ impl Paired {
         }
     }
 
-    /// What the pairs so far have shown, one for each member, in the settings' order.
+    /// What the pairs so far have shown, one for each member, in the family's order.
     pub fn findings(&self) -> Vec<Finding> {
         let series = self.pairs(self.looked);
         let found = self.settled.iter().zip(&series).enumerate();
@@ -289,12 +230,12 @@ impl Paired {
     }
 
     fn levels(&self, pairs: usize) -> Levels {
-        let last = (self.settings.max_starts / 2).max(FIRST_LOOK);
-        Levels::at(pairs, last, self.settings.alpha / self.sharing.max(1) as f64)
+        let last = (self.max_starts / 2).max(FIRST_LOOK);
+        Levels::at(pairs, last, ALPHA / self.sharing.max(1) as f64)
     }
 
     fn finding(&self, member: usize, pairs: &[Pair]) -> Finding {
-        let asked = self.settings.family[member];
+        let asked = self.family[member];
         let levels = self.levels(pairs.len());
         let found = ratio(pairs);
         let (interval, verdict) = found.map_or((None, Verdict::Undecided), |ratio| asked.verdict(ratio, levels));
@@ -307,21 +248,20 @@ impl Paired {
             more_starts: None,
         };
         if !finding.is_final() {
-            finding.more_starts =
-                found.and_then(|ratio| self.more_starts(asked.question(), ratio, pairs.len(), levels));
+            finding.more_starts = found.and_then(|ratio| more_starts(&asked, ratio, pairs.len(), levels));
         }
         finding
     }
+}
 
-    fn more_starts(&self, question: RatioQuestion, ratio: Estimate, pairs: usize, levels: Levels) -> Option<usize> {
-        let sd = ratio.error?.standard * (pairs as f64).sqrt();
-        let rule = IntervalRule {
-            alpha: levels.change,
-            alpha_same: levels.same,
-            freedom: |pairs| pairs as f64 - 2.0,
-        };
-        Some(2 * more_units(question, ratio.log, sd, pairs, &rule)?)
-    }
+fn more_starts(asked: &Member, ratio: Estimate, pairs: usize, levels: Levels) -> Option<usize> {
+    let sd = ratio.error?.standard * (pairs as f64).sqrt();
+    let rule = IntervalRule {
+        alpha: levels.change,
+        alpha_same: levels.same,
+        freedom: |pairs| pairs as f64 - 2.0,
+    };
+    Some(2 * more_units((asked.margin, asked.bound), ratio.log, sd, pairs, &rule)?)
 }
 
 impl Finding {
@@ -332,6 +272,15 @@ impl Finding {
             None => self.verdict != Verdict::Undecided,
         }
     }
+}
+
+/// The two starts of a pair, in the order in which they come.
+fn slots(pair: usize) -> [Slot; 2] {
+    let arms = match pair.is_multiple_of(2) {
+        true => [Arm::Base, Arm::New],
+        false => [Arm::New, Arm::Base],
+    };
+    arms.map(|arm| Slot { pair, arm })
 }
 
 #[cfg(test)]

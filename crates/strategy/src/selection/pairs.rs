@@ -1,6 +1,6 @@
 //! One member of a family of paired tests: one metric at one point. Its ratio by the pairs so far, and what follows at a look.
 
-use crate::stats::{Better, Bound, Estimate, Interval, Looks, Margin, RatioQuestion, Requirement, Verdict};
+use crate::stats::{Better, Bound, Estimate, Interval, Margin, Requirement, Verdict, level_of_look};
 use serde::{Deserialize, Serialize};
 
 /// A metric at a point, and what is asked of its ratio of new over base.
@@ -45,12 +45,8 @@ impl Levels {
     /// Early looks at the margin are the strictest, as the power family of Kim and DeMets (1987) spends it: four pairs may
     /// agree by luck.
     pub fn at(pairs: usize, last: usize, alpha: f64) -> Levels {
-        let looks = Looks {
-            first: FIRST_LOOK,
-            last,
-        };
         Levels {
-            change: looks.nominal(alpha),
+            change: level_of_look(FIRST_LOOK, last, alpha),
             same: ALPHA_SAME * (pairs as f64 / last as f64).powi(3),
         }
     }
@@ -78,12 +74,6 @@ pub(super) fn ratio(pairs: &[Pair]) -> Option<Estimate> {
 }
 
 impl Member {
-    /// The question that the pairs go on for.
-    pub(super) fn question(&self) -> RatioQuestion {
-        self.bound
-            .map_or(RatioQuestion::Change(self.margin), RatioQuestion::Bound)
-    }
-
     /// The p-value of what a false alarm would be: a change, or a broken bound.
     pub(super) fn p_value(&self, ratio: Estimate) -> f64 {
         match self.bound {
@@ -95,24 +85,22 @@ impl Member {
     /// Whether the question is answered by the harmless answer: within the margin, or the bound met.
     pub(super) fn is_fine(&self, ratio: Estimate, levels: Levels) -> bool {
         match self.bound {
-            Some(bound) => ratio
-                .interval(levels.change)
-                .is_some_and(|interval| bound.is_met(interval)),
-            None => ratio
-                .interval(levels.same)
-                .is_some_and(|interval| self.margin.holds(interval)),
+            Some(_) => self.requirement(ratio.interval(levels.change)) == Some(Requirement::Met),
+            None => self.is_same(ratio, levels),
         }
+    }
+
+    fn is_same(&self, ratio: Estimate, levels: Levels) -> bool {
+        let strict = ratio.interval(levels.same);
+        strict.is_some_and(|interval| self.margin.holds(interval))
     }
 
     /// The verdict of a ratio. It is `same` only at the strict level, which the interval shown is not.
     pub(super) fn verdict(&self, ratio: Estimate, levels: Levels) -> (Option<Interval>, Verdict) {
         let interval = ratio.interval(levels.change);
-        let is_same = ratio
-            .interval(levels.same)
-            .is_some_and(|interval| self.margin.holds(interval));
         let nothing = Margin { log: 0.0 };
         let verdict = match interval {
-            _ if is_same => Verdict::Same,
+            _ if self.is_same(ratio, levels) => Verdict::Same,
             Some(interval) => Verdict::of(interval, nothing, self.better),
             None => Verdict::Undecided,
         };
@@ -122,11 +110,7 @@ impl Member {
     /// What the interval says of the requirement, if there is one.
     pub(super) fn requirement(&self, interval: Option<Interval>) -> Option<Requirement> {
         let bound = self.bound?;
-        Some(match interval {
-            Some(interval) if bound.is_broken(interval) => Requirement::Broken,
-            Some(interval) if bound.is_met(interval) => Requirement::Met,
-            _ => Requirement::Undecided,
-        })
+        Some(interval.map_or(Requirement::Undecided, |interval| bound.judge(interval)))
     }
 }
 

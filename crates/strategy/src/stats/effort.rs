@@ -4,15 +4,6 @@ use super::bound::Bound;
 use super::distribution::{normal_quantile, student_quantile};
 use super::margin::Margin;
 
-/// What is asked of a ratio.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum RatioQuestion {
-    /// Whether it differs from one, or only by less than the margin.
-    Change(Margin),
-    /// On which side of a bound it lies.
-    Bound(Bound),
-}
-
 /// How intervals are made from a number of units.
 pub(crate) struct IntervalRule {
     /// The chance that an interval misses.
@@ -28,10 +19,10 @@ const MOST: usize = 1000;
 /// How often the number given may turn out to be too small, if the estimate is the truth.
 const RISK: f64 = 0.2;
 
-/// The units beyond those at hand, `have`, after which the question about a ratio with estimate `log` would be decided in four of five
-/// cases, where one unit scatters by `sd`.
+/// The units beyond those at hand, `have`, after which it would be known in four of five cases of a ratio with estimate `log` whether it
+/// differs from one or only by less than the margin, or on which side of the bound it lies if there is one. One unit scatters by `sd`.
 pub(crate) fn more_units(
-    question: RatioQuestion,
+    (margin, bound): (Margin, Option<Bound>),
     log: f64,
     sd: f64,
     have: usize,
@@ -43,12 +34,12 @@ pub(crate) fn more_units(
         let standard = sd / (*units as f64).sqrt();
         let half = |alpha: f64| student_quantile(alpha, (rule.freedom)(*units));
         let reach = (half(rule.alpha) + one_sided) * standard;
-        match question {
-            RatioQuestion::Change(margin) => {
+        match bound {
+            None => {
                 let within = log.abs() + (half(rule.alpha_same) + two_sided) * standard;
                 log.abs() >= reach || within <= margin.log
             }
-            RatioQuestion::Bound(bound) => (log - bound.log).abs() >= reach,
+            Some(bound) => (log - bound.log).abs() >= reach,
         }
     };
     (have + 1..=MOST).find(decides).map(|units| units - have)
@@ -63,8 +54,8 @@ mod tests {
         #[test]
         fn a_clearer_case_needs_no_more(log in 0.0f64..0.1, sd in 0.001f64..0.05, have in 2usize..10) {
             let rule = IntervalRule { alpha: 0.05, alpha_same: 0.05, freedom: |n: usize| 2.0 * n as f64 - 2.0 };
-            let bound = RatioQuestion::Bound(Bound::percent(-5.0));
-            let more = |log: f64, sd: f64| more_units(bound, log, sd, have, &rule).unwrap_or(MOST);
+            let question = (Margin::percent(3.0), Some(Bound::percent(-5.0)));
+            let more = |log: f64, sd: f64| more_units(question, log, sd, have, &rule).unwrap_or(MOST);
             prop_assert!(more(log, sd) <= more(log, 1.5 * sd));
             prop_assert!(more(log + 0.05, sd) <= more(log, sd));
             prop_assert!(more(log, sd) >= 1);

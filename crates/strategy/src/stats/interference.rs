@@ -2,13 +2,14 @@
 //! whether that matters. Which runs make a pair is decided elsewhere.
 //!
 //! A sequential test with a look after each pair, on the logarithm of each pair's ratio (a paired t, with the repeated confidence
-//! intervals of [`Looks`]). A slowdown as large as the threshold and none at all are the two truths that it is made to tell apart: the
+//! intervals of [`level_of_look`]). A slowdown as large as the threshold and none at all are the two truths that it is made to tell apart: the
 //! chance to take one for the other is half a percent. What lies between them is called by the side on which it is seen.
 
-use super::{Estimate, Interval, Looks};
+use super::{Estimate, Interval, level_of_look};
 
 /// Pairs at the first look and at the last one. With runs that scatter by 1 %, six to twelve pairs decide.
-const LOOKS: Looks = Looks { first: 4, last: 16 };
+const FIRST_LOOK: usize = 4;
+const LAST_LOOK: usize = 16;
 /// The chance that an interval of any look misses the truth, on both sides together.
 const ALPHA: f64 = 0.01;
 
@@ -41,18 +42,12 @@ impl Interference {
     /// the one that decided change neither the finding nor its figures.
     pub fn of(log_ratios: &[f64], threshold_percent: f64) -> Interference {
         let threshold = (threshold_percent / 100.0).ln_1p();
-        let looks = (2..=log_ratios.len().min(LOOKS.last)).map(|pairs| look(&log_ratios[..pairs], threshold));
-        let mut last = Interference {
+        let mut looks = (2..=log_ratios.len().min(LAST_LOOK)).map(|pairs| look(&log_ratios[..pairs], threshold));
+        let decided = looks.clone().find(|seen| !seen.is_open());
+        decided.or(looks.next_back()).unwrap_or(Interference {
             pairs: log_ratios.len().min(1),
             ..Interference::default()
-        };
-        for seen in looks {
-            last = seen;
-            if last.finding != Finding::Undecided {
-                break;
-            }
-        }
-        last
+        })
     }
 
     /// The slowdown and its interval, in percent.
@@ -68,16 +63,18 @@ impl Interference {
     }
 
     /// The most pairs that are looked at.
-    pub const MOST_PAIRS: usize = LOOKS.last;
+    pub const MOST_PAIRS: usize = LAST_LOOK;
 }
 
 fn look(pairs: &[f64], threshold: f64) -> Interference {
     let estimate = Estimate::of_mean(pairs);
     let log = estimate.log;
-    let interval = estimate.interval(LOOKS.nominal(ALPHA)).expect("its error is known");
-    let is_last = pairs.len() == LOOKS.last;
+    let interval = estimate
+        .interval(level_of_look(FIRST_LOOK, LAST_LOOK, ALPHA))
+        .expect("its error is known");
+    let is_last = pairs.len() == LAST_LOOK;
     let middle = threshold / 2.0;
-    let finding = match pairs.len() >= LOOKS.first {
+    let finding = match pairs.len() >= FIRST_LOOK {
         false => Finding::Undecided,
         true if interval.high < threshold => Finding::Harmless,
         true if interval.low > middle || (is_last && log > middle) => Finding::Slows,
@@ -113,7 +110,7 @@ mod tests {
         let (mut tripped, mut pairs) = (0, 0);
         for _ in 0..2000 {
             let noise = |draw: &mut u64| run_noise * (normal(draw) - normal(draw));
-            let series: Vec<f64> = (0..LOOKS.last).map(|_| f64::ln_1p(truth) + noise(&mut draw)).collect();
+            let series: Vec<f64> = (0..LAST_LOOK).map(|_| f64::ln_1p(truth) + noise(&mut draw)).collect();
             let found = Interference::of(&series, 5.0);
             assert_ne!(found.finding, Finding::Undecided, "the last look decides");
             tripped += usize::from(found.finding == Finding::Slows);

@@ -37,11 +37,8 @@ impl Noise {
         } else {
             0.0
         };
-        let start_freedom: f64 = groups
-            .iter()
-            .map(|group| group.len() as f64 - 1.0)
-            .filter(|free| *free > 0.0)
-            .sum();
+        let freedom = groups.iter().map(|group| group.len() as f64 - 1.0);
+        let start_freedom: f64 = freedom.filter(|free| *free > 0.0).sum();
         let (squares, scale) = sum(groups.iter().map(|group| between_squares(group, run_variance)));
         (start_freedom > 0.0).then(|| Noise {
             start_variance: (squares / scale).max(0.0),
@@ -61,13 +58,6 @@ impl Noise {
     }
 }
 
-/// What a node showed of some configs in earlier experiments.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct History {
-    /// Of each experiment the starts of each config, all in one order of configs.
-    pub experiments: Vec<Vec<Vec<Start>>>,
-}
-
 /// How a node differs from its history, beyond what chance does in one of two hundred.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Strange {
@@ -79,51 +69,46 @@ pub enum Strange {
     NoisierRuns(f64),
 }
 
-impl History {
-    /// Holds an experiment of the same configs against the history. The mean over configs is judged by the prediction interval of one more
-    /// experiment (Hahn and Meeker 1991, section 4.7), scatter by Fisher's ratio of variances.
-    pub fn judge(&self, now: &[Vec<Start>], better: Better) -> Vec<Strange> {
-        let noisier = |of: fn(&[Start]) -> (f64, f64), say: fn(f64) -> Strange| {
-            let now = sum(now.iter().map(|starts| of(starts)));
-            let before = sum(self.experiments.iter().flatten().map(|starts| of(starts)));
-            let ratio = (now.0 / now.1) / (before.0 / before.1);
-            (ratio.is_finite() && fisher_upper_tail(ratio, now.1, before.1) < ALPHA_STRANGE).then(|| say(ratio.sqrt()))
-        };
-        let means = |starts: &[Start]| (between_squares(starts, 0.0).0, (starts.len() as f64 - 1.0).max(0.0));
-        [
-            self.slower(now, better),
-            noisier(means, Strange::NoisierStarts),
-            noisier(run_squares, Strange::NoisierRuns),
-        ]
-        .into_iter()
-        .flatten()
-        .collect()
-    }
-
-    fn slower(&self, now: &[Vec<Start>], better: Better) -> Option<Strange> {
-        let level = |configs: &[Vec<Start>]| {
-            let logs = configs
-                .iter()
-                .map(|starts| estimate(starts, RunPrior { sd: 0.0, freedom: 0.0 }));
-            let sum = logs.map(|estimate| Some(estimate?.log)).sum::<Option<f64>>()?;
-            (!configs.is_empty()).then(|| sum / configs.len() as f64)
-        };
-        let before: Vec<f64> = self.experiments.iter().filter_map(|configs| level(configs)).collect();
-        let n = before.len() as f64;
-        let mean = before.iter().sum::<f64>() / n;
-        let variance = before.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0);
-        let worse = match better {
-            Better::Lower => level(now)? - mean,
-            Better::Higher => mean - level(now)?,
-        };
-        if before.len() < FEWEST {
-            return None;
-        }
-        let limit = student_quantile(2.0 * ALPHA_STRANGE, n - 1.0) * (variance * (1.0 + 1.0 / n)).sqrt();
-        (worse > limit.max(LEAST_SLOWER)).then(|| Strange::Slower(worse.exp()))
-    }
+/// Holds an experiment against earlier ones, each with the starts of the same configs in the same order. The mean over configs is judged
+/// by the prediction interval of one more experiment (Hahn and Meeker 1991, section 4.7), scatter by Fisher's ratio of variances.
+pub fn strange(earlier: &[Vec<Vec<Start>>], now: &[Vec<Start>], better: Better) -> Vec<Strange> {
+    let noisier = |of: fn(&[Start]) -> (f64, f64), say: fn(f64) -> Strange| {
+        let now = sum(now.iter().map(|starts| of(starts)));
+        let before = sum(earlier.iter().flatten().map(|starts| of(starts)));
+        let ratio = (now.0 / now.1) / (before.0 / before.1);
+        (ratio.is_finite() && fisher_upper_tail(ratio, now.1, before.1) < ALPHA_STRANGE).then(|| say(ratio.sqrt()))
+    };
+    let means = |starts: &[Start]| (between_squares(starts, 0.0).0, (starts.len() as f64 - 1.0).max(0.0));
+    let found = [
+        slower(earlier, now, better),
+        noisier(means, Strange::NoisierStarts),
+        noisier(run_squares, Strange::NoisierRuns),
+    ];
+    found.into_iter().flatten().collect()
 }
 
+fn slower(earlier: &[Vec<Vec<Start>>], now: &[Vec<Start>], better: Better) -> Option<Strange> {
+    let level = |configs: &[Vec<Start>]| {
+        let logs = configs
+            .iter()
+            .map(|starts| estimate(starts, RunPrior { sd: 0.0, freedom: 0.0 }));
+        let sum = logs.map(|estimate| Some(estimate?.log)).sum::<Option<f64>>()?;
+        (!configs.is_empty()).then(|| sum / configs.len() as f64)
+    };
+    let before: Vec<f64> = earlier.iter().filter_map(|configs| level(configs)).collect();
+    let n = before.len() as f64;
+    let mean = before.iter().sum::<f64>() / n;
+    let variance = before.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0);
+    let worse = match better {
+        Better::Lower => level(now)? - mean,
+        Better::Higher => mean - level(now)?,
+    };
+    if before.len() < FEWEST {
+        return None;
+    }
+    let limit = student_quantile(2.0 * ALPHA_STRANGE, n - 1.0) * (variance * (1.0 + 1.0 / n)).sqrt();
+    (worse > limit.max(LEAST_SLOWER)).then(|| Strange::Slower(worse.exp()))
+}
 fn sum(pairs: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
     pairs.fold((0.0, 0.0), |(a, b), (c, d)| (a + c, b + d))
 }
@@ -158,10 +143,8 @@ mod tests {
                 starts(&[&[day, day + 0.5], &[day + 1.0, day + 0.6], &[day - 0.8, day]])
             })
             .collect();
-        let history = History {
-            experiments: usual.iter().map(|starts| vec![starts.clone()]).collect(),
-        };
-        let judge = |starts: &[Start], better| history.judge(&[starts.to_vec()], better);
+        let earlier: Vec<Vec<Vec<Start>>> = usual.iter().map(|starts| vec![starts.clone()]).collect();
+        let judge = |starts: &[Start], better| strange(&earlier, &[starts.to_vec()], better);
         assert_eq!(judge(&usual[1], Better::Higher), []);
         let slower = starts(&[&[90.0, 90.5], &[91.0, 90.6], &[89.2, 90.0]]);
         assert!(matches!(judge(&slower, Better::Higher)[..], [Strange::Slower(ratio)] if (1.1..1.13).contains(&ratio)));
@@ -171,6 +154,6 @@ mod tests {
             judge(&noisier, Better::Higher)[..],
             [Strange::NoisierStarts(_)]
         ));
-        assert_eq!(History::default().judge(&[slower], Better::Higher), []);
+        assert_eq!(strange(&[], &[slower], Better::Higher), []);
     }
 }

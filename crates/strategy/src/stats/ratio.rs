@@ -1,6 +1,6 @@
 //! The ratio of two sides, and the verdict against a margin. Where the sides were measured is not known here.
 
-use super::effort::{IntervalRule, RatioQuestion, more_units};
+use super::effort::{IntervalRule, more_units};
 use super::estimate::{Estimate, Interval};
 use super::margin::Margin;
 use super::starts::{RunPrior, Start, estimate};
@@ -100,7 +100,7 @@ pub fn compare(base: &[Start], new: &[Start], better: Better, margin: Margin, pr
             freedom: |starts| 2.0 * starts as f64 - 2.0,
         };
         let have = base.len().min(new.len());
-        more_units(RatioQuestion::Change(margin), ratio.log, one_pair.sqrt(), have, &rule)
+        more_units((margin, None), ratio.log, one_pair.sqrt(), have, &rule)
     });
     Some(Comparison {
         ratio,

@@ -2,7 +2,7 @@
 //! another start would show, it does not say.
 
 use super::estimate::{Estimate, Interval};
-use super::looks::Looks;
+use super::looks::level_of_look;
 use serde::{Deserialize, Serialize};
 
 /// The rule.
@@ -16,42 +16,21 @@ pub struct Repeats {
     pub until: f64,
 }
 
-/// What the runs so far ask for. An interval holds the mean of this start's runs in 95 of 100 cases, however often it was looked at.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Repeat {
-    /// Another run.
-    Again,
-    /// Narrow enough.
-    Enough(Interval),
-    /// As many runs as allowed, and not narrow enough. None where a value has no logarithm or there is one run.
-    Spent(Option<Interval>),
-}
-
 impl Repeats {
-    /// Looks at the values of the runs so far.
-    pub fn look(self, values: &[f64]) -> Repeat {
-        let interval = self.interval(values);
-        match interval {
-            Some(interval) if values.len() >= self.min && self.is_narrow(interval) => Repeat::Enough(interval),
-            _ if values.len() >= self.max => Repeat::Spent(interval),
-            _ => Repeat::Again,
-        }
+    /// Whether the runs so far, by their values, are enough: the interval is narrow, or no more runs are allowed.
+    pub fn is_enough(self, values: &[f64]) -> bool {
+        let is_narrow = |interval: Interval| (interval.high - interval.low) / 2.0 <= self.until.ln_1p();
+        values.len() >= self.max || (values.len() >= self.min && self.interval(values).is_some_and(is_narrow))
     }
 
-    fn is_narrow(self, interval: Interval) -> bool {
-        (interval.high - interval.low) / 2.0 <= self.until.ln_1p()
-    }
-
-    fn interval(self, values: &[f64]) -> Option<Interval> {
+    /// The interval that holds the mean of this start's runs in 95 of 100 cases, however often it was looked at. None where a value has no
+    /// logarithm or there is one run.
+    pub fn interval(self, values: &[f64]) -> Option<Interval> {
         let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
         if logs.len() < 2 || logs.iter().any(|log| !log.is_finite()) {
             return None;
         }
-        let looks = Looks {
-            first: self.min.max(2),
-            last: self.max,
-        };
-        Estimate::of_mean(&logs).interval(looks.nominal(super::ratio::ALPHA))
+        Estimate::of_mean(&logs).interval(level_of_look(self.min.max(2), self.max, super::ratio::ALPHA))
     }
 }
 
@@ -67,24 +46,23 @@ mod tests {
 
     #[test]
     fn stops_when_narrow_and_at_the_limit() {
-        assert_eq!(RULE.look(&[100.0, 100.1]), Repeat::Again);
-        assert!(matches!(RULE.look(&[100.0, 100.1, 99.9]), Repeat::Enough(interval) if interval.contains(100f64.ln())));
+        assert!(!RULE.is_enough(&[100.0, 100.1]));
+        let narrow = [100.0, 100.1, 99.9];
+        let interval = RULE.interval(&narrow).expect("known");
+        assert!(RULE.is_enough(&narrow) && interval.contains(100f64.ln()));
         let wild = [100.0, 120.0, 90.0, 130.0, 80.0, 100.0];
-        assert_eq!(RULE.look(&wild[..5]), Repeat::Again);
-        assert!(matches!(RULE.look(&wild), Repeat::Spent(Some(_))));
-        assert_eq!(RULE.look(&[0.0; 6]), Repeat::Spent(None));
+        assert!(!RULE.is_enough(&wild[..5]));
+        assert!(RULE.is_enough(&wild) && RULE.interval(&wild).is_some());
+        assert!(RULE.is_enough(&[0.0; 6]) && RULE.interval(&[0.0; 6]).is_none());
     }
 
     #[test]
     fn a_run_that_is_the_only_one_allowed_has_no_interval() {
-        assert_eq!(
-            Repeats {
-                min: 1,
-                max: 1,
-                until: 0.03
-            }
-            .look(&[5.0]),
-            Repeat::Spent(None)
-        );
+        let one = Repeats {
+            min: 1,
+            max: 1,
+            until: 0.03,
+        };
+        assert!(one.is_enough(&[5.0]) && one.interval(&[5.0]).is_none());
     }
 }

@@ -25,9 +25,8 @@ impl View<'_> {
         let (criterion, lack) = self.target.starving(&self.search.probes, value)?;
         let reach = self.interval(found).1 / value;
         let is_out_of_reach = matches!(found, Found::Beyond(_)) || lack > reach;
-        let vary = self.search.settings.vary.name();
-        let note =
-            format!("even {vary} = {value}, the highest load that is not too high, brings too little for {criterion}");
+        let at = self.load(value);
+        let note = format!("even {at}, the highest load that is not too high, brings too little for {criterion}");
         let mut answer = self.plain_answer(if is_out_of_reach { Found::None } else { Found::Undecided });
         answer.binding = Some(criterion.to_string());
         if is_out_of_reach {
@@ -97,43 +96,46 @@ impl View<'_> {
         (low, high.max(low))
     }
 
+    /// A load in words.
+    fn load(&self, value: f64) -> String {
+        format!("{} = {value}", self.search.settings.vary.name())
+    }
+
     /// The levels above a load, the lowest first.
     fn above(&self, load: f64) -> impl Iterator<Item = &Level> {
         self.levels.iter().filter(move |level| level.value > load)
     }
 
     fn dip_note(&self) -> Option<String> {
-        let (vary, value) = (self.search.settings.vary.name(), self.dip?.value);
+        let at = self.load(self.dip?.value);
         Some(format!(
-            "not monotone: {vary} = {value} misses the target although a higher load meets it; the answer stays below"
+            "not monotone: {at} misses the target although a higher load meets it; the answer stays below"
         ))
     }
 
     /// A load that was measured as failing although the limit may lie above it.
     fn doubt_note(&self, low: f64, high: f64) -> Option<String> {
         let mut inside = self.above(low).take_while(|level| level.value < high);
-        let vary = self.search.settings.vary.name();
-        inside.find(|level| level.margin > 0.0).map(|level| {
-            let value = level.value;
-            format!("{vary} = {value} was measured as missing the target, by no more than noise explains")
-        })
+        let failed = self.load(inside.find(|level| level.margin > 0.0)?.value);
+        Some(format!(
+            "{failed} was measured as missing the target, by no more than noise explains"
+        ))
     }
 
     /// Where the lowest load that failed gave no figures at all, no criterion says why the limit lies where it does.
     fn fallen_note(&self, low: f64) -> Option<String> {
         let failed = self.above(low).find(|level| level.margin > 0.0)?.value;
         let has_fallen = at(&self.search.probes, failed).any(Probe::has_fallen);
-        let vary = self.search.settings.vary.name();
-        has_fallen.then(|| format!("under {vary} = {failed} the run failed altogether, see its cause"))
+        has_fallen.then(|| format!("under {} the run failed altogether, see its cause", self.load(failed)))
     }
 
     /// Runs at the answer itself that missed the target, although all of them together meet it.
     fn missing_note(&self, found: Found) -> Option<String> {
         let value = found.value()?;
         let (runs, missing) = self.target.runs_missing(&self.search.probes, value);
-        let vary = self.search.settings.vary.name();
         (missing > 0).then(|| {
-            format!("{missing} of {runs} runs at {vary} = {value} missed the target, all of them together meet it")
+            let at = self.load(value);
+            format!("{missing} of {runs} runs at {at} missed the target, all of them together meet it")
         })
     }
 
@@ -142,18 +144,11 @@ impl View<'_> {
         if found != Found::Undecided {
             return None;
         }
-        let (vary, most) = (self.search.settings.vary.name(), self.search.settings.max_probes);
-        let below_the_dip = |level: &&Level| self.dip.is_none_or(|dip| level.value < dip.value);
-        let passed = self
-            .levels
-            .iter()
-            .rev()
-            .filter(below_the_dip)
-            .find(|level| level.margin <= 0.0);
-        let known = match passed {
+        let most = self.search.settings.max_probes;
+        let known = match self.passed().next() {
             Some(level) => format!(
-                "{vary} = {} was measured as meeting the target, but not beyond doubt",
-                level.value
+                "{} was measured as meeting the target, but not beyond doubt",
+                self.load(level.value)
             ),
             None => "no load was measured as meeting the target".to_owned(),
         };

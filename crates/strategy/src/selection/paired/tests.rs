@@ -4,6 +4,28 @@ use super::*;
 use crate::stats::{Better, Bound, Margin};
 use proptest::prelude::*;
 
+/// What is compared, and how hard.
+#[derive(Clone)]
+struct Settings {
+    family: Vec<Member>,
+    max_starts: usize,
+    placement: Placement,
+}
+
+impl Settings {
+    fn new(family: Vec<Member>) -> Settings {
+        Settings {
+            family,
+            max_starts: 40,
+            placement: Placement::InTurn,
+        }
+    }
+
+    fn start(self) -> Paired {
+        Paired::new(self.family, self.max_starts, self.placement)
+    }
+}
+
 fn member() -> Member {
     Member {
         better: Better::Higher,
@@ -14,21 +36,21 @@ fn member() -> Member {
 
 fn asked(paired: &Paired, pending: &[Slot]) -> Slot {
     match paired.ask(pending) {
-        Ask::Start(slot) => slot,
+        Err(Some(slot)) => slot,
         other => panic!("{other:?}"),
     }
 }
 
 /// Runs to the end; `value` gives the logarithms of a start, None for one that fails.
 fn run(settings: Settings, mut value: impl FnMut(Slot, usize) -> Option<Vec<Option<f64>>>) -> (Outcome, Vec<Slot>) {
-    let mut paired = Paired::new(settings);
+    let mut paired = settings.start();
     let mut slots = Vec::new();
     loop {
         match paired.ask(&[]) {
-            Ask::Done(outcome) => return (outcome, slots),
-            Ask::Wait => panic!("nothing is pending"),
-            Ask::Start(slot) => {
-                let told = value(slot, slots.len()).map_or(Told::Failed, Told::Measured);
+            Ok(outcome) => return (outcome, slots),
+            Err(None) => panic!("nothing is pending"),
+            Err(Some(slot)) => {
+                let told = value(slot, slots.len());
                 slots.push(slot);
                 paired.tell(slot, told);
             }
@@ -92,21 +114,25 @@ fn side_by_side_both_arms_run_at_once_and_the_sets_are_swapped() {
         placement: Placement::SideBySide,
         ..Settings::new(vec![member()])
     };
-    let mut paired = Paired::new(settings);
+    let mut paired = settings.start();
     let mut sets = Vec::new();
     for _ in 0..2 {
         let first = asked(&paired, &[]);
         let second = asked(&paired, &[first]);
-        assert_eq!(paired.ask(&[first, second]), Ask::Wait);
-        assert!(first.arm != second.arm && first.set != second.set);
-        sets.push(if first.arm == Arm::New { first.set } else { second.set });
-        paired.tell(second, Told::Measured(vec![Some(0.0)]));
-        assert_eq!(paired.ask(&[first]), Ask::Wait);
-        paired.tell(first, Told::Measured(vec![Some(0.0)]));
+        assert_eq!(paired.ask(&[first, second]), Err(None));
+        assert!(first.arm != second.arm && first.set() != second.set());
+        sets.push(if first.arm == Arm::New {
+            first.set()
+        } else {
+            second.set()
+        });
+        paired.tell(second, Some(vec![Some(0.0)]));
+        assert_eq!(paired.ask(&[first]), Err(None));
+        paired.tell(first, Some(vec![Some(0.0)]));
     }
     assert_eq!(sets, [1, 0]);
-    let in_turn = Paired::new(Settings::new(vec![member()]));
-    assert_eq!(in_turn.ask(&[asked(&in_turn, &[])]), Ask::Wait);
+    let in_turn = Settings::new(vec![member()]).start();
+    assert_eq!(in_turn.ask(&[asked(&in_turn, &[])]), Err(None));
 }
 
 #[test]
@@ -169,12 +195,12 @@ proptest! {
         let settings = Settings { max_starts, placement, ..Settings::new(vec![member()]) };
         let (outcome, slots) = run(settings.clone(), |_, i| Some(vec![Some(values[i]?)]));
         prop_assert!(slots.len() == outcome.starts && outcome.starts <= max_starts);
-        let mut again = Paired::new(settings);
+        let mut again = settings.start();
         for (i, slot) in slots.iter().enumerate() {
             prop_assert_eq!(asked(&again, &[]), *slot);
-            again.tell(*slot, values[i].map_or(Told::Failed, |log| Told::Measured(vec![Some(log)])));
+            again.tell(*slot, values[i].map(|log| vec![Some(log)]));
         }
-        prop_assert_eq!(again.ask(&[]), Ask::Done(outcome));
+        prop_assert_eq!(again.ask(&[]), Ok(outcome));
     }
 
     #[test]

@@ -131,15 +131,11 @@ fn effect(configs: &Configs, setting: usize) -> Option<Effect> {
             (values, ratio, Basis::Model(configs.len()))
         }
     };
-    let (values, ratio) = match ratio.log < 0.0 {
-        true => (
-            (values.1, values.0),
-            Estimate {
-                log: -ratio.log,
-                ..ratio
-            },
-        ),
-        false => (values, ratio),
+    let (low, high) = values;
+    let values = if ratio.log < 0.0 { (high, low) } else { (low, high) };
+    let ratio = Estimate {
+        log: ratio.log.abs(),
+        ..ratio
     };
     let interval = ratio.interval(ALPHA / choices.max(1) as f64);
     Some(Effect {

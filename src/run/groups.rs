@@ -2,7 +2,6 @@
 //! the sweep.
 
 use super::floor::Floor;
-use super::gate::Gate;
 use super::live::Live;
 use super::node::Seat;
 use super::place::Place;
@@ -15,6 +14,7 @@ use crate::error::Result;
 use crate::journal::Recorder;
 use crate::matrix::LoadSearch;
 use crate::plan::BenchRunner;
+use crate::server::settle::Gate;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ use tokio::sync::watch;
 impl Sweep<'_> {
     pub(super) async fn work_at(
         &self,
-        place: &impl Place,
+        place: &Place<'_>,
         writer: &SessionWriter<'_>,
         interrupt: &mut Interrupt,
     ) -> Result<Ending> {
@@ -48,7 +48,7 @@ impl Sweep<'_> {
                         let lost = seat.lease.as_ref().map_or_else(|| never.clone(), |lease| lease.lost());
                         let wishes = Wishes::of(interrupt.clone(), ends.clone(), lost);
                         under_way.push(async {
-                            let ended = self.perform_group(start, &seat, (place.gate(), floor), writer, wishes).await;
+                            let ended = self.perform_group(start, &seat, (&place.gate, floor), writer, wishes).await;
                             // Somebody else goes on with what was lost.
                             let is_lost = seat.lease.as_ref().is_some_and(|lease| lease.is_lost());
                             let ended = ended.map(|ending| match ending {

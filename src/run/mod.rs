@@ -9,7 +9,6 @@ mod drive;
 mod facts;
 mod floor;
 mod foreign;
-mod gate;
 mod groups;
 mod interrupt;
 mod lease;
@@ -30,7 +29,7 @@ pub use interrupt::Interrupt;
 pub use lease::{Leases, Sign, signs};
 pub(crate) use live::reduce;
 pub use node::{Node, demand, room};
-pub use place::{COMPARISON, Share, group_name};
+pub use share::{COMPARISON, Share, group_name};
 
 use crate::agenda::{Action, Ending, Group, Schedule, Start, compared};
 use crate::bench::Counters;
@@ -42,7 +41,7 @@ use crate::plan::Plan;
 use crate::selection::packed::Need;
 use crate::server::settle;
 use itertools::Itertools;
-use place::{Leased, ThisHost};
+use place::{Place, Rounds};
 use std::collections::BTreeMap;
 use std::iter;
 use std::sync::Arc;
@@ -216,19 +215,13 @@ impl Sweep<'_> {
         });
         // Every config has its next start before any has the one after.
         let planned = (FIRST_SLOT..self.wanted.starts()).map(|slot| schedule.starts_at(slot).collect());
-        let rounds: Box<dyn Iterator<Item = Vec<Start>>> = match self.share {
+        let rounds: Rounds<'_> = match self.share {
             _ if self.plan.compare.is_some() => Box::new(asked),
             Some(share) => Box::new(self.offers(share, writer)),
             None => Box::new(planned.chain(iter::once_with(|| self.finals(writer)))),
         };
-        let host = ThisHost::now(self, self.node, rounds).await;
-        match self.share {
-            None => self.work_at(&host, writer, interrupt).await,
-            Some(share) => {
-                let sweep = self;
-                self.work_at(&Leased { sweep, host, share }, writer, interrupt).await
-            }
-        }
+        let place = Place::now(self, self.node, self.share, rounds).await;
+        self.work_at(&place, writer, interrupt).await
     }
 
     /// The fresh starts of the finalists, of which the user is told.

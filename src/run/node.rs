@@ -120,27 +120,17 @@ impl Node {
         [first, second]
     }
 
-    /// What a group with these GPUs, or of this set, gets beside others.
-    pub(super) fn seat(&self, gpus: Vec<u32>, set: Option<usize>, claims: Vec<Claim>, under_way: &[Rc<Seat>]) -> Seat {
-        let place = |gpu: &u32| self.gpus.iter().position(|own| own == gpu);
-        let of_gpus = |division: &Division| {
-            let shares = gpus.iter().filter_map(place).map(|place| &division.shares[place]);
-            Cpus::join(shares)
-        };
+    /// The CPUs that a group with these GPUs, or of this set, gets beside others; `None` where they are not shared out.
+    pub(super) fn cpus_for(&self, gpus: &[u32], set: Option<usize>, under_way: &[Rc<Seat>]) -> Option<Cpus> {
+        let shares = &self.division.as_ref()?.shares;
         let is_free = |share: &&Cpus| under_way.iter().all(|seat| seat.cpus.as_ref() != Some(share));
-        let cpus = self.division.as_ref().and_then(|division| match gpus.is_empty() {
-            true => match set {
-                Some(set) => division.shares.get(set).cloned(),
-                None => division.shares.iter().find(is_free).cloned(),
-            },
-            false => Some(of_gpus(division)),
-        });
-        Seat {
-            gpus,
-            alone: false,
-            cpus,
-            _claims: claims,
-            lease: None,
+        match (gpus, set) {
+            ([], Some(set)) => shares.get(set).cloned(),
+            ([], None) => shares.iter().find(is_free).cloned(),
+            _ => {
+                let place = |gpu: &u32| self.gpus.iter().position(|own| own == gpu);
+                Some(Cpus::join(gpus.iter().filter_map(place).map(|place| &shares[place])))
+            }
         }
     }
 

@@ -1,7 +1,7 @@
 //! The sentinel: the same point of the same server, measured on each node before its first server start. How far its figures scatter
 //! is what the nodes alone make of a measurement. The report says so; nothing here judges.
 
-use super::place::ThisHost;
+use super::place::Place;
 use super::writer::SessionWriter;
 use super::{Interrupt, Sweep, Writer};
 use crate::agenda::Ending;
@@ -40,7 +40,7 @@ impl Sweep<'_> {
         writer.note(&format!(
             "the sentinel comes first, since {node} has not measured it yet"
         ))?;
-        let place = ThisHost::now(self, None, iter::once(vec![start])).await;
+        let place = Place::now(self, None, None, Box::new(iter::once(vec![start]))).await;
         let ending = self.work_at(&place, writer, interrupt).await;
         drop(lease);
         ending

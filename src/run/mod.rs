@@ -18,12 +18,10 @@ mod place;
 mod sampler;
 mod sentinel;
 mod share;
-mod wishes;
 mod writer;
 
 pub use changes::Changes;
 pub use drive::{Signals, Stage, Unattended, Writer, drive};
-pub use facts::host;
 pub use foreign::{Foreign, take_in};
 pub use interrupt::Interrupt;
 pub use lease::{Leases, Sign, signs};
@@ -39,6 +37,7 @@ use crate::journal::{Entry, Event, FIRST_SLOT, Machine, Recorder, SessionStarted
 use crate::matrix::Matrix;
 use crate::plan::Plan;
 use crate::selection::packed::Need;
+pub use crate::server::members::host;
 use crate::server::settle;
 use itertools::Itertools;
 use place::{Place, Rounds};
@@ -127,12 +126,9 @@ impl Sweep<'_> {
         observer: &mut Observer<'_>,
     ) -> Result<Ending> {
         let writer = &SessionWriter::new(recorder, observer);
-        for note in changes
-            .notes()
-            .into_iter()
-            .chain(writer.with(|recorder| recorder.damage()))
-        {
-            writer.note(&note)?;
+        let damage = writer.with(|recorder| recorder.damage());
+        for note in changes.notes().iter().chain(&damage) {
+            writer.note(note)?;
         }
         let is_new = writer.look(|state| state.sessions().is_empty());
         let Some(outdated) = self.outdated(writer, interrupt).await? else {
@@ -191,12 +187,9 @@ impl Sweep<'_> {
 
     /// Notes the session and its plan.
     async fn begin(&self, changes: Changes, machine: Option<Machine>, writer: &SessionWriter<'_>) -> Result<()> {
-        let started = writer.look(|state| session_started(self.plan, self.whole, changes, machine, state));
-        let started = Box::new(SessionStarted {
-            joined: self.share.is_some(),
-            ..started
-        });
-        writer.record(Event::SessionStarted(started)).await.map(drop)
+        let mut started = writer.look(|state| session_started(self.plan, self.whole, changes, machine, state));
+        started.joined = self.share.is_some();
+        writer.record(Event::SessionStarted(Box::new(started))).await.map(drop)
     }
 
     /// Works on what is left: on the starts that a comparison asks for; else on the planned starts, then on the fresh ones of the

@@ -2,7 +2,7 @@
 //! side by side as its GPUs hold, each with GPUs, cores and a port of its own. Beside other workers a group is leased first, and what
 //! others have is left to them. The pure policy of `selection` says which one comes first; this file looks which GPUs somebody else uses.
 
-use super::floor::Sharing;
+use super::floor::{Floor, Sharing};
 use super::lease::BEAT;
 use super::node::{Node, Seat};
 use super::share::{Share, group_name};
@@ -35,6 +35,8 @@ pub struct Place<'a> {
     sweep: &'a Sweep<'a>,
     /// What each server passes before it starts.
     pub gate: Gate,
+    /// What the groups under way do at the moment.
+    pub floor: Floor,
     node: &'a Node,
     /// What is leased before it begins; `None` where no other worker is.
     share: Option<&'a Share>,
@@ -67,6 +69,7 @@ impl<'a> Place<'a> {
         Place {
             sweep,
             gate,
+            floor: Floor::default(),
             node,
             share,
             rounds: RefCell::new(rounds),

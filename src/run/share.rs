@@ -79,22 +79,19 @@ impl Sweep<'_> {
         let is_open = move |start: &Start| {
             share.wants(&group_name(false, start)) && writer.look(|state| schedule.group(start, state).is_some())
         };
-        let last = self.wanted.starts();
-        let mut slot = FIRST_SLOT;
+        let finals = self.wanted.starts();
+        let mut slots = (FIRST_SLOT..=finals).map(Some).chain([None]).cycle();
         iter::from_fn(move || {
-            while slot <= last {
-                let starts = match slot < last {
-                    true => schedule.starts_at(slot).collect(),
-                    false => self.finals(writer),
+            loop {
+                let starts: Vec<Start> = match slots.next()?? {
+                    slot if slot == finals => self.finals(writer),
+                    slot => schedule.starts_at(slot).collect(),
                 };
-                slot += 1;
                 let open: Vec<Start> = starts.into_iter().filter(is_open).collect();
                 if !open.is_empty() {
                     return Some(open);
                 }
             }
-            slot = FIRST_SLOT;
-            None
         })
     }
 }

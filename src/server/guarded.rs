@@ -26,7 +26,7 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-/// The same for a command whose server runs below it.
+/// What a guard may take beyond the grace period to end a tree and report it.
 const MARGIN: Duration = Duration::from_secs(5);
 /// Asks Python's `setproctitle`, by which vLLM names its processes, to leave their environment readable, and with it the mark
 /// of their tree.
@@ -92,7 +92,6 @@ impl fmt::Display for Lost {
 /// What is known about the tree so far.
 #[derive(Debug, Clone, Default)]
 struct TreeState {
-    leader: Option<i32>,
     exit: Option<Exit>,
     failed: Option<String>,
     gone: bool,
@@ -145,10 +144,10 @@ impl Guarded {
         let (known, state) = watch::channel(TreeState::default());
         tokio::spawn(async move {
             let mut lines = BufReader::new(reports).lines();
-            let mut complete = false;
+            let (mut leader, mut complete) = (None, false);
             while let Ok(Some(line)) = lines.next_line().await {
                 match serde_json::from_str(&line) {
-                    Ok(Report::Started(pid)) => known.send_modify(|state| state.leader = Some(pid)),
+                    Ok(Report::Started(pid)) => leader = Some(pid),
                     Ok(Report::Exited(exit)) => known.send_modify(|state| state.exit = Some(exit)),
                     Ok(Report::Failed(why)) => known.send_modify(|state| state.failed = Some(why)),
                     Ok(Report::Gone) => complete = true,
@@ -157,7 +156,6 @@ impl Guarded {
             }
             let _ = guard.wait().await;
             if !complete {
-                let leader = known.borrow().leader;
                 end_orphans(leader, &mark).await;
             }
             known.send_modify(|state| state.gone = true);
@@ -241,12 +239,11 @@ async fn end_orphans(leader: Option<i32>, mark: &str) {
         let fell = fallen_to_us(&all);
         let ours = |p: &&procfs::Process| Some(p.session) == leader || fell.contains(&p.pid) || is_marked(p.pid);
         let roots: HashSet<i32> = all.iter().filter(ours).map(|p| p.pid).collect();
-        let below = procfs::below(&all, &roots);
-        let found = all.iter().filter(|p| roots.contains(&p.pid)).chain(&below);
+        let found = procfs::family(&all, &roots);
         if let Some(leftovers) = &mut leftovers {
-            leftovers.look_at(found.clone().map(|p| p.pid));
+            leftovers.look_at(found.iter().map(|p| p.pid));
         }
-        killed.extend(found.map(|p| (p.pid, p.started)));
+        killed.extend(found.iter().map(|p| (p.pid, p.started)));
         killed.retain(|&(pid, started)| {
             let is_there = procfs::process(pid).is_some_and(|process| process.started == started);
             if is_there {

@@ -35,9 +35,6 @@ pub(super) struct Inventory {
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum InventoryEntry {
-    /// Comes first: the namespace in which its process ids count. Containers can share their shared memory and yet count their
-    /// processes each from 1.
-    In(PathBuf),
     Before(PathBuf),
     Made(PathBuf, u64),
     Adopted(i32, u64),
@@ -48,14 +45,10 @@ impl Inventory {
     /// Begins that of the tree with this mark.
     pub fn begin(mark: &str) -> Inventory {
         let mut new = OpenOptions::new();
-        let namespace = pid_namespace();
-        let file = new.append(true).create_new(true).mode(0o600).open(path(mark)).ok();
-        let mut inventory = Inventory {
-            file: file.filter(|_| namespace.is_some()),
+        Inventory {
+            file: new.append(true).create_new(true).mode(0o600).open(path(mark)).ok(),
             ..Inventory::default()
-        };
-        inventory.note(namespace);
-        inventory
+        }
     }
 
     /// Adds to it. What cannot be written is missed only if the guard is killed, so errors are ignored.
@@ -71,14 +64,13 @@ impl Inventory {
         }
     }
 
-    /// Reads that of the tree with this mark, if it is ours and its process ids mean here what they mean there. More can be added.
+    /// Reads that of the tree with this mark, if it is ours. More can be added.
     pub fn read(mark: &str) -> Option<Inventory> {
         let path = path(mark);
         is_ours(&path).then_some(())?;
         let text = fs::read_to_string(&path).ok()?;
         // A torn last line was being written when its guard was killed.
-        let mut entries = text.lines().filter_map(|line| serde_json::from_str(line).ok());
-        (entries.next()? == pid_namespace()?).then_some(())?;
+        let entries = text.lines().filter_map(|line| serde_json::from_str(line).ok());
         let mut inventory = Inventory {
             file: OpenOptions::new().append(true).open(path).ok(),
             ..Inventory::default()
@@ -89,7 +81,6 @@ impl Inventory {
 
     fn take(&mut self, entry: InventoryEntry) {
         match entry {
-            InventoryEntry::In(_) => {}
             InventoryEntry::Before(path) => drop(self.before.insert(path)),
             InventoryEntry::Made(path, inode) => drop(self.made.insert(path, inode)),
             InventoryEntry::Adopted(pid, started) => drop(self.adopted.insert((pid, started))),
@@ -120,10 +111,6 @@ pub(super) fn is_ours(path: &Path) -> bool {
 
 fn path(mark: &str) -> PathBuf {
     Path::new(SHARED_MEMORY).join(format!("{PREFIX}{mark}"))
-}
-
-fn pid_namespace() -> Option<InventoryEntry> {
-    Some(InventoryEntry::In(fs::read_link("/proc/self/ns/pid").ok()?))
 }
 
 #[cfg(test)]

@@ -11,7 +11,8 @@
 use super::elsewhere;
 use super::inventory::{self, Inventory, InventoryEntry, SHARED_MEMORY, is_ours};
 use super::procfs::{self, Process};
-use super::trees::{Orphan, Owner, TREE};
+use super::trees::{Orphan, TREE, new_mark, owner};
+use crate::files::is_process_dead;
 use crate::shell::shell_line;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use std::collections::{BTreeMap, HashSet};
@@ -31,7 +32,7 @@ const LOG_BYTES: u64 = 4 << 20;
 /// What a tree may leave behind.
 #[derive(Debug)]
 pub(super) struct Leftovers {
-    mark: Option<String>,
+    mark: String,
     known: Inventory,
     strange: BTreeMap<PathBuf, u32>,
 }
@@ -39,8 +40,8 @@ pub(super) struct Leftovers {
 impl Leftovers {
     /// Remembers what is there before the launch of our own tree: none of it is ever touched.
     pub fn before_launch(stop: Vec<String>) -> Leftovers {
-        let mark = std::env::var(TREE).ok();
-        let mut known = mark.as_deref().map(Inventory::begin).unwrap_or_default();
+        let mark = std::env::var(TREE).unwrap_or_else(|_| new_mark());
+        let mut known = Inventory::begin(&mark);
         known.note(present().into_iter().map(InventoryEntry::Before));
         known.note([InventoryEntry::Stop(stop)]);
         Leftovers {
@@ -54,7 +55,7 @@ impl Leftovers {
     pub fn of(mark: &str) -> Option<Leftovers> {
         Some(Leftovers {
             known: Inventory::read(mark)?,
-            mark: Some(mark.to_owned()),
+            mark: mark.to_owned(),
             strange: BTreeMap::new(),
         })
     }
@@ -135,13 +136,7 @@ impl Leftovers {
     /// longer noted would stay for ever. So it is with a server that could not be ended while its vsweep may still be told.
     pub fn remove(self) -> Vec<String> {
         let is_ended = self.known.stop.is_empty() || elsewhere::end(&self.known.stop);
-        let has_owner = || {
-            self.mark
-                .as_deref()
-                .and_then(Owner::of)
-                .is_some_and(|owner| owner.lives())
-        };
-        let is_kept = !is_ended && has_owner();
+        let is_kept = !is_ended && !is_ownerless(&self.mark);
         let is_left = |(path, inode): (PathBuf, u64)| {
             let is_same = || fs::symlink_metadata(&path).is_ok_and(|meta| meta.ino() == inode);
             (is_of_a_kind(&path) && is_ours(&path) && is_same()).then_some(path)
@@ -153,8 +148,8 @@ impl Leftovers {
             is_held = !held.is_empty();
             left.retain(|path| !held.contains(path) && fs::remove_file(path).is_ok());
         }
-        if let Some(mark) = self.mark.filter(|_| !is_held && !is_kept) {
-            inventory::remove(&mark);
+        if !is_held && !is_kept {
+            inventory::remove(&self.mark);
         }
         let mut removed: Vec<String> = left.iter().map(|path| path.display().to_string()).collect();
         removed.sort();
@@ -204,8 +199,12 @@ pub(super) fn remove_abandoned() -> Vec<String> {
 /// The marks of trees with an inventory whose vsweep is dead.
 fn ownerless() -> Vec<String> {
     let mut marks = inventory::marks();
-    marks.retain(|mark| Owner::of(mark).is_some_and(|owner| !owner.lives()));
+    marks.retain(|mark| is_ownerless(mark));
     marks
+}
+
+fn is_ownerless(mark: &str) -> bool {
+    owner(mark).is_some_and(is_process_dead)
 }
 
 /// Wakes who polls it when shared memory is made, so that even a process that lives for a moment is seen to hold it.
@@ -252,7 +251,6 @@ fn log_text() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::trees::new_mark;
 
     #[test]
     fn what_is_still_held_is_removed_later() {

@@ -17,7 +17,6 @@ pub mod installed;
 mod inventory;
 mod leftovers;
 pub mod members;
-pub mod presence;
 mod procfs;
 mod program;
 mod ready;
@@ -36,8 +35,9 @@ use crate::plan::{Manners, Members, Program, Reset, ServeCommand};
 use crate::shell::shell_line;
 use address::{Address, Promised};
 use cpus::Cpus;
+use diagnose::Phase;
 use futures_util::future::{join_all, select_all};
-use guarded::{Guarded, Lost, Order};
+use guarded::{Guarded, Order};
 use http::Http;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -109,17 +109,8 @@ struct Process {
 }
 
 impl Server {
-    /// The same as [`Server::spawn_onto`] with a log of its own.
-    pub async fn spawn(launch: &Launch) -> Result<Server, Failure> {
-        let log = create_log(&launch.log).map_err(|error| {
-            let detail = format!("cannot create {}: {error}", launch.log.display());
-            Failure::new(Cause::CrashedStarting, detail)
-        })?;
-        Server::spawn_onto(launch, log).await
-    }
-
     /// Checks or chooses the port and launches the server through the guard, which writes to `log`. Returns before it is ready.
-    pub async fn spawn_onto(launch: &Launch, log: File) -> Result<Server, Failure> {
+    pub async fn spawn(launch: &Launch, log: File) -> Result<Server, Failure> {
         let mut launch = launch.clone();
         let mut address = Address::read(&launch.argv)?;
         let port = address.settle(&mut launch.argv)?;
@@ -289,44 +280,27 @@ impl Process {
     async fn ended(&self) -> Failure {
         let ends = self.commands.iter().map(|(_, guarded)| Box::pin(guarded.exited()));
         let (exit, place, _) = select_all(ends).await;
-        let failure = self.diagnose_end(exit);
-        if place + 1 == self.commands.len() {
-            return failure;
-        }
-        let command = &self.commands[place].0;
-        let detail = format!("{}; `{command}`, which runs beside the server, ended", failure.detail);
-        Failure::new(failure.cause, detail)
-    }
-
-    /// The cause of an end.
-    fn diagnose_end(&self, exit: Result<guard::Exit, Lost>) -> Failure {
-        match exit {
+        let mut failure = match exit {
             Ok(exit) => self.diagnose(Some(exit)),
-            Err(lost) => lost.failure(match self.phase() {
-                diagnose::Phase::Starting => Cause::CrashedStarting,
-                diagnose::Phase::Serving => Cause::CrashedUnderLoad,
-            }),
+            Err(lost) => lost.failure(self.phase().crash()),
+        };
+        if let Some((command, _)) = self.commands.get(place).filter(|_| place + 1 < self.commands.len()) {
+            failure.detail = format!("{}; `{command}`, which runs beside the server, ended", failure.detail);
         }
+        failure
     }
 
-    fn phase(&self) -> diagnose::Phase {
+    fn phase(&self) -> Phase {
         match self.ready_at {
-            None => diagnose::Phase::Starting,
-            Some(_) => diagnose::Phase::Serving,
+            None => Phase::Starting,
+            Some(_) => Phase::Serving,
         }
     }
 
-    /// The cause from how the process ended, if it has, and what it wrote.
+    /// The cause from what it wrote and, if it has ended, how.
     fn diagnose(&self, exit: Option<guard::Exit>) -> Failure {
-        let phase = self.phase();
         let log = diagnose::read_log(&self.launch.log, self.ready_at.unwrap_or(0));
-        diagnose::diagnose(phase, exit, &log)
-    }
-
-    /// The same for a process that has not ended: what it wrote if that names a cause, else what was seen of it.
-    fn diagnose_or(&self, seen: Failure) -> Failure {
-        let diagnosed = self.diagnose(None);
-        if diagnosed.cause == seen.cause { seen } else { diagnosed }
+        diagnose::diagnose(self.phase(), exit, &log)
     }
 }
 

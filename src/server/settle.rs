@@ -2,7 +2,6 @@
 //! before the first server. This takes a moment after the last process of the old one is gone; a server started too early
 //! fails for the wrong reason.
 
-use super::Launch;
 use super::address::Address;
 use super::claim::Claim;
 use super::leftovers;
@@ -133,12 +132,12 @@ impl Gate {
 
     /// Waits until this server can be started as if it were the first, or says after the limit what is in its way; at once if
     /// waiting would not help.
-    pub async fn pass(&self, launch: &Launch) -> Result<(), Failure> {
+    pub async fn pass(&self, argv: &[String], env: &BTreeMap<String, String>) -> Result<(), Failure> {
         let limit = self.limits[usize::from(self.is_passed.replace(true))];
-        let address = Address::read(&launch.argv)?;
+        let address = Address::read(argv)?;
         let start = Instant::now();
         let mut wait = FIRST_WAIT;
-        while let Some((failure, stays)) = self.obstacle(&address, launch).await {
+        while let Some((failure, stays)) = self.obstacle(&address, env).await {
             if stays || limit.is_zero() {
                 return Err(failure);
             }
@@ -153,14 +152,14 @@ impl Gate {
     }
 
     /// What is in a server's way, and whether waiting would not help.
-    async fn obstacle(&self, address: &Address, launch: &Launch) -> Option<(Failure, bool)> {
+    async fn obstacle(&self, address: &Address, env: &BTreeMap<String, String>) -> Option<(Failure, bool)> {
         if let Some(taken) = address.taken() {
             return Some((taken.failure(), taken.stays()));
         }
         if self.used_mib.is_empty() {
             return None;
         }
-        let gpus = gpu::visible(&launch.env).await;
+        let gpus = gpu::visible(env).await;
         let full = self.held(&gpus);
         match full.is_empty() {
             true => None,

@@ -2,17 +2,16 @@
 //! gone. As long as a tree's guard or its vsweep lives, the tree is theirs; what is left when both are dead is found by
 //! its mark, named, and ended.
 //!
-//! A mark is `VSWEEP_TREE=<pid>.<start time>-<count>`: pid and start time of the vsweep that owns the tree (the start time guards
-//! against a reused pid), and the number of the tree.
+//! A mark is `VSWEEP_TREE=<process>-<count>`: the vsweep that owns the tree, told so exactly that no other process of this or another
+//! container is taken for it, and the number of the tree.
 
 use super::inventory::{self, Inventory};
 use super::procfs::{self, Process};
-use itertools::Itertools;
+use crate::files::{is_process_dead, this_process};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Name of the variable.
@@ -52,8 +51,7 @@ impl Remains {
             .iter()
             .filter_map(|process| Some((*process, procfs::environment(process.pid, TREE)?)))
             .chain(adopted(&all))
-            .filter(|(_, mark)| Owner::of(mark).is_some_and(|owner| vsweeps.contains(&owner.pid) && !owner.lives()))
-            .unique()
+            .filter(|(_, mark)| owner(mark).is_some_and(|owner| is_one_of(owner, vsweeps) && is_process_dead(owner)))
             .collect();
         let is_guard = |process: &Process| procfs::program_name(process.pid) == GUARD;
         let guarded: HashSet<&String> = marked
@@ -61,18 +59,18 @@ impl Remains {
             .filter(|(p, _)| is_guard(p))
             .map(|(_, mark)| mark)
             .collect();
-        let unguarded = marked
+        let is_unguarded = |(_, mark): &&(Process, String)| !guarded.contains(mark);
+        let roots: HashSet<i32> = marked
             .iter()
-            .filter(|(_, mark)| !guarded.contains(mark))
-            .map(|(process, _)| *process);
-        let roots: HashSet<i32> = unguarded.clone().map(|process| process.pid).collect();
+            .filter(is_unguarded)
+            .map(|(process, _)| process.pid)
+            .collect();
         // A process that changed its environment may hide below one that did not.
-        let lost = unguarded
-            .chain(procfs::below(&all, &roots))
-            .filter(|process| !process.zombie);
+        let mut lost = procfs::family(&all, &roots);
+        lost.retain(|process| !process.zombie);
         Remains {
             is_guarded: !guarded.is_empty(),
-            orphans: lost.unique().map(Orphan::of).collect(),
+            orphans: lost.into_iter().map(Orphan::of).collect(),
         }
     }
 
@@ -115,40 +113,27 @@ impl Orphan {
     }
 }
 
-/// The vsweep that a mark names.
-pub(super) struct Owner {
-    pid: u32,
-    started: u64,
+/// The vsweep that a mark names, in words.
+pub(super) fn owner(mark: &str) -> Option<&str> {
+    Some(mark.rsplit_once('-')?.0)
 }
 
-impl Owner {
-    pub fn of(mark: &str) -> Option<Owner> {
-        let (owner, _) = mark.split_once('-')?;
-        let (pid, started) = owner.split_once('.')?;
-        Some(Owner {
-            pid: pid.parse().ok()?,
-            started: started.parse().ok()?,
-        })
-    }
-
-    pub fn lives(&self) -> bool {
-        procfs::lives(self.pid as i32, self.started)
-    }
+fn is_one_of(owner: &str, vsweeps: &[u32]) -> bool {
+    let pid = owner.split('-').nth(1).and_then(|pid| pid.parse().ok());
+    pid.is_some_and(|pid| vsweeps.contains(&pid))
 }
 
 /// Whether the process belongs to a tree that will be cleaned up anyway: one of ours, or of a vsweep that is dead.
 pub(super) fn will_end(pid: i32) -> bool {
-    let owner = procfs::environment(pid, TREE).and_then(|mark| Owner::of(&mark));
-    owner.is_some_and(|owner| owner.pid == std::process::id() || !owner.lives())
+    let mark = procfs::environment(pid, TREE);
+    let owner = mark.as_deref().and_then(owner);
+    owner.is_some_and(|owner| owner == this_process() || is_process_dead(owner))
 }
 
 /// The mark of a new tree of ours.
 pub(super) fn new_mark() -> String {
     static COUNT: AtomicU64 = AtomicU64::new(0);
-    static STARTED: OnceLock<u64> = OnceLock::new();
-    let pid = std::process::id();
-    let started = STARTED.get_or_init(|| procfs::process(pid as i32).map_or(0, |process| process.started));
-    format!("{pid}.{started}-{}", COUNT.fetch_add(1, Ordering::Relaxed))
+    format!("{}-{}", this_process(), COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 #[cfg(test)]
@@ -157,16 +142,19 @@ mod tests {
 
     #[test]
     fn a_mark_names_its_vsweep_for_certain() {
-        let mine = Owner::of(&new_mark()).expect("a mark");
-        assert_eq!(mine.pid, std::process::id());
-        assert!(mine.lives());
-        let another = Owner {
-            started: mine.started + 1,
-            ..mine
-        };
-        assert!(!another.lives(), "a number that was given out again");
-        for text in ["", "7", "7-1", "7.x-1", ".-"] {
-            assert!(Owner::of(text).is_none(), "{text}");
+        let mark = new_mark();
+        let mine = owner(&mark).expect("a mark");
+        assert!(is_one_of(mine, &[std::process::id()]) && !is_one_of(mine, &[std::process::id() + 1]));
+        assert!(!is_process_dead(mine));
+        let (who, started) = mine.rsplit_once('-').expect("its start");
+        let started: u64 = started.parse().expect("a number");
+        assert!(
+            is_process_dead(&format!("{who}-{}", started + 1)),
+            "a number that was given out again"
+        );
+        for text in ["", "7", "7-1", "7-x-1", "--"] {
+            let owner = owner(text).unwrap_or_default();
+            assert!(!is_one_of(owner, &[7]) && !is_process_dead(owner), "{text}");
         }
     }
 }

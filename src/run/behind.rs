@@ -9,19 +9,18 @@ use crate::fingerprint::{Differences, Fingerprint};
 use crate::ids::ServerId;
 use crate::journal::{Event, Recognised, State};
 use crate::matrix::ServerConfig;
-use crate::plan::{Secrets, Target};
+use crate::plan::{Secrets, Serve, Target};
 use crate::server::Server;
 
 /// How often a server that seems to be another one is asked again: behind a balancer the first one answers again.
 const LOOKS: usize = 5;
 
-/// What a server behind a URL says, without secrets, and in what it is another one, if it is. An error if different servers answer in
-/// turn.
+/// What a server behind a URL says, without secrets, or in what it is another one. An error if different servers answer in turn.
 pub(super) async fn recognise(
     server: &Server,
     secrets: &Secrets,
     compare: impl Fn(&Fingerprint) -> Recognised,
-) -> Result<(Fingerprint, Option<Differences>)> {
+) -> Result<std::result::Result<Fingerprint, Differences>> {
     let in_turn = |differences: &Differences| {
         Error::Fatal(format!(
             "different servers answer in turn at {}: one with {}, one with {}; give the URL of one of them, or wait until one has replaced \
@@ -43,14 +42,18 @@ pub(super) async fn recognise(
             }
         }
         match (compare(&read), &replaced) {
-            (Recognised::Same, None) => return Ok((read, None)),
-            (Recognised::Same, Some((_, differences))) => return Err(in_turn(differences)),
+            (Recognised::Same, None) => return Ok(Ok(read)),
+            (Recognised::Same, Some(differences)) => return Err(in_turn(differences)),
             (Recognised::InTurn(differences), _) => return Err(in_turn(&differences)),
-            (Recognised::Replaced(differences), _) => replaced = Some((read, differences)),
+            (Recognised::Replaced(differences), _) => replaced = Some(differences),
         }
     }
-    let (read, differences) = replaced.unzip();
-    Ok((read.unwrap_or_default(), differences))
+    Ok(replaced.map_or_else(|| Ok(Fingerprint::default()), Err))
+}
+
+/// The server behind a URL.
+pub(super) fn attach(url: &str, serve: &Serve) -> Server {
+    Server::attach(url, serve.ready_timeout, serve.hang_timeout).with_health(&serve.manners.health)
 }
 
 /// Why earlier results leave the tables, as a sentence for the record.
@@ -112,15 +115,13 @@ impl Sweep<'_> {
                 outdated.push((id, ASKED.to_owned()));
                 continue;
             }
-            let serve = &self.plan.serve;
-            let server =
-                Server::attach(url, serve.ready_timeout, serve.hang_timeout).with_health(&serve.manners.health);
+            let server = attach(url, &self.plan.serve);
             let compare = |read: &Fingerprint| writer.look(|state| state.recognise(&id, session, read));
-            let (_, differences) = tokio::select! {
+            let recognised = tokio::select! {
                 recognised = recognise(&server, &self.plan.secrets, compare) => recognised?,
                 () = interrupt.requested() => return Ok(None),
             };
-            if let Some(differences) = differences {
+            if let Err(differences) = recognised {
                 outdated.push((id, reason(&differences)));
             }
         }

@@ -16,21 +16,12 @@ const MOST_NAMED: usize = 5;
 pub struct Changes {
     /// The plan as it is to be recorded.
     pub plan: RecordedPlan,
-    /// Recorded points that are not in the plan and were until now.
-    pub dropped: Vec<PointId>,
-    /// Recorded points that are in the plan again.
-    pub restored: Vec<PointId>,
     /// Points of the plan with a record.
-    pub kept: u64,
-    /// Points of the plan without one.
-    pub new: u64,
-    /// What the first of them are called.
-    new_names: Vec<String>,
-    /// What the first of the dropped ones are called.
-    dropped_names: Vec<String>,
-    /// Why servers have a new identity, one sentence each.
-    pub reasons: Vec<String>,
-    is_edited: bool,
+    kept: usize,
+    /// Whether recorded points are not in the plan that were until now.
+    has_dropped: bool,
+    /// What to tell the user; nothing if nothing changed.
+    notes: Vec<String>,
 }
 
 impl Changes {
@@ -69,80 +60,76 @@ impl Changes {
         };
         let mut changes = Changes {
             plan: plan_of,
-            dropped: Vec::new(),
-            restored: Vec::new(),
             kept: 0,
-            new,
-            new_names,
-            dropped_names: Vec::new(),
-            reasons: Vec::new(),
-            is_edited,
+            has_dropped: false,
+            notes: Vec::new(),
         };
-        if last.is_none() || recorded.is_empty() {
+        let (mut dropped, mut restored, mut reasons) = (Vec::new(), 0, Vec::new());
+        if last.is_some() && !recorded.is_empty() {
+            present.extend(state.probed_points(&searches).into_iter().cloned());
+            changes.kept = present.len();
+            let before = state.planned_points();
+            for id in recorded {
+                match (present.contains(id), before.contains(id)) {
+                    (false, true) => dropped.push(id),
+                    (true, false) => restored += 1,
+                    _ => {}
+                }
+            }
+            changes.has_dropped = !dropped.is_empty();
+            reasons.extend(
+                unknown_servers
+                    .values()
+                    .filter_map(|server| reason(server, state, &plan.secrets)),
+            );
+        }
+        if !is_edited && dropped.is_empty() && restored == 0 {
             return changes;
         }
-        present.extend(state.probed_points(&searches).into_iter().cloned());
-        changes.kept = present.len() as u64;
-        let before = state.planned_points();
-        for id in recorded {
-            match (present.contains(id), before.contains(id)) {
-                (false, true) => changes.dropped.push(id.clone()),
-                (true, false) => changes.restored.push(id.clone()),
-                _ => {}
-            }
+        changes.notes.push(format!(
+            "the plan changed since the last session: {} already recorded and kept, {} new{}",
+            show_many(changes.kept as u64, "point"),
+            show_count(new),
+            listed(&new_names, new)
+        ));
+        if !dropped.is_empty() {
+            let count = dropped.len() as u64;
+            let named = dropped.into_iter().take(MOST_NAMED).filter_map(|id| {
+                let run = state.runs().find(|run| run.point == *id)?;
+                let server = state.servers.get(&run.server).map_or("", |server| &server.name);
+                Some(format!("{server}, {}", run.name))
+            });
+            changes.notes.push(format!(
+                "no longer in the plan: {}, out of the tables but still in the journal{}",
+                show_many(count, "recorded point"),
+                listed(&named.collect::<Vec<_>>(), count)
+            ));
         }
-        let named = changes.dropped.iter().take(MOST_NAMED).filter_map(|id| {
-            let run = state.runs().find(|run| run.point == *id)?;
-            let server = state.servers.get(&run.server).map_or("", |server| &server.name);
-            Some(format!("{server}, {}", run.name))
-        });
-        changes.dropped_names = named.collect();
-        changes.reasons = unknown_servers
-            .values()
-            .filter_map(|server| reason(server, state, &plan.secrets))
-            .collect();
+        if restored > 0 {
+            let restored = show_many(restored, "recorded point");
+            changes
+                .notes
+                .push(format!("in the plan again, and counted again: {restored}"));
+        }
+        changes.notes.extend(reasons);
         changes
     }
 
     /// The name of the plan that the record is of, if that is another one with not a single point in common.
     pub fn foreign<'s>(&self, state: &'s State) -> Option<&'s str> {
         let recorded = state.planning_session()?.recorded_plan()?;
-        let is_foreign = recorded.name != self.plan.name && self.kept == 0 && !self.dropped.is_empty();
+        let is_foreign = recorded.name != self.plan.name && self.kept == 0 && self.has_dropped;
         is_foreign.then_some(&recorded.name)
     }
 
     /// Whether the record must say that something changed.
     pub fn is_any(&self) -> bool {
-        self.is_edited || !self.dropped.is_empty() || !self.restored.is_empty()
+        !self.notes.is_empty()
     }
 
     /// What to tell the user; nothing if nothing changed.
-    pub fn notes(&self) -> Vec<String> {
-        if !self.is_any() {
-            return Vec::new();
-        }
-        let mut notes = vec![format!(
-            "the plan changed since the last session: {} already recorded and kept, {} new{}",
-            show_many(self.kept, "point"),
-            show_count(self.new),
-            listed(&self.new_names, self.new)
-        )];
-        if !self.dropped.is_empty() {
-            let count = self.dropped.len() as u64;
-            notes.push(format!(
-                "no longer in the plan: {}, out of the tables but still in the journal{}",
-                show_many(count, "recorded point"),
-                listed(&self.dropped_names, count)
-            ));
-        }
-        if !self.restored.is_empty() {
-            notes.push(format!(
-                "in the plan again, and counted again: {}",
-                show_many(self.restored.len() as u64, "recorded point")
-            ));
-        }
-        notes.extend(self.reasons.iter().cloned());
-        notes
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::files::process_started;
 use crate::journal::{GpuKind, Machine, Manifest, SessionStarted};
 use crate::plan::Plan;
+use crate::server::members::host;
 use crate::telemetry::gpu;
 use std::collections::BTreeMap;
 use std::fs;
@@ -76,11 +77,6 @@ pub async fn machine() -> Machine {
         gpus: gpus.iter().map(kind).collect(),
         gpu_driver: gpus.first().map(|gpu| gpu.driver.clone()),
     }
-}
-
-/// The name of this machine.
-pub fn host() -> String {
-    nix::unistd::gethostname().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
 }
 
 fn read_first_line(path: &str) -> String {

@@ -2,16 +2,15 @@
 //! as vsweep's own do, and what is missing is measured when the plan is run.
 
 use super::{Changes, session_started};
+use crate::agenda::Ran;
 use crate::bench::{Measurement, judge, of_engine, params_of, read_result};
 use crate::cause::{Cause, Failure, Outcome};
 use crate::error::Result;
-use crate::journal::{
-    Event, FIRST_SLOT, GroupBegun, Measured, Recorder, RunFinished, RunStarted, Seen, ServerDeclared,
-};
+use crate::journal::{Event, FIRST_SLOT, GroupBegun, Measured, Recorder, RunStarted, Seen, ServerDeclared};
 use crate::matrix::{Matrix, Point, ServerConfig};
 use crate::plan::{Params, Plan, Warmup, spelling};
 use crate::table::ECHOED;
-use crate::validity::{Code, Doubt, Validity};
+use crate::validity::{Code, Doubt};
 use std::path::Path;
 
 /// What is said of each run that comes from elsewhere.
@@ -110,7 +109,7 @@ fn record(
         ..RunStarted::default()
     })))?;
     let simulated = matches!(&run.result, Ok(result) if result.get("simulated") == Some(&true.into()));
-    let measured = match run.result {
+    let mut measured = match run.result {
         Ok(result) => {
             let figures = figures(result, server, point, hidden);
             judge(match (plan.bench.runner.offline(), &point.argv) {
@@ -124,43 +123,29 @@ fn record(
             ..judge(Params::new())
         },
     };
-    let mut doubts = measured.doubts;
     // As every run of vsweep's is that comes first on its server and was not warmed up.
     if run.run == 0 && measured.failure.is_none() && plan.bench.warmup == Warmup::Requests(0) && !warms_up(point) {
-        doubts.push(Doubt::new(
-            Code::ColdServer,
-            "the first run of this load, without warm-up",
-        ));
+        let detail = "the first run of this load, without warm-up";
+        measured.doubts.push(Doubt::new(Code::ColdServer, detail));
     }
-    let validity = Validity::of(doubts.iter().map(|doubt| doubt.code));
-    let detail = match &measured.failure {
-        Some(failure) => format!("{LABEL}; {}", failure.detail),
-        None => LABEL.to_owned(),
-    };
     let seconds = measured.result.get("duration").and_then(|duration| duration.as_f64());
-    let finished = RunFinished {
-        started: started.rank.line.seq,
-        outcome: match (&measured.failure, validity) {
-            (Some(_), _) => Outcome::Failed,
-            (None, Validity::Valid) => Outcome::Ok,
-            (None, _) => Outcome::Suspect,
-        },
-        validity,
-        doubts,
-        cause: measured.failure.map(|failure| failure.cause),
-        detail,
-        seconds: seconds.unwrap_or(0.0),
-        ..RunFinished::default()
+    let ran = Ran {
+        failure: measured.failure,
+        doubts: measured.doubts,
+        measured: (!measured.result.values.is_empty()).then_some(Measured {
+            result: measured.result,
+            simulated,
+        }),
+        ..Ran::default()
     };
-    match measured.result.values.is_empty() {
-        true => recorder.record(Event::RunFinished(Box::new(finished))).map(drop),
-        false => {
-            let measured = Measured {
-                result: measured.result,
-                simulated,
-            };
-            recorder.commit(finished, measured).map(drop)
-        }
+    let (mut finished, measured) = ran.finish(&started, seconds.unwrap_or(0.0));
+    finished.detail = match finished.outcome {
+        Outcome::Failed => format!("{LABEL}; {}", finished.detail),
+        _ => LABEL.to_owned(),
+    };
+    match measured {
+        None => recorder.record(Event::RunFinished(Box::new(finished))).map(drop),
+        Some(measured) => recorder.commit(finished, measured).map(drop),
     }
 }
 

@@ -1,15 +1,14 @@
 //! Groups under way: each start that a place gives is seen through beside the others, until the place has none left or something ends
 //! the sweep.
 
-use super::floor::Floor;
-use super::gate::Gate;
+use super::drive::Signals;
+use super::lease::Lease;
 use super::live::Live;
 use super::node::Seat;
 use super::place::Place;
-use super::wishes::Wishes;
 use super::writer::SessionWriter;
 use super::{Interrupt, Sweep, Writer, drive};
-use crate::agenda::{Agenda, Ending, Hint, Hints, Start, first_point};
+use crate::agenda::{Agenda, Ending, Hint, Hints, Signal, Start, first_point};
 use crate::bench;
 use crate::error::Result;
 use crate::journal::Recorder;
@@ -17,6 +16,7 @@ use crate::matrix::LoadSearch;
 use crate::plan::BenchRunner;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use std::future::pending;
 use std::rc::Rc;
 use tokio::sync::watch;
 
@@ -28,8 +28,6 @@ impl Sweep<'_> {
         interrupt: &mut Interrupt,
     ) -> Result<Ending> {
         let (end, ends) = watch::channel(false);
-        let (_never, never) = watch::channel(false);
-        let floor = &Floor::default();
         let mut seats: Vec<Rc<Seat>> = Vec::new();
         let mut under_way = FuturesUnordered::new();
         // Nothing new begins once there is an ending.
@@ -45,10 +43,14 @@ impl Sweep<'_> {
                     Ok(Some((start, seat))) => {
                         let seat = Rc::new(seat);
                         seats.push(Rc::clone(&seat));
-                        let lost = seat.lease.as_ref().map_or_else(|| never.clone(), |lease| lease.lost());
-                        let wishes = Wishes::of(interrupt.clone(), ends.clone(), lost);
+                        let wishes = Wishes {
+                            interrupt: interrupt.clone(),
+                            ends: ends.clone(),
+                            lease: seat.lease.clone(),
+                            is_told: false,
+                        };
                         under_way.push(async {
-                            let ended = self.perform_group(start, &seat, (place.gate(), floor), writer, wishes).await;
+                            let ended = self.perform_group(start, &seat, place, writer, wishes).await;
                             // Somebody else goes on with what was lost.
                             let is_lost = seat.lease.as_ref().is_some_and(|lease| lease.is_lost());
                             let ended = ended.map(|ending| match ending {
@@ -74,7 +76,12 @@ impl Sweep<'_> {
             };
             // The others of a sweep that cannot go on, or is not to, finish the run that they are at.
             end.send_replace(!matches!(ended, Ok(Ending::Finished | Ending::Superseded)) || *end.borrow());
-            ending = later(ending, ended);
+            // What was known before stays, unless the user or an error ends it.
+            ending = match (ending, ended) {
+                (before, Ok(Ending::Finished)) | (before @ Some(Err(_)), _) => before,
+                (None | Some(Ok(Ending::Finished)), ended) | (_, ended @ Err(_)) => Some(ended),
+                (before, _) => before,
+            };
         }
     }
 
@@ -83,7 +90,7 @@ impl Sweep<'_> {
         &self,
         start: Start,
         seat: &Seat,
-        at: (&Gate, &Floor),
+        place: &impl Place,
         writer: &SessionWriter<'_>,
         mut wishes: Wishes,
     ) -> Result<Ending> {
@@ -106,7 +113,7 @@ impl Sweep<'_> {
             let before = retired();
             let hints = group.searches.iter();
             let hints: Hints = hints.map(|search| (search.id.clone(), self.hint(search))).collect();
-            let mut stage = Live::new(self.plan, group.server.clone(), seat, at, writer);
+            let mut stage = Live::new(self.plan, group.server.clone(), seat, place, writer);
             let agenda = writer.look(|state| Agenda::new(self.schedule(), group, hints, state));
             let mut agenda = agenda.on(seat.gpus.clone());
             let ending = drive(&mut agenda, &mut stage, writer, &mut wishes).await;
@@ -133,13 +140,35 @@ impl Sweep<'_> {
     }
 }
 
-/// How a sweep ends of which a group has ended so: what was known before stays, unless the user or an error ends it.
-fn later(before: Option<Result<Ending>>, ended: Result<Ending>) -> Option<Result<Ending>> {
-    match (before, ended) {
-        (before @ Some(Err(_)), _) => before,
-        (_, Err(error)) => Some(Err(error)),
-        (before, Ok(Ending::Finished)) => before,
-        (None | Some(Ok(Ending::Finished)), Ok(ended)) => Some(Ok(ended)),
-        (before, Ok(_)) => before,
+/// What is wanted of one group: what the user wants, and that it comes to an end soon because another group ended the sweep, or another
+/// worker has the group now.
+struct Wishes {
+    /// Those of the user.
+    interrupt: Interrupt,
+    /// Holds once the sweep is to end.
+    ends: watch::Receiver<bool>,
+    /// What another worker may take.
+    lease: Option<Rc<Lease>>,
+    /// Whether it was told to end.
+    is_told: bool,
+}
+
+impl Signals for Wishes {
+    async fn next(&mut self) -> Signal {
+        let lost = async {
+            match &self.lease {
+                Some(lease) => lease.lost().await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            signal = self.interrupt.next() => return signal,
+            // Where nobody can ask for it any more this does not match, and is not waited for.
+            Ok(_) = self.ends.wait_for(|ends| *ends), if !self.is_told => {}
+            () = lost, if !self.is_told => {}
+        }
+        self.is_told = true;
+        Signal::Drain
     }
 }

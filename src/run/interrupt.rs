@@ -4,6 +4,7 @@
 use super::drive::Signals;
 use crate::agenda::Signal;
 use crate::error::{Error, Result};
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -52,18 +53,12 @@ impl Interrupt {
         let (sender, asked) = watch::channel(Presses::default());
         let ignored = ignored_signals();
         let drain = SignalKind::user_defined1();
-        let kinds = [
-            SignalKind::interrupt(),
-            SignalKind::terminate(),
-            SignalKind::hangup(),
-            drain,
-        ];
-        for kind in kinds
-            .into_iter()
-            .filter(|kind| ignored >> (kind.as_raw_value() - 1) & 1 == 0)
-        {
-            let mut stream =
-                signal(kind).map_err(|error| Error::Fatal(format!("cannot watch for signals: {error}")))?;
+        let ends = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()];
+        for kind in ends.into_iter().chain([drain]) {
+            if ignored >> (kind.as_raw_value() - 1) & 1 == 1 {
+                continue;
+            }
+            let mut stream = signal(kind).map_err(cannot_watch)?;
             let sender = sender.clone();
             tokio::spawn(async move {
                 while stream.recv().await.is_some() {
@@ -74,10 +69,9 @@ impl Interrupt {
                 }
             });
         }
-        let passed_on = Presses::default();
         Ok(Interrupt {
             asked,
-            passed_on,
+            passed_on: Presses::default(),
             is_heeded: Arc::default(),
         })
     }
@@ -85,9 +79,8 @@ impl Interrupt {
     /// The same from the first moment of a command, whatever it is busy with: until [`Interrupt::heed`] there is nothing to end in order,
     /// and `leave` is called at once.
     pub fn install_early(leave: impl FnOnce() + Send + 'static) -> Result<Interrupt> {
-        let fail = |error| Error::Fatal(format!("cannot watch for signals: {error}"));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
-        let runtime = runtime.map_err(fail)?;
+        let runtime = runtime.map_err(cannot_watch)?;
         let interrupt = runtime.block_on(async { Interrupt::install() })?;
         let mut own = interrupt.clone();
         let watch = move || {
@@ -100,7 +93,7 @@ impl Interrupt {
             });
         };
         let thread = thread::Builder::new().name("vsweep-signals".into()).spawn(watch);
-        thread.map_err(fail)?;
+        thread.map_err(cannot_watch)?;
         Ok(interrupt)
     }
 
@@ -136,6 +129,10 @@ impl Interrupt {
             std::future::pending::<()>().await;
         }
     }
+}
+
+fn cannot_watch(error: io::Error) -> Error {
+    Error::Fatal(format!("cannot watch for signals: {error}"))
 }
 
 /// The mask of signals that this process ignores; bit n - 1 stands for signal n.

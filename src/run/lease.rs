@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
+use std::future::pending;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
@@ -45,14 +46,17 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Holds once another worker has taken the group, because this one gave no sign of life.
-    pub fn lost(&self) -> watch::Receiver<bool> {
-        self.lost.clone()
-    }
-
-    /// Whether that is so.
+    /// Whether another worker has taken the group, because this one gave no sign of life.
     pub fn is_lost(&self) -> bool {
         *self.lost.borrow()
+    }
+
+    /// Resolves once that is so.
+    pub async fn lost(&self) {
+        if self.lost.clone().wait_for(|lost| *lost).await.is_err() {
+            // Nobody looks any more.
+            pending::<()>().await;
+        }
     }
 }
 
@@ -65,6 +69,9 @@ impl Drop for Lease {
     }
 }
 
+/// What this session took, while it has it, and whether that was lost.
+type OwnLease = (Weak<Lease>, watch::Receiver<bool>);
+
 /// The leases of a directory, as one session sees them.
 #[derive(Debug)]
 pub struct Leases {
@@ -73,12 +80,6 @@ pub struct Leases {
     /// What was read of the leases of others, and when it was read so first.
     seen: RefCell<BTreeMap<PathBuf, (Vec<u8>, Instant)>>,
     taken: RefCell<BTreeMap<String, OwnLease>>,
-}
-
-#[derive(Debug)]
-struct OwnLease {
-    lease: Weak<Lease>,
-    lost: watch::Receiver<bool>,
 }
 
 impl Leases {
@@ -94,15 +95,13 @@ impl Leases {
 
     /// Whether this session has or had a group, and did not lose it.
     pub fn had(&self, group: &str) -> bool {
-        self.taken
-            .borrow()
-            .get(group)
-            .is_some_and(|taken| !*taken.lost.borrow())
+        let taken = self.taken.borrow();
+        taken.get(group).is_some_and(|(_, lost)| !*lost.borrow())
     }
 
     /// The lease of a group: one that this session holds, or a new one; `None` if somebody else has it.
     pub fn take(&self, group: &str) -> Result<Option<Rc<Lease>>> {
-        let held = self.taken.borrow().get(group).and_then(|taken| taken.lease.upgrade());
+        let held = self.taken.borrow().get(group).and_then(|(lease, _)| lease.upgrade());
         if let Some(lease) = held.filter(|lease| !lease.is_lost()) {
             return Ok(Some(lease));
         }
@@ -116,10 +115,7 @@ impl Leases {
             return Ok(None);
         };
         let lease = Rc::new(lease);
-        let taken = OwnLease {
-            lease: Rc::downgrade(&lease),
-            lost: lease.lost(),
-        };
+        let taken = (Rc::downgrade(&lease), lease.lost.clone());
         self.taken.borrow_mut().insert(group.to_owned(), taken);
         Ok(Some(lease))
     }

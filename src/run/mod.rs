@@ -9,7 +9,6 @@ mod drive;
 mod facts;
 mod floor;
 mod foreign;
-mod gate;
 mod groups;
 mod interrupt;
 mod lease;
@@ -19,18 +18,18 @@ mod place;
 mod sampler;
 mod sentinel;
 mod share;
-mod wishes;
 mod writer;
 
 pub use changes::Changes;
 pub use drive::{Signals, Stage, Unattended, Writer, drive};
-pub use facts::host;
 pub use foreign::{Foreign, take_in};
 pub use interrupt::Interrupt;
 pub use lease::{Leases, Sign, signs};
 pub(crate) use live::reduce;
 pub use node::{Node, demand, room};
-pub use place::{COMPARISON, Share, group_name};
+pub use share::{COMPARISON, Share, group_name};
+
+pub use crate::server::members::host;
 
 use crate::agenda::{Action, Ending, Group, Schedule, Start, compared};
 use crate::bench::Counters;
@@ -42,7 +41,7 @@ use crate::plan::Plan;
 use crate::selection::packed::Need;
 use crate::server::settle;
 use itertools::Itertools;
-use place::{Leased, ThisHost};
+use place::{Rounds, ThisHost};
 use std::collections::BTreeMap;
 use std::iter;
 use std::sync::Arc;
@@ -128,12 +127,9 @@ impl Sweep<'_> {
         observer: &mut Observer<'_>,
     ) -> Result<Ending> {
         let writer = &SessionWriter::new(recorder, observer);
-        for note in changes
-            .notes()
-            .into_iter()
-            .chain(writer.with(|recorder| recorder.damage()))
-        {
-            writer.note(&note)?;
+        let damage = writer.with(|recorder| recorder.damage());
+        for note in changes.notes().iter().chain(&damage) {
+            writer.note(note)?;
         }
         let is_new = writer.look(|state| state.sessions().is_empty());
         let Some(outdated) = self.outdated(writer, interrupt).await? else {
@@ -192,12 +188,9 @@ impl Sweep<'_> {
 
     /// Notes the session and its plan.
     async fn begin(&self, changes: Changes, machine: Option<Machine>, writer: &SessionWriter<'_>) -> Result<()> {
-        let started = writer.look(|state| session_started(self.plan, self.whole, changes, machine, state));
-        let started = Box::new(SessionStarted {
-            joined: self.share.is_some(),
-            ..started
-        });
-        writer.record(Event::SessionStarted(started)).await.map(drop)
+        let mut started = writer.look(|state| session_started(self.plan, self.whole, changes, machine, state));
+        started.joined = self.share.is_some();
+        writer.record(Event::SessionStarted(Box::new(started))).await.map(drop)
     }
 
     /// Works on what is left: on the starts that a comparison asks for; else on the planned starts, then on the fresh ones of the
@@ -216,19 +209,13 @@ impl Sweep<'_> {
         });
         // Every config has its next start before any has the one after.
         let planned = (FIRST_SLOT..self.wanted.starts()).map(|slot| schedule.starts_at(slot).collect());
-        let rounds: Box<dyn Iterator<Item = Vec<Start>>> = match self.share {
+        let rounds: Rounds<'_> = match self.share {
             _ if self.plan.compare.is_some() => Box::new(asked),
             Some(share) => Box::new(self.offers(share, writer)),
             None => Box::new(planned.chain(iter::once_with(|| self.finals(writer)))),
         };
-        let host = ThisHost::now(self, self.node, rounds).await;
-        match self.share {
-            None => self.work_at(&host, writer, interrupt).await,
-            Some(share) => {
-                let sweep = self;
-                self.work_at(&Leased { sweep, host, share }, writer, interrupt).await
-            }
-        }
+        let place = ThisHost::now(self, self.node, self.share, rounds).await;
+        self.work_at(&place, writer, interrupt).await
     }
 
     /// The fresh starts of the finalists, of which the user is told.

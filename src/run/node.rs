@@ -19,10 +19,9 @@ pub struct Node {
     pub room: Room,
     /// GPUs by their numbers; none if none are shared out.
     pub gpus: Vec<u32>,
-    /// The cores of each GPU, or of each group without GPUs, where there are enough to share them out.
-    division: Option<Division>,
-    /// What vsweep itself was allowed before.
-    allowed: Option<Cpus>,
+    /// The cores of each GPU, or of each group without GPUs, where there are enough to share them out; and what vsweep itself was
+    /// allowed before.
+    division: Option<(Division, Cpus)>,
 }
 
 /// What a group has of the machine for itself.
@@ -85,7 +84,6 @@ impl Node {
         room: Room { gpus: 0, groups: 1 },
         gpus: Vec::new(),
         division: None,
-        allowed: None,
     };
 
     /// Looks at this machine; `None` if the plan's servers run one after the other.
@@ -103,13 +101,8 @@ impl Node {
                 gpus.iter().map(near).collect()
             }
         };
-        let division = allowed.as_ref().and_then(|allowed| allowed.divide(&near));
-        Some(Node {
-            room,
-            gpus: gpus.clone(),
-            division,
-            allowed,
-        })
+        let division = allowed.and_then(|allowed| Some((allowed.divide(&near)?, allowed)));
+        Some(Node { room, gpus, division })
     }
 
     /// Two sets of so many GPUs that have none in common.
@@ -120,33 +113,23 @@ impl Node {
         [first, second]
     }
 
-    /// What a group with these GPUs, or of this set, gets beside others.
-    pub(super) fn seat(&self, gpus: Vec<u32>, set: Option<usize>, claims: Vec<Claim>, under_way: &[Rc<Seat>]) -> Seat {
-        let place = |gpu: &u32| self.gpus.iter().position(|own| own == gpu);
-        let of_gpus = |division: &Division| {
-            let shares = gpus.iter().filter_map(place).map(|place| &division.shares[place]);
-            Cpus::join(shares)
-        };
+    /// The CPUs that a group with these GPUs, or of this set, gets beside others; `None` where they are not shared out.
+    pub(super) fn cpus_for(&self, gpus: &[u32], set: Option<usize>, under_way: &[Rc<Seat>]) -> Option<Cpus> {
+        let (Division { shares, .. }, _) = self.division.as_ref()?;
         let is_free = |share: &&Cpus| under_way.iter().all(|seat| seat.cpus.as_ref() != Some(share));
-        let cpus = self.division.as_ref().and_then(|division| match gpus.is_empty() {
-            true => match set {
-                Some(set) => division.shares.get(set).cloned(),
-                None => division.shares.iter().find(is_free).cloned(),
-            },
-            false => Some(of_gpus(division)),
-        });
-        Seat {
-            gpus,
-            alone: false,
-            cpus,
-            _claims: claims,
-            lease: None,
+        match (gpus, set) {
+            ([], Some(set)) => shares.get(set).cloned(),
+            ([], None) => shares.iter().find(is_free).cloned(),
+            _ => {
+                let place = |gpu: &u32| self.gpus.iter().position(|own| own == gpu);
+                Some(Cpus::join(gpus.iter().filter_map(place).map(|place| &shares[place])))
+            }
         }
     }
 
     /// Keeps vsweep and its load generators off the cores of the servers.
     pub(super) fn withdraw(&self) {
-        if let Some(division) = &self.division {
+        if let Some((division, _)) = &self.division {
             // What the kernel refuses is not worth ending a sweep.
             let _ = division.rest.pin();
         }
@@ -154,7 +137,7 @@ impl Node {
 
     /// Takes back what was left to the servers.
     pub(super) fn come_back(&self) {
-        if let (Some(allowed), Some(_)) = (&self.allowed, &self.division) {
+        if let Some((_, allowed)) = &self.division {
             let _ = allowed.pin();
         }
     }

@@ -5,13 +5,12 @@
 use crate::server::http::Http;
 use crate::telemetry::csv::Columns;
 use crate::telemetry::host::HostWatch;
-use crate::telemetry::nvml::{GpuReading, Gpus};
+use crate::telemetry::nvml::GpuReading;
 use crate::telemetry::scrape::Scrape;
 use crate::telemetry::series::{Reading, Series};
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
@@ -33,11 +32,7 @@ pub(super) struct Sampler {
 }
 
 /// Begins to read, and to write what is read to a file; without a server only GPUs and host.
-pub(super) fn start(http: Option<Http>, gpus: Arc<Gpus>, file: PathBuf) -> Sampler {
-    start_with(http, move || gpus.read(), file)
-}
-
-fn start_with(http: Option<Http>, gpus: impl Fn() -> Vec<GpuReading> + Send + 'static, file: PathBuf) -> Sampler {
+pub(super) fn start(http: Option<Http>, gpus: impl Fn() -> Vec<GpuReading> + Send + 'static, file: PathBuf) -> Sampler {
     let (stop, stopped) = oneshot::channel();
     let (report, series) = oneshot::channel();
     let thread = thread::Builder::new().name("vsweep-telemetry".into());
@@ -175,7 +170,7 @@ mod tests {
         let expected = gpu.clone();
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("point/0.telemetry.csv");
-        let sampler = start_with(
+        let sampler = start(
             Some(Http::new(&server(), None)),
             move || vec![gpu.clone()],
             file.clone(),
@@ -203,7 +198,7 @@ mod tests {
     async fn a_gpu_that_never_answers_does_not_hold_up_the_sweep() {
         let (_answers, answer) = std::sync::mpsc::channel::<Vec<GpuReading>>();
         let gpus = move || answer.recv().unwrap_or_default();
-        let sampler = start_with(
+        let sampler = start(
             Some(Http::new("http://127.0.0.1:1", None)),
             gpus,
             PathBuf::from("/dev/null/nowhere"),
@@ -219,7 +214,7 @@ mod tests {
             .expect("a free port")
             .port();
         let http = Http::new(&format!("http://127.0.0.1:{port}"), None);
-        let series = start_with(Some(http), Vec::new, PathBuf::from("/dev/null/nowhere"))
+        let series = start(Some(http), Vec::new, PathBuf::from("/dev/null/nowhere"))
             .finish()
             .await;
         let last = series.0.last().expect("a last reading");

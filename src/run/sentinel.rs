@@ -4,7 +4,7 @@
 use super::place::ThisHost;
 use super::writer::SessionWriter;
 use super::{Interrupt, Sweep, Writer};
-use crate::agenda::Ending;
+use crate::agenda::{Ending, Start};
 use crate::error::Result;
 use crate::journal::Recorder;
 use std::iter;
@@ -20,27 +20,22 @@ impl Sweep<'_> {
         let schedule = self.schedule();
         writer.with(Recorder::refresh)?;
         // Its point is that of this node alone.
-        let Some((start, point)) = schedule.sentinel(node).and_then(|start| {
-            let point = start.sentinel.as_ref()?.id.clone();
-            Some((start, point))
-        }) else {
+        let is_open = |start: &Start| writer.look(|state| schedule.group(start, state).is_some());
+        let Some(start) = schedule.sentinel(node).filter(is_open) else {
             return Ok(Ending::Finished);
         };
-        if writer.look(|state| schedule.group(&start, state).is_none()) {
-            return Ok(Ending::Finished);
-        }
         // Held until the sentinel is measured.
-        let lease = match self.share {
-            None => None,
-            Some(share) => match share.leases.take(&format!("sentinel-{point}"))? {
+        let lease = match (self.share, &start.sentinel) {
+            (Some(share), Some(point)) => match share.leases.take(&format!("sentinel-{}", point.id))? {
                 None => return Ok(Ending::Finished),
                 lease => lease,
             },
+            _ => None,
         };
         writer.note(&format!(
             "the sentinel comes first, since {node} has not measured it yet"
         ))?;
-        let place = ThisHost::now(self, None, iter::once(vec![start])).await;
+        let place = ThisHost::now(self, None, None, Box::new(iter::once(vec![start]))).await;
         let ending = self.work_at(&place, writer, interrupt).await;
         drop(lease);
         ending

@@ -1,6 +1,6 @@
 //! What several sessions share: a plan that is recorded for them, and starts of which each takes what the others leave.
 
-use super::place::{COMPARISON, Share, group_name};
+use super::lease::Leases;
 use super::writer::SessionWriter;
 use super::{Changes, Sweep, Update, Writer, facts};
 use crate::agenda::Start;
@@ -11,6 +11,32 @@ use std::iter;
 
 /// How a session ends that only recorded a plan.
 const SUBMITTED: &str = "submitted";
+/// The name of a comparison's lease: its starts are one worker's, since each depends on those before.
+pub const COMPARISON: &str = "compare";
+
+/// What a worker takes of an experiment.
+#[derive(Debug)]
+pub struct Share {
+    /// Which groups others are at.
+    pub leases: Leases,
+    /// The only group that is wanted; all of them if there is none.
+    pub group: Option<String>,
+}
+
+impl Share {
+    /// Whether a group is wanted, and this session neither has nor had it.
+    fn wants(&self, group: &str) -> bool {
+        self.group.as_ref().is_none_or(|only| only == group) && !self.leases.had(group)
+    }
+}
+
+/// What leases, command lines and scripts call a start: `<server>-<slot>`, or the whole comparison.
+pub fn group_name(is_compared: bool, start: &Start) -> String {
+    match is_compared {
+        true => COMPARISON.to_owned(),
+        false => format!("{}-{}", start.server.id, start.slot),
+    }
+}
 
 impl Sweep<'_> {
     /// Records the plan for workers to come, unless it is the one that counts already. Nothing is started.
@@ -41,28 +67,31 @@ impl Sweep<'_> {
             .collect()
     }
 
+    /// Whether others are at something that may yet come to this worker.
+    pub(super) fn is_left_to(&self, share: &Share, state: &State) -> bool {
+        self.left(state).iter().any(|(group, _)| share.wants(group))
+    }
+
     /// The planned starts and the fresh ones of the finalists, of which other workers take what they can: what is open is offered again
     /// and again. Nothing comes once after each time that all were offered.
     pub(super) fn offers(&self, share: &Share, writer: &SessionWriter<'_>) -> impl Iterator<Item = Vec<Start>> {
         let schedule = self.schedule();
-        let is_open =
-            move |start: &Start| share.wants(start) && writer.look(|state| schedule.group(start, state).is_some());
-        let last = self.wanted.starts();
-        let mut slot = FIRST_SLOT;
+        let is_open = move |start: &Start| {
+            share.wants(&group_name(false, start)) && writer.look(|state| schedule.group(start, state).is_some())
+        };
+        let finals = self.wanted.starts();
+        let mut slots = (FIRST_SLOT..=finals).map(Some).chain([None]).cycle();
         iter::from_fn(move || {
-            while slot <= last {
-                let starts = match slot < last {
-                    true => schedule.starts_at(slot).collect(),
-                    false => self.finals(writer),
+            loop {
+                let starts: Vec<Start> = match slots.next()?? {
+                    slot if slot == finals => self.finals(writer),
+                    slot => schedule.starts_at(slot).collect(),
                 };
-                slot += 1;
                 let open: Vec<Start> = starts.into_iter().filter(is_open).collect();
                 if !open.is_empty() {
                     return Some(open);
                 }
             }
-            slot = FIRST_SLOT;
-            None
         })
     }
 }

@@ -28,13 +28,13 @@ struct Desk<'w> {
 impl<'w> SessionWriter<'w> {
     /// Takes over both.
     pub fn new(recorder: &'w mut Recorder, observer: &'w mut Observer<'w>) -> SessionWriter<'w> {
-        let noted = String::new();
+        let desk = Desk {
+            recorder,
+            observer,
+            noted: String::new(),
+        };
         SessionWriter {
-            desk: RefCell::new(Desk {
-                recorder,
-                observer,
-                noted,
-            }),
+            desk: RefCell::new(desk),
             turn: Mutex::new(()),
             disk: Disk::start(),
         }

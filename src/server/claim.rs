@@ -1,16 +1,21 @@
-//! GPUs that a vsweep has taken for its servers, so that another one on the machine does not take the same before the first server
-//! fills their memory. A claim is a lock on a file, which ends with its process however that ends; it only saves work, since who holds
-//! memory is looked at besides.
+//! What vsweeps on one machine let each other know by locks on files, which end with their process however that ends. A claim is of a GPU,
+//! so that another one does not take the same before the first server fills its memory; it only saves work, since who holds memory is
+//! looked at besides. A presence tells that a server is up, so that others know whether they are alone. Containers with a `/dev/shm` of
+//! their own do not see each other.
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 /// Where all users of a machine find them; gone with the next boot.
 const FOLDER: &str = "/dev/shm";
+/// How the file of a presence begins.
+const SERVER: &str = ".vsweep-server-";
+/// So often a file is made anew that somebody takes for left over before it is locked.
+const TRIES: u32 = 3;
 
 /// A GPU that nobody else takes as long as this lives.
 #[derive(Debug)]
@@ -48,10 +53,57 @@ fn path(gpu: u32) -> PathBuf {
 }
 
 /// Where vsweeps of a machine find each other. Simulated GPUs are those of their folder.
-pub(super) fn folder() -> PathBuf {
+fn folder() -> PathBuf {
     std::env::var_os("VSWEEP_SIM_GPUS")
         .unwrap_or_else(|| FOLDER.into())
         .into()
+}
+
+/// A server of this session is up, as long as this lives.
+#[derive(Debug)]
+pub struct Presence {
+    path: PathBuf,
+    _lock: Flock<File>,
+}
+
+impl Presence {
+    /// Lets others know of a server of a session; `None` where no file can be locked: then nobody learns of it.
+    pub fn of(session: &str, server: &str) -> Option<Presence> {
+        let path = folder().join(format!("{SERVER}{session}-{server}"));
+        let lock = (0..TRIES).find_map(|_| {
+            let lock = Flock::lock(File::create(&path).ok()?, FlockArg::LockExclusiveNonblock).ok()?;
+            let is_there = lock.metadata().is_ok_and(|file| file.nlink() > 0);
+            is_there.then_some(lock)
+        })?;
+        Some(Presence { path, _lock: lock })
+    }
+
+    /// How many servers of other sessions are up on this machine. What killed ones left is removed.
+    pub fn of_others(session: &str) -> usize {
+        let files = fs::read_dir(folder()).into_iter().flatten().flatten();
+        let is_foreign = |entry: &fs::DirEntry| {
+            let name = entry.file_name();
+            let session_and_server = name.to_str().and_then(|name| name.strip_prefix(SERVER));
+            session_and_server.is_some_and(|name| !name.starts_with(session))
+        };
+        let is_held = |entry: &fs::DirEntry| {
+            let Ok(file) = File::open(entry.path()) else {
+                return false;
+            };
+            let lock = Flock::lock(file, FlockArg::LockSharedNonblock);
+            if lock.is_ok() {
+                let _ = fs::remove_file(entry.path());
+            }
+            lock.is_err()
+        };
+        files.filter(is_foreign).filter(is_held).count()
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
 }
 
 #[cfg(test)]
@@ -67,5 +119,20 @@ mod tests {
         drop(claim);
         assert!(Claim::of(gpu).is_some());
         let _ = std::fs::remove_file(path(gpu));
+    }
+
+    #[test]
+    fn servers_of_other_sessions_are_known_while_they_are_up() {
+        let [own, other] = ["own", "other"].map(|name| format!("{name}{}", std::process::id()));
+        let mine = Presence::of(&own, "a").expect("a folder to lock files in");
+        let theirs = Presence::of(&other, "a").expect("the same");
+        assert!(Presence::of_others(&own) >= 1 && theirs.path.exists() && mine.path.exists());
+        let path = theirs.path.clone();
+        drop(theirs);
+        assert!(!path.exists());
+        // What a killed one leaves is held by nobody.
+        File::create(&path).expect("ours");
+        let _ = Presence::of_others(&own);
+        assert!(!path.exists());
     }
 }

@@ -3,7 +3,7 @@
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -38,24 +38,17 @@ fn try_end(stop: &[String]) -> Result<(), String> {
         .stderr(output().map_err(told)?)
         .spawn()
         .map_err(told)?;
-    match wait(&mut child).map_err(told)? {
-        Some(status) if status.success() => Ok(()),
-        Some(status) => Err(format!("ended with {status}")),
-        None => {
-            let _ = child.kill();
-            let _ = child.wait();
-            Err(format!("did not end within {} s", LIMIT.as_secs()))
-        }
-    }
-}
-
-fn wait(child: &mut Child) -> io::Result<Option<std::process::ExitStatus>> {
     let start = Instant::now();
-    while start.elapsed() < LIMIT {
-        if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
+    loop {
+        match child.try_wait().map_err(told)? {
+            Some(status) if status.success() => return Ok(()),
+            Some(status) => return Err(format!("ended with {status}")),
+            None if start.elapsed() < LIMIT => thread::sleep(TICK),
+            None => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(format!("did not end within {} s", LIMIT.as_secs()));
+            }
         }
-        thread::sleep(TICK);
     }
-    Ok(None)
 }

@@ -7,12 +7,13 @@ use crate::ids::sha256_hex;
 use crate::plan::spelling;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::mpsc;
+use std::process::Stdio;
 use std::time::Duration;
+use tokio::process::Command;
+use tokio::runtime::Builder;
+use tokio::time::timeout;
 
 /// A help that takes longer is not waited for.
 const LONGEST: Duration = Duration::from_secs(120);
@@ -93,30 +94,13 @@ fn remembered(program: &Path, command: &[&str]) -> Option<PathBuf> {
 }
 
 fn ask(program: &Path, command: &[&str], env: &BTreeMap<String, String>) -> Option<String> {
-    let mut child = Command::new(program)
-        .args(command)
-        .arg("--help=all")
-        .envs(env)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .ok()?;
-    let mut output = child.stdout.take()?;
-    let (said, answer) = mpsc::channel();
-    let read = move || {
-        let mut text = String::new();
-        let read = output.read_to_string(&mut text);
-        // Nobody waits for it any more if this fails.
-        let _ = said.send(read.ok().map(|_| text));
-    };
-    std::thread::Builder::new().spawn(read).ok()?;
-    let text = answer.recv_timeout(LONGEST).ok().flatten();
-    if text.is_none() {
-        let _ = child.kill();
-    }
-    let is_done = child.wait().is_ok_and(|status| status.success());
-    text.filter(|_| is_done)
+    let mut help = Command::new(program);
+    help.args(command).arg("--help=all").envs(env);
+    help.stdin(Stdio::null()).stderr(Stdio::null()).kill_on_drop(true);
+    let runtime = Builder::new_current_thread().enable_all().build().ok()?;
+    let output = runtime.block_on(async { timeout(LONGEST, help.output()).await });
+    let output = output.ok()?.ok().filter(|output| output.status.success())?;
+    String::from_utf8(output.stdout).ok()
 }
 
 /// The flags in argparse's help: each begins a line of its own, with two blanks before it and its other names behind commas.

@@ -3,14 +3,15 @@
 
 use std::process::{Command, Stdio};
 
+/// The name of this machine.
+pub fn host() -> String {
+    nix::unistd::gethostname().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned())
+}
+
 /// The nodes of the allocation, this one first; without one this machine alone.
 pub fn nodes() -> Result<Vec<String>, String> {
     let own = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let here = || {
-        let host =
-            nix::unistd::gethostname().map_or_else(|_| String::new(), |name| name.to_string_lossy().into_owned());
-        own("SLURMD_NODENAME").unwrap_or(host)
-    };
+    let here = || own("SLURMD_NODENAME").unwrap_or_else(host);
     let Some(list) = own("SLURM_JOB_NODELIST") else {
         return Ok(vec![here()]);
     };

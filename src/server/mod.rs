@@ -14,17 +14,16 @@ pub mod guarded;
 pub mod http;
 mod identity;
 pub mod installed;
-mod inventory;
 mod leftovers;
 pub mod members;
-pub mod presence;
+pub mod orphans;
 mod procfs;
 mod program;
 mod ready;
 pub mod reset;
 pub mod settle;
 pub mod startup;
-pub mod trees;
+mod trees;
 mod watch;
 
 pub use procfs::is_there as can_see_processes;
@@ -34,10 +33,11 @@ use crate::cause::{Cause, Failure};
 use crate::plan::members::HEAD;
 use crate::plan::{Manners, Members, Program, Reset, ServeCommand};
 use crate::shell::shell_line;
-use address::{Address, Promised};
+use address::Address;
 use cpus::Cpus;
+use diagnose::Phase;
 use futures_util::future::{join_all, select_all};
-use guarded::{Guarded, Lost, Order};
+use guarded::{Guarded, Order};
 use http::Http;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -102,30 +102,19 @@ struct Process {
     /// Its commands and their guards: last the one that answers, before it those that run beside it.
     commands: Vec<(String, Guarded)>,
     launched: Instant,
-    /// Kept for as long as it is there.
-    _port: Option<Promised>,
     /// Length of the log in bytes when the server became ready: what follows was written under load.
     ready_at: Option<u64>,
 }
 
 impl Server {
-    /// The same as [`Server::spawn_onto`] with a log of its own.
-    pub async fn spawn(launch: &Launch) -> Result<Server, Failure> {
-        let log = create_log(&launch.log).map_err(|error| {
-            let detail = format!("cannot create {}: {error}", launch.log.display());
-            Failure::new(Cause::CrashedStarting, detail)
-        })?;
-        Server::spawn_onto(launch, log).await
-    }
-
     /// Checks or chooses the port and launches the server through the guard, which writes to `log`. Returns before it is ready.
-    pub async fn spawn_onto(launch: &Launch, log: File) -> Result<Server, Failure> {
+    pub async fn spawn(launch: &Launch, log: File) -> Result<Server, Failure> {
         let mut launch = launch.clone();
         let mut address = Address::read(&launch.argv)?;
-        let port = address.settle(&mut launch.argv)?;
+        address.settle(&mut launch.argv)?;
         launch.name_it(address.port);
         if let Some(taken) = address.taken() {
-            return Err(taken.failure());
+            return Err(taken.failure);
         }
         if std::env::var_os("VLLM_SERVER_DEV_MODE").is_none() {
             // Without it vLLM offers no routes to reset its caches.
@@ -161,7 +150,6 @@ impl Server {
             commands,
             launched,
             ready_at: None,
-            _port: port,
         });
         Ok(Server {
             http,
@@ -287,46 +275,27 @@ impl Launch {
 impl Process {
     /// Waits until a command of the server has ended, which ends all of it, and says why.
     async fn ended(&self) -> Failure {
-        let ends = self.commands.iter().map(|(_, guarded)| Box::pin(guarded.exited()));
+        let crash = self.phase().crash();
+        let ends = self.commands.iter().map(|(_, guarded)| Box::pin(guarded.exited(crash)));
         let (exit, place, _) = select_all(ends).await;
-        let failure = self.diagnose_end(exit);
-        if place + 1 == self.commands.len() {
-            return failure;
+        let mut failure = exit.map_or_else(|lost| lost, |exit| self.diagnose(Some(exit)));
+        if let Some((command, _)) = self.commands.get(place).filter(|_| place + 1 < self.commands.len()) {
+            failure.detail = format!("{}; `{command}`, which runs beside the server, ended", failure.detail);
         }
-        let command = &self.commands[place].0;
-        let detail = format!("{}; `{command}`, which runs beside the server, ended", failure.detail);
-        Failure::new(failure.cause, detail)
+        failure
     }
 
-    /// The cause of an end.
-    fn diagnose_end(&self, exit: Result<guard::Exit, Lost>) -> Failure {
-        match exit {
-            Ok(exit) => self.diagnose(Some(exit)),
-            Err(lost) => lost.failure(match self.phase() {
-                diagnose::Phase::Starting => Cause::CrashedStarting,
-                diagnose::Phase::Serving => Cause::CrashedUnderLoad,
-            }),
-        }
-    }
-
-    fn phase(&self) -> diagnose::Phase {
+    fn phase(&self) -> Phase {
         match self.ready_at {
-            None => diagnose::Phase::Starting,
-            Some(_) => diagnose::Phase::Serving,
+            None => Phase::Starting,
+            Some(_) => Phase::Serving,
         }
     }
 
-    /// The cause from how the process ended, if it has, and what it wrote.
+    /// The cause from what it wrote and, if it has ended, how.
     fn diagnose(&self, exit: Option<guard::Exit>) -> Failure {
-        let phase = self.phase();
         let log = diagnose::read_log(&self.launch.log, self.ready_at.unwrap_or(0));
-        diagnose::diagnose(phase, exit, &log)
-    }
-
-    /// The same for a process that has not ended: what it wrote if that names a cause, else what was seen of it.
-    fn diagnose_or(&self, seen: Failure) -> Failure {
-        let diagnosed = self.diagnose(None);
-        if diagnosed.cause == seen.cause { seen } else { diagnosed }
+        diagnose::diagnose(self.phase(), exit, &log)
     }
 }
 

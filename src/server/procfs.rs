@@ -72,24 +72,26 @@ fn parse_stat(pid: i32, stat: &[u8]) -> Option<Process> {
 
 /// Every process below `ancestor`, without `ancestor` itself.
 pub fn descendants(ancestor: i32) -> Vec<Process> {
-    below(&processes(), &HashSet::from([ancestor]))
+    let mut family = family(&processes(), &HashSet::from([ancestor]));
+    family.retain(|process| process.pid != ancestor);
+    family
 }
 
-/// Every one of `all` that descends from one of `roots`, without the roots.
-pub fn below(all: &[Process], roots: &HashSet<i32>) -> Vec<Process> {
+/// Every one of `all` that is one of `roots` or descends from one.
+pub fn family(all: &[Process], roots: &HashSet<i32>) -> Vec<Process> {
     let mut family = roots.clone();
-    let mut found = Vec::new();
     loop {
-        let next: Vec<Process> = all
-            .iter()
-            .filter(|p| family.contains(&p.parent) && !family.contains(&p.pid))
-            .copied()
-            .collect();
-        if next.is_empty() {
-            return found;
+        let before = family.len();
+        let children = all.iter().filter(|process| family.contains(&process.parent));
+        let children: Vec<i32> = children.map(|process| process.pid).collect();
+        family.extend(children);
+        if family.len() == before {
+            return all
+                .iter()
+                .filter(|process| family.contains(&process.pid))
+                .copied()
+                .collect();
         }
-        family.extend(next.iter().map(|p| p.pid));
-        found.extend(next);
     }
 }
 
@@ -111,14 +113,7 @@ pub fn environment(pid: i32, name: &str) -> Option<String> {
 
 /// The files among `files` that a process has open or mapped.
 pub fn held_files(pid: i32, files: &HashSet<PathBuf>) -> HashSet<PathBuf> {
-    let mut held = HashSet::new();
-    for entry in fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten() {
-        if let Ok(target) = fs::read_link(entry.path())
-            && files.contains(&target)
-        {
-            held.insert(target);
-        }
-    }
+    let mut held: HashSet<PathBuf> = open_files(pid).filter(|file| files.contains(file)).collect();
     let maps = fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
     for line in maps.split(|&byte| byte == b'\n') {
         if let Some(start) = memchr::memchr(b'/', line) {
@@ -129,6 +124,11 @@ pub fn held_files(pid: i32, files: &HashSet<PathBuf>) -> HashSet<PathBuf> {
         }
     }
     held
+}
+
+fn open_files(pid: i32) -> impl Iterator<Item = PathBuf> {
+    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| fs::read_link(entry.path()).ok())
 }
 
 /// Who listens on a TCP port; `None` if nobody does.
@@ -142,11 +142,8 @@ pub fn listener(port: u16) -> Option<Listener> {
     if sockets.is_empty() {
         return None;
     }
-    let holder = processes().into_iter().map(|p| p.pid).find(|pid| {
-        let fds = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        fds.filter_map(|entry| fs::read_link(entry.path()).ok())
-            .any(|target| sockets.contains(&target))
-    });
+    let mut pids = processes().into_iter().map(|process| process.pid);
+    let holder = pids.find(|pid| open_files(*pid).any(|file| sockets.contains(&file)));
     Some(holder.map_or(Listener::Hidden, Listener::Process))
 }
 
@@ -208,9 +205,8 @@ mod tests {
             started: 0,
         };
         let all = [p(1, 0), p(2, 1), p(3, 2), p(4, 1), p(5, 3)];
-        let mut pids: Vec<i32> = below(&all, &HashSet::from([2])).iter().map(|p| p.pid).collect();
-        pids.sort();
-        assert_eq!(pids, [3, 5]);
+        let pids: Vec<i32> = family(&all, &HashSet::from([2])).iter().map(|p| p.pid).collect();
+        assert_eq!(pids, [2, 3, 5]);
     }
 
     #[test]

@@ -85,14 +85,12 @@ async fn identify(http: &Http, expected: &[&str], seen: &mut String) -> Result<I
                 None
             }
         };
-        match (refusal, refused_since) {
-            (None, _) => refused_since = None,
-            (Some(_), None) => refused_since = Some(Instant::now()),
-            (Some(why), Some(since)) if since.elapsed() >= REFUSES => {
-                let detail = format!("{base_url}{} answers {seen}; {why}", http.health_route());
-                return Err(Failure::new(Cause::WrongServer, detail));
-            }
-            (Some(_), Some(_)) => {}
+        refused_since = refusal.map(|_| refused_since.unwrap_or_else(Instant::now));
+        if let Some((why, since)) = refusal.zip(refused_since)
+            && since.elapsed() >= REFUSES
+        {
+            let detail = format!("{base_url}{} answers {seen}; {why}", http.health_route());
+            return Err(Failure::new(Cause::WrongServer, detail));
         }
         sleep(wait).await;
         wait = (wait * 2).min(LONGEST_WAIT);

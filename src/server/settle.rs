@@ -2,15 +2,15 @@
 //! before the first server. This takes a moment after the last process of the old one is gone; a server started too early
 //! fails for the wrong reason.
 
-use super::Launch;
 use super::address::Address;
 use super::claim::Claim;
 use super::leftovers;
+use super::orphans::Remains;
 use super::procfs;
-use super::trees::Remains;
 use crate::cause::{Cause, Failure};
 use crate::telemetry::gpu::{self, Gpu, Holder};
 use crate::units::show_duration;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
@@ -20,6 +20,8 @@ const SLACK_MIB: u64 = 512;
 /// Waits between two looks grow from the first to the second of these.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
+/// How long ports and GPU memory of an earlier server of ours may take to be free again.
+const SETTLE_LIMIT: Duration = Duration::from_secs(60);
 /// How long a killed process may hold its memory.
 const HOLDS: Duration = Duration::from_secs(5);
 
@@ -62,7 +64,7 @@ pub async fn clear_away(vsweeps: &[u32], limit: Duration) -> Option<String> {
     loop {
         let remains = Remains::of(vsweeps);
         if !remains.orphans.is_empty() {
-            leftovers::note_held(&remains.orphans);
+            leftovers::note_held(remains.orphans.iter().map(|orphan| orphan.pid));
         }
         for orphan in &remains.orphans {
             orphan.end();
@@ -89,37 +91,54 @@ pub async fn clear_away(vsweeps: &[u32], limit: Duration) -> Option<String> {
     (!all.is_empty()).then(|| format!("cleared away what a killed vsweep had left: {all}"))
 }
 
-/// The machine before the first server.
-#[derive(Debug, Clone, Default)]
-pub struct Baseline {
+/// The gate before a server starts: the machine must be as it was before the sweep's first one.
+#[derive(Debug, Default)]
+pub struct Gate {
+    /// Memory in use before the first server, by GPU. Without GPUs there is nothing to wait for later.
     used_mib: BTreeMap<String, u64>,
+    /// How long the first server waits, and the others.
+    limits: [Duration; 2],
+    is_passed: Cell<bool>,
 }
 
-impl Baseline {
-    /// Looks at the machine as it is now. Without GPUs there is nothing to wait for later.
-    pub async fn now() -> Baseline {
+impl Gate {
+    /// Looks at the machine before the first server. Nothing of ours can be in its way, so it does not wait; unless Slurm gave us GPUs
+    /// for ourselves, of which a task before us, or an earlier try of this one, may not have let go yet.
+    pub async fn now() -> Gate {
+        let is_given = ["SLURM_JOB_ID", "CUDA_VISIBLE_DEVICES"]
+            .iter()
+            .all(|name| std::env::var_os(name).is_some());
+        let limits = [if is_given { SETTLE_LIMIT } else { Duration::ZERO }, SETTLE_LIMIT];
+        let mut gate = Gate::waiting(limits).await;
+        if is_given {
+            gate.used_mib.values_mut().for_each(|used| *used = 0);
+        }
+        gate
+    }
+
+    /// The same where somebody else may take a GPU beside the servers of a sweep: each waits at least so long.
+    pub async fn patient(limit: Duration) -> Gate {
+        Gate::waiting([limit, limit.max(SETTLE_LIMIT)]).await
+    }
+
+    async fn waiting(limits: [Duration; 2]) -> Gate {
         let used = gpu::all().await.into_iter().map(|gpu| (gpu.uuid, gpu.memory_used_mib));
-        Baseline {
+        Gate {
             used_mib: used.collect(),
+            limits,
+            is_passed: Cell::new(false),
         }
     }
 
-    /// A machine on whose GPUs nobody is.
-    pub async fn empty() -> Baseline {
-        let mut baseline = Baseline::now().await;
-        baseline.used_mib.values_mut().for_each(|used| *used = 0);
-        baseline
-    }
-
-    /// Waits until this server can be started as if it were the first, or says after `limit` what is in its way; at once if
+    /// Waits until this server can be started as if it were the first, or says after the limit what is in its way; at once if
     /// waiting would not help.
-    pub async fn wait(&self, launch: &Launch, limit: Duration) -> Result<(), Failure> {
-        let address = Address::read(&launch.argv)?;
+    pub async fn pass(&self, argv: &[String], env: &BTreeMap<String, String>) -> Result<(), Failure> {
+        let limit = self.limits[usize::from(self.is_passed.replace(true))];
+        let address = Address::read(argv)?;
         let start = Instant::now();
         let mut wait = FIRST_WAIT;
-        while let Some(obstacle) = self.obstacle(&address, launch).await {
-            let failure = obstacle.failure;
-            if obstacle.stays || limit.is_zero() {
+        while let Some((failure, stays)) = self.obstacle(&address, env).await {
+            if stays || limit.is_zero() {
                 return Err(failure);
             }
             if start.elapsed() >= limit {
@@ -132,25 +151,20 @@ impl Baseline {
         Ok(())
     }
 
-    async fn obstacle(&self, address: &Address, launch: &Launch) -> Option<Obstacle> {
+    /// What is in a server's way, and whether waiting would not help.
+    async fn obstacle(&self, address: &Address, env: &BTreeMap<String, String>) -> Option<(Failure, bool)> {
         if let Some(taken) = address.taken() {
-            return Some(Obstacle {
-                stays: taken.stays(),
-                failure: taken.failure(),
-            });
+            return Some((taken.failure, taken.stays));
         }
         if self.used_mib.is_empty() {
             return None;
         }
-        let gpus = gpu::visible(&launch.env).await;
+        let gpus = gpu::visible(env).await;
         let full = self.held(&gpus);
-        if full.is_empty() {
-            return None;
+        match full.is_empty() {
+            true => None,
+            false => Some((describe(&full, &gpu::holders().await), false)),
         }
-        Some(Obstacle {
-            stays: false,
-            failure: describe(&full, &gpu::holders().await),
-        })
     }
 
     /// The GPUs that hold more than they did before.
@@ -162,13 +176,6 @@ impl Baseline {
         };
         gpus.iter().filter(above).collect()
     }
-}
-
-/// What is in a server's way.
-struct Obstacle {
-    failure: Failure,
-    /// Whether waiting would not help.
-    stays: bool,
 }
 
 fn describe(full: &[&Gpu], holders: &[Holder]) -> Failure {
@@ -209,8 +216,9 @@ mod tests {
 
     #[test]
     fn memory_above_the_level_before_is_held() {
-        let before = Baseline {
+        let before = Gate {
             used_mib: BTreeMap::from([("a".into(), 500), ("bb".into(), 70_000)]),
+            ..Gate::default()
         };
         assert!(
             before

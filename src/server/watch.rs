@@ -40,7 +40,10 @@ impl Server {
             biased;
             failure = process.ended() => failure,
             failure = distress(&self.http, &mut self.progress) => match failure.cause {
-                Cause::CrashedUnderLoad => process.diagnose_or(failure),
+                // What it wrote may name the cause.
+                Cause::CrashedUnderLoad => Some(process.diagnose(None))
+                    .filter(|diagnosed| diagnosed.cause != failure.cause)
+                    .unwrap_or(failure),
                 _ => failure,
             },
         }
@@ -56,7 +59,7 @@ impl Server {
     /// over.
     pub async fn idle(&self, limit: Duration) {
         let start = Instant::now();
-        while let Health::Alive(Activity::Work { in_flight, .. }) = look(&self.http).await
+        while let Health::Work { in_flight, .. } = look(&self.http).await
             && in_flight > 0.0
             && start.elapsed() < limit
         {
@@ -71,12 +74,10 @@ impl Server {
         let mut first = None;
         loop {
             let what = match look(&self.http).await {
-                Health::Alive(Activity::Work { in_flight, counted })
-                    if in_flight > 0.0 && *first.get_or_insert(counted) == counted =>
-                {
+                Health::Work { in_flight, counted } if in_flight > 0.0 && *first.get_or_insert(counted) == counted => {
                     format!("{in_flight} requests in flight that the benchmark gave up")
                 }
-                Health::Alive(Activity::Silent) => SILENT.to_owned(),
+                Health::Silent => SILENT.to_owned(),
                 _ => return None,
             };
             if start.elapsed() >= limit {
@@ -100,9 +101,9 @@ async fn distress(http: &Http, progress: &mut Progress) -> Failure {
                     return Failure::new(Cause::CrashedUnderLoad, what);
                 }
             }
-            Health::Alive(activity) => {
+            health => {
                 ill_since = None;
-                if let Some(stuck) = progress.note(activity, Instant::now()) {
+                if let Some(stuck) = progress.note(&health, Instant::now()) {
                     return Failure::new(Cause::Hung, stuck);
                 }
             }
@@ -112,15 +113,10 @@ async fn distress(http: &Http, progress: &mut Progress) -> Failure {
 }
 
 /// What one look at a server found.
+#[derive(Debug, Clone, PartialEq)]
 enum Health {
     /// It says that its engine is dead, or nobody listens any more.
     Ill(String),
-    Alive(Activity),
-}
-
-/// What a server that is not known to be dead shows of its work.
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Activity {
     /// From `/metrics`.
     Work { in_flight: f64, counted: f64 },
     /// It answers, but does not say what it does.
@@ -138,24 +134,21 @@ async fn look(http: &Http) -> Health {
         Err(Silence::NoConnection(error)) => return Health::Ill(format!("{route}: {error}")),
         Ok(_) | Err(Silence::TimedOut | Silence::TooLong) => {}
     }
-    Health::Alive(match http.get("/metrics", PROBE).await {
-        Ok(answer) if answer.status.is_success() => activity(&answer.body),
-        Ok(_) => Activity::Unknown,
-        Err(_) if health.is_err() => Activity::Silent,
-        Err(_) => Activity::Unknown,
-    })
+    match http.get("/metrics", PROBE).await {
+        Ok(answer) if answer.status.is_success() => work(&answer.body),
+        Err(_) if health.is_err() => Health::Silent,
+        _ => Health::Unknown,
+    }
 }
 
-fn activity(metrics: &str) -> Activity {
+fn work(metrics: &str) -> Health {
     let sum = |names: &[&str]| {
-        let values = prometheus::samples(metrics)
-            .filter(|sample| names.contains(&sample.name))
-            .map(|sample| sample.value);
-        values.reduce(|a, b| a + b)
+        let samples = prometheus::samples(metrics).filter(|sample| names.contains(&sample.name));
+        samples.map(|sample| sample.value).reduce(|a, b| a + b)
     };
     match (sum(&IN_FLIGHT), sum(&COUNTERS)) {
-        (Some(in_flight), Some(counted)) => Activity::Work { in_flight, counted },
-        _ => Activity::Unknown,
+        (Some(in_flight), Some(counted)) => Health::Work { in_flight, counted },
+        _ => Health::Unknown,
     }
 }
 
@@ -181,25 +174,25 @@ impl Progress {
     }
 
     /// Takes note of a look; `Some` says why the server counts as hung.
-    fn note(&mut self, activity: Activity, now: Instant) -> Option<String> {
+    fn note(&mut self, health: &Health, now: Instant) -> Option<String> {
         // Nobody looked for a while (between two runs), so the clock starts anew.
         if now.duration_since(self.looked) > 2 * (PAUSE + 2 * PROBE) {
             self.moved = now;
         }
         self.looked = now;
-        let what = match activity {
-            Activity::Work { in_flight, counted } => {
-                if in_flight == 0.0 || counted != self.counted {
+        let what = match health {
+            Health::Work { in_flight, counted } => {
+                if *in_flight == 0.0 || *counted != self.counted {
                     self.moved = now;
                 }
-                self.counted = counted;
+                self.counted = *counted;
                 format!("{in_flight} requests in flight")
             }
-            Activity::Unknown => {
+            Health::Silent => SILENT.to_owned(),
+            Health::Unknown | Health::Ill(_) => {
                 self.moved = now;
                 return None;
             }
-            Activity::Silent => SILENT.to_owned(),
         };
         let still = now.duration_since(self.moved);
         (still >= self.limit).then(|| format!("{what}, no progress for {}", show_duration(still)))
@@ -212,13 +205,13 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(10);
 
-    /// Feeds one activity a second and returns the second at which the server counted as hung.
-    fn hung_at(sights: impl Fn(u64) -> Activity) -> Option<u64> {
+    /// Feeds one sight a second and returns the second at which the server counted as hung.
+    fn hung_at(sights: impl Fn(u64) -> Health) -> Option<u64> {
         let mut progress = Progress::new(LIMIT);
         let start = Instant::now();
         (0..60).find(|&second| {
             progress
-                .note(sights(second), start + Duration::from_secs(second))
+                .note(&sights(second), start + Duration::from_secs(second))
                 .is_some()
         })
     }
@@ -226,44 +219,44 @@ mod tests {
     #[test]
     fn requests_without_progress_mean_hung() {
         assert_eq!(
-            hung_at(|s| Activity::Work {
+            hung_at(|s| Health::Work {
                 in_flight: 2.0,
                 counted: s.min(5) as f64
             }),
             Some(15)
         );
-        assert_eq!(hung_at(|_| Activity::Silent), Some(10));
+        assert_eq!(hung_at(|_| Health::Silent), Some(10));
     }
 
     #[test]
     fn work_idleness_and_ignorance_do_not() {
         assert_eq!(
-            hung_at(|s| Activity::Work {
+            hung_at(|s| Health::Work {
                 in_flight: 2.0,
                 counted: s as f64
             }),
             None
         );
         assert_eq!(
-            hung_at(|_| Activity::Work {
+            hung_at(|_| Health::Work {
                 in_flight: 0.0,
                 counted: 7.0
             }),
             None
         );
-        assert_eq!(hung_at(|_| Activity::Unknown), None);
+        assert_eq!(hung_at(|_| Health::Unknown), None);
     }
 
     #[test]
     fn a_pause_in_watching_is_no_hang() {
         let mut progress = Progress::new(LIMIT);
-        let stuck = Activity::Work {
+        let stuck = Health::Work {
             in_flight: 1.0,
             counted: 3.0,
         };
         let start = Instant::now();
-        assert_eq!(progress.note(stuck, start), None);
-        assert_eq!(progress.note(stuck, start + 10 * LIMIT), None);
+        assert_eq!(progress.note(&stuck, start), None);
+        assert_eq!(progress.note(&stuck, start + 10 * LIMIT), None);
     }
 
     #[test]
@@ -271,12 +264,12 @@ mod tests {
         let metrics = "vllm:num_requests_running{engine=\"0\"} 2.0\nvllm:num_requests_waiting{engine=\"0\"} 1.0\n\
                        vllm:prompt_tokens_total{engine=\"0\"} 51.0\nvllm:generation_tokens_total{engine=\"0\"} 36.0\n";
         assert_eq!(
-            activity(metrics),
-            Activity::Work {
+            work(metrics),
+            Health::Work {
                 in_flight: 3.0,
                 counted: 87.0
             }
         );
-        assert_eq!(activity("other_total 1"), Activity::Unknown);
+        assert_eq!(work("other_total 1"), Health::Unknown);
     }
 }

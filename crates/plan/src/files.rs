@@ -121,12 +121,16 @@ fn writer_of(name: &str) -> Option<&str> {
     count.parse::<u64>().is_ok().then_some(writer)
 }
 
-/// When the process of this id started, in clock ticks since the boot; `None` if there is none, or the system does not tell.
+/// When the process of this id started, in clock ticks since the boot; `None` if there is none that has not ended, or the system does
+/// not tell.
 pub fn process_started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The program's name, in brackets, may hold blanks and brackets; the start is the 20th field behind it.
     let (_, fields) = stat.rsplit_once(')')?;
-    fields.split_whitespace().nth(19)?.parse().ok()
+    let mut fields = fields.split_whitespace();
+    // One that only waits to be reaped does nothing any more.
+    fields.next().filter(|state| !matches!(*state, "Z" | "X"))?;
+    fields.nth(18)?.parse().ok()
 }
 
 /// How deep temporary files may lie.

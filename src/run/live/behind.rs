@@ -24,10 +24,10 @@ impl Live<'_, '_> {
         let (server, secrets, id) = (&running.server, &self.plan.secrets, &self.config.id);
         let session = self.writer.with(|recorder| recorder.nonce());
         let compare = |read: &Fingerprint| self.writer.look(|state| state.recognise(id, session, read));
-        let (read, differences) = recognise(server, secrets, compare).await?;
-        if let Some(differences) = differences {
-            return Ok(Err(differences));
-        }
+        let read = match recognise(server, secrets, compare).await? {
+            Ok(read) => read,
+            Err(differences) => return Ok(Err(differences)),
+        };
         let is_restarted = self.writer.look(|state| {
             let mut starts = state.starts_of(id).iter();
             let before = starts
@@ -60,10 +60,10 @@ impl Live<'_, '_> {
             (Recognised::Same, Some(differences)) => Recognised::Replaced(differences),
             (recognised, _) => recognised,
         };
-        let (read, differences) = recognise(server, secrets, compare).await?;
-        if let Some(differences) = differences {
-            return Ok(Change::Replaced(differences));
-        }
+        let read = match recognise(server, secrets, compare).await? {
+            Ok(read) => read,
+            Err(differences) => return Ok(Change::Replaced(differences)),
+        };
         let change = read.change_since(known);
         known.learn(read);
         Ok(change)

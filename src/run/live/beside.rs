@@ -9,7 +9,7 @@ use crate::journal::{Nonce, StartRecord};
 use crate::plan::{Parallel, Params};
 use crate::run::drive::Writer;
 use crate::run::floor::{Doing, Leave};
-use crate::server::presence::{Presence, others};
+use crate::server::claim::Presence;
 use crate::validity::Validity;
 use jiff::{SignedDuration, Timestamp};
 
@@ -24,7 +24,7 @@ impl Live<'_, '_> {
 
     /// Servers of other sessions that are up on this machine.
     pub(super) fn others_up(&self) -> usize {
-        others(&self.session())
+        Presence::of_others(&self.session())
     }
 
     fn session(&self) -> String {

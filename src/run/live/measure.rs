@@ -3,16 +3,16 @@
 use super::{Live, Running};
 use crate::agenda::{self, Evidence, Outcome, Ran, Task};
 use crate::bench::judge;
-use crate::bench::{self, Counters, Job, Measurement};
+use crate::bench::{self, Job, Measurement};
 use crate::cause::{Cause, Failure};
 use crate::error::Result;
 use crate::files::{create_folder, write_atomic};
-use crate::journal::Measured;
+use crate::journal::{Measured, Recorder};
 use crate::plan::{BenchRunner, Params, Plan, Warmup, spelling};
 use crate::run::Update;
 use crate::run::sampler::{self, Sampler};
 use crate::server::{Identity, Server};
-use crate::telemetry::series::{Series, Window};
+use crate::telemetry::series::{Course, Series, Window};
 use crate::validity::{Code, Doubt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -42,10 +42,7 @@ impl Live<'_, '_> {
         if let Err(failure) = offers(&identity, &run.task) {
             return Ok(ran(Err(failure), 0.0));
         }
-        let (scratch, telemetry) = self.writer.with(|recorder| {
-            let directory = recorder.directory();
-            (run.files.scratch(directory), run.files.telemetry(directory))
-        });
+        let (scratch, telemetry) = self.files(run);
         let (plan, writer) = (self.plan, self.writer);
         let server = self.config.id.clone();
         let others = self.others_up();
@@ -58,7 +55,8 @@ impl Live<'_, '_> {
         let is_watched = plan.bench.telemetry && purpose == Purpose::Result;
         let watch = run.task.watch().filter(|_| purpose == Purpose::Result);
         let gpus = Arc::clone(&running.gpus);
-        let sampler = is_watched.then(|| sampler::start(Some(running.server.http()), gpus, telemetry.clone()));
+        let sampler =
+            is_watched.then(|| sampler::start(Some(running.server.http()), move || gpus.read(), telemetry.clone()));
         let measured = tokio::select! {
             // A measurement that is complete counts even if the server died in the same moment.
             biased;
@@ -74,13 +72,10 @@ impl Live<'_, '_> {
         let seconds = began.elapsed().saturating_sub(job.counters.warmed_for()).as_secs_f64();
         self.hide_in_scratch()?;
         let window = job.counters.measured.get().copied();
-        let series = readings(sampler).await;
-        let course = series.window(window).map(|window| series.course(window));
-        let mut figures = match purpose {
-            Purpose::Result => self.keep(&telemetry, series, window)?,
-            Purpose::Check => Params::new(),
+        let (mut figures, course) = match purpose {
+            Purpose::Result => self.read_beside(run, sampler, &telemetry, window).await?,
+            Purpose::Check => (Params::new(), None),
         };
-        figures.extend(self.beside(&run.begun_at));
         let others = others.max(self.others_up());
         figures.extend((others > 0).then(|| ("other_servers_beside".to_owned(), others.into())));
         let running = self.ready();
@@ -103,7 +98,7 @@ impl Live<'_, '_> {
         let outcome = match measured {
             Ok(mut measurement) => {
                 running.has_leftovers = measurement.cut.is_some();
-                add(figures, &mut measurement);
+                add(figures, &mut measurement.result.values);
                 measurement.doubts.extend(unwarmed(plan, &job, run.is_warm));
                 measurement.doubts.extend(running.unlike.clone());
                 // A field of a request's body may make several of one.
@@ -123,8 +118,34 @@ impl Live<'_, '_> {
         self.confirm(outcome, is_sound).await
     }
 
+    /// The folder of a run's benchmark, and the file of what is read beside it.
+    pub(super) fn files(&self, run: &agenda::Run) -> (PathBuf, PathBuf) {
+        let of = |recorder: &mut Recorder| {
+            let directory = recorder.directory();
+            (run.files.scratch(directory), run.files.telemetry(directory))
+        };
+        let (scratch, telemetry) = self.writer.with(of);
+        // Absolute, because the benchmark may change its working directory.
+        (std::path::absolute(&scratch).unwrap_or(scratch), telemetry)
+    }
+
+    /// Ends the readings beside a run: what they and the other servers amount to, and how the run went.
+    pub(super) async fn read_beside(
+        &self,
+        run: &agenda::Run,
+        sampler: Option<Sampler>,
+        telemetry: &Path,
+        measured: Option<Window>,
+    ) -> Result<(Params, Option<Course>)> {
+        let series = readings(sampler).await;
+        let course = series.window(measured).map(|window| series.course(window));
+        let mut figures = self.keep(telemetry, series, measured)?;
+        figures.extend(self.beside(&run.begun_at));
+        Ok((figures, course))
+    }
+
     /// Writes what was read during a run, and returns what it amounts to. A run is not lost because this cannot be written.
-    pub(super) fn keep(&self, path: &Path, series: Series, measured: Option<Window>) -> Result<Params> {
+    fn keep(&self, path: &Path, series: Series, measured: Option<Window>) -> Result<Params> {
         // That of an earlier try would be taken for this one's.
         let _ = std::fs::remove_file(path);
         let Some(window) = series.window(measured) else {
@@ -140,20 +161,19 @@ impl Live<'_, '_> {
 }
 
 /// What a sampler has read, if there was one.
-pub(super) async fn readings(sampler: Option<Sampler>) -> Series {
+async fn readings(sampler: Option<Sampler>) -> Series {
     match sampler {
         Some(sampler) => sampler.finish().await,
         None => Series::default(),
     }
 }
 
-/// Joins figures to a result. What the benchmark itself says by such a name stays; a run without figures gets none.
-fn add(figures: Params, measurement: &mut Measurement) {
-    if measurement.result.values.is_empty() {
-        return;
-    }
-    for (name, figure) in figures {
-        measurement.result.values.entry(name).or_insert(figure);
+/// Joins figures to those of a result. What the benchmark itself says by such a name stays; a run without figures gets none.
+pub(super) fn add(figures: Params, result: &mut Params) {
+    if !result.is_empty() {
+        for (name, figure) in figures {
+            result.entry(name).or_insert(figure);
+        }
     }
 }
 
@@ -190,24 +210,18 @@ fn job(plan: &Plan, run: &agenda::Run, running: &Running, identity: &Identity, s
         // A search says how many requests to send; a window of time has no use for it.
         params.shift_remove("num_prompts");
     }
+    let asked = asked_model(task).filter(|model| identity.names.iter().any(|name| name == model));
+    let served_model = asked.unwrap_or(&identity.served_model);
     Job {
         places: plan.bench.result.clone(),
-        base_url: running.server.base_url().to_owned(),
-        served_model: asked_model(task)
-            .filter(|model| identity.names.iter().any(|name| name == model))
-            .map_or_else(|| identity.served_model.clone(), str::to_owned),
-        model_root: identity.model_root.clone(),
-        params,
         api_key: running.server.api_key(),
         runner: plan.bench.runner.clone(),
         argv: task.point.argv.clone(),
         env: plan.bench.env.clone(),
-        cpus: None,
-        // Absolute, because the benchmark may change its working directory.
-        scratch: std::path::absolute(&scratch).unwrap_or(scratch),
+        scratch,
         warmup: run.warmup,
         timeout: plan.bench.timeout,
-        counters: Arc::<Counters>::default(),
+        ..Job::new(running.server.base_url(), served_model, &identity.model_root, params)
     }
 }
 

@@ -15,9 +15,9 @@ pub(crate) use measure::reduce;
 use super::Update;
 use super::drive::{Stage, Writer};
 use super::floor::{Doing, Floor, Leave, Sharing};
-use super::gate::Gate;
 use super::interrupt::Interrupt;
 use super::node::Seat;
+use super::place::Place;
 use super::writer::SessionWriter;
 use crate::agenda::{Action, Outcome};
 use crate::bench::Program;
@@ -25,7 +25,8 @@ use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
 use crate::matrix::ServerConfig;
 use crate::plan::{Params, Plan};
-use crate::server::presence::Presence;
+use crate::server::claim::Presence;
+use crate::server::settle::Gate;
 use crate::server::{Identity, Server};
 use crate::telemetry::nvml::Gpus;
 use crate::validity::Doubt;
@@ -84,15 +85,15 @@ impl<'p, 'w> Live<'p, 'w> {
         plan: &'p Plan,
         config: ServerConfig,
         seat: &'p Seat,
-        (gate, floor): (&'p Gate, &'p Floor),
+        place: &'p impl Place,
         writer: &'p SessionWriter<'w>,
     ) -> Self {
         Live {
             plan,
             config,
             seat,
-            gate,
-            floor,
+            gate: place.gate(),
+            floor: place.floor(),
             writer,
             running: None,
             program: None,
@@ -195,7 +196,7 @@ impl Stage for Live<'_, '_> {
                 self.show_presence();
                 match offline {
                     None => self.start(launch).await?,
-                    Some(offline) => self.start_offline(offline, launch).await?,
+                    Some(offline) => self.start_offline(offline).await?,
                 }
             }
             Action::Look => self.inspect().await?,

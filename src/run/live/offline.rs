@@ -1,40 +1,30 @@
 //! A run of a benchmark that loads the engine itself (`vllm bench startup`): there is no server, so its start only waits until the
 //! machine is free, and the program of the run is what is ended.
 
-use super::measure::{ran, readings};
+use super::measure::{add, ran};
 use super::{Live, reduce};
 use crate::agenda::{self, Facts, Outcome};
 use crate::bench::{self, Job, LOG, Program, judge};
-use crate::cause::Failure;
+use crate::cause::{Cause, Failure};
 use crate::error::Result;
-use crate::journal::Launch as LaunchId;
 use crate::plan::{BenchRunner, Offline};
 use crate::run::{Update, sampler};
 use crate::server::{diagnose, startup};
-use crate::table::count_gpus;
-use crate::telemetry::nvml::Gpus;
-use std::sync::Arc;
 use std::time::Instant;
 
 impl Live<'_, '_> {
     /// Waits until the machine is as it was before the first run.
-    pub(super) async fn start_offline(&mut self, offline: Offline, launch: LaunchId) -> Result<Outcome> {
-        let log = self
-            .writer
-            .with(|recorder| recorder.directory().server_log(&self.config.id, launch));
+    pub(super) async fn start_offline(&self, offline: Offline) -> Result<Outcome> {
         let gate = match offline.command(&self.config.argv) {
-            Ok(argv) => self.gate.pass(&self.launch(argv, log)).await,
-            Err(why) => Err(Failure::new(crate::cause::Cause::BadConfig, why)),
+            Ok(argv) => self.gate.pass(&argv, &self.env()).await,
+            Err(why) => Err(Failure::new(Cause::BadConfig, why)),
         };
         Ok(Outcome::Started(gate.map(|()| Facts::default())))
     }
 
     /// Runs the program to its end.
     pub(super) async fn measure_offline(&mut self, offline: Offline, run: &agenda::Run) -> Result<Outcome> {
-        let (scratch, telemetry) = self.writer.with(|recorder| {
-            let directory = recorder.directory();
-            (run.files.scratch(directory), run.files.telemetry(directory))
-        });
+        let (scratch, telemetry) = self.files(run);
         let plan = self.plan;
         let argv = run.task.point.argv.clone().unwrap_or_default();
         let job = Job {
@@ -42,18 +32,18 @@ impl Live<'_, '_> {
             argv: Some(argv.clone()),
             env: self.env(),
             cpus: self.seat.cpus.clone(),
-            scratch: std::path::absolute(&scratch).unwrap_or(scratch),
+            scratch,
             timeout: plan.bench.timeout,
             ..Job::new("", "", "", run.task.params())
         };
         self.scratch = Some(job.scratch.clone());
         let began = *job.counters.sending.get_or_init(Instant::now);
         self.writer.tell(Update::Running(&self.config.id, &job.counters))?;
-        let gpus = Arc::new(self.gpus_of_engine());
+        let gpus = self.visible_gpus();
         let sampler = plan
             .bench
             .telemetry
-            .then(|| sampler::start(None, gpus, telemetry.clone()));
+            .then(|| sampler::start(None, move || gpus.read(), telemetry.clone()));
         let measured = match Program::start(&job, &argv, plan.serve.stop_grace) {
             Ok(program) => self.program.insert(program).finish().await,
             Err(failure) => Err(failure),
@@ -61,10 +51,7 @@ impl Live<'_, '_> {
         let seconds = began.elapsed().as_secs_f64();
         self.program = None;
         self.hide_in_scratch()?;
-        let series = readings(sampler).await;
-        let course = series.window(None).map(|window| series.course(window));
-        let mut figures = self.keep(&telemetry, series, None)?;
-        figures.extend(self.beside(&run.begun_at));
+        let (mut figures, course) = self.read_beside(run, sampler, &telemetry, None).await?;
         if offline != Offline::Startup {
             figures.extend(startup::phases(&diagnose::read_log(&job.scratch.join(LOG), 0)));
         }
@@ -76,9 +63,7 @@ impl Live<'_, '_> {
                     // Whatever was not measured is the start and the end of the program.
                     figures.insert("startup_s".to_owned(), (seconds - duration).max(0.0).into());
                 }
-                for (name, figure) in figures {
-                    result.entry(name).or_insert(figure);
-                }
+                add(figures, &mut result);
                 let mut measurement = bench::judge(result);
                 if let Some(course) = course {
                     let beside = judge::beside(&measurement.result.values, &course);
@@ -87,13 +72,5 @@ impl Live<'_, '_> {
                 ran(Ok(Box::new(reduce(measurement, &run.task, false))), seconds)
             }
         })
-    }
-
-    fn gpus_of_engine(&self) -> Gpus {
-        let count = match self.seat.gpus.len() {
-            0 => count_gpus(&self.config.params, &self.config.argv) as usize,
-            given => given,
-        };
-        Gpus::of_server(&self.env(), Some(count))
     }
 }

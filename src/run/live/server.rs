@@ -11,7 +11,8 @@ use crate::files::create_folder;
 use crate::fingerprint::Fingerprint;
 use crate::journal::{Launch as LaunchId, ServerReady};
 use crate::plan::{Params, Program, ServeCommand, Target};
-use crate::server::address::{Address, Taken};
+use crate::run::behind::attach;
+use crate::server::address::Address;
 use crate::server::{Identity, Launch, Server, create_log, diagnose, members, startup};
 use crate::table::count_gpus;
 use crate::telemetry::nvml::Gpus;
@@ -19,7 +20,6 @@ use crate::units::show_many;
 use crate::validity::Doubt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -33,20 +33,20 @@ impl Live<'_, '_> {
     pub(super) async fn start(&mut self, launch: LaunchId) -> Result<Outcome> {
         self.refuse_stranger()?;
         self.require_nodes()?;
-        let log = self
-            .writer
-            .with(|recorder| recorder.directory().server_log(&self.config.id, launch));
-        if let Some(folder) = log.parent() {
-            create_folder(folder)?;
-        }
-        // A disk that takes no log says nothing about the server.
-        let file = match self.plan.serve.target {
-            Target::Launch(_) => Some(create_log(&log).map_err(Error::io("create", &log))?),
+        let log = match self.plan.serve.target {
+            Target::Launch(_) => {
+                let id = &self.config.id;
+                let log = self.writer.with(|recorder| recorder.directory().server_log(id, launch));
+                log.parent().map_or(Ok(()), create_folder)?;
+                // A disk that takes no log says nothing about the server.
+                let file = create_log(&log).map_err(Error::io("create", &log))?;
+                self.log = Some(log);
+                Some(file)
+            }
             Target::Attach(_) => None,
         };
-        self.log = Some(log.clone());
         let launched = Instant::now();
-        let identity = match self.bring_up(log, file).await {
+        let identity = match self.bring_up(log).await {
             Ok(identity) => identity,
             Err(failure) => return Ok(Outcome::Started(Err(failure))),
         };
@@ -69,9 +69,7 @@ impl Live<'_, '_> {
             kv_tokens: self.kv_tokens().await,
         };
         let gpus = Arc::new(self.gpus(&identity));
-        let is_launched = matches!(self.plan.serve.target, Target::Launch(_));
-        let log = self.log.as_ref().filter(|_| is_launched);
-        let log = log.map(|log| diagnose::read_log(log, 0));
+        let log = self.log.as_ref().map(|log| diagnose::read_log(log, 0));
         let unlike = self.unlike(behind.as_ref(), log.as_deref()).await;
         let running = self.ready();
         running.unlike = unlike;
@@ -101,11 +99,11 @@ impl Live<'_, '_> {
     /// A port that a stranger holds makes every server of the plan fail, which says nothing about any of them.
     fn refuse_stranger(&self) -> Result<()> {
         let address = Address::read(&self.config.argv).ok();
-        match address.and_then(|address| address.taken()).filter(Taken::stays) {
+        match address.and_then(|address| address.taken()).filter(|taken| taken.stays) {
             None => Ok(()),
             Some(taken) => Err(Error::Fatal(format!(
                 "{}; stop that process and give the same command again: what is recorded is kept",
-                taken.failure().detail
+                taken.failure.detail
             ))),
         }
     }
@@ -128,18 +126,26 @@ impl Live<'_, '_> {
     }
 
     /// Waits until the machine is as it was, launches the server (or attaches to it) and waits until it is ready.
-    async fn bring_up(&mut self, log: PathBuf, file: Option<File>) -> std::result::Result<Identity, Failure> {
+    async fn bring_up(&mut self, log: Option<File>) -> std::result::Result<Identity, Failure> {
         let serve = &self.plan.serve;
         let mut before = BTreeSet::new();
-        let server = match &serve.target {
-            Target::Attach(url) => {
-                Server::attach(url, serve.ready_timeout, serve.hang_timeout).with_health(&serve.manners.health)
-            }
-            Target::Launch(_) => {
-                let launch = self.launch(self.config.argv.clone(), log);
-                self.gate.pass(&launch).await?;
+        let server = match (&serve.target, log.zip(self.log.clone())) {
+            (Target::Attach(url), _) => attach(url, serve),
+            (Target::Launch(_), log) => {
+                let (file, path) = log.expect("a launch has a log");
+                let launch = Launch {
+                    argv: self.config.argv.clone(),
+                    env: self.env(),
+                    cpus: self.seat.cpus.clone(),
+                    log: path,
+                    ready_timeout: serve.ready_timeout,
+                    stop_grace: serve.stop_grace,
+                    hang_timeout: serve.hang_timeout,
+                    manners: serve.manners.clone(),
+                };
+                self.gate.pass(&launch.argv, &launch.env).await?;
                 before = self.visible_gpus().processes();
-                Server::spawn_onto(&launch, file.expect("a launch has a log")).await?
+                Server::spawn(&launch, file).await?
             }
         };
         // From now on there is a process to end, whatever happens.
@@ -188,28 +194,13 @@ impl Live<'_, '_> {
     }
 
     /// The first GPUs that its environment shows, as many as it uses.
-    fn visible_gpus(&self) -> Gpus {
+    pub(super) fn visible_gpus(&self) -> Gpus {
         let config = &self.config;
         let count = match self.seat.gpus.len() {
             0 => (!config.argv.is_empty()).then(|| count_gpus(&config.params, &config.argv) as usize),
             given => Some(given),
         };
         Gpus::of_server(&self.env(), count)
-    }
-
-    /// How the server, or the program that is one, is launched.
-    pub(super) fn launch(&self, argv: Vec<String>, log: PathBuf) -> Launch {
-        let serve = &self.plan.serve;
-        Launch {
-            argv,
-            env: self.env(),
-            cpus: self.seat.cpus.clone(),
-            log,
-            ready_timeout: serve.ready_timeout,
-            stop_grace: serve.stop_grace,
-            hang_timeout: serve.hang_timeout,
-            manners: serve.manners.clone(),
-        }
     }
 
     /// The server's environment: that of the plan, and what keeps it to its GPUs. The latter is no part of its identity.

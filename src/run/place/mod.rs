@@ -1,17 +1,16 @@
 //! Where groups run: which one begins next, and what it has of the machine. Each place is a file of this folder that implements this one
 //! interface.
 
-mod leased;
 mod this_host;
 
-pub use leased::{COMPARISON, Leased, Share, group_name};
-pub use this_host::ThisHost;
+pub use this_host::{Rounds, ThisHost};
 
-use super::gate::Gate;
+use super::floor::Floor;
 use super::node::Seat;
 use super::writer::SessionWriter;
 use crate::agenda::Start;
 use crate::error::Result;
+use crate::server::settle::Gate;
 use std::rc::Rc;
 
 /// Where groups run.
@@ -22,4 +21,7 @@ pub trait Place {
 
     /// What each server passes before it starts.
     fn gate(&self) -> &Gate;
+
+    /// What the groups under way do at the moment.
+    fn floor(&self) -> &Floor;
 }

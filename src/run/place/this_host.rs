@@ -1,17 +1,20 @@
-//! This host: one group after the other, or as many side by side as its GPUs hold, each with GPUs, cores and a port of its own. The pure
-//! policy of `selection` says which one comes first; this file looks which GPUs somebody else uses.
+//! This host, as a place: it works on one group after the other, or on as many side by side as its GPUs hold, each with GPUs, cores and a
+//! port of its own. Beside other workers a group is leased first, and what
+//! others have is left to them. The pure policy of `selection` says which one comes first; this file looks which GPUs somebody else uses.
 
 use super::Place;
 use crate::agenda::Start;
 use crate::error::{Error, Result};
-use crate::run::floor::Sharing;
-use crate::run::gate::Gate;
+use crate::journal::Recorder;
+use crate::run::floor::{Floor, Sharing};
+use crate::run::lease::BEAT;
 use crate::run::node::{Node, Seat};
+use crate::run::share::{Share, group_name};
 use crate::run::writer::SessionWriter;
 use crate::run::{Sweep, Update, Writer};
 use crate::selection::packed::{Need, choose};
 use crate::server::claim::Claim;
-use crate::server::settle;
+use crate::server::settle::{self, Gate};
 use crate::units::show_duration;
 use std::cell::{Cell, RefCell};
 use std::future::pending;
@@ -25,14 +28,18 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Memory of a server of ours that has just ended may be held so long without a word.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Rounds of starts that follow when all before them are done. What offers nothing may be asked again.
+pub type Rounds<'a> = Box<dyn Iterator<Item = Vec<Start>> + 'a>;
+
 /// This host, for as many groups at once as it has room for.
-pub struct ThisHost<'a, I> {
+pub struct ThisHost<'a> {
     sweep: &'a Sweep<'a>,
-    /// What each server passes before it starts.
     gate: Gate,
+    floor: Floor,
     node: &'a Node,
-    /// Those that follow when all before them are done. What offers nothing may be asked again.
-    rounds: RefCell<I>,
+    /// What is leased before it begins; `None` where no other worker is.
+    share: Option<&'a Share>,
+    rounds: RefCell<Rounds<'a>>,
     /// Those of this round that are left, in the order in which they are asked whether they fit.
     waiting: RefCell<Vec<(Start, Need)>>,
     /// The GPUs of either arm of a comparison.
@@ -42,11 +49,16 @@ pub struct ThisHost<'a, I> {
     is_told: Cell<bool>,
 }
 
-impl<'a, I: Iterator<Item = Vec<Start>>> ThisHost<'a, I> {
+impl<'a> ThisHost<'a> {
     /// Looks at the machine before the first server, and keeps vsweep itself off the cores of the servers. A round holds the groups
     /// that may run in any order; a group of a set gets GPUs of that one of the sweep's sets. Without a node, groups run one after
     /// the other.
-    pub async fn now(sweep: &'a Sweep<'a>, node: Option<&'a Node>, rounds: I) -> ThisHost<'a, I> {
+    pub async fn now(
+        sweep: &'a Sweep<'a>,
+        node: Option<&'a Node>,
+        share: Option<&'a Share>,
+        rounds: Rounds<'a>,
+    ) -> ThisHost<'a> {
         let gate = match node {
             None => Gate::now().await,
             Some(_) => Gate::patient(sweep.plan.exec.wait).await,
@@ -56,7 +68,9 @@ impl<'a, I: Iterator<Item = Vec<Start>>> ThisHost<'a, I> {
         ThisHost {
             sweep,
             gate,
+            floor: Floor::default(),
             node,
+            share,
             rounds: RefCell::new(rounds),
             waiting: RefCell::default(),
             sets: sweep.sets(node),
@@ -65,98 +79,8 @@ impl<'a, I: Iterator<Item = Vec<Start>>> ThisHost<'a, I> {
         }
     }
 
-    /// Begins the next round with anything to do; whether there is one.
-    fn begin_round(&self, writer: &SessionWriter<'_>) -> bool {
-        let mut rounds = self.rounds.borrow_mut();
-        let mut groups = iter::from_fn(|| rounds.next())
-            .map(|starts| writer.look(|state| self.sweep.needs(self.node, starts.into_iter(), state)));
-        let Some(groups) = groups.find(|groups| !groups.is_empty()) else {
-            return false;
-        };
-        // One after the other, they come in the order of the plan.
-        if self.node.room == Node::UNDIVIDED.room {
-            *self.waiting.borrow_mut() = groups;
-            return true;
-        }
-        let needs: Vec<Need> = groups.iter().map(|(_, need)| *need).collect();
-        let order = self.node.room.order(&needs);
-        let mut groups: Vec<Option<(Start, Need)>> = groups.into_iter().map(Some).collect();
-        let ordered = order.into_iter().filter_map(|place| groups[place].take());
-        self.waiting.borrow_mut().extend(ordered);
-        true
-    }
-
-    /// Takes the first group that fits on these GPUs, without those that another vsweep has meanwhile.
-    fn take(&self, mut idle: Vec<u32>, under_way: &[Rc<Seat>]) -> Option<(Start, Seat)> {
-        let mut waiting = self.waiting.borrow_mut();
-        loop {
-            let has_set = |start: &Start, gpus: u32| {
-                let set = start.set.map_or(&[][..], |set| &self.sets[set]);
-                set.iter().take(gpus as usize).all(|gpu| idle.contains(gpu))
-            };
-            let fits = |(start, need): &(Start, Need)| {
-                self.fits(idle.len(), under_way.len(), need) && has_set(start, need.gpus)
-            };
-            let place = waiting.iter().position(fits)?;
-            let need = waiting[place].1;
-            let gpus = match waiting[place].0.set {
-                None => choose(&idle, need.gpus as usize),
-                Some(set) => self.sets[set].iter().copied().take(need.gpus as usize).collect(),
-            };
-            // Other vsweeps are to keep off what is next to one that is to be alone.
-            let claimed = if need.alone { &self.node.gpus } else { &gpus };
-            let claims: Vec<Option<Claim>> = claimed.iter().map(|gpu| Claim::of(*gpu)).collect();
-            if let Some(taken) = claims.iter().position(Option::is_none) {
-                idle.retain(|gpu| *gpu != claimed[taken]);
-                continue;
-            }
-            let (start, _) = waiting.remove(place);
-            let claims = claims.into_iter().flatten().collect();
-            let seat = self.node.seat(gpus, start.set, claims, under_way);
-            return Some((
-                start,
-                Seat {
-                    alone: need.alone,
-                    ..seat
-                },
-            ));
-        }
-    }
-
-    /// Whether one of those that are left would fit on so many GPUs.
-    fn has_room(&self, free: usize, under_way: usize) -> bool {
-        let waiting = self.waiting.borrow();
-        waiting.iter().any(|(_, need)| self.fits(free, under_way, need))
-    }
-
-    fn fits(&self, free: usize, under_way: usize, need: &Need) -> bool {
-        let is_left_alone = !need.alone || free == self.node.gpus.len();
-        is_left_alone && self.node.room.has(free as u32, under_way, need)
-    }
-
-    /// Somebody else has the GPUs that a group needs: says so, and gives up after the limit if nothing of ours runs.
-    async fn await_others(&self, free: &[u32], is_alone: bool, writer: &SessionWriter<'_>) -> Result<()> {
-        let since = self.held_since.get().filter(|_| is_alone).unwrap_or_else(Instant::now);
-        self.held_since.set(Some(since));
-        if is_alone && since.elapsed() >= self.sweep.plan.exec.wait {
-            let by = settle::holders_of(free).await;
-            let waited = show_duration(self.sweep.plan.exec.wait);
-            return Err(Error::Fatal(format!(
-                "{by} after {waited} (exec.wait); end it, or give the same command again later: what is recorded is kept"
-            )));
-        }
-        if since.elapsed() >= PATIENCE && !self.is_told.replace(true) {
-            let by = settle::holders_of(free).await;
-            let limit = show_duration(self.sweep.plan.exec.wait);
-            writer.tell(Update::Note(&format!("waiting for GPUs, at most {limit}: {by}")))?;
-        }
-        sleep(LOOK).await;
-        Ok(())
-    }
-}
-
-impl<I: Iterator<Item = Vec<Start>>> Place for ThisHost<'_, I> {
-    async fn next(&self, under_way: &[Rc<Seat>], writer: &SessionWriter<'_>) -> Result<Option<(Start, Seat)>> {
+    /// The next group, whoever else may be at it.
+    async fn next_here(&self, under_way: &[Rc<Seat>], writer: &SessionWriter<'_>) -> Result<Option<(Start, Seat)>> {
         let is_watched = self.sweep.plan.exec.watched_percent().is_some();
         loop {
             if self.waiting.borrow().is_empty() {
@@ -187,12 +111,135 @@ impl<I: Iterator<Item = Vec<Start>>> Place for ThisHost<'_, I> {
         }
     }
 
-    fn gate(&self) -> &Gate {
-        &self.gate
+    /// Begins the next round with anything to do; whether there is one.
+    fn begin_round(&self, writer: &SessionWriter<'_>) -> bool {
+        let mut rounds = self.rounds.borrow_mut();
+        let mut groups = iter::from_fn(|| rounds.next())
+            .map(|starts| writer.look(|state| self.sweep.needs(self.node, starts.into_iter(), state)));
+        let Some(mut groups) = groups.find(|groups| !groups.is_empty()) else {
+            return false;
+        };
+        // One after the other, they come in the order of the plan.
+        if self.node.room != Node::UNDIVIDED.room {
+            let needs: Vec<Need> = groups.iter().map(|(_, need)| *need).collect();
+            let order = self.node.room.order(&needs);
+            groups = order.into_iter().map(|place| groups[place].clone()).collect();
+        }
+        *self.waiting.borrow_mut() = groups;
+        true
+    }
+
+    /// Takes the first group that fits on these GPUs, without those that another vsweep has meanwhile.
+    fn take(&self, mut idle: Vec<u32>, under_way: &[Rc<Seat>]) -> Option<(Start, Seat)> {
+        let mut waiting = self.waiting.borrow_mut();
+        loop {
+            let has_set = |start: &Start, gpus: u32| {
+                let set = start.set.map_or(&[][..], |set| &self.sets[set]);
+                set.iter().take(gpus as usize).all(|gpu| idle.contains(gpu))
+            };
+            let fits = |(start, need): &(Start, Need)| {
+                self.fits(idle.len(), under_way.len(), need) && has_set(start, need.gpus)
+            };
+            let place = waiting.iter().position(fits)?;
+            let (set, need) = (waiting[place].0.set, waiting[place].1);
+            let gpus = match set {
+                None => choose(&idle, need.gpus as usize),
+                Some(set) => self.sets[set].iter().copied().take(need.gpus as usize).collect(),
+            };
+            // Other vsweeps are to keep off what is next to one that is to be alone.
+            let claimed = if need.alone { &self.node.gpus } else { &gpus };
+            let claims: Vec<Option<Claim>> = claimed.iter().map(|gpu| Claim::of(*gpu)).collect();
+            if let Some(taken) = claims.iter().position(Option::is_none) {
+                idle.retain(|gpu| *gpu != claimed[taken]);
+                continue;
+            }
+            let seat = Seat {
+                cpus: self.node.cpus_for(&gpus, set, under_way),
+                gpus,
+                alone: need.alone,
+                _claims: claims.into_iter().flatten().collect(),
+                lease: None,
+            };
+            return Some((waiting.remove(place).0, seat));
+        }
+    }
+
+    /// Whether one of those that are left would fit on so many GPUs.
+    fn has_room(&self, free: usize, under_way: usize) -> bool {
+        let waiting = self.waiting.borrow();
+        waiting.iter().any(|(_, need)| self.fits(free, under_way, need))
+    }
+
+    fn fits(&self, free: usize, under_way: usize, need: &Need) -> bool {
+        let is_left_alone = !need.alone || free == self.node.gpus.len();
+        is_left_alone && self.node.room.has(free as u32, under_way, need)
+    }
+
+    /// Somebody else has the GPUs that a group needs: says so, and gives up after the limit if nothing of ours runs.
+    async fn await_others(&self, free: &[u32], is_alone: bool, writer: &SessionWriter<'_>) -> Result<()> {
+        let since = self.held_since.get().filter(|_| is_alone).unwrap_or_else(Instant::now);
+        self.held_since.set(Some(since));
+        let limit = self.sweep.plan.exec.wait;
+        if is_alone && since.elapsed() >= limit {
+            let by = settle::holders_of(free).await;
+            return Err(Error::Fatal(format!(
+                "{by} after {} (exec.wait); end it, or give the same command again later: what is recorded is kept",
+                show_duration(limit)
+            )));
+        }
+        if since.elapsed() >= PATIENCE && !self.is_told.replace(true) {
+            let by = settle::holders_of(free).await;
+            let note = format!("waiting for GPUs, at most {}: {by}", show_duration(limit));
+            writer.tell(Update::Note(&note))?;
+        }
+        sleep(LOOK).await;
+        Ok(())
     }
 }
 
-impl<I> Drop for ThisHost<'_, I> {
+impl Place for ThisHost<'_> {
+    async fn next(&self, under_way: &[Rc<Seat>], writer: &SessionWriter<'_>) -> Result<Option<(Start, Seat)>> {
+        let Some(share) = self.share else {
+            return self.next_here(under_way, writer).await;
+        };
+        let schedule = self.sweep.schedule();
+        let is_compared = self.sweep.plan.compare.is_some();
+        loop {
+            writer.with(Recorder::refresh)?;
+            // What a worker that was killed leaves is free at once; its servers hold their GPUs until their guards have ended them.
+            self.sweep.clear_away(self.sweep.patience(), writer).await?;
+            if let Some((start, seat)) = self.next_here(under_way, writer).await? {
+                let lease = match writer.look(|state| schedule.group(&start, state).is_some()) {
+                    true => share.leases.take(&group_name(is_compared, &start))?,
+                    false => None,
+                };
+                if lease.is_some() {
+                    return Ok(Some((start, Seat { lease, ..seat })));
+                }
+                if !is_compared {
+                    continue;
+                }
+            } else if !under_way.is_empty() {
+                return pending().await;
+            } else if writer.with(|recorder| recorder.is_superseded())
+                || !writer.look(|state| self.sweep.is_left_to(share, state))
+            {
+                return Ok(None);
+            }
+            sleep(BEAT).await;
+        }
+    }
+
+    fn gate(&self) -> &Gate {
+        &self.gate
+    }
+
+    fn floor(&self) -> &Floor {
+        &self.floor
+    }
+}
+
+impl Drop for ThisHost<'_> {
     fn drop(&mut self) {
         self.node.come_back();
     }

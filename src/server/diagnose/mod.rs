@@ -32,6 +32,16 @@ pub enum Phase {
     Serving,
 }
 
+impl Phase {
+    /// The cause of an end that nothing explains.
+    pub fn crash(self) -> Cause {
+        match self {
+            Phase::Starting => Cause::CrashedStarting,
+            Phase::Serving => Cause::CrashedUnderLoad,
+        }
+    }
+}
+
 /// Names the cause of an end. `exit` is `None` if the process is still there or its end could not be seen.
 pub fn diagnose(phase: Phase, exit: Option<Exit>, log: &str) -> Failure {
     let usage = log.lines().rev().find(|line| line.contains(": error: "));
@@ -43,8 +53,7 @@ pub fn diagnose(phase: Phase, exit: Option<Exit>, log: &str) -> Failure {
     }
     let cause = match phase {
         Phase::Starting if exit == Some(Exit::Code(NOT_EXECUTED)) => Cause::CommandNotFound,
-        Phase::Starting => Cause::CrashedStarting,
-        Phase::Serving => Cause::CrashedUnderLoad,
+        _ => phase.crash(),
     };
     let how = match exit {
         // SIGKILL that nobody here sent is nearly always the kernel's.

@@ -161,21 +161,14 @@ pub fn lead(guard: i32, command: &[OsString]) -> io::Error {
 struct Tree {
     leader: Pid,
     grace: Duration,
-    stage: GuardStage,
+    /// From when on what is left is killed; `None` until its end is asked for. Before that it is asked politely.
+    killed_from: Option<Instant>,
     owner_gone: bool,
     /// Whether the leader has started the server elsewhere and ended.
     has_moved: bool,
     asked: HashSet<i32>,
     leftovers: Leftovers,
     log: Log,
-}
-
-#[derive(Clone, Copy)]
-enum GuardStage {
-    Running,
-    /// TERM was sent; KILL follows at this instant.
-    Terminating(Instant),
-    Killing,
 }
 
 impl Tree {
@@ -194,7 +187,7 @@ impl Tree {
         Ok(Tree {
             leader,
             grace,
-            stage: GuardStage::Running,
+            killed_from: None,
             owner_gone: false,
             has_moved: false,
             asked: HashSet::new(),
@@ -213,7 +206,11 @@ impl Tree {
                 Ok(_) | Err(Errno::EINTR) => continue,
                 Err(_) => return true,
             };
-            if pid == self.leader && exit == Exit::Code(0) && self.leftovers.is_elsewhere() && self.is_running() {
+            if pid == self.leader
+                && exit == Exit::Code(0)
+                && self.leftovers.is_elsewhere()
+                && self.killed_from.is_none()
+            {
                 self.has_moved = true;
             } else if pid == self.leader {
                 // Who hears of the end reads the log.
@@ -224,13 +221,9 @@ impl Tree {
         }
     }
 
-    fn is_running(&self) -> bool {
-        matches!(self.stage, GuardStage::Running)
-    }
-
     /// Whether the server runs elsewhere, so that nothing need be left here, and nobody asked for its end.
     fn is_elsewhere(&self) -> bool {
-        self.has_moved && self.is_running()
+        self.has_moved && self.killed_from.is_none()
     }
 
     /// Reads the owner's orders.
@@ -241,41 +234,35 @@ impl Tree {
                 self.owner_gone = true;
                 self.stop();
             }
-            Ok(n) if bytes[..n].contains(&KILL) => {
-                self.leftovers.look_closely();
-                self.stage = GuardStage::Killing;
-            }
+            Ok(n) if bytes[..n].contains(&KILL) => self.killed_from = Some(Instant::now()),
             Ok(_) => self.stop(),
         }
     }
 
     fn stop(&mut self) {
-        if let GuardStage::Running = self.stage {
+        if self.killed_from.is_none() {
             self.leftovers.look_closely();
-            self.stage = GuardStage::Terminating(Instant::now() + self.grace);
+            self.killed_from = Some(Instant::now() + self.grace);
         }
     }
 
-    /// Does what the stage asks for now.
+    /// Does what is due now.
     fn advance(&mut self) {
         self.log.bound();
-        match self.stage {
-            GuardStage::Running => self.leftovers.look(self.leader.as_raw()),
-            GuardStage::Terminating(until) if Instant::now() < until => {
-                for process in procfs::descendants(std::process::id() as i32) {
+        let tree = || procfs::descendants(std::process::id() as i32);
+        match self.killed_from {
+            None => self.leftovers.look(self.leader.as_raw()),
+            Some(killed_from) if Instant::now() < killed_from => {
+                for process in tree() {
                     // Once each: a second TERM makes some programs skip their own clean-up.
                     if self.asked.insert(process.pid) {
                         signal(process.pid, Signal::SIGTERM);
                     }
                 }
             }
-            GuardStage::Terminating(_) => {
+            Some(_) => {
                 self.leftovers.look_closely();
-                self.stage = GuardStage::Killing;
-                self.advance();
-            }
-            GuardStage::Killing => {
-                for process in procfs::descendants(std::process::id() as i32) {
+                for process in tree() {
                     signal(process.pid, Signal::SIGKILL);
                 }
             }
@@ -283,9 +270,9 @@ impl Tree {
     }
 
     fn tick(&self) -> Duration {
-        match self.stage {
-            GuardStage::Running => QUIET_TICK,
-            GuardStage::Terminating(_) | GuardStage::Killing => STOPPING_TICK,
+        match self.killed_from {
+            None => QUIET_TICK,
+            Some(_) => STOPPING_TICK,
         }
     }
 

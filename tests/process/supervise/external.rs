@@ -1,11 +1,11 @@
 //! External programs as benchmarks: what they are told, how they are judged, and that none outlives its run.
 
-use super::tree::{Marked, first_line};
+use super::tree::{Marked, first_line, spawn};
 use std::fs;
 use std::time::Duration;
 use vsweep::bench::{Job, Measurement, measure};
 use vsweep::cause::{Cause, Failure};
-use vsweep::server::{Launch, Server};
+use vsweep::server::Launch;
 
 fn job(marked: &Marked, argv: &[&str]) -> Job {
     Job {
@@ -115,7 +115,7 @@ async fn a_bench_command_measures_our_server() {
         stop_grace: Duration::from_secs(10),
         hang_timeout: Duration::from_secs(60),
     };
-    let mut server = Server::spawn(&launch).await.expect("launched");
+    let mut server = spawn(&launch).await.expect("launched");
     let identity = server.ready().await.expect("ready");
     let command =
         "vsweep bench --port 1 --dataset-name random --random-input-len 8 --random-output-len 4 --num-prompts 5";

@@ -2,7 +2,7 @@
 //! `cargo test --test process real:: -- --ignored --nocapture --test-threads 1`, with `vllm` on PATH and a small model's
 //! folder in `TINY_MODEL` (docs/supervision.md).
 
-use super::tree::{Marked, VSWEEP, wait_for};
+use super::tree::{Marked, VSWEEP, spawn, wait_for};
 use crate::deadline::ended;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use vsweep::server::{Launch, Server};
+use vsweep::server::Launch;
 
 const GRACE: Duration = Duration::from_secs(10);
 
@@ -104,7 +104,7 @@ fn assert_nothing_left(marked: &Marked, held: &BTreeSet<PathBuf>) {
 async fn stopping_with_a_stream_in_flight_ends_within_the_grace_period() {
     let marked = Marked::new("real-stop");
     let start = Instant::now();
-    let mut server = Server::spawn(&launch(&marked)).await.expect("launched");
+    let mut server = spawn(&launch(&marked)).await.expect("launched");
     let identity = server.ready().await.expect("ready");
     println!("ready after {:?}: {identity:?}", start.elapsed());
     let held = held(&marked);
@@ -122,7 +122,7 @@ async fn stopping_with_a_stream_in_flight_ends_within_the_grace_period() {
 #[ignore = "needs a real vLLM"]
 async fn an_idle_server_stops_politely() {
     let marked = Marked::new("real-idle");
-    let mut server = Server::spawn(&launch(&marked)).await.expect("launched");
+    let mut server = spawn(&launch(&marked)).await.expect("launched");
     server.ready().await.expect("ready");
     let held = held(&marked);
     let stopped = Instant::now();
@@ -136,7 +136,7 @@ async fn an_idle_server_stops_politely() {
 #[ignore = "needs a real vLLM"]
 async fn a_killed_guard_takes_vllm_along() {
     let marked = Marked::new("real-guard");
-    let mut server = Server::spawn(&launch(&marked)).await.expect("launched");
+    let mut server = spawn(&launch(&marked)).await.expect("launched");
     server.ready().await.expect("ready");
     let held = held(&marked);
     let guards = marked

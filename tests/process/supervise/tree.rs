@@ -5,13 +5,20 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::{Duration, Instant};
+use vsweep::cause::Failure;
 use vsweep::server::cpus::Cpus;
 use vsweep::server::guarded::{Guarded, Order};
+use vsweep::server::{Launch, Server, create_log};
 
 pub const VSWEEP: &str = env!("CARGO_BIN_EXE_vsweep");
 
 /// Limit of every wait: generous, because nothing here asserts a time.
 const PATIENCE: Duration = Duration::from_secs(180);
+
+/// Launches a server with a log of its own.
+pub async fn spawn(launch: &Launch) -> Result<Server, Failure> {
+    Server::spawn(launch, create_log(&launch.log).expect("a new log")).await
+}
 
 /// A folder and an environment entry that belong to one test alone.
 pub struct Marked {

@@ -7,7 +7,7 @@ use super::{Agenda, TRIES, record, tip};
 use vsweep_plan::cause::{Failure, Outcome};
 use vsweep_plan::plan::{OnFailure, Reset, Target, Warmup};
 use vsweep_plan::validity::{Code, Doubt, Validity};
-use vsweep_record::journal::{Entry, Event, Link, RunFinished, RunStarted, SearchRecord, State};
+use vsweep_record::journal::{Entry, Event, Link, Measured, RunFinished, RunStarted, SearchRecord, State};
 
 /// A run that is being tried.
 #[derive(Debug)]
@@ -120,7 +120,11 @@ impl Agenda<'_> {
                 self.death = None;
                 let refused = attempt.refusal.map(|refusal| Doubt::new(Code::CachesNotReset, refusal));
                 ran.doubts.extend(refused);
-                finished(&started, *ran, seconds, attempt.reset_seconds)
+                let (mut finished, measured) = ran.finish(&started, seconds);
+                finished.reset_seconds = attempt.reset_seconds;
+                let outcome = finished.outcome;
+                let event = Box::new(Event::RunFinished(Box::new(finished)));
+                (outcome, Step::Record(event, measured.map(Box::new)))
             }
             Err(failure) => (Outcome::Failed, failed(&attempt.task, &started, &failure, seconds)),
         };
@@ -169,36 +173,35 @@ impl Agenda<'_> {
     }
 }
 
-/// How a run ended, and the line that says so.
-fn finished(started: &Entry, ran: Ran, seconds: f64, reset_seconds: Option<f64>) -> (Outcome, Step) {
-    let validity = Validity::of(ran.doubts.iter().map(|doubt| doubt.code));
-    let outcome = match (&ran.failure, validity) {
-        (Some(_), _) => Outcome::Failed,
-        _ if ran.cut.is_some() => Outcome::Cut,
-        (None, Validity::Valid) => Outcome::Ok,
-        (None, _) => Outcome::Suspect,
-    };
-    let (cause, request_error, why) = match ran.failure {
-        Some(failure) => (Some(failure.cause), failure.request_error, Some(failure.detail)),
-        None => (None, None, None),
-    };
-    let finished = RunFinished {
-        started: started.rank.line.seq,
-        outcome,
-        validity,
-        doubts: ran.doubts,
-        cause,
-        request_error,
-        detail: ran.cut.or(why).unwrap_or_default(),
-        seconds,
-        reset_seconds,
-        warmup_seconds: ran.warmup_seconds,
-        learned: ran.learned,
-        beside: ran.beside,
-        ..RunFinished::default()
-    };
-    let event = Box::new(Event::RunFinished(Box::new(finished)));
-    (outcome, Step::Record(event, ran.measured.map(Box::new)))
+impl Ran {
+    /// The line of the run that began so, and its figures.
+    pub fn finish(self, started: &Entry, seconds: f64) -> (RunFinished, Option<Measured>) {
+        let validity = Validity::of(self.doubts.iter().map(|doubt| doubt.code));
+        let outcome = match (&self.failure, validity) {
+            (Some(_), _) => Outcome::Failed,
+            _ if self.cut.is_some() => Outcome::Cut,
+            (None, Validity::Valid) => Outcome::Ok,
+            (None, _) => Outcome::Suspect,
+        };
+        let finished = RunFinished {
+            started: started.rank.line.seq,
+            outcome,
+            validity,
+            doubts: self.doubts,
+            cause: self.failure.as_ref().map(|failure| failure.cause),
+            request_error: self.failure.as_ref().and_then(|failure| failure.request_error.clone()),
+            detail: self
+                .cut
+                .or(self.failure.map(|failure| failure.detail))
+                .unwrap_or_default(),
+            seconds,
+            warmup_seconds: self.warmup_seconds,
+            learned: self.learned,
+            beside: self.beside,
+            ..RunFinished::default()
+        };
+        (finished, self.measured)
+    }
 }
 
 /// The line of a run without figures.
@@ -208,5 +211,6 @@ pub(super) fn failed(task: &Task, started: &Entry, failure: &Failure, seconds: f
         failure: Some(failure.clone()),
         ..Ran::default()
     };
-    finished(started, ran, seconds, None).1
+    let (finished, _) = ran.finish(started, seconds);
+    record(Event::RunFinished(Box::new(finished)))
 }

@@ -4,7 +4,7 @@ use super::launched;
 use crate::cause::Failure;
 use crate::matrix::Matrix;
 use crate::plan::{Diagnostics, Parallel, Plan};
-use crate::server::address::{Address, Taken};
+use crate::server::address::Address;
 use std::collections::{BTreeSet, HashSet};
 
 /// Checks what the command lines of the servers that the plan launches say about their addresses.
@@ -43,9 +43,9 @@ pub fn check_side_by_side(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics)
 /// Looks whether somebody holds a port of theirs who will not let it go.
 pub(super) fn check_ports(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let addresses: HashSet<Address> = addresses(plan, matrix).flatten().collect();
-    let taken = addresses.iter().filter_map(Address::taken).filter(Taken::stays);
+    let taken = addresses.iter().filter_map(Address::taken).filter(|taken| taken.stays);
     let remedy = "stop that process, or remove the port: vsweep then chooses a free one";
-    add(plan, taken.map(|taken| taken.failure().detail), remedy, found);
+    add(plan, taken.map(|taken| taken.failure.detail), remedy, found);
 }
 
 /// Those of servers that listen; a benchmark without a server loads the engine itself.

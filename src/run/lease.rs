@@ -69,6 +69,9 @@ impl Drop for Lease {
     }
 }
 
+/// What this session took, while it has it, and whether that was lost.
+type OwnLease = (Weak<Lease>, watch::Receiver<bool>);
+
 /// The leases of a directory, as one session sees them.
 #[derive(Debug)]
 pub struct Leases {
@@ -76,8 +79,7 @@ pub struct Leases {
     host: String,
     /// What was read of the leases of others, and when it was read so first.
     seen: RefCell<BTreeMap<PathBuf, (Vec<u8>, Instant)>>,
-    /// What this session took, while it has it, and whether that was lost.
-    taken: RefCell<BTreeMap<String, (Weak<Lease>, watch::Receiver<bool>)>>,
+    taken: RefCell<BTreeMap<String, OwnLease>>,
 }
 
 impl Leases {

@@ -29,6 +29,8 @@ pub(crate) use live::reduce;
 pub use node::{Node, demand, room};
 pub use share::{COMPARISON, Share, group_name};
 
+pub use crate::server::members::host;
+
 use crate::agenda::{Action, Ending, Group, Schedule, Start, compared};
 use crate::bench::Counters;
 use crate::error::Result;
@@ -37,7 +39,6 @@ use crate::journal::{Entry, Event, FIRST_SLOT, Machine, Recorder, SessionStarted
 use crate::matrix::Matrix;
 use crate::plan::Plan;
 use crate::selection::packed::Need;
-pub use crate::server::members::host;
 use crate::server::settle;
 use itertools::Itertools;
 use place::{Place, Rounds};

@@ -8,9 +8,7 @@ use super::procfs::{self, Listener};
 use super::trees;
 use crate::cause::{Cause, Failure};
 use crate::plan::ServeCommand;
-use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, ToSocketAddrs};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Host and port of a server as its command line gives them.
@@ -72,20 +70,12 @@ impl Address {
         }
     }
 
-    /// Fills in what the command line leaves open, the port with a free one, and appends it there. The port that was chosen is to
-    /// be kept as long as the server is there.
-    pub fn settle(&mut self, argv: &mut Vec<String>) -> Result<Option<Promised>, Failure> {
+    /// Fills in what the command line leaves open, the port with a free one, and appends it there.
+    pub fn settle(&mut self, argv: &mut Vec<String>) -> Result<(), Failure> {
         let refused = |error| Failure::new(Cause::PortTaken, format!("no free port can be had: {error}"));
-        let chosen = match self.port {
-            Some(_) => None,
-            None => Some(Promised::choose().map_err(refused)?),
-        };
-        let port = self
-            .port
-            .or(chosen.as_ref().map(Promised::port))
-            .expect("given or chosen");
+        let port = self.port.map_or_else(free_port, Ok).map_err(refused)?;
         self.settle_on(port, argv);
-        Ok(chosen)
+        Ok(())
     }
 
     /// Fills in what the command line leaves open, the port with this one, and appends it there.
@@ -110,11 +100,20 @@ impl Address {
     /// Whether somebody holds the port that the server is about to listen on, and who.
     pub fn taken(&self) -> Option<Taken> {
         let port = self.port?;
-        let is_taken = self.listening_ips().into_iter().any(|ip| is_in_use(ip, port));
-        is_taken.then(|| Taken {
-            port,
-            by: procfs::listener(port),
-        })
+        if !self.listening_ips().into_iter().any(|ip| is_in_use(ip, port)) {
+            return None;
+        }
+        let (holder, stays) = match procfs::listener(port) {
+            Some(Listener::Process(pid)) => {
+                let holder = format!("process {pid} ({})", procfs::program_name(pid));
+                (holder, !trees::will_end(pid))
+            }
+            Some(Listener::Hidden) => ("a process that cannot be seen from here".to_owned(), true),
+            // It uses the port for a while.
+            None => ("a connection, and nobody listens there".to_owned(), false),
+        };
+        let failure = Failure::new(Cause::PortTaken, format!("port {port} is held by {holder}"));
+        Some(Taken { failure, stays })
     }
 
     fn listening_ips(&self) -> Vec<IpAddr> {
@@ -133,33 +132,12 @@ impl Address {
 }
 
 /// A port that is in use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Taken {
-    port: u16,
-    by: Option<Listener>,
-}
-
-impl Taken {
-    /// Whether it will not be free again by itself: somebody listens who is none of ours.
-    pub fn stays(&self) -> bool {
-        match self.by {
-            Some(Listener::Process(pid)) => !trees::will_end(pid),
-            Some(Listener::Hidden) => true,
-            // A connection to somewhere uses it for a while.
-            None => false,
-        }
-    }
-
     /// The failure of a server that cannot start for it.
-    pub fn failure(&self) -> Failure {
-        let holder = match self.by {
-            Some(Listener::Process(pid)) => format!("process {pid} ({})", procfs::program_name(pid)),
-            Some(Listener::Hidden) => "a process that cannot be seen from here".to_owned(),
-            None => "a connection, and nobody listens there".to_owned(),
-        };
-        let port = self.port;
-        Failure::new(Cause::PortTaken, format!("port {port} is held by {holder}"))
-    }
+    pub failure: Failure,
+    /// Whether it will not be free again by itself: somebody listens who is none of ours.
+    pub stays: bool,
 }
 
 /// Whether a command line is vLLM's server or a look-alike with the same flags.
@@ -168,47 +146,30 @@ fn speaks_vllm(argv: &[String]) -> bool {
         .any(|word| word == "serve" || word.starts_with("vllm.entrypoints"))
 }
 
-/// A port that a server of ours was told to listen on. It takes a while until it does; until it is gone no other is told the same.
-#[derive(Debug)]
-pub struct Promised(u16);
-
-/// The ports that are promised.
-static PROMISED: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
-/// How many were chosen.
-static CHOSEN: AtomicUsize = AtomicUsize::new(0);
-
-impl Promised {
-    /// Chooses a port that is free on both loopback addresses and all interfaces at this moment. It is none that the kernel gives
-    /// to connections, if there are others: those of a load beside the start of a server would take it.
-    pub fn choose() -> std::io::Result<Promised> {
-        let mut promised = PROMISED.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = TRIED_FROM..ephemeral().filter(|first| *first > TRIED_FROM).unwrap_or(u16::MAX);
-        // Two vsweeps that ask at once rarely begin at the same port, and no server gets that of the one before it.
-        let turn = (std::process::id() as usize).wrapping_mul(STRIDE);
-        let turn = turn.wrapping_add(CHOSEN.fetch_add(1, Ordering::Relaxed)) % own.len();
-        let mut ports = own.clone().cycle().skip(turn).take(own.len());
-        let port = ports.find(|port| !promised.contains(port) && is_free(*port));
-        let port = port.ok_or(std::io::ErrorKind::AddrInUse)?;
-        promised.insert(port);
-        Ok(Promised(port))
-    }
-
-    /// Its number.
-    pub fn port(&self) -> u16 {
-        self.0
-    }
-}
-
-impl Drop for Promised {
-    fn drop(&mut self) {
-        PROMISED.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
-    }
-}
-
 /// Below it are ports that many programs listen on by default.
 const TRIED_FROM: u16 = 20_000;
 /// Between the first ports of processes with successive ids.
 const STRIDE: usize = 97;
+/// How many ports were tried. It takes a while until a server listens on its own, so none is given to two.
+static TRIED: Mutex<usize> = Mutex::new(0);
+
+/// A port that is free on both loopback addresses and all interfaces at this moment. It is none that the kernel gives to connections,
+/// if there are others: those of a load beside the start of a server would take it.
+fn free_port() -> std::io::Result<u16> {
+    let own = TRIED_FROM..ephemeral().filter(|first| *first > TRIED_FROM).unwrap_or(u16::MAX);
+    // Two vsweeps that ask at once rarely begin at the same port.
+    let first = (std::process::id() as usize).wrapping_mul(STRIDE);
+    let mut tried = TRIED.lock().unwrap_or_else(PoisonError::into_inner);
+    for _ in own.clone() {
+        let place = first.wrapping_add(*tried) % own.len();
+        *tried += 1;
+        let port = own.start + place as u16;
+        if is_free(port) {
+            return Ok(port);
+        }
+    }
+    Err(std::io::ErrorKind::AddrInUse.into())
+}
 
 /// The first port that the kernel gives to connections.
 fn ephemeral() -> Option<u16> {
@@ -227,6 +188,7 @@ fn is_in_use(ip: IpAddr, port: u16) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     fn words(line: &str) -> Vec<String> {
         line.split(' ').map(str::to_owned).collect()
@@ -268,8 +230,7 @@ mod tests {
     fn what_is_missing_is_appended() {
         let mut argv = words("vllm serve m --host 127.0.0.1");
         let mut address = Address::read(&argv).expect("readable");
-        let chosen = address.settle(&mut argv).expect("a free port");
-        assert_eq!(address.port, chosen.as_ref().map(Promised::port));
+        address.settle(&mut argv).expect("a free port");
         assert_eq!(argv.len(), 7);
         assert_eq!(Address::read(&argv), Ok(address.clone()));
         assert_eq!(address.taken(), None);
@@ -289,10 +250,9 @@ mod tests {
     }
 
     #[test]
-    fn no_port_is_promised_twice() {
-        let promised: Vec<Promised> = (0..20).map(|_| Promised::choose().expect("a free port")).collect();
-        let ports: BTreeSet<u16> = promised.iter().map(Promised::port).collect();
-        assert_eq!(ports.len(), promised.len());
+    fn no_port_is_given_twice() {
+        let ports: BTreeSet<u16> = (0..20).map(|_| free_port().expect("a free port")).collect();
+        assert_eq!(ports.len(), 20);
     }
 
     #[test]
@@ -306,8 +266,8 @@ mod tests {
                 is_placed: false,
             };
             let taken = address.taken().expect("taken");
-            assert!(taken.stays(), "no vsweep started this process");
-            let failure = taken.failure();
+            assert!(taken.stays, "no vsweep started this process");
+            let failure = taken.failure;
             assert_eq!(failure.cause, Cause::PortTaken);
             assert!(failure.detail.contains(&std::process::id().to_string()), "{failure}");
         }

@@ -6,7 +6,7 @@ use super::cpus::Cpus;
 use super::elsewhere;
 use super::guard::{self, Exit, Report};
 use super::leftovers::Leftovers;
-use super::trees::{self, TREE};
+use super::trees::{GUARD, TREE, new_mark};
 use super::{procfs, program};
 use crate::cause::{Cause, Failure};
 use nix::sys::prctl;
@@ -14,7 +14,6 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use std::collections::{BTreeMap, HashSet};
-use std::fmt;
 use std::fs::File;
 use std::io::{self, PipeWriter, Write};
 use std::process::Stdio;
@@ -60,35 +59,6 @@ pub struct Guarded {
     state: watch::Receiver<TreeState>,
 }
 
-/// Why nobody knows how a command ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Lost {
-    /// Its guard was killed, and the command with it.
-    GuardKilled,
-    /// Its guard could not do its work and ended.
-    GuardFailed(String),
-}
-
-impl Lost {
-    /// The failure of a command that was lost so, which counts as `killed` if somebody killed its guard.
-    pub fn failure(&self, killed: Cause) -> Failure {
-        let cause = match self {
-            Lost::GuardKilled => killed,
-            Lost::GuardFailed(_) => Cause::SystemRefused,
-        };
-        Failure::new(cause, self.to_string())
-    }
-}
-
-impl fmt::Display for Lost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Lost::GuardKilled => write!(f, "somebody killed its guard (a process called {})", trees::GUARD),
-            Lost::GuardFailed(why) => write!(f, "its guard failed: {why}"),
-        }
-    }
-}
-
 /// What is known about the tree so far.
 #[derive(Debug, Clone, Default)]
 struct TreeState {
@@ -117,7 +87,7 @@ impl Guarded {
         }
         children_from_before();
         let (stdin, orders) = io::pipe()?;
-        let mark = trees::new_mark();
+        let mark = new_mark();
         let cpus = order.cpus.map(|cpus| format!("--cpus={cpus}"));
         let mut guard = Command::new(program::this_program())
             .args(["guard", "--grace-ms", &order.grace.as_millis().to_string()])
@@ -177,13 +147,17 @@ impl Guarded {
         self.guard
     }
 
-    /// Waits until the command itself has ended, and says how.
-    pub async fn exited(&self) -> Result<Exit, Lost> {
+    /// Waits until the command itself has ended, and says how. If somebody killed its guard, and the command with it, that counts as
+    /// `killed`.
+    pub async fn exited(&self, killed: Cause) -> Result<Exit, Failure> {
         let state = self.once(|state| state.exit.is_some() || state.gone).await;
         match (state.exit, state.failed) {
             (Some(exit), _) => Ok(exit),
-            (None, Some(why)) => Err(Lost::GuardFailed(why)),
-            (None, None) => Err(Lost::GuardKilled),
+            (None, Some(why)) => Err(Failure::new(Cause::SystemRefused, format!("its guard failed: {why}"))),
+            (None, None) => {
+                let detail = format!("somebody killed its guard (a process called {GUARD})");
+                Err(Failure::new(killed, detail))
+            }
         }
     }
 
@@ -231,30 +205,24 @@ impl Guarded {
 /// also reap them.
 async fn end_orphans(leader: Option<i32>, mark: &str) {
     let mut leftovers = Leftovers::of(mark);
-    // By number and start: a number may be given out again while we wait.
-    let mut killed: HashSet<(i32, u64)> = HashSet::new();
     for _ in 0..100 {
         let all = procfs::processes();
         let is_marked = |pid| procfs::environment(pid, TREE).is_some_and(|found| found == mark);
         let fell = fallen_to_us(&all);
         let ours = |p: &&procfs::Process| Some(p.session) == leader || fell.contains(&p.pid) || is_marked(p.pid);
         let roots: HashSet<i32> = all.iter().filter(ours).map(|p| p.pid).collect();
-        let found = procfs::family(&all, &roots);
-        if let Some(leftovers) = &mut leftovers {
-            leftovers.look_at(found.iter().map(|p| p.pid));
-        }
-        killed.extend(found.iter().map(|p| (p.pid, p.started)));
-        killed.retain(|&(pid, started)| {
-            let is_there = procfs::process(pid).is_some_and(|process| process.started == started);
-            if is_there {
-                let pid = Pid::from_raw(pid);
-                let _ = kill(pid, Signal::SIGKILL);
-                let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
-            }
-            is_there
-        });
-        if killed.is_empty() {
+        // What was killed stays among them until it is reaped.
+        let left = procfs::family(&all, &roots);
+        if left.is_empty() {
             break;
+        }
+        if let Some(leftovers) = &mut leftovers {
+            leftovers.look_at(left.iter().map(|p| p.pid));
+        }
+        for process in left {
+            let pid = Pid::from_raw(process.pid);
+            let _ = kill(pid, Signal::SIGKILL);
+            let _ = waitpid(pid, Some(WaitPidFlag::WNOHANG));
         }
         sleep(Duration::from_millis(50)).await;
     }

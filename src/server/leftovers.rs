@@ -1,27 +1,35 @@
-//! Shared memory and rendezvous files that a killed vLLM leaves behind, and servers that run elsewhere.
+//! What a tree leaves behind when it is killed: shared memory and rendezvous files of vLLM, and servers that run elsewhere.
 //!
 //! A server that its command started elsewhere is ended by the plan's stop command. It runs once the tree is gone, by whoever
 //! then removes what the tree left: its guard, the vsweep that started it, or the next one.
 //!
 //! A file is removed only if it was not there before the launch, was made by the tree (one of its processes held it, or
-//! the server's log names it), and nobody holds it once the tree is gone. The tree's guard finds and removes such files;
-//! what it finds stands in the tree's [`Inventory`], so that others can remove them if it is killed. Looking is cheap as
-//! long as nothing new appears: two directory listings.
+//! the server's log names it), and nobody holds it once the tree is gone. The tree's guard finds and removes such files.
+//! Looking is cheap as long as nothing new appears: two directory listings.
+//!
+//! What the guard learns it writes down at once, so that others can remove it if the guard is killed: in the tree's inventory,
+//! `/dev/shm/vsweep-<mark>`, beside the shared memory that it names. Both are of one machine, and of one container unless
+//! containers share it, and both end with it. Each line is an [`Entry`] in JSON. A path that is no UTF-8 is in none, and so is
+//! never removed.
 
 use super::elsewhere;
-use super::inventory::{self, Inventory, InventoryEntry, SHARED_MEMORY, is_ours};
 use super::procfs::{self, Process};
-use super::trees::{Orphan, TREE, new_mark, owner};
+use super::trees::{TREE, new_mark, owner};
 use crate::files::is_process_dead;
 use crate::shell::shell_line;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashSet};
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+/// Where shared memory has its names.
+const SHARED_MEMORY: &str = "/dev/shm";
+/// How the name of an inventory begins.
+const PREFIX: &str = "vsweep-";
 /// vLLM's file for the rendezvous of its workers: `$TMPDIR/vllm_dist_<uuid>`; nobody keeps it open.
 const RENDEZVOUS: &str = "vllm_dist_";
 /// Looks at a new file that no process of the tree seems to hold, before waiting for the end to look again.
@@ -30,34 +38,92 @@ const LOOKS: u32 = 3;
 const LOG_BYTES: u64 = 4 << 20;
 
 /// What a tree may leave behind.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Leftovers {
     mark: String,
-    known: Inventory,
+    /// What was there before its launch.
+    before: HashSet<PathBuf>,
+    /// What it made, with the inodes.
+    made: BTreeMap<PathBuf, u64>,
+    /// Processes that its guard adopted, by id and start.
+    adopted: HashSet<(i32, u64)>,
+    /// The command that ends what the tree started elsewhere; empty if there is none.
+    stop: Vec<String>,
+    /// New files that nobody is known to have made, and how often they were looked at.
     strange: BTreeMap<PathBuf, u32>,
+    /// Where all this is written down, if it can be.
+    inventory: Option<File>,
+}
+
+/// One line of an inventory.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Entry {
+    Before(PathBuf),
+    Made(PathBuf, u64),
+    Adopted(i32, u64),
+    Stop(Vec<String>),
 }
 
 impl Leftovers {
     /// Remembers what is there before the launch of our own tree: none of it is ever touched.
     pub fn before_launch(stop: Vec<String>) -> Leftovers {
-        let mark = std::env::var(TREE).unwrap_or_else(|_| new_mark());
-        let mut known = Inventory::begin(&mark);
-        known.note(present().into_iter().map(InventoryEntry::Before));
-        known.note([InventoryEntry::Stop(stop)]);
+        let mut tree = Leftovers::begin(std::env::var(TREE).unwrap_or_else(|_| new_mark()));
+        tree.note(present().into_iter().map(Entry::Before));
+        tree.note([Entry::Stop(stop)]);
+        tree
+    }
+
+    fn begin(mark: String) -> Leftovers {
+        let mut new = OpenOptions::new();
         Leftovers {
+            inventory: new
+                .append(true)
+                .create_new(true)
+                .mode(0o600)
+                .open(inventory(&mark))
+                .ok(),
             mark,
-            known,
-            strange: BTreeMap::new(),
+            ..Leftovers::default()
         }
     }
 
-    /// What the guard of the tree with this mark has written down.
+    /// What the guard of the tree with this mark has written down, if that is ours. More can be added.
     pub fn of(mark: &str) -> Option<Leftovers> {
-        Some(Leftovers {
-            known: Inventory::read(mark)?,
+        let path = inventory(mark);
+        is_ours(&path).then_some(())?;
+        let text = fs::read_to_string(&path).ok()?;
+        let mut tree = Leftovers {
             mark: mark.to_owned(),
-            strange: BTreeMap::new(),
-        })
+            inventory: OpenOptions::new().append(true).open(path).ok(),
+            ..Leftovers::default()
+        };
+        // A torn last line was being written when its guard was killed.
+        let entries = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        entries.for_each(|entry| tree.take(entry));
+        Some(tree)
+    }
+
+    /// Adds what was learned. What cannot be written is missed only if the guard is killed, so errors are ignored.
+    fn note(&mut self, entries: impl IntoIterator<Item = Entry>) {
+        let mut text = String::new();
+        for entry in entries {
+            text += &serde_json::to_string(&entry).expect("its paths are text");
+            text.push('\n');
+            self.take(entry);
+        }
+        if let Some(file) = &mut self.inventory {
+            let _ = file.write_all(text.as_bytes());
+        }
+    }
+
+    fn take(&mut self, entry: Entry) {
+        match entry {
+            Entry::Before(path) => drop(self.before.insert(path)),
+            Entry::Made(path, inode) => drop(self.made.insert(path, inode)),
+            Entry::Adopted(pid, started) => drop(self.adopted.insert((pid, started))),
+            Entry::Stop(argv) => self.stop = argv,
+        }
     }
 
     /// Looks for files that the tree below this process made, and for what it adopted beside its leader.
@@ -97,7 +163,7 @@ impl Leftovers {
     /// shared memory.
     fn unclaimed(&mut self, looks: u32) -> (HashSet<PathBuf>, HashSet<PathBuf>) {
         let mut sought = present();
-        sought.retain(|path| !self.known.before.contains(path) && !self.known.made.contains_key(path));
+        sought.retain(|path| !self.before.contains(path) && !self.made.contains_key(path));
         sought.retain(|path| {
             let seen = self.strange.entry(path.clone()).or_default();
             *seen = seen.saturating_add(1);
@@ -109,39 +175,39 @@ impl Leftovers {
     fn claim(&mut self, made: impl IntoIterator<Item = PathBuf>) {
         let entry = |path: PathBuf| {
             let inode = fs::symlink_metadata(&path).ok()?.ino();
-            Some(InventoryEntry::Made(path, inode))
+            Some(Entry::Made(path, inode))
         };
-        self.known.note(made.into_iter().filter_map(entry));
+        self.note(made.into_iter().filter_map(entry));
     }
 
     /// A process that left its parent, and perhaps its environment, is found again by whoever must end it.
     fn note_adopted(&mut self, leader: i32) {
         let children = procfs::children_of_this_thread().into_iter();
         let adopted = children.filter(|pid| *pid != leader).filter_map(procfs::process);
-        let is_new = |process: &Process| !self.known.adopted.contains(&(process.pid, process.started));
+        let is_new = |process: &Process| !self.adopted.contains(&(process.pid, process.started));
         let new: Vec<Process> = adopted.filter(is_new).collect();
         let entries = new
             .into_iter()
-            .map(|process| InventoryEntry::Adopted(process.pid, process.started));
-        self.known.note(entries);
+            .map(|process| Entry::Adopted(process.pid, process.started));
+        self.note(entries);
     }
 
     /// Whether something runs elsewhere that a command must end.
     pub fn is_elsewhere(&self) -> bool {
-        !self.known.stop.is_empty()
+        !self.stop.is_empty()
     }
 
     /// Ends what the tree started elsewhere and removes what it left, now that it is gone; returns what was removed. Its
     /// inventory goes, too, unless something is still held: a process that was killed gives back its memory last, and what is no
     /// longer noted would stay for ever. So it is with a server that could not be ended while its vsweep may still be told.
     pub fn remove(self) -> Vec<String> {
-        let is_ended = self.known.stop.is_empty() || elsewhere::end(&self.known.stop);
+        let is_ended = self.stop.is_empty() || elsewhere::end(&self.stop);
         let is_kept = !is_ended && !is_ownerless(&self.mark);
         let is_left = |(path, inode): (PathBuf, u64)| {
             let is_same = || fs::symlink_metadata(&path).is_ok_and(|meta| meta.ino() == inode);
             (is_of_a_kind(&path) && is_ours(&path) && is_same()).then_some(path)
         };
-        let mut left: HashSet<PathBuf> = self.known.made.into_iter().filter_map(is_left).collect();
+        let mut left: HashSet<PathBuf> = self.made.into_iter().filter_map(is_left).collect();
         let mut is_held = false;
         if !left.is_empty() {
             let held = held_by(procfs::processes().iter().map(|process| process.pid), &left);
@@ -149,21 +215,21 @@ impl Leftovers {
             left.retain(|path| !held.contains(path) && fs::remove_file(path).is_ok());
         }
         if !is_held && !is_kept {
-            inventory::remove(&self.mark);
+            let _ = fs::remove_file(inventory(&self.mark));
         }
         let mut removed: Vec<String> = left.iter().map(|path| path.display().to_string()).collect();
         removed.sort();
-        if !self.known.stop.is_empty() && is_ended {
-            removed.push(format!("the server that `{}` ends", shell_line(&self.known.stop)));
+        if !self.stop.is_empty() && is_ended {
+            removed.push(format!("the server that `{}` ends", shell_line(&self.stop)));
         }
         removed
     }
 }
 
 /// Writes down what these processes hold, before somebody ends them because their vsweep and their guard are dead.
-pub(super) fn note_held(left: &[Orphan]) {
+pub(super) fn note_held(left: impl Iterator<Item = i32> + Clone) {
     for mut tree in ownerless().iter().filter_map(|mark| Leftovers::of(mark)) {
-        tree.look_at(left.iter().map(|orphan| orphan.pid));
+        tree.look_at(left.clone());
     }
 }
 
@@ -186,19 +252,33 @@ pub(super) fn remove_abandoned() -> Vec<String> {
         .iter()
         .filter(|mark| !living.contains(*mark))
         .filter_map(|mark| Leftovers::of(mark))
-        .filter(|tree| {
-            !tree
-                .known
-                .adopted
-                .iter()
-                .any(|&(pid, started)| procfs::lives(pid, started))
-        });
+        .filter(|tree| !tree.adopted.iter().any(|&(pid, started)| procfs::lives(pid, started)));
     dead.flat_map(Leftovers::remove).collect()
+}
+
+/// Processes that guards adopted, by id and start, each with the mark of its tree.
+pub(super) fn adopted() -> Vec<((i32, u64), String)> {
+    let trees = marks().into_iter().filter_map(|mark| Leftovers::of(&mark));
+    let of_tree = |tree: Leftovers| {
+        tree.adopted
+            .into_iter()
+            .map(move |process| (process, tree.mark.clone()))
+    };
+    trees.flat_map(of_tree).collect()
+}
+
+/// The marks of all trees that have an inventory.
+fn marks() -> Vec<String> {
+    let entries = fs::read_dir(SHARED_MEMORY).into_iter().flatten().flatten();
+    let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
+    names
+        .filter_map(|name| Some(name.strip_prefix(PREFIX)?.to_owned()))
+        .collect()
 }
 
 /// The marks of trees with an inventory whose vsweep is dead.
 fn ownerless() -> Vec<String> {
-    let mut marks = inventory::marks();
+    let mut marks = marks();
     marks.retain(|mark| is_ownerless(mark));
     marks
 }
@@ -212,6 +292,16 @@ pub(super) fn births() -> Option<Inotify> {
     let births = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC).ok()?;
     births.add_watch(SHARED_MEMORY, AddWatchFlags::IN_CREATE).ok()?;
     Some(births)
+}
+
+fn inventory(mark: &str) -> PathBuf {
+    Path::new(SHARED_MEMORY).join(format!("{PREFIX}{mark}"))
+}
+
+/// Whether a path is a file of this user; a link may lead anywhere.
+fn is_ours(path: &Path) -> bool {
+    let me = nix::unistd::geteuid().as_raw();
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() && meta.uid() == me)
 }
 
 /// Our own files of the kinds that vLLM leaves behind.
@@ -255,16 +345,43 @@ mod tests {
     #[test]
     fn what_is_still_held_is_removed_later() {
         let mark = new_mark();
-        let mut written = Inventory::begin(&mark);
+        let mut written = Leftovers::begin(mark.clone());
         let path = Path::new(SHARED_MEMORY).join(format!("psm_{:08x}", std::process::id()));
         let held = File::create(&path).expect("writable");
         let inode = held.metadata().expect("its inode").ino();
-        written.note([InventoryEntry::Made(path.clone(), inode)]);
+        written.note([Entry::Made(path.clone(), inode)]);
         let remove = || Leftovers::of(&mark).map(Leftovers::remove);
         assert_eq!(remove(), Some(vec![]));
         assert!(path.exists());
         drop(held);
         assert_eq!(remove(), Some(vec![path.display().to_string()]));
         assert_eq!(remove(), None);
+    }
+
+    #[test]
+    fn what_is_written_is_read_up_to_a_torn_line() {
+        let mark = format!("test-{}", std::process::id());
+        assert!(Leftovers::of(&mark).is_none());
+        let mut written = Leftovers::begin(mark.clone());
+        assert!(
+            Leftovers::begin(mark.clone()).inventory.is_none(),
+            "one tree, one inventory"
+        );
+        written.note([
+            Entry::Before("/dev/shm/a b".into()),
+            Entry::Made("/dev/shm/c\nd".into(), 7),
+            Entry::Adopted(8, 9),
+            Entry::Stop(vec!["docker".into(), "rm -f\n".into()]),
+        ]);
+        let mut file = written.inventory.expect("shared memory can be written");
+        write!(file, r#"{{"made":["/dev/shm/to"#).expect("written");
+        assert!(marks().contains(&mark));
+        let read = Leftovers::of(&mark).expect("it is ours");
+        fs::remove_file(inventory(&mark)).expect("there");
+        assert_eq!(read.before, HashSet::from(["/dev/shm/a b".into()]));
+        assert_eq!(read.made, BTreeMap::from([("/dev/shm/c\nd".into(), 7)]));
+        assert_eq!(read.adopted, HashSet::from([(8, 9)]));
+        assert_eq!(read.stop, ["docker", "rm -f\n"]);
+        assert!(!marks().contains(&mark));
     }
 }

@@ -14,16 +14,16 @@ pub mod guarded;
 pub mod http;
 mod identity;
 pub mod installed;
-mod inventory;
 mod leftovers;
 pub mod members;
+pub mod orphans;
 mod procfs;
 mod program;
 mod ready;
 pub mod reset;
 pub mod settle;
 pub mod startup;
-pub mod trees;
+mod trees;
 mod watch;
 
 pub use procfs::is_there as can_see_processes;
@@ -33,7 +33,7 @@ use crate::cause::{Cause, Failure};
 use crate::plan::members::HEAD;
 use crate::plan::{Manners, Members, Program, Reset, ServeCommand};
 use crate::shell::shell_line;
-use address::{Address, Promised};
+use address::Address;
 use cpus::Cpus;
 use diagnose::Phase;
 use futures_util::future::{join_all, select_all};
@@ -102,8 +102,6 @@ struct Process {
     /// Its commands and their guards: last the one that answers, before it those that run beside it.
     commands: Vec<(String, Guarded)>,
     launched: Instant,
-    /// Kept for as long as it is there.
-    _port: Option<Promised>,
     /// Length of the log in bytes when the server became ready: what follows was written under load.
     ready_at: Option<u64>,
 }
@@ -113,10 +111,10 @@ impl Server {
     pub async fn spawn(launch: &Launch, log: File) -> Result<Server, Failure> {
         let mut launch = launch.clone();
         let mut address = Address::read(&launch.argv)?;
-        let port = address.settle(&mut launch.argv)?;
+        address.settle(&mut launch.argv)?;
         launch.name_it(address.port);
         if let Some(taken) = address.taken() {
-            return Err(taken.failure());
+            return Err(taken.failure);
         }
         if std::env::var_os("VLLM_SERVER_DEV_MODE").is_none() {
             // Without it vLLM offers no routes to reset its caches.
@@ -152,7 +150,6 @@ impl Server {
             commands,
             launched,
             ready_at: None,
-            _port: port,
         });
         Ok(Server {
             http,
@@ -278,12 +275,10 @@ impl Launch {
 impl Process {
     /// Waits until a command of the server has ended, which ends all of it, and says why.
     async fn ended(&self) -> Failure {
-        let ends = self.commands.iter().map(|(_, guarded)| Box::pin(guarded.exited()));
+        let crash = self.phase().crash();
+        let ends = self.commands.iter().map(|(_, guarded)| Box::pin(guarded.exited(crash)));
         let (exit, place, _) = select_all(ends).await;
-        let mut failure = match exit {
-            Ok(exit) => self.diagnose(Some(exit)),
-            Err(lost) => lost.failure(self.phase().crash()),
-        };
+        let mut failure = exit.map_or_else(|lost| lost, |exit| self.diagnose(Some(exit)));
         if let Some((command, _)) = self.commands.get(place).filter(|_| place + 1 < self.commands.len()) {
             failure.detail = format!("{}; `{command}`, which runs beside the server, ended", failure.detail);
         }

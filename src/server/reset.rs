@@ -3,6 +3,7 @@
 use super::guard::Exit;
 use super::guarded::{Guarded, Order};
 use super::http::Http;
+use crate::cause::Cause;
 use crate::shell::shell_line;
 use reqwest::StatusCode;
 use std::collections::BTreeMap;
@@ -67,13 +68,13 @@ pub(super) async fn command(argv: &[String], base_url: &str) -> Result<(), Strin
     };
     let mut guarded = Guarded::start(order).map_err(|failure| failure.detail)?;
     let command = shell_line(argv);
-    let exited = timeout(COMMAND_LIMIT, guarded.exited()).await;
+    let exited = timeout(COMMAND_LIMIT, guarded.exited(Cause::BenchFailed)).await;
     // Whatever the command left running would disturb the next run.
     guarded.stop().await;
     match exited {
         Ok(Ok(Exit::Code(0))) => Ok(()),
         Ok(Ok(exit)) => Err(format!("the reset command `{command}` ended with {exit}")),
-        Ok(Err(lost)) => Err(format!("the reset command `{command}` was lost: {lost}")),
+        Ok(Err(lost)) => Err(format!("the reset command `{command}` was lost: {}", lost.detail)),
         Err(_) => Err(format!(
             "the reset command `{command}` did not end within {} s",
             COMMAND_LIMIT.as_secs()

@@ -5,8 +5,8 @@
 use super::address::Address;
 use super::claim::Claim;
 use super::leftovers;
+use super::orphans::Remains;
 use super::procfs;
-use super::trees::Remains;
 use crate::cause::{Cause, Failure};
 use crate::telemetry::gpu::{self, Gpu, Holder};
 use crate::units::show_duration;
@@ -64,7 +64,7 @@ pub async fn clear_away(vsweeps: &[u32], limit: Duration) -> Option<String> {
     loop {
         let remains = Remains::of(vsweeps);
         if !remains.orphans.is_empty() {
-            leftovers::note_held(&remains.orphans);
+            leftovers::note_held(remains.orphans.iter().map(|orphan| orphan.pid));
         }
         for orphan in &remains.orphans {
             orphan.end();
@@ -154,7 +154,7 @@ impl Gate {
     /// What is in a server's way, and whether waiting would not help.
     async fn obstacle(&self, address: &Address, env: &BTreeMap<String, String>) -> Option<(Failure, bool)> {
         if let Some(taken) = address.taken() {
-            return Some((taken.failure(), taken.stays()));
+            return Some((taken.failure, taken.stays));
         }
         if self.used_mib.is_empty() {
             return None;

@@ -1,5 +1,6 @@
 //! `[compare]` in a plan: pairs of starts until it is decided, whatever interrupts them, and axes that are bisected.
 
+use crate::deadline::ended;
 use crate::harness::{Harness, journal_lines, journals, said, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -114,6 +115,23 @@ fn an_arm_that_does_not_start_ends_the_comparison() {
     );
     let again = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
+}
+
+#[test]
+fn a_worker_that_retries_an_arm_in_vain_ends() {
+    let harness = Harness::new();
+    let servers = [("base", "--sim-speed 20"), ("new", "--sim-fault oom-at-load")];
+    harness.write("plan.toml", &plan(&servers, "fail_on = [\"output_throughput:-5%\"]"));
+    for command in [
+        ["submit", "plan.toml", "-o", "out"],
+        ["worker", "out", "--group", "compare"],
+    ] {
+        let output = harness.run(&command);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    }
+    let mut worker = harness.start(&["worker", "out", "--group", "compare", "--retry-failed"]);
+    assert_eq!(ended(&mut worker).code(), Some(0));
+    harness.wait_until_alone();
 }
 
 #[test]

@@ -114,7 +114,7 @@ impl Program {
 
     /// Waits until it has ended, and reads what it found out.
     pub async fn finish(&mut self) -> Result<Params, Failure> {
-        let Ok(exit) = timeout(self.timeout, self.guarded.exited()).await else {
+        let Ok(exit) = timeout(self.timeout, self.guarded.exited(Cause::BenchFailed)).await else {
             self.guarded.stop().await;
             let detail = format!(
                 "still running after {}; {}",
@@ -128,7 +128,7 @@ impl Program {
         match exit {
             Ok(Exit::Code(0)) => read(&self.result, &self.places),
             Ok(exit) => Err(self.diagnose(exit)),
-            Err(lost) => Err(lost.failure(Cause::BenchFailed)),
+            Err(lost) => Err(lost),
         }
     }
 

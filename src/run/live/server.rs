@@ -12,7 +12,7 @@ use crate::fingerprint::Fingerprint;
 use crate::journal::{Launch as LaunchId, ServerReady};
 use crate::plan::{Params, Program, ServeCommand, Target};
 use crate::run::behind::attach;
-use crate::server::address::{Address, Taken};
+use crate::server::address::Address;
 use crate::server::{Identity, Launch, Server, create_log, diagnose, members, startup};
 use crate::table::count_gpus;
 use crate::telemetry::nvml::Gpus;
@@ -99,11 +99,11 @@ impl Live<'_, '_> {
     /// A port that a stranger holds makes every server of the plan fail, which says nothing about any of them.
     fn refuse_stranger(&self) -> Result<()> {
         let address = Address::read(&self.config.argv).ok();
-        match address.and_then(|address| address.taken()).filter(Taken::stays) {
+        match address.and_then(|address| address.taken()).filter(|taken| taken.stays) {
             None => Ok(()),
             Some(taken) => Err(Error::Fatal(format!(
                 "{}; stop that process and give the same command again: what is recorded is kept",
-                taken.failure().detail
+                taken.failure.detail
             ))),
         }
     }

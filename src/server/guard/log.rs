@@ -18,19 +18,15 @@ const KEPT: u64 = 16 << 20;
 /// The log of a tree.
 pub struct Log {
     file: Option<File>,
-    limit: Limit,
+    /// Bytes at which it is cut, and those that are kept of either end.
+    most: u64,
+    kept: u64,
     /// Where the kept start ends, once the log was cut.
     head: Option<u64>,
     /// Bytes left out so far.
     left_out: u64,
     /// Length of the line that says so, which the next cut leaves out, too.
     notice: u64,
-}
-
-#[derive(Clone, Copy)]
-struct Limit {
-    most: u64,
-    kept: u64,
 }
 
 impl Log {
@@ -45,13 +41,14 @@ impl Log {
             .open(path)
             .ok()
             .filter(|file| file.metadata().is_ok_and(|meta| meta.is_file()));
-        Log::new(file, Limit { most: MOST, kept: KEPT })
+        Log::new(file, MOST, KEPT)
     }
 
-    fn new(file: Option<File>, limit: Limit) -> Log {
+    fn new(file: Option<File>, most: u64, kept: u64) -> Log {
         Log {
             file,
-            limit,
+            most,
+            kept,
             head: None,
             left_out: 0,
             notice: 0,
@@ -61,7 +58,7 @@ impl Log {
     /// Cuts the log if it is too long. A disk that refuses is no reason to stop a measurement.
     pub fn bound(&mut self) {
         if let Some(file) = self.file.take() {
-            if file.metadata().is_ok_and(|meta| meta.len() > self.limit.most) {
+            if file.metadata().is_ok_and(|meta| meta.len() > self.most) {
                 let _ = self.cut(&file);
             }
             self.file = Some(file);
@@ -73,9 +70,9 @@ impl Log {
         let length = file.metadata()?.len();
         let start = match self.head {
             Some(head) => head,
-            None => *self.head.insert(after_line(file, self.limit.kept)?),
+            None => *self.head.insert(after_line(file, self.kept)?),
         };
-        let end_from = after_line(file, length - self.limit.kept)?;
+        let end_from = after_line(file, length - self.kept)?;
         file.seek(SeekFrom::Start(end_from))?;
         let mut end = Vec::new();
         file.read_to_end(&mut end)?;
@@ -117,8 +114,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("log");
         let mut file = appended(&path);
-        let limit = Limit { most: 1000, kept: 300 };
-        let mut log = Log::new(Some(file.try_clone().expect("cloned")), limit);
+        let mut log = Log::new(Some(file.try_clone().expect("cloned")), 1000, 300);
         let mut written = 0;
         for number in 0..500 {
             let line = format!("line {number}\n");
@@ -142,7 +138,7 @@ mod tests {
         fn any_log_stays_within_its_bound(blocks in prop::collection::vec("[a\n]{0,700}", 0..20)) {
             let folder = tempfile::tempdir().expect("a temporary folder");
             let mut file = appended(&folder.path().join("log"));
-            let mut log = Log::new(Some(file.try_clone().expect("cloned")), Limit { most: 500, kept: 100 });
+            let mut log = Log::new(Some(file.try_clone().expect("cloned")), 500, 100);
             for block in blocks {
                 file.write_all(block.as_bytes()).expect("written");
                 log.bound();

@@ -10,9 +10,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
+use vsweep::cause::Cause;
 use vsweep::server::cpus::Cpus;
 use vsweep::server::guard::Exit;
-use vsweep::server::guarded::Lost;
 
 const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(600);
@@ -37,7 +37,7 @@ async fn a_tree_keeps_to_its_cpus() {
     let script =
         "sh -c 'grep Cpus_allowed_list: /proc/self/status >\"$TMPDIR/list\"; mv \"$TMPDIR/list\" \"$TMPDIR/cpus\"'";
     let tree = marked.script_on(Some(&cpus), script, SHORT);
-    assert_eq!(tree.exited().await, Ok(Exit::Code(0)));
+    assert_eq!(tree.exited(Cause::BenchFailed).await, Ok(Exit::Code(0)));
     let told = fs::read_to_string(marked.path("cpus")).expect("text");
     assert_eq!(told.split_whitespace().last(), Some(first));
     tree.gone().await;
@@ -61,7 +61,7 @@ async fn a_deaf_tree_is_killed_after_the_grace_period() {
     first_line(&marked.path("up"));
     tree.stop().await;
     marked.assert_empty();
-    assert_eq!(tree.exited().await, Ok(Exit::Signal(9)));
+    assert_eq!(tree.exited(Cause::BenchFailed).await, Ok(Exit::Signal(9)));
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn a_dropped_tree_ends() {
 async fn what_a_leader_leaves_behind_ends_with_it() {
     let marked = Marked::new("leader");
     let tree = marked.script("(setsid sleep 1000 &); exit 3", LONG);
-    assert_eq!(tree.exited().await, Ok(Exit::Code(3)));
+    assert_eq!(tree.exited(Cause::BenchFailed).await, Ok(Exit::Code(3)));
     tree.gone().await;
     marked.assert_empty();
 }
@@ -97,7 +97,8 @@ async fn a_killed_guard_takes_its_tree_along() {
     let tree = marked.script(DEAF, LONG);
     first_line(&marked.path("up"));
     send(tree.guard(), Signal::SIGKILL);
-    assert_eq!(tree.exited().await, Err(Lost::GuardKilled));
+    let killed = tree.exited(Cause::BenchFailed).await.expect_err("killed");
+    assert!(killed.detail.contains("killed its guard"), "{killed}");
     tree.gone().await;
     marked.assert_empty();
 }
@@ -142,7 +143,10 @@ async fn a_program_that_cannot_run_is_reported() {
     fs::write(&script, "#!/no/such/interpreter\n").expect("written");
     fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("made executable");
     let tree = marked.script(&format!("exec {}", script.display()), SHORT);
-    assert!(matches!(tree.exited().await, Ok(Exit::Code(126 | 127))));
+    assert!(matches!(
+        tree.exited(Cause::BenchFailed).await,
+        Ok(Exit::Code(126 | 127))
+    ));
     tree.gone().await;
 }
 

@@ -1,0 +1,109 @@
+//! What is left of process trees when those who owned them are gone. As long as a tree's guard or its vsweep lives, the tree is
+//! theirs; what is left when both are dead is found by its mark, named, and ended.
+
+use super::leftovers;
+use super::procfs::{self, Process};
+use super::trees::{GUARD, TREE, owner};
+use crate::files::is_process_dead;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::collections::HashSet;
+use std::fmt;
+
+/// A process of a tree that nobody owns any more.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Orphan {
+    /// Its process id.
+    pub pid: i32,
+    /// The name of its program.
+    pub program: String,
+    started: u64,
+}
+
+/// What is left of the trees of some vsweeps that are dead.
+#[derive(Debug, Default)]
+pub struct Remains {
+    /// Whether a guard is still at work: it ends its tree by itself.
+    pub is_guarded: bool,
+    /// Processes without a guard.
+    pub orphans: Vec<Orphan>,
+}
+
+impl Remains {
+    /// Looks for what is left of the trees that the vsweeps of these process ids started. One that lives owns its trees, and
+    /// they are not told of.
+    pub fn of(vsweeps: &[u32]) -> Remains {
+        if vsweeps.is_empty() {
+            return Remains::default();
+        }
+        let is_of_dead = |mark: &str| {
+            let owner = owner(mark).filter(|owner| is_process_dead(owner));
+            let pid = owner.and_then(|owner| owner.split('-').nth(1)?.parse().ok());
+            pid.is_some_and(|pid| vsweeps.contains(&pid))
+        };
+        let all = procfs::processes();
+        let marked: Vec<(Process, String)> = all
+            .iter()
+            .filter_map(|process| Some((*process, procfs::environment(process.pid, TREE)?)))
+            .chain(adopted(&all))
+            .filter(|(_, mark)| is_of_dead(mark))
+            .collect();
+        let is_guard = |process: &Process| procfs::program_name(process.pid) == GUARD;
+        let guarded: HashSet<&String> = marked
+            .iter()
+            .filter(|(p, _)| is_guard(p))
+            .map(|(_, mark)| mark)
+            .collect();
+        let is_unguarded = |(_, mark): &&(Process, String)| !guarded.contains(mark);
+        let roots: HashSet<i32> = marked
+            .iter()
+            .filter(is_unguarded)
+            .map(|(process, _)| process.pid)
+            .collect();
+        // A process that changed its environment may hide below one that did not.
+        let mut lost = procfs::family(&all, &roots);
+        lost.retain(|process| !process.zombie);
+        // What is known for certain is named first.
+        lost.sort_by_key(|process| procfs::environment(process.pid, TREE).is_none());
+        Remains {
+            is_guarded: !guarded.is_empty(),
+            orphans: lost.into_iter().map(Orphan::of).collect(),
+        }
+    }
+
+    /// Whether nothing is left.
+    pub fn is_empty(&self) -> bool {
+        !self.is_guarded && self.orphans.is_empty()
+    }
+}
+
+/// Those of `all` that guards adopted, whatever has become of their environment, with the marks of their trees.
+fn adopted(all: &[Process]) -> impl Iterator<Item = (Process, String)> {
+    leftovers::adopted().into_iter().filter_map(|(known, mark)| {
+        let process = all.iter().find(|process| (process.pid, process.started) == known)?;
+        Some((*process, mark))
+    })
+}
+
+impl fmt::Display for Orphan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "process {} ({})", self.pid, self.program)
+    }
+}
+
+impl Orphan {
+    fn of(process: Process) -> Orphan {
+        Orphan {
+            pid: process.pid,
+            program: procfs::program_name(process.pid),
+            started: process.started,
+        }
+    }
+
+    /// Kills it. Another process that got its number meanwhile is left alone.
+    pub fn end(&self) {
+        if procfs::lives(self.pid, self.started) {
+            let _ = kill(Pid::from_raw(self.pid), Signal::SIGKILL);
+        }
+    }
+}

@@ -17,19 +17,24 @@ pub(super) struct Pattern {
 }
 
 const fn phrase(words: &'static [&'static str], cause: Cause) -> Pattern {
-    Pattern {
-        words,
-        cause,
-        is_loose: false,
-    }
+    pattern(words, cause, false)
 }
 
 const fn loose(words: &'static [&'static str], cause: Cause) -> Pattern {
-    Pattern {
-        words,
-        cause,
-        is_loose: true,
+    pattern(words, cause, true)
+}
+
+const fn pattern(words: &'static [&'static str], cause: Cause, is_loose: bool) -> Pattern {
+    let mut rest = words;
+    while let [word, others @ ..] = rest {
+        let mut bytes = word.as_bytes();
+        while let [byte, more @ ..] = bytes {
+            assert!(!byte.is_ascii_uppercase(), "write the words of a pattern in lower case");
+            bytes = more;
+        }
+        rest = others;
     }
+    Pattern { words, cause, is_loose }
 }
 
 /// From the most specific to the most general; the first that occurs decides.

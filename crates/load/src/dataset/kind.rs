@@ -158,7 +158,7 @@ pub enum Material {
     Vocabulary,
     /// Token ids.
     TokenIds,
-    /// Texts of a file.
+    /// Texts, of a file or made by the dataset.
     #[default]
     Text,
 }

@@ -3,7 +3,7 @@
 
 use super::line::{Headword, Line, Names, fit};
 use super::wording::{bracket, describe, outcome, show_seconds, time_left};
-use super::{Eta, RequestsSoFar, RunPhase, ServerActivity};
+use super::{Counter, Eta, RequestsSoFar, RunPhase, ServerActivity};
 use crate::report::terminal::width;
 use crate::report::words::show_number;
 use console::Term;
@@ -49,6 +49,8 @@ struct Shown {
     names: Names,
     what: Vec<String>,
     since: Instant,
+    /// The run that has begun, and what more is to be said of it; it is shown once requests are sent, after a reset for example.
+    run: Option<(Names, Vec<String>)>,
     /// What is known of its run or its start by now, given the time since; nothing more than that time where nobody knows.
     so_far: Option<SoFar>,
 }
@@ -103,7 +105,7 @@ impl Live {
                 let search = run.search.as_ref().and_then(|probe| bracket(&probe.id, state));
                 if let Some(line) = self.servers.get(&run.server) {
                     let search = printable(&search.unwrap_or_default()).into_owned();
-                    line.set(names.within(&line.on, ""), vec![search]);
+                    line.lock().run = Some((names.within(&line.on, ""), vec![search]));
                 }
             }
             Event::RunFinished(_) => {
@@ -162,11 +164,7 @@ impl Live {
             ServerActivity::Starting(phase) => {
                 line.lock().so_far = Some(Box::new(move |time| vec![time, phase().to_owned()]))
             }
-            ServerActivity::Running(counter) => {
-                let mut shown = line.lock();
-                shown.since = Instant::now();
-                shown.so_far = Some(Box::new(move |time| figures(&counter(), &time)));
-            }
+            ServerActivity::Running(counter) => line.watch(counter),
         }
     }
 
@@ -208,6 +206,7 @@ impl Bar {
             names: Names::default(),
             what: Vec::new(),
             since: Instant::now(),
+            run: None,
             so_far: None,
         }));
         let drawn = Arc::clone(&shown);
@@ -238,6 +237,15 @@ impl Bar {
         shown.what = what;
         shown.since = Instant::now();
         shown.so_far = None;
+    }
+
+    /// Shows the run that has begun, and its requests; those of a run that is measured once more have no name of their own.
+    fn watch(&self, counter: Counter) {
+        let begun = self.lock().run.take();
+        if let Some((names, what)) = begun {
+            self.set(names, what);
+        }
+        self.lock().so_far = Some(Box::new(move |time| figures(&counter(), &time)));
     }
 }
 
@@ -304,6 +312,15 @@ impl Drop for Live {
 mod tests {
     use super::*;
     use std::sync::mpsc::channel;
+
+    #[test]
+    fn a_run_is_named_while_its_requests_are_counted() {
+        let line = Bar::new(ProgressBar::hidden(), "{line}", 0, server_line);
+        line.lock().run = Some((Names(vec!["TP 1 #0".to_owned()]), Vec::new()));
+        line.set(Names(vec!["TP 1: resetting its caches".to_owned()]), Vec::new());
+        line.watch(Box::new(RequestsSoFar::default));
+        assert_eq!(line.lock().names.0, ["TP 1 #0"]);
+    }
 
     #[test]
     fn a_line_takes_something_else_while_it_is_drawn() {

@@ -73,7 +73,12 @@ fn a_config_that_answers_otherwise_is_invalid_everywhere() {
     );
     let page = std::fs::read_to_string(directory.join("report.html")).expect("a page");
     assert!(page.contains("answers_differ"), "the page tells");
-    for file in std::fs::read_dir(directory.join("best")).expect("a folder").flatten() {
+    // On a busy machine the other runs may be in doubt as well; then nothing is the best.
+    for file in std::fs::read_dir(directory.join("best"))
+        .into_iter()
+        .flatten()
+        .flatten()
+    {
         let text = std::fs::read_to_string(file.path()).expect("text");
         let faults = ["wrong-tokens", "cut-answers", "repeated-tokens", "truncated-prompts"];
         assert!(faults.iter().all(|fault| !text.contains(fault)), "{text}");

@@ -20,6 +20,7 @@ use crate::units::show_many;
 use crate::validity::Doubt;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -40,8 +41,8 @@ impl Live<'_, '_> {
                 log.parent().map_or(Ok(()), create_folder)?;
                 // A disk that takes no log says nothing about the server.
                 let file = create_log(&log).map_err(Error::io("create", &log))?;
-                self.log = Some(log);
-                Some(file)
+                self.log = Some(log.clone());
+                Some((log, file))
             }
             Target::Attach(_) => None,
         };
@@ -126,18 +127,18 @@ impl Live<'_, '_> {
     }
 
     /// Waits until the machine is as it was, launches the server (or attaches to it) and waits until it is ready.
-    async fn bring_up(&mut self, log: Option<File>) -> std::result::Result<Identity, Failure> {
+    async fn bring_up(&mut self, log: Option<(PathBuf, File)>) -> std::result::Result<Identity, Failure> {
         let serve = &self.plan.serve;
         let mut before = BTreeSet::new();
-        let server = match (&serve.target, log.zip(self.log.clone())) {
-            (Target::Attach(url), _) => attach(url, serve),
-            (Target::Launch(_), log) => {
-                let (file, path) = log.expect("a launch has a log");
+        let server = match &serve.target {
+            Target::Attach(url) => attach(url, serve),
+            Target::Launch(_) => {
+                let (log, file) = log.expect("a launch has a log");
                 let launch = Launch {
                     argv: self.config.argv.clone(),
                     env: self.env(),
                     cpus: self.seat.cpus.clone(),
-                    log: path,
+                    log,
                     ready_timeout: serve.ready_timeout,
                     stop_grace: serve.stop_grace,
                     hang_timeout: serve.hang_timeout,

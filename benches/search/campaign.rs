@@ -8,7 +8,7 @@ use crate::worlds::World;
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use vsweep::search::{Answer, Basis, Rival, Search, Seed, Settings};
+use vsweep::search::{Answer, Rival, Search, Seed, SeedBasis, Settings};
 
 /// The first world that judges: the method was made with those below.
 const JUDGED: u64 = 20_000;
@@ -146,16 +146,16 @@ fn best(rivals: &[Rival], answers: &[Answer], target: &str, server: &str) -> Opt
 
 /// A first guess of any kind, as far off as those kinds are.
 fn seed(random: &mut Random, near: f64) -> Seed {
-    let of = |value: f64, factor: f64, basis: Basis| Seed {
+    let of = |value: f64, factor: f64, basis: SeedBasis| Seed {
         value,
         factor,
         basis: Some(basis),
     };
     match random.between(0.0, 1.0) {
-        kind if kind < 0.3 => of(near * random.log_between(0.96, 1.04), 2.0, Basis::Forecast),
-        kind if kind < 0.55 => of(near * random.log_between(0.5, 2.0), 2.0, Basis::Forecast),
-        kind if kind < 0.75 => of(near * random.log_between(0.65, 1.5), 1.6, Basis::Neighbour),
-        kind if kind < 0.87 => of(near * random.log_between(0.25, 4.0), 3.0, Basis::KvCapacity),
+        kind if kind < 0.3 => of(near * random.log_between(0.96, 1.04), 2.0, SeedBasis::Forecast),
+        kind if kind < 0.55 => of(near * random.log_between(0.5, 2.0), 2.0, SeedBasis::Forecast),
+        kind if kind < 0.75 => of(near * random.log_between(0.65, 1.5), 1.6, SeedBasis::Neighbour),
+        kind if kind < 0.87 => of(near * random.log_between(0.25, 4.0), 3.0, SeedBasis::KvCapacity),
         _ => Seed::UNKNOWN,
     }
 }

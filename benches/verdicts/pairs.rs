@@ -2,7 +2,7 @@
 
 use crate::judge::{Count, Judge, mean_and_p90};
 use crate::node::{Drift, Node, RUNS, seed};
-use vsweep_strategy::selection::{Arm, Logs, Member, Outcome, Paired, Placement, Slot};
+use vsweep_strategy::selection::{Arm, Logs, Member, Paired, PairedOutcome, Placement, Slot};
 use vsweep_strategy::stats::{Better, Margin, RunPrior, Start, Verdict, compare};
 
 fn member() -> Member {
@@ -36,7 +36,7 @@ const PLAIN: Trial = Trial {
 };
 
 impl Trial {
-    fn run(self, seed: u64) -> Outcome {
+    fn run(self, seed: u64) -> PairedOutcome {
         let mut node = Node::new(seed, self.start_sd, self.drift);
         let placement = match self.set_effect {
             0.0 => Placement::InTurn,
@@ -75,12 +75,12 @@ impl Trial {
     }
 
     fn all(self, trials: u64) -> Results {
-        let outcomes: Vec<Outcome> = (0..trials)
+        let outcomes: Vec<PairedOutcome> = (0..trials)
             .map(|trial| self.run(seed(trial, &format!("{self:?}"))))
             .collect();
         let called =
             |verdict: Verdict| Count::of(outcomes.iter().map(|o| o.findings.iter().any(|f| f.verdict == verdict)));
-        let changed = |o: &Outcome| {
+        let changed = |o: &PairedOutcome| {
             o.findings
                 .iter()
                 .any(|f| matches!(f.verdict, Verdict::Improved | Verdict::Regressed))

@@ -4,7 +4,7 @@
 use crate::judge::{Count, Judge};
 use crate::node::{Drift, Node, RUNS, seed};
 use crate::random::Random;
-use vsweep_strategy::stats::{Better, Comparison, Margin, Repeats, RunPrior, Start, Verdict, compare};
+use vsweep_strategy::stats::{Better, Margin, RatioComparison, Repeats, RunPrior, Start, Verdict, compare};
 
 /// Starts a side, runs a start at least and at most.
 #[derive(Clone, Copy)]
@@ -20,7 +20,7 @@ const THREE: Shape = Shape {
     runs: (RUNS, RUNS),
 };
 
-fn compared(node: &mut Node, change: f64, shape: Shape) -> Comparison {
+fn compared(node: &mut Node, change: f64, shape: Shape) -> RatioComparison {
     let mut side = |change: f64, starts: usize| -> Vec<Start> {
         let mut start = || {
             let (least, most) = shape.runs;
@@ -62,7 +62,7 @@ pub fn judge(judge: &mut Judge, trials: u64) {
                     100.0 * start_sd,
                     100.0 * change
                 );
-                let found: Vec<Comparison> = (0..trials)
+                let found: Vec<RatioComparison> = (0..trials)
                     .map(|trial| compared(&mut Node::new(seed(trial, &cell), start_sd, Drift::None), change, shape))
                     .collect();
                 let truth = f64::ln_1p(change);

@@ -7,7 +7,7 @@ use crate::matrix::ServerConfig;
 use crate::plan::Plan;
 use crate::run::{demand, room};
 use crate::selection::packed::{Need, Room, longest_chain};
-use crate::stats::Finding;
+use crate::stats::Slowdown;
 use crate::units::show_many;
 use std::collections::BTreeMap;
 
@@ -38,7 +38,7 @@ pub(super) fn pack(
     let Some(mut room) = room(&plan.exec, options.gpus) else {
         return Ok(None);
     };
-    if plan.exec.watched_percent().is_some() && found.servers.finding == Finding::Slows {
+    if plan.exec.watched_percent().is_some() && found.servers.slowdown == Slowdown::Slows {
         room.groups = 1;
     }
     let configs: BTreeMap<ServerId, ServerConfig> = servers.map(|server| (server.id.clone(), server)).collect();

@@ -9,7 +9,9 @@ use super::plays::Timing;
 use super::server::ModelledServer;
 use super::spread::Time;
 use super::{Forecast, Loss, Unknown};
-use crate::agenda::{Action, Agenda, Ending, Facts, Group, Hint, Hints, Outcome, Ran, Run, RunReader, wants_forecast};
+use crate::agenda::{
+    Action, ActionOutcome, Agenda, Ending, Facts, Group, Hint, Hints, Ran, Run, RunReader, wants_forecast,
+};
 use crate::bench::params_of;
 use crate::cause::{Cause, Failure};
 use crate::ids::ServerId;
@@ -114,18 +116,18 @@ fn play(
 impl Stage for VirtualStage<'_> {
     type Error = Unknown;
 
-    async fn act(&mut self, action: Action) -> Result<Outcome, Unknown> {
+    async fn act(&mut self, action: Action) -> Result<ActionOutcome, Unknown> {
         Ok(match action {
-            Action::Start(_) => Outcome::Started(self.start()),
-            Action::Look => Outcome::Unchanged,
-            Action::Reset => Outcome::Reset {
+            Action::Start(_) => ActionOutcome::Started(self.start()),
+            Action::Look => ActionOutcome::Unchanged,
+            Action::Reset => ActionOutcome::Reset {
                 result: Ok(()),
                 seconds: 0.0,
             },
             Action::Run(job) => self.run(&job)?,
             // Groups are played one by one: what is repeated to learn of interference is counted where they are packed.
-            Action::Check { .. } => Outcome::Needless,
-            Action::Stop | Action::Kill => Outcome::Stopped {
+            Action::Check { .. } => ActionOutcome::Needless,
+            Action::Stop | Action::Kill => ActionOutcome::Stopped {
                 seconds: 0.0,
                 held_seconds: None,
             },
@@ -178,7 +180,7 @@ impl VirtualStage<'_> {
         played.map_or(0.0, |(timing, _)| timing.seconds)
     }
 
-    fn run(&mut self, job: &Run) -> Result<Outcome, Unknown> {
+    fn run(&mut self, job: &Run) -> Result<ActionOutcome, Unknown> {
         let (point, lessons) = (&job.task.point, self.rehearsers.lessons);
         let is_of_grid = job.task.reader.is_none();
         if is_of_grid && let Some(seconds) = lessons.measured(&point.id) {
@@ -195,7 +197,7 @@ impl VirtualStage<'_> {
     }
 
     /// Plays one run. Of a benchmark that is not known it is only counted.
-    fn play(&mut self, job: &Run) -> Result<Outcome, Unknown> {
+    fn play(&mut self, job: &Run) -> Result<ActionOutcome, Unknown> {
         let (plan, point) = (self.rehearsers.schedule.plan, &job.task.point);
         let params = match (&plan.bench.runner, &point.argv) {
             _ if self.stand_in.settings.is_none() => None,
@@ -250,7 +252,7 @@ impl VirtualStage<'_> {
 
     /// Counts a run that cannot be played: it takes as long as measured ones, a search as long as usual, and of neither more is known.
     /// Of a run that only starts engines the time is known; the first start was counted as one of a server.
-    fn pass_over(&mut self, job: &Run) -> Outcome {
+    fn pass_over(&mut self, job: &Run) -> ActionOutcome {
         let (point, lessons) = (&job.task.point, self.rehearsers.lessons);
         let searched = job.task.reader.is_some();
         if let Some(seconds) = lessons.usual(point) {
@@ -315,8 +317,8 @@ fn is_up(state: &State, server: &ServerId, slot: u32) -> bool {
     last.is_some_and(|start| start.slot == slot && start.exited_at.is_none() && start.ready.is_some())
 }
 
-fn ran(result: Result<Ran, Failure>, seconds: f64) -> Outcome {
-    Outcome::Ran {
+fn ran(result: Result<Ran, Failure>, seconds: f64) -> ActionOutcome {
+    ActionOutcome::Ran {
         result: result.map(Box::new),
         seconds,
     }

@@ -2,7 +2,7 @@
 //! what came of it and what the user wants. A real run, a rehearsal and a replay differ only in their stage and in where
 //! events go.
 
-use crate::agenda::{Action, Agenda, Ending, Outcome, Signal, Step};
+use crate::agenda::{Action, ActionOutcome, Agenda, Ending, Signal, Step};
 use crate::journal::{Entry, Event, Measured, State};
 use futures_util::FutureExt;
 use std::pin::pin;
@@ -13,7 +13,7 @@ pub trait Stage {
     type Error;
 
     /// Sees an action through. Dropping the future gives the action up; the server is then still to be stopped.
-    fn act(&mut self, action: Action) -> impl Future<Output = Result<Outcome, Self::Error>>;
+    fn act(&mut self, action: Action) -> impl Future<Output = Result<ActionOutcome, Self::Error>>;
 }
 
 /// Where events go.
@@ -83,7 +83,7 @@ async fn act<E>(
     stage: &mut impl Stage<Error = E>,
     action: Action,
     signals: &mut impl Signals,
-) -> Result<Outcome, E> {
+) -> Result<ActionOutcome, E> {
     let mut acting = pin!(stage.act(action));
     loop {
         tokio::select! {
@@ -91,7 +91,7 @@ async fn act<E>(
             biased;
             outcome = &mut acting => return outcome,
             signal = signals.next() => if agenda.signal(signal) {
-                return Ok(Outcome::Abandoned);
+                return Ok(ActionOutcome::Abandoned);
             },
         }
     }

@@ -3,7 +3,7 @@
 //! also what went on beside each run. Starts nothing itself.
 
 use crate::journal::{Beside, Interferences};
-use crate::stats::Finding;
+use crate::stats::Slowdown;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -35,9 +35,9 @@ pub enum Sharing {
 impl Sharing {
     /// What follows from what was found.
     pub fn after(found: &Interferences) -> Sharing {
-        match (found.servers.finding, found.starts.finding) {
-            (Finding::Slows, _) => Sharing::Apart,
-            (_, Finding::Slows) => Sharing::StartsApart,
+        match (found.servers.slowdown, found.starts.slowdown) {
+            (Slowdown::Slows, _) => Sharing::Apart,
+            (_, Slowdown::Slows) => Sharing::StartsApart,
             _ => Sharing::Together,
         }
     }

@@ -9,7 +9,7 @@
 //!
 //! What the guard learns it writes down at once, so that others can remove it if the guard is killed: in the tree's inventory,
 //! `/dev/shm/vsweep-<mark>`, beside the shared memory that it names. Both are of one machine, and of one container unless
-//! containers share it, and both end with it. Each line is an [`Entry`] in JSON. A path that is no UTF-8 is in none, and so is
+//! containers share it, and both end with it. Each line is an [`Note`] in JSON. A path that is no UTF-8 is in none, and so is
 //! never removed.
 
 use super::elsewhere;
@@ -58,7 +58,7 @@ pub(super) struct Leftovers {
 /// One line of an inventory.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Entry {
+enum Note {
     Before(PathBuf),
     Made(PathBuf, u64),
     Adopted(i32, u64),
@@ -69,8 +69,8 @@ impl Leftovers {
     /// Remembers what is there before the launch of our own tree: none of it is ever touched.
     pub fn before_launch(stop: Vec<String>) -> Leftovers {
         let mut tree = Leftovers::begin(std::env::var(TREE).unwrap_or_else(|_| new_mark()));
-        tree.note(present().into_iter().map(Entry::Before));
-        tree.note([Entry::Stop(stop)]);
+        tree.note(present().into_iter().map(Note::Before));
+        tree.note([Note::Stop(stop)]);
         tree
     }
 
@@ -105,7 +105,7 @@ impl Leftovers {
     }
 
     /// Adds what was learned. What cannot be written is missed only if the guard is killed, so errors are ignored.
-    fn note(&mut self, entries: impl IntoIterator<Item = Entry>) {
+    fn note(&mut self, entries: impl IntoIterator<Item = Note>) {
         let mut text = String::new();
         for entry in entries {
             text += &serde_json::to_string(&entry).expect("its paths are text");
@@ -117,12 +117,12 @@ impl Leftovers {
         }
     }
 
-    fn take(&mut self, entry: Entry) {
+    fn take(&mut self, entry: Note) {
         match entry {
-            Entry::Before(path) => drop(self.before.insert(path)),
-            Entry::Made(path, inode) => drop(self.made.insert(path, inode)),
-            Entry::Adopted(pid, started) => drop(self.adopted.insert((pid, started))),
-            Entry::Stop(argv) => self.stop = argv,
+            Note::Before(path) => drop(self.before.insert(path)),
+            Note::Made(path, inode) => drop(self.made.insert(path, inode)),
+            Note::Adopted(pid, started) => drop(self.adopted.insert((pid, started))),
+            Note::Stop(argv) => self.stop = argv,
         }
     }
 
@@ -175,7 +175,7 @@ impl Leftovers {
     fn claim(&mut self, made: impl IntoIterator<Item = PathBuf>) {
         let entry = |path: PathBuf| {
             let inode = fs::symlink_metadata(&path).ok()?.ino();
-            Some(Entry::Made(path, inode))
+            Some(Note::Made(path, inode))
         };
         self.note(made.into_iter().filter_map(entry));
     }
@@ -188,7 +188,7 @@ impl Leftovers {
         let new: Vec<Process> = adopted.filter(is_new).collect();
         let entries = new
             .into_iter()
-            .map(|process| Entry::Adopted(process.pid, process.started));
+            .map(|process| Note::Adopted(process.pid, process.started));
         self.note(entries);
     }
 
@@ -349,7 +349,7 @@ mod tests {
         let path = Path::new(SHARED_MEMORY).join(format!("psm_{:08x}", std::process::id()));
         let held = File::create(&path).expect("writable");
         let inode = held.metadata().expect("its inode").ino();
-        written.note([Entry::Made(path.clone(), inode)]);
+        written.note([Note::Made(path.clone(), inode)]);
         let remove = || Leftovers::of(&mark).map(Leftovers::remove);
         assert_eq!(remove(), Some(vec![]));
         assert!(path.exists());
@@ -368,10 +368,10 @@ mod tests {
             "one tree, one inventory"
         );
         written.note([
-            Entry::Before("/dev/shm/a b".into()),
-            Entry::Made("/dev/shm/c\nd".into(), 7),
-            Entry::Adopted(8, 9),
-            Entry::Stop(vec!["docker".into(), "rm -f\n".into()]),
+            Note::Before("/dev/shm/a b".into()),
+            Note::Made("/dev/shm/c\nd".into(), 7),
+            Note::Adopted(8, 9),
+            Note::Stop(vec!["docker".into(), "rm -f\n".into()]),
         ]);
         let mut file = written.inventory.expect("shared memory can be written");
         write!(file, r#"{{"made":["/dev/shm/to"#).expect("written");

@@ -10,16 +10,16 @@ use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::path::Path;
-use vsweep::agenda::{Action, Agenda, Facts, Hint, Hints, Outcome, Ran, Run, Schedule, Start, first_point};
+use vsweep::agenda::{Action, ActionOutcome, Agenda, Facts, Hint, Hints, Ran, Run, Schedule, Start, first_point};
 use vsweep::bench::native::mean_lengths;
-use vsweep::cause::{Failure, Outcome as RunOutcome};
+use vsweep::cause::{Failure, Outcome};
 use vsweep::journal::{
     Entry, Event, LineId, Measured, Rank, RunFinished, Seen, ServerExited, ServerReady, Shard, State,
 };
 use vsweep::matrix::{LoadSearch, Matrix};
 use vsweep::plan::{self, Plan};
 use vsweep::run::{Stage, Unattended, Writer, drive};
-use vsweep::search::Basis;
+use vsweep::search::SeedBasis;
 use vsweep::validity::Code;
 
 /// The lines of one session.
@@ -76,7 +76,7 @@ impl Replay {
         });
         let foreseen = begun
             .next()
-            .filter(|started| started.seed.basis == Some(Basis::Forecast));
+            .filter(|started| started.seed.basis == Some(SeedBasis::Forecast));
         Hint {
             forecast: foreseen.map(|started| [("alive".to_owned(), started.seed.value)].into()),
             lengths: mean_lengths(&first_point(matrix, search).params),
@@ -84,9 +84,9 @@ impl Replay {
     }
 
     /// What came of the last start, by the line that follows.
-    fn started(&self) -> Result<Outcome, Killed> {
+    fn started(&self) -> Result<ActionOutcome, Killed> {
         match self.left.borrow().front().map(|entry| &entry.event) {
-            Some(Event::ServerReady(ready)) => Ok(Outcome::Started(Ok(Facts {
+            Some(Event::ServerReady(ready)) => Ok(ActionOutcome::Started(Ok(Facts {
                 recorded: ServerReady {
                     identity: None,
                     ..(**ready).clone()
@@ -94,25 +94,25 @@ impl Replay {
                 kv_tokens: None,
             }))),
             Some(Event::ServerExited(exited)) if exited.cause.is_some() => {
-                Ok(Outcome::Started(Err(failure(exited).expect("a cause"))))
+                Ok(ActionOutcome::Started(Err(failure(exited).expect("a cause"))))
             }
             None => Err(Killed),
             other => panic!("a start ends with a ready server or none, and not with {other:?}"),
         }
     }
 
-    fn ran(&self, run: &Run) -> Result<Outcome, Killed> {
+    fn ran(&self, run: &Run) -> Result<ActionOutcome, Killed> {
         if run.is_warm {
             assert!(self.cold_loads.get() > 0, "the first load of a launch is cold");
         } else {
             self.cold_loads.set(self.cold_loads.get() + 1);
         }
         match self.left.borrow().front().map(|entry| &entry.event) {
-            Some(Event::RunFinished(finished)) => Ok(Outcome::Ran {
+            Some(Event::RunFinished(finished)) => Ok(ActionOutcome::Ran {
                 seconds: finished.seconds,
                 result: self.figures(finished),
             }),
-            Some(Event::ServerExited(exited)) if exited.cause.is_some() => Ok(Outcome::Died {
+            Some(Event::ServerExited(exited)) if exited.cause.is_some() => Ok(ActionOutcome::Died {
                 failure: failure(exited).expect("a cause"),
                 seconds: 0.0,
             }),
@@ -126,7 +126,7 @@ impl Replay {
         if let (Some(failure), None) = (&failure, &finished.file) {
             return Err(failure.clone());
         }
-        let is_cut = finished.outcome == RunOutcome::Cut;
+        let is_cut = finished.outcome == Outcome::Cut;
         let mut doubts = finished.doubts.clone();
         doubts.retain(|doubt| doubt.code != Code::CachesNotReset);
         Ok(Box::new(Ran {
@@ -141,7 +141,7 @@ impl Replay {
     }
 
     /// What the server said to a reset, and how long that took: a run tells.
-    fn reset(&self) -> Outcome {
+    fn reset(&self) -> ActionOutcome {
         let seconds = match self.left.borrow().front().map(|entry| &entry.event) {
             Some(Event::RunFinished(finished)) => finished.reset_seconds.unwrap_or_default(),
             _ => 0.0,
@@ -155,20 +155,20 @@ impl Replay {
             }
             _ => None,
         });
-        Outcome::Reset {
+        ActionOutcome::Reset {
             result: refused.map_or(Ok(()), Err),
             seconds,
         }
     }
 
     /// How long the server took to end: the line that follows tells.
-    fn stopped(&self) -> Outcome {
+    fn stopped(&self) -> ActionOutcome {
         match self.left.borrow().front().map(|entry| &entry.event) {
-            Some(Event::ServerExited(exited)) => Outcome::Stopped {
+            Some(Event::ServerExited(exited)) => ActionOutcome::Stopped {
                 seconds: exited.seconds.expect("recorded today"),
                 held_seconds: exited.held_seconds,
             },
-            _ => Outcome::Stopped {
+            _ => ActionOutcome::Stopped {
                 seconds: 0.0,
                 held_seconds: None,
             },
@@ -184,13 +184,13 @@ fn failure(exited: &ServerExited) -> Option<Failure> {
 impl Stage for &Replay {
     type Error = Killed;
 
-    async fn act(&mut self, action: Action) -> Result<Outcome, Killed> {
+    async fn act(&mut self, action: Action) -> Result<ActionOutcome, Killed> {
         match action {
             Action::Start(_) => {
                 self.cold_loads.set(0);
                 self.started()
             }
-            Action::Look => Ok(Outcome::Unchanged),
+            Action::Look => Ok(ActionOutcome::Unchanged),
             Action::Reset => Ok(self.reset()),
             Action::Run(run) => self.ran(&run),
             Action::Check { .. } => unreachable!("these servers run one after the other"),
@@ -230,7 +230,7 @@ fn comparable(mut event: Event) -> Event {
         }
         Event::RunFinished(finished) => {
             finished.file = None;
-            if finished.outcome == RunOutcome::Failed {
+            if finished.outcome == Outcome::Failed {
                 finished.seconds = 0.0;
             }
         }

@@ -3,7 +3,7 @@
 use std::env;
 use std::error::Error;
 use std::path::Path;
-use vsweep_agenda::agenda::{Action, Agenda, Facts, Hints, Outcome, Ran, Schedule, Step};
+use vsweep_agenda::agenda::{Action, ActionOutcome, Agenda, Facts, Hints, Ran, Schedule, Step};
 use vsweep_plan::matrix::Matrix;
 use vsweep_plan::plan;
 use vsweep_record::journal::{Shard, State};
@@ -34,11 +34,11 @@ fn main() -> Result<(), Box<dyn Error>> {
                 }
                 Step::Act(Action::Start(_)) => {
                     println!("start {}", start.server.name);
-                    Outcome::Started(Ok(Facts::default()))
+                    ActionOutcome::Started(Ok(Facts::default()))
                 }
-                Step::Act(Action::Look) => Outcome::Unchanged,
-                Step::Act(Action::Check { .. }) => Outcome::Needless,
-                Step::Act(Action::Reset) => Outcome::Reset {
+                Step::Act(Action::Look) => ActionOutcome::Unchanged,
+                Step::Act(Action::Check { .. }) => ActionOutcome::Needless,
+                Step::Act(Action::Reset) => ActionOutcome::Reset {
                     result: Ok(()),
                     seconds: 0.0,
                 },
@@ -48,11 +48,11 @@ fn main() -> Result<(), Box<dyn Error>> {
                         run.task.point.name, run.task.run, run.warmup
                     );
                     let result = Ok(Box::new(Ran::default()));
-                    Outcome::Ran { result, seconds: 1.0 }
+                    ActionOutcome::Ran { result, seconds: 1.0 }
                 }
                 Step::Act(Action::Stop | Action::Kill) => {
                     println!("stop {}", start.server.name);
-                    Outcome::Stopped {
+                    ActionOutcome::Stopped {
                         seconds: 0.0,
                         held_seconds: None,
                     }

@@ -3,7 +3,7 @@
 mod clock;
 
 use super::*;
-use crate::agenda::{Action, Agenda, Facts, Group, Hints, Outcome, Ran, Schedule, Start};
+use crate::agenda::{Action, ActionOutcome, Agenda, Facts, Group, Hints, Ran, Schedule, Start};
 use crate::journal::{Entry, Event, Measured, Nonce, PlanContent, RecordedPlan, Seen, SessionStarted, Shard, State};
 use crate::matrix::Matrix;
 use crate::plan::{Format, Plan, World, parse};
@@ -131,13 +131,13 @@ impl<'f> Virtual<'f> {
 impl Stage for Virtual<'_> {
     type Error = Infallible;
 
-    async fn act(&mut self, action: Action) -> Result<Outcome, Infallible> {
+    async fn act(&mut self, action: Action) -> Result<ActionOutcome, Infallible> {
         Ok(match action {
             Action::Start(_) => {
                 let _leave = self.enter(Doing::Start).await;
                 self.clock.sleep(120.0 * self.scatter(0.2)).await;
                 self.speed = self.scatter(self.machine.between_starts);
-                Outcome::Started(Ok(Facts::default()))
+                ActionOutcome::Started(Ok(Facts::default()))
             }
             Action::Run(_) => {
                 let leave = self.enter(Doing::Run).await.expect("a run always may be done");
@@ -146,7 +146,7 @@ impl Stage for Virtual<'_> {
                     beside: Some(leave.beside()),
                     ..Ran::default()
                 };
-                Outcome::Ran {
+                ActionOutcome::Ran {
                     result: Ok(Box::new(ran)),
                     seconds,
                 }
@@ -154,25 +154,25 @@ impl Stage for Virtual<'_> {
             Action::Check { is_alone, .. } => {
                 let doing = if is_alone { Doing::Alone } else { Doing::Beside };
                 let Some(leave) = self.enter(doing).await else {
-                    return Ok(Outcome::Needless);
+                    return Ok(ActionOutcome::Needless);
                 };
                 let is_open = self.record.look(|state| state.interference().servers.is_open());
                 if is_alone && !is_open {
-                    return Ok(Outcome::Needless);
+                    return Ok(ActionOutcome::Needless);
                 }
                 let seconds = self.measure().await;
-                Outcome::Checked {
+                ActionOutcome::Checked {
                     latency_ms: Some(seconds),
                     beside: leave.beside(),
                     seconds,
                 }
             }
-            Action::Look => Outcome::Unchanged,
-            Action::Reset => Outcome::Reset {
+            Action::Look => ActionOutcome::Unchanged,
+            Action::Reset => ActionOutcome::Reset {
                 result: Ok(()),
                 seconds: 0.0,
             },
-            Action::Stop | Action::Kill => Outcome::Stopped {
+            Action::Stop | Action::Kill => ActionOutcome::Stopped {
                 seconds: 0.0,
                 held_seconds: None,
             },
@@ -264,18 +264,18 @@ fn campaign(name: &str, machine: Machine, sweeps: u32) -> Vec<State> {
             clock.run(sweep(&clock, &plan, machine, seed))
         })
         .collect();
-    let slows = |found: fn(&Interferences) -> Finding| {
+    let slows = |found: fn(&Interferences) -> Slowdown| {
         let tripped = ended
             .iter()
-            .filter(|(state, _)| found(state.interference()) == Finding::Slows);
+            .filter(|(state, _)| found(state.interference()) == Slowdown::Slows);
         tripped.count()
     };
     let mean = |of: fn(&State) -> f64| ended.iter().map(|(state, _)| of(state)).sum::<f64>() / f64::from(sweeps);
     let _ = writeln!(
         std::io::stderr(),
         "{name}: servers trip in {} of {sweeps}, starts in {}; {:.1} and {:.1} pairs, {:.0} further runs, {:.0} min a sweep",
-        slows(|found| found.servers.finding),
-        slows(|found| found.starts.finding),
+        slows(|found| found.servers.slowdown),
+        slows(|found| found.starts.slowdown),
         mean(|state| state.interference().servers.pairs as f64),
         mean(|state| state.interference().starts.pairs as f64),
         mean(|state| state.samples().count() as f64),
@@ -284,8 +284,8 @@ fn campaign(name: &str, machine: Machine, sweeps: u32) -> Vec<State> {
     ended.into_iter().map(|(state, _)| state).collect()
 }
 
-fn tripped(states: &[State], found: fn(&Interferences) -> Finding) -> usize {
-    let slows = |state: &&State| found(state.interference()) == Finding::Slows;
+fn tripped(states: &[State], found: fn(&Interferences) -> Slowdown) -> usize {
+    let slows = |state: &&State| found(state.interference()) == Slowdown::Slows;
     states.iter().filter(slows).count()
 }
 
@@ -294,8 +294,8 @@ const SWEEPS: u32 = 50;
 #[test]
 fn without_cross_talk_servers_stay_side_by_side() {
     let states = campaign("none", QUIET, SWEEPS);
-    assert!(tripped(&states, |found| found.servers.finding) <= 1);
-    assert!(tripped(&states, |found| found.starts.finding) <= 1);
+    assert!(tripped(&states, |found| found.servers.slowdown) <= 1);
+    assert!(tripped(&states, |found| found.starts.slowdown) <= 1);
     let decided = |state: &&State| !state.interference().servers.is_open();
     assert_eq!(states.iter().filter(decided).count(), SWEEPS as usize);
 }
@@ -307,7 +307,7 @@ fn cross_talk_of_five_percent_is_found_and_its_runs_are_marked() {
         ..QUIET
     };
     let states = campaign("5 %", machine, SWEEPS);
-    assert!(tripped(&states, |found| found.servers.finding) >= 49);
+    assert!(tripped(&states, |found| found.servers.slowdown) >= 49);
     let state = &states[0];
     let is_beside = |run: &&crate::journal::RunRecord| run.beside.is_some_and(|beside| beside.servers >= 0.05);
     let beside: Vec<_> = state.runs().filter(is_beside).collect();
@@ -330,8 +330,8 @@ fn slow_starts_of_others_are_found_and_kept_apart() {
         ..QUIET
     };
     let states = campaign("starts 20 %", machine, SWEEPS);
-    assert!(tripped(&states, |found| found.servers.finding) <= 1);
-    assert!(tripped(&states, |found| found.starts.finding) >= 49);
+    assert!(tripped(&states, |found| found.servers.slowdown) <= 1);
+    assert!(tripped(&states, |found| found.starts.slowdown) >= 49);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A look at the server behind `serve.url` before and after each run. A server of ours is watched by its guard instead.
 
 use super::{Live, Running};
-use crate::agenda::Outcome;
+use crate::agenda::ActionOutcome;
 use crate::cause::{Cause, Failure};
 use crate::error::{Error, Result};
 use crate::fingerprint::{Change, Differences, Fingerprint};
@@ -70,17 +70,17 @@ impl Live<'_, '_> {
     }
 
     /// Looks at the server before a run.
-    pub(super) async fn inspect(&mut self) -> Result<Outcome> {
+    pub(super) async fn inspect(&mut self) -> Result<ActionOutcome> {
         Ok(match self.look().await? {
-            Change::Same => Outcome::Unchanged,
-            Change::Restarted => Outcome::Disturbed,
+            Change::Same => ActionOutcome::Unchanged,
+            Change::Restarted => ActionOutcome::Disturbed,
             Change::Replaced(differences) => replaced(&differences),
         })
     }
 
     /// Looks at the server after a run: what was measured counts only if it was one server from begin to end.
-    pub(super) async fn confirm(&mut self, outcome: Outcome, is_sound: bool) -> Result<Outcome> {
-        let Outcome::Ran { seconds, .. } = outcome else {
+    pub(super) async fn confirm(&mut self, outcome: ActionOutcome, is_sound: bool) -> Result<ActionOutcome> {
+        let ActionOutcome::Ran { seconds, .. } = outcome else {
             return Ok(outcome);
         };
         let change = self.look().await?;
@@ -91,12 +91,12 @@ impl Live<'_, '_> {
             Change::Same => outcome,
             Change::Restarted if is_sound => {
                 self.note_disturbance()?;
-                Outcome::Disturbed
+                ActionOutcome::Disturbed
             }
             Change::Restarted => {
                 let detail = "the server was started again under the run, as its start time tells";
                 let failure = Failure::new(Cause::CrashedUnderLoad, detail);
-                Outcome::Died { failure, seconds }
+                ActionOutcome::Died { failure, seconds }
             }
             Change::Replaced(differences) => replaced(&differences),
         })
@@ -117,6 +117,6 @@ impl Live<'_, '_> {
 }
 
 /// The outcome where another server answers.
-pub(super) fn replaced(differences: &Differences) -> Outcome {
-    Outcome::Replaced(reason(differences))
+pub(super) fn replaced(differences: &Differences) -> ActionOutcome {
+    ActionOutcome::Replaced(reason(differences))
 }

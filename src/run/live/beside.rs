@@ -3,7 +3,7 @@
 
 use super::Live;
 use super::measure::Purpose;
-use crate::agenda::{Outcome, Ran, Run};
+use crate::agenda::{ActionOutcome, Ran, Run};
 use crate::error::Result;
 use crate::journal::{Nonce, StartRecord};
 use crate::plan::{Parallel, Params};
@@ -32,22 +32,22 @@ impl Live<'_, '_> {
     }
 
     /// Measures a run once more, alone or beside others, and keeps nothing of it but its latency.
-    pub(super) async fn check(&mut self, run: &Run, is_alone: bool) -> Result<Outcome> {
+    pub(super) async fn check(&mut self, run: &Run, is_alone: bool) -> Result<ActionOutcome> {
         let doing = if is_alone { Doing::Alone } else { Doing::Beside };
         let Some(leave) = self.enter(doing).await else {
-            return Ok(Outcome::Needless);
+            return Ok(ActionOutcome::Needless);
         };
         // Other sessions do not wait for a run that is to be alone, and are no part of what servers of this one do to each other.
         if self.others_up() > 0 {
-            return Ok(Outcome::Needless);
+            return Ok(ActionOutcome::Needless);
         }
         if is_alone && self.writer.look(|state| !state.interference().servers.is_open()) {
-            return Ok(Outcome::Needless);
+            return Ok(ActionOutcome::Needless);
         }
         let measured = self.measure(run, Purpose::Check).await?;
         Ok(match measured {
-            Outcome::Ran { .. } if self.others_up() > 0 => Outcome::Needless,
-            Outcome::Ran { result, seconds } => Outcome::Checked {
+            ActionOutcome::Ran { .. } if self.others_up() > 0 => ActionOutcome::Needless,
+            ActionOutcome::Ran { result, seconds } => ActionOutcome::Checked {
                 latency_ms: result.ok().and_then(|ran| latency(&ran)),
                 beside: leave.beside(),
                 seconds,
@@ -57,9 +57,9 @@ impl Live<'_, '_> {
     }
 
     /// Adds to a run what went on beside it.
-    pub(super) fn note_company(&self, outcome: &mut Outcome, leave: Option<Leave<'_>>) {
+    pub(super) fn note_company(&self, outcome: &mut ActionOutcome, leave: Option<Leave<'_>>) {
         let leave = leave.filter(|_| self.plan.exec.parallel != Parallel::No);
-        if let (Outcome::Ran { result: Ok(ran), .. }, Some(leave)) = (outcome, leave) {
+        if let (ActionOutcome::Ran { result: Ok(ran), .. }, Some(leave)) = (outcome, leave) {
             ran.beside = Some(leave.beside());
         }
     }

@@ -1,7 +1,7 @@
 //! One try at one run: the benchmark, with an eye on its server and on the user.
 
 use super::{Live, Running};
-use crate::agenda::{self, Evidence, Outcome, Ran, Task};
+use crate::agenda::{self, ActionOutcome, Evidence, Ran, Task};
 use crate::bench::judge;
 use crate::bench::{self, Job, Measurement};
 use crate::cause::{Cause, Failure};
@@ -36,7 +36,7 @@ pub(super) enum Purpose {
 }
 
 impl Live<'_, '_> {
-    pub(super) async fn measure(&mut self, run: &agenda::Run, purpose: Purpose) -> Result<Outcome> {
+    pub(super) async fn measure(&mut self, run: &agenda::Run, purpose: Purpose) -> Result<ActionOutcome> {
         self.settle().await;
         let identity = self.ready().identity.clone().expect("a ready server told who it is");
         if let Err(failure) = offers(&identity, &run.task) {
@@ -66,7 +66,7 @@ impl Live<'_, '_> {
                 if purpose == Purpose::Result {
                     self.keep(&telemetry, readings(sampler).await, None)?;
                 }
-                return Ok(Outcome::Died { failure, seconds });
+                return Ok(ActionOutcome::Died { failure, seconds });
             }
         };
         let seconds = began.elapsed().saturating_sub(job.counters.warmed_for()).as_secs_f64();
@@ -92,7 +92,7 @@ impl Live<'_, '_> {
             _ => None,
         };
         if let Some(failure) = death.or(hung) {
-            return Ok(Outcome::Died { failure, seconds });
+            return Ok(ActionOutcome::Died { failure, seconds });
         }
         let is_sound = matches!(&measured, Ok(measurement) if !has_failed_requests(measurement));
         let outcome = match measured {
@@ -248,8 +248,8 @@ pub(crate) fn reduce(measurement: Measurement, task: &Task, simulated: bool) -> 
     }
 }
 
-pub(super) fn ran(result: std::result::Result<Box<Ran>, Failure>, seconds: f64) -> Outcome {
-    Outcome::Ran { result, seconds }
+pub(super) fn ran(result: std::result::Result<Box<Ran>, Failure>, seconds: f64) -> ActionOutcome {
+    ActionOutcome::Ran { result, seconds }
 }
 
 /// The doubt about the first run of a load on a start of the server, if nothing went before it. Whether another program than

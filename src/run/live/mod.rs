@@ -19,7 +19,7 @@ use super::interrupt::Interrupt;
 use super::node::Seat;
 use super::place::Place;
 use super::writer::SessionWriter;
-use crate::agenda::{Action, Outcome};
+use crate::agenda::{Action, ActionOutcome};
 use crate::bench::Program;
 use crate::error::{Error, Result};
 use crate::fingerprint::Fingerprint;
@@ -136,8 +136,8 @@ impl<'p, 'w> Live<'p, 'w> {
         self.let_go();
     }
 
-    fn stopped(&mut self, began: Instant) -> Outcome {
-        Outcome::Stopped {
+    fn stopped(&mut self, began: Instant) -> ActionOutcome {
+        ActionOutcome::Stopped {
             seconds: began.elapsed().as_secs_f64(),
             held_seconds: self.launched.take().map(|launched| launched.elapsed().as_secs_f64()),
         }
@@ -185,7 +185,7 @@ impl<'p, 'w> Live<'p, 'w> {
 impl Stage for Live<'_, '_> {
     type Error = Error;
 
-    async fn act(&mut self, action: Action) -> Result<Outcome> {
+    async fn act(&mut self, action: Action) -> Result<ActionOutcome> {
         self.writer.tell(Update::Acting(&self.config.id, &action))?;
         let offline = self.plan.bench.runner.offline();
         let began = Instant::now();
@@ -200,7 +200,7 @@ impl Stage for Live<'_, '_> {
                 }
             }
             Action::Look => self.inspect().await?,
-            Action::Reset => Outcome::Reset {
+            Action::Reset => ActionOutcome::Reset {
                 result: self.reset().await,
                 seconds: began.elapsed().as_secs_f64(),
             },

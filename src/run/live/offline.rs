@@ -3,7 +3,7 @@
 
 use super::measure::{add, ran};
 use super::{Live, reduce};
-use crate::agenda::{self, Facts, Outcome};
+use crate::agenda::{self, ActionOutcome, Facts};
 use crate::bench::{self, Job, LOG, Program, judge};
 use crate::cause::{Cause, Failure};
 use crate::error::Result;
@@ -14,16 +14,16 @@ use std::time::Instant;
 
 impl Live<'_, '_> {
     /// Waits until the machine is as it was before the first run.
-    pub(super) async fn start_offline(&self, offline: Offline) -> Result<Outcome> {
+    pub(super) async fn start_offline(&self, offline: Offline) -> Result<ActionOutcome> {
         let gate = match offline.command(&self.config.argv) {
             Ok(argv) => self.gate.pass(&argv, &self.env()).await,
             Err(why) => Err(Failure::new(Cause::BadConfig, why)),
         };
-        Ok(Outcome::Started(gate.map(|()| Facts::default())))
+        Ok(ActionOutcome::Started(gate.map(|()| Facts::default())))
     }
 
     /// Runs the program to its end.
-    pub(super) async fn measure_offline(&mut self, offline: Offline, run: &agenda::Run) -> Result<Outcome> {
+    pub(super) async fn measure_offline(&mut self, offline: Offline, run: &agenda::Run) -> Result<ActionOutcome> {
         let (scratch, telemetry) = self.files(run);
         let plan = self.plan;
         let argv = run.task.point.argv.clone().unwrap_or_default();

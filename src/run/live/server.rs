@@ -2,7 +2,7 @@
 
 use super::behind::replaced;
 use super::{Live, Running, planned};
-use crate::agenda::{Facts, Outcome};
+use crate::agenda::{ActionOutcome, Facts};
 use crate::bench;
 use crate::cause::Failure;
 use crate::checks::AnswerCheck;
@@ -31,7 +31,7 @@ const IDLES: Duration = Duration::from_secs(20);
 
 impl Live<'_, '_> {
     /// Starts the server and waits until it is ready.
-    pub(super) async fn start(&mut self, launch: LaunchId) -> Result<Outcome> {
+    pub(super) async fn start(&mut self, launch: LaunchId) -> Result<ActionOutcome> {
         self.refuse_stranger()?;
         self.require_nodes()?;
         let log = match self.plan.serve.target {
@@ -49,7 +49,7 @@ impl Live<'_, '_> {
         let launched = Instant::now();
         let identity = match self.bring_up(log).await {
             Ok(identity) => identity,
-            Err(failure) => return Ok(Outcome::Started(Err(failure))),
+            Err(failure) => return Ok(ActionOutcome::Started(Err(failure))),
         };
         let behind = match self.recognise_attached().await? {
             Ok(behind) => behind,
@@ -81,7 +81,7 @@ impl Live<'_, '_> {
         running.gpus = gpus;
         running.identity = Some(identity);
         running.behind = behind;
-        Ok(Outcome::Started(Ok(facts)))
+        Ok(ActionOutcome::Started(Ok(facts)))
     }
 
     /// What it answers to the fixed questions, which come before anything is measured. Of one that dies or hangs under them, the first

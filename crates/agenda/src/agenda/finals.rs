@@ -159,7 +159,7 @@ fn assertions(plan: &Plan) -> impl Iterator<Item = &Assertion> {
 fn is_missed(assertion: &Assertion, table: &Points<'_>, point: &Point) -> bool {
     assertion.criteria.iter().any(|criterion| {
         let median = table.spread(point, &criterion.figure()).map(|spread| spread.median);
-        median.is_some_and(|median| !criterion.comparison.holds(median, criterion.limit))
+        median.is_some_and(|median| !criterion.operator.holds(median, criterion.limit))
     })
 }
 

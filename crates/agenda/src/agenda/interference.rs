@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use vsweep_plan::ids::PointId;
 use vsweep_plan::plan::{Reset, Warmup};
 use vsweep_record::journal::{Beside, Company, Entry, Event, InterferenceSample, Launch, StartRecord, State};
-use vsweep_strategy::stats::{Finding, Interference};
+use vsweep_strategy::stats::{Interference, Slowdown};
 
 /// A launch repeats one of so many of its runs at most.
 const EVERY: usize = 4;
@@ -45,7 +45,7 @@ impl Agenda<'_> {
         }
         let found = state.interference();
         let [alone, beside, beside_start] = [Company::Nobody, Company::Servers, Company::Start].map(count);
-        let seeks_starts = found.starts.is_open() && found.servers.finding != Finding::Slows;
+        let seeks_starts = found.starts.is_open() && found.servers.slowdown != Slowdown::Slows;
         let seeks_servers = found.servers.is_open();
         let needs_beside = seeks_servers && alone > 0 && beside == 0 && tried < TRIES + beside_start;
         let needs_base = seeks_starts && beside_start > 0 && alone + beside == 0;

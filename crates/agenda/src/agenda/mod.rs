@@ -27,7 +27,7 @@ pub use begin::{Hint, Hints, first_point, wants_forecast};
 pub use comparison::compared;
 pub use finals::Finals;
 pub use schedule::{Group, Schedule, Start};
-pub use step::{Action, Ending, Facts, Outcome, Ran, Run, Signal, Step};
+pub use step::{Action, ActionOutcome, Ending, Facts, Ran, Run, Signal, Step};
 pub use task::{Evidence, RunReader, SearchReader, Task, seeded};
 
 use grid::Grid;
@@ -165,33 +165,33 @@ impl<'p> Agenda<'p> {
     }
 
     /// Takes notice of what came of an action.
-    pub fn settle(&mut self, outcome: Outcome) {
+    pub fn settle(&mut self, outcome: ActionOutcome) {
         self.yields_to = None;
         match outcome {
-            Outcome::Started(started) => self.settle_start(started),
-            Outcome::Unchanged => {
+            ActionOutcome::Started(started) => self.settle_start(started),
+            ActionOutcome::Unchanged => {
                 let attempt = self.attempt.as_mut().expect("a server is looked at for a run");
                 attempt.is_looked_at = true;
             }
-            Outcome::Replaced(reason) => self.phase = AgendaPhase::Retiring(reason),
-            Outcome::Disturbed => self.settle_disturbance(),
+            ActionOutcome::Replaced(reason) => self.phase = AgendaPhase::Retiring(reason),
+            ActionOutcome::Disturbed => self.settle_disturbance(),
             // How a run that is repeated finds the caches is not told: it is no result.
-            Outcome::Reset { .. } if self.checking.is_some() => {}
-            Outcome::Reset { result, seconds } => {
+            ActionOutcome::Reset { .. } if self.checking.is_some() => {}
+            ActionOutcome::Reset { result, seconds } => {
                 let attempt = self.attempt.as_mut().expect("caches are reset for a run");
                 attempt.refusal = result.err();
                 attempt.reset_seconds = Some(seconds);
             }
-            Outcome::Checked {
+            ActionOutcome::Checked {
                 latency_ms,
                 beside,
                 seconds,
             } => self.settle_check(latency_ms, beside, seconds),
-            Outcome::Needless => self.checking = None,
-            Outcome::Ran { result, seconds } => self.settle_run(result, seconds),
-            Outcome::Died { failure, seconds } => self.settle_death(failure, seconds),
-            Outcome::Stopped { seconds, held_seconds } => self.settle_stop(seconds, held_seconds),
-            Outcome::Abandoned => {}
+            ActionOutcome::Needless => self.checking = None,
+            ActionOutcome::Ran { result, seconds } => self.settle_run(result, seconds),
+            ActionOutcome::Died { failure, seconds } => self.settle_death(failure, seconds),
+            ActionOutcome::Stopped { seconds, held_seconds } => self.settle_stop(seconds, held_seconds),
+            ActionOutcome::Abandoned => {}
         }
     }
 

@@ -75,7 +75,7 @@ impl Run {
 
 /// What came of an action.
 #[derive(Debug)]
-pub enum Outcome {
+pub enum ActionOutcome {
     /// Of a start: what the ready server says of itself, or why it is not ready. It is still to be stopped then.
     Started(Result<Facts, Failure>),
     /// Of a look: it is still the server that was started.

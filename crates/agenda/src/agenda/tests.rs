@@ -12,7 +12,7 @@ const PLAN: &str = "version = 1\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n
                     num_prompts = 9\n";
 
 /// What a scripted server does with the next action.
-type Script<'s> = &'s mut dyn FnMut(&mut Agenda<'_>, &Action) -> Outcome;
+type Script<'s> = &'s mut dyn FnMut(&mut Agenda<'_>, &Action) -> ActionOutcome;
 
 fn plan(text: &str) -> (Plan, Matrix) {
     let plan = parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan");
@@ -74,19 +74,19 @@ fn perform_next(
     }
 }
 
-fn succeed(action: &Action) -> Outcome {
+fn succeed(action: &Action) -> ActionOutcome {
     match action {
-        Action::Start(_) => Outcome::Started(Ok(Facts::default())),
-        Action::Look => Outcome::Unchanged,
-        Action::Reset => Outcome::Reset {
+        Action::Start(_) => ActionOutcome::Started(Ok(Facts::default())),
+        Action::Look => ActionOutcome::Unchanged,
+        Action::Reset => ActionOutcome::Reset {
             result: Ok(()),
             seconds: 0.0,
         },
-        Action::Run(_) => Outcome::Ran {
+        Action::Run(_) => ActionOutcome::Ran {
             result: Ok(Box::default()),
             seconds: 1.0,
         },
-        Action::Check { is_alone, .. } => Outcome::Checked {
+        Action::Check { is_alone, .. } => ActionOutcome::Checked {
             latency_ms: Some(100.0),
             beside: Beside {
                 servers: if *is_alone { 0.0 } else { 1.0 },
@@ -94,15 +94,15 @@ fn succeed(action: &Action) -> Outcome {
             },
             seconds: 1.0,
         },
-        Action::Stop | Action::Kill => Outcome::Stopped {
+        Action::Stop | Action::Kill => ActionOutcome::Stopped {
             seconds: 0.0,
             held_seconds: None,
         },
     }
 }
 
-fn died(cause: Cause) -> Outcome {
-    Outcome::Died {
+fn died(cause: Cause) -> ActionOutcome {
+    ActionOutcome::Died {
         failure: Failure::new(cause, "in this test"),
         seconds: 1.0,
     }
@@ -177,7 +177,7 @@ fn what_a_killed_session_used_up_is_not_granted_again() {
 
 #[test]
 fn a_server_that_does_not_start_loses_everything() {
-    let failed = || Outcome::Started(Err(Failure::new(Cause::OomAtLoad, "in this test")));
+    let failed = || ActionOutcome::Started(Err(Failure::new(Cause::OomAtLoad, "in this test")));
     let (steps, ending) = perform(
         &format!("on_failure = \"stop\"\n{PLAN}"),
         &mut |_, action| match action {
@@ -199,7 +199,7 @@ fn a_drain_finishes_the_run_an_interrupt_gives_it_up_and_a_kill_does_not_wait() 
                 _ => None,
             };
             match signal.is_some_and(|signal| agenda.signal(signal)) {
-                true => Outcome::Abandoned,
+                true => ActionOutcome::Abandoned,
                 false => succeed(action),
             }
         })
@@ -221,7 +221,7 @@ fn a_server_that_needs_as_much_memory_as_one_that_did_not_start_is_not_started()
     let (plan, matrix) = plan(text);
     let mut state = State::default();
     let too_long: Script<'_> = &mut |_, action| match action {
-        Action::Start(_) => Outcome::Started(Err(Failure::new(Cause::KvCacheTooSmall, "4096 tokens do not fit"))),
+        Action::Start(_) => ActionOutcome::Started(Err(Failure::new(Cause::KvCacheTooSmall, "4096 tokens do not fit"))),
         action => succeed(action),
     };
     let mut told: Vec<String> = Vec::new();

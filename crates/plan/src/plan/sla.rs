@@ -269,7 +269,7 @@ impl Reader<'_> {
 
 /// Why a search for the highest load can do nothing with a bound.
 fn objection(key: &str, criterion: &Criterion) -> Option<String> {
-    let (comparison, limit) = (criterion.comparison, criterion.limit);
+    let (operator, limit) = (criterion.operator, criterion.limit);
     let latency = key.split_once('_').filter(|(_, rest)| LATENCIES.contains(rest));
     let is_throughput = THROUGHPUTS.contains(&key);
     if latency.is_none() && !is_throughput {
@@ -281,7 +281,7 @@ fn objection(key: &str, criterion: &Criterion) -> Option<String> {
              another percentile between 0 and 100"
         ));
     }
-    if comparison.wants_small() == is_throughput {
+    if operator.wants_small() == is_throughput {
         let (side, sign) = match is_throughput {
             true => ("above", ">="),
             false => ("below", "<="),
@@ -290,7 +290,7 @@ fn objection(key: &str, criterion: &Criterion) -> Option<String> {
             "`{key}` bounded from {side} cannot be the target of a search for the highest load; write a bound such as \"{sign}{limit}\""
         ));
     }
-    (limit <= 0.0).then(|| format!("`{key}{comparison}{limit}` bounds nothing; write a limit above 0"))
+    (limit <= 0.0).then(|| format!("`{key}{operator}{limit}` bounds nothing; write a limit above 0"))
 }
 
 /// The usual metrics of a result.

@@ -5,10 +5,10 @@ use super::declared::{AskedMetric, Compared, Entrant};
 use super::machine::Machine;
 use super::state::{RunRecord, StartRecord, State};
 use std::collections::BTreeSet;
-use vsweep_plan::cause::Outcome as RunOutcome;
+use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::{PointId, ServerId};
 use vsweep_plan::validity::Validity;
-use vsweep_strategy::selection::{Arm, Bisected, Ending, Located, Logs, Outcome, Paired, Placement, Slot};
+use vsweep_strategy::selection::{Arm, Bisected, Located, Logs, Paired, PairedEnding, PairedOutcome, Placement, Slot};
 use vsweep_strategy::stats::Start;
 
 /// How far a comparison is.
@@ -48,7 +48,7 @@ pub struct Conclusion {
 #[derive(Debug, Clone, PartialEq)]
 pub enum ComparisonFound {
     /// Of two arms.
-    Pairs(Outcome),
+    Pairs(PairedOutcome),
     /// Of an axis; without a place where the time or the starts were spent before the ends were compared on one node.
     Axis(Option<Located>),
 }
@@ -147,7 +147,7 @@ impl Compared {
         let Entrant { server, points, .. } = &self.entrants[entrant];
         let runs_at = |point: &PointId| -> Option<Vec<&RunRecord>> {
             let run = |run: u32| {
-                let is_retried = state.outcome(point, slot, run)? == RunOutcome::Failed && retries(server, slot);
+                let is_retried = state.outcome(point, slot, run)? == Outcome::Failed && retries(server, slot);
                 state.run(point, slot, run).filter(|_| !is_retried)
             };
             (0..self.runs).map(run).collect()
@@ -155,7 +155,7 @@ impl Compared {
         let by_load: Vec<Vec<&RunRecord>> = points.iter().map(runs_at).collect::<Option<_>>()?;
         let log = |asked: &AskedMetric| {
             let measured = by_load[asked.load].iter().filter(|run| {
-                matches!(run.outcome, RunOutcome::Ok | RunOutcome::Suspect) && run.validity != Validity::Invalid
+                matches!(run.outcome, Outcome::Ok | Outcome::Suspect) && run.validity != Validity::Invalid
             });
             let values = measured.filter_map(|run| run.figures().get(&asked.metric).copied());
             Some(Start::of(&values.collect::<Vec<f64>>())?.mean())
@@ -192,9 +192,9 @@ impl Selection {
     /// What is known where no further start may begin.
     fn found_so_far(self, starts: usize) -> ComparisonFound {
         match self {
-            Selection::Pairs(paired) => ComparisonFound::Pairs(Outcome {
+            Selection::Pairs(paired) => ComparisonFound::Pairs(PairedOutcome {
                 findings: paired.findings(),
-                ending: Ending::Spent,
+                ending: PairedEnding::Spent,
                 starts,
             }),
             Selection::Axis(bisected) => ComparisonFound::Axis(bisected.stopped()),
@@ -352,8 +352,8 @@ mod tests {
         let started = note(state, node, Event::RunStarted(Box::new(started)));
         let learned = figure.map(|figure| Learned::Figures(Figures::from([("output_throughput".into(), figure)])));
         let outcome = match figure {
-            Some(_) => RunOutcome::Ok,
-            None => RunOutcome::Failed,
+            Some(_) => Outcome::Ok,
+            None => Outcome::Failed,
         };
         let finished = RunFinished {
             started,
@@ -396,7 +396,10 @@ mod tests {
         let ComparisonFound::Pairs(outcome) = conclusion.found else {
             panic!("two arms are pairs");
         };
-        assert_eq!((outcome.ending, outcome.starts), (Ending::Decided, conclusion.starts));
+        assert_eq!(
+            (outcome.ending, outcome.starts),
+            (PairedEnding::Decided, conclusion.starts)
+        );
         assert!(!conclusion.is_out_of_time);
     }
 
@@ -542,7 +545,7 @@ mod tests {
         let ComparisonFound::Pairs(outcome) = conclusion.found else {
             panic!("two arms are pairs");
         };
-        assert_eq!((outcome.ending, starts.len() % 2), (Ending::Decided, 0));
+        assert_eq!((outcome.ending, starts.len() % 2), (PairedEnding::Decided, 0));
         // Both arms take their 10 s at once, so 25 s hold three pairs.
         let short = Compared {
             max_seconds: Some(25.0),

@@ -4,7 +4,7 @@ use super::compare::{between_servers, word};
 use itertools::Itertools;
 use vsweep_plan::units::show_many;
 use vsweep_record::journal::{AskedMetric, Compared, ComparisonFound, ComparisonProgress, Conclusion, Entrant, State};
-use vsweep_strategy::selection::{Arm, Bracket, Ending, Finding, Located, Outcome};
+use vsweep_strategy::selection::{Arm, Bracket, Finding, Located, PairedEnding, PairedOutcome};
 use vsweep_strategy::stats::{self, Estimate, Interval};
 
 /// One sentence for each thing that is known; none without a comparison.
@@ -66,12 +66,12 @@ fn names(compared: &Compared) -> String {
     }
 }
 
-fn pairs(compared: &Compared, outcome: &Outcome, conclusion: &Conclusion) -> Vec<String> {
+fn pairs(compared: &Compared, outcome: &PairedOutcome, conclusion: &Conclusion) -> Vec<String> {
     let why = match outcome.ending {
-        Ending::Decided => "decided".to_owned(),
-        Ending::Spent if conclusion.is_out_of_time => "max_time is spent".to_owned(),
-        Ending::Spent => "max_starts are spent".to_owned(),
-        Ending::Unstartable(arm) => {
+        PairedEnding::Decided => "decided".to_owned(),
+        PairedEnding::Spent if conclusion.is_out_of_time => "max_time is spent".to_owned(),
+        PairedEnding::Spent => "max_starts are spent".to_owned(),
+        PairedEnding::Unstartable(arm) => {
             let entrant = &compared.entrants[usize::from(arm == Arm::New)];
             format!("{} failed four times in a row", entrant.name)
         }

@@ -157,7 +157,7 @@ fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, state: &State
     }
     let of_criterion = |criterion: &Criterion| {
         let median = points.spread(point, &criterion.figure()).map(|spread| spread.median);
-        match median.map(|median| criterion.comparison.holds(median, criterion.limit)) {
+        match median.map(|median| criterion.operator.holds(median, criterion.limit)) {
             Some(true) => (Requirement::Met, criterion.to_string()),
             Some(false) => (Requirement::Broken, format!("not {criterion}")),
             None if point.used.is_empty() => (Requirement::Undecided, "no valid run".to_owned()),

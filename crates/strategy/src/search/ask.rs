@@ -13,7 +13,7 @@ use super::boundary::Boundary;
 use super::probe::{Probe, Question};
 use super::rival::Rival;
 use super::seed::{Requests, Seed};
-use super::target::{Answer, BEYOND_DOUBT, Found, Level, Target, levels};
+use super::target::{Answer, BEYOND_DOUBT, Found, PooledLevel, Target, levels};
 use super::watch::Watch;
 use std::fmt;
 use std::sync::OnceLock;
@@ -186,19 +186,19 @@ impl Search {
 /// All that the probes say about one target.
 #[derive(Debug, Clone)]
 struct Evidence {
-    levels: Vec<Level>,
+    levels: Vec<PooledLevel>,
     boundary: Boundary,
     /// A load that clearly failed although a higher one clearly passed.
-    dip: Option<Level>,
+    dip: Option<PooledLevel>,
 }
 
 /// One target of a search, with what is known of it.
 struct View<'a> {
     search: &'a Search,
     target: &'a Target,
-    levels: &'a [Level],
+    levels: &'a [PooledLevel],
     boundary: &'a Boundary,
-    dip: Option<Level>,
+    dip: Option<PooledLevel>,
 }
 
 impl Evidence {
@@ -292,14 +292,14 @@ impl View<'_> {
     }
 
     /// The loads measured as passing below the dip, the highest first.
-    fn passed(&self) -> impl Iterator<Item = &Level> {
-        let below_the_dip = |level: &&Level| self.dip.is_none_or(|dip| level.value < dip.value);
+    fn passed(&self) -> impl Iterator<Item = &PooledLevel> {
+        let below_the_dip = |level: &&PooledLevel| self.dip.is_none_or(|dip| level.value < dip.value);
         let passed = self.levels.iter().rev().filter(|level| level.margin <= 0.0);
         passed.filter(below_the_dip)
     }
 
     /// The highest one of them that lies below the boundary beyond reasonable doubt.
-    fn best(&self) -> Option<&Level> {
+    fn best(&self) -> Option<&PooledLevel> {
         self.passed()
             .find(|level| self.boundary.chance_below(level.value) <= RISK)
     }

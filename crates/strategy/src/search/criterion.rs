@@ -3,9 +3,9 @@
 //! A criterion reads a run as a [`Reading`], a ratio to its own limit, so criteria in different units are comparable.
 //! What a reading means for the search belongs to the other files of this room.
 
-mod comparison;
+mod operator;
 
-pub use comparison::Comparison;
+pub use operator::Operator;
 
 use super::Vary;
 use super::reading::{Reading, RequestLatencies};
@@ -54,7 +54,7 @@ pub struct RequestLimit {
     /// The latency.
     pub latency: Latency,
     /// `<` or `<=`.
-    pub comparison: Comparison,
+    pub operator: Operator,
     /// The limit in ms.
     pub limit_ms: f64,
 }
@@ -65,15 +65,15 @@ impl RequestLimit {
         let latency = Latency::named(name).ok_or_else(|| {
             format!("`{name}` is no latency of a single request; use `ttft_ms`, `tpot_ms` or `e2el_ms`")
         })?;
-        let (comparison, limit_ms) = Comparison::parse(condition)?;
-        if !comparison.wants_small() || limit_ms <= 0.0 {
+        let (operator, limit_ms) = Operator::parse(condition)?;
+        if !operator.wants_small() || limit_ms <= 0.0 {
             return Err(format!(
                 "`{name} {condition}` bounds no latency from above; write `<` and a positive limit"
             ));
         }
         Ok(RequestLimit {
             latency,
-            comparison,
+            operator,
             limit_ms,
         })
     }
@@ -81,7 +81,7 @@ impl RequestLimit {
 
 impl fmt::Display for RequestLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}{}", self.latency.name(), self.comparison, self.limit_ms)
+        write!(f, "{}{}{}", self.latency.name(), self.operator, self.limit_ms)
     }
 }
 
@@ -101,7 +101,7 @@ pub struct Criterion {
     /// What is compared.
     pub quantity: Quantity,
     /// How.
-    pub comparison: Comparison,
+    pub operator: Operator,
     /// With what; a share between 0 and 1 for an attainment.
     pub limit: f64,
 }
@@ -109,28 +109,28 @@ pub struct Criterion {
 impl Criterion {
     /// A criterion on a metric, from its key and a text such as `<=500`.
     pub fn metric(key: &str, condition: &str) -> Result<Self, String> {
-        let (comparison, limit) = Comparison::parse(condition)?;
+        let (operator, limit) = Operator::parse(condition)?;
         Ok(Criterion {
             quantity: Quantity::Metric(key.to_string()),
-            comparison,
+            operator,
             limit,
         })
     }
 
     /// A criterion on the share of requests within `limits`, from a text such as `>=99%`.
     pub fn attainment(limits: Vec<RequestLimit>, condition: &str) -> Result<Self, String> {
-        let (comparison, limit) = Comparison::parse(condition)?;
+        let (operator, limit) = Operator::parse(condition)?;
         if limits.is_empty() {
             return Err("an attainment bounds nothing; name at least one limit such as `ttft_ms = \"<500\"`".into());
         }
-        if comparison.wants_small() || !(limit > 0.0 && limit < 1.0) {
+        if operator.wants_small() || !(limit > 0.0 && limit < 1.0) {
             return Err(format!(
                 "`{condition}` is no share to attain; write one between 0 and 100 %, as in `>=99%`"
             ));
         }
         Ok(Criterion {
             quantity: Quantity::Attainment(limits),
-            comparison,
+            operator,
             limit,
         })
     }
@@ -205,10 +205,10 @@ impl Criterion {
                     _ => kind.strip_prefix('p')?.parse().ok()?,
                 };
                 let latency = Latency::named(name)?;
-                let bounded = self.comparison.wants_small() && self.limit > 0.0 && percent > 0.0 && percent < 100.0;
+                let bounded = self.operator.wants_small() && self.limit > 0.0 && percent > 0.0 && percent < 100.0;
                 let limit = RequestLimit {
                     latency,
-                    comparison: self.comparison,
+                    operator: self.operator,
                     limit_ms: self.limit,
                 };
                 bounded.then(|| (percent / 100.0, vec![limit]))
@@ -241,13 +241,13 @@ impl Criterion {
     pub(super) fn wants_load(&self) -> bool {
         const BROUGHT: [&str; 3] = ["request_throughput", "output_throughput", "total_token_throughput"];
         let is_brought = matches!(&self.quantity, Quantity::Metric(key) if BROUGHT.contains(&key.as_str()));
-        is_brought && !self.comparison.wants_small()
+        is_brought && !self.operator.wants_small()
     }
 
     /// Whether it wants requests in time from below, of which a load can bring too few by being too low and by being too high.
     pub(super) fn is_goodput(&self) -> bool {
         let is_goodput = matches!(&self.quantity, Quantity::Metric(key) if key == "request_goodput");
-        is_goodput && !self.comparison.wants_small()
+        is_goodput && !self.operator.wants_small()
     }
 
     /// Whether what a run brought at all is too little. A goodput is too small also where requests are late, but not only
@@ -257,18 +257,18 @@ impl Criterion {
             true => served,
             false => Some(value).filter(|_| self.wants_load()),
         };
-        brought.is_some_and(|brought| !self.comparison.holds(brought, self.limit))
+        brought.is_some_and(|brought| !self.operator.holds(brought, self.limit))
     }
 
     fn read_value(&self, value: f64) -> Reading {
-        let ratio = match (value > 0.0 && self.limit > 0.0, self.comparison.wants_small()) {
+        let ratio = match (value > 0.0 && self.limit > 0.0, self.operator.wants_small()) {
             (true, true) => value / self.limit,
             (true, false) => self.limit / value,
             // No ratio exists about zero: all that is known is the side.
-            (false, _) if self.comparison.holds(value, self.limit) => 0.0,
+            (false, _) if self.operator.holds(value, self.limit) => 0.0,
             (false, _) => f64::INFINITY,
         };
-        Reading::exact(ratio, self.comparison.holds(value, self.limit))
+        Reading::exact(ratio, self.operator.holds(value, self.limit))
     }
 }
 
@@ -283,7 +283,7 @@ pub(super) fn worst_ratio(limits: &[RequestLimit], request: &RequestLatencies) -
     limits.iter().fold(0.0, |worst: f64, limit| {
         match limit.latency.of(request) / limit.limit_ms {
             ratio if ratio.is_nan() => f64::INFINITY,
-            1.0 if limit.comparison == Comparison::Below => worst.max(1.0 + f64::EPSILON),
+            1.0 if limit.operator == Operator::Below => worst.max(1.0 + f64::EPSILON),
             ratio => worst.max(ratio),
         }
     })
@@ -320,7 +320,7 @@ impl TryFrom<String> for Criterion {
 
 impl fmt::Display for Criterion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{}{}", self.figure(), self.comparison, self.limit)
+        write!(f, "{}{}{}", self.figure(), self.operator, self.limit)
     }
 }
 

@@ -21,14 +21,14 @@ mod verdict;
 mod watch;
 
 pub use ask::{BRIEF_S, DOUBT, RISK, Search, Settings};
-pub use criterion::{Comparison, Criterion, Latency, Quantity, RequestLimit, attained};
+pub use criterion::{Criterion, Latency, Operator, Quantity, RequestLimit, attained};
 pub use explore::{CurvePoint, Exploration, ExploreSettings, Level, Load, Spacing};
 pub use over_starts::{over_starts, reaching_best};
 pub use probe::{Probe, Question};
 pub use reading::{Reading, RequestLatencies};
 pub use rival::Rival;
 pub use saved::SavedRequests;
-pub use seed::{Basis, Requests, Seed};
+pub use seed::{Requests, Seed, SeedBasis};
 pub use target::{Answer, Found, Target};
 pub use verdict::{Verdict, wilson};
 pub use watch::{Cut, Watch};

@@ -11,13 +11,13 @@ pub struct Seed {
     pub factor: f64,
     /// What it comes from, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub basis: Option<Basis>,
+    pub basis: Option<SeedBasis>,
 }
 
 /// What a first guess comes from; those named first are trusted more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Basis {
+pub enum SeedBasis {
     /// The answer of another server config.
     Neighbour,
     /// The same search on the simulated engine.
@@ -28,42 +28,42 @@ pub enum Basis {
     Nothing,
 }
 
-impl Basis {
+impl SeedBasis {
     /// Its word in `sla.csv` and in the journal.
     pub fn word(self) -> &'static str {
         match self {
-            Basis::Neighbour => "neighbour",
-            Basis::Forecast => "forecast",
-            Basis::KvCapacity => "kv_capacity",
-            Basis::Nothing => "nothing",
+            SeedBasis::Neighbour => "neighbour",
+            SeedBasis::Forecast => "forecast",
+            SeedBasis::KvCapacity => "kv_capacity",
+            SeedBasis::Nothing => "nothing",
         }
     }
 }
 
 impl Seed {
     /// Without any knowledge: 8, and it may be far off.
-    pub const UNKNOWN: Seed = Seed::of(8.0, 6.0, Basis::Nothing);
+    pub const UNKNOWN: Seed = Seed::of(8.0, 6.0, SeedBasis::Nothing);
 
-    const fn of(value: f64, factor: f64, basis: Basis) -> Seed {
+    const fn of(value: f64, factor: f64, basis: SeedBasis) -> Seed {
         let basis = Some(basis);
         Seed { value, factor, basis }
     }
 
     /// From the answer of a server config that differs in little, typically in one parameter.
     pub fn neighbour(answer: f64) -> Seed {
-        Seed::of(answer, 1.6, Basis::Neighbour)
+        Seed::of(answer, 1.6, SeedBasis::Neighbour)
     }
 
     /// From the simulator's forecast.
     pub fn forecast(answer: f64) -> Seed {
-        Seed::of(answer, 2.0, Basis::Forecast)
+        Seed::of(answer, 2.0, SeedBasis::Forecast)
     }
 
     /// From the KV cache: as many requests as fit if each holds its input and, on average, half of its output.
     /// All counts are tokens. It bounds a concurrency, so it is no guess of a rate.
     pub fn kv_capacity(capacity: f64, input: f64, output: f64) -> Seed {
         let requests = capacity / (input + output / 2.0).max(1.0);
-        Seed::of(requests.max(1.0), 3.0, Basis::KvCapacity)
+        Seed::of(requests.max(1.0), 3.0, SeedBasis::KvCapacity)
     }
 }
 

@@ -100,7 +100,7 @@ pub(super) const BEYOND_DOUBT: f64 = 2.5;
 
 /// All runs at one load, pooled for one target.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Level {
+pub(super) struct PooledLevel {
     pub value: f64,
     pub runs: usize,
     /// How many of them were measured to their end.
@@ -109,7 +109,7 @@ pub(super) struct Level {
     pub error: f64,
 }
 
-impl Level {
+impl PooledLevel {
     /// The margin in standard errors.
     pub fn score(&self) -> f64 {
         self.margin / self.error
@@ -267,7 +267,7 @@ fn alike(observations: Vec<Observation>) -> Vec<Observation> {
 }
 
 /// Pools the runs at each load, in ascending order of loads; `noise` is how many times its stated error a run scatters.
-pub(super) fn levels(target: &Target, probes: &[Probe], observations: &[Observation], noise: f64) -> Vec<Level> {
+pub(super) fn levels(target: &Target, probes: &[Probe], observations: &[Observation], noise: f64) -> Vec<PooledLevel> {
     let mut sorted: Vec<&Observation> = observations.iter().collect();
     sorted.sort_by(|a, b| a.value.total_cmp(&b.value));
     sorted
@@ -278,7 +278,7 @@ pub(super) fn levels(target: &Target, probes: &[Probe], observations: &[Observat
             let value = runs[0].value;
             // Whatever the weights of the runs, what all their requests miss is measured as missed.
             let is_missed = margin <= 0.0 && target.is_missed(probes, value);
-            Level {
+            PooledLevel {
                 value,
                 runs: runs.len(),
                 whole: at(probes, value).filter(|probe| probe.stopped.is_none()).count(),

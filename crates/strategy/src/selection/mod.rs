@@ -10,7 +10,7 @@ mod paired;
 mod pairs;
 
 pub use bisected::{Bisected, Bracket, Located};
-pub use paired::{Ending, Finding, Logs, Outcome, Paired, Placement, Slot};
+pub use paired::{Finding, Logs, Paired, PairedEnding, PairedOutcome, Placement, Slot};
 pub use pairs::Member;
 
 use serde::{Deserialize, Serialize};

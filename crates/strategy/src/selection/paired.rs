@@ -41,11 +41,11 @@ pub type Logs = Vec<Option<f64>>;
 
 /// How it ended.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
+pub struct PairedOutcome {
     /// One for each member, in the family's order.
     pub findings: Vec<Finding>,
     /// Why it ended.
-    pub ending: Ending,
+    pub ending: PairedEnding,
     /// Starts used, failed ones included.
     pub starts: usize,
 }
@@ -53,7 +53,7 @@ pub struct Outcome {
 /// Why a comparison ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ending {
+pub enum PairedEnding {
     /// Every question is answered.
     Decided,
     /// The starts are spent.
@@ -127,10 +127,10 @@ impl Paired {
 
     /// How it ended, or the start that comes next where `pending` have been asked for and are not told yet; None before one of
     /// them is told.
-    pub fn ask(&self, pending: &[Slot]) -> Result<Outcome, Option<Slot>> {
+    pub fn ask(&self, pending: &[Slot]) -> Result<PairedOutcome, Option<Slot>> {
         let starts = self.told.len();
-        let done = |ending: Ending| match pending.is_empty() {
-            true => Ok(Outcome {
+        let done = |ending: PairedEnding| match pending.is_empty() {
+            true => Ok(PairedOutcome {
                 findings: self.findings(),
                 ending,
                 starts,
@@ -138,15 +138,15 @@ impl Paired {
             false => Err(None),
         };
         if let Some(arm) = [Arm::Base, Arm::New].into_iter().find(|arm| self.is_unstartable(*arm)) {
-            return done(Ending::Unstartable(arm));
+            return done(PairedEnding::Unstartable(arm));
         }
         let mut open = slots(self.complete()).to_vec();
         open.retain(|slot| self.measured(*slot).is_none());
         if open.len() == 2 && pending.is_empty() && self.settled.iter().all(Option::is_some) {
-            return done(Ending::Decided);
+            return done(PairedEnding::Decided);
         }
         if starts + open.len() > self.max_starts {
-            return done(Ending::Spent);
+            return done(PairedEnding::Spent);
         }
         let may_start = |slot: &Slot| match self.placement {
             Placement::InTurn => pending.is_empty(),

@@ -22,24 +22,24 @@ pub struct Interference {
     /// before the second pair.
     pub ratio: Option<(f64, Interval)>,
     /// What follows.
-    pub finding: Finding,
+    pub slowdown: Slowdown,
 }
 
-/// Whether a slowdown matters.
+/// Whether servers slow one another down.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Finding {
+pub enum Slowdown {
     /// Too few pairs to tell.
     #[default]
     Undecided,
-    /// It is shown to be below the threshold.
+    /// The slowdown is shown to be below the threshold.
     Harmless,
-    /// It is nearer to the threshold, or above it.
+    /// The slowdown is nearer to the threshold than to nothing, or above it.
     Slows,
 }
 
 impl Interference {
     /// What pairs say, in the order in which they were measured: logarithms of the time beside others over the time alone. Pairs after
-    /// the one that decided change neither the finding nor its figures.
+    /// the one that decided change neither the answer nor its figures.
     pub fn of(log_ratios: &[f64], threshold_percent: f64) -> Interference {
         let threshold = (threshold_percent / 100.0).ln_1p();
         let mut looks = (2..=log_ratios.len().min(LAST_LOOK)).map(|pairs| look(&log_ratios[..pairs], threshold));
@@ -59,7 +59,7 @@ impl Interference {
 
     /// Whether more pairs could decide.
     pub fn is_open(&self) -> bool {
-        self.finding == Finding::Undecided
+        self.slowdown == Slowdown::Undecided
     }
 
     /// The most pairs that are looked at.
@@ -74,17 +74,17 @@ fn look(pairs: &[f64], threshold: f64) -> Interference {
         .expect("its error is known");
     let is_last = pairs.len() == LAST_LOOK;
     let middle = threshold / 2.0;
-    let finding = match pairs.len() >= FIRST_LOOK {
-        false => Finding::Undecided,
-        true if interval.high < threshold => Finding::Harmless,
-        true if interval.low > middle || (is_last && log > middle) => Finding::Slows,
-        true if is_last => Finding::Harmless,
-        true => Finding::Undecided,
+    let slowdown = match pairs.len() >= FIRST_LOOK {
+        false => Slowdown::Undecided,
+        true if interval.high < threshold => Slowdown::Harmless,
+        true if interval.low > middle || (is_last && log > middle) => Slowdown::Slows,
+        true if is_last => Slowdown::Harmless,
+        true => Slowdown::Undecided,
     };
     Interference {
         pairs: pairs.len(),
         ratio: Some((log, interval)),
-        finding,
+        slowdown,
     }
 }
 
@@ -112,8 +112,8 @@ mod tests {
             let noise = |draw: &mut u64| run_noise * (normal(draw) - normal(draw));
             let series: Vec<f64> = (0..LAST_LOOK).map(|_| f64::ln_1p(truth) + noise(&mut draw)).collect();
             let found = Interference::of(&series, 5.0);
-            assert_ne!(found.finding, Finding::Undecided, "the last look decides");
-            tripped += usize::from(found.finding == Finding::Slows);
+            assert_ne!(found.slowdown, Slowdown::Undecided, "the last look decides");
+            tripped += usize::from(found.slowdown == Slowdown::Slows);
             pairs += found.pairs;
         }
         (tripped, pairs as f64 / 2000.0)
@@ -135,10 +135,10 @@ mod tests {
     fn the_finding_stays_whatever_is_measured_later() {
         let calm = [0.001, -0.002, 0.0, 0.001, -0.001, 0.002];
         let found = Interference::of(&calm, 5.0);
-        assert_eq!(found.finding, Finding::Harmless);
+        assert_eq!(found.slowdown, Slowdown::Harmless);
         let more = [&calm[..], &[0.2; 10]].concat();
         assert_eq!(Interference::of(&more, 5.0), found);
-        assert_eq!(Interference::of(&calm[..3], 5.0).finding, Finding::Undecided);
+        assert_eq!(Interference::of(&calm[..3], 5.0).slowdown, Slowdown::Undecided);
         assert_eq!(Interference::of(&[0.1], 5.0).percent(), None);
     }
 }

@@ -69,7 +69,7 @@ impl Verdict {
 
 /// New over base, in one metric at one point.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Comparison {
+pub struct RatioComparison {
     /// The logarithm of the ratio; its error is unknown where a side has one start.
     pub ratio: Estimate,
     /// Its 95 % interval.
@@ -85,7 +85,13 @@ pub struct Comparison {
 pub const ALPHA: f64 = 0.05;
 
 /// Compares the starts of two sides by Welch's interval on logarithms; None if a side has no start.
-pub fn compare(base: &[Start], new: &[Start], better: Better, margin: Margin, prior: RunPrior) -> Option<Comparison> {
+pub fn compare(
+    base: &[Start],
+    new: &[Start],
+    better: Better,
+    margin: Margin,
+    prior: RunPrior,
+) -> Option<RatioComparison> {
     let (of_base, of_new) = (estimate(base, prior)?, estimate(new, prior)?);
     let ratio = of_new.minus(of_base);
     let interval = ratio.interval(ALPHA);
@@ -102,7 +108,7 @@ pub fn compare(base: &[Start], new: &[Start], better: Better, margin: Margin, pr
         let have = base.len().min(new.len());
         more_units((margin, None), ratio.log, one_pair.sqrt(), have, &rule)
     });
-    Some(Comparison {
+    Some(RatioComparison {
         ratio,
         interval,
         verdict,

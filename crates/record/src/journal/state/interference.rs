@@ -6,7 +6,7 @@ use crate::journal::line::Entry;
 use crate::journal::sample::{Beside, Company, InterferenceSample};
 use itertools::Itertools;
 use vsweep_plan::validity::{Code, Doubt};
-use vsweep_strategy::stats::{Finding, Interference};
+use vsweep_strategy::stats::{Interference, Slowdown};
 
 /// Figures of a run cannot show what went on for a shorter share of its time.
 const NOTICEABLE: f64 = 0.05;
@@ -28,7 +28,7 @@ impl Interferences {
     /// What speaks against a run beside others.
     pub fn against(&self, beside: Beside) -> Option<Doubt> {
         let kinds = [(beside.servers, &self.servers), (beside.starts, &self.starts)];
-        let slows = |(share, found): &(f64, &Interference)| *share >= NOTICEABLE && found.finding == Finding::Slows;
+        let slows = |(share, found): &(f64, &Interference)| *share >= NOTICEABLE && found.slowdown == Slowdown::Slows;
         let kind = kinds.iter().position(slows)?;
         Some(Doubt::new(Code::ServersInterfere, self.sentences()[kind].clone()?))
     }
@@ -40,9 +40,9 @@ impl Interferences {
             (&self.servers, "from now on they run one after the other"),
             (&self.starts, "from now on none starts while another one is measured"),
         ][kind];
-        let follows = match found.finding {
-            Finding::Slows => consequence,
-            Finding::Harmless | Finding::Undecided => "servers go on side by side",
+        let follows = match found.slowdown {
+            Slowdown::Slows => consequence,
+            Slowdown::Harmless | Slowdown::Undecided => "servers go on side by side",
         };
         Some(format!("{}; {follows}", self.sentences()[kind].as_ref()?))
     }
@@ -67,10 +67,10 @@ impl Interferences {
         let known = format!(
             "{who} {percent:.1} % slower than alone{when} (99 % interval {low:.1} to {high:.1} %, {pairs} pairs of runs)"
         );
-        Some(match found.finding {
-            Finding::Harmless => format!("{known}: less than {threshold} %"),
-            Finding::Slows => known,
-            Finding::Undecided => format!("{known}: too few to tell whether that is less than {threshold} %"),
+        Some(match found.slowdown {
+            Slowdown::Harmless => format!("{known}: less than {threshold} %"),
+            Slowdown::Slows => known,
+            Slowdown::Undecided => format!("{known}: too few to tell whether that is less than {threshold} %"),
         })
     }
 }

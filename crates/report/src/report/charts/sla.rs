@@ -112,7 +112,7 @@ fn marks(criterion: &Criterion, record: &SearchRecord, state: &State, cut: bool)
 
 /// A reading in the criterion's own unit; for an attainment, how far the request that decides is from its limits.
 fn figure(criterion: &Criterion, reading: &Reading) -> f64 {
-    match (&criterion.quantity, criterion.comparison.wants_small()) {
+    match (&criterion.quantity, criterion.operator.wants_small()) {
         (Quantity::Attainment(_), _) => reading.ratio,
         (_, true) => reading.ratio * criterion.limit,
         (_, false) => criterion.limit / reading.ratio,

@@ -15,7 +15,7 @@ use vsweep_record::journal::{
     Directory, Entry, Event, GroupGivenUp, Launch, RunRecord, SearchStarted, ServerExited, SessionStarted, State,
     number,
 };
-use vsweep_strategy::search::{Answer, Basis, Found};
+use vsweep_strategy::search::{Answer, Found, SeedBasis};
 
 /// The line for an event; none for those that say nothing new.
 pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
@@ -158,10 +158,10 @@ fn search_for(started: &SearchStarted, state: &State) -> String {
     let (vary, seed) = (started.vary.name(), started.seed);
     let near = show_number(seed.value);
     let from = match seed.basis {
-        Some(Basis::Neighbour) => format!(", starting near {near} as on another server"),
-        Some(Basis::Forecast) => format!(", starting near {near} as the simulator predicts"),
-        Some(Basis::KvCapacity) => format!(", starting near {near}, which fill its KV cache"),
-        Some(Basis::Nothing) | None => String::new(),
+        Some(SeedBasis::Neighbour) => format!(", starting near {near} as on another server"),
+        Some(SeedBasis::Forecast) => format!(", starting near {near} as the simulator predicts"),
+        Some(SeedBasis::KvCapacity) => format!(", starting near {near}, which fill its KV cache"),
+        Some(SeedBasis::Nothing) | None => String::new(),
     };
     format!("{name}: searching {vary} for {}{from}", names.join(", "))
 }

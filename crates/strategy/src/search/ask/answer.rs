@@ -4,7 +4,7 @@
 use super::{DOUBT, RISK, Settings, View};
 use crate::search::Vary;
 use crate::search::probe::Probe;
-use crate::search::target::{Answer, Found, Level, at};
+use crate::search::target::{Answer, Found, PooledLevel, at};
 
 /// Seconds within which the requests of a rate come too fast to say what happens when it lasts.
 pub const BRIEF_S: f64 = 3.0;
@@ -102,7 +102,7 @@ impl View<'_> {
     }
 
     /// The levels above a load, the lowest first.
-    fn above(&self, load: f64) -> impl Iterator<Item = &Level> {
+    fn above(&self, load: f64) -> impl Iterator<Item = &PooledLevel> {
         self.levels.iter().filter(move |level| level.value > load)
     }
 

@@ -42,7 +42,10 @@ fn asked(paired: &Paired, pending: &[Slot]) -> Slot {
 }
 
 /// Runs to the end; `value` gives the logarithms of a start, None for one that fails.
-fn run(settings: Settings, mut value: impl FnMut(Slot, usize) -> Option<Vec<Option<f64>>>) -> (Outcome, Vec<Slot>) {
+fn run(
+    settings: Settings,
+    mut value: impl FnMut(Slot, usize) -> Option<Vec<Option<f64>>>,
+) -> (PairedOutcome, Vec<Slot>) {
     let mut paired = settings.start();
     let mut slots = Vec::new();
     loop {
@@ -70,7 +73,7 @@ fn the_order_is_abba_and_a_clear_change_ends_it() {
     });
     let arms: Vec<Arm> = slots.iter().take(6).map(|slot| slot.arm).collect();
     assert_eq!(arms, [Arm::Base, Arm::New, Arm::New, Arm::Base, Arm::Base, Arm::New]);
-    assert_eq!((outcome.ending, outcome.starts), (Ending::Decided, 8));
+    assert_eq!((outcome.ending, outcome.starts), (PairedEnding::Decided, 8));
     let finding = &outcome.findings[0];
     assert_eq!(finding.verdict, Verdict::Regressed);
     assert!(finding.interval.expect("known").contains(-0.1));
@@ -82,7 +85,7 @@ fn equal_arms_are_the_same_in_the_end() {
     let (outcome, _) = run(Settings::new(vec![member()]), |_, i| Some(vec![Some(noise(i))]));
     assert_eq!(
         (outcome.ending, outcome.findings[0].verdict),
-        (Ending::Decided, Verdict::Same)
+        (PairedEnding::Decided, Verdict::Same)
     );
     let (outcome, _) = run(Settings::new(vec![member()]), |_, _| Some(vec![Some(1.0)]));
     assert_eq!(outcome.findings[0].verdict, Verdict::Same, "a machine without noise");
@@ -99,7 +102,10 @@ fn what_is_open_when_the_starts_are_spent_says_how_many_more_would_decide() {
             10.0 * noise(i) + if slot.arm == Arm::New { -0.02 } else { 0.0 },
         )])
     });
-    assert_eq!((outcome.ending, outcome.starts, slots.len()), (Ending::Spent, 12, 12));
+    assert_eq!(
+        (outcome.ending, outcome.starts, slots.len()),
+        (PairedEnding::Spent, 12, 12)
+    );
     let finding = &outcome.findings[0];
     assert_eq!((finding.verdict, finding.pairs), (Verdict::Undecided, 6));
     assert!(
@@ -141,11 +147,11 @@ fn a_start_that_fails_is_tried_again_and_an_arm_that_never_starts_is_named() {
         (i != 2).then(|| vec![Some(noise(i) + if slot.arm == Arm::New { -0.1 } else { 0.0 })])
     });
     assert_eq!(slots[2], slots[3]);
-    assert_eq!((outcome.ending, outcome.starts), (Ending::Decided, 9));
+    assert_eq!((outcome.ending, outcome.starts), (PairedEnding::Decided, 9));
     let (outcome, slots) = run(Settings::new(vec![member()]), |slot, _| {
         (slot.arm == Arm::Base).then(|| vec![Some(0.0)])
     });
-    assert_eq!((outcome.ending, slots.len()), (Ending::Unstartable(Arm::New), 5));
+    assert_eq!((outcome.ending, slots.len()), (PairedEnding::Unstartable(Arm::New), 5));
     assert_eq!(outcome.findings[0].verdict, Verdict::Undecided);
 }
 
@@ -178,7 +184,7 @@ fn a_metric_that_is_missing_leaves_the_others_alone() {
             None,
         ])
     });
-    assert_eq!(outcome.ending, Ending::Spent);
+    assert_eq!(outcome.ending, PairedEnding::Spent);
     assert_eq!(
         (outcome.findings[0].verdict, outcome.findings[0].pairs),
         (Verdict::Regressed, 4)

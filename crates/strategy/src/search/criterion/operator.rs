@@ -4,7 +4,7 @@ use std::fmt;
 
 /// How a measured value is compared with its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Comparison {
+pub enum Operator {
     /// `<=`
     AtMost,
     /// `<`
@@ -15,31 +15,31 @@ pub enum Comparison {
     Above,
 }
 
-impl Comparison {
+impl Operator {
     /// Whether `value` satisfies the comparison with `limit`; NaN satisfies none.
     pub fn holds(self, value: f64, limit: f64) -> bool {
         match self {
-            Comparison::AtMost => value <= limit,
-            Comparison::Below => value < limit,
-            Comparison::AtLeast => value >= limit,
-            Comparison::Above => value > limit,
+            Operator::AtMost => value <= limit,
+            Operator::Below => value < limit,
+            Operator::AtLeast => value >= limit,
+            Operator::Above => value > limit,
         }
     }
 
     /// Whether small values are the good ones.
     pub fn wants_small(self) -> bool {
-        matches!(self, Comparison::AtMost | Comparison::Below)
+        matches!(self, Operator::AtMost | Operator::Below)
     }
 
     /// Splits `<=500` into comparison and number; `99%` is read as 0.99.
-    pub(super) fn parse(text: &str) -> Result<(Comparison, f64), String> {
+    pub(super) fn parse(text: &str) -> Result<(Operator, f64), String> {
         let text = text.trim();
         // Longer operators first: `<=` also starts with `<`.
         let operators = [
-            ("<=", Comparison::AtMost),
-            (">=", Comparison::AtLeast),
-            ("<", Comparison::Below),
-            (">", Comparison::Above),
+            ("<=", Operator::AtMost),
+            (">=", Operator::AtLeast),
+            ("<", Operator::Below),
+            (">", Operator::Above),
         ];
         let (comparison, number) = operators
             .iter()
@@ -66,13 +66,13 @@ impl Comparison {
     }
 }
 
-impl fmt::Display for Comparison {
+impl fmt::Display for Operator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Comparison::AtMost => "<=",
-            Comparison::Below => "<",
-            Comparison::AtLeast => ">=",
-            Comparison::Above => ">",
+            Operator::AtMost => "<=",
+            Operator::Below => "<",
+            Operator::AtLeast => ">=",
+            Operator::Above => ">",
         })
     }
 }

@@ -15,7 +15,7 @@ mod worker;
 
 pub use external::{AIPERF_RESULT, LOG, RESULT, command_line, judge, params_of, read_result, read_results};
 pub(crate) use external::{Program, of_engine};
-pub use native::as_flags::told;
+pub use native::as_flags::to_flags;
 pub use side::limits::kv_cache_tokens;
 
 use crate::cause::{Cause, Failure};

@@ -83,10 +83,10 @@ fn to_json(path: &Path, read: Result<CheckedPlan, Objections>, misfits: &[(Strin
     let path = path.to_string_lossy();
     match read {
         Err(objections) => {
-            let told = [Some(objections.errors), objections.warnings];
-            let told = told.iter().flatten().map(Problems::to_json);
-            let told = told.flat_map(|told| told.as_array().cloned().unwrap_or_default());
-            json!({"plan": path, "valid": false, "problems": told.collect::<Vec<Value>>()})
+            let problems = [Some(objections.errors), objections.warnings];
+            let problems = problems.iter().flatten().map(Problems::to_json);
+            let problems = problems.flat_map(|problems| problems.as_array().cloned().unwrap_or_default());
+            json!({"plan": path, "valid": false, "problems": problems.collect::<Vec<Value>>()})
         }
         Ok(CheckedPlan { plan, matrix, warnings }) => {
             let will_fail = misfits

@@ -57,7 +57,7 @@ pub fn seconds_left(schedule: Schedule<'_>, state: &State, options: &Options) ->
 pub struct Countdown<'a> {
     sweep: Sweep<'a>,
     options: Options,
-    told: Option<(Instant, f64)>,
+    last: Option<(Instant, f64)>,
     next: Instant,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Countdown<'a> {
                 most_tokens: Some(MOST_TOKENS_BESIDE),
                 ..options.clone()
             },
-            told: None,
+            last: None,
             next: Instant::now(),
         }
     }
@@ -89,10 +89,10 @@ impl<'a> Countdown<'a> {
         let began = Instant::now();
         if is_news && began >= self.next {
             let left = seconds_left(self.sweep.schedule(), state, &self.options);
-            self.told = left.map(|left| (Instant::now(), left));
+            self.last = left.map(|left| (Instant::now(), left));
             self.next = Instant::now() + began.elapsed() * PAUSES;
         }
-        let (at, left) = self.told?;
+        let (at, left) = self.last?;
         Some((left - at.elapsed().as_secs_f64()).max(0.0))
     }
 }

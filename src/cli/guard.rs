@@ -34,7 +34,7 @@ pub fn run(args: Args) -> Result<Exit> {
         std::process::exit(guard::NOT_EXECUTED);
     }
     let grace = Duration::from_millis(args.grace_ms);
-    guard::own(&args.command, grace, args.cpus.as_ref(), args.stop)
+    guard::own_tree(&args.command, grace, args.cpus.as_ref(), args.stop)
         .map_err(|error| Error::Fatal(format!("the guard cannot run: {error}")))?;
     Ok(Exit::Done)
 }

@@ -109,11 +109,11 @@ fn tell_of(plays: &Arc<Plays>) -> Sender<()> {
 impl AssumedMachine {
     /// What a rehearsal of a plan is told; `most_tokens` bounds what it may compute.
     pub fn options(&self, plan: &Plan, matrix: &Matrix, most_tokens: Option<u64>) -> Options {
-        let told = self.gpu.map(|(_, gpu)| (gpu, "as told"));
-        let known = told.or_else(|| Some((installed(plan, matrix)?, "as nvidia-smi says")));
+        let chosen = self.gpu.map(|(_, gpu)| (gpu, "as told"));
+        let known = chosen.or_else(|| Some((installed(plan, matrix)?, "as nvidia-smi says")));
         let (gpu, whence) = known.unwrap_or((GPUS[0], "choose with --gpu"));
-        let told = self.gpu.and_then(|(count, _)| Some((count?, "as told")));
-        let count = told.or_else(|| Some((count_gpus(plan)?, "as this machine has")));
+        let chosen = self.gpu.and_then(|(count, _)| Some((count?, "as told")));
+        let count = chosen.or_else(|| Some((count_gpus(plan)?, "as this machine has")));
         // A simulator needs no GPU to run beside others.
         let assumed = match (plan.exec.parallel, needs_gpu(matrix)) {
             (Parallel::Servers(_), false) => 0,

@@ -218,8 +218,10 @@ pub(super) fn perform(
     if is_shown && sweep.share.is_none() {
         forecast::tell(&sweep, state, &options);
     }
-    if let Some(told) = margins_in_words(sweep.plan).filter(|_| !matches!(mode, Mode::Quiet) && sweep.share.is_none()) {
-        output::tell(told);
+    if let Some(margins) =
+        margins_in_words(sweep.plan).filter(|_| !matches!(mode, Mode::Quiet) && sweep.share.is_none())
+    {
+        output::tell(margins);
     }
     let mut progress = Progress::new(mode, eta(&sweep, recorder.state(), &options));
     let mut countdown = is_shown.then(|| Countdown::of(sweep, &options));

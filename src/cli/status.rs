@@ -132,12 +132,12 @@ fn watch(directory: &Directory, mut status: Status, rest: &mut Option<Remaining>
 /// What Slurm says of the tasks that were handed to it, if any were.
 fn in_cluster(directory: &Directory) -> Result<Option<Cluster>> {
     let arrays = cluster::handed_over(directory)?;
-    let told = || {
+    let jobs = || {
         let queue = slurm::queue(&arrays);
         Cluster {
             unknown: queue.as_ref().err().map(ToString::to_string),
             tasks: cluster::latest(queue.unwrap_or_default()),
         }
     };
-    Ok((!arrays.is_empty()).then(told))
+    Ok((!arrays.is_empty()).then(jobs))
 }

@@ -145,9 +145,9 @@ mod tests {
             node: String::new(),
             remedy: None,
         };
-        let told = |tasks: Vec<TaskStatus>| latest(tasks).remove(0).job;
-        assert_eq!(told(vec![task("1", true), task("2", false)]), "1");
-        assert_eq!(told(vec![task("1", false), task("2", false)]), "2");
-        assert_eq!(told(vec![task("1", false), task("2", true)]), "2");
+        let latest_job = |tasks: Vec<TaskStatus>| latest(tasks).remove(0).job;
+        assert_eq!(latest_job(vec![task("1", true), task("2", false)]), "1");
+        assert_eq!(latest_job(vec![task("1", false), task("2", false)]), "2");
+        assert_eq!(latest_job(vec![task("1", false), task("2", true)]), "2");
     }
 }

@@ -233,8 +233,8 @@ mod tests {
         let arrays = [array("vsweep-a-0", &["g0", "g1"]), array("vsweep-b-1", &["g2"])];
         let lines = "7|0|RUNNING|None|vs1|vsweep-b-1\n3|0|COMPLETED|None|vs0|vsweep-a-0\n3|1|PENDING|PartitionTimeLimit||vsweep-a-0\n\
                      9|N/A|RUNNING|None|vs0|vsweep-a-0\n4|0|RUNNING|None|vs0|other\n3|9|RUNNING|None|vs0|vsweep-a-0\n";
-        let told = tasks(&arrays, lines);
-        let told: Vec<(&str, &str, bool, &str)> = told
+        let listed = tasks(&arrays, lines);
+        let listed: Vec<(&str, &str, bool, &str)> = listed
             .iter()
             .map(|task| (&*task.job, &*task.group, task.is_live, &*task.reason))
             .collect();
@@ -243,7 +243,7 @@ mod tests {
             ("3_1", "g1", true, "PartitionTimeLimit"),
             ("7_0", "g2", true, ""),
         ];
-        assert_eq!(told, expected);
+        assert_eq!(listed, expected);
         assert!(
             remedy("PartitionTimeLimit").is_some() && remedy("Resources").is_none() && remedy("Priority").is_none()
         );

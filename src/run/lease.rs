@@ -150,14 +150,14 @@ impl Leases {
             opened => opened.map_err(Error::io("create", &path))?,
         };
         file.write_all(&text(&sign)).map_err(Error::io("write", &path))?;
-        let (told, lost) = watch::channel(false);
+        let (sender, lost) = watch::channel(false);
         let (end, ended) = mpsc::channel::<()>();
         let next = folder.join((number + 1).to_string());
         let beat = move || {
             loop {
                 let is_over = ended.recv_timeout(BEAT) != Err(RecvTimeoutError::Timeout);
                 if next.exists() {
-                    told.send_replace(true);
+                    sender.send_replace(true);
                     return;
                 }
                 (sign.beat, sign.is_over) = (sign.beat + 1, is_over);

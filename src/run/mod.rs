@@ -203,7 +203,7 @@ impl Sweep<'_> {
         }
         let mut tried = Vec::new();
         let asked = iter::from_fn(|| {
-            let starts = writer.look(|state| schedule.asked(state, &tried));
+            let starts = writer.look(|state| schedule.wanted_starts(state, &tried));
             tried.extend(starts.iter().map(|start| (start.server.id.clone(), start.slot)));
             (!starts.is_empty()).then_some(starts)
         });

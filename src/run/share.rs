@@ -57,7 +57,7 @@ impl Sweep<'_> {
         let schedule = self.schedule();
         if self.plan.compare.is_some() {
             let all = || (COMPARISON.to_owned(), self.wanted.servers().collect());
-            let is_open = !schedule.asked(state, &[]).is_empty();
+            let is_open = !schedule.wanted_starts(state, &[]).is_empty();
             return is_open.then(all).into_iter().collect();
         }
         let open = schedule

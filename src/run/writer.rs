@@ -128,9 +128,9 @@ mod tests {
     fn while_the_disk_is_slow_others_go_on_and_wait_in_line_to_write() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut recorder = Recorder::open(Directory::at(folder.path()), Shard::WHOLE).expect("new");
-        let told = Cell::new(0);
+        let observed = Cell::new(0);
         let mut observer = |update: Update<'_>, _: &Recorder| {
-            told.set(told.get() + u32::from(matches!(update, Update::Recorded(_))));
+            observed.set(observed.get() + u32::from(matches!(update, Update::Recorded(_))));
             Ok(())
         };
         let mut writer = SessionWriter::new(&mut recorder, &mut observer);
@@ -139,7 +139,7 @@ mod tests {
         let mut both = Box::pin(join(writer.record(ended("first")), writer.record(ended("second"))));
         for written in 0..2 {
             assert!(both.as_mut().now_or_never().is_none(), "nobody waits for the disk");
-            assert_eq!(told.get(), written, "what is not on disk is not told");
+            assert_eq!(observed.get(), written, "what is not on disk is not told");
             assert_eq!(writer.look(|state| state.sessions().len()), 0);
             let (draft, answer): WriteTask = taken.try_recv().expect("something is to be written");
             assert!(taken.try_recv().is_err(), "one at a time");
@@ -147,6 +147,6 @@ mod tests {
         }
         let (first, second) = both.now_or_never().expect("both are on disk");
         let seq = |entry: Result<Entry>| entry.expect("recorded").rank.line.seq;
-        assert_eq!((seq(first), seq(second), told.get()), (1, 2, 2));
+        assert_eq!((seq(first), seq(second), observed.get()), (1, 2, 2));
     }
 }

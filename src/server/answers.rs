@@ -112,7 +112,7 @@ impl Asking<'_> {
                     let first = self.extras.keys().next().expect("not empty").clone();
                     self.extras.remove(&first);
                 }
-                told => return told,
+                other => return other,
             }
         }
     }

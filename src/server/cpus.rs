@@ -52,13 +52,13 @@ impl Cpus {
     }
 
     fn divide_cores(&self, near: &[Option<Cpus>], siblings: &dyn Fn(usize) -> Option<Cpus>) -> Option<Division> {
-        let own = |near: &Option<Cpus>| match near {
+        let local = |near: &Option<Cpus>| match near {
             Some(near) if !near.0.is_disjoint(&self.0) => near.0.intersection(&self.0).copied().collect(),
             _ => self.0.clone(),
         };
         let mut neighbours: BTreeMap<BTreeSet<usize>, Vec<usize>> = BTreeMap::new();
         for (share, near) in near.iter().enumerate() {
-            neighbours.entry(own(near)).or_default().push(share);
+            neighbours.entry(local(near)).or_default().push(share);
         }
         let mut division = Division {
             shares: vec![Cpus::default(); near.len()],

@@ -29,18 +29,18 @@ fn try_end(stop: &[String]) -> Result<(), String> {
     let [program, arguments @ ..] = stop else {
         return Ok(());
     };
-    let told = |error: io::Error| format!("cannot be run: {error}");
+    let cannot_run = |error: io::Error| format!("cannot be run: {error}");
     let output = || io::stderr().as_fd().try_clone_to_owned().map(Stdio::from);
     let mut child = Command::new(program)
         .args(arguments)
         .stdin(Stdio::null())
-        .stdout(output().map_err(told)?)
-        .stderr(output().map_err(told)?)
+        .stdout(output().map_err(cannot_run)?)
+        .stderr(output().map_err(cannot_run)?)
         .spawn()
-        .map_err(told)?;
+        .map_err(cannot_run)?;
     let start = Instant::now();
     loop {
-        match child.try_wait().map_err(told)? {
+        match child.try_wait().map_err(cannot_run)? {
             Some(status) if status.success() => return Ok(()),
             Some(status) => return Err(format!("ended with {status}")),
             None if start.elapsed() < LIMIT => thread::sleep(TICK),

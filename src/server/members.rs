@@ -10,9 +10,9 @@ pub fn host() -> String {
 
 /// The nodes of the allocation, this one first; without one this machine alone.
 pub fn nodes() -> Result<Vec<String>, String> {
-    let own = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let here = || own("SLURMD_NODENAME").unwrap_or_else(host);
-    let Some(list) = own("SLURM_JOB_NODELIST") else {
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let here = || variable("SLURMD_NODENAME").unwrap_or_else(host);
+    let Some(list) = variable("SLURM_JOB_NODELIST") else {
         return Ok(vec![here()]);
     };
     let output = Command::new("scontrol")

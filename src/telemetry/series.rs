@@ -382,8 +382,8 @@ mod tests {
     fn a_benchmark_that_does_not_say_when_it_measured_is_seen_by_its_requests() {
         let (series, zero) = series(gpu);
         assert_eq!(series.window(None), Some(window(zero, 1.0, 4.0)));
-        let told = window(zero, 0.5, 4.5);
-        assert_eq!(series.window(Some(told)), Some(told));
+        let given = window(zero, 0.5, 4.5);
+        assert_eq!(series.window(Some(given)), Some(given));
         assert_eq!(Series::default().window(None), None);
     }
 }

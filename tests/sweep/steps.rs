@@ -268,7 +268,7 @@ fn replay(plan: &Plan, directory: &Path, retry_failed: &[bool]) -> usize {
             }
             if plan.compare.is_some() {
                 starts = (&replay)
-                    .look(|state| schedule.asked(state, &tried))
+                    .look(|state| schedule.wanted_starts(state, &tried))
                     .into_iter()
                     .collect();
             }

@@ -11,7 +11,7 @@ const SAME_CACHE: f64 = 0.02;
 /// Start times are told to a hundredth of a second.
 const SAME_START_SECONDS: f64 = 0.05;
 /// Differences that are told; others are counted.
-const MOST_TOLD: usize = 4;
+const MOST_LISTED: usize = 4;
 
 /// What a server says about itself. What is unknown is no change.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -150,11 +150,11 @@ impl Differences {
     }
 
     fn list(&self, text: impl Fn(&Difference) -> String) -> String {
-        let mut told: Vec<String> = self.0.iter().take(MOST_TOLD).map(text).collect();
-        if let more @ 1.. = self.0.len().saturating_sub(MOST_TOLD) {
-            told.push(format!("and {more} more"));
+        let mut differences: Vec<String> = self.0.iter().take(MOST_LISTED).map(text).collect();
+        if let more @ 1.. = self.0.len().saturating_sub(MOST_LISTED) {
+            differences.push(format!("and {more} more"));
         }
-        told.join(", ")
+        differences.join(", ")
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    fn told(now: &Fingerprint) -> String {
+    fn word(now: &Fingerprint) -> String {
         match now.change_since(&server()) {
             Change::Same => "same".into(),
             Change::Restarted => "restarted".into(),
@@ -195,13 +195,13 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_no_change() {
-        assert_eq!(told(&server()), "same");
-        assert_eq!(told(&Fingerprint::default()), "same");
+        assert_eq!(word(&server()), "same");
+        assert_eq!(word(&Fingerprint::default()), "same");
         assert_eq!(server().change_since(&Fingerprint::default()), Change::Same);
         let mut other = server();
         other.settings.remove("max_num_seqs");
         other.settings.insert("new_setting".into(), "1".into());
-        assert_eq!(told(&other), "same");
+        assert_eq!(word(&other), "same");
     }
 
     #[test]
@@ -210,9 +210,9 @@ mod tests {
             started: Some(at),
             ..server()
         };
-        assert_eq!(told(&started(1000.01)), "same");
-        assert_eq!(told(&started(1060.0)), "restarted");
-        assert_eq!(told(&started(900.0)), "same", "one of several like servers");
+        assert_eq!(word(&started(1000.01)), "same");
+        assert_eq!(word(&started(1060.0)), "restarted");
+        assert_eq!(word(&started(900.0)), "same", "one of several like servers");
     }
 
     #[test]
@@ -223,7 +223,7 @@ mod tests {
             ..server()
         };
         other.settings.insert("max_num_seqs".into(), "256".into());
-        assert_eq!(told(&other), "version 0.31.0 became 0.32.0, max_num_seqs 64 became 256");
+        assert_eq!(word(&other), "version 0.31.0 became 0.32.0, max_num_seqs 64 became 256");
         let Change::Replaced(differences) = other.change_since(&server()) else {
             panic!("another server");
         };
@@ -237,8 +237,8 @@ mod tests {
             kv_cache_tokens: Some(tokens),
             ..server()
         };
-        assert_eq!(told(&cache(98_500)), "same");
-        assert_eq!(told(&cache(90_000)), "KV cache tokens 100,000 became 90,000");
+        assert_eq!(word(&cache(98_500)), "same");
+        assert_eq!(word(&cache(90_000)), "KV cache tokens 100,000 became 90,000");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use crate::plan::{Params, ServeCommand};
 use serde_json::{Map, Value, json};
 
 /// Percentiles that become columns; few starts are measured at a time.
-const TOLD: [&str; 3] = ["50", "90", "99"];
+const REPORTED: [&str; 3] = ["50", "90", "99"];
 
 /// The figures of `vllm bench startup`, `throughput`, `latency` or `mm-processor`, which ran as `argv`.
 pub(crate) fn of_engine(mut result: Params, argv: &[String]) -> Params {
@@ -14,8 +14,10 @@ pub(crate) fn of_engine(mut result: Params, argv: &[String]) -> Params {
         match value {
             Value::Object(percents) if key.ends_with("percentiles") => {
                 let what = key.trim_end_matches("percentiles").trim_end_matches('_');
-                let told = percents.iter().filter(|(percent, _)| TOLD.contains(&percent.as_str()));
-                more.extend(told.map(|(percent, value)| match what {
+                let reported = percents
+                    .iter()
+                    .filter(|(percent, _)| REPORTED.contains(&percent.as_str()));
+                more.extend(reported.map(|(percent, value)| match what {
                     "" => (format!("p{percent}_e2el_ms"), times(value, 1000.0)),
                     what => (format!("p{percent}_{what}_time"), value.clone()),
                 }));

@@ -201,7 +201,7 @@ fn arguments(job: &Job, result: &Path, argv: &[String]) -> (Vec<String>, Vec<Str
     if !speaks_vllm_bench(&argv) {
         return (argv, Vec::new());
     }
-    let mut told = members(json!({
+    let mut flags = members(json!({
         "host": is_plain.then_some(host),
         "port": is_plain.then_some(port),
         "base-url": (!is_plain).then_some(&job.base_url),
@@ -223,20 +223,20 @@ fn arguments(job: &Job, result: &Path, argv: &[String]) -> (Vec<String>, Vec<Str
         ("save-result", Some(json!(true))),
     ] {
         let value = value.filter(|_| !given.has(&spelling::canonical(flag)));
-        told.extend(value.map(|value| (flag.to_owned(), value)));
+        flags.extend(value.map(|value| (flag.to_owned(), value)));
     }
-    decide(&argv, told)
+    decide(&argv, flags)
 }
 
 /// A command line with these flags at its end, in their order, and nowhere else; and notes of those that it had.
-fn decide(argv: &[String], told: Params) -> (Vec<String>, Vec<String>) {
+fn decide(argv: &[String], flags: Params) -> (Vec<String>, Vec<String>) {
     let given = ServeCommand::of(argv);
-    let notes = told.keys().filter_map(|flag| {
+    let notes = flags.keys().filter_map(|flag| {
         let value = given.value(&spelling::canonical(flag))?;
         Some(format!("--{flag} {value} was replaced; vsweep decides it"))
     });
-    let removed: Params = told.keys().map(|flag| (flag.clone(), Value::Null)).collect();
-    (apply(&apply(argv, &removed), &told), notes.collect())
+    let removed: Params = flags.keys().map(|flag| (flag.clone(), Value::Null)).collect();
+    (apply(&apply(argv, &removed), &flags), notes.collect())
 }
 
 /// Requests that a command like `vllm bench serve` is to send unmeasured.

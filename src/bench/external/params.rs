@@ -38,8 +38,9 @@ mod tests {
 
     #[test]
     fn a_foreign_command_line_tells_its_lengths_where_they_are_random() {
-        let told = "vllm bench serve --dataset-name random --random-input-len=300 --random_output_len 40 --ignore-eos";
-        assert_eq!(lengths(told), Some((300.0, 40.0)));
+        let command =
+            "vllm bench serve --dataset-name random --random-input-len=300 --random_output_len 40 --ignore-eos";
+        assert_eq!(lengths(command), Some((300.0, 40.0)));
         assert_eq!(lengths("python bench.py --random-input-len 300"), None);
         assert_eq!(
             lengths("vllm bench serve --dataset-name sharegpt --dataset-path x.json"),

@@ -19,11 +19,11 @@ pub fn lengths(answers: &[(u64, u64)], goes_on: bool) -> Option<Doubt> {
             answers.len()
         ));
     }
-    let (told, asked) = answers
+    let (counted, asked) = answers
         .iter()
         .fold((0, 0), |sum, (counted, asked)| (sum.0 + counted, sum.1 + asked));
-    match goes_on && (told as f64) < SHORTER * asked as f64 {
-        true => doubt(format!("{told} output tokens came of {asked} that were asked for")),
+    match goes_on && (counted as f64) < SHORTER * asked as f64 {
+        true => doubt(format!("{counted} output tokens came of {asked} that were asked for")),
         false => None,
     }
 }

@@ -114,7 +114,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn told(figures: Value) -> Vec<Code> {
+    fn codes(figures: Value) -> Vec<Code> {
         let figures = figures.as_object().expect("an object");
         let doubts = beside(figures, &Course::default());
         doubts.into_iter().map(|doubt| doubt.code).collect()
@@ -123,24 +123,24 @@ mod tests {
     #[test]
     fn preemptions_of_a_hundredth_of_the_requests_show() {
         assert_eq!(
-            told(json!({"completed": 100, "preemptions": 3})),
+            codes(json!({"completed": 100, "preemptions": 3})),
             [Code::RequestsPreempted]
         );
-        assert_eq!(told(json!({"completed": 1000, "preemptions": 3})), []);
-        assert_eq!(told(json!({"completed": 1000, "preemptions": null})), []);
+        assert_eq!(codes(json!({"completed": 1000, "preemptions": 3})), []);
+        assert_eq!(codes(json!({"completed": 1000, "preemptions": null})), []);
     }
 
     #[test]
     fn others_at_the_server_are_seen_by_slots_and_by_littles_law() {
         let closed = |running: f64| {
-            told(
+            codes(
                 json!({"max_concurrency": 16, "telemetry_samples": 30, "running_mean": running, "waiting_mean": 1.0,
                 "total_output_tokens": 9000}),
             )
         };
         assert_eq!((closed(15.0), closed(19.0)), (vec![], vec![Code::ServerNotAlone]));
         let open = |running: f64, samples: u32| {
-            told(
+            codes(
                 json!({"request_rate": 2.0, "telemetry_samples": samples, "running_mean": running, "completed": 100, "failed": 0,
                 "duration": 50.0, "mean_ttft_ms": 100.0, "mean_tpot_ms": 20.0, "total_output_tokens": 10_000}),
             )

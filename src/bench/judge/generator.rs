@@ -23,7 +23,7 @@ pub(super) fn stood_still(seen: RunFigures<'_>) -> Option<Doubt> {
     let longest_ms = seen.number("generator_longest_turn_ms")?;
     let away_ms = seen.number("generator_away_ms").unwrap_or(0.0).max(longest_ms);
     let run_ms = 1000.0 * seen.duration_s()?;
-    let told = |code| {
+    let doubt = |code| {
         let detail = format!(
             "the generator stood still for {away_ms:.0} of {run_ms:.0} ms: it was stopped, or the machine was too busy"
         );
@@ -31,10 +31,10 @@ pub(super) fn stood_still(seen: RunFigures<'_>) -> Option<Doubt> {
     };
     let is_above = |(share, least_ms): (f64, f64)| away_ms > (share * run_ms).max(least_ms);
     if is_above(STOPPED) {
-        return told(Code::GeneratorStopped);
+        return doubt(Code::GeneratorStopped);
     }
     if is_above(STALLED) || longest_ms > LONG_MS {
-        return told(Code::GeneratorStalled);
+        return doubt(Code::GeneratorStalled);
     }
     let is_stamped = seen.number("generator_kernel_stamped_share").unwrap_or(0.0) > 0.99;
     let ttft_ms = seen.number("median_ttft_ms").filter(|_| !is_stamped)?;
@@ -49,16 +49,16 @@ pub(super) fn stood_still(seen: RunFigures<'_>) -> Option<Doubt> {
 
 /// A generator that had hardly any of its core left, or that sent requests noticeably after they were due.
 pub(super) fn saturated(seen: RunFigures<'_>) -> Option<Doubt> {
-    let told = |detail: String| Some(Doubt::new(Code::GeneratorSaturated, detail));
+    let doubt = |detail: String| Some(Doubt::new(Code::GeneratorSaturated, detail));
     let share = seen.number("generator_cpu_share")?;
     if share > BUSY {
-        return told(format!("the generator used {:.0} % of its core", share * 100.0));
+        return doubt(format!("the generator used {:.0} % of its core", share * 100.0));
     }
     let lag_ms = seen.number("generator_lag_p99_ms").filter(|_| seen.is_open_loop())?;
     let ttft_ms = seen.number("median_ttft_ms").unwrap_or(0.0);
     let (of_ttft, least_ms) = LATE;
     if lag_ms > (of_ttft * ttft_ms).max(least_ms) {
-        return told(format!(
+        return doubt(format!(
             "requests left up to {lag_ms:.1} ms late (p99), against a median TTFT of {ttft_ms:.1} ms"
         ));
     }
@@ -71,12 +71,13 @@ mod tests {
     use serde_json::json;
 
     fn away(away_ms: f64, longest_ms: f64, duration: f64) -> Vec<String> {
-        let told = judge(json!({
+        let doubts = judge(json!({
             "duration": duration, "generator_away_ms": away_ms, "generator_longest_turn_ms": longest_ms,
             "generator_kernel_stamped_share": 1.0, "median_ttft_ms": 30.0,
         }));
-        told.into_iter()
-            .filter_map(|told| Some(told.split_once(':')?.0.to_owned()))
+        doubts
+            .into_iter()
+            .filter_map(|doubt| Some(doubt.split_once(':')?.0.to_owned()))
             .collect()
     }
 
@@ -92,20 +93,20 @@ mod tests {
 
     #[test]
     fn without_stamps_latencies_are_late_too() {
-        let told = judge(json!({
+        let doubts = judge(json!({
             "duration": 60.0, "generator_longest_turn_ms": 80.0, "generator_kernel_stamped_share": 0.0,
             "median_ttft_ms": 30.0,
         }));
         assert!(
-            told[0].starts_with("generator_stalled: the generator did not look"),
-            "{told:?}"
+            doubts[0].starts_with("generator_stalled: the generator did not look"),
+            "{doubts:?}"
         );
     }
 
     #[test]
     fn a_busy_generator_is_the_limit() {
-        let told = judge(json!({"generator_cpu_share": 0.95}));
-        assert_eq!(told, ["generator_saturated: the generator used 95 % of its core"]);
+        let doubts = judge(json!({"generator_cpu_share": 0.95}));
+        assert_eq!(doubts, ["generator_saturated: the generator used 95 % of its core"]);
         let late = json!({
             "generator_cpu_share": 0.1, "generator_lag_p99_ms": 12.0, "median_ttft_ms": 100.0, "request_rate": 5.0,
         });

@@ -32,14 +32,14 @@ pub(super) fn not_reached(seen: RunFigures<'_>) -> Option<Doubt> {
 /// A run that ended before a steady state.
 pub(super) fn too_short(seen: RunFigures<'_>) -> Option<Doubt> {
     let duration_s = seen.duration_s().filter(|_| seen.is_whole)?;
-    let told = |detail| Some(Doubt::new(Code::RunTooShort, detail));
+    let too_short = |detail| Some(Doubt::new(Code::RunTooShort, detail));
     if duration_s < SHORTEST_S {
-        return told(format!("it took {:.0} ms", duration_s * 1000.0));
+        return too_short(format!("it took {:.0} ms", duration_s * 1000.0));
     }
     let (slots, completed) = (seen.slots()?, seen.number("completed")?);
     // Fewer requests than slots are another load, and told as such.
     if (slots..WAVES * slots).contains(&completed) && slots > 1.0 {
-        return told(format!(
+        return too_short(format!(
             "{completed} requests for {slots} at once: few were sent while others were under way"
         ));
     }
@@ -85,11 +85,11 @@ mod tests {
 
     #[test]
     fn fewer_requests_than_slots_are_another_load() {
-        let told = judge(
+        let doubts = judge(
             json!({"max_concurrency": 64, "request_rate": "inf", "num_prompts": 4, "peak_concurrent_requests": 4}),
         );
         assert_eq!(
-            told,
+            doubts,
             ["load_not_reached: at most 4 of 64 requests were in flight at once, for 4 were sent in all"]
         );
         let counted_by_second = json!({"max_concurrency": 64, "request_rate": "inf", "max_concurrent_requests": 5});

@@ -93,6 +93,6 @@ impl<'a> RunFigures<'a> {
 #[cfg(test)]
 fn judge(figures: Value) -> Vec<String> {
     let figures = figures.as_object().expect("an object");
-    let told = doubts(RunFigures::whole(figures)).into_iter();
-    told.map(|doubt| format!("{}: {}", doubt.code, doubt.detail)).collect()
+    let found = doubts(RunFigures::whole(figures)).into_iter();
+    found.map(|doubt| format!("{}: {}", doubt.code, doubt.detail)).collect()
 }

@@ -9,8 +9,8 @@ use crate::plan::{Params, Warmup, show};
 use serde_json::{Value, json};
 
 /// Parameters that give the same benchmark as flags of `vsweep bench`.
-pub fn told(params: &Params, warmup: Warmup) -> Params {
-    let mut told = Params::new();
+pub fn to_flags(params: &Params, warmup: Warmup) -> Params {
+    let mut flags = Params::new();
     for (name, value) in params {
         let Some(flag) = TABLE.find(name).filter(|_| !value.is_null()) else {
             continue;
@@ -27,19 +27,19 @@ pub fn told(params: &Params, warmup: Warmup) -> Params {
             }
             (_, value) => value.clone(),
         };
-        told.insert(flag.name.to_owned(), value);
+        flags.insert(flag.name.to_owned(), value);
     }
     for (name, value) in [
         ("percentile_metrics", PLAN_METRICS),
         ("metric_percentiles", PLAN_PERCENTILES),
     ] {
-        told.entry(name).or_insert_with(|| json!(value));
+        flags.entry(name).or_insert_with(|| json!(value));
     }
     if let Ok(settings) = NativeSettings::read(params) {
         let warmups = Amount::of(warmup, &settings).count();
-        told.insert("num_warmups".to_owned(), json!(warmups));
+        flags.insert("num_warmups".to_owned(), json!(warmups));
     }
-    told
+    flags
 }
 
 #[cfg(test)]
@@ -52,11 +52,11 @@ mod tests {
             "save-detailed": false, "disable_tqdm": "true", "seed": null, "header": {"X": "1"},
             "metric_percentiles": [50, 99.9], "goodput": "ttft:5 tpot:6", "num_prompts": 4,
         });
-        let told = told(plan.as_object().expect("an object"), Warmup::Requests(3));
+        let flags = to_flags(plan.as_object().expect("an object"), Warmup::Requests(3));
         let wanted = json!({
             "disable_tqdm": true, "header": ["X=1"], "metric_percentiles": "50,99.9",
             "goodput": ["ttft:5", "tpot:6"], "num_prompts": 4, "percentile_metrics": PLAN_METRICS, "num_warmups": 3,
         });
-        assert_eq!(Value::Object(told), wanted);
+        assert_eq!(Value::Object(flags), wanted);
     }
 }

@@ -165,8 +165,8 @@ impl NativeRun {
         let hits = server.hit_rate().and_then(|share| cached(share, shared));
         // What texts of a file share, and what a chat template adds to all prompts, is not known.
         let is_known = self.settings.shares_by_design_only();
-        let (doubted, told) = if is_known { (hits, None) } else { (None, hits) };
-        warnings.extend(told.map(|hits| hits.detail));
+        let (doubted, warned) = if is_known { (hits, None) } else { (None, hits) };
+        warnings.extend(warned.map(|hits| hits.detail));
         let lengths = match &cut {
             Some(cut) => {
                 warnings.push(warnings::of_cut(cut));

@@ -82,13 +82,13 @@ impl NativeRun {
         };
         let _ = self.job.counters.warmup.1.set(began.elapsed());
         self.note("Warmup run completed.");
-        let Some(told) = failed_warmups(&samples) else {
+        let Some(why) = failed_warmups(&samples) else {
             return Ok(None);
         };
         if samples.ok().next().is_none() {
-            return Ok(Some(Doubt::new(Code::ColdServer, told)));
+            return Ok(Some(Doubt::new(Code::ColdServer, why)));
         }
-        self.job.counters.caution(told);
+        self.job.counters.caution(why);
         Ok(None)
     }
 

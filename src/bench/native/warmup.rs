@@ -24,10 +24,10 @@ pub enum Amount {
 impl Amount {
     /// That of a run: as the plan says, else as the benchmark's own parameter says, else as many as the load holds.
     pub fn of(warmup: Warmup, settings: &NativeSettings) -> Amount {
-        let told = settings.side.num_warmups;
+        let given = settings.side.num_warmups;
         match warmup {
-            Warmup::Requests(count) => Amount::AtOnce(told.max(count as usize)),
-            Warmup::Automatic if told > 0 => Amount::AtOnce(told),
+            Warmup::Requests(count) => Amount::AtOnce(given.max(count as usize)),
+            Warmup::Automatic if given > 0 => Amount::AtOnce(given),
             Warmup::Automatic => Amount::of_load(settings),
         }
     }

@@ -74,8 +74,8 @@ impl Shape {
              says \"KV cache size\")",
         )?;
         let limit = match (settings.window.max_model_len, facts.max_model_len) {
-            (Some(asked), Some(told)) => Some(asked.min(told)),
-            (asked, told) => asked.or(told),
+            (Some(asked), Some(served)) => Some(asked.min(served)),
+            (asked, served) => asked.or(served),
         };
         let share = kv_tokens / settings.window.max_concurrency as u64;
         let length = limit.map_or(share, |limit| share.min(limit));
@@ -182,8 +182,8 @@ mod tests {
         assert_eq!(shape(json!({"phase": "prefill", "max_concurrency": 10})), Ok((1999, 1)));
         let decode = json!({"phase": "decode", "max_concurrency": 2, "ratio": 0.25});
         assert_eq!(shape(decode), Ok((750, 2250)), "the model's longest");
-        let told = json!({"phase": "decode", "max_concurrency": 2, "kv_cache_tokens": 100, "max_model_len": 40});
-        assert_eq!(shape(told), Ok((20, 20)));
+        let short = json!({"phase": "decode", "max_concurrency": 2, "kv_cache_tokens": 100, "max_model_len": 40});
+        assert_eq!(shape(short), Ok((20, 20)));
         let many = shape(json!({"phase": "prefill", "max_concurrency": 8000})).expect_err("too many");
         assert_eq!(
             many,

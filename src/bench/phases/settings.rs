@@ -116,8 +116,8 @@ mod tests {
 
     #[test]
     fn warm_up_is_automatic_unless_told() {
-        let told = json!({"phase": "decode", "max-concurrency": 4, "ratio": 0.25, "duration": 3});
-        let mut settings = read(told).expect("valid");
+        let given = json!({"phase": "decode", "max-concurrency": 4, "ratio": 0.25, "duration": 3});
+        let mut settings = read(given).expect("valid");
         assert_eq!(
             (settings.window.phase, settings.window.ratio),
             (ServingPhase::Decode, 0.25)

@@ -7,14 +7,14 @@ use serde_json::Value;
 
 /// The objections to a run, joined to the warnings that its result has.
 pub(in crate::bench) fn of_objections(result: &mut Params, objections: impl Iterator<Item = String>) {
-    let told = objections.map(|objection| Value::from(format!("read these figures with care: {objection}")));
-    let told: Vec<Value> = told.collect();
-    if told.is_empty() {
+    let notes = objections.map(|objection| Value::from(format!("read these figures with care: {objection}")));
+    let notes: Vec<Value> = notes.collect();
+    if notes.is_empty() {
         return;
     }
     let warnings = result.entry("warnings").or_insert_with(|| Value::Array(Vec::new()));
     if let Value::Array(warnings) = warnings {
-        warnings.extend(told);
+        warnings.extend(notes);
     }
 }
 

@@ -2,7 +2,7 @@
 //! is ready, runs its benchmarks and stops it. The templates beside it are the script; here are the command lines in it, quoted for
 //! a shell. Secrets stay references to variables of their name.
 
-use crate::bench::{Job, command_line, told};
+use crate::bench::{Job, command_line, to_flags};
 use crate::matrix::{LoadFinder, Matrix, Point, ServerConfig, argv, text};
 use crate::plan::{BenchRunner, Piece, Plan, Reset, Target};
 use crate::printable::printable;
@@ -176,7 +176,7 @@ impl Script<'_> {
         let bench = &self.plan.bench;
         let result = self.folder.join(format!("{}-{RUN}.json", point.id));
         let Some(argv) = &point.argv else {
-            return self.own(point, url, &result);
+            return self.vsweep_command(point, url, &result);
         };
         let job = Job {
             runner: bench.runner.clone(),
@@ -194,7 +194,7 @@ impl Script<'_> {
     }
 
     /// One run of a point by a subcommand of ours.
-    fn own(&self, point: &Point, url: &str, result: &Path) -> String {
+    fn vsweep_command(&self, point: &Point, url: &str, result: &Path) -> String {
         let path = |path: &Path| path.display().to_string();
         let params = point.params.clone();
         let (name, mut params, output) = match self.plan.bench.runner {
@@ -205,7 +205,7 @@ impl Script<'_> {
             }
             _ => {
                 let output = ["--save-result".to_owned(), "--result-filename".to_owned(), path(result)];
-                ("bench", told(&params, self.plan.bench.warmup), output.to_vec())
+                ("bench", to_flags(&params, self.plan.bench.warmup), output.to_vec())
             }
         };
         let seed = params.remove("seed").and_then(|seed| seed.as_u64()).unwrap_or(0);

@@ -122,15 +122,15 @@ pub fn failures_in_words(failing: &[(String, Failure)]) -> Vec<String> {
         format!("server {name}{more}: will likely fail: {failure}")
     };
     let kinds = others.iter().unique_by(|(_, failure)| failure.to_string());
-    let mut told: Vec<String> = kinds.map(|one| say(one)).collect();
+    let mut lines: Vec<String> = kinds.map(|one| say(one)).collect();
     if let count @ 1.. = ruled_out.len() as u64 {
         let servers = show_many(count, "server");
         let (need, they) = if count == 1 { ("needs", "it") } else { ("need", "they") };
-        told.push(format!(
+        lines.push(format!(
             "{servers} that {need} at least as much memory will then fail, too: {they} will not be started"
         ));
     }
-    told
+    lines
 }
 
 /// What is said behind one of several.
@@ -226,8 +226,8 @@ mod tests {
             server(&name(32, "fp8"), 1, Some(why)),
             server(&name(256, "auto"), 0, Some(&hungry)),
         ];
-        let told = table(&rehearsal(servers), 0, Some(80));
-        let (rows, below) = told.split_once("\n\n").expect("an end");
+        let text = table(&rehearsal(servers), 0, Some(80));
+        let (rows, below) = text.split_once("\n\n").expect("an end");
         assert!(rows.lines().all(|line| line.len() <= 80), "{rows}");
         assert!(
             rows.starts_with("starts") && rows.contains("high  TP/seqs/batched tokens/KV cache\n"),
@@ -235,7 +235,7 @@ mod tests {
         );
         assert!(rows.contains("ms  1/256/2048/auto\n"), "{rows}");
         assert_eq!(rows.matches("\n  will likely fail: oom_at_load").count(), 3, "{rows}");
-        assert_eq!(told.matches(why).count(), 1, "{told}");
+        assert_eq!(text.matches(why).count(), 1, "{text}");
         let first = "server TP 1, seqs 32, batched tokens 2048, KV cache auto and 1 more: will likely fail: oom_at_load: the weights";
         assert!(below.starts_with(first), "{below}");
         assert!(
@@ -258,25 +258,25 @@ mod tests {
             ("max_num_seqs=8".to_owned(), ruled_out),
             ("max_num_seqs=4, dtype=half".to_owned(), failure("too large")),
         ];
-        let told = failures_in_words(&failing);
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].starts_with("server seqs 4 and 1 more: will likely fail: oom_at_load: too large; "));
-        assert!(told[1].starts_with("1 server that needs at least as much memory will then fail"));
+        let lines = failures_in_words(&failing);
+        assert_eq!(lines.len(), 2, "{lines:?}");
+        assert!(lines[0].starts_with("server seqs 4 and 1 more: will likely fail: oom_at_load: too large; "));
+        assert!(lines[1].starts_with("1 server that needs at least as much memory will then fail"));
     }
 
     #[test]
     fn what_cannot_be_predicted_is_not_counted_as_predicted() {
         let mut unknown = server("max_num_seqs=4", 2, None);
         unknown.unknown_runs = 12;
-        let told = summary(&rehearsal(vec![unknown.clone()]));
+        let text = summary(&rehearsal(vec![unknown.clone()]));
         assert!(
-            told.ends_with("for 2 server starts, and the time of 12 runs that cannot be predicted"),
-            "{told}"
+            text.ends_with("for 2 server starts, and the time of 12 runs that cannot be predicted"),
+            "{text}"
         );
-        let told = summary(&rehearsal(vec![unknown, server("max_num_seqs=8", 1, None)]));
+        let text = summary(&rehearsal(vec![unknown, server("max_num_seqs=8", 1, None)]));
         assert!(
-            told.contains("for 3 server starts and 12 runs, and the time of 12 runs that"),
-            "{told}"
+            text.contains("for 3 server starts and 12 runs, and the time of 12 runs that"),
+            "{text}"
         );
     }
 }

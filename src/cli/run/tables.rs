@@ -22,10 +22,10 @@ impl Tables {
     pub fn of(directory: &Directory, options: &ReportOptions) -> Result<Tables> {
         let mut follower = Follower::open(directory)?;
         let mut tables = LiveTables::of(directory, options);
-        let (news, told) = channel();
+        let (news, receiver) = channel();
         let work = move || {
-            while told.recv().is_ok() {
-                while told.try_recv().is_ok() {}
+            while receiver.recv().is_ok() {
+                while receiver.try_recv().is_ok() {}
                 follower.refresh()?;
                 tables.write(follower.state())?;
             }

@@ -358,7 +358,7 @@ fn who_is_to_be_alone_is_and_is_not_kept_waiting() {
                 run(10.0, Doing::Run).await
             },
         );
-        let [first, alone, second] = [first, alone, second].map(|told| told.expect("each had its turn"));
+        let [first, alone, second] = [first, alone, second].map(|turn| turn.expect("each had its turn"));
         assert_eq!([first.1, alone.1, second.1], [1, 2, 3]);
         assert!([first.0, alone.0, second.0].iter().all(|beside| beside.servers == 0.0));
         let started = floor.enter(Doing::Start, together).await;

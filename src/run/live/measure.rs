@@ -105,7 +105,7 @@ impl Live<'_, '_> {
                 let is_plain = spelling::find(&job.params, "extra_body").is_none();
                 if let Some(course) = course.filter(|_| is_plain && measurement.cut.is_none()) {
                     let mut beside = judge::beside(&measurement.result.values, &course);
-                    beside.retain(|doubt| measurement.doubts.iter().all(|told| told.code != doubt.code));
+                    beside.retain(|doubt| measurement.doubts.iter().all(|known| known.code != doubt.code));
                     measurement.doubts.extend(beside);
                 }
                 let mut reduced = reduce(measurement, &run.task, identity.simulated);

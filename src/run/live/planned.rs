@@ -49,7 +49,7 @@ pub(super) fn logged(log: &str) -> Option<Logged> {
     let (Some((_, given)), None) = (lines.next(), lines.next()) else {
         return None;
     };
-    let told = |name: &'static str| {
+    let value_of = |name: &'static str| {
         let value = given.split_once(&format!("'{name}': ")).map(|(_, rest)| {
             let end = rest.find([',', '}']).unwrap_or(rest.len());
             printable(rest[..end].trim_matches('\'')).into_owned()
@@ -61,7 +61,7 @@ pub(super) fn logged(log: &str) -> Option<Logged> {
         };
         Some((name, value.unwrap_or_else(|| default.to_owned())))
     };
-    Some(NAMES.into_iter().filter_map(told).collect())
+    Some(NAMES.into_iter().filter_map(value_of).collect())
 }
 
 fn difference(name: &str, config: &ServerConfig, read: &Fingerprint, logged: &Logged) -> Option<String> {
@@ -70,15 +70,15 @@ fn difference(name: &str, config: &ServerConfig, read: &Fingerprint, logged: &Lo
         "max_model_len" => read.max_model_len.map(|tokens| tokens.to_string()),
         _ => read.settings.get(name).cloned(),
     };
-    let told = answered.or_else(|| logged.get(name).cloned())?;
-    let is_same = match (plain(&planned), plain(&told)) {
+    let actual = answered.or_else(|| logged.get(name).cloned())?;
+    let is_same = match (plain(&planned), plain(&actual)) {
         (Some(Plain::Number(a)), Some(Plain::Number(b))) => (a - b).abs() <= 1e-9 * a.abs(),
         (Some(Plain::Word(a)), Some(Plain::Word(b))) => a == b,
-        (Some(Plain::Number(_)), None) => told != NOT_GIVEN,
+        (Some(Plain::Number(_)), None) => actual != NOT_GIVEN,
         // `auto`, `8k` and the like: the server decides what that is.
         _ => true,
     };
-    (!is_same).then(|| format!("{name} is {told} instead of {planned}"))
+    (!is_same).then(|| format!("{name} is {actual} instead of {planned}"))
 }
 
 /// What the plan says of a setting.
@@ -137,7 +137,7 @@ mod tests {
     }
 
     /// What a real vLLM says.
-    fn told() -> Fingerprint {
+    fn real() -> Fingerprint {
         let settings = [
             ("max_num_seqs", "64"),
             ("dtype", "torch.bfloat16"),
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn only_what_the_plan_gives_and_the_server_tells_can_differ() {
         let doubted =
-            |line: &str| doubt(&config(line, Params::new()), &told(), &Logged::new()).map(|doubt| doubt.detail);
+            |line: &str| doubt(&config(line, Params::new()), &real(), &Logged::new()).map(|doubt| doubt.detail);
         for line in [
             "vllm serve m",
             "vllm serve m --max-num-seqs 64 --max_model_len=2048 --dtype bfloat16 --enable-prefix-caching --port 1",
@@ -173,7 +173,7 @@ mod tests {
     fn a_server_of_somebody_elses_is_held_against_the_parameters() {
         let params = json!({"max-num-seqs": 32, "block_size": 128});
         let config = config("", params.as_object().cloned().expect("parameters"));
-        let doubt = doubt(&config, &told(), &Logged::new()).expect("one differs");
+        let doubt = doubt(&config, &real(), &Logged::new()).expect("one differs");
         assert_eq!(
             (doubt.code, &*doubt.detail),
             (Code::NotAsPlanned, "max_num_seqs is 64 instead of 32")

@@ -84,7 +84,7 @@ fn every_log_has_its_cause() {
 fn a_family_that_was_never_seen_is_not_taken_for_another() {
     let logs = recorded();
     let is_unknown = |cause: Cause| matches!(cause, Cause::CrashedStarting | Cause::CrashedUnderLoad);
-    let (mut judged_in_all, mut unknown, mut told) = (0, 0, String::new());
+    let (mut judged_in_all, mut unknown, mut listing) = (0, 0, String::new());
     for log in logs.iter().filter(|log| !is_unknown(log.cause)) {
         // Without this family nobody would have written the patterns that only its logs have.
         let others = || logs.iter().filter(|other| other.family != log.family);
@@ -95,7 +95,7 @@ fn a_family_that_was_never_seen_is_not_taken_for_another() {
             || format!("unknown ({})", clean(&last_lines(&log.text))),
             |cause| cause.to_string(),
         );
-        told += &format!("{:<24} {:<22} {shown}\n", log.family, log.name);
+        listing += &format!("{:<24} {:<22} {shown}\n", log.family, log.name);
         assert!(
             found.is_none_or(|cause| cause == log.cause),
             "{} is taken for {shown}",
@@ -104,8 +104,10 @@ fn a_family_that_was_never_seen_is_not_taken_for_another() {
         judged_in_all += 1;
         unknown += usize::from(found.is_none());
     }
-    told += &format!("{unknown} of {judged_in_all} unknown\n");
-    std::io::stdout().write_all(told.as_bytes()).expect("somebody listens");
+    listing += &format!("{unknown} of {judged_in_all} unknown\n");
+    std::io::stdout()
+        .write_all(listing.as_bytes())
+        .expect("somebody listens");
     assert!(unknown * 5 <= judged_in_all, "{unknown} of {judged_in_all} are unknown");
 }
 

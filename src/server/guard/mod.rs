@@ -87,15 +87,15 @@ impl fmt::Display for Exit {
 /// Runs `command` on these CPUs as the leader of a tree and owns that tree until nothing of it is left; then runs `stop`, which ends
 /// what the tree started elsewhere. With a `stop`, a leader that ends with 0 has started its server there, and the guard stays. The
 /// owner is told of an error, too.
-pub fn own(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, stop: Vec<String>) -> io::Result<()> {
-    let owned = try_own(command, grace, cpus, stop);
+pub fn own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, stop: Vec<String>) -> io::Result<()> {
+    let owned = try_own_tree(command, grace, cpus, stop);
     if let Err(error) = &owned {
         say(&Report::Failed(error.to_string()));
     }
     owned
 }
 
-fn try_own(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, stop: Vec<String>) -> io::Result<()> {
+fn try_own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, stop: Vec<String>) -> io::Result<()> {
     cpus.map_or(Ok(()), Cpus::pin)?;
     prctl::set_name(&CString::new(GUARD)?)?;
     prctl::set_child_subreaper(true)?;

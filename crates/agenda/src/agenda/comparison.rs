@@ -21,7 +21,7 @@ pub fn compared(plan: &Plan, matrix: &Matrix) -> Option<Compared> {
         name: plan.secrets.redact(&server.name),
         points: matrix.points_of(server).map(|point| point.id).collect(),
     });
-    let family = (0..loads.len()).flat_map(|load| asked(compare, load)).collect();
+    let family = (0..loads.len()).flat_map(|load| metrics_at(compare, load)).collect();
     Some(Compared {
         entrants: entrants.collect(),
         family,
@@ -37,13 +37,13 @@ pub fn compared(plan: &Plan, matrix: &Matrix) -> Option<Compared> {
 }
 
 /// What is asked at one load. A metric that has a limit is judged by that alone.
-fn asked(compare: &Compare, load: usize) -> Vec<AskedMetric> {
+fn metrics_at(compare: &Compare, load: usize) -> Vec<AskedMetric> {
     let limited = |metric: &String| compare.fail_on.iter().any(|limit| limit.metric == *metric);
     let plain = compare.metrics.iter().filter(|metric| !limited(metric));
     let plain = plain.map(|metric| (metric, None));
     let limits = compare.fail_on.iter();
     let limits = limits.map(|limit| (&limit.metric, Some(Bound::percent(limit.percent))));
-    let asked = plain.chain(limits).map(|(metric, bound)| AskedMetric {
+    let metrics = plain.chain(limits).map(|(metric, bound)| AskedMetric {
         member: Member {
             better: Measure::parse(metric).map_or(Better::Higher, |measure| measure.better),
             margin: Margin::percent(compare.margins.percent_of(metric)),
@@ -52,5 +52,5 @@ fn asked(compare: &Compare, load: usize) -> Vec<AskedMetric> {
         metric: metric.clone(),
         load,
     });
-    asked.collect()
+    metrics.collect()
 }

@@ -116,7 +116,7 @@ impl<'a> Schedule<'a> {
     }
 
     /// The starts that a comparison wants next, after those that were `tried` by this session already: they are not retried again.
-    pub fn asked(self, state: &State, tried: &[(ServerId, u32)]) -> Vec<Start> {
+    pub fn wanted_starts(self, state: &State, tried: &[(ServerId, u32)]) -> Vec<Start> {
         let Some(compared) = compared(self.plan, self.matrix) else {
             return Vec::new();
         };
@@ -165,7 +165,7 @@ impl<'a> Schedule<'a> {
 
     /// The starts that are foreseen, in order, whether or not anything is left on them: for whoever tells what lies ahead.
     pub fn foreseen(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
-        let has_ended = self.plan.compare.is_some() && self.asked(state, &[]).is_empty();
+        let has_ended = self.plan.compare.is_some() && self.wanted_starts(state, &[]).is_empty();
         let starts = (!has_ended).then(|| self.starts());
         starts.into_iter().flatten().chain(self.finals(state))
     }
@@ -286,7 +286,7 @@ impl<'a> Schedule<'a> {
     /// Whether anything is left in all.
     pub fn has_work(self, state: &State) -> bool {
         if self.plan.compare.is_some() {
-            return !self.asked(state, &[]).is_empty();
+            return !self.wanted_starts(state, &[]).is_empty();
         }
         let is_left = |start: Start| self.group(&start, state).is_some();
         self.starts().any(is_left) || self.finals(state).any(is_left)

@@ -114,9 +114,9 @@ fn is_run(action: &Action, load: u64) -> bool {
 
 #[test]
 fn a_server_is_started_once_and_stopped_at_the_end() {
-    let told = perform(PLAN, &mut |_, action| succeed(action));
+    let performed = perform(PLAN, &mut |_, action| succeed(action));
     let steps = "start run1 ok reset run2 ok reset run3 ok reset run4 ok reset run5 ok stop";
-    assert_eq!(told, (steps.to_owned(), Ending::Finished));
+    assert_eq!(performed, (steps.to_owned(), Ending::Finished));
 }
 
 #[test]
@@ -224,13 +224,13 @@ fn a_server_that_needs_as_much_memory_as_one_that_did_not_start_is_not_started()
         Action::Start(_) => ActionOutcome::Started(Err(Failure::new(Cause::KvCacheTooSmall, "4096 tokens do not fit"))),
         action => succeed(action),
     };
-    let mut told: Vec<String> = Vec::new();
+    let mut performed: Vec<String> = Vec::new();
     for script in [too_long, &mut |_, action| succeed(action), &mut |_, action| {
         succeed(action)
     }] {
-        told.push(perform_next(&plan, &matrix, &mut state, false, script).0);
+        performed.push(perform_next(&plan, &matrix, &mut state, false, script).0);
     }
-    assert_eq!(told, ["start stop lost1", "lost1", "start run1 ok stop"]);
+    assert_eq!(performed, ["start stop lost1", "lost1", "start run1 ok stop"]);
     let point = matrix.points().nth(1).expect("three points").id;
     let run = state.run(&point, 0, 0).expect("it was given up");
     assert_eq!(run.cause, Some(Cause::KvCacheTooSmall));
@@ -239,9 +239,9 @@ fn a_server_that_needs_as_much_memory_as_one_that_did_not_start_is_not_started()
     assert_eq!(run.detail, said);
     // What is asked for again is tried, whatever the others say.
     let (mut first, mut second) = (String::new(), String::new());
-    for told in [&mut first, &mut second] {
+    for steps in [&mut first, &mut second] {
         let mut start = state.clone();
-        *told = perform_next(&plan, &matrix, &mut start, true, &mut |_, action| succeed(action)).0;
+        *steps = perform_next(&plan, &matrix, &mut start, true, &mut |_, action| succeed(action)).0;
         state = start;
     }
     assert_eq!((&*first, &*second), ("start run1 ok stop", "start run1 ok stop"));

@@ -90,8 +90,8 @@ impl ArrivalClock {
     /// When what has just been read arrived: not before `earliest`, when its connection was last heard of or spoken to.
     pub fn time(&mut self, stamp: Option<Stamp>, earliest: Nanos) -> Nanos {
         self.all += 1;
-        let told = stamp.filter(|_| self.is_steady);
-        let Some(at) = told.and_then(|Stamp(wall)| Nanos::try_from(wall - self.wall_zero).ok()) else {
+        let usable = stamp.filter(|_| self.is_steady);
+        let Some(at) = usable.and_then(|Stamp(wall)| Nanos::try_from(wall - self.wall_zero).ok()) else {
             return self.clock.now();
         };
         self.stamped += 1;

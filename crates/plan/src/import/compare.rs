@@ -10,7 +10,7 @@ use itertools::Itertools;
 use std::path::Path;
 
 /// Differences of one side that are told word by word.
-const MOST_TOLD: usize = 3;
+const MOST_LISTED: usize = 3;
 
 /// Reads the plan back; it must be valid. Adds a note for each server and load whose command line is another. Returns where
 /// vLLM keeps the results of each point.
@@ -74,7 +74,7 @@ pub(super) fn compare(
     };
     let hide = |words: &[String]| shell_line(plan.secrets.redact_argv(words));
     let differences = servers.chain(loads).filter(|(.., theirs, ours)| !is_same(theirs, ours));
-    let told = differences.map(|(side, record, theirs, ours)| {
+    let lines = differences.map(|(side, record, theirs, ours)| {
         let called = match theirs::name(record.theirs).as_str() {
             "" => String::new(),
             called => format!(" `{called}`"),
@@ -84,10 +84,10 @@ pub(super) fn compare(
         });
         format!("{side}{called}: vLLM's sweep {theirs}; this plan runs {}", hide(ours))
     });
-    let told: Vec<String> = told.unique().collect();
-    notes.extend(told.iter().take(MOST_TOLD).cloned());
-    if told.len() > MOST_TOLD {
-        notes.push(format!("and {} more command lines differ", told.len() - MOST_TOLD));
+    let lines: Vec<String> = lines.unique().collect();
+    notes.extend(lines.iter().take(MOST_LISTED).cloned());
+    if lines.len() > MOST_LISTED {
+        notes.push(format!("and {} more command lines differ", lines.len() - MOST_LISTED));
     }
     let load = if is_startup { "STARTUP-" } else { "BENCH-" };
     let folder = |serve: &Record<'_>, bench: &Record<'_>| {

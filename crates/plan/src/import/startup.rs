@@ -16,7 +16,7 @@ pub(super) fn serve_command(startup: &[String]) -> Vec<String> {
     else {
         return startup.to_vec();
     };
-    let is_dropped = |name: &&String| own(name).is_some() || ["model", "output_json"].contains(&name.as_str());
+    let is_dropped = |name: &&String| own_flag(name).is_some() || ["model", "output_json"].contains(&name.as_str());
     let rest = command.without(|flag| flag.name.as_ref().filter(is_dropped).map(|_| 1));
     let model = command.value("model").map(str::to_owned);
     [launcher, &["serve".to_owned()], model.as_slice(), &rest].concat()
@@ -25,7 +25,7 @@ pub(super) fn serve_command(startup: &[String]) -> Vec<String> {
 /// The benchmark's own options in the command, which become parameters of the load.
 pub(super) fn own_params(startup: &[String]) -> Params {
     let command = ServeCommand::of(startup);
-    let given = command.flags().filter_map(|flag| own(flag.name.as_deref()?));
+    let given = command.flags().filter_map(|flag| own_flag(flag.name.as_deref()?));
     let params = given.filter_map(|name| {
         let value = command.value(name)?;
         let value = value.parse::<i64>().map_or_else(|_| Value::from(value), Value::from);
@@ -34,8 +34,8 @@ pub(super) fn own_params(startup: &[String]) -> Params {
     params.collect()
 }
 
-fn own(name: &str) -> Option<&'static str> {
-    Offline::Startup.own_flags().find(|own| spelling::same(own, name))
+fn own_flag(name: &str) -> Option<&'static str> {
+    Offline::Startup.own_flags().find(|flag| spelling::same(flag, name))
 }
 
 /// Removes what vLLM's sweep does not pass on, because `vllm bench startup` has no such option.

@@ -69,20 +69,20 @@ pub(super) fn compare(directory: &Directory, state: &mut State, listed: Vec<Stri
     drop((named, files));
     state.lose(&lost);
     let missed = state.missed(&lost);
-    let told = |names: &[String], what: &str| {
+    let describe = |names: &[String], what: &str| {
         let is = if names.len() == 1 { "is" } else { "are" };
         let many = show_many(names.len() as u64, "run file");
         format!("{many} {is} {what}: {}", some(names))
     };
     if !missed.is_empty() {
         let they = if missed.len() == 1 { "it is" } else { "they are" };
-        let missing = told(&missed, "missing or damaged");
+        let missing = describe(&missed, "missing or damaged");
         state
             .damage
             .push(format!("{missing}; {they} measured again unless restored from a copy"));
     }
     if !unnamed.is_empty() {
-        state.damage.push(told(&unnamed, "in no journal, and in no table"));
+        state.damage.push(describe(&unnamed, "in no journal, and in no table"));
     }
 }
 

@@ -70,7 +70,7 @@ struct Wanted {
 /// A start that has all its results.
 struct MeasuredStart {
     /// None if it failed.
-    told: Option<Logs>,
+    logs: Option<Logs>,
     /// The time that it took until it was ready, and its runs.
     seconds: f64,
     machines: BTreeSet<Machine>,
@@ -116,7 +116,7 @@ impl Compared {
             };
             seconds[entrant] += start.seconds;
             match (told_on.add(rank, &start), rank) {
-                (Joined::Alike, _) => selection.tell(wanted, start.told),
+                (Joined::Alike, _) => selection.tell(wanted, start.logs),
                 // It is measured once more.
                 (Joined::Torn, _) => apart += 1,
                 // It says nothing of any metric.
@@ -128,7 +128,7 @@ impl Compared {
                 (Joined::Unlike, None) => {
                     apart = starts;
                     selection = self.selection(self.max_starts.saturating_sub(starts));
-                    selection.tell(wanted, start.told);
+                    selection.tell(wanted, start.logs);
                 }
             }
             slots[entrant] += 1;
@@ -165,7 +165,7 @@ impl Compared {
         let until_ready: f64 = launches.filter_map(StartRecord::ready_seconds).sum();
         let runs = || by_load.iter().flatten();
         Some(MeasuredStart {
-            told: logs.iter().any(Option::is_some).then_some(logs),
+            logs: logs.iter().any(Option::is_some).then_some(logs),
             seconds: until_ready + runs().map(|run| run.seconds).sum::<f64>(),
             machines: runs().filter_map(|run| state.measured_at(run)).collect(),
         })
@@ -220,11 +220,11 @@ impl Selection {
     }
 
     /// Takes in what a start that was asked for showed.
-    fn tell(&mut self, wanted: Wanted, told: Option<Logs>) {
+    fn tell(&mut self, wanted: Wanted, logs: Option<Logs>) {
         match (self, wanted.slot) {
-            (Selection::Pairs(paired), Some(slot)) => paired.tell(slot, told),
+            (Selection::Pairs(paired), Some(slot)) => paired.tell(slot, logs),
             (Selection::Axis(bisected), None) => {
-                let log = told.and_then(|logs| logs.first().copied().flatten());
+                let log = logs.and_then(|logs| logs.first().copied().flatten());
                 bisected.tell(wanted.entrant, log);
             }
             _ => unreachable!("only what was asked for is told"),
@@ -261,7 +261,7 @@ enum Joined {
 
 impl ToldOn {
     fn add(&mut self, rank: Option<Slot>, start: &MeasuredStart) -> Joined {
-        if start.told.is_none() {
+        if start.logs.is_none() {
             return Joined::Alike;
         }
         if !Machine::are_one(&start.machines) {

@@ -33,7 +33,7 @@ pub struct Recorder {
     /// The runs that were begun and have no result, by their lines.
     begun: BTreeMap<u64, Entry>,
     /// What of other journals was recorded as read.
-    told: Seen,
+    last_seen: Seen,
     _lock: Lock,
 }
 
@@ -68,7 +68,7 @@ impl Recorder {
             secrets: Secrets::default(),
             launches: 0,
             begun: BTreeMap::new(),
-            told: Seen::new(),
+            last_seen: Seen::new(),
             _lock: lock,
         })
     }
@@ -123,8 +123,8 @@ impl Recorder {
     /// How far other journals were read, as far as that has changed since it was last asked: to be recorded.
     fn news(&mut self) -> Seen {
         let mut seen = self.follower.seen();
-        seen.retain(|name, now| self.told.get(name) != Some(now));
-        self.told.extend(seen.clone());
+        seen.retain(|name, now| self.last_seen.get(name) != Some(now));
+        self.last_seen.extend(seen.clone());
         seen
     }
 

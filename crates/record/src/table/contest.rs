@@ -183,7 +183,7 @@ mod tests {
         Points::of(&table).contest(&[0, 1, 2], "output_throughput", Better::Higher)
     }
 
-    fn told(contest: Option<Contest>) -> Option<(usize, Vec<usize>, Standing)> {
+    fn summary(contest: Option<Contest>) -> Option<(usize, Vec<usize>, Standing)> {
         contest.map(|contest| (contest.winner, contest.equals, contest.standing))
     }
 
@@ -191,17 +191,17 @@ mod tests {
     fn among_equals_the_plainest_wins_and_fresh_starts_decide() {
         let (plain, fancy, slow) = ([98.0, 100.0, 102.0], [101.0, 103.0, 99.0], [50.0, 51.0, 49.0]);
         let unconfirmed = contest(3, [&plain, &fancy, &slow]);
-        assert_eq!(told(unconfirmed), Some((0, vec![1, 0], Standing::Unconfirmed)));
+        assert_eq!(summary(unconfirmed), Some((0, vec![1, 0], Standing::Unconfirmed)));
         let fresh = |values: [f64; 3], more: [f64; 3]| [values, more].concat();
         let (plain, fancy) = (fresh(plain, [90.0, 90.5, 89.5]), fresh(fancy, [110.0, 110.5, 109.5]));
         let confirmed = contest(3, [&plain, &fancy, &slow]);
-        assert_eq!(told(confirmed), Some((1, vec![1], Standing::Confirmed)));
+        assert_eq!(summary(confirmed), Some((1, vec![1], Standing::Confirmed)));
     }
 
     #[test]
     fn a_clear_winner_stands_alone_and_one_start_decides_nothing() {
         let alone = contest(3, [&[100.0, 101.0, 99.0], &[50.0, 51.0, 49.0], &[20.0, 21.0, 19.0]]);
-        assert_eq!(told(alone), Some((0, vec![0], Standing::Alone)));
-        assert_eq!(told(contest(1, [&[100.0], &[50.0], &[20.0]])), None);
+        assert_eq!(summary(alone), Some((0, vec![0], Standing::Alone)));
+        assert_eq!(summary(contest(1, [&[100.0], &[50.0], &[20.0]])), None);
     }
 }

@@ -91,8 +91,8 @@ fn mean_latency_ms(row: &RunRow<'_>) -> Option<f64> {
 }
 
 fn gpus_of(row: &RunRow<'_>) -> Option<f64> {
-    let told = metric(row, "num_gpus").or(metric(row, "gpu_count"));
-    told.filter(positive).or(row.gpus)
+    let imported = metric(row, "num_gpus").or(metric(row, "gpu_count"));
+    imported.filter(positive).or(row.gpus)
 }
 
 /// A setting of the load, from the plan or else from what the result repeats of it; none if it sets no limit.
@@ -130,15 +130,15 @@ impl Table {
         ];
         for (source, count, share) in changes {
             let Some(source) = source else { continue };
-            let told: Vec<Option<f64>> = self.known_column(source)?.cells.iter().map(written_number).collect();
-            if told.iter().all(Option::is_none) {
+            let numbers: Vec<Option<f64>> = self.known_column(source)?.cells.iter().map(written_number).collect();
+            if numbers.iter().all(Option::is_none) {
                 self.numeric_column(source)?;
             }
             let throughput: Vec<Option<f64>> = (0..self.rows)
                 .map(|row| self.cell("output_throughput", row).number())
                 .collect();
-            for (row, told) in told.iter().enumerate() {
-                let Some(number) = told.filter(|number| number.is_finite() && *number > 0.0) else {
+            for (row, number) in numbers.iter().enumerate() {
+                let Some(number) = number.filter(|number| number.is_finite() && *number > 0.0) else {
                     continue;
                 };
                 let per = Cell::from(throughput[row].map(|tokens| tokens / number));

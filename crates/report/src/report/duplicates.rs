@@ -45,12 +45,12 @@ pub fn to_csv(directory: &Directory, state: &State) -> Option<Vec<u8>> {
 /// What is in no table because its server is another one now or is measured anew, a sentence a reason.
 pub(super) fn retired(state: &State) -> Vec<String> {
     let retired = state.retired().into_iter();
-    let told = retired.map(|(reason, runs)| {
+    let lines = retired.map(|(reason, runs)| {
         let are = if runs == 1 { "is" } else { "are" };
         let runs = show_many(runs as u64, "earlier result");
         format!("{runs} {are} in duplicates.csv and in no table: {reason}")
     });
-    told.collect()
+    lines.collect()
 }
 
 /// The figures of one result, as far as it has them and its file is what was recorded.

@@ -199,7 +199,7 @@ impl Mattered<'_> {
 
     /// What was found, a sentence each: what matters, what does not, what cannot be told, and what depends on what.
     pub fn sentences(&self) -> Vec<String> {
-        let mut told: Vec<String> = self
+        let mut sentences: Vec<String> = self
             .of_verdict(Verdict::Improved)
             .map(|effect| self.tell(effect))
             .collect();
@@ -217,11 +217,11 @@ impl Mattered<'_> {
                 .map(|effect| format!("{} {}", self.short(effect), self.reach(effect)))
                 .join("; ");
             if !named.is_empty() {
-                told.push(format!("{lead}: {named}"));
+                sentences.push(format!("{lead}: {named}"));
             }
         }
-        told.extend(self.interaction());
-        told
+        sentences.extend(self.interaction());
+        sentences
     }
 
     /// The same in a line: the setting that matters most, and those that do not; nothing if neither can be told.
@@ -236,8 +236,8 @@ impl Mattered<'_> {
             .join(", ");
         let runs = percent(self.noise);
         let least = (!least.is_empty()).then(|| format!("less than the noise of {runs} between two runs: {least}"));
-        let told = most.into_iter().chain(least).join("; ");
-        (!told.is_empty()).then_some(told)
+        let text = most.into_iter().chain(least).join("; ");
+        (!text.is_empty()).then_some(text)
     }
 
     fn of_verdict(&self, verdict: Verdict) -> impl Iterator<Item = &Effect> {

@@ -159,10 +159,10 @@ fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal>
     let goal = |target: &Target| {
         let says = |point: &Point| {
             let own = probes.get(&runs.get(point.row)?.point)?;
-            let told: Vec<&Probe> = own.iter().map(|(_, probe)| *probe).collect();
+            let of_point: Vec<&Probe> = own.iter().map(|(_, probe)| *probe).collect();
             let (run, probe) = own.first()?;
             let within = limit(state, run, &target.name).is_none_or(|limit| probe.question.value <= limit);
-            Some(match target.is_met_by(&told)? {
+            Some(match target.is_met_by(&of_point)? {
                 true if within => Requirement::Met,
                 true => Requirement::Undecided,
                 false => Requirement::Broken,

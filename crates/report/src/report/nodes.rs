@@ -176,10 +176,10 @@ mod tests {
         let machines: BTreeSet<Machine> = [("a", "H100"), ("b", "H100"), ("c", "H200"), ("a", "H200")]
             .map(|(node, gpu)| machine(node, gpu))
             .into();
-        let told = unlike(&machines);
+        let differences = unlike(&machines);
         let expected = ("a before and after a change".to_owned(), "GPU H100 and H200".to_owned());
-        assert_eq!(told[0], expected);
-        assert_eq!(told.len(), 2, "{told:?}");
+        assert_eq!(differences[0], expected);
+        assert_eq!(differences.len(), 2, "{differences:?}");
         assert!(unlike(&[machine("a", "H100"), machine("b", "H100")].into()).is_empty());
     }
 }

@@ -116,26 +116,26 @@ mod tests {
         let varying = crate::report::variation::varying(&points);
         let goals = Goals::default();
         let answer = &find(&points, &goals)[0];
-        let told = recommend(&points, &goals, answer, &varying);
-        told[0].why.clone()
+        let found = recommend(&points, &goals, answer, &varying);
+        found[0].why.clone()
     }
 
     #[test]
     fn the_server_with_the_default_settings_is_told_beside_the_next_one() {
         let (plain, small, large) = (json!({}), json!({"max_num_seqs": 8}), json!({"max_num_seqs": 64}));
-        let told = recommended(&[(plain.clone(), 50.0), (small.clone(), 80.0), (large.clone(), 100.0)]);
+        let text = recommended(&[(plain.clone(), 50.0), (small.clone(), 80.0), (large.clone(), 100.0)]);
         assert!(
-            told.contains("1.25 times the next server, seqs 8, 2 times the default settings (seqs unset)."),
-            "{told}"
+            text.contains("1.25 times the next server, seqs 8, 2 times the default settings (seqs unset)."),
+            "{text}"
         );
-        let told = recommended(&[(plain.clone(), 50.0), (large.clone(), 100.0)]);
+        let text = recommended(&[(plain.clone(), 50.0), (large.clone(), 100.0)]);
         assert!(
-            told.contains("2 times the next server, which has the default settings (seqs unset)."),
-            "{told}"
+            text.contains("2 times the next server, which has the default settings (seqs unset)."),
+            "{text}"
         );
-        let told = recommended(&[(plain, 500.0), (large.clone(), 100.0)]);
-        assert!(told.ends_with(" It has the default settings."), "{told}");
-        let told = recommended(&[(small, 80.0), (large, 100.0)]);
-        assert!(!told.contains("default"), "{told}");
+        let text = recommended(&[(plain, 500.0), (large.clone(), 100.0)]);
+        assert!(text.ends_with(" It has the default settings."), "{text}");
+        let text = recommended(&[(small, 80.0), (large, 100.0)]);
+        assert!(!text.contains("default"), "{text}");
     }
 }

@@ -34,7 +34,7 @@ pub fn remarks(state: &State, points: &Points<'_>, clients: Option<&Clients>) ->
 /// Servers behind a URL that were measured on several starts and do not tell all of their settings.
 fn started_again(state: &State) -> Vec<String> {
     let attached = state.servers.iter().filter(|(_, server)| server.argv.is_empty());
-    let told = attached.filter_map(|(id, server)| {
+    let lines = attached.filter_map(|(id, server)| {
         let own = state.runs().filter(|run| run.server == *id);
         let launches: Vec<Launch> = own.filter_map(|run| state.start_of(run)).unique().collect();
         let mut starts = server.starts.iter().filter(|start| launches.contains(&start.launch));
@@ -51,7 +51,7 @@ fn started_again(state: &State) -> Vec<String> {
             )
         })
     });
-    told.collect()
+    lines.collect()
 }
 
 /// A setting that only a server in development mode tells, and with it all of its scheduler.

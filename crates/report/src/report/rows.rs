@@ -93,7 +93,7 @@ pub fn read_asked(
                 validity,
                 doubts: if validity.is_some() { &run.doubts } else { &[] },
                 cause,
-                detail: &told(run),
+                detail: &detail_of(run),
                 serve: Some(&serve),
                 bench: Some(&bench),
                 simulated: server.is_simulated(),
@@ -131,7 +131,7 @@ pub(super) fn with_combo<'p>(params: &'p Params, combo: Option<&str>) -> Cow<'p,
 }
 
 /// What was seen of a run, for people.
-pub(super) fn told(run: &RunRecord) -> Cow<'_, str> {
+pub(super) fn detail_of(run: &RunRecord) -> Cow<'_, str> {
     match run.tried {
         true => Cow::Borrowed(&run.detail),
         false => Cow::Owned(format!("{NOT_TRIED}{}", run.detail)),

@@ -258,9 +258,9 @@ mod tests {
         let mut state = State::default();
         started(&mut state, "a", 1, &[3, 4], (0, Some(90)));
         started(&mut state, "c", 2, &[], (100, None));
-        let told = in_words(&state);
+        let text = in_words(&state);
         let expected = "3.03 in 2 server starts, 0 % of it measuring; 2 GPUs held 100 % of the time";
-        assert_eq!(told.as_deref(), Some(expected));
+        assert_eq!(text.as_deref(), Some(expected));
         let table = String::from_utf8(to_csv(&state).expect("two starts")).expect("text");
         let rows: Vec<&str> = table.lines().skip(1).collect();
         assert!(rows[0].ends_with(",0,5400.0,0.0,0.0,0.0,20.0,3.0000,0.000"), "{table}");
@@ -300,9 +300,9 @@ mod tests {
             "0,,0.0,0.0,0.0,20.0,,",
         ];
         assert_eq!(figures(&state), expected);
-        let told = in_words(&state).expect("real servers");
+        let text = in_words(&state).expect("real servers");
         assert_eq!(
-            told,
+            text,
             "1 in 1 server start, 0 % of it measuring; how long 2 more took is not known, since the clock was set meanwhile"
         );
     }
@@ -314,8 +314,8 @@ mod tests {
         let start = &mut state.servers.values_mut().next().expect("a server").starts[0];
         start.exit.held_seconds = Some(1800.0);
         assert_eq!(figures(&state), ["0,1800.0,0.0,0.0,0.0,20.0,1.0000,0.000"]);
-        let told = in_words(&state);
-        assert_eq!(told.as_deref(), Some("1 in 1 server start, 0 % of it measuring"));
+        let text = in_words(&state);
+        assert_eq!(text.as_deref(), Some("1 in 1 server start, 0 % of it measuring"));
     }
 
     #[test]
@@ -325,7 +325,7 @@ mod tests {
         started(&mut state, "b", 2, &[1], (0, Some(30)));
         // Between two sessions nothing is held, and nothing could be.
         started(&mut state, "c", 3, &[0], (600, Some(630)));
-        let told = in_words(&state).expect("real servers");
-        assert!(told.ends_with("2 GPUs held 67 % of the time"), "{told}");
+        let text = in_words(&state).expect("real servers");
+        assert!(text.ends_with("2 GPUs held 67 % of the time"), "{text}");
     }
 }

@@ -30,8 +30,8 @@ const MOST_REASONS: usize = 4;
 pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
     let winners = sla::winners(inputs.state, inputs.points);
     let workloads = inputs.points.workloads();
-    let told = workloads.iter().zip(&inputs.answers);
-    let tables = told.filter_map(|(workload, answer)| table(inputs, workload, answer, &winners));
+    let answered = workloads.iter().zip(&inputs.answers);
+    let tables = answered.filter_map(|(workload, answer)| table(inputs, workload, answer, &winners));
     let clients = side_by_side(inputs.points).filter(|clients| !clients.table.is_empty());
     let reasons = group_recorded(inputs.state);
     let parts = context! {
@@ -66,25 +66,25 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &Answer, winners:
     if chosen.is_empty() {
         return (!remarks.is_empty()).then(|| context! { name, remarks });
     }
-    let told = &chosen[..chosen.len().min(MOST_ROWS)];
+    let listed = &chosen[..chosen.len().min(MOST_ROWS)];
     let figure = |at: usize, metric: &str| words.median(at, metric).map_or("-".into(), show_number);
     // Where every server has one GPU, a column would stand twice.
     let says_more = |shown: &&Shown| {
-        shown.metric != FRONTIER[1] || told.iter().any(|at| figure(*at, shown.metric) != figure(*at, metric))
+        shown.metric != FRONTIER[1] || listed.iter().any(|at| figure(*at, shown.metric) != figure(*at, metric))
     };
     let shown: Vec<&Shown> = yardstick.shown.iter().filter(says_more).collect();
     let has_goals = !inputs.goals.is_empty();
     let heads = shown.iter().map(|shown| shown.heading.trim_end_matches(MILLISECONDS));
     let heads = heads.chain(has_goals.then_some("meets")).chain(["settings"]);
     let mut rows = vec![heads.map(str::to_owned).collect_vec()];
-    for at in told.iter().copied() {
+    for at in listed.iter().copied() {
         let figures = shown.iter().map(|shown| figure(at, shown.metric));
         let meets = has_goals.then(|| inputs.goals.met_by(at));
         let settings: String = words.settings(at).chars().take(MOST_LETTERS).collect();
         let doubt = mark(&points.points[at]).map_or(String::new(), |mark| format!(" ({mark})"));
         rows.push(figures.chain(meets).chain([settings + &doubt]).collect());
     }
-    let is_front = |row: usize| row > 0 && answer.frontier.contains(&told[row - 1]);
+    let is_front = |row: usize| row > 0 && answer.frontier.contains(&listed[row - 1]);
     let aligned = align(&rows);
     let lines = aligned.lines().map(str::to_owned).enumerate();
     Some(context! {

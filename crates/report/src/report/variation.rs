@@ -20,9 +20,9 @@ const FOREMOST: [&str; 6] = [
 pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
     if let [point] = &points.points[..] {
         let columns = points.runs.columns().iter();
-        let told =
+        let of_load =
             columns.filter(|column| column.section == Section::Bench && (is_load(column) || length(column).is_some()));
-        return told.filter(|column| !column.cells[point.row].is_missing()).collect();
+        return of_load.filter(|column| !column.cells[point.row].is_missing()).collect();
     }
     let params = points.runs.columns().iter().filter(|column| {
         matches!(column.section, Section::Serve | Section::Bench) && distinct(points, column).len() > 1
@@ -51,11 +51,11 @@ pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
 /// Leaves out what the name of a combination tells, but for the load; all is kept where nothing else could be an x axis.
 fn name_combos<'t>(points: &Points<'t>, params: Vec<&'t Column>) -> Vec<&'t Column> {
     let combos: Vec<&Column> = params.iter().copied().filter(|column| column.is_combo()).collect();
-    let is_told = |column: &Column| {
+    let is_implied = |column: &Column| {
         let is_own = is_load(column) || column.is_combo();
-        !is_own && combos.iter().any(|combo| is_told_by(points, &[*combo], column))
+        !is_own && combos.iter().any(|combo| follows_from(points, &[*combo], column))
     };
-    let own: Vec<&Column> = params.iter().copied().filter(|column| !is_told(column)).collect();
+    let own: Vec<&Column> = params.iter().copied().filter(|column| !is_implied(column)).collect();
     match swept(points, &own).is_none() && swept(points, &params).is_some() {
         true => params,
         false => own,
@@ -107,19 +107,22 @@ pub fn curves_along<'t>(
     let is_setting = !matches!(x.section, Section::Metric | Section::Derived);
     // Figures are traced along the load.
     let traced = if is_setting { Some(x) } else { swept(points, &params) };
-    let told: Vec<&Column> = asked.iter().chain(apart).copied().collect();
+    let named: Vec<&Column> = asked.iter().chain(apart).copied().collect();
     let follows = |column: &Column| {
-        traced.is_some_and(|traced| points.is_one_to_one(traced, column)) || is_told_by(points, &told, column)
+        traced.is_some_and(|traced| points.is_one_to_one(traced, column)) || follows_from(points, &named, column)
     };
     let others: Vec<&Column> = params.into_iter().filter(|column| !follows(column)).collect();
     asked.into_iter().chain(others).collect()
 }
 
 /// Whether points that agree in some parameters agree in this one.
-fn is_told_by(points: &Points<'_>, told: &[&Column], column: &Column) -> bool {
+fn follows_from(points: &Points<'_>, others: &[&Column], column: &Column) -> bool {
     let mut known: BTreeMap<Vec<String>, String> = BTreeMap::new();
     points.points.iter().all(|point| {
-        let key = told.iter().map(|column| column.cells[point.row].to_string()).collect();
+        let key = others
+            .iter()
+            .map(|column| column.cells[point.row].to_string())
+            .collect();
         let value = column.cells[point.row].to_string();
         known.entry(key).or_insert_with(|| value.clone()) == &value
     })
@@ -127,8 +130,8 @@ fn is_told_by(points: &Points<'_>, told: &[&Column], column: &Column) -> bool {
 
 /// What tells the point of a row from the others: `concurrency 8, TP 2`.
 pub fn settings(varying: &[&Column], row: usize) -> String {
-    let (unset, told): (Vec<&Column>, Vec<&Column>) = varying.iter().partition(|column| column.cells[row].is_missing());
-    let shown = if told.is_empty() { unset } else { told };
+    let (unset, set): (Vec<&Column>, Vec<&Column>) = varying.iter().partition(|column| column.cells[row].is_missing());
+    let shown = if set.is_empty() { unset } else { set };
     let mut named = shown
         .iter()
         .map(|column| short_setting(&column.name, &column.cells[row]));

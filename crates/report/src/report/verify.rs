@@ -142,13 +142,13 @@ fn line_differences(stored: &str, made: &str) -> Vec<String> {
     let pairs = stored.lines().zip_longest(made.lines());
     let pairs = (1..).zip(pairs.map(EitherOrBoth::left_and_right));
     let different = pairs.filter(|(_, (stored, made))| stored != made);
-    let told = different.map(|(line, (stored, made))| {
+    let differences = different.map(|(line, (stored, made))| {
         let alike = stored.zip(made).map_or(0, |(stored, made)| alike(stored, made));
         let rest = |text: &'_ str| text.chars().skip(alike).collect::<String>();
         let (stored, made) = (stored.map(rest), made.map(rest));
         format!("line {line}: {}", both(stored.as_deref(), made.as_deref()))
     });
-    told.collect()
+    differences.collect()
 }
 
 /// Where two lines begin to differ, a few words before, in characters.

@@ -1,7 +1,7 @@
 //! An experiment as the tree of `vllm bench sweep serve`: a folder for each combination with a file for each run and one of
 //! all of them, and a table of everything. vLLM's own plots read it, and so does [`super::read_any`].
 
-use super::rows::{read_content, told, with_combo};
+use super::rows::{detail_of, read_content, with_combo};
 use itertools::Itertools;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -143,8 +143,8 @@ fn failure(number: usize, run: &RunRecord, server: &ServerRecord) -> Params {
         None => run.outcome.to_string(),
     };
     let doubts = run.doubts.iter().map(|doubt| doubt.detail.as_str());
-    let told = told(run);
-    let seen: Vec<&str> = std::iter::once(&*told)
+    let detail = detail_of(run);
+    let seen: Vec<&str> = std::iter::once(&*detail)
         .chain(doubts)
         .filter(|text| !text.is_empty())
         .collect();

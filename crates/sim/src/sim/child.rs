@@ -128,9 +128,9 @@ pub fn live(role: Role) -> std::io::Result<()> {
 }
 
 async fn orphaned(terminate: &mut tokio::signal::unix::Signal) {
-    let told = async {
+    let terminated = async {
         terminate.recv().await;
         tokio::time::sleep(DEAF).await;
     };
-    let _ = tokio::time::timeout(ORPHAN_LIFE, told).await;
+    let _ = tokio::time::timeout(ORPHAN_LIFE, terminated).await;
 }

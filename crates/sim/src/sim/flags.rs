@@ -320,14 +320,14 @@ mod tests {
     }
 
     fn objected(line: &str) -> String {
-        let told = objections(&shell_words::split(line).expect("quoted well"))
+        let texts = objections(&shell_words::split(line).expect("quoted well"))
             .into_iter()
             .map(|objection| match objection {
                 Objection::Unknown { flag } => flag,
                 Objection::Value { flag, why } => format!("{flag}: {why}"),
                 Objection::Word { word } => word,
             });
-        told.collect::<Vec<_>>().join("; ")
+        texts.collect::<Vec<_>>().join("; ")
     }
 
     #[test]

@@ -95,9 +95,9 @@ impl Token {
     /// By how much less probable than itself it holds another token, at least.
     fn gap(&self, other: &str) -> Option<f64> {
         let mut top = self.top.iter();
-        let told = top.find(|(text, _)| text == other).map(|(_, logprob)| *logprob);
+        let given = top.find(|(text, _)| text == other).map(|(_, logprob)| *logprob);
         let least = || self.top.iter().map(|(_, logprob)| *logprob).reduce(f64::min);
-        Some(self.logprob? - told.or_else(least)?)
+        Some(self.logprob? - given.or_else(least)?)
     }
 
     fn holds_likely(&self, other: &str) -> bool {
@@ -164,9 +164,9 @@ impl Answers {
     fn fault(&self) -> Option<String> {
         let long = self.long.iter().flat_map(|long| &long.replies);
         if let Some(cut) = self.alone.iter().chain(long).find(|reply| reply.is_cut()) {
-            let (told, asked) = (cut.tokens.len(), cut.asked);
+            let (got, asked) = (cut.tokens.len(), cut.asked);
             return Some(format!(
-                "an answer was cut after {told} of the {asked} tokens that were asked for"
+                "an answer was cut after {got} of the {asked} tokens that were asked for"
             ));
         }
         if let Some(long) = &self.long {
@@ -293,8 +293,8 @@ pub fn judge(starts: &[AnsweredStart<'_>]) -> Vec<Option<String>> {
             .fold(base.answers.noise(), f64::max);
         for (at, start) in starts.iter().enumerate() {
             if start.answers.model == model && said[at].is_none() {
-                let told = start.answers.difference(base.answers, noise);
-                said[at] = told.map(|told| format!("against {}, {told}", base.name));
+                let difference = start.answers.difference(base.answers, noise);
+                said[at] = difference.map(|difference| format!("against {}, {difference}", base.name));
             }
         }
     }

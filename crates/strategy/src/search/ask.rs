@@ -249,14 +249,14 @@ impl View<'_> {
     /// The rival's load, if the server may hold as much although `value` is its answer so far.
     fn contested(&self, value: f64) -> Option<f64> {
         let load = self.rival()?.load;
-        let is_open = value < load && load <= self.highest() && (self.asked() as f64) < self.patience();
+        let is_open = value < load && load <= self.highest() && (self.probes_so_far() as f64) < self.patience();
         is_open.then_some(load)
     }
 
     /// The answer, or the question that is needed for it.
     fn decide(&self) -> Result<Answer, Question> {
         let settings = &self.search.settings;
-        let exhausted = self.asked() >= settings.max_probes;
+        let exhausted = self.probes_so_far() >= settings.max_probes;
         if let Some(dip) = self.dip.filter(|dip| dip.runs < 2 && !exhausted) {
             return Err(self.question(dip.value, false));
         }
@@ -306,7 +306,7 @@ impl View<'_> {
 
     /// Whether the boundary is within the tolerance above `value`, or as near as the runs allowed are likely to bring it.
     fn is_enough(&self, value: f64) -> bool {
-        self.is_near(value, self.highest()) || self.asked() as f64 >= self.patience()
+        self.is_near(value, self.highest()) || self.probes_so_far() as f64 >= self.patience()
     }
 
     /// Runs after which noise, not ignorance, keeps a target open.
@@ -342,7 +342,7 @@ impl View<'_> {
     }
 
     /// Runs asked for this target.
-    fn asked(&self) -> usize {
+    fn probes_so_far(&self) -> usize {
         self.search
             .probes
             .iter()

@@ -148,7 +148,7 @@ impl CurvePoint {
 pub struct Exploration {
     settings: ExploreSettings,
     /// The runs at each load, in the order asked.
-    told: Vec<Vec<Level>>,
+    runs: Vec<Vec<Level>>,
 }
 
 impl Exploration {
@@ -156,27 +156,27 @@ impl Exploration {
     pub fn new(settings: ExploreSettings) -> Exploration {
         Exploration {
             settings,
-            told: Vec::new(),
+            runs: Vec::new(),
         }
     }
 
     /// The next load; None once every level is measured, no other load lies between the anchors, or there are no anchors.
     pub fn ask(&self) -> Option<Load> {
         let (settings, requests) = (&self.settings, self.settings.requests);
-        if let Some(open) = self.told.last().filter(|runs| !self.is_done(runs)) {
+        if let Some(open) = self.runs.last().filter(|runs| !self.is_done(runs)) {
             return Some(open[0].load);
         }
-        if self.told.is_empty() {
+        if self.runs.is_empty() {
             return Some(Load::in_flight(1, requests.at(1.0)));
         }
         let serial = self.serial()?;
         let Some(saturated) = self.saturated() else {
-            let most = self.told[1..].last().and_then(|runs| runs[0].load.max_concurrency);
+            let most = self.runs[1..].last().and_then(|runs| runs[0].load.max_concurrency);
             let next = most.map_or(settings.max_concurrency, |most| most / 2);
             let requests = settings.requests_of_flight(next as f64, serial.throughput);
             return (next > 1).then(|| Load::in_flight(next, requests));
         };
-        let measured = self.told.len() - (saturated - 1);
+        let measured = self.runs.len() - (saturated - 1);
         if measured >= settings.levels.max(2) {
             return None;
         }
@@ -192,10 +192,10 @@ impl Exploration {
 
     /// Takes in a run.
     pub fn tell(&mut self, level: &Level) {
-        let is_done = self.told.last().is_none_or(|runs| self.is_done(runs));
-        match self.told.last_mut().filter(|_| !is_done) {
+        let is_done = self.runs.last().is_none_or(|runs| self.is_done(runs));
+        match self.runs.last_mut().filter(|_| !is_done) {
             Some(runs) => runs.push(*level),
-            None => self.told.push(vec![*level]),
+            None => self.runs.push(vec![*level]),
         }
     }
 
@@ -210,12 +210,12 @@ impl Exploration {
     }
 
     fn serial(&self) -> Option<CurvePoint> {
-        self.told.first().and_then(|runs| CurvePoint::mean(runs))
+        self.runs.first().and_then(|runs| CurvePoint::mean(runs))
     }
 
     /// Which level is the saturated anchor: those tried before it failed.
     fn saturated(&self) -> Option<usize> {
-        (1..self.told.len()).find(|level| CurvePoint::mean(&self.told[*level]).is_some())
+        (1..self.runs.len()).find(|level| CurvePoint::mean(&self.runs[*level]).is_some())
     }
 
     /// Position of a level on the axis that is varied. An anchor of a rate is the rate it reached.
@@ -231,27 +231,27 @@ impl Exploration {
     /// The next value strictly between the anchors that was not measured yet.
     fn between(&self) -> Option<f64> {
         let saturated = self.saturated()?;
-        let anchors = [self.position(&self.told[0]), self.position(&self.told[saturated])];
+        let anchors = [self.position(&self.runs[0]), self.position(&self.runs[saturated])];
         let (low, high) = (anchors[0].min(anchors[1]), anchors[0].max(anchors[1]));
         // A saturated run no better than the serial one leaves nothing between.
         if !(low > 0.0 && high.is_finite() && low < high) {
             return None;
         }
         let fresh =
-            |value: &f64| *value > low && *value < high && self.told.iter().all(|runs| self.position(runs) != *value);
+            |value: &f64| *value > low && *value < high && self.runs.iter().all(|runs| self.position(runs) != *value);
         let inner = self.settings.levels.saturating_sub(2);
         let even = inner.div_ceil(2);
         let first = (1..=even)
             .map(|i| self.part(low, high, i as f64 / (even + 1) as f64))
             .find(fresh);
         first
-            .filter(|_| self.told.len() < saturated + 1 + even)
+            .filter(|_| self.runs.len() < saturated + 1 + even)
             .or_else(|| self.knee(fresh))
     }
 
     /// The middle of the longest piece of the curve of log latency against log throughput.
     fn knee(&self, fresh: impl Fn(&f64) -> bool) -> Option<f64> {
-        let measured = self.told.iter();
+        let measured = self.runs.iter();
         let measured = measured.filter_map(|runs| Some((self.position(runs), CurvePoint::mean(runs)?)));
         let mut curve: Vec<(f64, CurvePoint)> = measured.collect();
         curve.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -306,7 +306,7 @@ mod tests {
             let figures = Some(CurvePoint { throughput, latency_ms });
             exploration.tell(&Level { load, figures });
         }
-        exploration.told.iter().map(|runs| exploration.position(runs)).collect()
+        exploration.runs.iter().map(|runs| exploration.position(runs)).collect()
     }
 
     #[test]

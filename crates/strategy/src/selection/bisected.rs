@@ -59,7 +59,7 @@ pub struct Bisected {
     entries: usize,
     max_starts: usize,
     /// The mean logarithm of each start's runs ([`crate::stats::Start::mean`]), by its entry; None of one that failed.
-    told: Vec<(usize, Option<f64>)>,
+    results: Vec<(usize, Option<f64>)>,
 }
 
 impl Bisected {
@@ -68,13 +68,13 @@ impl Bisected {
         Bisected {
             entries,
             max_starts,
-            told: Vec::new(),
+            results: Vec::new(),
         }
     }
 
     /// Takes in the mean logarithm of a start's runs; None where it did not start, or died before it was measured.
     pub fn tell(&mut self, entry: usize, log: Option<f64>) {
-        self.told.push((entry, log));
+        self.results.push((entry, log));
     }
 
     /// Where the change is, or the entry of which a start is needed to tell.
@@ -82,9 +82,12 @@ impl Bisected {
         let Some(ends) = self.ends() else {
             return Ok(Located::Unstartable);
         };
-        let is_spent = self.told.len() >= self.max_starts;
+        let is_spent = self.results.len() >= self.max_starts;
         let is_compared = ends.iter().all(|end| self.starts(*end) > 0);
-        let is_searching = self.told.iter().any(|(entry, _)| ends[0] < *entry && *entry < ends[1]);
+        let is_searching = self
+            .results
+            .iter()
+            .any(|(entry, _)| ends[0] < *entry && *entry < ends[1]);
         if !is_compared && is_spent {
             return Ok(Located::Unstartable);
         }
@@ -108,7 +111,7 @@ impl Bisected {
 
     /// The answer if there may be no further start; none before both ends were measured.
     pub fn stopped(mut self) -> Option<Located> {
-        self.max_starts = self.told.len();
+        self.max_starts = self.results.len();
         self.ask().ok().filter(|located| *located != Located::Unstartable)
     }
 
@@ -138,7 +141,7 @@ impl Bisected {
 
     /// Starts since an end was last measured.
     fn away_from(&self, ends: [usize; 2]) -> usize {
-        self.told
+        self.results
             .iter()
             .rev()
             .take_while(|(entry, _)| !ends.contains(entry))
@@ -147,7 +150,7 @@ impl Bisected {
 
     fn posterior(&self, [old, new]: [usize; 2]) -> Posterior {
         let measured = self
-            .told
+            .results
             .iter()
             .enumerate()
             .filter(|(_, (entry, _))| (old..=new).contains(entry))
@@ -203,8 +206,8 @@ impl Bisected {
     }
 
     fn of(&self, entry: usize) -> impl Iterator<Item = Option<f64>> {
-        let told = self.told.iter().filter(move |(told, _)| *told == entry);
-        told.map(|(_, log)| *log)
+        let of_entry = self.results.iter().filter(move |(other, _)| *other == entry);
+        of_entry.map(|(_, log)| *log)
     }
 
     /// One failure is enough to leave an entry between the ends: a neighbour serves as well.
@@ -293,11 +296,11 @@ mod tests {
         #[test]
         fn any_answers_end_it_within_the_starts(seen in prop::collection::vec(prop::option::of(-0.1f64..0.1), 30), entries in 1usize..40) {
             let mut bisected = Bisected::new(entries, 30);
-            for told in seen.into_iter().chain([None]) {
+            for log in seen.into_iter().chain([None]) {
                 match bisected.ask() {
                     Err(entry) => {
-                        prop_assert!(entry < entries && bisected.told.len() < 30);
-                        bisected.tell(entry, told);
+                        prop_assert!(entry < entries && bisected.results.len() < 30);
+                        bisected.tell(entry, log);
                     }
                     Ok(_) => return Ok(()),
                 }

@@ -92,7 +92,7 @@ pub struct Paired {
     max_starts: usize,
     placement: Placement,
     /// By their slots; None of a start that failed.
-    told: Vec<(Slot, Option<Logs>)>,
+    results: Vec<(Slot, Option<Logs>)>,
     /// Pairs that were looked at.
     looked: usize,
     /// For each member, what it was called once and for all.
@@ -109,7 +109,7 @@ impl Paired {
             looked: 0,
             settled: vec![None; family.len()],
             sharing: family.len(),
-            told: Vec::new(),
+            results: Vec::new(),
             family,
             max_starts,
             placement,
@@ -117,8 +117,8 @@ impl Paired {
     }
 
     /// Takes in what a start showed; None where it did not start, or died before it was measured.
-    pub fn tell(&mut self, slot: Slot, told: Option<Logs>) {
-        self.told.push((slot, told));
+    pub fn tell(&mut self, slot: Slot, logs: Option<Logs>) {
+        self.results.push((slot, logs));
         while self.looked < self.complete() {
             self.looked += 1;
             self.look();
@@ -128,7 +128,7 @@ impl Paired {
     /// How it ended, or the start that comes next where `pending` have been asked for and are not told yet; None before one of
     /// them is told.
     pub fn ask(&self, pending: &[Slot]) -> Result<PairedOutcome, Option<Slot>> {
-        let starts = self.told.len();
+        let starts = self.results.len();
         let done = |ending: PairedEnding| match pending.is_empty() {
             true => Ok(PairedOutcome {
                 findings: self.findings(),
@@ -156,8 +156,8 @@ impl Paired {
     }
 
     fn measured(&self, slot: Slot) -> Option<&[Option<f64>]> {
-        let mut told = self.told.iter().filter(|(told, _)| *told == slot);
-        told.find_map(|(_, logs)| logs.as_deref())
+        let mut of_slot = self.results.iter().filter(|(other, _)| *other == slot);
+        of_slot.find_map(|(_, logs)| logs.as_deref())
     }
 
     /// Pairs of which both starts were measured.
@@ -167,8 +167,8 @@ impl Paired {
     }
 
     fn is_unstartable(&self, arm: Arm) -> bool {
-        let of_arm = self.told.iter().rev().filter(|(slot, _)| slot.arm == arm);
-        of_arm.take_while(|(_, told)| told.is_none()).count() >= FAILURES
+        let of_arm = self.results.iter().rev().filter(|(slot, _)| slot.arm == arm);
+        of_arm.take_while(|(_, logs)| logs.is_none()).count() >= FAILURES
     }
 
     /// The pairs of each member among the first `count` ones.

@@ -27,7 +27,7 @@ pub(super) struct Actor {
     pub(super) follower: Follower,
     pub(super) seq: u64,
     pub(super) prev: Sum,
-    pub(super) told: Seen,
+    pub(super) last_seen: Seen,
     pub(super) plan: usize,
     pub(super) group: Option<usize>,
     pub(super) running: Option<Entry>,
@@ -45,7 +45,7 @@ impl Actor {
             follower,
             seq: 0,
             prev: nonce,
-            told: Seen::new(),
+            last_seen: Seen::new(),
             plan: number,
             group: None,
             running: None,
@@ -78,8 +78,8 @@ impl Actor {
 
     fn news(&mut self) -> Seen {
         let mut seen = self.follower.seen();
-        seen.retain(|name, now| self.told.get(name) != Some(now));
-        self.told.extend(seen.clone());
+        seen.retain(|name, now| self.last_seen.get(name) != Some(now));
+        self.last_seen.extend(seen.clone());
         seen
     }
 

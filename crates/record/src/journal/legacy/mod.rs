@@ -54,8 +54,8 @@ pub fn read(directory: &Directory, journals: &[PathBuf]) -> Result<Sealed> {
     timed.sort_by_key(|(at, ..)| *at);
     for (_, shard, OldLine { seq, at, event }) in timed {
         for (name, body) in event {
-            let told = serde_json::from_value(body).and_then(|body| upgrade.take(shard, seq, &at, &name, body));
-            if let (Err(error), false) = (told, are_of_newer_minor[shard]) {
+            let taken = serde_json::from_value(body).and_then(|body| upgrade.take(shard, seq, &at, &name, body));
+            if let (Err(error), false) = (taken, are_of_newer_minor[shard]) {
                 return refuse(&journals[shard], seq, &error.to_string());
             }
         }

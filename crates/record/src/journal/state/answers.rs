@@ -137,14 +137,14 @@ mod tests {
     #[test]
     fn a_plainer_config_that_comes_later_becomes_the_baseline() {
         let mut state = State::default();
-        let mut told = Vec::new();
+        let mut history = Vec::new();
         for event in [lines("a", 2, "x"), lines("bb", 2, "y"), lines("ccc", 1, "y")].concat() {
             state.imagine(event);
             let doubted = ["a", "bb", "ccc"].map(|server| state.doubted_server(&ServerId(server.into())).is_some());
-            told.push(doubted);
+            history.push(doubted);
         }
-        assert_eq!(told[3], [false, true, false], "the first is the baseline");
-        assert_eq!(told[5], [true, false, false], "until a plainer one answers");
+        assert_eq!(history[3], [false, true, false], "the first is the baseline");
+        assert_eq!(history[5], [true, false, false], "until a plainer one answers");
     }
 
     #[test]

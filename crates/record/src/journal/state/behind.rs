@@ -78,8 +78,8 @@ impl State {
                 counts[at.expect("it is one of them")] += 1;
             }
         }
-        let told = self.retirements.iter().zip(counts).filter(|(_, runs)| *runs > 0);
-        told.map(|(retired, runs)| (retired.reason.as_str(), runs)).collect()
+        let behind = self.retirements.iter().zip(counts).filter(|(_, runs)| *runs > 0);
+        behind.map(|(retired, runs)| (retired.reason.as_str(), runs)).collect()
     }
 
     /// The results of points in the plan that a line retired, one for each run.
@@ -142,7 +142,7 @@ mod tests {
         state.imagine(Event::ResultsRetired { server, reason });
     }
 
-    fn told(state: &State, seqs: u32) -> &'static str {
+    fn word(state: &State, seqs: u32) -> &'static str {
         match state.recognise(&id(), Nonce::IMAGINED, &serving(seqs)) {
             Recognised::Same => "same",
             Recognised::Replaced(_) => "replaced",
@@ -153,16 +153,16 @@ mod tests {
     #[test]
     fn servers_that_come_back_answer_in_turn() {
         let mut state = State::default();
-        assert_eq!(told(&state, 1), "same", "nobody was measured before");
+        assert_eq!(word(&state, 1), "same", "nobody was measured before");
         connect(&mut state, 1, serving(1));
         measure(&mut state, 1);
-        assert_eq!((told(&state, 1), told(&state, 2)), ("same", "replaced"));
+        assert_eq!((word(&state, 1), word(&state, 2)), ("same", "replaced"));
         retire(&mut state);
         connect(&mut state, 2, serving(2));
-        assert_eq!((told(&state, 2), told(&state, 1)), ("same", "in turn"));
-        assert_eq!(told(&state, 3), "in turn", "nothing was measured between two changes");
+        assert_eq!((word(&state, 2), word(&state, 1)), ("same", "in turn"));
+        assert_eq!(word(&state, 3), "in turn", "nothing was measured between two changes");
         measure(&mut state, 2);
-        assert_eq!(told(&state, 3), "replaced");
+        assert_eq!(word(&state, 3), "replaced");
         assert_eq!(state.runs().count(), 1, "that of the server that answers");
     }
 

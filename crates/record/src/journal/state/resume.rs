@@ -156,7 +156,7 @@ impl State {
             .iter()
             .filter(|((search, _), _)| self.is_planned_search(search));
         let rootless = planned.filter(|(_, facts)| facts.roots.is_empty());
-        let told = rootless.filter_map(|((search, _), facts)| {
+        let gaps = rootless.filter_map(|((search, _), facts)| {
             let asked = facts.asked.first().map(|at| self.attempts[*at].rank.line);
             let line = asked.or(facts.ends.first().map(|(rank, ..)| rank.line))?;
             Some(Gap {
@@ -168,16 +168,16 @@ impl State {
                 heals: true,
             })
         });
-        told.collect()
+        gaps.collect()
     }
 
     fn lost_retirements(&self) -> Vec<Gap> {
         let is_there = |line: LineId| self.retirements.iter().any(|retired| retired.rank.line == line);
-        let told = self.attempts.iter().filter_map(|run| {
+        let anew = self.attempts.iter().filter_map(|run| {
             let (journal, seq) = (run.rank.line.journal, run.anew?);
             Some(LineId { journal, seq })
         });
-        let lost: BTreeSet<LineId> = told.filter(|line| !is_there(*line)).collect();
+        let lost: BTreeSet<LineId> = anew.filter(|line| !is_there(*line)).collect();
         let gap = |line: LineId| Gap {
             text: format!(
                 "journal/{}.jsonl: the line that retires earlier results (seq {}) is missing or damaged; restore the file from a \

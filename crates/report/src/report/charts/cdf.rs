@@ -20,8 +20,10 @@ fn of_answer(answer: &Answer) -> Vec<usize> {
 /// A chart for each workload whose benchmark recorded histograms.
 pub fn charts(subject: &Subject<'_>, answers: &[Answer], distributions: &Distributions) -> Vec<Chart> {
     let workloads = subject.points.workloads();
-    let told = workloads.iter().zip(answers);
-    let charts = told.filter_map(|(workload, answer)| draw(subject, workload, answer, distributions));
+    let charts = workloads
+        .iter()
+        .zip(answers)
+        .filter_map(|(workload, answer)| draw(subject, workload, answer, distributions));
     numbered("cdf", charts.collect())
 }
 
@@ -32,14 +34,14 @@ fn draw(
     distributions: &Distributions,
 ) -> Option<Chart> {
     let points = subject.points;
-    let told = varying_within(points, workload);
+    let varying = varying_within(points, workload);
     let shown = of_answer(answer);
     let panel = |(name, title): (&str, &str)| {
         let curve = |(number, at): (usize, &usize)| {
             let histogram = distributions.of(*at, name)?;
             let mark = |(ms, share): (f64, f64)| Mark::at(ms, share * 100.0);
             let positive = histogram.cumulative().into_iter().filter(|(ms, _)| *ms > 0.0);
-            let name = settings(&told, points.points[*at].row);
+            let name = settings(&varying, points.points[*at].row);
             Some(Series::new(name, Style::Line(number), positive.map(mark).collect()))
         };
         let series: Vec<Series> = shown.iter().enumerate().filter_map(curve).collect();

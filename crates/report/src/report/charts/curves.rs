@@ -115,15 +115,15 @@ fn note(
     let mut note = subject.reading().to_owned();
     let mut series = panels.iter().flat_map(|panel| &panel.series);
     if series.any(|series| matches!(series.style, Style::Band(_))) {
-        let told = arranged
-            .told
+        let named = arranged
+            .distinct_by
             .iter()
             .copied()
             .chain([sketch.along.column])
             .chain(sketch.traced);
         let others = varied
             .iter()
-            .filter(|column| !told.clone().any(|told| told.name == column.name));
+            .filter(|column| !named.clone().any(|other| other.name == column.name));
         let over = others.map(|column| short_name(&column.name)).join(" and ");
         let over = if over.is_empty() {
             "points of equal settings"

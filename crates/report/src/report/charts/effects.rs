@@ -16,8 +16,10 @@ const MOST_BARS: usize = 12;
 /// The chart of each workload, in their order; `None` for those that varied no setting, or measured too little.
 pub fn of_each(subject: &Subject<'_>, found: &Findings<'_>) -> Vec<Option<Chart>> {
     let workloads = subject.points.workloads();
-    let told = workloads.iter().enumerate();
-    told.map(|(place, workload)| draw(subject, workload, found.of_workload(place)))
+    workloads
+        .iter()
+        .enumerate()
+        .map(|(place, workload)| draw(subject, workload, found.of_workload(place)))
         .collect()
 }
 

@@ -23,8 +23,10 @@ const MOST_LABELS: usize = 10;
 pub fn of_each(subject: &Subject<'_>, found: &Findings<'_>) -> Vec<Option<Chart>> {
     let (x, y) = (Measure::tokens_per_user(), Measure::tokens_per_gpu());
     let tradeoffs = Tradeoff::of_each(subject.points, &x, &y);
-    let told = tradeoffs.iter().enumerate();
-    told.map(|(place, tradeoff)| draw(subject, tradeoff, found.of_workload(place)))
+    tradeoffs
+        .iter()
+        .enumerate()
+        .map(|(place, tradeoff)| draw(subject, tradeoff, found.of_workload(place)))
         .collect()
 }
 

@@ -67,7 +67,7 @@ pub fn make_charts(subject: &Subject<'_>, options: &ReportOptions) -> Charts {
     charts.charts.extend(startup::charts(subject));
     for (i, plot) in options.plots.iter().enumerate() {
         let what = format!("plot {} of the plan ({} against {})", i + 1, plot.y, plot.x);
-        charts.add(&what, standard::asked(subject, &found, plot, i + 1));
+        charts.add(&what, standard::requested(subject, &found, plot, i + 1));
     }
     charts
 }
@@ -180,11 +180,11 @@ impl Subject<'_> {
     }
 
     /// A line from the experiment to the version that drew it, with what is known between them.
-    fn footer_of(&self, told: impl IntoIterator<Item = Option<String>>) -> String {
-        let told = told.into_iter().flatten();
+    fn footer_of(&self, facts: impl IntoIterator<Item = Option<String>>) -> String {
+        let facts = facts.into_iter().flatten();
         let version = format!("vsweep {}", env!("CARGO_PKG_VERSION"));
         let experiment = self.experiment.to_owned();
-        [experiment].into_iter().chain(told).chain([version]).join(" · ")
+        [experiment].into_iter().chain(facts).chain([version]).join(" · ")
     }
 
     /// A chart of searches; of several parts, those after the first have a number.

@@ -27,25 +27,25 @@ pub struct Arranged<'a> {
     /// Panels with their titles.
     pub panels: Vec<(String, Vec<Curve<'a>>)>,
     /// The parameters that panels and curves are told apart by.
-    pub told: Vec<&'a Column>,
+    pub distinct_by: Vec<&'a Column>,
     /// Panels that are not drawn.
     pub left_out: usize,
 }
 
 /// Arranges points by these parameters, the one that matters most first.
 pub fn arrange<'a>(points: &[&'a Point], columns: Vec<&'a Column>) -> Arranged<'a> {
-    let mut told = columns;
+    let mut distinct_by = columns;
     let mut panel_by = None;
-    while count(points, &told) > MOST_CURVES {
-        let mut columns = told.iter().copied();
+    while count(points, &distinct_by) > MOST_CURVES {
+        let mut columns = distinct_by.iter().copied();
         let few = columns.find(|column| (2..=MOST_PANELS).contains(&count(points, &[column])));
-        panel_by = few.filter(|column| count(points, &without(&told, Some(column))) <= MOST_CURVES);
-        if panel_by.is_some() || told.len() == 1 {
+        panel_by = few.filter(|column| count(points, &without(&distinct_by, Some(column))) <= MOST_CURVES);
+        if panel_by.is_some() || distinct_by.len() == 1 {
             break;
         }
-        told.pop();
+        distinct_by.pop();
     }
-    let within = without(&told, panel_by);
+    let within = without(&distinct_by, panel_by);
     let names: Vec<String> = grouped(points, &within)
         .iter()
         .map(|group| name(&within, group[0].row))
@@ -70,7 +70,11 @@ pub fn arrange<'a>(points: &[&'a Point], columns: Vec<&'a Column>) -> Arranged<'
     };
     let left_out = panels.len().saturating_sub(MOST_PANELS);
     panels.truncate(MOST_PANELS);
-    Arranged { panels, told, left_out }
+    Arranged {
+        panels,
+        distinct_by,
+        left_out,
+    }
 }
 
 fn without<'a>(columns: &[&'a Column], but: Option<&Column>) -> Vec<&'a Column> {

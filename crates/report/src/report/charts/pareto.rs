@@ -32,8 +32,8 @@ pub fn charts(subject: &Subject<'_>, label_by: &[String]) -> Result<Vec<Chart>, 
             let mut charts: Vec<Chart> = tradeoffs.iter().map(|each| draw(subject, each, label_by)).collect();
             if lone > 0 {
                 let lone = show_many(lone as u64, "workload");
-                let told = format!(" Not drawn: {lone} with a single point.");
-                charts.iter_mut().for_each(|chart| chart.note += &told);
+                let note = format!(" Not drawn: {lone} with a single point.");
+                charts.iter_mut().for_each(|chart| chart.note += &note);
             }
             Ok(numbered("pareto", charts))
         }

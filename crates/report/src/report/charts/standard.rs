@@ -101,7 +101,12 @@ fn against_load(
 }
 
 /// The charts that a plan asks for, or why they cannot be drawn: a curve for each combination of `curve_by`, else of whatever varies.
-pub fn asked(subject: &Subject<'_>, found: &Findings<'_>, plot: &Plot, number: usize) -> Result<Vec<Chart>, String> {
+pub fn requested(
+    subject: &Subject<'_>,
+    found: &Findings<'_>,
+    plot: &Plot,
+    number: usize,
+) -> Result<Vec<Chart>, String> {
     let points = subject.points;
     let column = |name: &str| {
         let found = points.runs.column(name);

@@ -54,10 +54,12 @@ pub fn to_dashboard(sides: &[Side], speed: &Speed) -> Result<String, String> {
     let names: Vec<&str> = sides.iter().map(|side| side.name.as_str()).collect();
     let mut text = format!("## {}\n\n", names.iter().map(|name| escape(name)).join(" | "));
     for (key, rows) in &groups {
-        let told = apart.iter().zip(key).filter(|(_, value)| !value.is_empty());
-        let told = told.map(|(name, value)| format!("{} {value}", bare(name))).join(", ");
-        if !told.is_empty() {
-            text += &format!("### {}\n\n", escape(&told));
+        let heading = apart.iter().zip(key).filter(|(_, value)| !value.is_empty());
+        let heading = heading
+            .map(|(name, value)| format!("{} {value}", bare(name)))
+            .join(", ");
+        if !heading.is_empty() {
+            text += &format!("### {}\n\n", escape(&heading));
         }
         for (place, metric) in metrics.iter().enumerate() {
             text += &side_by_side(rows, place, metric, &names, load, speed);

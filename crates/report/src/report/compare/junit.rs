@@ -9,13 +9,13 @@ use vsweep_strategy::stats::Requirement;
 pub fn to_junit(comparison: &Comparison) -> String {
     let mut suite = TestSuite::new(format!("{} against {}", comparison.new, comparison.base));
     let limits = comparison.limits.iter().map(|judged| {
-        let told = format!("{}, p = {:.3}", percent(judged.ratio), judged.p_value);
+        let text = format!("{}, p = {:.3}", percent(judged.ratio), judged.p_value);
         let status = match judged.requirement {
             Requirement::Met => TestCaseStatus::success(),
-            Requirement::Broken => failed(&told),
+            Requirement::Broken => failed(&text),
             Requirement::Undecided => {
                 let mut status = TestCaseStatus::skipped();
-                status.set_message(format!("undecided: {told}; measure more starts"));
+                status.set_message(format!("undecided: {text}; measure more starts"));
                 status
             }
         };
@@ -29,11 +29,11 @@ pub fn to_junit(comparison: &Comparison) -> String {
             suite.add_test_cases(pair.figures.iter().map(|figure| {
                 let name = format!("{} at {}", figure.metric, pair.settings);
                 let mut case = TestCase::new(name, TestCaseStatus::success());
-                let told = HEADS
+                let lines = HEADS
                     .iter()
                     .zip(cells(figure))
                     .map(|(head, cell)| format!("{head}: {cell}\n"));
-                case.set_classname("figure").set_system_out(told.collect::<String>());
+                case.set_classname("figure").set_system_out(lines.collect::<String>());
                 case
             }));
         }
@@ -44,8 +44,8 @@ pub fn to_junit(comparison: &Comparison) -> String {
     report.to_string().expect("a report is text")
 }
 
-fn failed(told: &str) -> TestCaseStatus {
+fn failed(message: &str) -> TestCaseStatus {
     let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-    status.set_message(told.to_owned());
+    status.set_message(message.to_owned());
     status
 }

@@ -100,7 +100,7 @@ fn clocks(table: &Table) -> impl Iterator<Item = (String, String)> {
 /// Begins the name of the fact that is a clock.
 const CLOCK: &str = "GPU clock, ";
 
-fn told(values: &[String]) -> String {
+fn show_values(values: &[String]) -> String {
     match values {
         [] => "true".into(),
         values => values.join(" "),
@@ -115,8 +115,8 @@ fn of_servers(state: &State) -> BTreeMap<String, BTreeSet<String>> {
             let name = name.strip_prefix("serve.");
             name.is_some_and(|name| spelling::find(&server.params, name).is_some())
         };
-        let told = of_server(server).into_iter().filter(|(name, _)| !is_swept(name));
-        told.for_each(|(name, values)| found.entry(name).or_default().extend(values));
+        let unswept = of_server(server).into_iter().filter(|(name, _)| !is_swept(name));
+        unswept.for_each(|(name, values)| found.entry(name).or_default().extend(values));
     }
     found
 }
@@ -131,7 +131,7 @@ fn of_server(server: &ServerRecord) -> BTreeMap<String, BTreeSet<String>> {
         Some(flags) => {
             note("server program".into(), flags.program.join(" "));
             let flags = flags.flags.iter();
-            let flags = flags.map(|(name, values)| (spelling::canonical(name), told(values)));
+            let flags = flags.map(|(name, values)| (spelling::canonical(name), show_values(values)));
             let flags = flags.filter(|(name, _)| !["host", "port"].contains(&name.as_str()));
             flags.for_each(|(name, value)| note(format!("serve.{name}"), value));
         }
@@ -177,13 +177,13 @@ pub fn between(base: &Side, new: &Side, keys: &BTreeSet<String>) -> Vec<Change> 
 
 /// What differs between two servers of one experiment, their versions included.
 pub fn between_servers(base: &ServerRecord, new: &ServerRecord) -> Vec<Change> {
-    let told = |server: &ServerRecord| {
-        let mut told = of_server(server);
+    let facts = |server: &ServerRecord| {
+        let mut facts = of_server(server);
         let versions = server.ready().filter_map(|ready| ready.version.clone());
-        told.insert("server version".into(), versions.collect());
-        told
+        facts.insert("server version".into(), versions.collect());
+        facts
     };
-    differing(&told(base), &told(new))
+    differing(&facts(base), &facts(new))
 }
 
 /// Whether a clock differs by less than it wanders from run to run.

@@ -15,7 +15,7 @@ use vsweep_record::journal::RunRecord;
 use vsweep_record::table::{Race, races};
 
 /// Searches without an answer that are told of.
-const MOST_TOLD: usize = 3;
+const MOST_LISTED: usize = 3;
 
 /// Every server's limits; none where no search has begun.
 pub fn limits(inputs: &Inputs<'_>) -> Option<Value> {
@@ -46,9 +46,10 @@ fn of_target(inputs: &Inputs<'_>, configs: &[Config], runs: &[&RunRecord], race:
     };
     let at = sla::point(best, inputs.points, runs);
     let (Some(answer), Some((low, high)), Some(at)) = (best.answer(), sla::interval(best), at) else {
-        let told = servers.iter().filter(|row| row.answer().is_none()).take(MOST_TOLD);
-        let told = told.map(|row| format!("{}: {}; {}", sla::config_name(row), sla::words(row), sla::notes(row)));
-        return context! { why_none => told.collect_vec(), ..part };
+        let unanswered = servers.iter().filter(|row| row.answer().is_none()).take(MOST_LISTED);
+        let unanswered =
+            unanswered.map(|row| format!("{}: {}; {}", sla::config_name(row), sla::words(row), sla::notes(row)));
+        return context! { why_none => unanswered.collect_vec(), ..part };
     };
     let low = show_number(low);
     let limit = match high.is_finite() {

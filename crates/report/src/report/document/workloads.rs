@@ -19,8 +19,8 @@ use vsweep_record::table::Workload;
 /// The answers of all workloads that were measured.
 pub fn parts(inputs: &Inputs<'_>, configs: &[Config]) -> Vec<Value> {
     let workloads = inputs.points.workloads();
-    let told = workloads.iter().zip(&inputs.answers).enumerate();
-    let measured = told.filter(|(_, (_, answer))| answer.is_measured());
+    let answered = workloads.iter().zip(&inputs.answers).enumerate();
+    let measured = answered.filter(|(_, (_, answer))| answer.is_measured());
     let part = |(place, (workload, answer))| of_workload(inputs, configs, place, workload, answer);
     measured.map(part).collect()
 }

@@ -20,19 +20,19 @@ pub fn describe_reasons<'g>(groups: impl IntoIterator<Item = &'g Group>) -> Stri
             [only] if only.differs => format!(" (such as: {})", shorten(&only.text)),
             [only] => format!(" ({})", shorten(&only.text)),
             several => {
-                let told = several.iter().map(|seen| match seen.ruled_out.as_deref() {
+                let texts = several.iter().map(|seen| match seen.ruled_out.as_deref() {
                     Some(ruled_out) => one_line(&shortened(ruled_out).to_string()),
                     None => seen.text.clone(),
                 });
-                let told: Vec<(String, String)> = told.map(|told| (shorten(&told), told)).collect();
+                let texts: Vec<(String, String)> = texts.map(|text| (shorten(&text), text)).collect();
                 let line = |(seen, (short, whole)): (&Detail, &(String, String))| {
                     let such_as = if seen.differs { ", such as" } else { "" };
                     // Of lines that begin alike, all is told: they stay different.
-                    let is_alone = told.iter().filter(|(other, _)| other == short).count() == 1;
-                    let told = if is_alone { short } else { whole };
-                    format!("\n    {}{such_as}: {told}", seen.runs)
+                    let is_alone = texts.iter().filter(|(other, _)| other == short).count() == 1;
+                    let text = if is_alone { short } else { whole };
+                    format!("\n    {}{such_as}: {text}", seen.runs)
                 };
-                let lines: String = several.iter().zip(&told).take(MOST_SEEN).map(line).collect();
+                let lines: String = several.iter().zip(&texts).take(MOST_SEEN).map(line).collect();
                 match several.len().saturating_sub(MOST_SEEN) {
                     0 => lines,
                     more => format!("{lines}\n    and {more} more; see `detail` in summary.csv"),
@@ -71,7 +71,7 @@ mod tests {
         }
     }
 
-    fn told(cause: Cause, details: &[Detail]) -> String {
+    fn describe(cause: Cause, details: &[Detail]) -> String {
         describe_reasons(&[Group {
             reason: Reason::Failed(cause),
             validity: None,
@@ -104,12 +104,12 @@ mod tests {
         let counts: Vec<usize> = seen.iter().map(|seen| seen.runs).collect();
         assert_eq!(counts, [3, 2, 1]);
         assert!(seen[1].text.ends_with("HTTP 429") && seen[2].text.ends_with("HTTP 500"));
-        let told = told(Cause::RequestErrors, &details);
+        let text = describe(Cause::RequestErrors, &details);
         assert!(
-            told.starts_with(
+            text.starts_with(
                 "6 runs failed: request_errors\n    3, such as: port 8000 is taken\n    2, such as: 40 of"
             ),
-            "{told}"
+            "{text}"
         );
     }
 
@@ -117,7 +117,7 @@ mod tests {
     fn lines_that_differ_stay_different() {
         let alike = "word ".repeat(40);
         let long = |end: &str| detail(Failure::new(Cause::RequestErrors, format!("{alike}cache {end}")), 1);
-        let said = told(Cause::RequestErrors, &[long("auto"), long("fp8"), long("none")]);
+        let said = describe(Cause::RequestErrors, &[long("auto"), long("fp8"), long("none")]);
         for end in ["word cache auto\n", "word cache fp8\n", "word cache none\n"] {
             assert!(said.contains(end), "{said}");
         }
@@ -132,11 +132,11 @@ mod tests {
             };
             detail(Failure::of_ruled_out(Cause::OomAtLoad, ruled_out), 24)
         };
-        let told = told(Cause::OomAtLoad, &[hungry("auto"), hungry("fp8")]);
+        let text = describe(Cause::OomAtLoad, &[hungry("auto"), hungry("fp8")]);
         assert!(
-            told.contains("memory (seqs 256 > 32) as TP 1, seqs 32, batched tokens 2048, KV cache auto")
-                && told.contains("memory (seqs 256 > 32) as TP 1, seqs 32, batched tokens 2048, KV cache fp8"),
-            "{told}"
+            text.contains("memory (seqs 256 > 32) as TP 1, seqs 32, batched tokens 2048, KV cache auto")
+                && text.contains("memory (seqs 256 > 32) as TP 1, seqs 32, batched tokens 2048, KV cache fp8"),
+            "{text}"
         );
     }
 

@@ -4,7 +4,7 @@
 use super::text::embed_json;
 use crate::report::answer::FRONTIER;
 use crate::report::inputs::Inputs;
-use crate::report::rows::told;
+use crate::report::rows::detail_of;
 use crate::report::variation::swept;
 use crate::report::words::{axis_title, short_name};
 use crate::report::yardstick::Yardstick;
@@ -170,7 +170,7 @@ fn runs(inputs: &Inputs<'_>) -> Value {
         // How long reset and warm-up before it took, where that is recorded; empty where it is of no run.
         "resets": where_known(runs.iter().map(|run| run.reset_seconds)),
         "warmups": where_known(runs.iter().map(|run| run.warmup_seconds)),
-        "details": Dictionary::of(runs.iter().map(|run| told(run).into_owned())),
+        "details": Dictionary::of(runs.iter().map(|run| detail_of(run).into_owned())),
         "bench": Dictionary::of(runs.iter().map(command)),
         "files": {"begin": Dictionary::of(begins.into_iter()), "line": lines},
     })

@@ -260,11 +260,13 @@ mod tests {
             (117, Some(&forms[1])),
             (157, Some(&forms[0])),
         ] {
-            let told = [figures(1, "9"), figures(129, "1,234")].map(|parts| fit_in(&names(), &parts, most));
-            let named = told.each_ref().map(|line| line.split(JOINT).next().unwrap_or_default());
+            let lines = [figures(1, "9"), figures(129, "1,234")].map(|parts| fit_in(&names(), &parts, most));
+            let named = lines
+                .each_ref()
+                .map(|line| line.split(JOINT).next().unwrap_or_default());
             assert_eq!(named[0], named[1]);
             assert!(form.is_none_or(|form| named[0] == form), "{named:?}");
-            for line in &told {
+            for line in &lines {
                 assert!(
                     line.contains(" tokens/s · TTFT 123 ms") && measure_text_width(line) <= most,
                     "{line}"

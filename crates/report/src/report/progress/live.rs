@@ -333,8 +333,8 @@ mod tests {
                     line.set(Names::default(), vec!["ready".to_owned()]);
                     done.send(()).expect("somebody waits");
                 });
-                let told = is_done.recv_timeout(Duration::from_secs(60));
-                assert!(told.is_ok(), "it waits for the drawing, which waits for what is shown");
+                let done = is_done.recv_timeout(Duration::from_secs(60));
+                assert!(done.is_ok(), "it waits for the drawing, which waits for what is shown");
             });
         });
     }

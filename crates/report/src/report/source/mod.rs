@@ -227,7 +227,7 @@ impl Record {
             bench: Some(&self.settings),
             // Only `vsweep export` writes it.
             simulated: (self.figure("simulated") == Some(&Cell::Bool(true))).then_some(true),
-            gpus: Some(count_gpus(&self.told(), &[])),
+            gpus: Some(count_gpus(&self.gpu_params(), &[])),
             metrics: &self.figures,
             ..RunRow::default()
         });
@@ -263,13 +263,13 @@ impl Record {
     }
 
     /// What the record says of the GPUs of its server: the parameters of the sweep, before those of `--metadata`, whose values are texts.
-    fn told(&self) -> Params {
-        let told = self
+    fn gpu_params(&self) -> Params {
+        let params = self
             .figures
             .iter()
             .filter(|(name, _)| DEGREES.as_flattened().contains(&&**name));
-        let mut told: Params = told.map(|(name, cell)| (name.to_string(), cell.to_json())).collect();
-        told.extend(self.params.clone());
-        told
+        let mut params: Params = params.map(|(name, cell)| (name.to_string(), cell.to_json())).collect();
+        params.extend(self.params.clone());
+        params
     }
 }

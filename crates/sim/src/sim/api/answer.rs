@@ -173,8 +173,8 @@ impl PendingAnswer {
         let ranked: Vec<Vec<(String, f64)>> = tokens.map(entries).collect();
         Some(match self.style {
             Style::Completion => {
-                let told = ranked.iter().map(|ranked| (ranked[0].0.as_str(), ranked[0].1));
-                let (texts, logprobs): (Vec<&str>, Vec<f64>) = told.unzip();
+                let likeliest = ranked.iter().map(|ranked| (ranked[0].0.as_str(), ranked[0].1));
+                let (texts, logprobs): (Vec<&str>, Vec<f64>) = likeliest.unzip();
                 let offset_of = |text: &&str| {
                     offset += text.len();
                     offset - text.len()

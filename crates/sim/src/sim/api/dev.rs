@@ -42,13 +42,13 @@ async fn reset_prefix_cache(State(app): State<Arc<App>>) -> Json<Value> {
     Json(json!({"success": success}))
 }
 
-type Asked = Query<HashMap<String, String>>;
+type Pairs = Query<HashMap<String, String>>;
 
 /// Stops scheduling; requests that come later wait. What happens to those that run, `mode` says: `abort` (the default)
 /// ends them, `wait` lets them finish, `keep` freezes them.
-async fn stop_scheduling(app: &App, asked: &HashMap<String, String>) {
+async fn stop_scheduling(app: &App, query: &HashMap<String, String>) {
     let is_busy = |states: Vec<Stats>| states.iter().any(|state| state.running + state.waiting > 0);
-    match asked.get("mode").map(String::as_str) {
+    match query.get("mode").map(String::as_str) {
         Some("keep") => {}
         Some("wait") => {
             while app.driver.inspect().await.is_some_and(is_busy) {
@@ -76,19 +76,19 @@ fn is_paused(key: &'static str) -> MethodRouter<Arc<App>> {
 }
 
 /// Level 0 stops scheduling and nothing else; the others also lose the KV cache.
-async fn sleep(State(app): State<Arc<App>>, Query(asked): Asked) -> Json<Value> {
-    let level = asked.get("level").and_then(|level| level.parse().ok()).unwrap_or(1);
-    stop_scheduling(&app, &asked).await;
+async fn sleep(State(app): State<Arc<App>>, Query(query): Pairs) -> Json<Value> {
+    let level = query.get("level").and_then(|level| level.parse().ok()).unwrap_or(1);
+    stop_scheduling(&app, &query).await;
     if level > 0 {
         app.driver.reset_prefix_cache().await;
     }
     Json(json!({"status": "sleeping", "level": level}))
 }
 
-async fn pause(State(app): State<Arc<App>>, Query(asked): Asked) -> Json<Value> {
-    stop_scheduling(&app, &asked).await;
+async fn pause(State(app): State<Arc<App>>, Query(query): Pairs) -> Json<Value> {
+    stop_scheduling(&app, &query).await;
     // As in vLLM 0.32, in every mode: its documentation says otherwise of `keep`.
-    if asked.get("clear_cache").is_none_or(|clear| clear != "false") {
+    if query.get("clear_cache").is_none_or(|clear| clear != "false") {
         app.driver.reset_prefix_cache().await;
     }
     Json(json!({"status": "paused"}))

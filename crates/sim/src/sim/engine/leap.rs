@@ -36,15 +36,15 @@ impl Engine {
                 at = end;
                 if !self.end_others(end, &mut decoders) {
                     self.disband(&decoders, end);
-                    return self.told(steady, ended);
+                    return self.result(steady, ended);
                 }
             }
             self.decoders = Some((decoders, at));
         }
-        self.told(steady, ended)
+        self.result(steady, ended)
     }
 
-    fn told(&self, steady: usize, ended: usize) -> Leap<'_> {
+    fn result(&self, steady: usize, ended: usize) -> Leap<'_> {
         let (ended, fresh) = self.outputs.split_at(ended);
         Leap {
             steady: &self.running[..steady],
@@ -178,12 +178,12 @@ impl Engine {
         let others = self.running.split_off(decoders.count());
         let mut in_order = true;
         for key in others {
-            let told = self.outputs.len();
+            let before = self.outputs.len();
             if !self.conclude(key, now) {
                 continue;
             }
             self.running.push(key);
-            if self.outputs.len() > told {
+            if self.outputs.len() > before {
                 in_order &= self.running.len() == decoders.count() + 1;
                 if in_order {
                     let sequence = self.sequences.get_mut(&key).expect("a running request is known");

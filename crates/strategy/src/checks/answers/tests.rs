@@ -130,14 +130,14 @@ fn against(base: &Answers, new: &Answers) -> Option<String> {
 #[test]
 fn other_answers_are_found() {
     let base = server(Fault::None, 0.02, 1);
-    for (fault, told) in [
+    for (fault, wanted) in [
         (Fault::Wrong, "not among the likely ones"),
         (Fault::Cut, "cut after 16 of the 32 tokens"),
         (Fault::Repeated, "not among the likely ones"),
         (Fault::Truncated(300), "question 5: token 1"),
     ] {
         let said = against(&base, &server(fault, 0.02, 2)).unwrap_or_default();
-        assert!(said.contains(told), "{fault:?}: {said}");
+        assert!(said.contains(wanted), "{fault:?}: {said}");
     }
 }
 

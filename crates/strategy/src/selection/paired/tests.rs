@@ -53,9 +53,9 @@ fn run(
             Ok(outcome) => return (outcome, slots),
             Err(None) => panic!("nothing is pending"),
             Err(Some(slot)) => {
-                let told = value(slot, slots.len());
+                let logs = value(slot, slots.len());
                 slots.push(slot);
-                paired.tell(slot, told);
+                paired.tell(slot, logs);
             }
         }
     }

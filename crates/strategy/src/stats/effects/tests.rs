@@ -79,8 +79,8 @@ fn an_interaction_is_told_by_what_the_effect_is_at_either_end() {
     let found = Effects::of(&planted(1, |_| true, more), 3)
         .interaction
         .expect("planted");
-    let told = (found.setting, found.values, found.with, found.at);
-    assert_eq!(told, (1, (1, 0), With::Setting(0), (0, 1)));
+    let summary = (found.setting, found.values, found.with, found.at);
+    assert_eq!(summary, (1, (1, 0), With::Setting(0), (0, 1)));
     assert!(
         (found.logs.0 - 0.3).abs() < 0.03 && (found.logs.1 + 0.15).abs() < 0.03,
         "{found:?}"

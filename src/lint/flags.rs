@@ -76,7 +76,11 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, asking: fn(&Path), found: &mut
 }
 
 fn check_given(plan: &Plan, given: &Given, installed: Option<&InstalledFlags>, found: &mut Diagnostics) {
-    for objection in given.objections.iter().filter(|objection| !is_told(objection)) {
+    for objection in given
+        .objections
+        .iter()
+        .filter(|objection| !is_refused_by_name(objection))
+    {
         match (objection, installed) {
             (Objection::Unknown { flag }, Some(installed)) if installed.has(flag) => {}
             (Objection::Unknown { flag }, Some(installed)) => found.add(unknown(plan, flag, Some(installed))),
@@ -113,7 +117,7 @@ fn is_release(installed: &InstalledFlags) -> bool {
 }
 
 /// Whether it comes from a parameter's name that is refused already: a short form, or one with dashes before it.
-fn is_told(objection: &Objection) -> bool {
+fn is_refused_by_name(objection: &Objection) -> bool {
     match objection {
         Objection::Unknown { flag } => {
             flag.starts_with("---") || (flag.starts_with("--") && spelling::long_name(flag).is_some())

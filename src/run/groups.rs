@@ -47,7 +47,7 @@ impl Sweep<'_> {
                             interrupt: interrupt.clone(),
                             ends: ends.clone(),
                             lease: seat.lease.clone(),
-                            is_told: false,
+                            is_draining: false,
                         };
                         under_way.push(async {
                             let ended = self.perform_group(start, &seat, place, writer, wishes).await;
@@ -150,7 +150,7 @@ struct Wishes {
     /// What another worker may take.
     lease: Option<Rc<Lease>>,
     /// Whether it was told to end.
-    is_told: bool,
+    is_draining: bool,
 }
 
 impl Signals for Wishes {
@@ -165,10 +165,10 @@ impl Signals for Wishes {
             biased;
             signal = self.interrupt.next() => return signal,
             // Where nobody can ask for it any more this does not match, and is not waited for.
-            Ok(_) = self.ends.wait_for(|ends| *ends), if !self.is_told => {}
-            () = lost, if !self.is_told => {}
+            Ok(_) = self.ends.wait_for(|ends| *ends), if !self.is_draining => {}
+            () = lost, if !self.is_draining => {}
         }
-        self.is_told = true;
+        self.is_draining = true;
         Signal::Drain
     }
 }

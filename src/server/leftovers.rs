@@ -9,7 +9,7 @@
 //!
 //! What the guard learns it writes down at once, so that others can remove it if the guard is killed: in the tree's inventory,
 //! `/dev/shm/vsweep-<mark>`, beside the shared memory that it names. Both are of one machine, and of one container unless
-//! containers share it, and both end with it. Each line is an [`Note`] in JSON. A path that is no UTF-8 is in none, and so is
+//! containers share it, and both end with it. Each line is a [`Note`] in JSON. A path that is no UTF-8 is in none, and so is
 //! never removed.
 
 use super::elsewhere;
@@ -99,26 +99,26 @@ impl Leftovers {
             ..Leftovers::default()
         };
         // A torn last line was being written when its guard was killed.
-        let entries = text.lines().filter_map(|line| serde_json::from_str(line).ok());
-        entries.for_each(|entry| tree.take(entry));
+        let notes = text.lines().filter_map(|line| serde_json::from_str(line).ok());
+        notes.for_each(|note| tree.take(note));
         Some(tree)
     }
 
     /// Adds what was learned. What cannot be written is missed only if the guard is killed, so errors are ignored.
-    fn note(&mut self, entries: impl IntoIterator<Item = Note>) {
+    fn note(&mut self, notes: impl IntoIterator<Item = Note>) {
         let mut text = String::new();
-        for entry in entries {
-            text += &serde_json::to_string(&entry).expect("its paths are text");
+        for note in notes {
+            text += &serde_json::to_string(&note).expect("its paths are text");
             text.push('\n');
-            self.take(entry);
+            self.take(note);
         }
         if let Some(file) = &mut self.inventory {
             let _ = file.write_all(text.as_bytes());
         }
     }
 
-    fn take(&mut self, entry: Note) {
-        match entry {
+    fn take(&mut self, note: Note) {
+        match note {
             Note::Before(path) => drop(self.before.insert(path)),
             Note::Made(path, inode) => drop(self.made.insert(path, inode)),
             Note::Adopted(pid, started) => drop(self.adopted.insert((pid, started))),

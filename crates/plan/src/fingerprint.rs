@@ -10,7 +10,7 @@ use std::fmt;
 const SAME_CACHE: f64 = 0.02;
 /// Start times are told to a hundredth of a second.
 const SAME_START_SECONDS: f64 = 0.05;
-/// Differences that are told; others are counted.
+/// Differences that are listed; others are counted.
 const MOST_LISTED: usize = 4;
 
 /// What a server says about itself. What is unknown is no change.
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    fn word(now: &Fingerprint) -> String {
+    fn change(now: &Fingerprint) -> String {
         match now.change_since(&server()) {
             Change::Same => "same".into(),
             Change::Restarted => "restarted".into(),
@@ -195,13 +195,13 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_no_change() {
-        assert_eq!(word(&server()), "same");
-        assert_eq!(word(&Fingerprint::default()), "same");
+        assert_eq!(change(&server()), "same");
+        assert_eq!(change(&Fingerprint::default()), "same");
         assert_eq!(server().change_since(&Fingerprint::default()), Change::Same);
         let mut other = server();
         other.settings.remove("max_num_seqs");
         other.settings.insert("new_setting".into(), "1".into());
-        assert_eq!(word(&other), "same");
+        assert_eq!(change(&other), "same");
     }
 
     #[test]
@@ -210,9 +210,9 @@ mod tests {
             started: Some(at),
             ..server()
         };
-        assert_eq!(word(&started(1000.01)), "same");
-        assert_eq!(word(&started(1060.0)), "restarted");
-        assert_eq!(word(&started(900.0)), "same", "one of several like servers");
+        assert_eq!(change(&started(1000.01)), "same");
+        assert_eq!(change(&started(1060.0)), "restarted");
+        assert_eq!(change(&started(900.0)), "same", "one of several like servers");
     }
 
     #[test]
@@ -223,7 +223,10 @@ mod tests {
             ..server()
         };
         other.settings.insert("max_num_seqs".into(), "256".into());
-        assert_eq!(word(&other), "version 0.31.0 became 0.32.0, max_num_seqs 64 became 256");
+        assert_eq!(
+            change(&other),
+            "version 0.31.0 became 0.32.0, max_num_seqs 64 became 256"
+        );
         let Change::Replaced(differences) = other.change_since(&server()) else {
             panic!("another server");
         };
@@ -237,8 +240,8 @@ mod tests {
             kv_cache_tokens: Some(tokens),
             ..server()
         };
-        assert_eq!(word(&cache(98_500)), "same");
-        assert_eq!(word(&cache(90_000)), "KV cache tokens 100,000 became 90,000");
+        assert_eq!(change(&cache(98_500)), "same");
+        assert_eq!(change(&cache(90_000)), "KV cache tokens 100,000 became 90,000");
     }
 
     #[test]

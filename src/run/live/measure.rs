@@ -259,8 +259,8 @@ fn unwarmed(plan: &Plan, job: &Job, is_warm: bool) -> Option<Doubt> {
         None => job.runner == BenchRunner::Native,
         Some(argv) => bench::params_of(argv).is_some(),
     };
-    let is_told = spelling::find(&job.params, "num_warmups").is_some_and(|count| count != 0);
-    let is_cold = !is_warm && is_known && plan.bench.warmup == Warmup::Requests(0) && !is_told;
+    let warms_up_itself = spelling::find(&job.params, "num_warmups").is_some_and(|count| count != 0);
+    let is_cold = !is_warm && is_known && plan.bench.warmup == Warmup::Requests(0) && !warms_up_itself;
     let detail = "the first run of this load on this start of the server, and warmup_prompts = 0";
     is_cold.then(|| Doubt::new(Code::ColdServer, detail))
 }

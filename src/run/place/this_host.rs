@@ -46,7 +46,7 @@ pub struct ThisHost<'a> {
     sets: [Vec<u32>; 2],
     /// Since when only somebody else is in the way.
     held_since: Cell<Option<Instant>>,
-    is_told: Cell<bool>,
+    is_announced: Cell<bool>,
 }
 
 impl<'a> ThisHost<'a> {
@@ -75,7 +75,7 @@ impl<'a> ThisHost<'a> {
             waiting: RefCell::default(),
             sets: sweep.sets(node),
             held_since: Cell::new(None),
-            is_told: Cell::new(false),
+            is_announced: Cell::new(false),
         }
     }
 
@@ -187,7 +187,7 @@ impl<'a> ThisHost<'a> {
                 show_duration(limit)
             )));
         }
-        if since.elapsed() >= PATIENCE && !self.is_told.replace(true) {
+        if since.elapsed() >= PATIENCE && !self.is_announced.replace(true) {
             let by = settle::holders_of(free).await;
             let note = format!("waiting for GPUs, at most {}: {by}", show_duration(limit));
             writer.tell(Update::Note(&note))?;

@@ -9,7 +9,7 @@ use crate::shell::shell_line;
 use itertools::Itertools;
 use std::path::Path;
 
-/// Differences of one side that are told word by word.
+/// Differences of one side that are listed word by word.
 const MOST_LISTED: usize = 3;
 
 /// Reads the plan back; it must be valid. Adds a note for each server and load whose command line is another. Returns where

@@ -83,7 +83,7 @@ impl Compared {
         let mut slots = vec![0; self.entrants.len()];
         let mut seconds = vec![0.0; self.entrants.len()];
         let (mut starts, mut apart) = (0, 0);
-        let mut told_on = ToldOn::default();
+        let mut measured_on = MeasuredOn::default();
         let (mut pending, mut next) = (Vec::new(), Vec::new());
         let ended = |found, starts, apart, is_out_of_time| {
             ComparisonProgress::Ended(Conclusion {
@@ -115,7 +115,7 @@ impl Compared {
                 continue;
             };
             seconds[entrant] += start.seconds;
-            match (told_on.add(rank, &start), rank) {
+            match (measured_on.add(rank, &start), rank) {
                 (Joined::Alike, _) => selection.tell(wanted, start.logs),
                 // It is measured once more.
                 (Joined::Torn, _) => apart += 1,
@@ -244,7 +244,7 @@ impl ComparisonFound {
 
 /// Where the starts were measured against which the next one counts: those of its pair, or all of an axis.
 #[derive(Default)]
-struct ToldOn {
+struct MeasuredOn {
     pair: Option<usize>,
     machines: BTreeSet<Machine>,
 }
@@ -259,7 +259,7 @@ enum Joined {
     Torn,
 }
 
-impl ToldOn {
+impl MeasuredOn {
     fn add(&mut self, rank: Option<Slot>, start: &MeasuredStart) -> Joined {
         if start.logs.is_none() {
             return Joined::Alike;

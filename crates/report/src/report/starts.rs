@@ -90,7 +90,7 @@ fn taken(state: &State) -> Vec<Taken<'_>> {
         .iter()
         .flat_map(|(id, server)| server.starts.iter().map(move |start| (id, server, start)));
     let taken = starts.map(|(id, server, start)| {
-        let until = start.exited_at.as_deref().or(state.last_told(start.launch.session));
+        let until = start.exited_at.as_deref().or(state.last_moment(start.launch.session));
         let machine = state.machine_of(start.launch.session);
         Taken {
             id,

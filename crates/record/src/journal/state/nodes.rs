@@ -25,7 +25,7 @@ impl State {
     }
 
     /// The moment of the last line of a session.
-    pub fn last_told(&self, session: Nonce) -> Option<&str> {
+    pub fn last_moment(&self, session: Nonce) -> Option<&str> {
         self.last_lines.get(&session).map(|(_, at)| at.as_str())
     }
 

@@ -14,7 +14,7 @@ use vsweep_plan::units::show_many;
 use vsweep_record::journal::RunRecord;
 use vsweep_record::table::{Race, races};
 
-/// Searches without an answer that are told of.
+/// Searches without an answer that are listed.
 const MOST_LISTED: usize = 3;
 
 /// Every server's limits; none where no search has begun.

@@ -220,7 +220,7 @@ fn servers(inputs: &Inputs<'_>, began: Option<Timestamp>) -> Vec<Value> {
                 "from": since(began, &start.started_at),
                 "ready": start.ready_seconds().map(tenths),
                 "to": start.exited_at.as_deref().and_then(|moment| since(began, moment)),
-                "known": inputs.state.last_told(start.launch.session).and_then(|moment| since(began, moment)),
+                "known": inputs.state.last_moment(start.launch.session).and_then(|moment| since(began, moment)),
                 "stop": start.exit.seconds.map(tenths),
                 "cause": start.exit.cause.map(|cause| cause.name()),
                 "gpus": start.gpus,

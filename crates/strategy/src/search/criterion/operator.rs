@@ -31,7 +31,7 @@ impl Operator {
         matches!(self, Operator::AtMost | Operator::Below)
     }
 
-    /// Splits `<=500` into comparison and number; `99%` is read as 0.99.
+    /// Splits `<=500` into operator and number; `99%` is read as 0.99.
     pub(super) fn parse(text: &str) -> Result<(Operator, f64), String> {
         let text = text.trim();
         // Longer operators first: `<=` also starts with `<`.

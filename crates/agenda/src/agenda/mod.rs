@@ -9,6 +9,8 @@
 
 mod begin;
 mod comparison;
+#[cfg(test)]
+mod ends;
 mod finals;
 mod grid;
 mod interference;
@@ -71,7 +73,7 @@ pub struct Agenda<'p> {
     launched: Option<Launched>,
     /// The run that is being tried.
     attempt: Option<Attempt>,
-    /// The last run of a search, until it was looked at.
+    /// The last run of a search or an exploration, until it was looked at.
     ended: Option<Task>,
     /// The run that was measured last and the line that began it, until it was decided whether it is repeated.
     last_measured: Option<(Task, Entry)>,

@@ -86,7 +86,8 @@ impl Probing {
     pub fn objection(&self, task: &Task, state: &State) -> Option<Failure> {
         match self {
             Probing::Search(planned, _) => objection(planned, task, state),
-            _ => None,
+            Probing::Exploration(_) => lacks_level(task, state),
+            Probing::Grid(_) => None,
         }
     }
 }
@@ -151,6 +152,13 @@ fn run(point: Point, slot: u32, reader: RunReader, state: &State) -> Ask {
 fn has_measured_nothing(search: &SearchId, slot: u32, state: &State) -> bool {
     let mut probes = state.probes(search, slot).peekable();
     probes.peek().is_some() && probes.all(|probe| probe.readings.is_empty())
+}
+
+/// A run that gives an exploration no level would be asked for again without end.
+fn lacks_level(task: &Task, state: &State) -> Option<Failure> {
+    let run = state.run(&task.point.id, task.slot, task.run)?;
+    let detail = "the result of a run says nothing about its load, so the next load cannot be chosen";
+    run.level().is_none().then(|| Failure::new(Cause::BenchFailed, detail))
 }
 
 fn objection(planned: &LoadSearch, task: &Task, state: &State) -> Option<Failure> {

@@ -147,6 +147,7 @@ impl Agenda<'_> {
             _ if outcome == Outcome::Failed && self.schedule.plan.on_failure == OnFailure::Stop => {
                 self.leave(super::Ending::StoppedOnFailure);
             }
+            Some(Probing::Exploration(_)) => self.ended = Some(task),
             _ => {}
         }
     }

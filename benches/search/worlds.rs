@@ -6,7 +6,7 @@ use std::path::Path;
 use vsweep::bench::Measurement;
 use vsweep::matrix::{LoadSearch, Matrix, ServerConfig};
 use vsweep::plan::{self, Warmup};
-use vsweep::rehearse::{Budget, ModelledServer, Options, Play, Player};
+use vsweep::rehearse::{Budget, Limits, ModelledServer, Options, Play, Player};
 use vsweep::search::{Probe, Question, RequestLatencies, Settings, Vary, Watch};
 
 /// A plan with its searches, one a server.
@@ -249,7 +249,7 @@ impl Host<'_> {
             params: &params,
             warmup: Warmup::Requests(0),
             watch,
-            budget: &Budget::of(None),
+            budget: &Budget::new(&Limits::default()),
         };
         let played = Player::new(&stand_in, false, false).play(play);
         let (_, measurement) = played.unwrap_or_else(|why| panic!("{why:?}\n{}", self.world.text));

@@ -6,31 +6,37 @@ use super::output;
 use super::rehearse::{AssumedMachine, failing, failures_in_words, summary};
 use crate::agenda::Schedule;
 use crate::cause::{Cause, Failure};
-use crate::journal::{Entry, Event, State};
+use crate::journal::State;
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::Plan;
-use crate::rehearse::{ModelledServer, Options, Rehearsal, Unknown, needs_gpu, rehearse};
+use crate::rehearse::{Limits, ModelledServer, Options, Rehearsal, Unknown, needs_gpu, rehearse};
 use crate::run::Sweep;
-use std::time::Instant;
+use std::time::Duration;
 
 /// Most tokens that are computed unless a rehearsal is asked for: about a second's worth.
 pub const MOST_TOKENS: u64 = 100_000_000;
 
-/// The same each time while a sweep goes on.
-const MOST_TOKENS_BESIDE: u64 = 2_000_000;
-
 /// Most servers and points that are played unless a rehearsal is asked for.
 const MOST_RUNS: u64 = 20_000;
 
-/// After a forecast beside a sweep it rests so many times as long as that took.
-const PAUSES: u32 = 100;
+/// Longest time of a forecast that nobody asked for.
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// Most servers that are looked at without being asked for a rehearsal.
 const MOST_SERVERS: usize = 1000;
 
 /// What is assumed where no rehearsal is asked for.
 pub fn options(plan: &Plan, matrix: &Matrix) -> Options {
-    AssumedMachine::default().options(plan, matrix, Some(MOST_TOKENS))
+    AssumedMachine::default().options(plan, matrix, limits(MOST_TOKENS))
+}
+
+/// The limits of a forecast that nobody asked for.
+pub fn limits(tokens: u64) -> Limits {
+    Limits {
+        tokens: Some(tokens),
+        time: Some(LONGEST),
+        ..Limits::default()
+    }
 }
 
 /// What a schedule will likely take beyond what is done, learned from a record; `Err` says why that is not known.
@@ -51,50 +57,6 @@ pub fn seconds_left(schedule: Schedule<'_>, state: &State, options: &Options) ->
     state.runs().next()?;
     let rehearsal = estimate(schedule, state, state, options).ok()?;
     Some(rehearsal.total.interval().likely)
-}
-
-/// What a sweep that goes on still lacks, predicted again when something has ended.
-pub struct Countdown<'a> {
-    sweep: Sweep<'a>,
-    options: Options,
-    last: Option<(Instant, f64)>,
-    next: Instant,
-}
-
-impl<'a> Countdown<'a> {
-    /// With what was played of it before it began.
-    pub fn of(sweep: Sweep<'a>, options: &Options) -> Countdown<'a> {
-        Countdown {
-            sweep,
-            options: Options {
-                at_work: true,
-                most_tokens: Some(MOST_TOKENS_BESIDE),
-                ..options.clone()
-            },
-            last: None,
-            next: Instant::now(),
-        }
-    }
-
-    /// The time that is left after an event, in seconds.
-    pub fn seconds_left(&mut self, entry: &Entry, state: &State) -> Option<f64> {
-        let is_news = matches!(
-            entry.event,
-            Event::ServerReady(_)
-                | Event::RunFinished(_)
-                | Event::SearchFinished { .. }
-                | Event::GroupGivenUp(_)
-                | Event::ResultsRetired { .. }
-        );
-        let began = Instant::now();
-        if is_news && began >= self.next {
-            let left = seconds_left(self.sweep.schedule(), state, &self.options);
-            self.last = left.map(|left| (Instant::now(), left));
-            self.next = Instant::now() + began.elapsed() * PAUSES;
-        }
-        let (at, left) = self.last?;
-        Some((left - at.elapsed().as_secs_f64()).max(0.0))
-    }
 }
 
 /// Whether what a plan needs of this machine is known.

@@ -6,6 +6,7 @@ mod charts;
 mod check;
 mod compare;
 mod completions;
+mod countdown;
 mod experiment;
 mod export;
 mod flags;

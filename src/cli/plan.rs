@@ -5,7 +5,7 @@ mod sh;
 pub mod table;
 
 use super::experiment::{folder, recorded};
-use super::forecast::{MOST_TOKENS, estimate};
+use super::forecast::{MOST_TOKENS, estimate, limits};
 use super::output;
 use super::plan_file::PlanFile;
 use super::rehearse::{self, AssumedMachine};
@@ -56,7 +56,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let estimate = || {
         let schedule = Schedule::new(&plan, &matrix, Shard::WHOLE, false);
         // A record that cannot be read is for `run` to complain about.
-        let options = args.machine.options(&plan, &matrix, Some(MOST_TOKENS));
+        let options = args.machine.options(&plan, &matrix, limits(MOST_TOKENS));
         let record = recorded(&Directory::at(folder(None, &plan))).unwrap_or_default();
         estimate(schedule, &State::default(), &record, &options)
     };

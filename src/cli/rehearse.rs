@@ -13,7 +13,7 @@ use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Shard, State};
 use crate::matrix::Matrix;
 use crate::plan::{Parallel, Plan};
-use crate::rehearse::{Card, Forecast, Options, Plays, Rehearsal, needs_gpu, rehearse};
+use crate::rehearse::{Card, Forecast, Limits, Options, Plays, Rehearsal, needs_gpu, rehearse};
 use crate::report::terminal::width;
 use crate::sim::engine::gpu::{GPUS, Gpu};
 use crate::telemetry::gpu::{numbers, visible};
@@ -74,7 +74,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let nothing = State::default();
     let done = if args.fresh { &nothing } else { &record };
     let schedule = Schedule::new(&plan, &matrix, args.shard, false);
-    let options = args.machine.options(&plan, &matrix, None);
+    let options = args.machine.options(&plan, &matrix, Limits::default());
     let working = tell_of(&options.plays);
     let rehearsal = rehearse(schedule, done, &record, &options);
     drop(working);
@@ -107,8 +107,8 @@ fn tell_of(plays: &Arc<Plays>) -> Sender<()> {
 }
 
 impl AssumedMachine {
-    /// What a rehearsal of a plan is told; `most_tokens` bounds what it may compute.
-    pub fn options(&self, plan: &Plan, matrix: &Matrix, most_tokens: Option<u64>) -> Options {
+    /// What a rehearsal of a plan is told; `limits` bound what it may compute.
+    pub fn options(&self, plan: &Plan, matrix: &Matrix, limits: Limits) -> Options {
         let chosen = self.gpu.map(|(_, gpu)| (gpu, "as told"));
         let known = chosen.or_else(|| Some((installed(plan, matrix)?, "as nvidia-smi says")));
         let (gpu, whence) = known.unwrap_or((GPUS[0], "choose with --gpu"));
@@ -129,7 +129,7 @@ impl AssumedMachine {
             gpus,
             gpus_whence,
             model_config: self.model_config.clone(),
-            most_tokens,
+            limits,
             ..Options::default()
         }
     }

@@ -1,36 +1,36 @@
 //! `vsweep run`: performs what the journal still lacks of a plan.
 
 mod before;
+mod display;
 mod left;
 mod tables;
 mod words;
 
 pub use before::{check_machine, keep_defaults, look_around};
+pub use display::counter;
 
 use before::{first_guesses, lengths, margins_in_words, settle_margins};
+use display::{Display, eta};
 
+use super::countdown::Countdown;
 use super::experiment::{folder, must_not_be_another, ours, tell_damage};
 use super::flags::one_of;
-use super::forecast::{self, Countdown};
+use super::forecast;
 use super::machine;
 use super::output;
 use super::plan_file::PlanFile;
-use crate::agenda::{Ending, Start};
-use crate::bench::Counters;
+use crate::agenda::Ending;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
-use crate::journal::{self, Check, Directory, Event, Launch, Recorder, Shard, State};
+use crate::journal::{self, Check, Directory, Recorder, Shard, State};
 use crate::plan::Plan;
-use crate::rehearse::Options;
 use crate::report;
-use crate::report::progress::{Counter, Eta, Mode, Progress, RequestsSoFar, RunPhase, ServerActivity};
+use crate::report::progress::{Mode, Progress};
 use crate::run::{Changes, Interrupt, Sweep, Update};
-use crate::server::startup;
 use crate::threads;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::Instant;
 use tables::Tables;
 
@@ -202,7 +202,7 @@ pub(super) fn perform(
     recorder: &mut Recorder,
     mode: Mode,
     interrupt: &mut Interrupt,
-    mut tables: Option<Tables>,
+    tables: Option<Tables>,
 ) -> Result<Ending> {
     let options = forecast::options(sweep.plan, sweep.wanted);
     let forecasts = first_guesses(&sweep, state, &options);
@@ -212,7 +212,6 @@ pub(super) fn perform(
         lengths: &lengths,
         ..sweep
     };
-    interrupt.heed();
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
     // One worker of several does not know how much of it will be its own.
     if is_shown && sweep.share.is_none() {
@@ -223,97 +222,17 @@ pub(super) fn perform(
     {
         output::tell(margins);
     }
-    let mut progress = Progress::new(mode, eta(&sweep, recorder.state(), &options));
-    let mut countdown = is_shown.then(|| Countdown::of(sweep, &options));
-    let mut observer = |update: Update<'_>, recorder: &Recorder| {
-        match update {
-            Update::Recorded(entry) => {
-                let state = recorder.state();
-                let countdown = countdown.as_mut();
-                let left = countdown.and_then(|countdown| countdown.seconds_left(entry, state));
-                // Who is in a final is known when its first start begins.
-                if let Event::GroupBegun(begun) = &entry.event
-                    && begun.slot >= sweep.plan.starts
-                    && !progress.eta().knows(&begun.server, begun.slot)
-                {
-                    foresee(progress.eta(), &sweep, sweep.schedule().finals(state), state);
-                }
-                progress.event(entry, state, left);
-                if let Event::ServerStarting { server, launch, .. } = &entry.event {
-                    let (session, n) = (entry.rank.line.journal, *launch);
-                    let log = recorder.directory().server_log(server, Launch { session, n });
-                    progress.doing(server, ServerActivity::Starting(Box::new(startup::follow(log))), state);
-                }
-                if matches!(
-                    entry.event,
-                    Event::RunFinished(_)
-                        | Event::SearchFinished { .. }
-                        | Event::GroupGivenUp(_)
-                        | Event::ResultsRetired { .. }
-                ) {
-                    tables.as_mut().map_or(Ok(()), Tables::renew)?;
-                }
-            }
-            Update::Running(server, counters) => {
-                progress.doing(server, ServerActivity::Running(counter(counters)), recorder.state());
-            }
-            Update::Acting(server, action) => {
-                if let Some(what) = words::doing(action) {
-                    progress.doing(server, ServerActivity::Step(what), recorder.state());
-                }
-            }
-            Update::Note(note) => progress.note(note),
-        }
-        Ok(())
-    };
-    let performed = sweep.perform(changes, recorder, interrupt, &mut observer);
-    let ended = machine::runtime()?.block_on(performed);
-    let written = tables.as_mut().map_or(Ok(()), Tables::end);
-    ended.and_then(|ending| written.map(|()| ending))
-}
-
-/// What this invocation has to do.
-fn eta(sweep: &Sweep<'_>, state: &State, options: &Options) -> Eta {
-    let mut eta = Eta::default();
-    foresee(&mut eta, sweep, sweep.schedule().foreseen(state), state);
-    eta.without_server = sweep.plan.bench.runner.offline().is_some();
-    eta.predicted_start = forecast::first_start(sweep.wanted, options);
-    eta
-}
-
-/// Adds what these starts lack for sure.
-fn foresee(eta: &mut Eta, sweep: &Sweep<'_>, starts: impl Iterator<Item = Start>, state: &State) {
-    for group in starts.filter_map(|start| sweep.schedule().sure_group(&start, state)) {
-        for task in &group.tasks {
-            eta.add_runs(&group.server.id, group.slot, &task.point.name, 1);
-        }
-        for search in &group.searches {
-            eta.add_search(&group.server.id, group.slot, &search.id);
-        }
-    }
-}
-
-/// What the display reads of a run in progress.
-pub(super) fn counter(counters: &Arc<Counters>) -> Counter {
-    let counters = Arc::clone(counters);
-    Box::new(move || {
-        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let (finished, failed, tokens) = (read(&counters.finished), read(&counters.failed), read(&counters.tokens));
-        let good = finished.saturating_sub(failed) as f64;
-        let since = counters.sending.get();
-        let seconds = since.map_or(0.0, |since| since.elapsed().as_secs_f64());
-        RequestsSoFar {
-            phase: match since {
-                Some(_) => RunPhase::Measuring,
-                None if counters.is_warming_up() => RunPhase::WarmingUp,
-                None => RunPhase::Preparing,
-            },
-            planned: read(&counters.planned),
-            finished,
-            failed,
-            tokens_per_s: (tokens > 0).then(|| tokens as f64 / seconds),
-            ttft_ms: (tokens > 0).then(|| read(&counters.ttft_ns) as f64 / good / 1e6),
-        }
+    let progress = Progress::new(mode, eta(&sweep, recorder.state(), &options));
+    // A forecast takes a while; until here a signal ends the command at once.
+    interrupt.heed();
+    thread::scope(|scope| {
+        let countdown = is_shown.then(|| Countdown::start(scope, sweep.schedule(), &options));
+        let mut display = Display::new(sweep, progress, countdown, tables);
+        let mut observer = |update: Update<'_>, recorder: &Recorder| display.show(update, recorder);
+        let performed = sweep.perform(changes, recorder, interrupt, &mut observer);
+        let ended = machine::runtime()?.block_on(performed);
+        let written = display.end();
+        ended.and_then(|ending| written.map(|()| ending))
     })
 }
 

@@ -1,5 +1,6 @@
 //! The record of a rehearsal: events go into a state in memory, as the journal would hold them, and what they say into the forecast.
 
+use super::budget::Steps;
 use super::{Forecast, Loss, Unknown};
 use crate::cause::Failure;
 use crate::journal::{Entry, Event, Measured, State};
@@ -10,6 +11,7 @@ use std::cell::{Cell, RefCell};
 pub struct Imagined<'a> {
     state: RefCell<&'a mut State>,
     forecast: &'a RefCell<Forecast>,
+    steps: &'a Steps<'a>,
     /// Whether the last run that began is one of the plan's.
     is_of_grid: Cell<bool>,
 }
@@ -22,6 +24,7 @@ impl Writer for Imagined<'_> {
     }
 
     async fn write(&self, event: Event, _: Option<Measured>) -> Result<Entry, Unknown> {
+        self.steps.take()?;
         self.note_event(&event);
         if let Event::RunStarted(started) = &event {
             self.is_of_grid.set(started.search.is_none());
@@ -40,11 +43,12 @@ impl Writer for Imagined<'_> {
 }
 
 impl<'a> Imagined<'a> {
-    /// A record that adds to `state` and tells `forecast`.
-    pub fn new(state: &'a mut State, forecast: &'a RefCell<Forecast>) -> Imagined<'a> {
+    /// A record that adds to `state` and `forecast`, and takes one of `steps` for each event.
+    pub fn new(state: &'a mut State, forecast: &'a RefCell<Forecast>, steps: &'a Steps<'a>) -> Imagined<'a> {
         Imagined {
             state: RefCell::new(state),
             forecast,
+            steps,
             is_of_grid: Cell::new(false),
         }
     }

@@ -212,7 +212,7 @@ fn ratio(
         params: &params,
         warmup: Warmup::Requests(0),
         watch: None,
-        budget: &Budget::of(None),
+        budget: &Budget::new(&options.limits),
     };
     let mut player = Player::new(stand_in, plan.serve.reset == Reset::Nothing, false);
     let playing = || player.play(play).ok().map(|(timing, _)| timing.seconds);

@@ -4,6 +4,7 @@
 //! Everything here is predicted, nothing measured; whoever shows it says so. Starts no process, opens no connection,
 //! writes nothing.
 
+mod budget;
 mod imagined;
 mod learn;
 mod load;
@@ -14,6 +15,7 @@ mod spread;
 mod stage;
 mod threads;
 
+pub use budget::{Budget, Limits};
 pub use load::{Play, Player};
 pub use packed::Packed;
 pub use plays::{Plays, Timing};
@@ -34,7 +36,6 @@ use minijinja::{Environment, Value, context};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a rehearsal is told beside the plan.
 #[derive(Debug, Clone, Default)]
@@ -47,8 +48,8 @@ pub struct Options {
     pub gpus_whence: &'static str,
     /// The `config.json` of the model of a real server.
     pub model_config: Option<PathBuf>,
-    /// Most tokens to compute; unset means as many as it takes.
-    pub most_tokens: Option<u64>,
+    /// How much may be computed.
+    pub limits: Limits,
     /// Whether a session works on what is rehearsed: a server that is up then needs no start.
     pub at_work: bool,
     /// What was played already: who predicts again plays it once.
@@ -80,24 +81,6 @@ pub enum Unknown {
 impl From<String> for Unknown {
     fn from(why: String) -> Unknown {
         Unknown::Because(why)
-    }
-}
-
-/// How much may still be computed, in tokens.
-#[derive(Debug)]
-pub struct Budget(AtomicU64);
-
-impl Budget {
-    /// So many tokens; as many as it takes without a number.
-    pub fn of(tokens: Option<u64>) -> Budget {
-        Budget(AtomicU64::new(tokens.unwrap_or(u64::MAX)))
-    }
-
-    /// Takes so many tokens; refused if there are not as many.
-    fn spend(&self, tokens: u64) -> Result<(), Unknown> {
-        let less = |left: u64| left.checked_sub(tokens);
-        let spent = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
-        spent.map(|_| ()).map_err(|_| Unknown::TooMuch)
     }
 }
 
@@ -204,7 +187,7 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
         schedule,
         options,
         lessons: &lessons,
-        budget: &Budget::of(options.most_tokens),
+        budget: &Budget::new(&options.limits),
     };
     rehearsal.servers = rehearsers.perform(done)?;
     for forecast in &rehearsal.servers {
@@ -230,10 +213,10 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
     Ok(rehearsal)
 }
 
-/// What the searches that the schedule has still to begin will likely find, as far as that is known and `most_tokens` allows:
+/// What the searches that the schedule has still to begin will likely find, as far as that is known and the limits allow:
 /// where they may start.
 pub fn foresee(schedule: Schedule<'_>, done: &State, options: &Options) -> Forecasts {
-    let budget = Budget::of(options.most_tokens);
+    let budget = Budget::new(&options.limits);
     let mut forecasts = Forecasts::new();
     for start in schedule.starts() {
         let Some(group) = schedule.group(&start, done).filter(|group| !group.searches.is_empty()) else {

@@ -2,6 +2,7 @@
 //! adds up what it takes.
 
 use super::Rehearsers;
+use super::budget::Steps;
 use super::imagined::Imagined;
 use super::learn::{OVERHEAD, PAUSE_S, REPEATED, USUAL, USUAL_PROBES};
 use super::load::{Play, Player, overhead_s};
@@ -14,11 +15,12 @@ use crate::agenda::{
 };
 use crate::bench::params_of;
 use crate::cause::{Cause, Failure};
-use crate::ids::ServerId;
+use crate::ids::{SearchId, ServerId};
 use crate::journal::{ServerReady, State};
-use crate::matrix::{LoadSearch, Point};
+use crate::matrix::{LoadExploration, LoadSearch, Point};
 use crate::plan::{BenchRunner, Offline, Reset, Warmup, spelling};
 use crate::run::{Stage, Unattended, drive, reduce};
+use crate::search::ExploreSettings;
 use crate::server::answers;
 use futures_util::FutureExt;
 use serde_json::{Value, json};
@@ -33,12 +35,18 @@ const RUN_BYTES: u64 = 12_000;
 const REQUEST_BYTES: u64 = 45;
 const DETAILED_REQUEST_BYTES: u64 = 6_000;
 
+/// More steps than an agenda takes for any run: actions and events, with a second try and a new server.
+const STEPS_OF_RUN: u64 = 64;
+
 /// The stage of a rehearsal.
 struct VirtualStage<'a> {
     rehearsers: &'a Rehearsers<'a>,
     stand_in: &'a ModelledServer,
     player: Player<'a>,
     forecast: &'a RefCell<Forecast>,
+    steps: &'a Steps<'a>,
+    /// Runs that each exploration still lacks.
+    levels_left: BTreeMap<SearchId, usize>,
     /// Whether the server is up and stays so.
     is_up: bool,
 }
@@ -99,24 +107,47 @@ fn play(
         name: plan.secrets.redact(&server.name),
         ..Forecast::default()
     });
+    let level_left = |planned: &LoadExploration| {
+        let measured = state.levels(&planned.id, group.slot).count();
+        (planned.id.clone(), runs_of(&planned.settings).saturating_sub(measured))
+    };
+    let levels_left = group.explorations.iter().map(level_left).collect();
+    let steps = rehearsers.budget.steps(STEPS_OF_RUN * most_runs(&group));
     let mut agenda = Agenda::new(rehearsers.schedule, group, hints, state);
     let mut stage = VirtualStage {
         rehearsers,
         stand_in,
         player: Player::new(stand_in, plan.serve.reset == Reset::Nothing, reads_gaps),
         forecast: &forecast,
+        steps: &steps,
+        levels_left,
         is_up,
     };
-    let writer = Imagined::new(state, &forecast);
+    let writer = Imagined::new(state, &forecast, &steps);
     let driven = drive(&mut agenda, &mut stage, &writer, &mut Unattended).now_or_never();
     let ending = driven.expect("virtual time never waits")?;
     Ok((forecast.into_inner(), ending))
+}
+
+/// More runs than any strategy asks for on one start.
+fn most_runs(group: &Group) -> u64 {
+    let searches = group.searches.iter().map(|search| 2 * search.settings.max_probes);
+    // The saturated end may be halved once for each bit of its load.
+    let explorations = group.explorations.iter().map(|planned| runs_of(&planned.settings) + 64);
+    let searched: usize = searches.chain(explorations).map(|runs| runs + 1).sum();
+    (group.tasks.len() + searched + 1) as u64
+}
+
+/// Runs of an exploration whose first and highest loads can be measured.
+fn runs_of(settings: &ExploreSettings) -> usize {
+    settings.levels.max(2) * settings.runs.max(1) as usize
 }
 
 impl Stage for VirtualStage<'_> {
     type Error = Unknown;
 
     async fn act(&mut self, action: Action) -> Result<ActionOutcome, Unknown> {
+        self.steps.take()?;
         Ok(match action {
             Action::Start(_) => ActionOutcome::Started(self.start()),
             Action::Look => ActionOutcome::Unchanged,
@@ -256,7 +287,11 @@ impl VirtualStage<'_> {
         let (point, lessons) = (&job.task.point, self.rehearsers.lessons);
         let searched = job.task.reader.is_some();
         if let Some(seconds) = lessons.usual(point) {
-            let runs = if searched { USUAL_PROBES } else { 1.0 };
+            let runs = match &job.task.reader {
+                None => 1.0,
+                Some(RunReader::Search(_)) => USUAL_PROBES,
+                Some(RunReader::Exploration { id, .. }) => self.levels_left.get(id).map_or(1.0, |left| *left as f64),
+            };
             let times = [USUAL.time(runs * seconds), lessons.pause.time(runs * PAUSE_S)];
             self.count(point, 0, times);
             self.forecast.borrow_mut().unknown_runs += u64::from(searched);

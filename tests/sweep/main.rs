@@ -37,5 +37,6 @@ mod standing;
 mod starts;
 mod steps;
 mod telemetry;
+mod unknown;
 mod validity;
 mod workers;

@@ -1,6 +1,6 @@
 //! What `run` and `worker` look at before they begin: the machine, what the directory was begun with, and what the plan will likely take.
 
-use crate::cli::forecast::estimate;
+use crate::cli::forecast::{self, estimate};
 use crate::cli::machine::runtime;
 use crate::cli::plan_file;
 use crate::error::Result;
@@ -97,7 +97,7 @@ pub fn first_guesses(sweep: &Sweep<'_>, state: &State, options: &Options) -> For
     let options = Options {
         // A guess for a GPU that is not there would only lead the search astray.
         card: options.card.filter(|card| !card.is_assumed),
-        most_tokens: Some(MOST_TOKENS),
+        limits: forecast::limits(MOST_TOKENS),
         ..Options::default()
     };
     foresee(sweep.schedule(), state, &options)

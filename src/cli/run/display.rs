@@ -1,0 +1,141 @@
+//! The display of a sweep in progress: passes what happens on to the progress lines, the countdown and the tables.
+
+use super::tables::Tables;
+use super::words;
+use crate::agenda::Start;
+use crate::bench::Counters;
+use crate::cli::countdown::Countdown;
+use crate::cli::forecast;
+use crate::error::Result;
+use crate::journal::{Entry, Event, Launch, Recorder, State};
+use crate::rehearse::Options;
+use crate::report::progress::{Counter, Eta, Progress, RequestsSoFar, RunPhase, ServerActivity};
+use crate::run::{Sweep, Update};
+use crate::server::startup;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Shows a sweep while it goes on.
+pub struct Display<'a> {
+    sweep: Sweep<'a>,
+    progress: Progress,
+    countdown: Option<Countdown>,
+    tables: Option<Tables>,
+}
+
+impl<'a> Display<'a> {
+    /// A display of `sweep`.
+    pub fn new(
+        sweep: Sweep<'a>,
+        progress: Progress,
+        countdown: Option<Countdown>,
+        tables: Option<Tables>,
+    ) -> Display<'a> {
+        Display {
+            sweep,
+            progress,
+            countdown,
+            tables,
+        }
+    }
+
+    /// Shows an update.
+    pub fn show(&mut self, update: Update<'_>, recorder: &Recorder) -> Result<()> {
+        let state = recorder.state();
+        match update {
+            Update::Recorded(entry) => self.show_event(entry, recorder)?,
+            Update::Running(server, counters) => {
+                let activity = ServerActivity::Running(counter(counters));
+                self.progress.doing(server, activity, state);
+            }
+            Update::Acting(server, action) => {
+                if let Some(what) = words::doing(action) {
+                    self.progress.doing(server, ServerActivity::Step(what), state);
+                }
+            }
+            Update::Note(note) => self.progress.note(note),
+        }
+        Ok(())
+    }
+
+    /// Waits until the tables hold all that was recorded.
+    pub fn end(&mut self) -> Result<()> {
+        self.tables.as_mut().map_or(Ok(()), Tables::end)
+    }
+
+    fn show_event(&mut self, entry: &Entry, recorder: &Recorder) -> Result<()> {
+        let state = recorder.state();
+        let countdown = self.countdown.as_mut();
+        let left = countdown.and_then(|countdown| countdown.seconds_left(entry, state));
+        // Who is in a final is known when its first start begins.
+        if let Event::GroupBegun(begun) = &entry.event
+            && begun.slot >= self.sweep.plan.starts
+            && !self.progress.eta().knows(&begun.server, begun.slot)
+        {
+            let finals = self.sweep.schedule().finals(state);
+            foresee(self.progress.eta(), &self.sweep, finals, state);
+        }
+        self.progress.event(entry, state, left);
+        if let Event::ServerStarting { server, launch, .. } = &entry.event {
+            let (session, n) = (entry.rank.line.journal, *launch);
+            let log = recorder.directory().server_log(server, Launch { session, n });
+            let activity = ServerActivity::Starting(Box::new(startup::follow(log)));
+            self.progress.doing(server, activity, state);
+        }
+        match (&entry.event, &mut self.tables) {
+            (
+                Event::RunFinished(_)
+                | Event::SearchFinished { .. }
+                | Event::GroupGivenUp(_)
+                | Event::ResultsRetired { .. },
+                Some(tables),
+            ) => tables.renew(),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What this invocation has to do.
+pub fn eta(sweep: &Sweep<'_>, state: &State, options: &Options) -> Eta {
+    let mut eta = Eta::default();
+    foresee(&mut eta, sweep, sweep.schedule().foreseen(state), state);
+    eta.without_server = sweep.plan.bench.runner.offline().is_some();
+    eta.predicted_start = forecast::first_start(sweep.wanted, options);
+    eta
+}
+
+/// Adds what these starts lack for sure.
+fn foresee(eta: &mut Eta, sweep: &Sweep<'_>, starts: impl Iterator<Item = Start>, state: &State) {
+    for group in starts.filter_map(|start| sweep.schedule().sure_group(&start, state)) {
+        for task in &group.tasks {
+            eta.add_runs(&group.server.id, group.slot, &task.point.name, 1);
+        }
+        for search in &group.searches {
+            eta.add_search(&group.server.id, group.slot, &search.id);
+        }
+    }
+}
+
+/// What the display reads of a run in progress.
+pub fn counter(counters: &Arc<Counters>) -> Counter {
+    let counters = Arc::clone(counters);
+    Box::new(move || {
+        let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let (finished, failed, tokens) = (read(&counters.finished), read(&counters.failed), read(&counters.tokens));
+        let good = finished.saturating_sub(failed) as f64;
+        let since = counters.sending.get();
+        let seconds = since.map_or(0.0, |since| since.elapsed().as_secs_f64());
+        RequestsSoFar {
+            phase: match since {
+                Some(_) => RunPhase::Measuring,
+                None if counters.is_warming_up() => RunPhase::WarmingUp,
+                None => RunPhase::Preparing,
+            },
+            planned: read(&counters.planned),
+            finished,
+            failed,
+            tokens_per_s: (tokens > 0).then(|| tokens as f64 / seconds),
+            ttft_ms: (tokens > 0).then(|| read(&counters.ttft_ns) as f64 / good / 1e6),
+        }
+    })
+}

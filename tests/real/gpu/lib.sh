@@ -7,7 +7,7 @@
 #   BIG, SMALL  folders of two models with config.json and tokenizer: of about 8 and 1 billion parameters (default: llama-8b and
 #               llama-1b in $MODELS). Weights are made up (--load-format dummy)
 #   SETTINGS    a file to source that changes the settings below, such as settings-tiny.sh for a rehearsal on a CPU
-#   VLLM_RS     vLLM's Rust client with `bench serve` (default: none, and it is left out)
+#   RUST_CLIENT     vLLM's Rust client with `bench serve` (default: none, and it is left out)
 # `night` sets the others:
 #   WORK        a folder for everything that is made; a later session on the same machine goes on there
 #   OUT         a folder for results: one archive for each part, at most eight files
@@ -17,7 +17,7 @@ unset CDPATH
 lab=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=/dev/null
 [ -z "${VLLM_ENV:-}" ] || . "$VLLM_ENV"
-export VSWEEP=${VSWEEP:-vsweep} VLLM_RS=${VLLM_RS:-}
+export VSWEEP=${VSWEEP:-vsweep} RUST_CLIENT=${RUST_CLIENT:-}
 export BIG=${BIG:-${MODELS:-/models}/llama-8b} SMALL=${SMALL:-${MODELS:-/models}/llama-1b}
 
 # ---- Settings: lengths, loads and targets of an 8B model on one H100 ------------------------------------------------------------
@@ -119,6 +119,9 @@ serve() { # NAME MODEL PORT FLAGS...
         while kill -0 "$pid" 2>/dev/null; do
             if is_healthy "$port"; then
                 note "server $name is ready after $(since "$launched" | tee "$servers/$name.ready") s"
+                # The faults start their servers in that way, too, if it worked.
+                [ "${VLLM_WORKER_MULTIPROC_METHOD:-}" = fork ] && ! grep -aq 'Overriding VLLM_WORKER_MULTIPROC_METHOD' \
+                    "$servers/$name.log" && touch "$WORK/session/fork-works"
                 exit
             fi
             sleep 0.5

@@ -129,15 +129,16 @@ class Sweep:
         return [pid for pid in self.tree() if comm(pid) == "server-guard"]
 
     def api(self):
+        # A child of a guard that is still on its way to become the server is called --lead-for.
         tree, guards = children(), self.guards()
-        return [pid for guard in guards for pid in tree.get(guard, [])
-                if "serve" in title(pid).split() and "--lead-for" not in title(pid)]
+        return [pid for guard in guards for pid in tree.get(guard, []) if "--lead-for" not in title(pid)]
 
     def engine(self):
         return [pid for pid in self.tree() if title(pid).startswith("VLLM::EngineCore")]
 
     def port(self):
-        for pid in self.api():
+        # The server may rewrite its own command line.
+        for pid in self.guards():
             words = title(pid).split()
             if "--port" in words:
                 return int(words[words.index("--port") + 1])

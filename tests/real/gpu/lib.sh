@@ -51,6 +51,8 @@ FAULT_USERS=256 FAULT_OUTPUT=400 FAULT_KV=4294967296 FAULT_SHARE=0.1 STARVED_SHA
 MAIN_PORT=8101 SMALL_PORT=8102 VARIANT_PORT=8110
 export MAIN_URL=http://127.0.0.1:$MAIN_PORT SMALL_URL=http://127.0.0.1:$SMALL_PORT
 export VLLM_SERVER_DEV_MODE=1 NO_COLOR=1
+# For each server a file with its pid and port while it is up, and its log.
+SERVERS=$WORK/session/servers
 # vLLM's processes rewrite their titles, and with them what /proc shows of their environment, unless they are told not to.
 export SPT_NOENV=1
 
@@ -102,44 +104,50 @@ http() { # METHOD PORT ROUTE: the whole answer
 is_healthy() { [[ $(http GET "$1" /health) == "HTTP/1.1 200"* ]]; }
 
 # ---- Servers that are up at once ------------------------------------------------------------------------------------------------
+# Whether a process runs; one that only waits to be reaped does not.
+is_alive() {
+    local stat
+    { read -r stat <"/proc/$1/stat"; } 2>/dev/null || return 1
+    [[ ${stat##*) } != [ZX]* ]]
+}
 # Starts a server in a session of its own. It outlives the part that starts it and ends with the session.
 serve() { # NAME MODEL PORT FLAGS...
-    local name=$1 model=$2 port=$3 servers=$WORK/servers
+    local name=$1 model=$2 port=$3
     shift 3
-    mkdir -p "$servers"
     # shellcheck disable=SC2086 # FLAGS are words
     setsid vllm serve "$model" $FLAGS --served-model-name "$(basename "$model")" --max-model-len "$MAX_LEN" --host 127.0.0.1 \
-        --port "$port" "$@" >"$servers/$name.log" 2>&1 </dev/null &
+        --port "$port" "$@" >>"$SERVERS/$name.log" 2>&1 </dev/null &
     local pid=$! launched=$EPOCHREALTIME
-    echo "$pid $port" >"$servers/$name"
-    echo "$launched" >"$servers/$name.launched"
+    echo "$pid $port" >"$SERVERS/$name"
+    echo "$launched" >"$SERVERS/$name.launched"
     note "server $name is starting: $*"
     # Notes when it is ready, whoever waits for it.
     (
-        while kill -0 "$pid" 2>/dev/null; do
+        while is_alive "$pid"; do
             if is_healthy "$port"; then
-                note "server $name is ready after $(since "$launched" | tee "$servers/$name.ready") s"
+                note "server $name is ready after $(since "$launched" | tee "$SERVERS/$name.ready") s"
                 # The faults start their servers in that way, too, if it worked.
                 [ "${VLLM_WORKER_MULTIPROC_METHOD:-}" = fork ] && ! grep -aq 'Overriding VLLM_WORKER_MULTIPROC_METHOD' \
-                    "$servers/$name.log" && touch "$WORK/session/fork-works"
+                    "$SERVERS/$name.log" && touch "$WORK/session/fork-works"
                 exit
             fi
             sleep 0.5
         done
-        note "server $name ended before it was ready: $(grep -aE 'Error|error' "$servers/$name.log" | tail -n 1 | cut -c1-200)"
+        note "server $name ended before it was ready: $(grep -aE 'Error|error' "$SERVERS/$name.log" | tail -n 1 | cut -c1-200)"
     ) </dev/null &
 }
 # Waits for a server; fails at once if it ended.
 ready() { # NAME LIMIT-S
     local pid port until
     # One that was given up is not waited for again.
-    [ -e "$WORK/servers/$1" ] || return 1
-    read -r pid port <"$WORK/servers/$1"
+    [ -e "$SERVERS/$1" ] || return 1
+    read -r pid port <"$SERVERS/$1"
     until=$(($(now) + $2))
     while ! is_healthy "$port"; do
-        if ! kill -0 "$pid" 2>/dev/null; then
+        if ! is_alive "$pid"; then
             note "server $1 is gone"
-            rm -f "$WORK/servers/$1"
+            rm -f "$SERVERS/$1" "$SERVERS/$1.launched"
+            touch "$SERVERS/$1.failed"
             return 1
         fi
         if [ "$(now)" -ge "$until" ]; then
@@ -152,49 +160,67 @@ ready() { # NAME LIMIT-S
 # Ends servers and waits until they are gone.
 stop_servers() {
     local name pid port waited names=()
-    for name in "$WORK"/servers/*.launched; do
+    for name in "$SERVERS"/*.launched; do
         [ -e "$name" ] && names+=("$(basename "$name" .launched)")
     done
     for name in ${names[@]+"${names[@]}"}; do
-        [ -e "$WORK/servers/$name" ] || continue
-        read -r pid port <"$WORK/servers/$name"
+        [ -e "$SERVERS/$name" ] || continue
+        read -r pid port <"$SERVERS/$name"
         kill -TERM "$pid" 2>/dev/null
     done
     for name in ${names[@]+"${names[@]}"}; do
-        [ -e "$WORK/servers/$name" ] || continue
-        read -r pid port <"$WORK/servers/$name"
+        [ -e "$SERVERS/$name" ] || continue
+        read -r pid port <"$SERVERS/$name"
         for ((waited = 0; waited < 24; waited++)); do
-            kill -0 "$pid" 2>/dev/null || break
+            is_alive "$pid" || break
             sleep 0.25
         done
         # The engine survives its API server; both are in the session that was made for them.
         kill -KILL -- "-$pid" 2>/dev/null
-        rm -f "$WORK/servers/$name" "$WORK/servers/$name.launched"
+        rm -f "$SERVERS/$name" "$SERVERS/$name.launched"
         note "server $name is stopped"
     done
 }
-# Starts whatever of the servers a part needs is not up yet; they start side by side.
+# Waits until the GPU is as good as empty: its memory is free a moment after the last process is gone.
+empty_gpu() {
+    local used waited
+    stop_servers
+    for ((waited = 0; waited < 40; waited++)); do
+        used=$(nvidia-smi --query-gpu=memory.used --format=csv,noheader,nounits 2>/dev/null | head -n 1)
+        [[ $used =~ ^[0-9]+$ && $used -gt 1500 ]] || return 0
+        sleep 0.25
+    done
+    note "the GPU still holds $used MiB"
+}
+# Starts whatever of the servers a part needs is not up yet; they start side by side. One that failed is not tried again.
 want_servers() { # main|variants|small...
     local name flags place=0
     for name in "$@"; do
         case $name in
             main)
-                [ -e "$WORK/servers/main" ] || serve main "$BIG" "$MAIN_PORT" --kv-cache-memory-bytes "$MAIN_KV" \
-                    --gpu-memory-utilization "$MAIN_SHARE"
+                [ ! -e "$SERVERS/main" ] || continue
+                # Where it does not start beside the others it starts alone, once.
+                if [ ! -e "$SERVERS/main.failed" ]; then
+                    serve main "$BIG" "$MAIN_PORT" --kv-cache-memory-bytes "$MAIN_KV" --gpu-memory-utilization "$MAIN_SHARE"
+                elif [ ! -e "$SERVERS/main.alone" ]; then
+                    stop_servers
+                    touch "$SERVERS/main.alone"
+                    serve main "$BIG" "$MAIN_PORT"
+                fi
                 ;;
             variants)
                 for flags in "${VARIANTS[@]}"; do
                     name=${flags%% *}
                     # shellcheck disable=SC2086 # flags are words
-                    [ -e "$WORK/servers/$name" ] || serve "$name" "$BIG" $((VARIANT_PORT + place)) --kv-cache-memory-bytes \
-                        "$VARIANT_KV" --gpu-memory-utilization "$VARIANT_SHARE" ${flags#* }
+                    [ -e "$SERVERS/$name" ] || [ -e "$SERVERS/$name.failed" ] || serve "$name" "$BIG" $((VARIANT_PORT + place)) \
+                        --kv-cache-memory-bytes "$VARIANT_KV" --gpu-memory-utilization "$VARIANT_SHARE" ${flags#* }
                     place=$((place + 1))
                 done
                 ;;
             small)
                 # It tries whether the engine can be forked from the API server, which saves a second import of everything.
                 # shellcheck disable=SC2086
-                [ -e "$WORK/servers/small" ] || VLLM_WORKER_MULTIPROC_METHOD=fork serve small "$SMALL" "$SMALL_PORT" \
+                [ -e "$SERVERS/small" ] || [ -e "$SERVERS/small.failed" ] || VLLM_WORKER_MULTIPROC_METHOD=fork serve small "$SMALL" "$SMALL_PORT" \
                     --kv-cache-memory-bytes "$SMALL_KV" --gpu-memory-utilization "$SMALL_SHARE" $SMALL_FLAGS \
                     --speculative-config "$SPECULATIVE"
                 ;;

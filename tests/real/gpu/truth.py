@@ -77,9 +77,8 @@ def judge(search, truth, ttft_limit, tpot_limit):
         print(f"{load} users: {len(ttft)} requests of {len(all_runs)} runs, p99 TTFT {p99[0]:.1f} ms (at most {ttft_limit}), "
               f"p99 TPOT {p99[1]:.2f} ms (at most {tpot_limit}): {'meets' if meets[load] else 'misses'}")
         print(f"  p99 TTFT/TPOT of each run: {each}; output tokens/s {min(rates):.0f} to {max(rates):.0f}")
-    value, high = number(found.get("value")), number(found.get("high"))
-    if value is None or len(meets) < 2:
-        print("the interval cannot be judged")
+    if found.get("answer") != "met" or len(meets) < 2:
+        print(f"there is no interval to judge: the answer is {found.get('answer')} {found.get('value')}")
         return
     low_load, high_load = min(meets), max(meets)
     holds = meets[low_load] and not meets[high_load]

@@ -231,10 +231,10 @@ want_servers() { # main|variants|small...
 # ---- Results --------------------------------------------------------------------------------------------------------------------
 # Writes $WORK/NAME as $OUT/NAME.tar.xz in the background; a later archive of the same part takes its place. Copies whose machine is
 # lost in the middle are not seen, because the last step is a rename.
-pack() { # NAME
+pack() { # NAME [nice]
     # Without the session's mark, so that it may outlast it by a moment.
     (
-        env -u VSWEEP_GPU_SESSION nice python3 "$lab/pack.py" "$WORK/$1" "$OUT/$1.tar.xz" ||
+        env -u VSWEEP_GPU_SESSION ${2:+"$2"} python3 "$lab/pack.py" "$WORK/$1" "$OUT/$1.tar.xz" ||
             echo "$1 could not be packed" >>"$WORK/session/timeline.txt"
     ) </dev/null &
 }
@@ -257,12 +257,13 @@ serve_by() { # MODEL FLAGS...: a server that vsweep starts
         "$MAX_LEN" "$*"
 }
 random_load() { # INPUT OUTPUT
-    printf '[bench]\ntimeout = "1m"\n[bench.params]\ndataset_name = "random"\nignore_eos = true\nsave_detailed = true\n'
+    printf '[bench]\ntimeout = "1m"\n[bench.params]\ndataset_name = "random"\nignore_eos = true\n'
     printf 'random_input_len = %s\nrandom_output_len = %s\n' "$1" "$2"
 }
 search_load() {
     random_load "$INPUT" "$OUTPUT"
-    printf 'num_prompts = { per = "max_concurrency", times = 4, min = %s }\n' "$FEWEST_PROMPTS"
+    # The truth is computed from every request.
+    printf 'save_detailed = true\nnum_prompts = { per = "max_concurrency", times = 4, min = %s }\n' "$FEWEST_PROMPTS"
 }
 search_target() {
     printf '[sla]\nvary = "max_concurrency"\nmax = %s\ntolerance = 0.05\nmax_probes = %s\n' "$MOST_USERS" "$PROBES"

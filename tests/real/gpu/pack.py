@@ -1,6 +1,6 @@
 """Packs a folder: python3 pack.py FOLDER ARCHIVE.tar.xz
 
-What other programs hold is no part of it: sockets, pipes and links are left out, and so is what disappears meanwhile.
+Left out are what `vsweep report` makes again (pictures and pages), what is no file, and what disappears meanwhile.
 """
 import io
 import os
@@ -8,11 +8,13 @@ import pathlib
 import sys
 import tarfile
 
+MADE_AGAIN = {".png", ".svg", ".html", ".parquet"}
+
 folder, archive = map(pathlib.Path, sys.argv[1:])
 new = archive.with_name(f".{archive.name}.{os.getpid()}")
-with tarfile.open(new, "w:xz", preset=4) as tar:
+with tarfile.open(new, "w:xz", preset=2) as tar:
     for path in sorted(folder.rglob("*")):
-        if not path.is_file() or path.is_symlink():
+        if not path.is_file() or path.is_symlink() or path.suffix in MADE_AGAIN:
             continue
         try:
             info = tar.gettarinfo(path, arcname=str(path.relative_to(folder.parent)))

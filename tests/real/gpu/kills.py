@@ -60,6 +60,10 @@ def all_loaded():
 wait_for(ready_limit + 30, all_loaded)
 say(f"in flight at most: {most}; GPU memory {gpu_used()} MiB, by process {gpu_holders()}")
 
+if not loaded:
+    say("no server has its requests: " + "; ".join(f"{name} {sweep.causes()[:1]}" for name, sweep in sweeps.items()))
+    end()
+
 # ---- The kills, as close to each other as can be.
 trials = {}
 for name, sweep in sweeps.items():
@@ -93,7 +97,7 @@ def all_gone():
         if not any(pid in holders for pid in trial["server"]):
             trial.setdefault("gpu_gone_s", at)
     gone = all({"processes_gone_s", "segments_gone_s", "gpu_gone_s"} <= set(trial) for trial in trials.values())
-    return gone and memory[-1][1] is not None and memory[-1][1] <= (before or 0) + 64
+    return gone and memory[-1][1] <= before + 64
 
 
 sweeps["vsweep"].process.wait()
@@ -120,7 +124,8 @@ for name, sweep in sweeps.items():
 say(f"starved: exit code {result['starved']['code']}; {result['starved']['causes'][:1]}")
 for sweep in everything:
     sweep.end()
-result["gpu_mib_at_the_end"] = wait_for(10, lambda: gpu_used() if (gpu_used() or 0) <= (before or 0) + 64 else None)
+wait_for(10, lambda: gpu_used() <= before + 64)
+result["gpu_mib_at_the_end"] = gpu_used()
 result["seconds"] = round(time.monotonic() - BEGAN, 1)
 (folder / "kills.json").write_text(json.dumps(result, indent=1))
 say(f"GPU memory at the end: {result['gpu_mib_at_the_end']} MiB")

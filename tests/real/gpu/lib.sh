@@ -92,6 +92,13 @@ step() { # NAME LIMIT-S COMMAND...
     return $code
 }
 
+# Runs a plan against a server that is up. Its cache is emptied first: of a server that it did not start, vsweep takes the first run as
+# the first there is, but other experiments may have sent the same prompts.
+measure() { # NAME LIMIT-S PORT PLAN DIRECTORY
+    http POST "$3" /reset_prefix_cache >/dev/null
+    step "$1" "$2" "$VSWEEP" run "$4" -o "$5"
+}
+
 # ---- HTTP, without starting a program -------------------------------------------------------------------------------------------
 http() { # METHOD PORT ROUTE: the whole answer
     # The subshell owns the connection and says nothing if there is none.
@@ -252,7 +259,7 @@ serve_at() { # URL
 serve_by() { # MODEL FLAGS...: a server that vsweep starts
     local model=$1
     shift
-    printf 'version = 1\n[serve]\nready_timeout = "4m"\nstop_grace = "10s"\nanswer_check = false\n'
+    printf 'version = 1\n[serve]\nready_timeout = "%ss"\nstop_grace = "10s"\nanswer_check = false\n' "$READY_S"
     printf "command = '''vllm serve %s %s --served-model-name %s --max-model-len %s %s'''\n" "$model" "$FLAGS" "$(basename "$model")" \
         "$MAX_LEN" "$*"
 }

@@ -95,7 +95,8 @@ result["waiting"] = {"code": waiting.code(), "causes": waiting.causes(), "outcom
 say(f"waiting: exit code {waiting.code()}; runs {waiting.outcomes()}; {waiting.causes()[:2]}")
 for one in [crowded, waiting, *strangers]:
     one.end()
-result["gpu_mib_at_the_end"] = wait_for(10, lambda: gpu_used() if (gpu_used() or 0) <= (result["gpu_mib_before"] or 0) + 64 else None)
+wait_for(10, lambda: gpu_used() <= result["gpu_mib_before"] + 64)
+result["gpu_mib_at_the_end"] = gpu_used()
 result["seconds"] = round(time.monotonic() - BEGAN, 1)
 result["simulated"] = is_simulated
 (folder / "memory.json").write_text(json.dumps(result, indent=1))

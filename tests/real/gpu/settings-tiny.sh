@@ -1,6 +1,6 @@
 # Settings for a rehearsal on a real vLLM without a GPU, with its tiny model (docs/real-vllm.md): everything is short.
 # shellcheck disable=SC2034 # lib.sh and the parts read them
-export BIG=$TINY_MODEL SMALL=$TINY_MODEL FLAGS="--load-format dummy --seed 1 --dtype bfloat16 --enforce-eager" MAX_LEN=2048 READY_S=600
+export BIG=$TINY_MODEL SMALL=$TINY_MODEL FLAGS="--load-format dummy --seed 1 --dtype bfloat16 --enforce-eager" MAX_LEN=2048 READY_S=900
 export MAIN_KV=268435456 VARIANT_KV=268435456 SMALL_KV=268435456 FAULT_KV=268435456
 MAIN_SHARE=0.1 VARIANT_SHARE=0.1 SMALL_SHARE=0.1 FAULT_SHARE=0.1
 VARIANTS=("few --max-num-seqs 8")

@@ -6,6 +6,8 @@ import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+import witness  # noqa: E402
+
 work = pathlib.Path(sys.argv[1])
 
 
@@ -66,4 +68,5 @@ section("sleep and wake", work / "observe/asleep.txt", text)
 section("on the server that slept", work / "observe/sleep/summary.csv", table([*RUNS, "spec_decode_acceptance_rate", "acceptance_rate"]))
 section("kills", work / "faults/kills.log", text)
 section("memory", work / "faults/memory.log", text)
+section("power", work / "session", lambda session: witness.main(session.parent))
 section("timeline", work / "session/timeline.txt", text)

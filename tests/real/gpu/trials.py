@@ -83,15 +83,19 @@ def segments(processes):
 
 
 def smi(query):
+    """The fields of each line of an answer; without a GPU there are none."""
     command = ["nvidia-smi", query, "--format=csv,noheader,nounits"]
-    told = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    try:
+        told = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    except FileNotFoundError:
+        told = ""
     return [[field.strip() for field in line.split(",")] for line in told.splitlines() if line.strip()]
 
 
 def gpu_used():
-    """MiB in use of the first GPU."""
+    """MiB in use of the first GPU; 0 without one."""
     rows = smi("--query-gpu=memory.used")
-    return int(rows[0][0]) if rows and rows[0][0].isdigit() else None
+    return int(rows[0][0]) if rows and rows[0][0].isdigit() else 0
 
 
 def gpu_holders():

@@ -31,6 +31,8 @@ say(f"the GPU holds {before} MiB")
 
 def end(*_):
     for sweep in [*sweeps.values(), starved]:
+        sweep.interrupt()
+    for sweep in [*sweeps.values(), starved]:
         sweep.end()
     sys.exit(130)
 

@@ -190,12 +190,16 @@ class Sweep:
         (self.folder / "verify.txt").write_text(f"{verify.stdout}{verify.stderr}exit code {verify.returncode}\n")
         return verify.returncode
 
+    def interrupt(self):
+        if self.process is not None and self.code() is None:
+            self.process.send_signal(signal.SIGTERM)
+
     def end(self):
         """Ends it, by SIGTERM first: then it ends its server itself."""
+        self.interrupt()
         if self.process is None or self.code() is not None:
             return
-        self.process.send_signal(signal.SIGTERM)
-        if wait_for(15, lambda: self.code() is not None) is False:
+        if not wait_for(12, lambda: self.code() is not None):
             for pid in self.tree():
                 with contextlib.suppress(OSError):
                     os.kill(pid, signal.SIGKILL)

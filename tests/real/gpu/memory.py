@@ -28,12 +28,20 @@ class Stranger:
     def __init__(self, asked):
         command = [sys.executable, str(pathlib.Path(__file__).with_name("stranger.py")), asked]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-        say(f"a stranger: {self.process.stdout.readline().strip()}")
+        self.hears("waiting")
+
+    def hears(self, word):
+        """Reads up to a line that begins with the word, past whatever the libraries say."""
+        line = "nothing"
+        for line in self.process.stdout:
+            if line.startswith(word):
+                break
+        say(f"a stranger: {line.strip()}")
 
     def take(self):
         self.process.stdin.write("\n")
         self.process.stdin.flush()
-        say(f"a stranger: {self.process.stdout.readline().strip()}")
+        self.hears("holding")
 
     def end(self):
         if self.process.poll() is None:

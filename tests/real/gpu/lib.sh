@@ -7,7 +7,7 @@
 #   BIG, SMALL  folders of two models with config.json and tokenizer: of about 8 and 1 billion parameters (default: llama-8b and
 #               llama-1b in $MODELS). Weights are made up (--load-format dummy)
 #   SETTINGS    a file to source that changes the settings below, such as settings-tiny.sh for a rehearsal on a CPU
-#   RUST_CLIENT     vLLM's Rust client with `bench serve` (default: none, and it is left out)
+#   RUST_CLIENT vLLM's Rust client with `bench serve` (default: none, and it is left out)
 # `night` sets the others:
 #   WORK        a folder for everything that is made; a later session on the same machine goes on there
 #   OUT         a folder for results: one archive for each part, at most eight files

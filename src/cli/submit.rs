@@ -4,12 +4,12 @@ use super::experiment::{folder, must_not_be_another, ours, recorded};
 use super::output;
 use super::plan_file::{self, PlanFile};
 use super::run::{keep_defaults, write_plan};
-use crate::cluster::{self, k8s, slurm};
+use crate::cluster::{self, slurm};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Recorder, State};
 use crate::lint;
 use crate::matrix::{Matrix, ServerConfig};
-use crate::plan::{Diagnostics, K8s, Plan, Target};
+use crate::plan::{Diagnostics, Plan, Target};
 use crate::run::{Changes, Sweep, demand};
 use crate::selection::packed::Room;
 use crate::shell::{shell_line, shell_word};
@@ -21,8 +21,8 @@ use std::path::{Path, PathBuf, absolute};
 /// Record a plan for workers, and hand it to a cluster
 ///
 /// Workers (`vsweep worker DIR`) take server starts from the directory: start as many as you like, by ssh or by whatever starts
-/// processes. --slurm starts one for each server start; --k8s writes a manifest that does, for `kubectl apply -f -`. Submitting again hands over what is missing and not under way; what is measured
-/// is kept.
+/// processes. --slurm starts one for each server start. Submitting again hands over what is missing and not under way; what is
+/// measured is kept.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -33,20 +33,11 @@ pub struct Args {
     /// Hand the server starts to Slurm, as the plan's [slurm] table says
     #[arg(long)]
     slurm: bool,
-    /// Write a Kubernetes manifest of the server starts to standard output, as the plan's [k8s] table says
-    #[arg(long, conflicts_with = "slurm")]
-    k8s: bool,
     /// Count failed runs as missing, so that they are measured again
     #[arg(long)]
     retry_failed: bool,
     /// A further argument for sbatch, e.g. --sbatch-arg=--exclusive (repeatable)
-    #[arg(
-        long,
-        value_name = "ARG",
-        requires = "slurm",
-        conflicts_with = "k8s",
-        allow_hyphen_values = true
-    )]
+    #[arg(long, value_name = "ARG", requires = "slurm", allow_hyphen_values = true)]
     sbatch_arg: Vec<String>,
     /// Show what would be submitted, and submit nothing
     #[arg(long)]
@@ -67,17 +58,13 @@ pub fn run(args: Args) -> Result<Exit> {
     let root = folder(args.output.as_deref(), &plan);
     let directory = ours(&absolute(&root).unwrap_or(root))?;
     if args.cancel {
-        let why = match (args.slurm, args.k8s) {
-            (true, _) => return cancel(&directory),
-            (_, true) => format!(
-                "vsweep applies no manifest, so it deletes none either; run: kubectl delete jobs{}",
-                k8s::selector(&plan)
-            ),
-            _ => "--cancel cancels what --slurm handed over; add --slurm".to_owned(),
+        return match args.slurm {
+            true => cancel(&directory),
+            false => Err(Error::Usage(
+                "--cancel cancels what --slurm handed over; add --slurm".to_owned(),
+            )),
         };
-        return Err(Error::Usage(why));
     }
-    let k8s = args.k8s.then(|| k8s_table(&plan, &directory)).transpose()?;
     let state = match args.dry_run {
         true => recorded(&directory)?,
         false => record(&plan, &matrix, &directory)?,
@@ -92,32 +79,10 @@ pub fn run(args: Args) -> Result<Exit> {
         plan: &plan,
         directory: &directory,
     };
-    match k8s {
-        Some(table) => submission.write_manifest(table),
-        None if args.slurm => submission.hand_to_slurm(),
-        None => submission.show(),
+    match args.slurm {
+        true => submission.hand_to_slurm(),
+        false => submission.show(),
     }
-}
-
-/// The plan's [k8s] table, if a manifest can be made of the plan at all.
-fn k8s_table<'a>(plan: &'a Plan, directory: &Directory) -> Result<&'a K8s> {
-    let Some(k8s @ K8s { mount, claim, .. }) = &plan.k8s else {
-        let why = "the plan has no [k8s] table, which says what the pods are; add it with `image` and `claim` (docs/cluster.md)";
-        return Err(Error::Usage(why.to_owned()));
-    };
-    if plan.serve.manners.members.nodes > 1 {
-        let why =
-            "an index of a Job is one pod, and each server of the plan takes several nodes (serve.nodes); use --slurm";
-        return Err(Error::Usage(why.to_owned()));
-    }
-    if !directory.root().starts_with(mount) {
-        let root = directory.root().display();
-        return Err(Error::Usage(format!(
-            "{root} is not below {mount}, where the pods see the volume {claim}; mount it at the same place here and give a directory in \
-             it with -o, or say where both see it: k8s.mount"
-        )));
-    }
-    Ok(k8s)
 }
 
 /// What is submitted: server starts that are left, by their ids.
@@ -151,25 +116,6 @@ impl Submission<'_> {
             true => format!("nothing is left to do in {root}"),
             false => format!("{starts} to be taken from {root}; start workers with: vsweep {worker}"),
         });
-        Ok(Exit::Done)
-    }
-
-    /// Writes the manifest of what is left.
-    fn write_manifest(&self, k8s: &K8s) -> Result<Exit> {
-        let root = self.directory.root().display();
-        if self.left.is_empty() {
-            output::tell(format_args!("nothing is left to do in {root}"));
-            return Ok(Exit::Done);
-        }
-        let arrays = cluster::arrays(&self.sizes(&BTreeSet::new()), k8s::MOST_INDEXES, &[]);
-        output::say(k8s::manifest(&arrays, self.plan, k8s, &self.worker()).trim_end());
-        let starts = show_many(self.left.len() as u64, "server start");
-        let jobs = show_many(arrays.len() as u64, "Job");
-        let selector = k8s::selector(self.plan);
-        output::tell(format_args!(
-            "{starts} in {jobs}; apply them with `kubectl apply -f -`, see `kubectl get pods{selector}` and `vsweep status {root}`, and end \
-             them with `kubectl delete jobs{selector}`"
-        ));
         Ok(Exit::Done)
     }
 

@@ -1,7 +1,6 @@
 //! What is handed to a cluster: arrays of tasks, each of which is a worker with one server start. Owns the record of what was handed
 //! over, so that nothing is twice on purpose, and how tasks are told of. Results are in the journals; nothing here decides on them.
 
-pub mod k8s;
 pub mod slurm;
 
 use crate::error::{Error, Result};

@@ -1,5 +1,5 @@
-//! The manifest for Kubernetes: its strict schemas take it, and pods started as a Job's controller would start them measure everything
-//! once. No cluster was ever asked.
+//! The manifest for Kubernetes in the book: its strict schemas take it, and workers that are started as its Job would start them
+//! measure everything once. No cluster was ever asked.
 
 use crate::deadline::ended;
 use crate::harness::{Harness, recorded_outcomes, rows, said, skip, wait_for};
@@ -26,38 +26,20 @@ max_concurrency = 2
 num_prompts = 64
 "#;
 
-const TABLE: &str = r#"
-[k8s]
-image = "registry.example.com/vsweep:1"
-claim = "results"
-namespace = "on"
-time = "4h"
-memory_per_gpu = "1.5Gi"
-cpus_per_gpu = 4
-at_once = 2
-secrets = ["hf-token", "1e3"]
-"#;
+/// The directory of results that the manifest names.
+const RESULTS: &str = "/results/night";
 
-fn planned(table: &str) -> Harness {
-    let harness = Harness::new();
-    let mount = format!("mount = \"{}\"\n", harness.folder.path().display());
-    let has_table = table.contains("[k8s]");
-    harness.write(
-        "plan.toml",
-        &format!("{PLAN}{table}{}", if has_table { &mount } else { "" }),
-    );
-    harness
+/// The manifest as text.
+fn manifest() -> &'static str {
+    let page = include_str!("../../docs/cluster.md");
+    let (_, after) = page.split_once("\n```yaml\n").expect("the page has a manifest");
+    let (manifest, rest) = after.split_once("\n```\n").expect("it ends");
+    assert!(!rest.contains("```yaml"), "the page has one manifest");
+    manifest
 }
 
-/// The Jobs of the manifest, and its text.
-fn rendered(harness: &Harness) -> (Vec<Value>, String) {
-    let submit = harness.run(&["submit", "plan.toml", "-o", "it's out", "--k8s"]);
-    assert_eq!(submit.status.code(), Some(0), "{}", said(&submit));
-    let text = String::from_utf8(submit.stdout).expect("text");
-    let jobs = text
-        .split("\n---\n")
-        .map(|job| serde_saphyr::from_str(job).expect("YAML"));
-    (jobs.collect(), text)
+fn job() -> Value {
+    serde_saphyr::from_str(manifest()).expect("one document of YAML")
 }
 
 /// The tool with the schemas, which `.ci/run` installs.
@@ -75,103 +57,66 @@ fn the_manifest_is_what_the_schemas_of_kubernetes_take() {
         skip("the manifest for Kubernetes is not checked: kubernetes-validate is not installed (see .ci/run)");
         return;
     };
-    let harness = planned(TABLE);
-    let (jobs, text) = rendered(&harness);
+    let harness = Harness::new();
     let is_valid = |name: &str, text: &str| {
         let file = harness.write(name, text);
         let mut validate = Command::new(&validator);
         let output = crate::deadline::output(validate.args(["--strict", "-k", "1.31"]).arg(file));
         (output.status.success(), said(&output))
     };
-    let (is_good, what) = is_valid("good.yaml", &text);
+    let (is_good, what) = is_valid("good.yaml", manifest());
     assert!(is_good, "{what}");
-    let (is_good, what) = is_valid(
-        "wrong.yaml",
-        &text.replace("backoffLimitPerIndex", "backoffLimitPerIndx"),
-    );
+    let wrong = manifest().replace("backoffLimitPerIndex", "backoffLimitPerIndx");
+    let (is_good, what) = is_valid("wrong.yaml", &wrong);
     assert!(!is_good, "a misspelled key is seen: {what}");
-
-    let [wide, narrow] = &jobs[..] else { panic!("{text}") };
-    let limits = |job: &Value| job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"].clone();
-    assert_eq!(
-        limits(wide),
-        serde_json::json!({"nvidia.com/gpu": "2", "memory": "3Gi", "cpu": "8"})
-    );
-    assert_eq!(
-        limits(narrow),
-        serde_json::json!({"nvidia.com/gpu": "1", "memory": "1.5Gi", "cpu": "4"})
-    );
-    assert_eq!(
-        wide["metadata"]["namespace"], "on",
-        "a text that looks like a flag stays one"
-    );
-    let sources = &wide["spec"]["template"]["spec"]["containers"][0]["envFrom"];
-    assert_eq!(sources[1]["secretRef"]["name"], "1e3");
 }
 
-/// What a pod of a Job runs.
-fn pod(harness: &Harness, job: &Value, index: usize) -> Child {
-    let container = &job["spec"]["template"]["spec"]["containers"][0];
-    let words: Vec<&str> = container["command"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter_map(Value::as_str)
-        .collect();
-    let vsweep = Path::new(env!("CARGO_BIN_EXE_vsweep"));
-    let path = std::env::var("PATH").expect("there is one");
-    // The harness's command marks whatever it starts.
-    let mut command = harness.vsweep(&[]);
-    let marked: Vec<_> = command
-        .get_envs()
-        .map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned)))
-        .collect();
-    command = Command::new(words[0]);
-    command.args(&words[1..]).current_dir(harness.folder.path());
-    for (name, value) in marked {
-        command.env(name, value.expect("set"));
-    }
+/// What a pod of the Job runs, with these results in place of those that the manifest names.
+fn pod(harness: &Harness, job: &Value, results: &str, index: usize) -> Child {
+    let words = &job["spec"]["template"]["spec"]["containers"][0]["command"];
+    let words = words.as_array().expect("a command").iter();
+    let words: Vec<&str> = words.map(|word| word.as_str().expect("a word")).collect();
+    assert_eq!((words[0], words.last()), ("vsweep", Some(&RESULTS)), "{words:?}");
+    let mut command = harness.vsweep(&words[1..words.len() - 1]);
     command
-        .env(
-            "PATH",
-            format!("{}:{path}", vsweep.parent().expect("a folder").display()),
-        )
+        .arg(results)
         .env("JOB_COMPLETION_INDEX", index.to_string())
         .env("NODE_NAME", format!("node-{index}"))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .expect("a shell")
+        .expect("a worker")
 }
 
 #[test]
-fn pods_of_the_jobs_measure_everything_once_also_when_one_is_lost() {
-    let harness = planned(TABLE);
-    let (jobs, _) = rendered(&harness);
-    let directory = harness.folder.path().join("it's out");
-    let all: Vec<(&Value, usize)> = jobs
-        .iter()
-        .flat_map(|job| {
-            (0..job["spec"]["completions"].as_u64().expect("a number") as usize).map(move |index| (job, index))
-        })
-        .collect();
-    assert_eq!(all.len(), 4, "a server start each");
-    let (first, index) = all[0];
-    let mut lost = pod(&harness, first, index);
+fn workers_of_the_job_measure_everything_once_also_when_one_is_lost() {
+    let harness = Harness::new();
+    harness.write("plan.toml", PLAN);
+    let job = job();
+    let workers = job["spec"]["completions"].as_u64().expect("a number");
+    assert_eq!(job["spec"]["parallelism"].as_u64(), Some(workers));
+    let submit = harness.run(&["submit", "plan.toml", "-o", "night"]);
+    assert_eq!(submit.status.code(), Some(0), "{}", said(&submit));
+
+    let directory = harness.folder.path().join("night");
+    let mut lost = pod(&harness, &job, "night", 0);
     wait_for("a run", || recorded_outcomes(&directory).len() == 1);
     kill(Pid::from_raw(lost.id() as i32), Signal::SIGKILL).expect("it lives");
     lost.wait().expect("reaped");
-    // Its replacement begins while the others do, and one more pod than there should be.
-    let mut pods: Vec<Child> = all
-        .iter()
-        .chain([&all[1]])
-        .map(|(job, index)| pod(&harness, job, *index))
-        .collect();
+    // Its replacement begins with the others, and so does one more pod than there should be.
+    let indexes = (0..workers as usize).chain([1]);
+    let mut pods: Vec<Child> = indexes.map(|index| pod(&harness, &job, "night", index)).collect();
     for pod in &mut pods {
         assert_eq!(ended(pod).code(), Some(0));
     }
-    let report = harness.run(&["report", "it's out"]);
+    assert_eq!(
+        ended(&mut pod(&harness, &job, "night", 0)).code(),
+        Some(0),
+        "nothing is left"
+    );
+
+    let report = harness.run(&["report", "night"]);
     assert_eq!(report.status.code(), Some(0), "{}", said(&report));
     let summary = rows(&directory.join("summary.csv"));
     assert_eq!(summary.len(), 8, "{summary:?}");
@@ -180,41 +125,21 @@ fn pods_of_the_jobs_measure_everything_once_also_when_one_is_lost() {
             .iter()
             .all(|row| row["outcome"] != "failed" && row["node"].starts_with("node-"))
     );
-    let again = harness.run(&["submit", "plan.toml", "-o", "it's out", "--k8s"]);
-    assert!(said(&again).contains("nothing is left to do"), "{}", said(&again));
     harness.wait_until_alone();
 }
 
 #[test]
-fn what_is_wrong_with_a_manifest_is_told_in_one_go() {
-    let harness =
-        planned("[k8s]\nclaim = \"My_Claim\"\nmemory_per_gpu = \"20GB\"\ngpu = \"h100\"\nsecrets = [\"a b\"]\n");
-    let submit = harness.run(&["submit", "plan.toml", "-o", "out", "--k8s"]);
-    assert_eq!(submit.status.code(), Some(2), "{}", said(&submit));
-    for expected in [
-        "[k8s] has no `image`",
-        "`k8s.claim`",
-        "`k8s.memory_per_gpu`",
-        "`k8s.gpu`",
-        "`k8s.secrets`",
-    ] {
-        assert!(said(&submit).contains(expected), "{expected}: {}", said(&submit));
-    }
-    assert!(submit.stdout.is_empty());
-
-    let without = planned("");
-    for (args, expected) in [
-        (&["--k8s"][..], "the plan has no [k8s] table"),
-        (&["--k8s", "--cancel"], "kubectl delete jobs"),
-        (&["--cancel"], "add --slurm"),
-        (&["--k8s", "--sbatch-arg=--exclusive"], "cannot be used with"),
-    ] {
-        let submit = without.run(&[&["submit", "plan.toml", "-o", "out"], args].concat());
-        assert_eq!(submit.status.code(), Some(2), "{}", said(&submit));
-        assert!(said(&submit).contains(expected), "{}", said(&submit));
-    }
-    let elsewhere = planned(TABLE);
-    let submit = elsewhere.run(&["submit", "plan.toml", "-o", "/somewhere/else", "--k8s"]);
-    assert!(said(&submit).contains("is not below"), "{}", said(&submit));
-    assert_eq!(submit.status.code(), Some(2));
+fn the_job_does_not_try_again_what_would_end_the_same() {
+    let harness = Harness::new();
+    let job = job();
+    let rules = job["spec"]["podFailurePolicy"]["rules"].as_array().expect("rules");
+    let codes = rules.iter().find_map(|rule| rule["onExitCodes"]["values"].as_array());
+    let codes: Vec<i64> = codes.expect("codes").iter().filter_map(Value::as_i64).collect();
+    // No plan is recorded there.
+    let code = ended(&mut pod(&harness, &job, "elsewhere", 0)).code();
+    assert!(
+        code.is_some_and(|code| codes.contains(&i64::from(code))),
+        "{code:?} of {codes:?}"
+    );
+    assert!(!codes.contains(&130), "an interrupted worker goes on elsewhere");
 }

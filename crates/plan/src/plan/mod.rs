@@ -11,7 +11,6 @@ mod exec;
 mod explore;
 mod interpolate;
 pub(crate) mod json_text;
-mod k8s;
 mod link;
 mod load;
 pub mod members;
@@ -45,7 +44,6 @@ pub use commands::Commands;
 pub use compare::{Compare, Limit};
 pub use condition::{Condition, Op};
 pub use exec::{Exec, Parallel};
-pub use k8s::K8s;
 pub use link::Link;
 pub use load::{Draft, draft, draft_of, load, parse};
 pub use members::Members;
@@ -55,7 +53,7 @@ pub use offline::{Offline, is_of_server};
 pub use origin::Origin;
 pub use problem::{Diagnostics, Problem, Problems, nearest, suggest};
 pub use read::{AxisItem, Combo, Derived, Param, check_names, records};
-pub(in crate::plan) use read::{FromNode, Reader, Table, combos, has_form, params, start_of, table};
+pub(in crate::plan) use read::{FromNode, Reader, Table, combos, params, start_of, table};
 pub use report::{ParetoTable, Plot, ReportOptions};
 pub use requirement::{Assertion, Required, Requirement, Servers};
 pub use runs::{Runs, RunsTable, RunsValue};
@@ -122,8 +120,6 @@ table! {
         pub exec: Exec,
         /// What `vsweep submit --slurm` requests from Slurm for each server start.
         pub slurm: Slurm,
-        /// What the manifest of `vsweep submit --k8s` requests for each server start.
-        pub k8s: Option<K8s>,
         /// Parameters that are tied to each other.
         pub link: Link,
         /// Blocks of conditions on parameters; a point that meets all conditions of one block is left out. A condition is a value

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use std::fmt::Write;
 
 /// The tables in the order of a plan, with what they are called there.
-const TABLES: [(&str, &str); 19] = [
+const TABLES: [(&str, &str); 18] = [
     ("`runs = { until, ... }`: as many runs as it takes", "RunsTable"),
     ("`[serve]`", "ServeTable"),
     ("`[bench]`", "BenchTable"),
@@ -16,7 +16,6 @@ const TABLES: [(&str, &str); 19] = [
     ("`[[serve.combos]]`, `[[bench.combos]]`", "ComboTable"),
     ("`[exec]`", "ExecTable"),
     ("`[slurm]`", "SlurmTable"),
-    ("`[k8s]`", "K8sTable"),
     ("`[link]`", "LinkTable"),
     ("`[sla]`", "SlaTable"),
     ("`[[sla.target]]`", "TargetTable"),

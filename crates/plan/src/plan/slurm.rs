@@ -73,7 +73,7 @@ const MEMORY: &str = "(?:0*[1-9][0-9]*(?:[KMGTkmgt][Bb]*)?)?";
 
 #[cfg(test)]
 mod tests {
-    use super::super::read::has_form;
+    use super::super::read::table::has_form;
     use super::*;
 
     #[test]

@@ -16,7 +16,7 @@ pub(super) use names::Names;
 pub(super) use params::params;
 pub use params::{AxisItem, Param};
 pub use range::RangeTable;
-pub(super) use table::{FromNode, Table, has_form, table};
+pub(super) use table::{FromNode, Table, table};
 
 use super::problem::Diagnostics;
 use super::secrets::Secrets;

@@ -10,7 +10,6 @@ mod attainment;
 mod basis;
 pub mod chart;
 pub mod charts;
-mod clients;
 pub mod columns;
 pub mod compare;
 mod compared;

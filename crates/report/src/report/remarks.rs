@@ -1,6 +1,5 @@
 //! What a reader must know beside the figures, once for terminal, Markdown and page.
 
-use super::clients::Clients;
 use super::{duplicates, nodes, unsteady};
 use itertools::Itertools;
 use serde::Serialize;
@@ -15,13 +14,11 @@ pub struct Remark {
 }
 
 /// All of them, the gravest first.
-pub fn remarks(state: &State, points: &Points<'_>, clients: Option<&Clients>) -> Vec<Remark> {
-    let clients = clients.map(|clients| clients.remark.clone());
+pub fn remarks(state: &State, points: &Points<'_>) -> Vec<Remark> {
     let all = [
         ("Retired", duplicates::retired(state)),
         ("Started again", started_again(state)),
         ("Several nodes", nodes::remarks(state)),
-        ("Several clients", clients.into_iter().collect()),
         ("No final", unconfirmed(state).into_iter().collect()),
         ("Unsteady", unsteady::remarks(points)),
         ("Side by side", state.interference().remarks()),

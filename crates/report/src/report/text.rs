@@ -3,7 +3,6 @@
 
 use super::align::align;
 use super::answer::{Answer, Best, FRONTIER, mark};
-use super::clients::side_by_side;
 use super::document::points::PointWords;
 use super::failures::{describe_reasons, group_recorded};
 use super::inputs::Inputs;
@@ -32,11 +31,9 @@ pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
     let workloads = inputs.points.workloads();
     let answered = workloads.iter().zip(&inputs.answers);
     let tables = answered.filter_map(|(workload, answer)| table(inputs, workload, answer, &winners));
-    let clients = side_by_side(inputs.points).filter(|clients| !clients.table.is_empty());
     let reasons = group_recorded(inputs.state);
     let parts = context! {
         tables => tables.collect_vec(),
-        beside => clients.map(|clients| align(&clients.table)),
         reasons => describe_reasons(&reasons[..reasons.len().min(MOST_REASONS)]),
         more_reasons => reasons.len().saturating_sub(MOST_REASONS),
         ..document

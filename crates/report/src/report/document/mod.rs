@@ -6,7 +6,6 @@ mod targets;
 mod workloads;
 
 use super::charts::explore::in_words;
-use super::clients::{Clients, side_by_side};
 use super::compared;
 use super::configs::Config;
 use super::environment::{self, facts};
@@ -29,7 +28,6 @@ const MOST_ROWS: usize = 20;
 /// The whole document.
 pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
     let (state, points) = (inputs.state, inputs.points);
-    let clients = side_by_side(points);
     let requirements = inputs
         .requirements
         .iter()
@@ -72,20 +70,13 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         configs => configs.iter().map(|config| config.file.clone()).collect_vec(),
         compete => inputs.answers.len() > 1,
         one_start => points.have_one_start().then_some(ONE_START),
-        remarks => Serde(remarks(state, points, clients.as_ref())),
+        remarks => Serde(remarks(state, points)),
         requirements => requirements.collect_vec(),
         compared => compared::in_words(state),
-        clients => clients.map(beside),
         failures => failures.map(|(group, excerpt)| failure(inputs, group, excerpt.as_deref())).collect_vec(),
         environment => facts(&inputs.manifest, state),
         plan => inputs.plan.as_str(),
     }
-}
-
-/// Loads that several clients sent.
-fn beside(clients: Clients) -> Value {
-    let mut rows = clients.table.into_iter();
-    context! { heads => rows.next(), rows => rows.collect_vec(), remark => clients.remark }
 }
 
 /// How many of the figures are of the simulator, if any are.

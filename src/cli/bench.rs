@@ -11,7 +11,7 @@ use super::sweeping::{MeasuredServer, warnings_of};
 use crate::bench::native;
 use crate::bench::native::settings::{NativeSettings, TABLE};
 use crate::bench::params::Table;
-use crate::bench::result::{json_file, pytorch};
+use crate::bench::result::json_file;
 use crate::error::{Error, Exit, Result};
 use crate::metrics::RunResult;
 use crate::plan::Params;
@@ -20,7 +20,6 @@ use crate::run::Interrupt;
 use place::ResultPlace;
 use serde_json::{Value, json};
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What `vllm bench serve` reports unless told otherwise.
@@ -82,7 +81,6 @@ pub fn run(args: Args) -> Result<Exit> {
 
 async fn perform(params: Params, settings: &NativeSettings, place: Option<ResultPlace>, as_json: bool) -> Result<Exit> {
     let mut interrupt = Interrupt::install()?;
-    let given = params.clone();
     let job = tokio::select! {
         server = MeasuredServer::find(&settings.server) => server?.job(params),
         () = interrupt.requested() => return Ok(Exit::Interrupted),
@@ -97,7 +95,7 @@ async fn perform(params: Params, settings: &NativeSettings, place: Option<Result
     let _ = progress.await;
     show::notes(&job.counters, as_json);
     let ended = match measured {
-        Some(Ok(measurement)) => finish(settings, &given, place, &measurement.result, as_json),
+        Some(Ok(measurement)) => finish(settings, place, &measurement.result, as_json),
         Some(Err(failure)) => Err(Error::Fatal(failure.to_string())),
         None => {
             let [finished, planned] = [&job.counters.finished, &job.counters.planned].map(|count| count.load(Relaxed));
@@ -119,14 +117,9 @@ async fn perform(params: Params, settings: &NativeSettings, place: Option<Result
 }
 
 /// Saves and shows what was measured, in this order: nothing that is shown is lost.
-fn finish(
-    settings: &NativeSettings,
-    given: &Params,
-    place: Option<ResultPlace>,
-    result: &RunResult,
-    as_json: bool,
-) -> Result<Exit> {
-    let saved = place.map(|place| save(&place, settings, given, result)).transpose();
+fn finish(settings: &NativeSettings, place: Option<ResultPlace>, result: &RunResult, as_json: bool) -> Result<Exit> {
+    let save = |place: ResultPlace| place.save(&json_file::name(settings, &result.values), result);
+    let saved = place.map(save).transpose();
     let shown = match as_json {
         true => {
             let mut out = output::json();
@@ -145,16 +138,4 @@ fn finish(
     } else {
         Exit::Done
     })
-}
-
-/// Writes the result file, and that for PyTorch's dashboard beside it if one is wanted.
-fn save(place: &ResultPlace, settings: &NativeSettings, given: &Params, result: &RunResult) -> Result<PathBuf> {
-    let path = place.save(&json_file::name(settings, &result.values), result)?;
-    let is_wanted = |value: std::ffi::OsString| !value.is_empty();
-    if std::env::var_os("SAVE_TO_PYTORCH_BENCHMARK_FORMAT").is_some_and(is_wanted) {
-        let records = pytorch::records(settings, given, result);
-        let beside = path.with_extension("pytorch.json");
-        place::replace(&beside, &records).map_err(Error::io("write", &beside))?;
-    }
-    Ok(path)
 }

@@ -6,13 +6,12 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 /// Runs whose every line and key is compared. The others are in docs/differences-bench.md.
-const RUNS: [&str; 9] = [
+const RUNS: [&str; 8] = [
     "embeddings",
     "random_save_result",
     "random_save_detailed_concurrency_rate_goodput",
     "ramp_up",
     "probe",
-    "pytorch_format",
     "append_twice_a",
     "sampling_pooling",
     "lora_random_seed0",
@@ -22,14 +21,13 @@ fn vectors() -> Value {
     serde_json::from_str(include_str!("../data/vectors/bench.json")).expect("JSON")
 }
 
-async fn bench(url: &str, argv: &[&str], folder: &Path, env: &[(&str, &str)]) -> std::process::Output {
+async fn bench(url: &str, argv: &[&str], folder: &Path) -> std::process::Output {
     let mut command = tokio::process::Command::new(env!("CARGO_BIN_EXE_vsweep"));
     command
         .args(["bench", "--base-url", url])
         .args(argv)
         .current_dir(folder)
-        .env_remove("OPENAI_API_KEY")
-        .envs(env.iter().copied());
+        .env_remove("OPENAI_API_KEY");
     scripted::output(&mut command).await
 }
 
@@ -99,12 +97,7 @@ async fn runs_look_like_those_of_vllm() {
             .filter_map(Value::as_str)
             .collect();
         let (server, folder) = (server().await, tempfile::tempdir().expect("a folder"));
-        let env = if name == "pytorch_format" {
-            &[("SAVE_TO_PYTORCH_BENCHMARK_FORMAT", "1")][..]
-        } else {
-            &[]
-        };
-        let output = bench(&server.url, &argv, folder.path(), env).await;
+        let output = bench(&server.url, &argv, folder.path()).await;
         assert!(
             output.status.success(),
             "{name}: {}",
@@ -118,9 +111,8 @@ async fn runs_look_like_those_of_vllm() {
 
         let expected = vector["file_names"].as_array().expect("names");
         assert_eq!(json!(names(folder.path())), json!(expected), "{name}");
-        let is_main = |path: &std::path::PathBuf| !path.to_string_lossy().ends_with(".pytorch.json");
-        let files = std::fs::read_dir(folder.path()).expect("a folder");
-        if let Some(path) = files.map(|file| file.expect("readable").path()).find(is_main) {
+        let mut files = std::fs::read_dir(folder.path()).expect("a folder");
+        if let Some(path) = files.next().map(|file| file.expect("readable").path()) {
             let written: Value = serde_json::from_slice(&std::fs::read(path).expect("readable")).expect("JSON");
             let keys: Vec<Value> = written
                 .as_object()
@@ -170,32 +162,4 @@ fn types_agree(name: &str, written: &Value, shape: &Value) {
         };
         assert!(is_right, "{name}: {key} is {value}, not {kind}");
     }
-}
-
-#[tokio::test]
-async fn the_pytorch_file_is_that_of_vllm() {
-    let vectors = vectors();
-    let vector = &vectors["end_to_end"]["pytorch_format"];
-    let argv: Vec<&str> = vector["argv"]
-        .as_array()
-        .expect("words")
-        .iter()
-        .filter_map(Value::as_str)
-        .collect();
-    let (server, folder) = (server().await, tempfile::tempdir().expect("a folder"));
-    let env = [("SAVE_TO_PYTORCH_BENCHMARK_FORMAT", "1")];
-    bench(&server.url, &argv, folder.path(), &env).await;
-    let text = std::fs::read_to_string(folder.path().join("r.pytorch.json")).expect("written");
-    let records: Value = serde_json::from_str(&text).expect("JSON");
-    // The recorded file breaks off in its first record.
-    let recorded = vector["files"]["r.pytorch.json"].as_str().expect("a text");
-    assert!(recorded.starts_with(&text[..text.find("{\"trust").unwrap_or(60).min(60)]));
-    let first = &records[0];
-    assert_eq!(first["metric"]["name"], "median_ttft_ms");
-    assert_eq!(first["benchmark"]["extra_info"]["args"]["header"], json!(["K=***"]));
-    assert_eq!(first["benchmark"]["extra_info"]["args"]["tensor_parallel_size"], "4");
-    assert_eq!(first["benchmark"]["extra_info"]["use_compile"], true);
-    assert_eq!(first["model"]["name"], "org/m");
-    assert_eq!(records.as_array().map(Vec::len), Some(12));
-    assert!(first["metric"]["extra_info"].get("p99_itl_ms").is_none());
 }

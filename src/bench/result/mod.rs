@@ -4,7 +4,6 @@ pub mod console;
 mod conversations;
 pub(in crate::bench) mod extra_keys;
 pub mod json_file;
-pub mod pytorch;
 pub(super) mod warnings;
 
 use crate::bench::native::settings::NativeSettings;

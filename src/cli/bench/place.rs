@@ -102,7 +102,7 @@ fn try_folder(folder: &Path) -> io::Result<()> {
 }
 
 /// Puts a file in the place of another, or writes to a device.
-pub fn replace(path: &Path, content: &impl Serialize) -> io::Result<()> {
+fn replace(path: &Path, content: &impl Serialize) -> io::Result<()> {
     write_atomic_with(path, |to| python_json::write(content, to)).map_err(|error| match error {
         Error::Io { source, .. } => source,
         other => io::Error::other(other.to_string()),

@@ -288,7 +288,7 @@ fn ci_systems_get_cases_and_values() {
     let junit = to_junit(&found);
     for part in [
         "<testcase name=\"output_throughput:-5% at concurrency 8\" classname=\"limit\">",
-        "<failure message=\"-10.0 %, p = 0.000\"",
+        "<failure message=\"-10.0 % (-10.8 to -9.2), 1,000 -&gt; 900, p = 0.000\"/>",
         "tests=\"4\" skipped=\"0\" errors=\"0\" failures=\"1\"",
     ] {
         assert!(junit.contains(part), "{part} is not in:\n{junit}");
@@ -297,6 +297,25 @@ fn ci_systems_get_cases_and_values() {
     assert!(
         unlimited.contains("verdict: regressed") && unlimited.contains("failures=\"0\""),
         "{unlimited}"
+    );
+    let hostile = "a\"<b>&'\u{1b}[31m\n]]>";
+    let (base, new) = (
+        side(hostile, hostile, &[(8, &STEADY)], true),
+        side("new", "x", &[(8, &STEADY)], true),
+    );
+    let junit = to_junit(&Comparison::of(&base, &new, &question(&limits)).expect("common points"));
+    let read = roxmltree::Document::parse(&junit).expect("XML");
+    let suite = read
+        .descendants()
+        .find(|node| node.has_tag_name("testsuite"))
+        .expect("a suite");
+    assert_eq!(suite.attribute("name"), Some("new against a\"<b>&'\\u{1b}[31m\\n]]>"));
+    let passed = read.descendants().filter(|node| node.has_tag_name("testcase"));
+    assert!(
+        passed.clone().count() == 2
+            && passed
+                .clone()
+                .all(|case| case.children().all(|each| !each.has_tag_name("failure")))
     );
     let bmf: serde_json::Value = serde_json::from_str(&to_bmf(&found)).expect("JSON");
     let measure = &bmf["concurrency 8"]["output_throughput"];

@@ -1,51 +1,94 @@
 //! A comparison as JUnit XML, which CI systems show as tests: one case for each limit at each point.
 
-use super::{Comparison, HEADS, cells, percent, show_limit, tally};
-use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite, XmlString};
+use super::{Comparison, Figure, HEADS, Judged, cells, percent, show_limit, tally};
+use crate::report::html::text;
+use crate::report::template::{fill, of_lines};
+use crate::report::words::show_number;
+use minijinja::{Value, context};
+use vsweep_plan::printable::printable;
 use vsweep_strategy::stats::Requirement;
 
 /// A broken limit is a failure, an undecided one is skipped. Where nothing is limited, each figure is a case that passes and tells
 /// its verdict.
 pub fn to_junit(comparison: &Comparison) -> String {
-    let mut suite = TestSuite::new(format!("{} against {}", comparison.new, comparison.base));
-    let limits = comparison.limits.iter().map(|judged| {
-        let text = format!("{}, p = {:.3}", percent(judged.ratio), judged.p_value);
-        let status = match judged.requirement {
-            Requirement::Met => TestCaseStatus::success(),
-            Requirement::Broken => failed(&text),
-            Requirement::Undecided => {
-                let mut status = TestCaseStatus::skipped();
-                status.set_message(format!("undecided: {text}; measure more starts"));
-                status
-            }
-        };
-        let mut case = TestCase::new(format!("{} at {}", show_limit(&judged.limit), judged.settings), status);
-        case.set_classname("limit");
-        case
-    });
-    suite.add_test_cases(limits);
-    if comparison.limits.is_empty() {
-        for pair in &comparison.points {
-            suite.add_test_cases(pair.figures.iter().map(|figure| {
-                let name = format!("{} at {}", figure.metric, pair.settings);
-                let mut case = TestCase::new(name, TestCaseStatus::success());
-                let lines = HEADS
-                    .iter()
-                    .zip(cells(figure))
-                    .map(|(head, cell)| format!("{head}: {cell}\n"));
-                case.set_classname("figure").set_system_out(lines.collect::<String>());
-                case
-            }));
-        }
-    }
-    suite.set_system_out(XmlString::new(tally(comparison)));
-    let mut report = Report::new("vsweep compare");
-    report.add_test_suite(suite);
-    report.to_string().expect("a report is text")
+    let limits = comparison.limits.iter().map(of_limit);
+    let figures = comparison.points.iter();
+    let figures = figures.flat_map(|pair| pair.figures.iter().map(|figure| of_figure(figure, &pair.settings)));
+    let cases: Vec<Value> = match comparison.limits.is_empty() {
+        true => figures.collect(),
+        false => limits.collect(),
+    };
+    let count = |requirement| {
+        comparison
+            .limits
+            .iter()
+            .filter(|judged| judged.requirement == requirement)
+            .count()
+    };
+    let parts = context! {
+        name => format!("{} against {}", comparison.new, comparison.base),
+        tests => cases.len(),
+        failures => count(Requirement::Broken),
+        skipped => count(Requirement::Undecided),
+        cases,
+        tally => tally(comparison),
+    };
+    fill(&of_lines(escape), include_str!("junit.xml.jinja"), parts)
 }
 
-fn failed(message: &str) -> TestCaseStatus {
-    let mut status = TestCaseStatus::non_success(NonSuccessKind::Failure);
-    status.set_message(message.to_owned());
-    status
+/// A limit at a point, with both values, and with the change and its interval.
+fn of_limit(judged: &Judged) -> Value {
+    let interval = judged.interval.map_or(String::new(), |(low, high)| {
+        let bare = |ratio: f64| percent(ratio).trim_end_matches(" %").to_owned();
+        format!(" ({} to {})", bare(low), bare(high))
+    });
+    let text = format!(
+        "{}{interval}, {} -> {}, p = {:.3}",
+        percent(judged.ratio),
+        show_number(judged.base),
+        show_number(judged.new),
+        judged.p_value
+    );
+    let is = |requirement: Requirement| judged.requirement == requirement;
+    context! {
+        name => format!("{} at {}", show_limit(&judged.limit), judged.settings),
+        class => "limit",
+        failed => is(Requirement::Broken).then(|| text.clone()),
+        skipped => is(Requirement::Undecided).then(|| format!("undecided: {text}; measure more starts")),
+        lines => is(Requirement::Met).then(|| vec![text]),
+    }
+}
+
+fn of_figure(figure: &Figure, settings: &str) -> Value {
+    let lines = HEADS.iter().zip(cells(figure));
+    context! {
+        name => format!("{} at {settings}", figure.metric),
+        class => "figure",
+        lines => lines.map(|(head, cell)| format!("{head}: {cell}")).collect::<Vec<_>>(),
+    }
+}
+
+/// Text on one line, as it may stand in elements of XML and in quoted attributes.
+fn escape(text: &str) -> String {
+    // XML has no way to write these two.
+    let text = printable(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
+    text::escape(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_reader_gets_every_text(text in "(?s)[&<>'\"\\]\n\t\u{0}\u{1b}\u{85}\u{fffe}\u{ffff}]{0,6}.{0,12}") {
+            let escaped = escape(&text);
+            let xml = format!("<a b=\"{escaped}\">-{escaped}-</a>");
+            let read = roxmltree::Document::parse(&xml).expect("XML");
+            let wanted = printable(&text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
+            prop_assert_eq!(read.root_element().attribute("b"), Some(&*wanted));
+            prop_assert_eq!(read.root_element().text(), Some(&*format!("-{wanted}-")));
+        }
+    }
 }

@@ -119,8 +119,14 @@ pub struct Judged {
     pub limit: Limit,
     /// The point, by its settings.
     pub settings: String,
+    /// The base's value: the geometric mean over its starts.
+    pub base: f64,
+    /// The new side's value.
+    pub new: f64,
     /// New over base.
     pub ratio: f64,
+    /// The 95 % interval of the ratio; none where a side has one start.
+    pub interval: Option<(f64, f64)>,
     /// Whether the limit is kept.
     pub requirement: Requirement,
     /// How likely so large a ratio is by chance if the limit is kept, after Holm's correction.
@@ -178,21 +184,26 @@ impl Comparison {
         let limited = pairs.iter().cartesian_product(&question.limits);
         let limited = limited.filter_map(|(pair, limit)| {
             let (base, new) = starts(pair, &limit.metric);
-            let ratio = estimate(&new)?.minus(estimate(&base)?);
-            Some((limit, pair, ratio))
+            Some((limit, pair, (estimate(&base)?, estimate(&new)?)))
         });
         let limited = limited.collect_vec();
         let family = limited
             .iter()
-            .map(|(limit, _, ratio)| (*ratio, Bound::percent(limit.percent)));
+            .map(|(limit, _, (base, new))| (new.minus(*base), Bound::percent(limit.percent)));
         let rulings = stats::rule(&family.collect_vec(), stats::ALPHA);
         let judged = limited.iter().zip(rulings);
-        let limits = judged.map(|((limit, pair, ratio), ruling)| Judged {
-            limit: (*limit).clone(),
-            settings: pair.settings.clone(),
-            ratio: ratio.log.exp(),
-            requirement: ruling.requirement,
-            p_value: ruling.p_value,
+        let limits = judged.map(|((limit, pair, (base, new)), ruling)| {
+            let ratio = new.minus(*base);
+            Judged {
+                limit: (*limit).clone(),
+                settings: pair.settings.clone(),
+                base: base.log.exp(),
+                new: new.log.exp(),
+                ratio: ratio.log.exp(),
+                interval: ratio.interval(stats::ALPHA).map(stats::Interval::exp),
+                requirement: ruling.requirement,
+                p_value: ruling.p_value,
+            }
         });
         let found = Comparison {
             base: base.name.clone(),

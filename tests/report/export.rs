@@ -41,7 +41,7 @@ fn files_in(folder: &Path) -> Vec<String> {
 
 /// The command line that `vllm serve --config` makes of a file: a flag for each key, a word for each value.
 fn words(yaml: &str) -> Vec<String> {
-    let settings: serde_json::Map<String, Value> = serde_saphyr::from_str(yaml).expect("YAML");
+    let settings: serde_json::Map<String, Value> = serde_yaml_ng::from_str(yaml).expect("YAML");
     let mut words = Vec::new();
     for (name, value) in settings {
         let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);

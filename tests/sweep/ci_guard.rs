@@ -92,7 +92,7 @@ fn a_baseline_is_made_kept_and_renewed() {
 fn the_workflow_fits_the_script() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/ci");
     let read = |name: &str| fs::read_to_string(examples.join(name)).expect("it is there");
-    let workflow: serde_json::Value = serde_saphyr::from_str(&read("github.yml")).expect("YAML");
+    let workflow: serde_json::Value = serde_yaml_ng::from_str(&read("github.yml")).expect("YAML");
     let steps = workflow["jobs"]["guard"]["steps"].as_array().expect("steps");
     let (script, mut guards) = (read("guard.sh"), 0);
     for step in steps {

@@ -39,7 +39,7 @@ fn manifest() -> &'static str {
 }
 
 fn job() -> Value {
-    serde_saphyr::from_str(manifest()).expect("one document of YAML")
+    serde_yaml_ng::from_str(manifest()).expect("one document of YAML")
 }
 
 /// The tool with the schemas, which `.ci/run` installs.

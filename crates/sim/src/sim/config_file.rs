@@ -1,6 +1,8 @@
 //! `--config FILE`: settings from a YAML file, put in front of the command line's own as vLLM puts them, so that the
 //! command line wins. Nested tables become JSON, lists several values, `false` the negative flag where there is one.
 
+mod yaml;
+
 use super::flags::{Refusal, has_negative};
 use serde_json::Value;
 
@@ -57,7 +59,7 @@ fn arguments(path: &str) -> Result<Vec<String>, Refusal> {
         refusal(format!("{kind}: '{path}'"))
     })?;
     let wrong = |why: String| refusal(format!("yaml.scanner.ScannerError: {why}\n  in \"{path}\""));
-    match serde_saphyr::from_str::<Value>(&text).map_err(|error| wrong(error.to_string()))? {
+    match yaml::read(&text).map_err(wrong)? {
         Value::Object(settings) => Ok(settings.iter().flat_map(|(key, value)| words(key, value)).collect()),
         Value::Null => Ok(Vec::new()),
         _ => Err(refusal(

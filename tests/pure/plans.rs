@@ -134,7 +134,7 @@ fn every_key_is_documented() {
                 .for_each(|(key, member)| visit(&format!("{path}/{key}"), member));
         }
     }
-    visit("", schema::json_schema().as_value());
+    visit("", &schema::json_schema());
 }
 
 /// Reads and expands a text as far as it goes; the result does not matter, only that there is one.

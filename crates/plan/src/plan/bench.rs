@@ -1,10 +1,10 @@
 //! The `[bench]` table: the load side.
 
-use super::schema::Scalar;
+use super::forms::Scalar;
+use super::written::{any_of, words};
 use super::{
     Axis, Combo, Commands, Entry, FromNode, Kind, Node, Offline, Param, Problem, Reader, Side, combos, params, table,
 };
-use schemars::JsonSchema;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -61,34 +61,34 @@ table! {
     }
 }
 
-/// Where a figure stands.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-pub enum PlaceValue {
-    /// A JSON pointer.
-    At(String),
-    /// The same of a figure in another unit.
-    Scaled(FigurePlace),
+any_of! {
+    /// Where a figure stands.
+    PlaceValue {
+        /// A JSON pointer.
+        String,
+        /// The same of a figure in another unit.
+        FigurePlace,
+    }
 }
 
-/// Who drives the load when no command does.
-#[derive(JsonSchema)]
-#[schemars(rename_all = "snake_case")]
-pub enum Runner {
-    /// vsweep's own load generator.
-    Native,
-    /// Prefill or decode batches of exactly known shape, as `vsweep iterations` measures them.
-    Iterations,
-    /// Prefill or decode throughput over a window of time, as `vsweep phases` measures it.
-    Phases,
-    /// `vllm bench startup`: how long the engine takes to start, with and without compiled code of an earlier start.
-    Startup,
-    /// `vllm bench throughput`: many prompts at once.
-    Throughput,
-    /// `vllm bench latency`: one batch after the other.
-    Latency,
-    /// `vllm bench mm-processor`: what the processor of images, video and sound takes.
-    MmProcessor,
+words! {
+    /// Who drives the load when no command does.
+    enum Runner("Runner") {
+        /// vsweep's own load generator.
+        Native = "native",
+        /// Prefill or decode batches of exactly known shape, as `vsweep iterations` measures them.
+        Iterations = "iterations",
+        /// Prefill or decode throughput over a window of time, as `vsweep phases` measures it.
+        Phases = "phases",
+        /// `vllm bench startup`: how long the engine takes to start, with and without compiled code of an earlier start.
+        Startup = "startup",
+        /// `vllm bench throughput`: many prompts at once.
+        Throughput = "throughput",
+        /// `vllm bench latency`: one batch after the other.
+        Latency = "latency",
+        /// `vllm bench mm-processor`: what the processor of images, video and sound takes.
+        MmProcessor = "mm_processor",
+    }
 }
 
 /// Unmeasured requests before a load, of its own shape.

@@ -1,6 +1,6 @@
 //! The `[exec]` table: how many servers run at once.
 
-use super::schema::{Exclusive, Resource, SideBySide, Slowdown};
+use super::forms::{Exclusive, Resource, SideBySide, Slowdown};
 use super::{Condition, FromNode, Kind, Node, Params, Reader, Side, table};
 use std::time::Duration;
 

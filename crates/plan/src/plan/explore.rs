@@ -1,6 +1,6 @@
 //! The `[explore]` table: a spread of loads between two ends.
 
-use super::schema::{Scale, Vary as VaryWord};
+use super::forms::{Scale, Vary as VaryWord};
 use super::{FromNode, Node, Reader, table};
 use vsweep_strategy::search::{ExploreSettings, Spacing, Vary};
 

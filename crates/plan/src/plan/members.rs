@@ -1,6 +1,6 @@
 //! A server that is several commands, on one node or on several: what runs beside the one that answers.
 
-use super::schema::Words;
+use super::forms::Words;
 use super::{Node, Reader, table};
 
 /// Stands for the first node, where vsweep and the command that answers run.

@@ -9,6 +9,7 @@ mod compare;
 pub mod condition;
 mod exec;
 mod explore;
+mod forms;
 mod interpolate;
 pub(crate) mod json_text;
 mod link;
@@ -38,8 +39,9 @@ mod ties;
 mod toml_text;
 mod value;
 mod whole;
+mod written;
 
-pub use bench::{Bench, BenchRunner, FigurePlace, PlaceValue, Runner, Warmup};
+pub use bench::{Bench, BenchRunner, FigurePlace, Warmup};
 pub use commands::Commands;
 pub use compare::{Compare, Limit};
 pub use condition::{Condition, Op};
@@ -52,11 +54,11 @@ pub use node::{Entry, Kind, Node};
 pub use offline::{Offline, is_of_server};
 pub use origin::Origin;
 pub use problem::{Diagnostics, Problem, Problems, nearest, suggest};
-pub use read::{AxisItem, Combo, Derived, Param, check_names, records};
-pub(in crate::plan) use read::{FromNode, Reader, Table, combos, params, start_of, table};
-pub use report::{ParetoTable, Plot, ReportOptions};
+pub use read::{Combo, Derived, check_names, records};
+pub(in crate::plan) use read::{FromNode, Param, Reader, Table, combos, params, start_of, table};
+pub use report::{Plot, ReportOptions};
 pub use requirement::{Assertion, Required, Requirement, Servers};
-pub use runs::{Runs, RunsTable, RunsValue};
+pub use runs::Runs;
 pub use secrets::{HIDDEN, Piece, Secrets};
 pub use serve::{FlagStyle, Manners, Reset, Serve, Target};
 pub use serve_command::{Flag, Program, ServeCommand};
@@ -65,16 +67,15 @@ pub use slurm::Slurm;
 pub use source::{Format, Source, Sources, Span, World};
 pub use value::{equal, equality_key, number, show};
 
+use forms::Scalar;
 use requirement::assertions;
-use schema::Scalar;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use vsweep_strategy::search;
 use whole::{exclusions, name, version};
+use written::words;
 
 pub use whole::is_name;
 
@@ -175,15 +176,15 @@ impl Plan {
     }
 }
 
-/// What a failed run does to the rest of the sweep.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum OnFailure {
-    /// Record it and go on.
-    #[default]
-    Continue,
-    /// Record it and end the sweep.
-    Stop,
+words! {
+    /// What a failed run does to the rest of the sweep.
+    pub enum OnFailure("OnFailure") {
+        /// Record it and go on.
+        Continue = "continue",
+        /// Record it and end the sweep.
+        Stop = "stop",
+    }
+    default Continue
 }
 
 /// The values one parameter takes.

@@ -1,11 +1,10 @@
 //! What a plan requires of its results: `[[assert]]` for the points of the plan, and `required` for what its searches find.
 //! Whether it holds is judged where results are shown, not here.
 
-use super::schema::Scalar;
+use super::forms::Scalar;
+use super::written::words;
 use super::{Condition, Entry, FromNode, Node, Params, Reader, Side, Table, table};
 use itertools::Itertools;
-use schemars::JsonSchema;
-use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
 use vsweep_strategy::search::Criterion;
@@ -28,15 +27,15 @@ pub enum Required {
     Points(Assertion),
 }
 
-/// Which servers must meet a requirement.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename = "WhichServers", rename_all = "snake_case")]
-pub enum Servers {
-    /// One is enough.
-    #[default]
-    Any,
-    /// Each.
-    All,
+words! {
+    /// Which servers must meet a requirement.
+    pub enum Servers("WhichServers") {
+        /// One is enough.
+        Any = "any",
+        /// Each.
+        All = "all",
+    }
+    default Any
 }
 
 table! {

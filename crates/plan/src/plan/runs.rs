@@ -1,7 +1,8 @@
 //! How often a point is measured on one start of its server.
 
+use super::written::{Definitions, Written, any_of};
 use super::{FromNode, Kind, Node, Reader, table};
-use schemars::JsonSchema;
+use serde_json::{Value, json};
 use std::fmt;
 use vsweep_strategy::stats::Repeats;
 
@@ -19,14 +20,23 @@ pub enum Runs {
     },
 }
 
-/// How a plan writes them.
-#[derive(JsonSchema)]
-#[schemars(untagged, description = "Repetitions of every point on each start.")]
-pub enum RunsValue {
-    /// So many.
-    Exactly(#[schemars(range(min = 1, max = 10_000))] u32),
-    /// As many as it takes.
-    Until(RunsTable),
+any_of! {
+    /// Repetitions of every point on each start.
+    pub RunsValue {
+        /// So many.
+        RunCount,
+        /// As many as it takes.
+        RunsTable,
+    }
+}
+
+/// A number of repetitions.
+struct RunCount;
+
+impl Written for RunCount {
+    fn schema(_: &mut Definitions) -> Value {
+        json!({"type": "integer", "format": "uint32", "minimum": 1, "maximum": MOST})
+    }
 }
 
 table! {

@@ -1,13 +1,12 @@
 //! The `[serve]` table: the server side.
 
 use super::commands::{COMMAND, ENV, is_no_flag};
-use super::schema::{self, Values, Words};
+use super::forms::{self, Values, Words};
+use super::written::words;
 use super::{
     Axis, Combo, Commands, Entry, FromNode, Kind, Members, Node, Param, Problem, Reader, Side, Span, combos, nearest,
     params, show, start_of, suggest, table,
 };
-use schemars::JsonSchema;
-use serde::Deserialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -103,15 +102,15 @@ impl Default for Target {
     }
 }
 
-/// How a server's flags are spelled.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum FlagStyle {
-    /// With dashes, whatever the plan writes.
-    #[default]
-    Dashes,
-    /// As the plan writes them.
-    AsWritten,
+words! {
+    /// How a server's flags are spelled.
+    pub enum FlagStyle("FlagStyle") {
+        /// With dashes, whatever the plan writes.
+        Dashes = "dashes",
+        /// As the plan writes them.
+        AsWritten = "as_written",
+    }
+    default Dashes
 }
 
 /// What happens to the server's caches between runs.
@@ -209,7 +208,7 @@ impl Serve {
 }
 
 impl FromNode for Commands {
-    type Written = schema::Commands;
+    type Written = forms::Commands;
 
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Commands> {
         let Kind::Table(entries) = &node.kind else {

@@ -1,6 +1,6 @@
 //! The `[sla]` table, and bounds of metrics as it has them.
 
-use super::schema::{Scalar, Vary as VaryWord};
+use super::forms::{Scalar, Vary as VaryWord};
 use super::{Entry, FromNode, Kind, Node, Reader, Span, Table, suggest, table};
 use itertools::Itertools;
 use vsweep_strategy::search::{Criterion, RequestLimit, Settings, Target, Vary};

@@ -1,9 +1,9 @@
 //! Parameters: fixed values, axes, and values that follow others.
 
 use super::{Derived, FromNode, RangeTable, Reader, table};
-use crate::plan::schema::Scalar;
+use crate::plan::forms::Scalar;
+use crate::plan::written::any_of;
 use crate::plan::{Axis, Entry, Kind, Node, Problem, spelling};
-use schemars::JsonSchema;
 use serde_json::Value;
 use std::collections::HashMap;
 
@@ -17,34 +17,34 @@ table! {
     }
 }
 
-/// The value or values of a parameter.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-pub enum Param {
-    /// One value for all points. `true` becomes `--name`, `false` becomes `--no-name`.
-    Fixed(Scalar),
-    /// In JSON, `null` removes the flag from the command.
-    Absent(()),
-    /// An axis: the values in order.
-    Values(Vec<AxisItem>),
-    /// An axis: a range.
-    Range(RangeTable),
-    /// Computed from another parameter of the same table.
-    Derived(Derived),
-    /// One value that is itself a list or a table.
-    Whole(ValueTable),
+any_of! {
+    /// The value or values of a parameter.
+    pub(in crate::plan) Param {
+        /// One value for all points. `true` becomes `--name`, `false` becomes `--no-name`.
+        Scalar,
+        /// In JSON, `null` removes the flag from the command.
+        (),
+        /// An axis: the values in order.
+        Vec<AxisItem>,
+        /// An axis: a range.
+        RangeTable,
+        /// Computed from another parameter of the same table.
+        Derived,
+        /// One value that is itself a list or a table.
+        ValueTable,
+    }
 }
 
-/// One value of an axis.
-#[derive(JsonSchema)]
-#[schemars(untagged)]
-pub enum AxisItem {
-    /// A plain value.
-    Plain(Scalar),
-    /// In JSON, `null` removes the flag from the command.
-    Absent(()),
-    /// A value that is itself a list or a table.
-    Whole(ValueTable),
+any_of! {
+    /// One value of an axis.
+    AxisItem {
+        /// A plain value.
+        Scalar,
+        /// In JSON, `null` removes the flag from the command.
+        (),
+        /// A value that is itself a list or a table.
+        ValueTable,
+    }
 }
 
 /// `[serve.params]` and `[bench.params]`.

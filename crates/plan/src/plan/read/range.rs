@@ -2,7 +2,7 @@
 //! a step of 0.1 lands on the values that were meant. The number of values is known before any is made.
 
 use super::{FromNode, Reader, table};
-use crate::plan::schema::Scale;
+use crate::plan::forms::Scale;
 use crate::plan::{Kind, Node, Problem};
 use crate::units::show_count;
 use serde_json::{Number, Value};

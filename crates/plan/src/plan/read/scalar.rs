@@ -2,9 +2,9 @@
 
 use super::Reader;
 use super::table::{FromNode, Table};
+use crate::plan::written::ListOfWords;
 use crate::plan::{Entry, Kind, Node, Span, interpolate, suggest};
 use crate::units::parse_duration;
-use schemars::{JsonSchema, schema_for};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -128,11 +128,9 @@ impl Reader<'_> {
         })
     }
 
-    /// One of the words that the schema of `W` has.
-    pub(in crate::plan) fn word<W: JsonSchema>(&mut self, node: &Node, what: &str) -> Option<String> {
-        let schema = schema_for!(W);
-        let choices = schema.get("oneOf").and_then(Value::as_array).into_iter().flatten();
-        let words: Vec<&str> = choices.filter_map(|choice| choice["const"].as_str()).collect();
+    /// One of the words of a list.
+    pub(in crate::plan) fn word<W: ListOfWords>(&mut self, node: &Node, what: &str) -> Option<String> {
+        let words: Vec<&str> = W::WORDS.iter().map(|(word, _)| *word).collect();
         self.among(node, what, &words)
     }
 

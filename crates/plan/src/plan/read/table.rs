@@ -2,28 +2,32 @@
 //! they cannot differ.
 
 use super::Reader;
+use crate::plan::written::{self, Definitions, ListOfWords, described};
 use crate::plan::{Entry, Node, suggest};
 use regex::Regex;
-use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
-use serde_json::{Map, json};
+use serde_json::{Map, Value, json};
 use std::ops::RangeInclusive;
 
 /// What a plan may hold: how it is read, and how a plan writes it.
 pub(in crate::plan) trait FromNode: Sized {
     /// How a plan writes it.
-    type Written: JsonSchema;
+    type Written: written::Written;
 
     /// Reads it; messages call it `what`. The reader notes what is wrong with it, and there is no value then.
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Self>;
 }
 
 /// What [`table!`] makes of a declaration.
-pub(in crate::plan) trait Table: Sized + JsonSchema {
+pub(in crate::plan) trait Table: Sized {
+    /// Its name in the schema.
+    const TITLE: &'static str;
+    /// What it is for.
+    const ABOUT: &'static str;
     /// What stands before its keys in messages: `serve.`.
     const PREFIX: &'static str;
     /// How values of the user's own names are written, where such names may stand beside its keys.
-    const OTHERS: Option<fn(&mut SchemaGenerator) -> Schema>;
+    const OTHERS: Option<SchemaOf>;
 
     /// Its keys, with those of tables that are part of it.
     fn keys() -> Vec<Described>;
@@ -67,6 +71,12 @@ impl<T: Table> FromNode for T {
     }
 }
 
+impl<T: Table> written::Written for T {
+    fn schema(definitions: &mut Definitions) -> Value {
+        definitions.refer(T::TITLE, describe::<T>)
+    }
+}
+
 /// A table while its keys are taken.
 pub(in crate::plan) struct OpenTable<'n> {
     node: &'n Node,
@@ -79,42 +89,45 @@ pub(in crate::plan) struct OpenTable<'n> {
 pub(in crate::plan) struct Described {
     name: &'static str,
     help: &'static str,
-    schema: Box<SchemaOf>,
+    schema: SchemaOf,
+    /// What a whole number may be, where the schema's type does not say it.
+    bounds: Option<RangeInclusive<u32>>,
     is_required: bool,
 }
 
 /// Describes a table for the schema.
-pub(in crate::plan) fn describe<T: Table>(about: &str, generator: &mut SchemaGenerator) -> Schema {
+pub(in crate::plan) fn describe<T: Table>(definitions: &mut Definitions) -> Map<String, Value> {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     for key in T::keys() {
-        let mut property = Map::from_iter([("description".to_owned(), json!(key.help.trim()))]);
-        property.extend((key.schema)(generator).as_object().cloned().unwrap_or_default());
+        let mut property = described(key.help, (key.schema)(definitions));
+        if let Some(bounds) = key.bounds {
+            property.insert("minimum".into(), (*bounds.start()).into());
+            let most = Some(*bounds.end()).filter(|most| *most < u32::MAX);
+            property.extend(most.map(|most| ("maximum".to_owned(), most.into())));
+        }
         properties.insert(key.name.to_owned(), property.into());
         required.extend(key.is_required.then_some(key.name));
     }
-    let others = T::OTHERS.map_or(false.into(), |others| others(generator));
-    let mut schema = schemars::json_schema!({
-        "description": about.trim(),
-        "type": "object",
-        "properties": properties,
-        "additionalProperties": others,
-    });
+    let others = T::OTHERS.map_or(false.into(), |others| others(definitions));
+    let table = json!({"type": "object", "properties": properties, "additionalProperties": others});
+    let mut table = described(T::ABOUT, table);
     if !required.is_empty() {
-        schema.insert("required".into(), json!(required));
+        table.insert("required".into(), json!(required));
     }
-    schema
+    table
 }
 
 /// Reads the value of a key from its node and what messages call it.
 type Read<T> = dyn Fn(&mut Reader<'_>, &Node, &str) -> Option<T>;
 
 /// Describes how a plan writes a value.
-type SchemaOf = dyn Fn(&mut SchemaGenerator) -> Schema;
+pub(in crate::plan) type SchemaOf = fn(&mut Definitions) -> Value;
 
 /// A key of a table.
 pub(in crate::plan) struct Key<T> {
     read: Box<Read<T>>,
-    schema: Box<SchemaOf>,
+    schema: SchemaOf,
+    bounds: Option<RangeInclusive<u32>>,
     otherwise: T,
     is_required: bool,
     /// What is said of a table without the key: a message and a remedy. The table has no value then.
@@ -129,12 +142,13 @@ pub(in crate::plan) fn key<T: FromNode + Default + 'static>() -> Key<T> {
 }
 
 /// A key with a reader of its own, which a plan writes as a `W`.
-pub(in crate::plan) fn by<W: JsonSchema, T: Default>(
+pub(in crate::plan) fn by<W: written::Written, T: Default>(
     read: impl Fn(&mut Reader<'_>, &Node, &str) -> Option<T> + 'static,
 ) -> Key<T> {
     Key {
         read: Box::new(read),
-        schema: Box::new(|generator| generator.subschema_for::<W>()),
+        schema: W::schema,
+        bounds: None,
         otherwise: T::default(),
         is_required: false,
         missing: None,
@@ -143,7 +157,7 @@ pub(in crate::plan) fn by<W: JsonSchema, T: Default>(
 }
 
 /// The same of one that need not be there.
-pub(in crate::plan) fn maybe<W: JsonSchema, T: 'static>(
+pub(in crate::plan) fn maybe<W: written::Written, T: 'static>(
     read: impl Fn(&mut Reader<'_>, &Node, &str) -> Option<T> + 'static,
 ) -> Key<Option<T>> {
     by::<W, Option<T>>(move |reader, node, what| read(reader, node, what).map(Some))
@@ -158,32 +172,23 @@ pub(in crate::plan) fn part<T: Table + Default + 'static>() -> Key<T> {
 }
 
 /// A key that is read before or after the table, and is declared for its place in the schema.
-pub(in crate::plan) fn elsewhere<W: JsonSchema>() -> Key<()> {
+pub(in crate::plan) fn elsewhere<W: written::Written>() -> Key<()> {
     by::<W, ()>(|_, _, _| Some(()))
 }
 
 /// A whole number within these bounds.
 pub(in crate::plan) fn whole<T: From<u32> + Default>(bounds: RangeInclusive<u32>) -> Key<T> {
-    let (least, most) = (*bounds.start(), *bounds.end());
-    let schema = move |generator: &mut SchemaGenerator| {
-        let mut schema = generator.subschema_for::<u32>();
-        schema.insert("minimum".into(), least.into());
-        if most < u32::MAX {
-            schema.insert("maximum".into(), most.into());
-        }
-        schema
-    };
     Key {
-        schema: Box::new(schema),
+        bounds: Some(bounds.clone()),
         ..by::<u32, T>(move |reader, node, what| reader.whole(node, what, bounds.clone()).map(T::from))
     }
 }
 
-/// One of the words that the schema of `W` has.
-pub(in crate::plan) fn one_of<W: JsonSchema, T: DeserializeOwned + Default>() -> Key<T> {
+/// One of the words of a list.
+pub(in crate::plan) fn one_of<W: written::Written + ListOfWords, T: DeserializeOwned + Default>() -> Key<T> {
     by::<W, T>(|reader, node, what| {
         let word = reader.word::<W>(node, what)?;
-        Some(serde_json::from_value(word.into()).expect("the schema has the words that are read"))
+        Some(serde_json::from_value(word.into()).expect("the list has the words that are read"))
     })
 }
 
@@ -260,6 +265,7 @@ impl<T> Key<T> {
                 name,
                 help,
                 schema: self.schema,
+                bounds: self.bounds,
                 is_required: self.is_required,
             }],
         }
@@ -308,7 +314,7 @@ macro_rules! table {
             use $crate::plan::node::Node;
             use $crate::plan::read::Reader;
             #[allow(unused_imports)]
-            use $crate::plan::read::table::{Described, Key, OpenTable, Table, by, describe, elsewhere, key, maybe, one_of, part, text, whole};
+            use $crate::plan::read::table::{Described, Key, OpenTable, SchemaOf, Table, by, elsewhere, key, maybe, one_of, part, text, whole};
 
             impl Default for $name {
                 fn default() -> Self {
@@ -318,8 +324,10 @@ macro_rules! table {
             }
 
             impl Table for $name {
+                const TITLE: &'static str = $title;
+                const ABOUT: &'static str = concat!($($about),+);
                 const PREFIX: &'static str = $prefix;
-                const OTHERS: Option<fn(&mut schemars::SchemaGenerator) -> schemars::Schema> = table!(@others $($others)?);
+                const OTHERS: Option<SchemaOf> = table!(@others $($others)?);
 
                 fn take(table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> Self {
                     $(let $field: $type =
@@ -340,22 +348,12 @@ macro_rules! table {
                     keys.into_iter().flatten().collect()
                 }
             }
-
-            impl schemars::JsonSchema for $name {
-                fn schema_name() -> std::borrow::Cow<'static, str> {
-                    $title.into()
-                }
-
-                fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                    describe::<$name>(concat!($($about),+), generator)
-                }
-            }
         };
     };
     (@declared $type:ty) => { key::<$type>() };
     (@declared $type:ty, $declared:expr) => { $declared };
     (@others) => { None };
-    (@others $others:ty) => { Some(schemars::SchemaGenerator::subschema_for::<$others>) };
+    (@others $others:ty) => { Some(<$others as $crate::plan::written::Written>::schema) };
     (@key $field:ident) => { stringify!($field) };
     (@key $field:ident $key:literal) => { $key };
 }

@@ -1,0 +1,104 @@
+//! The forms in which a plan writes values of several kinds. They only describe; what is read is another type.
+
+use super::written::{any_of, words};
+use std::collections::BTreeMap;
+
+any_of! {
+    /// A command line: a string split as a shell would, or a list of words.
+    pub Words {
+        /// Split into words as a shell would; no shell is involved.
+        String,
+        /// Taken as it is.
+        Vec<String>,
+    }
+}
+
+any_of! {
+    /// One command line, or several by name.
+    pub Commands {
+        /// One for all servers.
+        Words,
+        /// An axis.
+        BTreeMap<String, Words>,
+    }
+}
+
+any_of! {
+    /// A value, or several as an axis.
+    pub Values {
+        /// One.
+        Scalar,
+        /// An axis.
+        Vec<Scalar>,
+    }
+}
+
+any_of! {
+    /// A value that is neither a list nor a table.
+    pub Scalar {
+        /// `true` or `false`.
+        bool,
+        /// A number.
+        f64,
+        /// A text; `${NAME}` and `${NAME:-default}` stand for environment variables.
+        String,
+    }
+}
+
+any_of! {
+    /// A slowdown, or none.
+    pub Slowdown {
+        /// As a percentage.
+        String,
+        /// Not measured.
+        bool,
+    }
+}
+
+any_of! {
+    /// Which servers run alone.
+    pub Exclusive {
+        /// Each or none.
+        bool,
+        /// Those with these parameters.
+        BTreeMap<String, Scalar>,
+    }
+}
+
+any_of! {
+    /// How many servers run at once.
+    pub SideBySide {
+        /// As many as a resource allows.
+        Resource,
+        /// At most so many.
+        u32,
+    }
+}
+
+words! {
+    /// Spacing of a range with a `count`.
+    pub enum Scale("Scale") {
+        /// Equal differences.
+        Linear = "linear",
+        /// Equal factors.
+        Log = "log",
+    }
+}
+
+words! {
+    /// What is shared out among servers that run at once.
+    pub enum Resource("Resource") {
+        /// GPUs.
+        Gpus = "gpus",
+    }
+}
+
+words! {
+    /// The load parameter that a search varies.
+    pub enum Vary("Vary") {
+        /// Requests in flight at once.
+        MaxConcurrency = "max_concurrency",
+        /// Requests a second.
+        RequestRate = "request_rate",
+    }
+}

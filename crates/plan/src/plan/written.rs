@@ -1,0 +1,163 @@
+//! How values of a plan are written, as JSON Schema: what has a name in the schema, the simple types, and the two declarations from
+//! which forms of values ([`any_of!`]) and closed lists of words ([`words!`]) are made.
+
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+
+/// A type that says how a plan writes its values.
+pub(super) trait Written {
+    /// The JSON Schema of a value, or a reference to one of the definitions.
+    fn schema(definitions: &mut Definitions) -> Value;
+}
+
+/// The parts of the schema that have a name, in the order of their first mention.
+#[derive(Default)]
+pub(super) struct Definitions(pub Map<String, Value>);
+
+impl Definitions {
+    /// A reference to the part of this name, which is described at its first mention.
+    pub fn refer(&mut self, name: &str, describe: impl FnOnce(&mut Definitions) -> Map<String, Value>) -> Value {
+        if !self.0.contains_key(name) {
+            // Takes its place before the parts that it mentions itself.
+            self.0.insert(name.to_owned(), Value::Null);
+            let described = describe(self);
+            self.0.insert(name.to_owned(), described.into());
+        }
+        json!({"$ref": format!("#/$defs/{name}")})
+    }
+}
+
+/// A schema behind its description.
+pub(super) fn described(about: &str, schema: Value) -> Map<String, Value> {
+    let mut all = Map::new();
+    all.insert("description".into(), about.trim().into());
+    // One that takes any value is no object and has nothing to add.
+    if let Value::Object(schema) = schema {
+        all.extend(schema);
+    }
+    all
+}
+
+impl Written for String {
+    fn schema(_: &mut Definitions) -> Value {
+        json!({"type": "string"})
+    }
+}
+
+impl Written for bool {
+    fn schema(_: &mut Definitions) -> Value {
+        json!({"type": "boolean"})
+    }
+}
+
+impl Written for f64 {
+    fn schema(_: &mut Definitions) -> Value {
+        json!({"type": "number", "format": "double"})
+    }
+}
+
+impl Written for u32 {
+    fn schema(_: &mut Definitions) -> Value {
+        json!({"type": "integer", "format": "uint32", "minimum": 0})
+    }
+}
+
+/// Nothing, which JSON alone can write.
+impl Written for () {
+    fn schema(_: &mut Definitions) -> Value {
+        json!({"type": "null"})
+    }
+}
+
+/// Any value.
+impl Written for Value {
+    fn schema(_: &mut Definitions) -> Value {
+        true.into()
+    }
+}
+
+impl<T: Written> Written for Vec<T> {
+    fn schema(definitions: &mut Definitions) -> Value {
+        json!({"type": "array", "items": T::schema(definitions)})
+    }
+}
+
+impl<T: Written> Written for BTreeMap<String, T> {
+    fn schema(definitions: &mut Definitions) -> Value {
+        json!({"type": "object", "additionalProperties": T::schema(definitions)})
+    }
+}
+
+/// A closed list of words.
+pub(super) trait ListOfWords {
+    /// Each with its meaning.
+    const WORDS: &'static [(&'static str, &'static str)];
+}
+
+/// Declares a closed list of words that a plan writes: an enum with a word for each entry. The one that stands behind `default` is
+/// meant where there is none.
+macro_rules! words {
+    (
+        $(#[doc = $about:literal])+
+        $vis:vis enum $name:ident($title:literal) {
+            $($(#[doc = $meaning:literal])+ $entry:ident = $word:literal,)+
+        }
+        $(default $default:ident)?
+    ) => {
+        $(#[doc = $about])+
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Deserialize)]
+        $vis enum $name {
+            $($(#[doc = $meaning])+ #[serde(rename = $word)] $entry,)+
+        }
+
+        $(
+            impl Default for $name {
+                fn default() -> $name {
+                    $name::$default
+                }
+            }
+        )?
+
+        impl $crate::plan::written::ListOfWords for $name {
+            const WORDS: &'static [(&'static str, &'static str)] = &[$(($word, concat!($($meaning),+)),)+];
+        }
+
+        impl $crate::plan::written::Written for $name {
+            fn schema(definitions: &mut $crate::plan::written::Definitions) -> serde_json::Value {
+                definitions.refer($title, |_| $crate::plan::written::one_of::<$name>(concat!($($about),+)))
+            }
+        }
+    };
+}
+
+/// Declares a value that a plan writes in one of several forms, each with its meaning and its type.
+macro_rules! any_of {
+    (
+        $(#[doc = $about:literal])+
+        $vis:vis $name:ident { $($(#[doc = $meaning:literal])+ $form:ty,)+ }
+    ) => {
+        $(#[doc = $about])+
+        $vis struct $name;
+
+        impl $crate::plan::written::Written for $name {
+            fn schema(definitions: &mut $crate::plan::written::Definitions) -> serde_json::Value {
+                definitions.refer(stringify!($name), |definitions| {
+                    let forms = vec![$($crate::plan::written::described(
+                        concat!($($meaning),+),
+                        <$form as $crate::plan::written::Written>::schema(definitions),
+                    ),)+];
+                    $crate::plan::written::described(concat!($($about),+), serde_json::json!({"anyOf": forms}))
+                })
+            }
+        }
+    };
+}
+
+pub(super) use {any_of, words};
+
+/// The schema of a closed list.
+pub(super) fn one_of<W: ListOfWords>(about: &str) -> Map<String, Value> {
+    let word = |(word, meaning): &(&str, &str)| described(meaning, json!({"type": "string", "const": word}));
+    let words: Vec<Map<String, Value>> = W::WORDS.iter().map(word).collect();
+    described(about, json!({"oneOf": words}))
+}

@@ -5,7 +5,6 @@ mod bench;
 mod charts;
 mod check;
 mod compare;
-mod completions;
 mod countdown;
 mod experiment;
 mod export;
@@ -36,7 +35,7 @@ mod verify;
 mod worker;
 
 use crate::error::{Error, Exit, Result};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use nix::sys::signal::{SigSet, Signal};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -74,9 +73,13 @@ enum Command {
     Import(import::Args),
     Export(export::Args),
     Schema(schema::Args),
-    Completions(completions::Args),
     #[command(hide = true)]
     Guard(guard::Args),
+}
+
+/// All commands with their options, for completions and manual pages.
+pub fn command() -> clap::Command {
+    Cli::command()
 }
 
 /// Reads the arguments, runs the subcommand and reports how it ended.
@@ -149,7 +152,6 @@ fn perform(command: Command, quiet: bool) -> Result<Exit> {
         Command::Import(args) => import::run(args),
         Command::Export(args) => export::run(args),
         Command::Schema(args) => schema::run(args),
-        Command::Completions(args) => completions::run(args),
         Command::Guard(args) => guard::run(args),
     }
 }

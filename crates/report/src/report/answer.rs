@@ -4,6 +4,7 @@
 use super::goals::Goals;
 use super::variation::name_workload;
 use super::yardstick::Yardstick;
+use crate::report::ordered::Order;
 use itertools::Itertools;
 use vsweep_plan::units::show_many;
 use vsweep_plan::validity::Validity;
@@ -181,7 +182,7 @@ fn best(
     let spread = |i: &usize| Some((*i, points.spread(&points.points[*i], metric)?));
     let mut ranked: Vec<(usize, Spread)> = entrants.iter().filter_map(spread).collect();
     ranked.retain(|(_, spread)| spread.median.is_finite());
-    ranked.sort_by(|(_, a), (_, b)| better.order(a.median, b.median));
+    ranked.order_by(|(_, a), (_, b)| better.order(a.median, b.median));
     let contest = points.contest(entrants, metric, better);
     let first = ranked.first()?;
     let point = contest.as_ref().map_or(first.0, |contest| contest.winner);

@@ -13,6 +13,7 @@ use super::variation::settings;
 use super::words::{axis_title, show_number, show_spread};
 use super::yaml::write_flags;
 use super::yardstick::Yardstick;
+use crate::report::ordered::Order;
 use itertools::Itertools;
 use minijinja::{Value, context};
 use std::collections::BTreeMap;
@@ -185,7 +186,7 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
         .join(", ");
     // `varied` begins with the load proper, which is to change fastest.
     let by_load: Vec<&Column> = varied.iter().rev().copied().collect();
-    here.sort_by(|(_, a), (_, b)| order(&by_load, a.row, b.row));
+    here.order_by(|(_, a), (_, b)| order(&by_load, a.row, b.row));
     let figures = Yardstick::of_point(points, won).shown.iter();
     let figures = figures
         .filter(|shown| points.runs.column(shown.metric).is_some())

@@ -4,6 +4,7 @@
 use super::variation::{swept, varying, within};
 use super::words::{axis_title, short_name, short_setting, show_number};
 use super::yardstick::Yardstick;
+use crate::report::ordered::{Order, Ordered};
 use itertools::Itertools;
 use std::cmp::Ordering;
 use vsweep_plan::units::show_many;
@@ -88,7 +89,7 @@ fn find<'t>(points: &Points<'t>, workload: &Workload<'_>, varied: &[&'t Column],
             .used
             .iter()
             .filter_map(|row| Some((points.runs.slot(*row), log(column, *row)?)));
-        let of_starts = logs.into_group_map().into_iter().sorted_by_key(|(start, _)| *start);
+        let of_starts = logs.into_group_map().into_iter().ordered_by_key(|(start, _)| *start);
         observations.extend(of_starts.map(|(start, logs)| Observation {
             values: values.clone(),
             load,
@@ -115,7 +116,7 @@ fn log(column: &Column, row: usize) -> Option<f64> {
 impl<'t> Levels<'t> {
     fn of(columns: Vec<&'t Column>, rows: &[usize]) -> Self {
         let order = |a: &usize, b: &usize| Self::order(&columns, *a, *b);
-        let rows = rows.iter().copied().sorted_by(order);
+        let rows = rows.iter().copied().ordered_by(order);
         let rows = rows.dedup_by(|a, b| order(a, b).is_eq()).collect();
         Levels { columns, rows }
     }
@@ -174,8 +175,8 @@ impl Mattered<'_> {
     }
 
     /// Sorts settings from the one that matters most to the one that matters least; those of which nothing can be said come last.
-    pub fn sort(&self, columns: &mut [&Column]) {
-        columns.sort_by_key(|column| {
+    pub fn sort(&self, columns: &mut Vec<&Column>) {
+        columns.order_by_key(|column| {
             let mut effects = self.found.effects.iter();
             let place = effects.position(|effect| self.settings[effect.setting].column() == column.name);
             place.unwrap_or(usize::MAX)

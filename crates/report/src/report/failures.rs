@@ -5,6 +5,7 @@ mod words;
 
 pub use words::describe_reasons;
 
+use crate::report::ordered::Ordered;
 use itertools::Itertools;
 use serde::Serialize;
 use std::cmp::Reverse;
@@ -106,7 +107,7 @@ impl Group {
             differs: false,
         });
         let details: Vec<Detail> = details
-            .sorted_by(|a, b| b.runs.cmp(&a.runs).then_with(|| a.text.cmp(&b.text)))
+            .ordered_by(|a, b| b.runs.cmp(&a.runs).then_with(|| a.text.cmp(&b.text)))
             .collect();
         let log = log_of(&runs[0].1.server, state);
         let points = runs.iter().unique_by(|(_, run, _)| &run.point);
@@ -166,7 +167,7 @@ fn like_with_like(details: &[Detail]) -> Vec<Detail> {
         }
     }
     let seen = kinds.into_iter().map(|(_, seen)| seen);
-    seen.sorted_by_key(|seen| Reverse(seen.runs)).collect()
+    seen.ordered_by_key(|seen| Reverse(seen.runs)).collect()
 }
 
 fn one_line(text: &str) -> String {
@@ -232,10 +233,10 @@ fn reasons(row: usize, run: &RunRecord, cause: Option<Cause>) -> impl Iterator<I
 
 /// Failures first, then what is no measurement, then what is one with a mark, each with the most frequent first.
 fn group_runs<'a>(runs: impl Iterator<Item = (Reason, Member<'a>)>, state: &State) -> Vec<Group> {
-    let groups = runs.into_group_map().into_iter().sorted_by_key(|(reason, _)| *reason);
+    let groups = runs.into_group_map().into_iter().ordered_by_key(|(reason, _)| *reason);
     let groups = groups.map(|(reason, runs)| Group::of(reason, &runs, state));
     groups
-        .sorted_by_key(|group| (group.validity.map(Reverse), Reverse(group.runs)))
+        .ordered_by_key(|group| (group.validity.map(Reverse), Reverse(group.runs)))
         .collect()
 }
 

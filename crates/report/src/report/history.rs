@@ -6,6 +6,7 @@
 
 use super::rows::read_runs;
 use super::words::show_number;
+use crate::report::ordered::Ordered;
 use itertools::Itertools;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -151,7 +152,7 @@ fn experiments(folder: &Path, host: &str) -> Vec<PathBuf> {
         let manifest = fs::metadata(Directory::at(&root).manifest()).ok()?;
         Some((manifest.modified().ok()?, root))
     });
-    let latest_first = dated.sorted().rev();
+    let latest_first = dated.ordered().rev();
     latest_first.map(|(_, root)| root).collect()
 }
 
@@ -196,7 +197,11 @@ fn read(directory: &Directory, state: &State, metrics: &[String], is_simulated: 
     for (point, metric) in valid.cartesian_product(metrics) {
         let used = point.used.iter().filter(|row| is_of_kind(runs[**row]));
         let values = used.filter_map(|row| Some((state.start_of(runs[*row])?, table.cell(metric, *row).number()?)));
-        for (launch, values) in values.into_group_map().into_iter().sorted_by_key(|(launch, _)| *launch) {
+        for (launch, values) in values
+            .into_group_map()
+            .into_iter()
+            .ordered_by_key(|(launch, _)| *launch)
+        {
             let version = versions.get(&launch).copied().unwrap_or_default();
             let measured = found.entry(metric.clone()).or_default();
             let equal = measured.entry(format!("{}@{version}", point.id)).or_default();

@@ -10,6 +10,7 @@ use super::picture::to_svg;
 use super::text::bests;
 use super::variation::varying_within;
 use super::yardstick::Yardstick;
+use crate::report::ordered::Ordered;
 use itertools::Itertools;
 use minijinja::context;
 use vsweep_plan::plan::ReportOptions;
@@ -51,7 +52,7 @@ pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> (String
         let is_measured = |at: &&usize| !points.points[**at].used.is_empty();
         let own = workload.points.iter().filter(is_measured);
         let own = own
-            .sorted_by(|a, b| throughput(b).total_cmp(&throughput(a)))
+            .ordered_by(|a, b| throughput(b).total_cmp(&throughput(a)))
             .collect_vec();
         let shown = yardstick.shown.iter().map(|shown| shown.metric);
         let rows = own.iter().take(MOST_ROWS).map(|at| {

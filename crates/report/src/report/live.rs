@@ -5,6 +5,7 @@ use super::progress::run_name;
 use super::status::Status;
 use super::telemetry;
 use super::words::{server_name, short_label};
+use crate::report::ordered::Ordered;
 use itertools::Itertools;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -48,7 +49,7 @@ impl Now {
         let mut status = Status::of(&directory.name(), state);
         status.seconds_left = seconds_left;
         let ended = state.runs().filter(|run| !run.finished_at.is_empty());
-        let ended: Vec<&RunRecord> = ended.sorted_by(|a, b| b.finished_at.cmp(&a.finished_at)).collect();
+        let ended: Vec<&RunRecord> = ended.ordered_by(|a, b| b.finished_at.cmp(&a.finished_at)).collect();
         let last = ended.iter().take(MOST_LISTED).map(|run| {
             let name = run_name(&run.server, &run.name, &run.number(), state);
             json!({"name": name, "outcome": run.outcome.to_string(), "at": run.finished_at})

@@ -29,6 +29,7 @@ mod joint;
 mod live;
 pub mod markdown;
 mod nodes;
+mod ordered;
 mod pages;
 pub mod phases;
 pub mod picture;

@@ -6,6 +6,7 @@ use super::html::text::safe;
 use super::markdown;
 use super::template::fill;
 use super::words::show_number;
+use crate::report::ordered::Ordered;
 use itertools::Itertools;
 use minijinja::context;
 use minijinja::value::Serde;
@@ -134,7 +135,7 @@ impl Phases {
     ) -> Option<Chart> {
         let rows = curves.iter().flat_map(|(_, rows)| rows);
         let levels = rows.filter_map(|row| number(row, "concurrency"));
-        let levels = levels.sorted_by(f64::total_cmp).dedup().collect_vec();
+        let levels = levels.ordered_by(f64::total_cmp).dedup().collect_vec();
         let ticks = levels.iter().map(|at| Tick {
             at: *at,
             label: show_number(*at),
@@ -182,7 +183,7 @@ fn series(name: &str, place: usize, rows: &[&Row], metric: &str) -> Series {
             ..Mark::at(number(row, "concurrency")?, number(row, metric)?)
         })
     };
-    let points = rows.iter().filter_map(mark).sorted_by(|a, b| a.x.total_cmp(&b.x));
+    let points = rows.iter().filter_map(mark).ordered_by(|a, b| a.x.total_cmp(&b.x));
     Series::new(name, Style::Curve(place), points.collect())
 }
 

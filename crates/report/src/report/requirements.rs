@@ -5,6 +5,7 @@ use super::compared;
 use super::sla;
 use super::status::unfinished;
 use super::variation::name_workload;
+use crate::report::ordered::Ordered;
 use itertools::Itertools;
 use std::fmt;
 use vsweep_plan::ids::ServerId;
@@ -141,7 +142,10 @@ pub(super) fn by_server<'s>(
 ) -> impl Iterator<Item = (&'s ServerId, &'s Said)> + use<'s> {
     let about = workload.points.iter().filter(|at| said[**at].is_some());
     let of_servers = about.filter_map(|at| Some((&runs.get(points.points[*at].row)?.server, *at)));
-    let of_servers = of_servers.into_group_map().into_iter().sorted_by_key(|(_, own)| own[0]);
+    let of_servers = of_servers
+        .into_group_map()
+        .into_iter()
+        .ordered_by_key(|(_, own)| own[0]);
     of_servers.filter_map(|(server, own)| {
         let own = own.into_iter().filter_map(|at| said[at].as_ref());
         Some((server, own.max_by_key(|(verdict, _)| *verdict)?))

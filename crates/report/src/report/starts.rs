@@ -3,6 +3,7 @@
 
 use super::files;
 use super::words::show_number;
+use crate::report::ordered::Ordered;
 use itertools::Itertools;
 use jiff::Timestamp;
 use std::collections::HashMap;
@@ -106,7 +107,7 @@ fn taken(state: &State) -> Vec<Taken<'_>> {
         }
     });
     taken
-        .sorted_by(|a, b| (&a.start.started_at, a.start.launch).cmp(&(&b.start.started_at, b.start.launch)))
+        .ordered_by(|a, b| (&a.start.started_at, a.start.launch).cmp(&(&b.start.started_at, b.start.launch)))
         .collect()
 }
 
@@ -186,7 +187,7 @@ fn held_share(taken: &[Taken<'_>]) -> Option<(usize, f64)> {
     let (mut count, mut held, mut could) = (0, 0.0, 0.0);
     for own in given_out.into_group_map_by(|taken| &taken.node).into_values() {
         let gpus = own.iter().flat_map(|taken| &taken.start.gpus).unique().count();
-        let spans = own.iter().filter_map(|taken| taken.span).sorted();
+        let spans = own.iter().filter_map(|taken| taken.span).ordered();
         let spans = spans.coalesce(|one, next| match next.0 <= one.1 {
             true => Ok((one.0, one.1.max(next.1))),
             false => Err((one, next)),

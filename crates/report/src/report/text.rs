@@ -12,6 +12,7 @@ use super::template::plain;
 use super::variation::{settings, varying_within};
 use super::words::{say, show_number, show_range, show_ratio, show_some};
 use super::yardstick::{Shown, Yardstick};
+use crate::report::ordered::Order;
 use itertools::Itertools;
 use minijinja::{Value, context};
 use vsweep_record::table::{Column, Points, Workload};
@@ -57,7 +58,7 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &Answer, winners:
     let own = winners.iter().copied().filter(|at| workload.points.contains(at));
     let chosen = answer.frontier.iter().copied().chain(highest).chain(own);
     let mut chosen: Vec<usize> = chosen.filter(|at| throughput(at).is_finite()).unique().collect();
-    chosen.sort_by(|a, b| throughput(b).total_cmp(&throughput(a)));
+    chosen.order_by(|a, b| throughput(b).total_cmp(&throughput(a)));
     let remarks = answer.none().into_iter().chain(answer.left_out()).collect_vec();
     let name = answer.workload.as_str();
     if chosen.is_empty() {

@@ -3,7 +3,7 @@
 
 use super::variation::{settings, varying};
 use super::words::{axis_title, show_number};
-use itertools::Itertools;
+use crate::report::ordered::Ordered;
 use vsweep_plan::units::show_many;
 use vsweep_plan::validity::Code;
 use vsweep_record::table::{Points, Section};
@@ -16,7 +16,7 @@ pub fn remarks(points: &Points<'_>) -> Vec<String> {
     let varied = varying(points);
     let unsteady = points.points.iter();
     let unsteady = unsteady.filter_map(|point| Some((point, points.disagreement(point)?)));
-    let unsteady = unsteady.sorted_by(|(_, a), (_, b)| b.excess.total_cmp(&a.excess));
+    let unsteady = unsteady.ordered_by(|(_, a), (_, b)| b.excess.total_cmp(&a.excess));
     let unsteady = unsteady.map(|(point, disagreement)| {
         let spread = &disagreement.spread;
         format!(
@@ -32,7 +32,7 @@ pub fn remarks(points: &Points<'_>) -> Vec<String> {
     let mut of_server = varied.clone();
     of_server.retain(|column| column.section == Section::Serve);
     let drifts = points.drifting.iter();
-    let drifts = drifts.sorted_by(|a, b| b.ratio.ln().abs().total_cmp(&a.ratio.ln().abs()));
+    let drifts = drifts.ordered_by(|a, b| b.ratio.ln().abs().total_cmp(&a.ratio.ln().abs()));
     let drifts = drifts.map(|drifting| {
         let server = match of_server.is_empty() {
             true => "the server".to_owned(),

@@ -1,6 +1,7 @@
 //! What a sweep varied: which parameters tell its points apart, and which of them is the load along the x axis.
 
 use super::words::{SIZING, short_name, short_setting};
+use crate::report::ordered::Order;
 use itertools::Itertools;
 use std::collections::BTreeMap;
 use vsweep_record::table::{Cell, Column, Points, Section, Workload};
@@ -28,7 +29,7 @@ pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
         matches!(column.section, Section::Serve | Section::Bench) && distinct(points, column).len() > 1
     });
     let mut params: Vec<&Column> = params.collect();
-    params.sort_by_key(|column| {
+    params.order_by_key(|column| {
         let place = FOREMOST.iter().position(|name| bare_name(column) == *name);
         (
             SIZING.contains(&bare_name(column).as_str()),

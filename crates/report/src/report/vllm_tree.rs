@@ -2,6 +2,7 @@
 //! all of them, and a table of everything. vLLM's own plots read it, and so does [`super::read_any`].
 
 use super::rows::{detail_of, read_content, with_combo};
+use crate::report::ordered::Order;
 use itertools::Itertools;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -93,7 +94,7 @@ fn folders<'s>(state: &'s State, side: &str) -> Vec<(String, Vec<&'s RunRecord>)
     let mut taken = HashSet::new();
     let named = state.runs().map(|run| &run.point).unique().map(|id| {
         let mut runs = runs.remove(id).expect("a point has a run");
-        runs.sort_by_key(|run| (run.slot, run.run, run.rank.line));
+        runs.order_by_key(|run| (run.slot, run.run, run.rank.line));
         let run = runs[0];
         let server = state.servers.get(&run.server).unwrap_or(&unknown);
         let record = |combo: &Option<String>, params: &Params| Combo {

@@ -2,6 +2,7 @@
 //! is no finite number) or a figure. And the spacing that suits the values of an axis.
 
 use crate::report::chart::{Axis, Scale, Tick};
+use crate::report::ordered::Ordered;
 use crate::report::words::{axis_title, show_number};
 use itertools::Itertools;
 use vsweep_record::table::{Cell, Column};
@@ -32,7 +33,7 @@ impl<'a> Along<'a> {
         rows: impl Iterator<Item = usize>,
         scale: Option<Scale>,
     ) -> Along<'a> {
-        let cells = rows.map(|row| &column.cells[row]).sorted_by(|a, b| a.order(b));
+        let cells = rows.map(|row| &column.cells[row]).ordered_by(|a, b| a.order(b));
         let cells: Vec<&Cell> = cells.dedup_by(|a, b| a.order(b).is_eq()).collect();
         let numbers: Vec<f64> = cells.iter().filter_map(|cell| finite(cell)).collect();
         let scale = scale.unwrap_or_else(|| scale_of_steps(&numbers));

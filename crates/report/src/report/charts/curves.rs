@@ -6,6 +6,7 @@ use super::multiples::{Arranged, Curve, arrange, groups};
 use super::{Subject, numbered, of_workload, share_extent};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::effects::{Findings, Mattered};
+use crate::report::ordered::Ordered;
 use crate::report::variation::{name_workload, swept, varying, within};
 use crate::report::words::{axis_title, short_name};
 use crate::report::yardstick::Yardstick;
@@ -185,7 +186,7 @@ impl Sketch<'_> {
             None => curve.points.iter().map(|point| vec![*point]).collect(),
         };
         let marks = places.iter().filter_map(|points| self.mark(points, y));
-        let marks = marks.sorted_by(|(a, _), (b, _)| a.x.total_cmp(&b.x)).collect_vec();
+        let marks = marks.ordered_by(|(a, _), (b, _)| a.x.total_cmp(&b.x)).collect_vec();
         let is_banded = marks.iter().any(|(_, points)| *points > 1);
         (marks.into_iter().map(|(mark, _)| mark).collect(), is_banded)
     }

@@ -2,6 +2,7 @@
 
 use super::{Subject, mean_of};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
+use crate::report::ordered::Ordered;
 use crate::report::sla::search_name;
 use crate::report::words::{axis_title, show_number};
 use itertools::Itertools;
@@ -83,7 +84,7 @@ fn marks(record: &SearchRecord, state: &State) -> Vec<Mark> {
     let runs = state.levels(&record.started.search, record.started.slot);
     let measured = runs.filter_map(|run| Some((run.load, run.figures?)));
     let position = |load: &Load| position(record.started.vary, load);
-    let measured = measured.sorted_by(|(one, _), (other, _)| position(one).total_cmp(&position(other)));
+    let measured = measured.ordered_by(|(one, _), (other, _)| position(one).total_cmp(&position(other)));
     let levels = measured.chunk_by(|(load, _)| *load);
     let levels = levels.into_iter().map(|(_, runs)| {
         let runs = runs.map(|(_, figures)| (figures.throughput, figures.latency_ms));

@@ -5,6 +5,7 @@ use super::multiples::groups;
 use super::{Subject, of_workload};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
 use crate::report::effects::{Findings, Mattered};
+use crate::report::ordered::{Order, Ordered};
 use crate::report::variation::{name_workload, settings, swept, varying_within};
 use crate::report::words::{axis_title, short_name, short_setting};
 use crate::report::yardstick::Yardstick;
@@ -43,7 +44,9 @@ fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, found: &[Mattered<'_>]) 
     }
     let load_of = |placed: &PlacedPoint<'_>| load.cells[placed.point.row].number().unwrap_or(f64::INFINITY);
     let placed = tradeoff.placed.iter();
-    let placed = placed.sorted_by(|a, b| load_of(a).total_cmp(&load_of(b))).collect_vec();
+    let placed = placed
+        .ordered_by(|a, b| load_of(a).total_cmp(&load_of(b)))
+        .collect_vec();
     // In the order of the settings, as in the charts of latency: a server has one colour.
     let mut families = groups(&placed, &server, |placed| placed.point.row);
     if families.len() < 2 || families.iter().all(|family| family.len() < 2) {
@@ -56,7 +59,7 @@ fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, found: &[Mattered<'_>]) 
     if !is_own {
         let highest =
             |family: &[&PlacedPoint<'_>]| family.iter().map(|placed| placed.y.median).fold(f64::MIN, f64::max);
-        families.sort_by(|a, b| highest(b).total_cmp(&highest(a)));
+        families.order_by(|a, b| highest(b).total_cmp(&highest(a)));
     }
     let (mut series, mut shown, mut faint) = (Vec::new(), Vec::new(), 0);
     for family in &families {

@@ -5,6 +5,7 @@ use super::along::{Along, scale_of_figures};
 use super::multiples::{groups, name, order};
 use super::{of_workload, share_extent};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
+use crate::report::ordered::Order;
 use crate::report::words::{axis_title, short_name, show_setting};
 use itertools::Itertools;
 use vsweep_plan::validity::Validity;
@@ -131,7 +132,7 @@ impl Grid<'_> {
             if marks.is_empty() {
                 continue;
             }
-            marks.sort_by(|a, b| a.x.total_cmp(&b.x));
+            marks.order_by(|a, b| a.x.total_cmp(&b.x));
             series.push(Series::new(name(&self.curve_by, curve[0]), Style::Curve(number), marks));
             drawn += runs.iter().sum::<usize>();
         }

@@ -2,6 +2,7 @@
 //! setting that matters most; what would still be too much is left to be drawn as a median.
 
 use crate::report::chart::MOST_CURVES;
+use crate::report::ordered::Ordered;
 use crate::report::words::short_setting;
 use itertools::Itertools;
 use std::cmp::Ordering;
@@ -114,7 +115,7 @@ pub fn order(by: &[&Column], a: usize, b: usize) -> Ordering {
 /// What agrees in some parameters, in the order of their values; all in one group if there are no parameters.
 pub fn groups<T: Copy>(all: &[T], by: &[&Column], row: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let order = |a: &T, b: &T| order(by, row(a), row(b));
-    let sorted: Vec<T> = all.iter().copied().sorted_by(order).collect();
+    let sorted: Vec<T> = all.iter().copied().ordered_by(order).collect();
     sorted.chunk_by(|a, b| order(a, b).is_eq()).map(<[T]>::to_vec).collect()
 }
 

@@ -3,6 +3,7 @@
 use super::along::{WIDE_LOAD, scale_of};
 use super::{Subject, mean_of};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Series, Style};
+use crate::report::ordered::Ordered;
 use crate::report::sla::search_name;
 use crate::report::words::{axis_title, show_number};
 use itertools::Itertools;
@@ -102,7 +103,7 @@ fn marks(criterion: &Criterion, record: &SearchRecord, state: &State, cut: bool)
         let figure = figure(criterion, probe.readings.get(&text)?);
         figure.is_finite().then_some((probe.question.value, figure))
     });
-    let sorted: Vec<(f64, f64)> = measured.sorted_by(|a, b| a.0.total_cmp(&b.0)).collect();
+    let sorted: Vec<(f64, f64)> = measured.ordered_by(|a, b| a.0.total_cmp(&b.0)).collect();
     let of_load = |runs: &[(f64, f64)]| Mark {
         x: runs[0].0,
         ..mean_of(runs)

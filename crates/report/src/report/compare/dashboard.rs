@@ -4,6 +4,7 @@
 use super::Side;
 use super::matching::{plain, values_of};
 use crate::report::markdown::{escape, grid};
+use crate::report::ordered::Ordered;
 use crate::report::variation::varying;
 use crate::report::words::{axis_title, show_number};
 use itertools::Itertools;
@@ -109,7 +110,7 @@ fn gather(
     let number = |row: &LoadRow| row.load.parse::<f64>().unwrap_or(f64::INFINITY);
     let in_order = |loads: BTreeMap<String, OfSides>| {
         let rows = loads.into_iter().map(row);
-        rows.sorted_by(|a, b| number(a).total_cmp(&number(b))).collect()
+        rows.ordered_by(|a, b| number(a).total_cmp(&number(b))).collect()
     };
     groups.into_iter().map(|(key, loads)| (key, in_order(loads))).collect()
 }

@@ -4,6 +4,7 @@ use super::Side;
 use crate::report::chart::{Chart, Mark, Series, Style};
 use crate::report::charts::Subject;
 use crate::report::charts::pareto;
+use crate::report::ordered::Order;
 use vsweep_record::table::{Better, EXPERIMENT, Measure, Points, Table, Tradeoff, frontier};
 
 /// One chart for each workload of which both sides have a point.
@@ -60,6 +61,6 @@ fn frontier_of(points: &Points<'_>, tradeoff: &Tradeoff<'_>, side: &str) -> Vec<
         .into_iter()
         .map(|at| marks[at].clone())
         .collect();
-    kept.sort_by(|a, b| a.x.total_cmp(&b.x));
+    kept.order_by(|a, b| a.x.total_cmp(&b.x));
     kept
 }

@@ -1,5 +1,6 @@
 //! Which point of one side is which point of the other: those that agree in every setting that either side varies.
 
+use crate::report::ordered::Ordered;
 use crate::report::variation::{bare_name, settings, varying};
 use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -30,7 +31,7 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p
     let mut news = by_key(new, &keys);
     let (mut pairs, mut only_base) = (Vec::new(), Vec::new());
     let bases = by_key(base, &keys).into_iter();
-    for (key, points) in bases.sorted_by_key(|(_, points)| points[0].row) {
+    for (key, points) in bases.ordered_by_key(|(_, points)| points[0].row) {
         match (points.as_slice(), news.get(&key).map(Vec::as_slice)) {
             ([base], Some([new])) => {
                 let settings = match in_base.is_empty() {
@@ -43,7 +44,7 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p
             _ => only_base.extend(points.iter().map(|point| settings(&in_base, point.row))),
         }
     }
-    let left = news.into_values().flatten().sorted_by_key(|point| point.row);
+    let left = news.into_values().flatten().ordered_by_key(|point| point.row);
     Matched {
         pairs,
         only_base,

@@ -16,6 +16,7 @@ pub(super) use side::between_servers;
 pub use side::{Change, Side};
 
 use super::words::show_number;
+use crate::report::ordered::Ordered;
 use itertools::Itertools;
 use matching::{Matched, PointPair, match_points};
 use serde::Serialize;
@@ -344,7 +345,7 @@ fn tally(comparison: &Comparison) -> String {
     let own = own
         .map(|(metric, percent)| (percent.to_string(), metric.as_str()))
         .into_group_map();
-    let own = own.into_iter().sorted();
+    let own = own.into_iter().ordered();
     let own = own.map(|(percent, metrics)| format!("{percent} % of {}", metrics.join(", ")));
     let own = own.collect_vec();
     match own.is_empty() {

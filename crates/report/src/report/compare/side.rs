@@ -4,6 +4,7 @@
 use super::super::environment::facts;
 use super::super::rows::{Runs, read_runs};
 use super::matching::constants;
+use crate::report::ordered::Ordered;
 use itertools::Itertools;
 use serde::Serialize;
 use serde_json::Value;
@@ -73,7 +74,7 @@ impl Side {
     pub fn by_parallelism(&self) -> Vec<Side> {
         let size = |name: &str, row: usize| self.table.cell(name, row).number().map_or(1, |size| size as u64);
         let of_row = |row: &usize| (size("tensor_parallel_size", *row), size("pipeline_parallel_size", *row));
-        let rows = (0..self.table.rows()).into_group_map_by(of_row).into_iter().sorted();
+        let rows = (0..self.table.rows()).into_group_map_by(of_row).into_iter().ordered();
         rows.map(|((tp, pp), rows)| Side {
             name: format!("{} TP {tp} PP {pp}", self.name),
             table: self.table.select(&rows),

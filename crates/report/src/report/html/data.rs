@@ -4,6 +4,7 @@
 use super::text::embed_json;
 use crate::report::answer::FRONTIER;
 use crate::report::inputs::Inputs;
+use crate::report::ordered::Order;
 use crate::report::rows::detail_of;
 use crate::report::variation::swept;
 use crate::report::words::{axis_title, short_name};
@@ -65,7 +66,7 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
         page["competes"] = (0..points.points.len()).map(|at| inputs.goals.competes(at)).collect();
     }
     let mut columns: Vec<&Column> = points.runs.columns().iter().filter(|column| is_shown(column)).collect();
-    columns.sort_by_key(|column| {
+    columns.order_by_key(|column| {
         let place = FOREMOST.iter().position(|name| *name == column.name);
         (
             matches!(column.section, Section::Metric | Section::Derived),

@@ -1,5 +1,7 @@
 //! Finds room for labels: each near its point, none over another label, a point, a line or the edge.
 
+use crate::report::ordered::Order;
+
 /// An axis-parallel box: left, top, right, bottom.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rect {
@@ -90,7 +92,7 @@ pub fn place_labels(labels: &[Label], surroundings: &Surroundings) -> Vec<Option
     let mut placed = vec![None; labels.len()];
     // The outermost points first: they say how far one can get, and have the least room.
     let mut order: Vec<usize> = (0..labels.len()).collect();
-    order.sort_by_key(|i| usize::from(*i != 0 && i + 1 != labels.len()));
+    order.order_by_key(|i| usize::from(*i != 0 && i + 1 != labels.len()));
     for i in order {
         let label = &labels[i];
         let crosses = |lines: &[Vec<(f64, f64)>], around: &Rect| {

@@ -4,6 +4,7 @@
 mod dashboard;
 
 use super::rows::{Runs, read_runs};
+use crate::report::ordered::Order;
 use itertools::Itertools;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -102,7 +103,7 @@ const FIGURES: [&str; 4] = [
 fn find_summaries(folder: &Path, found: &mut Vec<PathBuf>) -> Result<()> {
     let entries = fs::read_dir(folder).and_then(|entries| entries.collect::<std::io::Result<Vec<_>>>());
     let mut entries = entries.map_err(Error::io("read", folder))?;
-    entries.sort_by_key(fs::DirEntry::file_name);
+    entries.order_by_key(fs::DirEntry::file_name);
     for entry in entries {
         let kind = entry.file_type().map_err(Error::io("read", entry.path()))?;
         if kind.is_dir() {

@@ -2,6 +2,7 @@
 //! whoever can; here is what is said of them.
 
 use super::Status;
+use crate::report::ordered::Ordered;
 use crate::report::words::show_some;
 use itertools::Itertools;
 use serde::Serialize;
@@ -64,13 +65,13 @@ impl Cluster {
         let by_state = live()
             .into_group_map_by(|task| &task.state)
             .into_iter()
-            .sorted_by_key(|(state, _)| *state);
+            .ordered_by_key(|(state, _)| *state);
         let count = |(state, tasks): (&String, Vec<&TaskStatus>)| {
             let about = tasks.iter().map(|task| match task.reason.as_str() {
                 "" => &task.node,
                 _ => &task.reason,
             });
-            let about = about.filter(|about| !about.is_empty()).sorted().dedup().join(", ");
+            let about = about.filter(|about| !about.is_empty()).ordered().dedup().join(", ");
             let about = if about.is_empty() { about } else { format!(" ({about})") };
             format!("{} {}{about}", tasks.len(), state.to_lowercase())
         };
@@ -87,7 +88,7 @@ impl Cluster {
         }
         let mut text = format!("tasks in Slurm: {}\n", counts.join("; "));
         let stuck = live().filter_map(|task| Some(((&task.reason, task.remedy?), task.job.clone())));
-        for ((reason, remedy), jobs) in stuck.into_group_map().into_iter().sorted() {
+        for ((reason, remedy), jobs) in stuck.into_group_map().into_iter().ordered() {
             let jobs = show_some(jobs.iter(), MOST_NAMED);
             text += &format!("  will not start by itself ({reason}): {jobs}; {remedy}\n");
         }
@@ -129,7 +130,7 @@ pub fn at_work(workers: &[Worker]) -> String {
         _ => format!("{host} ({count})"),
     };
     let many = if workers.len() == 1 { " is" } else { "s are" };
-    let hosts = hosts.into_iter().sorted().map(host).join(", ");
+    let hosts = hosts.into_iter().ordered().map(host).join(", ");
     format!("{} worker{many} at work: {hosts}\n", workers.len())
 }
 

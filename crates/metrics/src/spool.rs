@@ -2,8 +2,9 @@
 //! the process. What the bytes mean is their owner's.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read};
-use std::os::unix::fs::FileExt;
+use std::io::{self, BufReader, ErrorKind, Read};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Bytes that are written to the file at once: few enough that writing them delays nobody.
 const PIECE: usize = 64 << 10;
@@ -54,7 +55,7 @@ impl Spool {
     fn write_tail(&mut self) -> io::Result<()> {
         let file = match self.file.take() {
             Some(file) => file,
-            None => tempfile::tempfile()?,
+            None => unnamed_file()?,
         };
         let written = file.write_all_at(&self.tail, self.in_file);
         if written.is_ok() {
@@ -81,7 +82,7 @@ impl Spool {
                 file.read_exact_at(buffer, beyond)?;
                 Ok(buffer)
             }
-            (None, None) => Err(io::ErrorKind::NotFound.into()),
+            (None, None) => Err(ErrorKind::NotFound.into()),
         }
     }
 
@@ -94,6 +95,26 @@ impl Spool {
         };
         let file = BufReader::with_capacity(PIECE, file);
         self.head.as_slice().chain(file).chain(self.tail.as_slice())
+    }
+}
+
+/// A file of this process alone, which is gone from its folder before anything is written to it.
+fn unnamed_file() -> io::Result<File> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let mut options = File::options();
+    options.read(true).write(true).create_new(true).mode(0o600);
+    loop {
+        let number = COUNT.fetch_add(1, Relaxed);
+        let path = std::env::temp_dir().join(format!(".vsweep-{}-{number}", std::process::id()));
+        match options.open(&path) {
+            // In another container a process of the same id has it.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+            Ok(file) => {
+                std::fs::remove_file(path)?;
+                return Ok(file);
+            }
+        }
     }
 }
 

@@ -42,6 +42,12 @@ impl ServerAddress {
         if host.is_empty() || url.contains(char::is_whitespace) {
             return Err(wrong("names no host"));
         }
+        if !host.is_ascii() {
+            return Err(format!(
+                "the server's address \"{url}\" has a host name with letters beyond ASCII, which is not looked up; write its form in \
+                 ASCII, which begins with xn--"
+            ));
+        }
         Ok(ServerAddress {
             is_https,
             host: host.to_owned(),
@@ -115,6 +121,13 @@ mod tests {
         for wrong in ["node7:8000", "ftp://x", "http://", "http://x:99999", "http://a b"] {
             assert!(ServerAddress::parse(wrong).is_err(), "{wrong}");
         }
+        let beyond = ServerAddress::parse("http://b\u{fc}cher.example:8000").expect_err("not looked up");
+        assert!(
+            beyond.ends_with("write its form in ASCII, which begins with xn--"),
+            "{beyond}"
+        );
+        let punycode = ServerAddress::parse("http://xn--bcher-kva.example:8000").expect("valid");
+        assert_eq!(punycode.host, "xn--bcher-kva.example");
     }
 
     #[test]

@@ -265,6 +265,10 @@ fn url(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<String> {
         let message = "`serve.url` must be a base URL such as `http://127.0.0.1:8000`";
         let remedy = "write http:// or https://, a host and a port, without a blank";
         reader.object(node.span, message, remedy);
+    } else if rest.is_some_and(|rest| !rest.split('/').next().unwrap_or(rest).is_ascii()) {
+        let message = "`serve.url` has a host name with letters beyond ASCII, which is not looked up";
+        let remedy = "write its form in ASCII, which begins with `xn--`";
+        reader.object(node.span, message, remedy);
     }
     Some(url.trim_end_matches('/').to_owned())
 }

@@ -4,10 +4,12 @@
 
 use super::log::{self, Source};
 use nix::sys::prctl;
+use std::fs::File;
+use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
-use tempfile::NamedTempFile;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::Receiver;
 use tokio::process::{Child, ChildStdin, Command};
@@ -90,14 +92,37 @@ impl EngineProcess {
 }
 
 /// A POSIX shared memory segment as Python's `multiprocessing` makes it, there as long as this lives.
-fn segment() -> std::io::Result<NamedTempFile> {
-    let segment = tempfile::Builder::new()
-        .prefix("psm_")
-        .rand_bytes(8)
-        .tempfile_in("/dev/shm")?;
-    // Sparse, as vLLM's message queues are until they are used.
-    segment.as_file().set_len(1 << 20)?;
-    Ok(segment)
+struct Segment {
+    path: PathBuf,
+    /// Held open, so that it can be seen whose it is.
+    file: File,
+}
+
+impl Segment {
+    fn create() -> io::Result<Segment> {
+        // Containers that share the folder may have equal process ids.
+        for number in u64::from(std::process::id()).. {
+            let path = Path::new("/dev/shm").join(format!("psm_{number:08x}"));
+            match File::create_new(&path) {
+                Ok(file) => {
+                    let segment = Segment { path, file };
+                    // Sparse, as vLLM's message queues are until they are used.
+                    segment.file.set_len(1 << 20)?;
+                    return Ok(segment);
+                }
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(ErrorKind::AlreadyExists.into())
+    }
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        // Somebody who cleaned up may have been faster.
+        let _ = std::fs::remove_file(&self.path);
+    }
 }
 
 /// The life of the child process.
@@ -114,13 +139,13 @@ pub fn live(role: Role) -> std::io::Result<()> {
                 tokio::time::sleep(ORPHAN_LIFE).await;
             }
             Role::Engine => {
-                let segment = segment()?;
+                let segment = Segment::create()?;
                 let mut parent = Receiver::from_owned_fd(std::io::stdin().as_fd().try_clone_to_owned()?)?;
                 let mut order = [0u8; 1];
                 if parent.read(&mut order).await? == 0 {
                     orphaned(&mut terminate).await;
                 }
-                segment.close()?;
+                drop(segment);
             }
         }
         Ok(())

@@ -3,7 +3,7 @@
 use super::App;
 use crate::sim::engine::stats::Stats;
 use crate::sim::fault::Fault;
-use axum::extract::{Query, State};
+use axum::extract::{RawQuery, State};
 use axum::http::StatusCode;
 use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
@@ -42,7 +42,11 @@ async fn reset_prefix_cache(State(app): State<Arc<App>>) -> Json<Value> {
     Json(json!({"success": success}))
 }
 
-type Pairs = Query<HashMap<String, String>>;
+/// The parameters behind the `?` of an address.
+fn parameters(query: Option<String>) -> HashMap<String, String> {
+    let query = query.unwrap_or_default();
+    form_urlencoded::parse(query.as_bytes()).into_owned().collect()
+}
 
 /// Stops scheduling; requests that come later wait. What happens to those that run, `mode` says: `abort` (the default)
 /// ends them, `wait` lets them finish, `keep` freezes them.
@@ -76,7 +80,8 @@ fn is_paused(key: &'static str) -> MethodRouter<Arc<App>> {
 }
 
 /// Level 0 stops scheduling and nothing else; the others also lose the KV cache.
-async fn sleep(State(app): State<Arc<App>>, Query(query): Pairs) -> Json<Value> {
+async fn sleep(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Json<Value> {
+    let query = parameters(query);
     let level = query.get("level").and_then(|level| level.parse().ok()).unwrap_or(1);
     stop_scheduling(&app, &query).await;
     if level > 0 {
@@ -85,7 +90,8 @@ async fn sleep(State(app): State<Arc<App>>, Query(query): Pairs) -> Json<Value> 
     Json(json!({"status": "sleeping", "level": level}))
 }
 
-async fn pause(State(app): State<Arc<App>>, Query(query): Pairs) -> Json<Value> {
+async fn pause(State(app): State<Arc<App>>, RawQuery(query): RawQuery) -> Json<Value> {
+    let query = parameters(query);
     stop_scheduling(&app, &query).await;
     // As in vLLM 0.32, in every mode: its documentation says otherwise of `keep`.
     if query.get("clear_cache").is_none_or(|clear| clear != "false") {

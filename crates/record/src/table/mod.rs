@@ -24,7 +24,7 @@ mod steadiness;
 mod tradeoff;
 mod workload;
 
-pub use self::parquet::write_parquet;
+pub use self::parquet::to_parquet;
 pub use bin::Bin;
 pub use builder::{ECHOED, TableBuilder};
 pub use cell::Cell;

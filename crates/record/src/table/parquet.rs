@@ -7,13 +7,15 @@ use parquet::errors::Result;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::Type;
-use std::io::{self, Write};
+use std::io;
 use std::sync::Arc;
 
-/// Writes a table as Parquet, compressed with Snappy, in one row group. Missing values are null, infinite ones infinite; a
+/// A table as Parquet, compressed with Snappy, in one row group. Missing values are null, infinite ones infinite; a
 /// column that mixes texts with other kinds is a column of texts. Equal tables give equal bytes.
-pub fn write_parquet(table: &Table, out: impl Write + Send) -> io::Result<()> {
-    write(table, out).map_err(io::Error::other)
+pub fn to_parquet(table: &Table) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    write(table, &mut bytes).map_err(io::Error::other)?;
+    Ok(bytes)
 }
 
 /// The one type of a column's values; that of texts is `BYTE_ARRAY`.
@@ -38,7 +40,7 @@ fn type_of(column: &Column) -> Physical {
     }
 }
 
-fn write(table: &Table, out: impl Write + Send) -> Result<()> {
+fn write(table: &Table, out: &mut Vec<u8>) -> Result<()> {
     let types: Vec<Physical> = table.columns().iter().map(type_of).collect();
     let fields = table.columns().iter().zip(&types).map(|(column, physical)| {
         let field = Type::primitive_type_builder(&column.name, *physical)
@@ -52,16 +54,16 @@ fn write(table: &Table, out: impl Write + Send) -> Result<()> {
     let mut rows = file.next_row_group()?;
     for (column, physical) in table.columns().iter().zip(types) {
         match physical {
-            Physical::BOOLEAN => write_column::<BoolType, _>(&mut rows, column, |cell| match cell {
+            Physical::BOOLEAN => write_column::<BoolType>(&mut rows, column, |cell| match cell {
                 Cell::Bool(flag) => Some(*flag),
                 _ => None,
             })?,
-            Physical::INT64 => write_column::<Int64Type, _>(&mut rows, column, |cell| match cell {
+            Physical::INT64 => write_column::<Int64Type>(&mut rows, column, |cell| match cell {
                 Cell::Integer(whole) => Some(*whole),
                 _ => None,
             })?,
-            Physical::DOUBLE => write_column::<DoubleType, _>(&mut rows, column, Cell::number)?,
-            _ => write_column::<ByteArrayType, _>(&mut rows, column, |cell| {
+            Physical::DOUBLE => write_column::<DoubleType>(&mut rows, column, Cell::number)?,
+            _ => write_column::<ByteArrayType>(&mut rows, column, |cell| {
                 (!cell.is_missing()).then(|| ByteArray::from(cell.to_string().into_bytes()))
             })?,
         }
@@ -71,8 +73,8 @@ fn write(table: &Table, out: impl Write + Send) -> Result<()> {
     Ok(())
 }
 
-fn write_column<T: DataType, W: Write + Send>(
-    rows: &mut SerializedRowGroupWriter<'_, W>,
+fn write_column<T: DataType>(
+    rows: &mut SerializedRowGroupWriter<'_, &mut Vec<u8>>,
     column: &Column,
     value: impl Fn(&Cell) -> Option<T::T>,
 ) -> Result<()> {
@@ -112,8 +114,7 @@ mod tests {
             column("ttft", Section::Metric, &[Cell::Integer(3), Cell::Float(2.5)]),
             column("none", Section::Metric, &[Cell::Missing, Cell::Missing]),
         ]);
-        let mut bytes = Vec::new();
-        write_parquet(&table, &mut bytes).expect("written");
+        let bytes = to_parquet(&table).expect("written");
         let expected = [
             json!({"point": "a", "seqs": null, "mode": "auto", "eager": true, "ttft": 3.0, "none": null}),
             json!({"point": "é \"b\"", "seqs": 8, "mode": "4096", "eager": false, "ttft": 2.5, "none": null}),
@@ -123,8 +124,7 @@ mod tests {
 
     #[test]
     fn a_table_without_rows_is_a_file() {
-        let mut bytes = Vec::new();
-        write_parquet(&crate::table::TableBuilder::new().finish(), &mut bytes).expect("written");
+        let bytes = to_parquet(&crate::table::TableBuilder::new().finish()).expect("written");
         assert_eq!(read(bytes), Vec::<Value>::new());
     }
 }

@@ -20,7 +20,7 @@ use vsweep_plan::error::{Error, Result};
 use vsweep_plan::files::write_atomic;
 use vsweep_plan::plan::ReportOptions;
 use vsweep_record::journal::{Directory, State};
-use vsweep_record::table::{Points, Table, write_csv, write_parquet};
+use vsweep_record::table::{Points, Table, to_parquet, write_csv};
 
 /// What a report consists of.
 #[derive(Debug, Default)]
@@ -173,7 +173,5 @@ fn write_tables(
 
 /// The content of `summary.parquet`.
 pub(super) fn make_typed(directory: &Directory, table: &Table) -> Result<Vec<u8>> {
-    let mut content = Vec::new();
-    write_parquet(table, &mut content).map_err(Error::io("write", &directory.summary_parquet()))?;
-    Ok(content)
+    to_parquet(table).map_err(Error::io("write", &directory.summary_parquet()))
 }

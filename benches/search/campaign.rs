@@ -146,11 +146,7 @@ fn best(rivals: &[Rival], answers: &[Answer], target: &str, server: &str) -> Opt
 
 /// A first guess of any kind, as far off as those kinds are.
 fn seed(random: &mut Random, near: f64) -> Seed {
-    let of = |value: f64, factor: f64, basis: SeedBasis| Seed {
-        value,
-        factor,
-        basis: Some(basis),
-    };
+    let of = |value: f64, factor: f64, basis: SeedBasis| Seed { value, factor, basis };
     match random.between(0.0, 1.0) {
         kind if kind < 0.3 => of(near * random.log_between(0.96, 1.04), 2.0, SeedBasis::Forecast),
         kind if kind < 0.55 => of(near * random.log_between(0.5, 2.0), 2.0, SeedBasis::Forecast),

@@ -29,7 +29,9 @@ use servers::{LIMIT_MS, Server, p99};
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
-use vsweep::search::{Criterion, Probe, RequestLatencies, Requests, Search, Seed, Settings, Target, Vary, wilson};
+use vsweep::search::{
+    Criterion, Probe, RequestLatencies, Requests, Search, Seed, SeedBasis, Settings, Target, Vary, wilson,
+};
 
 const REQUESTS: Requests = Requests {
     per_value: 10.0,
@@ -144,7 +146,7 @@ fn compare() {
     let near = |server: &Server, index| Seed {
         value: guess(server, set, index) as f64,
         factor: 2.0,
-        basis: None,
+        basis: SeedBasis::Nothing,
     };
     let seconds = ours("vsweep, seeded", Vary::MaxConcurrency, 1, &make, &near);
     ours("vsweep, seeded, 2 confirms", Vary::MaxConcurrency, 2, &make, &near);
@@ -154,7 +156,7 @@ fn compare() {
     let near_rate = |server: &Server, index| Seed {
         value: server.boundary * Random(set * 7 + index).log_between(0.5, 2.0),
         factor: 2.0,
-        basis: None,
+        basis: SeedBasis::Nothing,
     };
     ours("vsweep, rates 0.1 to 5", Vary::RequestRate, 1, &slow, &near_rate);
     println!(

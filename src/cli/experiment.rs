@@ -62,11 +62,7 @@ pub fn recorded(directory: &Directory) -> Result<State> {
 
 /// The plan that counts in an experiment, read anew from its record, and what it expands to. Everything that stands
 /// against it here is told.
-pub fn recorded_plan(
-    directory: &Directory,
-    state: &State,
-    adapt: impl FnOnce(&mut Plan) -> bool,
-) -> Result<(Plan, Matrix)> {
+pub fn recorded_plan(directory: &Directory, state: &State, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix)> {
     let root = directory.root().display();
     if let Some((.., text)) = state.plan_that_counts()
         && text.contains(HIDDEN)
@@ -83,7 +79,7 @@ pub fn recorded_plan(
 pub fn read_plan(
     directory: &Directory,
     state: &State,
-    adapt: impl FnOnce(&mut Plan) -> bool,
+    adapt: impl FnOnce(&mut Plan),
     refuse: fn(Objections) -> Error,
 ) -> Result<(Plan, Matrix)> {
     let root = directory.root().display();

@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum OutputFormat {
     /// For people
-    #[value(alias = "table")]
     Text,
     /// JSON
     Json,

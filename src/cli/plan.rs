@@ -35,7 +35,6 @@ pub struct Args {
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum PlanFormat {
     /// For people
-    #[value(alias = "table")]
     Text,
     /// For programs
     Json,

@@ -6,10 +6,10 @@ mod left;
 mod tables;
 mod words;
 
-pub use before::{check_machine, keep_defaults, look_around};
+pub use before::{check_machine, look_around, settle_margins};
 pub use display::counter;
 
-use before::{first_guesses, lengths, margins_in_words, settle_margins};
+use before::{first_guesses, lengths, margins_in_words};
 use display::{Display, eta};
 
 use super::countdown::Countdown;
@@ -65,13 +65,7 @@ pub struct Args {
     format: Mode,
 }
 
-const MODES: [(&str, Mode); 4] = [
-    ("text", Mode::Auto),
-    ("plain", Mode::Plain),
-    ("json", Mode::Json),
-    // As it was called once.
-    ("auto", Mode::Auto),
-];
+const MODES: [(&str, Mode); 3] = [("text", Mode::Auto), ("plain", Mode::Plain), ("json", Mode::Json)];
 
 /// Ends a command that was interrupted before it had begun anything.
 pub fn leave() {
@@ -82,7 +76,7 @@ pub fn leave() {
 pub fn run(args: Args) -> Result<Exit> {
     let began = Instant::now();
     let mut interrupt = Interrupt::install_early(leave)?;
-    let (plan, whole, _) = args.file.open(|plan| args.keep_defaults(plan))?;
+    let (plan, whole, _) = args.file.open(|plan| args.settle_margins(plan))?;
     let part = args.only.as_deref().map(|only| whole.only(only)).transpose()?;
     let wanted = part.as_ref().unwrap_or(&whole);
     if plan.compare.is_some() && (part.is_some() || args.shard != Shard::WHOLE) {
@@ -237,16 +231,9 @@ pub(super) fn perform(
 }
 
 impl Args {
-    fn keep_defaults(&self, plan: &mut Plan) {
+    fn settle_margins(&self, plan: &mut Plan) {
         let directory = Directory::at(folder(self.output.as_deref(), plan));
-        if self.fresh {
-            settle_margins(plan, &directory, false);
-        } else if keep_defaults(plan, &directory) {
-            output::inform(format_args!(
-                "{} was begun by a vsweep that did not warm up, and goes on so; --fresh begins anew with warm-ups",
-                directory.root().display()
-            ));
-        }
+        settle_margins(plan, &directory, !self.fresh);
     }
 }
 

@@ -3,7 +3,7 @@
 use super::experiment::{exit_of, read_plan};
 use super::forecast::{options, seconds_left};
 use super::output::{self, OutputFormat};
-use super::run::keep_defaults;
+use super::run::settle_margins;
 use crate::agenda::Schedule;
 use crate::cluster::{self, slurm};
 use crate::error::{Error, Exit, Result};
@@ -84,7 +84,12 @@ impl Remaining {
     /// Of the plan that counts in a directory; nothing if it cannot be read here.
     pub fn of(directory: &Directory, state: &State) -> Option<Remaining> {
         let sha256 = state.plan_that_counts()?.1.to_owned();
-        let read = read_plan(directory, state, |plan| keep_defaults(plan, directory), |_| Error::Told);
+        let read = read_plan(
+            directory,
+            state,
+            |plan| settle_margins(plan, directory, true),
+            |_| Error::Told,
+        );
         let (plan, matrix) = read.ok()?;
         Some(Remaining {
             options: options(&plan, &matrix),

@@ -3,7 +3,7 @@
 use super::experiment::{folder, must_not_be_another, ours, recorded};
 use super::output;
 use super::plan_file::{self, PlanFile};
-use super::run::{keep_defaults, write_plan};
+use super::run::{settle_margins, write_plan};
 use crate::cluster::{self, slurm};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Recorder, State};
@@ -49,7 +49,7 @@ pub struct Args {
 
 pub fn run(args: Args) -> Result<Exit> {
     let adapt = |plan: &mut Plan| {
-        keep_defaults(plan, &Directory::at(folder(args.output.as_deref(), plan)));
+        settle_margins(plan, &Directory::at(folder(args.output.as_deref(), plan)), true);
     };
     let (mut plan, matrix, _) = args.file.open(adapt)?;
     // Workers find what the plan names beside it, wherever they start.

@@ -3,7 +3,7 @@
 
 use super::experiment::recorded_plan;
 use super::output;
-use super::run::{check_machine, keep_defaults, leave, look_around, perform};
+use super::run::{check_machine, leave, look_around, perform, settle_margins};
 use crate::agenda::Ending;
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Recorder, State};
@@ -32,7 +32,9 @@ pub fn run(args: Args) -> Result<Exit> {
     let mut interrupt = Interrupt::install_early(leave)?;
     let directory = Directory::open(args.directory)?;
     let mut recorder = Recorder::join(directory.clone())?;
-    let (plan, whole) = recorded_plan(&directory, recorder.state(), |plan| keep_defaults(plan, &directory))?;
+    let (plan, whole) = recorded_plan(&directory, recorder.state(), |plan| {
+        settle_margins(plan, &directory, true)
+    })?;
     let share = Share {
         leases: Leases::of(&directory, host()),
         group: args.group,

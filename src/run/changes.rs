@@ -1,7 +1,7 @@
 //! What an edited plan means for what was measured before: which points stay, which are new and why, which leave the
 //! tables.
 
-use crate::ids::{PointId, ServerId, sha256_hex};
+use crate::ids::{PointId, ServerId};
 use crate::journal::{RecordedPlan, State};
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{Plan, Secrets};
@@ -53,11 +53,7 @@ impl Changes {
         }
         let plan_of = RecordedPlan::new(&plan.name, plan.redacted_text(), &points, &searches);
         let last = state.planning_session();
-        let is_edited = match last.map(|session| (session.recorded_plan(), &session.plan.sha256)) {
-            None => false,
-            Some((Some(_), last)) => *last != plan_of.sha256,
-            Some((None, of_text)) => *of_text != sha256_hex(plan.redacted_text().as_bytes()),
-        };
+        let is_edited = last.is_some_and(|session| session.plan.sha256 != plan_of.sha256);
         let mut changes = Changes {
             plan: plan_of,
             kept: 0,
@@ -117,7 +113,7 @@ impl Changes {
 
     /// The name of the plan that the record is of, if that is another one with not a single point in common.
     pub fn foreign<'s>(&self, state: &'s State) -> Option<&'s str> {
-        let recorded = state.planning_session()?.recorded_plan()?;
+        let recorded = &state.planning_session()?.plan;
         let is_foreign = recorded.name != self.plan.name && self.kept == 0 && self.has_dropped;
         is_foreign.then_some(&recorded.name)
     }

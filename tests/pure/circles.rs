@@ -70,13 +70,13 @@ fn a_circle_is_found_through_a_name_that_is_passed_on() {
 #[test]
 fn a_circle_is_found_through_what_a_file_needs_below_it() {
     let needs = needs_of(&[
-        ("state", "use super::legacy::Sealed;\n"),
-        ("legacy", "mod fold;\nuse fold::Fold;\npub struct Sealed;\n"),
-        ("legacy::fold", "use super::Sealed;\nuse crate::state::Session;\n"),
+        ("state", "use super::reader::Read;\n"),
+        ("reader", "mod fold;\nuse fold::Fold;\npub struct Read;\n"),
+        ("reader::fold", "use super::Read;\nuse crate::state::Session;\n"),
     ]);
-    let (state, legacy) = (module("state"), module("legacy"));
-    let through = module("legacy::fold");
-    assert_eq!(way(&needs, &legacy, &state), Some(vec![legacy, through, state]));
+    let (state, reader) = (module("state"), module("reader"));
+    let through = module("reader::fold");
+    assert_eq!(way(&needs, &reader, &state), Some(vec![reader, through, state]));
 }
 
 #[test]

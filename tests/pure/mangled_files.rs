@@ -320,5 +320,5 @@ proptest! {
 const RESULTS: [&str; 3] = [
     "tests/data/clients/aiperf-0.13.0.json",
     "tests/data/clients/guidellm-0.8.1.json",
-    "tests/data/record-1/search/runs/1a4748c2f8713e23/0.json",
+    "tests/data/clients/vsweep-0.1.0.json",
 ];

@@ -14,7 +14,8 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use tempfile::TempDir;
 use vsweep::cause::Cause;
-use vsweep::journal::{self, Check, Directory, RunRecord};
+use vsweep::ids::SearchId;
+use vsweep::journal::{self, Check, Directory, Event, FORMAT, LineId, Log, Nonce, RecordedPlan, RunRecord};
 use vsweep::plan::ReportOptions;
 use vsweep::report::write_all;
 
@@ -267,47 +268,54 @@ num_prompts = 16
 
 /// The journal of a search under each of two loads: the first holds its highest load in a run that was cut, once that was
 /// certain; the second holds none.
-fn searched() -> String {
-    let search = |id: &str, length: u32| {
-        let name = format!("random_input_len={length}");
-        json!({"search_started": {"search": id, "server": "aaaaaaaaaaaaaaaa", "name": name,
-            "params": {"random_input_len": length}, "vary": "max_concurrency",
-            "targets": [{"name": "chat", "criteria": ["p99_ttft_ms<=200"]}], "seed": {"value": 8.0, "factor": 6.0}}})
+fn write_searches(directory: &Directory) {
+    let nonce = Nonce::from(1);
+    let line = |seq: usize| {
+        LineId {
+            journal: nonce,
+            seq: seq as u64,
+        }
+        .to_string()
     };
-    let cut = |id: &str, point: &str, length: u32, load: u32, stopped: &str| {
-        let reading = json!({"ratio": 0.5, "met": stopped == "pass", "low": 0.4, "high": 0.6});
-        json!({"run_finished": {"point": point, "server": "aaaaaaaaaaaaaaaa", "run": 0, "name": "x",
-            "params": {"random_input_len": length, "max_concurrency": load}, "outcome": "cut", "cause": null,
-            "detail": "stopped early", "seconds": 1.0, "file": null, "search": {"id": id, "probe": {
-                "question": {"target": "chat", "value": f64::from(load), "requests": 9, "confirm": false},
-                "stopped": stopped, "readings": {"p99_ttft_ms<=200": reading}}}}})
-    };
-    let ended = |id: &str, found: Value, low: f64, high: Value| {
-        json!({"search_finished": {"search": id, "cause": null, "detail": "", "answers": [{"target": "chat",
-            "found": found, "low": low, "high": high, "binding": "p99_ttft_ms<=200", "probes": 1, "notes": []}]}})
-    };
-    let events = [
-        json!({"journal_created": {"format": "1.2", "vsweep": "0.1.0", "shard": "1-of-1"}}),
-        json!({"searches_planned": {"searches": ["aaaaaaaaaaaaaaa1", "aaaaaaaaaaaaaaa2"]}}),
-        json!({"session_started": {"vsweep": "0.1.0", "pid": 1, "plan_sha256": "", "servers": 1, "points": 0, "runs": 0,
-            "searches": 2}}),
-        json!({"server_declared": {"server": "aaaaaaaaaaaaaaaa", "name": "seqs", "argv": ["vllm", "serve", "m",
-            "--max-num-seqs", "8"], "env": {}, "params": {"max_num_seqs": 8}}}),
-        search("aaaaaaaaaaaaaaa1", 64),
-        cut("aaaaaaaaaaaaaaa1", "bbbbbbbbbbbbbbb1", 64, 256, "pass"),
-        ended(
-            "aaaaaaaaaaaaaaa1",
-            json!({"verdict": "beyond", "value": 256.0}),
-            256.0,
-            Value::Null,
-        ),
-        search("aaaaaaaaaaaaaaa2", 512),
-        cut("aaaaaaaaaaaaaaa2", "bbbbbbbbbbbbbbb2", 512, 1, "fail"),
-        ended("aaaaaaaaaaaaaaa2", json!({"verdict": "none"}), 0.0, json!(1.0)),
-        json!({"session_ended": {"reason": "finished"}}),
+    let server = "aaaaaaaaaaaaaaaa";
+    let searches = ["aaaaaaaaaaaaaaa1", "aaaaaaaaaaaaaaa2"].map(|id| SearchId(id.to_owned()));
+    let mut events = vec![
+        json!({"journal_created": {"format": format!("{}.{}", FORMAT.0, FORMAT.1), "vsweep": "0.1.0", "shard": "1-of-1"}}),
+        json!({"session_started": {"host": "", "boot": "", "pid": 1, "started": 0,
+            "plan": RecordedPlan::new("demo", String::new(), &[], &searches), "servers": 1, "points": 0, "runs": 0, "searches": 2,
+            "seen": {}}}),
+        json!({"group_begun": {"server": server, "slot": 0, "config": {"name": "seqs", "argv": ["vllm", "serve", "m",
+            "--max-num-seqs", "8"], "env": {}, "params": {"max_num_seqs": 8}}}}),
     ];
-    let line = |(seq, event)| json!({"seq": seq, "at": "2026-11-21T17:00:00Z", "event": event}).to_string() + "\n";
-    events.into_iter().enumerate().map(line).collect()
+    let mut search = |id: &SearchId, length: u32, (point, load, stopped): (&str, u32, &str), answer: Value| {
+        let (begun, asked) = (line(events.len()), events.len() + 1);
+        let reading = json!({"ratio": 0.5, "met": stopped == "pass", "low": 0.4, "high": 0.6});
+        events.extend([
+            json!({"search_started": {"search": id, "server": server, "slot": 0, "name": format!("random_input_len={length}"),
+                "params": {"random_input_len": length}, "vary": "max_concurrency",
+                "targets": [{"name": "chat", "criteria": ["p99_ttft_ms<=200"]}],
+                "seed": {"value": 8.0, "factor": 6.0, "basis": "nothing"}}}),
+            json!({"run_started": {"point": point, "server": server, "slot": 0, "run": 0, "launch": 1, "name": "x",
+                "params": {"random_input_len": length, "max_concurrency": load},
+                "search": {"id": id, "after": begun, "step": 0, "draw": 0}}}),
+            json!({"run_finished": {"started": asked, "outcome": "cut", "validity": "valid", "cause": null, "detail": "stopped early",
+                "seconds": 1.0, "file": null, "learned": {"probe": {
+                    "question": {"target": "chat", "value": f64::from(load), "requests": 9, "confirm": false, "draw": 0},
+                    "stopped": stopped, "readings": {"p99_ttft_ms<=200": reading}}}}}),
+            json!({"search_finished": {"search": id, "after": line(asked), "cause": null, "detail": "", "answers": [answer]}}),
+        ]);
+    };
+    let answer = |found: Value, low: f64, high: Value| json!({"target": "chat", "found": found, "low": low, "high": high, "binding": "p99_ttft_ms<=200", "probes": 1, "notes": []});
+    let beyond = answer(json!({"verdict": "beyond", "value": 256.0}), 256.0, Value::Null);
+    search(&searches[0], 64, ("bbbbbbbbbbbbbbb1", 256, "pass"), beyond);
+    let none = answer(json!({"verdict": "none"}), 0.0, json!(1.0));
+    search(&searches[1], 512, ("bbbbbbbbbbbbbbb2", 1, "fail"), none);
+    events.push(json!({"session_ended": {"reason": "finished"}}));
+    let mut log = Log::create(&directory.journal_folder(), nonce).expect("new");
+    for (event, lamport) in events.into_iter().zip(1..) {
+        let event: Event = serde_json::from_value(event).expect("an event");
+        log.append(lamport, event).expect("appended");
+    }
 }
 
 #[test]
@@ -315,7 +323,7 @@ fn each_load_has_its_winner_even_one_whose_run_was_cut() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let directory = Directory::at(folder.path().join("demo"));
     directory.create().expect("created");
-    fs::write(directory.journal_folder().join("1-of-1.jsonl"), searched()).expect("written");
+    write_searches(&directory);
     report(&directory);
     let page = fs::read_to_string(directory.report_html()).expect("readable");
     for sentence in [

@@ -17,6 +17,7 @@ use vsweep::journal::{
 };
 use vsweep::matrix::{argv, text};
 use vsweep::plan::Params;
+use vsweep::request_error::RequestError;
 use vsweep::validity::{Code, Doubt, Validity};
 
 /// What to write.
@@ -202,6 +203,7 @@ impl Experiment {
                     doubts,
                     cause,
                     detail: cause.map(detail).unwrap_or_default(),
+                    request_error: (cause == Some(Cause::RequestErrors)).then(|| RequestError::read("HTTP 503")),
                     seconds: if measured { 12.5 } else { 0.4 },
                     reset_seconds: measured.then_some(0.5),
                     warmup_seconds,

@@ -536,7 +536,7 @@ fn a_server_that_nothing_is_known_of_is_asked_for_its_kv_cache() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let directory = harness.folder.path().join("out");
     let seed = state(&directory).searches().next().expect("one search").started.seed;
-    assert_eq!(seed.basis, Some(SeedBasis::KvCapacity));
+    assert_eq!(seed.basis, SeedBasis::KvCapacity);
     // 16 tokens of input and half of 32 of output lie in the cache for each request.
     assert!(seed.value > 100.0 && (seed.value * 32.0).fract() == 0.0, "{seed:?}");
     assert_eq!(rows(&directory.join("sla.csv"))[0]["seed_from"], "kv_capacity");

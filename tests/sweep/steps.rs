@@ -74,9 +74,7 @@ impl Replay {
             Event::SearchStarted(started) if started.search == search.id => Some(started),
             _ => None,
         });
-        let foreseen = begun
-            .next()
-            .filter(|started| started.seed.basis == Some(SeedBasis::Forecast));
+        let foreseen = begun.next().filter(|started| started.seed.basis == SeedBasis::Forecast);
         Hint {
             forecast: foreseen.map(|started| [("alive".to_owned(), started.seed.value)].into()),
             lengths: mean_lengths(&first_point(matrix, search).params),

@@ -137,10 +137,6 @@ pub struct RuledOut {
     pub why: String,
 }
 
-/// How it begins as a sentence, and how it goes on with what the other one said.
-const NOT_STARTED: &str = "not started: it needs at least as much memory (";
-const DID_NOT_START: &str = ", which did not start: ";
-
 impl RuledOut {
     /// As a sentence that does not say why the other one did not start.
     pub fn claim(&self) -> String {
@@ -149,7 +145,11 @@ impl RuledOut {
             .iter()
             .map(|(name, values)| format!("{name} {values}"))
             .collect();
-        format!("{NOT_STARTED}{}) as {}", settings.join(", "), self.by)
+        format!(
+            "not started: it needs at least as much memory ({}) as {}",
+            settings.join(", "),
+            self.by
+        )
     }
 
     /// The same with other names of settings and servers.
@@ -161,25 +161,11 @@ impl RuledOut {
             why: self.why.clone(),
         }
     }
-
-    /// As records before 2.7 have it, in a detail alone.
-    pub fn read(detail: &str) -> Option<RuledOut> {
-        let (settings, rest) = detail.strip_prefix(NOT_STARTED)?.split_once(") as ")?;
-        let (by, why) = rest.split_once(DID_NOT_START)?;
-        let settings = settings.split(", ").filter_map(|one| one.split_once(' '));
-        Some(RuledOut {
-            settings: settings
-                .map(|(name, values)| (name.to_owned(), values.to_owned()))
-                .collect(),
-            by: by.to_owned(),
-            why: why.to_owned(),
-        })
-    }
 }
 
 impl fmt::Display for RuledOut {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{DID_NOT_START}{}", self.claim(), self.why)
+        write!(f, "{}, which did not start: {}", self.claim(), self.why)
     }
 }
 
@@ -273,7 +259,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn earlier_records_have_it_in_their_details() {
+    fn a_server_that_is_ruled_out_says_by_which() {
         let ruled_out = RuledOut {
             settings: vec![
                 ("max_model_len".into(), "8192 > 4096".into()),
@@ -282,8 +268,11 @@ mod tests {
             by: "max_model_len=4096, tensor_parallel_size=2".into(),
             why: "out of memory".into(),
         };
-        assert_eq!(RuledOut::read(&ruled_out.to_string()), Some(ruled_out));
-        assert_eq!(RuledOut::read("not started: out of memory"), None);
+        assert_eq!(
+            ruled_out.to_string(),
+            "not started: it needs at least as much memory (max_model_len 8192 > 4096, tensor_parallel_size 1 < 2) as \
+             max_model_len=4096, tensor_parallel_size=2, which did not start: out of memory"
+        );
     }
 
     #[test]

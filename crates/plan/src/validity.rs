@@ -131,12 +131,6 @@ impl Code {
     pub fn severity(self) -> Validity {
         self.facts().severity
     }
-
-    /// The code of this name; one that this vsweep does not know is [`Code::Unknown`].
-    pub fn named(name: &str) -> Code {
-        let mut known = Code::ALL.into_iter();
-        known.find(|code| code.name() == name).unwrap_or(Code::Unknown)
-    }
 }
 
 /// A reason not to believe a run, and what was seen of it.

@@ -182,7 +182,7 @@ mod tests {
     use crate::ids::ServerId;
     use crate::rehearse::Total;
 
-    fn server(name: &str, starts: u32, failure: Option<&str>) -> Forecast {
+    fn server(name: &str, starts: u32, failure: Option<Failure>) -> Forecast {
         Forecast {
             server: ServerId(name.to_owned()),
             name: name.to_owned(),
@@ -190,10 +190,7 @@ mod tests {
             runs: 12,
             unknown_runs: 0,
             answers: Vec::new(),
-            failure: failure.map(|detail| Failure {
-                ruled_out: RuledOut::read(detail).map(Box::new),
-                ..Failure::new(Cause::OomAtLoad, detail)
-            }),
+            failure,
             losses: Vec::new(),
             disk_bytes: 0,
             total: Total::default(),
@@ -217,14 +214,20 @@ mod tests {
             format!("tensor_parallel_size=1, max_num_seqs={seqs}, max_num_batched_tokens=2048, kv_cache_dtype={cache}")
         };
         let why = "the weights need 132 GiB";
-        let hungry = format!(
-            "not started: it needs at least as much memory (max_num_seqs 256 > 32) as {}, which did not start: {why}",
-            name(32, "auto")
-        );
+        let large = || Some(Failure::new(Cause::OomAtLoad, why));
+        let hungry = RuledOut {
+            settings: vec![("max_num_seqs".to_owned(), "256 > 32".to_owned())],
+            by: name(32, "auto"),
+            why: why.to_owned(),
+        };
         let servers = vec![
-            server(&name(32, "auto"), 1, Some(why)),
-            server(&name(32, "fp8"), 1, Some(why)),
-            server(&name(256, "auto"), 0, Some(&hungry)),
+            server(&name(32, "auto"), 1, large()),
+            server(&name(32, "fp8"), 1, large()),
+            server(
+                &name(256, "auto"),
+                0,
+                Some(Failure::of_ruled_out(Cause::OomAtLoad, hungry)),
+            ),
         ];
         let text = table(&rehearsal(servers), 0, Some(80));
         let (rows, below) = text.split_once("\n\n").expect("an end");

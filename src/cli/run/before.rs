@@ -6,7 +6,7 @@ use crate::cli::plan_file;
 use crate::error::Result;
 use crate::journal::{self, Check, Directory, State};
 use crate::lint;
-use crate::plan::{Diagnostics, Plan, Program, ServeCommand, Target, Warmup};
+use crate::plan::{Diagnostics, Plan, Program, ServeCommand, Target};
 use crate::rehearse::{Forecast, Options, foresee};
 use crate::report::history::{self, History};
 use crate::run::{Forecasts, Lengths, Node, Sweep, host};
@@ -14,17 +14,6 @@ use std::collections::BTreeMap;
 
 /// Most tokens that are computed for the first guesses of searches: about a second's worth.
 const MOST_TOKENS: u64 = 20_000_000;
-
-/// What was begun without warm-ups goes on so: its points are known by that, and its runs compare. Whether that changes the plan.
-/// A comparison keeps its margins, too.
-pub fn keep_defaults(plan: &mut Plan, directory: &Directory) -> bool {
-    settle_margins(plan, directory, true);
-    let is_kept = plan.bench.warmup == Warmup::Automatic && directory.began_without_warmup();
-    if is_kept {
-        plan.bench.warmup = Warmup::Requests(0);
-    }
-    is_kept
-}
 
 /// Gives a comparison whose plan states no margin those that it was begun with, else what the machine's own noise makes of them. One that was begun keeps its own, whatever the machine shows meanwhile.
 pub fn settle_margins(plan: &mut Plan, directory: &Directory, is_begun: bool) {

@@ -3,7 +3,8 @@
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use vsweep::search::{
-    Answer, Criterion, Found, Probe, Question, Reading, RequestLatencies, Rival, Search, Seed, Settings, Target, Vary,
+    Answer, Criterion, Found, Probe, Question, Reading, RequestLatencies, Rival, Search, Seed, SeedBasis, Settings,
+    Target, Vary,
 };
 
 fn target(name: &str, limit_ms: f64) -> Target {
@@ -117,7 +118,7 @@ proptest! {
     #[test]
     fn without_noise_the_answer_is_safe_and_near(boundary in 0.05f64..400.0) {
         let settings = Settings::new(Vary::RequestRate, vec![target("chat", 500.0)]);
-        let seed = Seed { value: boundary * 1.4, factor: 2.0, basis: None };
+        let seed = Seed { value: boundary * 1.4, factor: 2.0, basis: SeedBasis::Nothing };
         let (answers, ..) = run(&settings, seed, &[0.0], |load| 500.0 * (load / boundary).powf(1.5));
         let Found::Met(value) = answers[0].found else { return Err(TestCaseError::fail(format!("{answers:?}"))) };
         prop_assert!(value <= boundary && value >= boundary * 0.9, "{value} of {boundary}");

@@ -24,7 +24,7 @@ impl Hint {
     /// The lengths of a search's requests, where the size of the server's KV cache would say with them where it starts: requests in
     /// flight, of which nothing better is known.
     pub(super) fn lengths_for(&self, started: &SearchStarted) -> Option<(f64, f64)> {
-        let is_unknown = started.seed.basis == Some(SeedBasis::Nothing);
+        let is_unknown = started.seed.basis == SeedBasis::Nothing;
         self.lengths
             .filter(|_| is_unknown && started.vary == Vary::MaxConcurrency)
     }
@@ -97,8 +97,7 @@ pub(super) fn begun<S>(planned: &LoadFinder<S>, vary: Vary, slot: u32, plan: &Pl
 /// be skipped.
 pub fn wants_forecast(planned: &LoadSearch, plan: &Plan, state: &State) -> bool {
     let is_new = state.search(&planned.id, FIRST_SLOT).is_none();
-    let has_neighbour =
-        || search_started(planned, FIRST_SLOT, plan, state, None).seed.basis == Some(SeedBasis::Neighbour);
+    let has_neighbour = || search_started(planned, FIRST_SLOT, plan, state, None).seed.basis == SeedBasis::Neighbour;
     is_new && (planned.settings.skip_beaten || !has_neighbour())
 }
 

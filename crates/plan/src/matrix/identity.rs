@@ -27,7 +27,7 @@ pub(super) fn server_id(
 }
 
 /// What all points of a plan share.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct SharedLoad {
     /// A runner of ours other than the load generator.
     runner: Option<&'static str>,
@@ -74,16 +74,6 @@ impl SharedLoad {
         }
         PointId(short_digest(&canonical_json(&content)))
     }
-}
-
-/// Whether an identity says that the load generator of ours measured the point without warming up: false where a dataset's
-/// content is part of it, too.
-pub fn is_unwarmed(point: &PointId, server: &ServerId, params: &Params) -> bool {
-    let load = SharedLoad {
-        warmup_prompts: Some(0),
-        ..SharedLoad::default()
-    };
-    load.point_id(server, params, None, &Secrets::default()) == *point
 }
 
 /// The parameter that names the file a dataset is read from.

@@ -14,7 +14,6 @@ mod serve_flags;
 mod space;
 mod starved;
 
-pub use identity::is_unwarmed;
 pub use search::{LoadExploration, LoadFinder, LoadSearch};
 pub use serve_flags::ServeFlags;
 pub use space::MOST_PAIRS;

@@ -57,10 +57,14 @@ pub enum PlanContent {
     In(Nonce),
 }
 
-/// What is left of a plan that vsweep 1.x recorded.
+/// A plan of nothing.
 impl Default for PlanContent {
     fn default() -> PlanContent {
-        PlanContent::In(Nonce::SEALED)
+        PlanContent::Here {
+            text: String::new(),
+            points: Ids::default(),
+            searches: Ids::default(),
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! The layout of an experiment directory (contract): every path in it is made here.
 
-use super::rank::{Launch, LineId, Nonce};
+use super::rank::{Launch, LineId};
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader, ErrorKind};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use vsweep_plan::error::{Error, Result};
@@ -169,18 +169,6 @@ impl Directory {
         Ok(journals)
     }
 
-    /// Whether it was begun by a vsweep 1.x, which warmed no server up unless told to.
-    pub fn began_without_warmup(&self) -> bool {
-        let is_old = |journal: PathBuf| {
-            let mut first = String::new();
-            BufReader::new(File::open(journal).ok()?).read_line(&mut first).ok()?;
-            let line: serde_json::Value = serde_json::from_str(&first).ok()?;
-            Some(line["event"]["journal_created"]["format"].as_str()?.starts_with("1."))
-        };
-        let journals = self.journals().unwrap_or_default();
-        journals.into_iter().any(|journal| is_old(journal) == Some(true))
-    }
-
     /// The log of one start of a server.
     pub fn server_log(&self, server: &ServerId, launch: Launch) -> PathBuf {
         self.root.join(Directory::server_log_file(server, launch))
@@ -205,13 +193,10 @@ pub struct RunFiles {
 }
 
 impl RunFiles {
-    /// Those of the run of a point on a start slot that a line began. What vsweep 1.x measured is not named by its line.
+    /// Those of the run of a point on a start slot that a line began.
     pub fn of(point: &PointId, slot: u32, run: u32, line: LineId) -> RunFiles {
         RunFiles {
-            stem: match line.journal {
-                Nonce::SEALED => format!("runs/{point}/{run}"),
-                _ => format!("runs/{point}/{slot}.{run}-{line}"),
-            },
+            stem: format!("runs/{point}/{slot}.{run}-{line}"),
         }
     }
 

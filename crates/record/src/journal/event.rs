@@ -3,7 +3,7 @@
 use super::declared::{Compared, RecordedPlan, ServerDeclared};
 use super::given_up::GroupGivenUp;
 use super::machine::Machine;
-use super::rank::{LineId, Sum};
+use super::rank::{LineId, Nonce, Sum};
 use super::sample::{Beside, InterferenceSample};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,26 +16,16 @@ use vsweep_plan::validity::{Doubt, Validity};
 use vsweep_strategy::checks::AnswerCheck;
 use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
 
-/// Version of the record, `major.minor`. A reader refuses a newer major and skips events it does not know from a newer
-/// minor. What vsweep 1.x wrote is read, and never added to.
+/// Version of the record, `major.minor`. A reader refuses another major and skips events it does not know from a newer minor.
 ///
-/// - 2.0: one journal for each session, checksums, an order without clocks, chains of probes, validity.
-/// - 2.1: several planned starts of a server config (`starts` of a session), comparisons (`compare`), figures that decide (`learned` of
-///   a run), and the GPUs of a server that runs beside others.
-/// - 2.2: what a start of a server answered to the fixed questions (`answers` of `server_ready`).
-/// - 2.3: the machine of a session (`machine`), sentinels (runs on start slot 100000), sessions that took up a plan (`joined`), and how much
-///   servers slow each other down (`interference_sampled`, `interference` of a session, `beside` of a run).
-/// - 2.4: how long stops, resets and warm-ups took (`seconds` of `server_exited`, `reset_seconds` and `warmup_seconds` of a run).
-/// - 2.5: how long a server was there, by a clock that nobody sets (`held_seconds` of `server_exited`).
-/// - 2.6: what failed requests said most often, with its HTTP status (`request_error` of a run and of its doubts).
-/// - 2.7: by which other server one is ruled out that is not started for want of memory (`ruled_out` of runs that were given up).
-pub const FORMAT: (u32, u32) = (2, 7);
+/// - 1.0: the events below.
+pub const FORMAT: (u32, u32) = (1, 0);
 
 /// What can happen to an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
-    /// First line of a journal. vsweep 1.x knows it, too, and refuses the directory by it.
+    /// First line of a journal: a reader refuses the directory by it.
     JournalCreated {
         /// `major.minor` of [`FORMAT`].
         format: String,
@@ -68,10 +58,8 @@ pub enum Event {
         /// Which config.
         server: ServerId,
         /// The planned start that it stands for, from 0.
-        #[serde(default)]
         slot: u32,
-        /// Counts the launches of this session from 1. vsweep 1.x called it `start`.
-        #[serde(alias = "start")]
+        /// Counts the launches of this session from 1.
         launch: u32,
         /// The GPUs that it was given, by their numbers; none where servers do not run side by side on GPUs.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -153,15 +141,15 @@ fn is_one(count: &u32) -> bool {
     *count == 1
 }
 
-/// How far journals were read: by nonce, those of vsweep 1.x by the names of their files.
-pub type Seen = BTreeMap<String, SeenJournal>;
+/// How far journals were read.
+pub type Seen = BTreeMap<Nonce, SeenJournal>;
 
 /// How far one journal was read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenJournal {
     /// Number of lines.
     pub lines: u64,
-    /// Sum of the last line; of a journal of vsweep 1.x that of the whole file.
+    /// Sum of the last line.
     pub sum: Sum,
 }
 
@@ -185,7 +173,6 @@ pub struct ServerReady {
     /// Which config.
     pub server: ServerId,
     /// Which launch of this session.
-    #[serde(alias = "start")]
     pub launch: u32,
     /// From launch to ready, in seconds.
     pub seconds: f64,
@@ -209,16 +196,15 @@ pub struct ServerExited {
     /// Which config.
     pub server: ServerId,
     /// Which launch of this session.
-    #[serde(alias = "start")]
     pub launch: u32,
     /// Why, unless we stopped it.
     pub cause: Option<Cause>,
     /// What it said.
     pub detail: String,
-    /// How long ending it took, in seconds; none in older records.
+    /// How long ending it took, in seconds, once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// From its launch to its end by a clock that nobody sets, in seconds; none in older records.
+    /// From its launch to its end by a clock that nobody sets, in seconds; none where it was not launched by us.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_seconds: Option<f64>,
 }
@@ -231,7 +217,6 @@ pub struct SearchStarted {
     /// The server config it runs on.
     pub server: ServerId,
     /// The planned start, from 0.
-    #[serde(default)]
     pub slot: u32,
     /// Short text of the load for people; `default` if only the searched parameter varies.
     pub name: String,
@@ -297,7 +282,6 @@ pub struct RunFinished {
     /// How it ended.
     pub outcome: Outcome,
     /// Whether its figures may be believed.
-    #[serde(default)]
     pub validity: Validity,
     /// Why they may not.
     #[serde(default, rename = "codes", skip_serializing_if = "Vec::is_empty")]
@@ -333,7 +317,7 @@ impl RunFinished {
         Some(Failure {
             cause: self.cause?,
             detail: self.detail.clone(),
-            request_error: RequestError::recorded(self.request_error.as_ref(), &self.detail),
+            request_error: self.request_error.clone(),
             ruled_out: None,
         })
     }

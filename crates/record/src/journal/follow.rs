@@ -3,14 +3,12 @@
 
 use super::directory::Directory;
 use super::event::{Seen, SeenJournal};
-use super::legacy;
 use super::line::Entry;
 use super::rank::Nonce;
 use super::reader::{Read, Reader};
 use super::state::{Gap, State};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
-use std::path::Path;
 use vsweep_plan::error::{Error, Result};
 
 /// The journals of a directory and what they tell so far.
@@ -19,8 +17,6 @@ pub struct Follower {
     directory: Directory,
     state: State,
     readers: BTreeMap<Nonce, Reader>,
-    /// Journals of vsweep 1.x as they were when they were read.
-    sealed: Seen,
     /// The journal that this process writes itself, and how many lines it has.
     own: Option<(Nonce, u64)>,
     /// What is wrong with files of the journal folder.
@@ -34,7 +30,6 @@ impl Follower {
             directory: directory.clone(),
             state: State::default(),
             readers: BTreeMap::new(),
-            sealed: Seen::new(),
             own: None,
             damage: Vec::new(),
         };
@@ -45,22 +40,14 @@ impl Follower {
     /// Reads what was written since, by others than this process.
     pub fn refresh(&mut self) -> Result<()> {
         self.damage.clear();
-        let is_first = self.readers.is_empty() && self.sealed.is_empty();
-        let mut old = Vec::new();
         for path in self.directory.journals()? {
             match Reader::of(&path) {
                 Some(reader) if self.own.is_some_and(|(own, _)| own == reader.nonce) => {}
                 Some(reader) => _ = self.readers.entry(reader.nonce).or_insert(reader),
-                None if is_old(&path) => old.push(path),
                 None => self
                     .damage
                     .push(format!("{} has no name of a journal; it is not read", path.display())),
             }
-        }
-        if is_first && !old.is_empty() {
-            let sealed = legacy::read(&self.directory, &old)?;
-            self.sealed.clone_from(&sealed.seen);
-            self.state.seal(sealed);
         }
         for nonce in self.readers.keys().copied().collect::<Vec<_>>() {
             let reader = self.readers.get_mut(&nonce).expect("just listed");
@@ -102,7 +89,7 @@ impl Follower {
 
     /// Whether there is not a single line.
     pub(super) fn is_blank(&self) -> bool {
-        self.sealed.values().all(|seen| seen.lines == 0) && self.readers.values().all(|reader| reader.length() == 0)
+        self.readers.values().all(|reader| reader.length() == 0)
     }
 
     pub(super) fn state_mut(&mut self) -> &mut State {
@@ -120,45 +107,41 @@ impl Follower {
     pub fn damage(&self) -> Vec<String> {
         let of_readers = self.readers.values().flat_map(|reader| reader.damage.iter().cloned());
         let mut damage: Vec<String> = self.damage.iter().cloned().chain(of_readers).collect();
-        let mut most: BTreeMap<String, SeenJournal> = BTreeMap::new();
-        for (name, seen) in self.state.all_seen() {
-            let known = most.entry(name.clone()).or_insert_with(|| seen.clone());
+        let mut most: BTreeMap<Nonce, SeenJournal> = BTreeMap::new();
+        for (nonce, seen) in self.state.all_seen() {
+            let known = most.entry(*nonce).or_insert_with(|| seen.clone());
             if seen.lines > known.lines {
                 known.clone_from(seen);
             }
         }
-        for (name, seen) in most {
-            damage.extend(self.compare(&name, &seen));
+        for (nonce, seen) in most {
+            damage.extend(self.compare(nonce, &seen));
         }
         damage
     }
 
     /// What is wrong with a journal that a session saw.
-    fn compare(&self, name: &str, seen: &SeenJournal) -> Option<String> {
+    fn compare(&self, nonce: Nonce, seen: &SeenJournal) -> Option<String> {
+        if self.own.is_some_and(|(own, _)| own == nonce) {
+            return None;
+        }
         let remedy = "restore it from a copy; until then its results are measured again";
         let many = seen.lines;
-        let nonce = name.parse::<Nonce>().ok();
-        let Some((length, sum)) = (match nonce {
-            Some(nonce) if self.own.is_some_and(|(own, _)| own == nonce) => return None,
-            Some(nonce) => {
-                let reader = self.readers.get(&nonce);
-                let last = |reader: &Reader| many.checked_sub(1).and_then(|last| reader.sum(last));
-                reader.map(|reader| (reader.length(), last(reader)))
-            }
-            None => self.sealed.get(name).map(|now| (now.lines, Some(now.sum))),
-        }) else {
+        let Some(reader) = self.readers.get(&nonce) else {
             return Some(format!(
-                "journal/{name}.jsonl is missing, of which a session saw {many} lines; {remedy}"
+                "journal/{nonce}.jsonl is missing, of which a session saw {many} lines; {remedy}"
             ));
         };
+        let length = reader.length();
         if length < many {
             return Some(format!(
-                "journal/{name}.jsonl has {length} lines, and a session saw {many}; {remedy}"
+                "journal/{nonce}.jsonl has {length} lines, and a session saw {many}; {remedy}"
             ));
         }
         // A damaged line has no sum, and is named by itself.
+        let sum = many.checked_sub(1).and_then(|last| reader.sum(last));
         let is_other = sum.is_some_and(|sum| sum != seen.sum && seen.sum != Default::default());
-        is_other.then(|| format!("journal/{name}.jsonl is not what a session saw of it; {remedy}"))
+        is_other.then(|| format!("journal/{nonce}.jsonl is not what a session saw of it; {remedy}"))
     }
 
     /// What is missing so that nothing may be said of the experiment.
@@ -191,18 +174,10 @@ impl Follower {
 
     /// How far each journal was read, this process's own left out.
     pub(super) fn seen(&self) -> Seen {
-        let new = self.readers.values().map(|reader| {
+        let seen = self.readers.values().map(|reader| {
             let (lines, sum) = (reader.length(), reader.last_sum());
-            (reader.nonce.to_string(), SeenJournal { lines, sum })
+            (reader.nonce, SeenJournal { lines, sum })
         });
-        new.chain(self.sealed.clone()).collect()
+        seen.collect()
     }
-}
-
-/// Whether a journal of vsweep 1.x has such a name: `2-of-8`.
-fn is_old(path: &Path) -> bool {
-    let number = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());
-    let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    name.split_once("-of-")
-        .is_some_and(|(index, count)| number(index) && number(count))
 }

@@ -62,9 +62,8 @@ impl Untried {
 impl GroupGivenUp {
     /// Why they were given up.
     pub fn failure(&self) -> Failure {
-        let in_detail = || RuledOut::read(&self.detail).map(Box::new);
         Failure {
-            ruled_out: self.ruled_out.clone().or_else(in_detail),
+            ruled_out: self.ruled_out.clone(),
             ..Failure::new(self.cause, self.detail.clone())
         }
     }

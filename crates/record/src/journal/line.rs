@@ -34,6 +34,18 @@ pub struct Line<A, E> {
     pub prev: Sum,
 }
 
+impl<A, E> Line<A, E> {
+    fn map<F>(self, event: impl FnOnce(E) -> F) -> Line<A, F> {
+        Line {
+            seq: self.seq,
+            lamport: self.lamport,
+            at: self.at,
+            event: event(self.event),
+            prev: self.prev,
+        }
+    }
+}
+
 /// What stands between a line and its sum, and behind it.
 const BEFORE_SUM: &str = ",\"sum\":\"";
 const AFTER_SUM: &str = "\"}";
@@ -81,10 +93,29 @@ impl Entry {
     }
 }
 
-/// Reads a line without its line feed, with its sum; `None` if it is damaged. Its event may be one that only a newer version knows.
-pub fn decode(bytes: &[u8]) -> Option<(Line<String, Value>, Sum)> {
+/// A line as it is read. In place of an event that only a newer version knows stands what is wrong with it.
+pub type DecodedLine = Line<String, Result<Event, String>>;
+
+/// Reads a line without its line feed, with its sum; `None` if it is damaged.
+pub fn decode(bytes: &[u8]) -> Option<(DecodedLine, Sum)> {
     let sum = sum_of(bytes)?;
-    Some((serde_json::from_slice(bytes).ok()?, sum))
+    let text = std::str::from_utf8(bytes).ok()?;
+    let line = match serde_json::from_str::<Line<String, Event>>(text) {
+        Ok(line) => line.map(Ok),
+        Err(error) => {
+            let line: Line<String, Value> = serde_json::from_str(text).ok()?;
+            line.map(|_| Err(without_place(&error)))
+        }
+    };
+    Some((line, sum))
+}
+
+/// An error of a line without its place in the line, of which nobody sees the text.
+fn without_place(error: &serde_json::Error) -> String {
+    let told = error.to_string();
+    told.rsplit_once(" at line ")
+        .map_or(&*told, |(what, _)| what)
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -121,6 +152,36 @@ mod tests {
         assert_eq!("00000000000000ab-3".parse(), Ok(entry("").rank.line));
     }
 
+    #[test]
+    fn an_event_that_is_not_known_is_no_damage() {
+        let read = |event: &str| {
+            let line = format!(r#"{{"seq":3,"lamport":9,"at":"","event":{event},"prev":"0000000000000007""#);
+            decode(&sealed(line.into_bytes()).0).map(|(line, _)| (line.seq, line.event))
+        };
+        let known = Event::SessionEnded { reason: "r".into() };
+        assert_eq!(
+            read(r#"{"session_ended":{"later":[1],"reason":"r"}}"#),
+            Some((3, Ok(known)))
+        );
+        let (seq, event) = read(r#"{"tea_made":{"cups":2}}"#).expect("intact");
+        let error = event.expect_err("not known");
+        assert!(
+            seq == 3 && error.starts_with("unknown variant `tea_made`, expected one of") && !error.contains("column"),
+            "{error}"
+        );
+        let (_, event) = read(r#"{"session_ended":{"reason":5}}"#).expect("intact");
+        assert_eq!(event, Err("invalid type: integer `5`, expected a string".to_owned()));
+        for damaged in [
+            "{",
+            "1e999",
+            r#"{"tea_made":"\ud800"}"#,
+            r#"{"session_ended":{"reason":"r"}"#,
+            "",
+        ] {
+            assert_eq!(read(damaged), None, "{damaged}");
+        }
+    }
+
     proptest! {
         #[test]
         fn what_was_written_is_read_and_no_flipped_bit_passes(reason: String, at: prop::sample::Index, bit in 0..8u8) {
@@ -129,7 +190,7 @@ mod tests {
             bytes.pop();
             let (decoded, own) = decode(&bytes).expect("intact");
             prop_assert_eq!((decoded.seq, decoded.lamport, decoded.prev, own), (3, 9, Hex64(7), sum));
-            prop_assert_eq!(serde_json::from_value::<Event>(decoded.event).expect("known"), entry.event);
+            prop_assert_eq!(decoded.event, Ok(entry.event));
             let at = at.index(bytes.len());
             bytes[at] ^= 1 << bit;
             prop_assert!(decode(&bytes).is_none());

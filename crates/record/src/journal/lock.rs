@@ -20,13 +20,6 @@ impl Lock {
     /// sweep beside shards, or shards of another count.
     pub fn take(directory: &Directory, shard: Shard) -> Result<Lock> {
         let whole = directory.lock(Shard::WHOLE);
-        if let Some((_, pid)) = locks(directory)?
-            .iter()
-            .find_map(|path| holder(path).filter(|(is_old, _)| *is_old))
-        {
-            // It writes to journals that count as complete.
-            return Err(taken(directory, pid));
-        }
         if shard == Shard::WHOLE {
             let held = hold(&whole, Hold::Alone, directory)?;
             return Ok(Lock { _held: vec![held] });
@@ -35,7 +28,7 @@ impl Lock {
         let own = hold(&directory.lock(shard), Hold::Alone, directory)?;
         let is_other_count = |path: &PathBuf| !path.to_string_lossy().ends_with(&format!("-of-{}", shard.count));
         let of_shards = locks(directory)?.into_iter().filter(|path| *path != whole);
-        if let Some((_, pid)) = of_shards.filter(is_other_count).find_map(|path| holder(&path)) {
+        if let Some(pid) = of_shards.filter(is_other_count).find_map(|path| holder(&path)) {
             return Err(taken(directory, pid));
         }
         Ok(Lock {
@@ -55,9 +48,6 @@ enum Hold {
     Alone,
     Together,
 }
-
-/// What stands behind the pid.
-const FORMAT: &str = "format 2";
 
 /// How often a lock is tried, and how long between two tries: somebody may only be looking who holds it.
 const TRIES: u32 = 5;
@@ -86,7 +76,7 @@ fn hold(path: &Path, how: Hold, directory: &Directory) -> Result<File> {
     if how == Hold::Alone {
         file.set_len(0)
             .and_then(|()| file.rewind())
-            .and_then(|()| writeln!(file, "{} {FORMAT}", std::process::id()))
+            .and_then(|()| writeln!(file, "{}", std::process::id()))
             .map_err(Error::io("write", path))?;
     }
     Ok(file)
@@ -108,7 +98,7 @@ fn taken(directory: &Directory, pid: Option<u32>) -> Error {
 /// Pids of the vsweeps that work on a directory now.
 pub fn holders(directory: &Directory) -> Result<Vec<u32>> {
     let held = locks(directory)?.into_iter().filter_map(|path| holder(&path));
-    Ok(held.filter_map(|(_, pid)| pid).collect())
+    Ok(held.flatten().collect())
 }
 
 /// The lock files of a directory, that of the whole first.
@@ -125,16 +115,14 @@ fn locks(directory: &Directory) -> Result<Vec<PathBuf>> {
     Ok(locks)
 }
 
-/// Whether a lock is held by vsweep 1.x, and by whom; `None` if nobody holds it. 1.x notes its pid alone.
-fn holder(path: &Path) -> Option<(bool, Option<u32>)> {
+/// The pid of the process that holds a lock, as far as it is known; `None` if nobody holds it.
+fn holder(path: &Path) -> Option<Option<u32>> {
     let mut file = File::open(path).ok()?;
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => {
             let mut text = String::new();
             file.read_to_string(&mut text).ok()?;
-            let mut words = text.split_whitespace();
-            let pid = words.next().and_then(|pid| pid.parse().ok());
-            Some((pid.is_some() && words.next().is_none(), pid))
+            Some(text.trim().parse().ok())
         }
         _ => None,
     }

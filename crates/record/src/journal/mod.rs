@@ -11,7 +11,6 @@ mod follow;
 mod given_up;
 #[cfg(test)]
 mod laws;
-mod legacy;
 mod line;
 mod lock;
 mod log;

@@ -412,11 +412,14 @@ mod tests {
     /// A session on a node of this number.
     fn session(node: u64) -> Event {
         Event::SessionStarted(Box::new(SessionStarted {
-            host: format!("n{node}"),
+            host: String::new(),
             boot: String::new(),
             pid: 1,
             started: 0,
-            machine: None,
+            machine: Some(Box::new(Machine {
+                node: format!("n{node}"),
+                ..Machine::default()
+            })),
             joined: false,
             plan: RecordedPlan {
                 name: "p".to_owned(),

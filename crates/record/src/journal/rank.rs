@@ -18,15 +18,12 @@ pub type Nonce = Hex64;
 pub type Sum = Hex64;
 
 impl Hex64 {
-    /// Stands for everything that vsweep 1.x wrote, which counts as one session.
-    pub const SEALED: Nonce = Hex64(0);
-
     /// The session of what is only played.
     pub const IMAGINED: Nonce = Hex64(u64::MAX);
 
     /// A nonce that nobody else has.
     pub fn random() -> Nonce {
-        // The keys of a new `RandomState` come from the system.
+        // The keys of a new `RandomState` come from the system. 0 names no session.
         Hex64(RandomState::new().build_hasher().finish().clamp(1, u64::MAX - 1))
     }
 
@@ -89,16 +86,13 @@ impl FromStr for LineId {
 pub struct Launch {
     /// The session that started it.
     pub session: Nonce,
-    /// Counts its launches from 1; of vsweep 1.x those of the server config.
+    /// Counts its launches from 1.
     pub n: u32,
 }
 
 impl fmt::Display for Launch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.session {
-            Nonce::SEALED => write!(f, "{}", self.n),
-            session => write!(f, "{session}-{}", self.n),
-        }
+        write!(f, "{}-{}", self.session, self.n)
     }
 }
 

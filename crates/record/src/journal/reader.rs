@@ -160,7 +160,7 @@ impl Reader {
             self.sums.resize(line.seq as usize, None);
             self.sums.push(Some(own));
         }
-        let event = match serde_json::from_value(line.event) {
+        let event = match line.event {
             Ok(event) => event,
             Err(_) if self.is_of_newer_minor => return Ok(Read::On),
             Err(error) => {
@@ -222,18 +222,17 @@ fn looks_like(line: &[u8], word: &[u8]) -> bool {
 }
 
 /// `major.minor` as numbers.
-pub(super) fn version_of(format: &str) -> Option<(u32, u32)> {
+fn version_of(format: &str) -> Option<(u32, u32)> {
     let (major, minor) = format.split_once('.')?;
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Names the vsweep that reads a format which this one does not.
-pub(super) fn refuse_format(format: &str, vsweep: &str, path: &Path) -> Error {
+/// The refusal of a journal that is in a format of another major version.
+fn refuse_format(format: &str, vsweep: &str, path: &Path) -> Error {
+    let (path, major) = (path.display(), FORMAT.0);
     Error::Fatal(format!(
-        "{} is in format {format}, this vsweep {} reads up to {}.x; use vsweep {vsweep} or newer for it",
-        path.display(),
-        env!("CARGO_PKG_VERSION"),
-        FORMAT.0,
+        "{path} is in format {format}, and this vsweep reads format {major}.x; read it with the vsweep that wrote it ({vsweep}), or \
+         measure anew with `vsweep run --fresh`"
     ))
 }
 
@@ -253,7 +252,7 @@ mod tests {
         };
         for i in 0..lines as u64 {
             let event = match i {
-                0 => created("2.0"),
+                0 => created("1.0"),
                 _ => Event::SessionEnded {
                     reason: format!("reason {i}"),
                 },
@@ -397,8 +396,17 @@ mod tests {
                 .map_err(|error| error.to_string())
         };
         let tea = r#"{"tea_made":{}}"#;
-        assert_eq!(write("2.9", tea), Ok(1));
-        assert!(write("2.0", tea).is_err_and(|error| error.contains("a newer vsweep")));
-        assert!(write("3.0", tea).is_err_and(|error| error.contains("use vsweep 3.1.4")));
+        assert_eq!(write("1.9", tea), Ok(1));
+        assert!(write("1.0", tea).is_err_and(|error| error.contains("a newer vsweep")));
+        for major in ["0.9", "2.0", "one"] {
+            let refused = format!(
+                "00000005.jsonl is in format {major}, and this vsweep reads format 1.x; read it with the vsweep that wrote it (3.1.4), or \
+                 measure anew with `vsweep run --fresh`"
+            );
+            assert!(
+                write(major, tea).is_err_and(|error| error.ends_with(&refused)),
+                "{refused}"
+            );
+        }
     }
 }

@@ -45,7 +45,7 @@ impl Provenance {
         }
     }
 
-    /// What a run file says; `None` if it is damaged, or of vsweep 1.x.
+    /// What a run file says; `None` if it is damaged.
     pub fn read(content: &[u8]) -> Option<(Provenance, bool)> {
         #[derive(Deserialize)]
         struct Part {
@@ -53,7 +53,7 @@ impl Provenance {
             vsweep: Provenance,
         }
         sum_of(content)?;
-        let part: Part = serde_json::from_slice(content).ok()?;
+        let part: Part = serde_json::from_str(std::str::from_utf8(content).ok()?).ok()?;
         Some((part.vsweep, part.simulated))
     }
 }
@@ -89,11 +89,10 @@ pub(super) fn encode(provenance: &Provenance, measured: Measured, secrets: &Secr
             keep(format!("bench.{key}"), other);
         }
     }
-    let provenance = serde_json::to_value(provenance).expect("plain data always serialises");
-    file.insert(PROVENANCE.into(), provenance);
-    let content = serde_json::to_vec(&result).expect("a JSON object always serialises");
-    // Columns are texts of servers too.
-    let mut content = secrets.redact_json(content);
+    let mut content = serde_json::to_vec(&result).expect("a JSON object always serialises");
     content.pop();
-    sealed(content).0
+    content.extend_from_slice(format!(",\"{PROVENANCE}\":").as_bytes());
+    serde_json::to_writer(&mut content, provenance).expect("plain data always serialises");
+    // Columns are texts of servers too.
+    sealed(secrets.redact_json(content)).0
 }

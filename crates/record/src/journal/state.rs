@@ -19,7 +19,7 @@ pub use behind::Recognised;
 pub use counts::Spare;
 pub use interference::Interferences;
 use records::Standing;
-pub use records::{RunRecord, Sealed, SearchEnd, SearchRecord, ServerRecord, Session, StartRecord, number};
+pub use records::{RunRecord, SearchEnd, SearchRecord, ServerRecord, Session, StartRecord, number};
 pub use resume::Gap;
 
 use super::declared::Compared;
@@ -62,7 +62,6 @@ pub struct State {
     /// Runs that were repeated alone and beside others, in the order in which they were.
     samples: Vec<(Rank, InterferenceSample)>,
     interference: Interferences,
-    sealed: Option<Sealed>,
     /// How far each journal was read; empty unless the state was loaded from a directory.
     read: Seen,
     lamport: u64,
@@ -301,14 +300,13 @@ impl State {
     }
 
     /// Everything that sessions saw of each other's journals.
-    pub(super) fn all_seen(&self) -> impl Iterator<Item = (&String, &SeenJournal)> {
+    pub(super) fn all_seen(&self) -> impl Iterator<Item = (&Nonce, &SeenJournal)> {
         self.seen.values().flatten().flat_map(|(_, seen)| seen)
     }
 
     /// Whether some session had read so many lines of a journal.
     pub(super) fn is_known(&self, journal: Nonce, lines: u64) -> bool {
-        let name = journal.to_string();
         self.all_seen()
-            .any(|(other, seen)| *other == name && seen.lines >= lines)
+            .any(|(other, seen)| *other == journal && seen.lines >= lines)
     }
 }

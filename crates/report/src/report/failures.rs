@@ -102,7 +102,7 @@ impl Group {
         let details = details.map(|((text, request_error, ruled_out), runs)| Detail {
             text: (*text).to_owned(),
             runs,
-            request_error: request_error.clone(),
+            request_error: request_error.cloned(),
             ruled_out: ruled_out.cloned(),
             differs: false,
         });
@@ -213,19 +213,17 @@ pub fn group_recorded(state: &State) -> Vec<Group> {
 type Member<'a> = (usize, &'a RunRecord, Seen<'a>);
 
 /// A text, and what it is beside that as a value.
-type Seen<'a> = (&'a str, Option<RequestError>, Option<&'a Arc<RuledOut>>);
+type Seen<'a> = (&'a str, Option<&'a RequestError>, Option<&'a Arc<RuledOut>>);
 
 /// Each reason of a run, with what was seen of it.
 fn reasons(row: usize, run: &RunRecord, cause: Option<Cause>) -> impl Iterator<Item = (Reason, Member<'_>)> {
-    let seen =
-        |detail, error: &Option<_>, ruled_out| (detail, RequestError::recorded(error.as_ref(), detail), ruled_out);
     let failed = cause.map(|cause| {
-        let seen = seen(&*run.detail, &run.request_error, run.ruled_out.as_ref());
+        let seen = (&*run.detail, run.request_error.as_ref(), run.ruled_out.as_ref());
         (Reason::Failed(cause), (row, run, seen))
     });
     let doubts = run.doubts.iter().filter(move |_| cause.is_none());
     let doubted = doubts.map(move |doubt| {
-        let seen = seen(&*doubt.detail, &doubt.request_error, None);
+        let seen = (&*doubt.detail, doubt.request_error.as_ref(), None);
         (Reason::Doubted(doubt.code), (row, run, seen))
     });
     failed.into_iter().chain(doubted)

@@ -14,7 +14,7 @@ use vsweep_plan::units::show_many;
 use vsweep_plan::validity::Validity;
 use vsweep_record::journal::{RunRecord, SearchRecord, SearchStarted, ServerRecord, State};
 use vsweep_record::table::{Point, Points, Race, Sought, races, sought};
-use vsweep_strategy::search::{Answer, DOUBT, Found, Probe, RISK, SeedBasis, Vary, Verdict};
+use vsweep_strategy::search::{Answer, DOUBT, Found, Probe, RISK, Vary, Verdict};
 
 /// What the interval beside an answer means.
 pub fn explain_interval() -> String {
@@ -307,7 +307,7 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
                 answer.map_or_else(String::new, |answer| answer.probes.to_string()),
             ),
             ("seed", started.seed.value.to_string()),
-            ("seed_from", started.seed.basis.map_or("", SeedBasis::word).to_owned()),
+            ("seed_from", started.seed.basis.word().to_owned()),
             ("notes", notes(sought)),
         ];
         row.extend(found.map(|(name, cell)| (name.to_owned(), cell)));

@@ -39,8 +39,8 @@ struct Spent {
 const SLACK_S: f64 = 1.0;
 
 impl Taken<'_> {
-    /// How long it held its GPUs: as measured, or by the clock where that is not recorded. A time that is shorter than what was done in
-    /// it is none: the clock was set.
+    /// How long it held its GPUs: as measured, or by the clock where its end is not recorded. A time that is shorter than what was done
+    /// in it is none: the clock was set.
     fn held_s(&self) -> Option<f64> {
         self.start.exit.held_seconds.or_else(|| {
             let (start, spent) = (self.start, self.spent);

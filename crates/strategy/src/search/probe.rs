@@ -20,7 +20,6 @@ pub struct Question {
     pub confirm: bool,
     /// Which of the search's random draws of prompts and arrivals the run has: every run another one, also at a new load, because
     /// the same arrivals once more are no further evidence. It is added to the plan's seed.
-    #[serde(default)]
     pub draw: u32,
 }
 

@@ -9,9 +9,8 @@ pub struct Seed {
     pub value: f64,
     /// The factor by which the answer is typically off, in either direction: 1.5 means two thirds to one and a half.
     pub factor: f64,
-    /// What it comes from, if that is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub basis: Option<SeedBasis>,
+    /// What it comes from.
+    pub basis: SeedBasis,
 }
 
 /// What a first guess comes from; those named first are trusted more.
@@ -45,7 +44,6 @@ impl Seed {
     pub const UNKNOWN: Seed = Seed::of(8.0, 6.0, SeedBasis::Nothing);
 
     const fn of(value: f64, factor: f64, basis: SeedBasis) -> Seed {
-        let basis = Some(basis);
         Seed { value, factor, basis }
     }
 

@@ -61,13 +61,14 @@ impl Secrets {
     /// Plain data without the secrets in its texts. Data that would not be read back without them stays as it is: a value that is
     /// a word of the format is no secret there.
     pub fn redact_data<T: Serialize + DeserializeOwned>(&self, data: T) -> T {
-        let Ok(written) = serde_json::to_value(&data) else {
+        // Through text, as it is written and read anyway: the code for that is there.
+        let Ok(written) = serde_json::to_string(&data).and_then(|text| serde_json::from_str::<Value>(&text)) else {
             return data;
         };
         let redacted = self.redact_value("", &written, false);
         match redacted == written {
             true => data,
-            false => serde_json::from_value(redacted).unwrap_or(data),
+            false => serde_json::from_str(&redacted.to_string()).unwrap_or(data),
         }
     }
 

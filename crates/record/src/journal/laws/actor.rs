@@ -53,7 +53,7 @@ impl Actor {
             retired: Vec::new(),
         };
         actor.write(Event::JournalCreated {
-            format: "2.0".into(),
+            format: "1.0".into(),
             vsweep: "0".into(),
             shard: "1-of-1".into(),
         });

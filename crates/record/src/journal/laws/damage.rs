@@ -73,7 +73,7 @@ impl Damage {
                 .iter()
                 .any(|name| text.contains(name));
             let decoded = crate::journal::line::decode(line.strip_suffix(b"\n").unwrap_or(line));
-            let own = decoded.and_then(|(line, _)| match serde_json::from_value(line.event).ok()? {
+            let own = decoded.and_then(|(line, _)| match line.event.ok()? {
                 Event::RunStarted(run) if run.search.is_none() => Some((run.point, run.run)),
                 _ => None,
             });

@@ -2,7 +2,7 @@
 
 use super::chains::Facts;
 use super::records::Standing;
-use super::{FIRST_SLOT, Launch, Retirement, RunRecord, Sealed, SearchEnd, Session, StartRecord, State};
+use super::{FIRST_SLOT, Launch, Retirement, RunRecord, SearchEnd, Session, StartRecord, State};
 use crate::journal::event::{Event, RunFinished, RunStarted, Seen, SessionStarted};
 use crate::journal::given_up::GroupGivenUp;
 use crate::journal::line::Entry;
@@ -115,17 +115,6 @@ impl State {
                 self.endings.insert(journal, reason);
             }
         }
-    }
-
-    /// Takes what vsweep 1.x left into account.
-    pub fn seal(&mut self, mut sealed: Sealed) {
-        for entry in std::mem::take(&mut sealed.entries) {
-            self.apply(entry);
-        }
-        self.sessions.append(&mut sealed.sessions);
-        self.sessions.sort_by_key(|session| session.rank);
-        self.damage.append(&mut sealed.damage);
-        self.sealed = Some(sealed);
     }
 
     fn begin_session(&mut self, rank: Rank, at: String, mut started: SessionStarted) {

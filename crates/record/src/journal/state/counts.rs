@@ -126,21 +126,16 @@ impl State {
         }
         let seen = self.seen.get(&of.journal).into_iter().flatten();
         let mut seen = seen.filter(|(by, _)| *by <= of.seq);
-        seen.any(|(_, seen)| match other.journal {
-            Nonce::SEALED => seen.keys().any(|name| name.parse::<Nonce>().is_err()),
-            journal => seen
-                .get(&journal.to_string())
-                .is_some_and(|seen| other.seq < seen.lines),
-        })
+        seen.any(|(_, seen)| seen.get(&other.journal).is_some_and(|seen| other.seq < seen.lines))
     }
 
-    /// The last session's plan: its points and its searches. `None` in older records, and where the plan is lost.
+    /// The last session's plan: its points and its searches. `None` where the plan is lost.
     pub(super) fn plan(&self) -> Option<(&Ids, &Ids)> {
         self.planning_session().and_then(|session| self.plan_of(session))
     }
 
     pub(super) fn plan_of(&self, session: &Session) -> Option<(&Ids, &Ids)> {
-        let (_, _, points, searches) = self.written_plan(session.recorded_plan()?)?;
+        let (_, _, points, searches) = self.written_plan(&session.plan)?;
         Some((points, searches))
     }
 
@@ -155,24 +150,18 @@ impl State {
 
     /// Whether a search is in the plan.
     pub(super) fn is_planned_search(&self, search: &SearchId) -> bool {
-        match (self.plan(), &self.sealed) {
-            (Some((_, searches)), _) => searches.contains(&search.0),
-            (None, Some(sealed)) => sealed.searches.contains(search),
-            (None, None) => true,
-        }
+        self.plan().is_none_or(|(_, searches)| searches.contains(&search.0))
     }
 
     /// Every point whose results are in the tables: of the plan, or asked for by one of its searches. Without any session nothing is
     /// known of a plan, and everything counts.
     pub fn planned_points(&self) -> HashSet<&PointId> {
         let plan = self.plan();
-        let is_planned = |run: &RunRecord| match (plan, &self.sealed) {
-            (Some((points, searches)), _) => {
+        let is_planned = |run: &RunRecord| {
+            plan.is_none_or(|(points, searches)| {
                 let search = run.search.as_ref();
                 points.contains(&run.point.0) || search.is_some_and(|search| searches.contains(&search.0))
-            }
-            (None, Some(sealed)) => !sealed.dropped.contains(&run.point),
-            (None, None) => true,
+            })
         };
         let is_counted = |at: &usize| self.attempts[*at].standing != Standing::Open && is_planned(&self.attempts[*at]);
         let points = self
@@ -184,7 +173,7 @@ impl State {
 
     /// The name, the hash and the text of the plan that counts, if it is still there.
     pub fn plan_that_counts(&self) -> Option<(&str, &str, &str)> {
-        let plan = self.planning_session()?.recorded_plan()?;
+        let plan = &self.planning_session()?.plan;
         let (_, text, ..) = self.written_plan(plan)?;
         Some((&plan.name, &plan.sha256, text))
     }

@@ -4,7 +4,7 @@ use super::State;
 use super::records::Standing;
 use crate::journal::declared::ServerDeclared;
 use crate::journal::event::StoredFile;
-use crate::journal::rank::{LineId, Nonce, Rank};
+use crate::journal::rank::{LineId, Rank};
 use std::collections::BTreeMap;
 use vsweep_plan::ids::ServerId;
 
@@ -74,11 +74,7 @@ impl State {
             let record = self.servers.get(server);
             record.is_some_and(|record| record.declared.is_some() && record.was_ready())
         };
-        let of_today = self
-            .attempts
-            .iter()
-            .filter(|run| run.rank.line.journal != Nonce::SEALED);
-        let unknown = of_today.filter(|run| !is_known(&run.server));
+        let unknown = self.attempts.iter().filter(|run| !is_known(&run.server));
         unknown
             .filter_map(|run| Some((run.server.clone(), run.file.as_ref()?.path.clone())))
             .collect()

@@ -6,22 +6,11 @@ use crate::journal::rank::Nonce;
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_plan::ids::PointId;
 
-/// How a session ends that took in results of another program.
-const IMPORTED: &str = "imported";
-
 impl State {
-    /// The machine of a session, as far as that is known; of older records its name alone, and of imported results nothing.
+    /// The machine of a session; none of one that measured nothing itself.
     pub fn machine_of(&self, session: Nonce) -> Option<Machine> {
         let session = self.sessions.iter().find(|other| other.nonce() == session)?;
-        if session.nonce() == Nonce::SEALED || session.ended.as_deref() == Some(IMPORTED) {
-            return None;
-        }
-        let named = || Machine {
-            node: session.host.clone(),
-            ..Machine::default()
-        };
-        let machine = session.machine.as_deref().cloned().unwrap_or_else(named);
-        Some(machine).filter(|machine| !machine.node.is_empty())
+        session.machine.as_deref().cloned()
     }
 
     /// The moment of the last line of a session.

@@ -1,15 +1,13 @@
 //! What is known of one run, search, server, launch and session.
 
 use super::FIRST_SLOT;
-use crate::journal::declared::{RecordedPlan, ServerDeclared};
+use crate::journal::declared::ServerDeclared;
 use crate::journal::directory::RunFiles;
 use crate::journal::event::{
-    Figures, Learned, RunFinished, RunStarted, SearchStarted, Seen, ServerExited, ServerReady, SessionStarted,
+    Figures, Learned, RunFinished, RunStarted, SearchStarted, ServerExited, ServerReady, SessionStarted,
 };
-use crate::journal::line::Entry;
 use crate::journal::machine::SENTINEL_SLOT;
 use crate::journal::rank::{Launch, LineId, Nonce, Rank};
-use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
 use vsweep_plan::cause::{Failure, Outcome, RuledOut};
@@ -318,7 +316,7 @@ pub struct Session {
     pub(in crate::journal) said: SessionStarted,
 }
 
-/// What it said when it began can be asked of its record. Of older records hardly anything is known.
+/// What it said when it began can be asked of its record.
 impl Deref for Session {
     type Target = SessionStarted;
 
@@ -332,24 +330,4 @@ impl Session {
     pub fn nonce(&self) -> Nonce {
         self.rank.line.journal
     }
-
-    /// Its plan; `None` in older records.
-    pub fn recorded_plan(&self) -> Option<&RecordedPlan> {
-        (self.nonce() != Nonce::SEALED).then_some(&self.plan)
-    }
-}
-
-/// Everything that vsweep 1.x left in a directory.
-#[derive(Debug, Clone, Default)]
-pub struct Sealed {
-    /// As lines of today, all of one session.
-    pub(in crate::journal) entries: Vec<Entry>,
-    pub(in crate::journal) sessions: Vec<Session>,
-    /// Recorded points that were no longer in the plan.
-    pub(in crate::journal) dropped: BTreeSet<PointId>,
-    /// Searches of the plan.
-    pub(in crate::journal) searches: BTreeSet<SearchId>,
-    pub(in crate::journal) damage: Vec<String>,
-    /// The journals as they are.
-    pub(in crate::journal) seen: Seen,
 }

@@ -2,7 +2,7 @@
 //! is missing so that nothing can be said.
 
 use super::records::Standing;
-use super::{RunRecord, Session, State};
+use super::{RunRecord, State};
 use crate::journal::declared::{PlanContent, ServerDeclared};
 use crate::journal::rank::{LineId, Nonce};
 use itertools::Itertools;
@@ -138,7 +138,7 @@ impl State {
         // Who took up a plan after it knows of a later one, whose own session may be lost.
         let later = self.sessions.iter().filter(|session| session.rank >= planning.rank);
         let mut lost = later.filter(|session| self.plan_of(session).is_none());
-        let PlanContent::In(journal) = lost.find_map(Session::recorded_plan)?.content else {
+        let PlanContent::In(journal) = lost.next()?.plan.content else {
             return None;
         };
         Some(Gap {

@@ -158,10 +158,10 @@ fn search_for(started: &SearchStarted, state: &State) -> String {
     let (vary, seed) = (started.vary.name(), started.seed);
     let near = show_number(seed.value);
     let from = match seed.basis {
-        Some(SeedBasis::Neighbour) => format!(", starting near {near} as on another server"),
-        Some(SeedBasis::Forecast) => format!(", starting near {near} as the simulator predicts"),
-        Some(SeedBasis::KvCapacity) => format!(", starting near {near}, which fill its KV cache"),
-        Some(SeedBasis::Nothing) | None => String::new(),
+        SeedBasis::Neighbour => format!(", starting near {near} as on another server"),
+        SeedBasis::Forecast => format!(", starting near {near} as the simulator predicts"),
+        SeedBasis::KvCapacity => format!(", starting near {near}, which fill its KV cache"),
+        SeedBasis::Nothing => String::new(),
     };
     format!("{name}: searching {vary} for {}{from}", names.join(", "))
 }

@@ -218,9 +218,7 @@ function drawStart(start, at) {
     if (to > from) bar(look, from, to, story);
   }
   if (start.ready != null) {
-    // Of older records only the end of the last run is known.
-    const last = start.to == null || start.cause || !(start.stop ?? start.runs.length) ? start.until
-      : Math.min(start.until, Math.max(ready, start.stop != null ? start.until - start.stop : data.ended[start.runs.at(-1)]));
+    const last = start.to == null || start.cause ? start.until : Math.max(ready, start.until - (start.stop ?? 0));
     bar("up", ready, last, `${told}: ready ${moment(ready, 11, 19)}, up for ${showSeconds(start.until - ready)}${why}`);
     if (last < start.until) bar("stopping", last, start.until, `${told}: stopped ${moment(start.until, 11, 19)} after ${showSeconds(start.until - last)}`);
   }

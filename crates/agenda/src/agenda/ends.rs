@@ -120,9 +120,9 @@ fn ends(plan: &Plan, matrix: &Matrix, drawn: &[u8]) -> bool {
 
 #[test]
 fn every_strategy_ends_on_a_server_of_which_nothing_is_learned() {
-    for strategy in 0..STRATEGIES.len() {
+    for (strategy, text) in STRATEGIES.iter().enumerate() {
         let (plan, matrix) = plan(strategy, "[4, 8]");
-        assert!(ends(&plan, &matrix, &[9]), "{:?}", STRATEGIES[strategy]);
+        assert!(ends(&plan, &matrix, &[9]), "{text:?}");
     }
 }
 

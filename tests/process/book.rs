@@ -52,6 +52,7 @@ fn blocks<'t>(text: &'t str, fences: &[&str]) -> Vec<&'t str> {
 /// What ends by itself and needs neither a GPU nor another program is marked `sh run`. All blocks follow each other in one folder, as
 /// a reader would type them who begins with the first sweep; a simulator stands for the server on port 8000.
 #[test]
+#[ignore = "takes a minute; .ci/run runs it"]
 fn commands_run() {
     let mut count = 0;
     let folder = TempDir::new().expect("a folder");

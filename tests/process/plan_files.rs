@@ -192,7 +192,7 @@ fn secrets_are_never_shown() {
     let folder = folder(&[("plan.toml", SECRETIVE)]);
     let plan = load_with_token(&folder);
     let mut shown = vec![plan.redacted_text()];
-    for format in ["table", "json", "sh"] {
+    for format in ["text", "json", "sh"] {
         shown.push(stdout(&vsweep(
             folder.path(),
             &["plan", "plan.toml", "--format", format],

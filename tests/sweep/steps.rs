@@ -408,6 +408,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
+    #[ignore = "takes minutes; .ci/run runs it"]
     fn what_is_played_asks_for_the_steps_of_the_real_run(drawn in drawn()) {
         let harness = Harness::new();
         let path = harness.write("plan.toml", &drawn.plan());

@@ -243,6 +243,7 @@ async fn the_energy_of_visible_gpus_becomes_joules_a_token() {
 
 /// What becomes of a GPU during a run makes the run suspect, and nothing else does.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "takes a minute; .ci/run runs it"]
 async fn a_recorded_gpu_that_is_too_hot_or_shared_makes_its_run_suspect() {
     let recordings = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/nvml");
     let cases = [

@@ -136,6 +136,7 @@ fn answers_of_another_length_and_prompts_found_in_the_cache_are_marked() {
 
 /// The first point is measured once more at the end, which shows a server that becomes slower and none that does not.
 #[test]
+#[ignore = "takes a minute; .ci/run runs it"]
 fn a_server_that_slows_down_from_run_to_run_is_marked() {
     for (slowing, is_told) in [("0", false), ("1.5", true)] {
         let harness = Harness::new();
@@ -181,6 +182,7 @@ num_prompts = {{ per = "max_concurrency", times = 14 }}
 
 /// Draft tokens that are right less and less often, read beside the run once a second.
 #[test]
+#[ignore = "takes a minute; .ci/run runs it"]
 fn speculation_whose_guesses_become_worse_is_marked() {
     for (falling, is_told) in [("0", false), ("1.2", true)] {
         let harness = Harness::new();

@@ -65,7 +65,6 @@ pub fn run(args: Args) -> Result<Exit> {
     written.problems.iter().for_each(tell);
     written.notes.iter().for_each(inform);
     finish(show(&written))?;
-    report::history::strange(&directory, &state).iter().for_each(tell);
     Ok(output::tell_requirements(&written.requirements, true).or(damage))
 }
 

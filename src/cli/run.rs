@@ -161,8 +161,6 @@ fn conclude(
     if ending == Ending::Interrupted {
         output::tell(last_words(ending));
     } else if is_shown {
-        let strange = report::history::strange(directory, &state);
-        strange.iter().for_each(output::tell);
         output::say(last_words(ending));
     }
     Ok(match ending {

@@ -16,7 +16,6 @@ mod live;
 mod node;
 mod place;
 mod sampler;
-mod sentinel;
 mod share;
 mod writer;
 
@@ -154,12 +153,12 @@ impl Sweep<'_> {
             facts::collect(self.plan).await.write(&directory)?;
         }
         let machine = facts::machine().await;
-        self.begin(changes, Some(machine.clone()), writer).await?;
+        self.begin(changes, Some(machine), writer).await?;
         for (server, reason) in outdated {
             writer.record(Event::ResultsRetired { server, reason }).await?;
         }
         let ending = match has_work {
-            true => self.work(&machine.node, writer, interrupt).await?,
+            true => self.work(writer, interrupt).await?,
             false => Ending::NothingLeft,
         };
         let reason = ending.reason().into();
@@ -195,12 +194,8 @@ impl Sweep<'_> {
 
     /// Works on what is left: on the starts that a comparison asks for; else on the planned starts, then on the fresh ones of the
     /// finalists, which are known only then.
-    async fn work(&self, node: &str, writer: &SessionWriter<'_>, interrupt: &mut Interrupt) -> Result<Ending> {
+    async fn work(&self, writer: &SessionWriter<'_>, interrupt: &mut Interrupt) -> Result<Ending> {
         let schedule = self.schedule();
-        let ending = self.work_on_sentinel(node, writer, interrupt).await?;
-        if ending != Ending::Finished {
-            return Ok(ending);
-        }
         let mut tried = Vec::new();
         let asked = iter::from_fn(|| {
             let starts = writer.look(|state| schedule.wanted_starts(state, &tried));

@@ -376,20 +376,10 @@ fn vsweep(folder: &Path, args: &[&str]) -> String {
 }
 
 #[test]
-fn what_a_machine_showed_before_is_the_margin_and_tells_when_it_is_slower() {
+fn what_a_machine_showed_before_is_the_margin() {
     let folder = TempDir::new().expect("a folder");
-    let days = [1.0, 1.004, 0.997, 1.003, 0.999, 1.12];
+    let days = [1.0, 1.004, 0.997, 1.003, 0.999];
     experiments(folder.path(), "node7", &days);
-    let told = vsweep(folder.path(), &["report", "day5"]);
-    assert!(
-        told.contains("node7 is slower than it was: output_throughput is 1"),
-        "{told}"
-    );
-    assert!(told.contains("5 earlier experiments"), "{told}");
-    let told = vsweep(folder.path(), &["report", "day1"]);
-    assert!(!told.contains("than it was"), "{told}");
-    fs::remove_dir_all(folder.path().join("day5")).expect("removed");
-
     let compared = vsweep(folder.path(), &["compare", "day0", "day1"]);
     assert!(compared.contains("machine's own noise do not matter ("), "{compared}");
     let json: serde_json::Value =

@@ -1,4 +1,4 @@
-//! Results of several nodes: each row says where it was measured, unlike nodes are named, and a sentinel tells how far nodes differ.
+//! Results of several nodes: each row says where it was measured, and unlike nodes are named.
 
 use crate::harness::{Harness, journals, rows, said, wait_for};
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,8 +72,8 @@ fn column(directory: &Path, table: &str, name: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn rows_of_unlike_nodes_are_told_apart_and_a_sentinel_says_how_far_they_differ() {
-    let (harness, groups) = submitted(&format!("sentinel = true\n{PLAN}"));
+fn rows_of_unlike_nodes_are_told_apart() {
+    let (harness, groups) = submitted(PLAN);
     let directory = harness.folder.path().join("out");
     let one = Node {
         name: "n0",
@@ -86,21 +86,9 @@ fn rows_of_unlike_nodes_are_told_apart_and_a_sentinel_says_how_far_they_differ()
         clock: 1755,
     };
     work(&harness, &one, &groups[0]);
-    let begun = || {
-        journals(&directory)
-            .concat()
-            .matches("\"slot\":100000,\"config\"")
-            .count()
-    };
-    assert_eq!(begun(), 1, "the sentinel comes before the first server start");
-    let runs = journals(&directory)
-        .concat()
-        .matches("\"slot\":100000,\"run\":")
-        .count();
-    assert_eq!(runs, 3, "however many runs a point of the plan has");
     let alone = report(&harness);
     assert!(
-        !alone.contains("unlike nodes") && !alone.contains("nodes differ"),
+        !alone.contains("unlike nodes") && !alone.contains("measured on"),
         "{alone}"
     );
     assert_eq!(
@@ -110,13 +98,11 @@ fn rows_of_unlike_nodes_are_told_apart_and_a_sentinel_says_how_far_they_differ()
     );
 
     work(&harness, &other, &groups[1]);
-    assert_eq!(begun(), 2, "each node has its own");
     let text = report(&harness);
     for expected in [
         "measured on unlike nodes, n0 and n1: GPU NVIDIA H100 80GB HBM3 (1980 MHz, memory 2619 MHz, 700 W) and NVIDIA H100",
         "GPU driver 550.54 and 570.12",
-        " on n0, ",
-        "the nodes differ by up to",
+        "measured on 2 nodes (n0, n1)",
     ] {
         assert!(text.replace('\\', "").contains(expected), "{expected}: {text}");
     }
@@ -126,11 +112,6 @@ fn rows_of_unlike_nodes_are_told_apart_and_a_sentinel_says_how_far_they_differ()
     assert_eq!(
         column(&directory, "points.csv", "node_gpu_driver"),
         ["550.54", "570.12"].map(str::to_owned).into()
-    );
-    assert_eq!(
-        rows(&directory.join("summary.csv")).len(),
-        4,
-        "a sentinel is in no table"
     );
     let page = fs::read_to_string(directory.join("report.html")).expect("written");
     assert!(page.contains("Several nodes."));
@@ -143,33 +124,7 @@ fn rows_of_unlike_nodes_are_told_apart_and_a_sentinel_says_how_far_they_differ()
 }
 
 #[test]
-fn nodes_that_begin_at_once_measure_the_sentinel_each() {
-    let (harness, _) = submitted(&format!("sentinel = true\n{}", PLAN.replace("100ms", "2s")));
-    let directory = harness.folder.path().join("out");
-    let begun = |node: &str| {
-        let journals = journals(&directory);
-        let own = journals
-            .iter()
-            .filter(|journal| journal.contains(&format!("\"node\":\"{node}\"")));
-        own.filter(|journal| journal.contains("\"slot\":100000,\"config\""))
-            .count()
-    };
-    let start = |node: &str| {
-        let mut worker = harness.vsweep(&["worker", "out", "--quiet"]);
-        worker.env("NODE_NAME", node).spawn().expect("it starts")
-    };
-    let mut first = start("n0");
-    wait_for("the first sentinel", || begun("n0") == 1);
-    let mut second = start("n1");
-    for worker in [&mut first, &mut second] {
-        assert_eq!(crate::deadline::ended(worker).code(), Some(0));
-    }
-    assert_eq!((begun("n0"), begun("n1")), (1, 1), "each node has its own");
-    harness.wait_until_alone();
-}
-
-#[test]
-fn alike_nodes_without_a_sentinel_are_named_with_what_would_tell() {
+fn alike_nodes_are_named() {
     let (harness, groups) = submitted(PLAN);
     for (name, group) in ["n0", "n1"].into_iter().zip(&groups) {
         let (driver, clock) = ("550.54", 1980);
@@ -177,7 +132,7 @@ fn alike_nodes_without_a_sentinel_are_named_with_what_would_tell() {
     }
     let text = report(&harness);
     assert!(text.contains("measured on 2 nodes (n0, n1)"), "{text}");
-    assert!(text.contains("sentinel = true") && !text.contains("unlike"), "{text}");
+    assert!(!text.contains("unlike"), "{text}");
     let compared = harness.run(&["compare", "out", "out"]);
     assert!(compared.status.success(), "{}", said(&compared));
     let told = "compare nodes, too";
@@ -227,16 +182,4 @@ fn arms_that_ran_on_different_nodes_are_no_pair() {
         "{text}"
     );
     assert!(text.contains("undecided"), "{text}");
-}
-
-#[test]
-fn a_sentinel_needs_servers_of_its_own() {
-    let harness = Harness::new();
-    harness.write(
-        "plan.toml",
-        "sentinel = true\n[serve]\nurl = \"http://localhost:1\"\n[bench.params]\nmax_concurrency = 1\n",
-    );
-    let check = harness.run(&["check", "plan.toml"]);
-    assert_eq!(check.status.code(), Some(2), "{}", said(&check));
-    assert!(said(&check).contains("remove `sentinel`"), "{}", said(&check));
 }

@@ -8,11 +8,8 @@ use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::PointId;
 use vsweep_plan::plan::{Plan, Runs};
 use vsweep_plan::validity::Validity;
-use vsweep_record::journal::{RunRecord, SENTINEL_SLOT, State};
+use vsweep_record::journal::{RunRecord, State};
 use vsweep_strategy::stats::Repeats;
-
-/// Runs of a sentinel on each node: as many as it takes to tell noise between runs from that between nodes.
-pub(super) const SENTINEL_RUNS: u32 = 3;
 
 /// The runs that may be left.
 #[derive(Debug)]
@@ -23,13 +20,9 @@ pub(super) struct Grid {
 
 impl Grid {
     pub fn of(tasks: Vec<Task>, plan: &Plan) -> Grid {
-        let runs = match tasks.first().map(|task| task.slot) {
-            Some(SENTINEL_SLOT) => Runs::Exactly(SENTINEL_RUNS),
-            _ => plan.runs.clone(),
-        };
         Grid {
             tasks: tasks.into(),
-            runs,
+            runs: plan.runs.clone(),
         }
     }
 

@@ -2,21 +2,17 @@
 //! starts of a config are spread over the sweep. Each start launches its server once. Within it goes one repetition of every
 //! point after the other, so that drift of the machine spreads over all points instead of favouring some.
 
-use super::begin::first_point;
 use super::comparison::compared;
-use super::finals::{Finals, all_figures, figures, finalists};
-use super::grid::{SENTINEL_RUNS, is_wanted};
+use super::finals::{Finals, figures, finalists};
+use super::grid::is_wanted;
 use super::task::Task;
 use std::sync::Arc;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::{SearchId, ServerId};
 use vsweep_plan::matrix::{LoadExploration, LoadSearch, Matrix, Point, ServerConfig};
 use vsweep_plan::plan::Plan;
-use vsweep_record::journal::{
-    ComparisonProgress, FIRST_SLOT, NextStart, SENTINEL_SLOT, SearchEnd, SearchRecord, Shard, State, sentinel_point,
-};
-use vsweep_record::table::count_gpus;
-use vsweep_strategy::search::{Exploration, Found};
+use vsweep_record::journal::{ComparisonProgress, FIRST_SLOT, NextStart, SearchEnd, SearchRecord, Shard, State};
+use vsweep_strategy::search::Found;
 
 /// The work of one session, made start by start so that a million points never stand in memory at once.
 #[derive(Debug, Clone, Copy)]
@@ -38,8 +34,6 @@ pub struct Start {
     pub slot: u32,
     /// What is measured on it; everything unless it is one of a final.
     pub only: Option<Arc<Finals>>,
-    /// The point of a sentinel's start; all others have none.
-    pub sentinel: Option<Box<Point>>,
     /// Which of two sets of GPUs it gets, where the arms of a comparison run side by side.
     pub set: Option<usize>,
 }
@@ -51,7 +45,6 @@ impl Start {
             server,
             slot,
             only: None,
-            sentinel: None,
             set: None,
         }
     }
@@ -180,45 +173,6 @@ impl<'a> Schedule<'a> {
         all.starts().all(|start| all.group(&start, state).is_none())
     }
 
-    /// The start of the sentinel on a node, if the plan has one: of the first server that needs the fewest GPUs, so that it fits wherever
-    /// others do, at its first load.
-    pub fn sentinel(self, node: &str) -> Option<Start> {
-        let wanted = self.plan.sentinel.then(|| self.matrix.servers());
-        let gpus = |server: &ServerConfig| count_gpus(&server.params, &server.argv);
-        let server = wanted?.min_by(|one, other| gpus(one).total_cmp(&gpus(other)))?;
-        let searched = || Some(first_point(self.matrix, &self.matrix.searches_of(&server).next()?));
-        let explored = || {
-            let exploration = self.matrix.explorations_of(&server).next()?;
-            let load = Exploration::new(exploration.settings.clone()).ask()?;
-            Some(self.matrix.point_at(&exploration, &load))
-        };
-        let first = self
-            .matrix
-            .points_of(&server)
-            .next()
-            .or_else(searched)
-            .or_else(explored)?;
-        let point = Point {
-            id: sentinel_point(&first.id, node),
-            ..first
-        };
-        Some(Start {
-            sentinel: Some(Box::new(point)),
-            ..Start::of(server, SENTINEL_SLOT)
-        })
-    }
-
-    /// The runs that a sentinel lacks. One that failed has failed.
-    fn group_of_sentinel(self, start: &Start, point: &Point, state: &State) -> Option<Group> {
-        let figures: Arc<[String]> = all_figures().collect();
-        let open = (0..SENTINEL_RUNS).filter(|run| state.outcome(&point.id, start.slot, *run).is_none());
-        let tasks: Vec<Task> = open
-            .map(|run| Task::of(point.clone(), start.slot, run, Arc::clone(&figures)))
-            .collect();
-        let nothing = Group::of(start.server.clone(), start.slot);
-        (!tasks.is_empty()).then_some(Group { tasks, ..nothing })
-    }
-
     /// What may be left on a start, if anything.
     pub fn group(self, start: &Start, state: &State) -> Option<Group> {
         self.group_of(start, state, false)
@@ -230,9 +184,6 @@ impl<'a> Schedule<'a> {
     }
 
     fn group_of(self, start: &Start, state: &State, is_sure: bool) -> Option<Group> {
-        if let Some(point) = &start.sentinel {
-            return self.group_of_sentinel(start, point, state);
-        }
         let (server, slot, runs) = (&start.server, start.slot, &self.plan.runs);
         let is_in = |point: &Point| start.only.as_ref().is_none_or(|only| only.points.contains(&point.id));
         let points: Vec<Point> = self.matrix.points_of(server).filter(is_in).collect();

@@ -100,9 +100,6 @@ table! {
         /// how far starts differ, and the best configs are measured on as many fresh starts again before one is called the winner
         /// (docs/verdicts.md). `[sla]` and `[explore]` search anew on each start; an exploration has no final. Not with `url`.
         pub starts: u32 = whole(1..=100).or(1u32),
-        /// Whether each node measures the same point three times before its first server start (default `false`): the first load of the
-        /// server that needs the fewest GPUs. The report shows how far the nodes differ (docs/cluster.md). Not with `url`.
-        pub sentinel: bool,
         /// Repetitions of every point on each start: a number, or a table that repeats until an interval is narrow enough. Default: 3.
         pub runs: Runs,
         /// Whether the first point of each server is measured once more at the end of each start, which detects a server that became

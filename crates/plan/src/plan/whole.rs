@@ -167,12 +167,6 @@ impl Plan {
         let Some(url) = given(root, "serve.url") else {
             return;
         };
-        if let Some(sentinel) = root.child("sentinel").filter(|_| self.sentinel) {
-            let message =
-                "a server that is already running is on one node, so there is nothing to tell apart by a sentinel";
-            let problem = Problem::new(sentinel.span, message, "remove `sentinel`");
-            reader.found.add(problem.and(url.key_span, "attached here"));
-        }
         if let Some(parallel) = given(root, "exec.parallel") {
             let message = "a server that is already running has its GPUs, so nothing can run beside it";
             let remedy = "remove [exec], or launch the servers with `command`";

@@ -4,10 +4,6 @@
 use itertools::Itertools;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use vsweep_plan::ids::{PointId, canonical_json, short_digest};
-
-/// The start slot of sentinels: later than any that a plan has.
-pub const SENTINEL_SLOT: u32 = 100_000;
 
 /// A node, as far as it matters to what is measured there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -85,13 +81,6 @@ impl Machine {
             .map(|(name, one, other)| format!("{name} {one} and {other}"))
             .collect()
     }
-}
-
-/// What the sentinel of a node is recorded as: no point of any plan, so that it is in no table.
-pub fn sentinel_point(point: &PointId, node: &str) -> PointId {
-    PointId(short_digest(&canonical_json(
-        &serde_json::json!({"sentinel": point.0, "node": node}),
-    )))
 }
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ pub use given_up::{GroupGivenUp, Untried};
 pub use line::{Entry, sealed};
 pub use lock::{Lock, holders};
 pub use log::Log;
-pub use machine::{GpuKind, Machine, SENTINEL_SLOT, sentinel_point};
+pub use machine::{GpuKind, Machine};
 pub use manifest::Manifest;
 pub use progress::{ComparisonFound, ComparisonProgress, Conclusion, NextStart};
 pub use rank::{Hex64, Launch, LineId, Nonce, Rank, Sum};

@@ -1,11 +1,10 @@
 //! What a machine showed before: the experiments in one folder that were measured on it. They say how far two measurements of the same thing
-//! differ there, which is the margin of a comparison, and whether the machine became slower or noisier.
+//! differ there, which is the margin of a comparison.
 //!
 //! Equal things are points of one id, which holds settings, environment and load, on one version of the server. Reading only; what is
 //! measured next never depends on it, but for a margin that a session records when it begins.
 
 use super::rows::read_runs;
-use super::words::show_number;
 use crate::report::ordered::Ordered;
 use itertools::Itertools;
 use serde_json::Value;
@@ -13,8 +12,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use vsweep_record::journal::{self, Check, Directory, Launch, RunRecord, State};
-use vsweep_record::table::{Better, Points};
-use vsweep_strategy::stats::{self, Margin, Noise, Start, Strange};
+use vsweep_record::table::Points;
+use vsweep_strategy::stats::{Margin, Noise, Start};
 
 /// So many experiments are read, the ones changed last, …
 const MOST: usize = 20;
@@ -26,16 +25,12 @@ const STARTS: usize = 2;
 const FEWEST: f64 = 4.0;
 /// A margin is never narrower, because no server is chosen by less, nor wider, because more always matters; in percent.
 const WITHIN: (f64, f64) = (0.5, 5.0);
-/// Figures by which a machine is held against its history.
-const JUDGED: [(&str, Better); 2] = [("output_throughput", Better::Higher), ("median_tpot_ms", Better::Lower)];
-
 /// Starts by what makes them equal: their point and the version of the server.
 type Equals = BTreeMap<String, Vec<Start>>;
 
 /// One experiment: what was measured of each metric.
 #[derive(Debug, Clone, Default)]
 struct Past {
-    root: PathBuf,
     metrics: BTreeMap<String, Equals>,
 }
 
@@ -86,61 +81,9 @@ impl History {
         known.collect()
     }
 
-    /// By the points that every one of the earlier experiments has of those that share any; and how many these are.
-    fn judge(&self, now: &Equals, metric: &str, better: Better) -> Vec<(Strange, usize)> {
-        let shares = |past: &&Equals| now.keys().any(|point| past.contains_key(point));
-        let sharing = self.of_metric(metric).filter(shares).collect_vec();
-        let is_common = |point: &&String| sharing.iter().all(|past| past.contains_key(*point));
-        let common = now.keys().filter(is_common).collect_vec();
-        let of = |past: &Equals| common.iter().map(|point| past[*point].clone()).collect_vec();
-        let earlier = sharing.iter().map(|past| of(past)).collect_vec();
-        let strange = stats::strange(&earlier, &of(now), better).into_iter();
-        strange.map(|strange| (strange, sharing.len())).collect()
-    }
-
     fn of_metric(&self, metric: &str) -> impl Iterator<Item = &Equals> {
         self.0.iter().filter_map(move |past| past.metrics.get(metric))
     }
-}
-
-/// How the machine of an experiment differs from what it showed before in the other experiments of its folder, in sentences.
-pub fn strange(directory: &Directory, state: &State) -> Vec<String> {
-    let (Some(folder), Some(host)) = (parent(directory.root()), host_of(directory.root())) else {
-        return Vec::new();
-    };
-    let is_simulated = state.servers.values().any(|server| server.is_simulated() == Some(true));
-    let metrics: Vec<String> = JUDGED.iter().map(|(metric, _)| (*metric).to_owned()).collect();
-    let now = read(directory, state, &metrics, is_simulated);
-    let mut before = History::of(&folder, &host, is_simulated, &metrics);
-    before.0.retain(|past| !is_same(&past.root, directory.root()));
-    let judged = JUDGED.iter().flat_map(|(metric, better)| {
-        let now = now.metrics.get(*metric);
-        let said = now.map(|now| before.judge(now, metric, *better));
-        let said = said.into_iter().flatten();
-        said.map(|(strange, count)| sentence(strange, metric, count, &host))
-    });
-    judged.collect()
-}
-
-fn sentence(strange: Strange, metric: &str, experiments: usize, host: &str) -> String {
-    let what = match strange {
-        Strange::Slower(ratio) => format!(
-            "is slower than it was: {metric} is {:.1} % worse",
-            (ratio - 1.0) * 100.0
-        ),
-        Strange::NoisierStarts(ratio) => format!(
-            "is noisier than it was: {metric} scatters {} times as much from start to start",
-            show_number(ratio)
-        ),
-        Strange::NoisierRuns(ratio) => format!(
-            "is noisier than it was: {metric} scatters {} times as much from run to run",
-            show_number(ratio)
-        ),
-    };
-    format!(
-        "{host} {what} at points that {experiments} earlier experiments in this folder measured too; look for other work on it, its clocks, \
-         temperatures and driver"
-    )
 }
 
 /// The experiments in a folder that were measured on this host, the ones changed last first.
@@ -167,11 +110,6 @@ pub fn host_of(root: &Path) -> Option<String> {
 pub fn parent(root: &Path) -> Option<PathBuf> {
     let whole = std::path::absolute(root).ok()?;
     whole.parent().map(Path::to_path_buf)
-}
-
-fn is_same(one: &Path, other: &Path) -> bool {
-    let both = fs::canonicalize(one).ok().zip(fs::canonicalize(other).ok());
-    both.is_some_and(|(one, other)| one == other)
 }
 
 fn read(directory: &Directory, state: &State, metrics: &[String], is_simulated: bool) -> Past {
@@ -208,8 +146,5 @@ fn read(directory: &Directory, state: &State, metrics: &[String], is_simulated: 
             equal.extend(Start::of(&values));
         }
     }
-    Past {
-        root: directory.root().to_path_buf(),
-        metrics: found,
-    }
+    Past { metrics: found }
 }

@@ -1,21 +1,15 @@
-//! Results of several nodes, in words: which nodes they are, in what they are unlike, and how far they differ in the same point, the
-//! sentinel. A comparison across nodes is never made without saying so.
+//! Results of several nodes, in words: which nodes they are, and in what they are unlike. A comparison across nodes is never made
+//! without saying so.
 
-use super::words::{axis_title, show_number, show_some};
+use super::words::show_some;
 use itertools::Itertools;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use vsweep_plan::units::show_many;
-use vsweep_record::journal::{Machine, RunRecord, State};
+use vsweep_record::journal::{Machine, State};
 use vsweep_record::table::{Cell, Points};
 
 /// Nodes that are named.
 const MOST_NAMED: usize = 8;
-/// What a sentinel is judged by: the first of each that it has.
-const JUDGED: [&[&str]; 2] = [
-    &["output_throughput", "total_throughput"],
-    &["median_e2el_ms", "mean_e2el_ms", "median_ttft_ms", "mean_ttft_ms"],
-];
-
 /// Whether results come from several nodes, or from one that was changed meanwhile.
 pub fn are_told_apart(state: &State) -> bool {
     let machines = state.machines();
@@ -47,21 +41,15 @@ pub fn remarks(state: &State) -> Vec<String> {
             "measured on unlike nodes, {pair}: {how}; what differs between them may be the nodes, see the column `node`"
         )
     });
-    let sentinels = state.sentinels();
-    let nodes: Vec<&str> = machines.iter().map(|machine| &*machine.node).dedup().collect();
-    let missing = || nodes.iter().filter(|node| !sentinels.contains_key(**node));
-    let named = show_some(missing(), MOST_NAMED);
-    let unmeasured = match missing().count() {
-        _ if nodes.len() < 2 => None,
-        0 => None,
-        _ if sentinels.is_empty() => Some(format!(
-            "measured on {} ({named}), and nothing says how far these differ: `sentinel = true` in the plan measures the same point on \
-             each",
+    let nodes: BTreeSet<&str> = machines.iter().map(|machine| &*machine.node).collect();
+    let several = (nodes.len() > 1).then(|| {
+        format!(
+            "measured on {} ({}); nodes of one kind differ, too, see the column `node`",
             show_many(nodes.len() as u64, "node"),
-        )),
-        _ => Some(format!("the sentinel was not measured on {named}")),
-    };
-    unlike.chain(sentinel(&sentinels)).chain(unmeasured).collect()
+            show_some(nodes.iter(), MOST_NAMED)
+        )
+    });
+    unlike.chain(several).collect()
 }
 
 /// On which nodes two points were measured, `n0` and `n1, n2`, unless it was one and the same.
@@ -103,55 +91,6 @@ fn unlike(machines: &BTreeSet<Machine>) -> Vec<(String, String)> {
         }
     }
     found
-}
-
-/// How far the nodes differ in the sentinel.
-fn sentinel(sentinels: &BTreeMap<String, Vec<&RunRecord>>) -> Vec<String> {
-    let failed = sentinels
-        .iter()
-        .filter(|(_, runs)| runs.iter().all(|run| run.figures().is_empty()));
-    let failed = failed.map(|(node, runs)| {
-        let why = runs
-            .iter()
-            .map(|run| run.cause.map_or("no figures", |cause| cause.name()));
-        let why = why.unique().format(", ");
-        format!("the sentinel could not be measured on {node}: {why}")
-    });
-    let spreads = JUDGED
-        .iter()
-        .filter_map(|metrics| metrics.iter().find_map(|metric| spread(sentinels, metric)));
-    failed.chain(spreads).collect()
-}
-
-/// `sentinel, output throughput: 812 on n0, 790 on n1; the nodes differ by up to 2.8 %, runs on one node by up to 1.1 %`; none with one
-/// node.
-fn spread(sentinels: &BTreeMap<String, Vec<&RunRecord>>, metric: &str) -> Option<String> {
-    let logs = |runs: &Vec<&RunRecord>| {
-        let logs = runs.iter().filter_map(|run| Some(run.figures().get(metric)?.ln()));
-        logs.filter(|log| log.is_finite()).collect_vec()
-    };
-    let nodes = sentinels.iter().map(|(node, runs)| (node, logs(runs)));
-    let nodes = nodes.filter(|(_, logs)| !logs.is_empty()).collect_vec();
-    if nodes.len() < 2 {
-        return None;
-    }
-    let percent = |logs: &[f64]| {
-        let apart = logs.iter().minmax_by(|a, b| a.total_cmp(b)).into_option();
-        apart.map_or(0.0, |(least, most)| (most - least).exp_m1() * 100.0)
-    };
-    let means = nodes
-        .iter()
-        .map(|(_, logs)| logs.iter().sum::<f64>() / logs.len() as f64);
-    let means = means.collect_vec();
-    let within = nodes.iter().map(|(_, logs)| percent(logs)).fold(0.0, f64::max);
-    let shown = nodes.iter().zip(&means);
-    let shown = shown.map(|((node, _), mean)| format!("{} on {node}", show_number(mean.exp())));
-    Some(format!(
-        "sentinel, {}: {}; the nodes differ by up to {:.1} %, runs on one node by up to {within:.1} %",
-        axis_title(metric),
-        show_some(shown, MOST_NAMED),
-        percent(&means)
-    ))
 }
 
 #[cfg(test)]

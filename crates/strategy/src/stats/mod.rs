@@ -22,7 +22,7 @@ mod starts;
 
 pub use bound::{Bound, Requirement, Ruling, rule};
 pub(crate) use cholesky::{Cholesky, dot};
-pub use distribution::{fisher_upper_tail, normal_quantile, student_quantile, student_two_sided};
+pub use distribution::{normal_quantile, student_quantile, student_two_sided};
 pub use effects::{Basis, Effect, Effects, Interaction, Observation, With};
 pub(crate) use effort::{IntervalRule, more_units};
 pub use estimate::{Error, Estimate, Interval};
@@ -31,7 +31,7 @@ pub use holm::holm;
 pub use interference::{Interference, Slowdown};
 pub(crate) use looks::level_of_look;
 pub use margin::{Margin, Margins};
-pub use node::{Noise, Strange, strange};
+pub use node::Noise;
 pub use ratio::{ALPHA, Better, RatioComparison, Verdict, compare};
 pub use repeats::Repeats;
 pub use starts::{RunPrior, Start, estimate};

@@ -1,10 +1,8 @@
-//! A node's own noise, from repeated measurements of the same thing: how large a difference means nothing, and whether the node
-//! became slower or noisier than it was.
+//! A node's own noise, from repeated measurements of the same thing: how large a difference means nothing.
 
-use super::distribution::{fisher_upper_tail, student_quantile};
+use super::distribution::student_quantile;
 use super::margin::Margin;
-use super::ratio::Better;
-use super::starts::{RunPrior, Start, between_squares, estimate, run_squares};
+use super::starts::{Start, between_squares, run_squares};
 
 /// Noise between starts and between runs, pooled over configs, as variances of logarithms with their degrees of freedom.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,13 +19,6 @@ pub struct Noise {
 
 /// The chance that a difference between equal things exceeds the margin.
 const ALPHA: f64 = 0.05;
-/// The chance that a node that did not change is called slower, or noisier.
-const ALPHA_STRANGE: f64 = 0.005;
-/// A node that is slower by less is not worth a word, as a logarithm.
-const LEAST_SLOWER: f64 = 0.02;
-/// Earlier experiments needed before a node can be called slower.
-const FEWEST: usize = 3;
-
 impl Noise {
     /// That of groups of starts, each group of one config; None if no group has two starts.
     pub fn of(groups: &[Vec<Start>]) -> Option<Noise> {
@@ -58,57 +49,6 @@ impl Noise {
     }
 }
 
-/// How a node differs from its history, beyond what chance does in one of two hundred.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Strange {
-    /// The metric is worse by this ratio.
-    Slower(f64),
-    /// Starts scatter this many times as much.
-    NoisierStarts(f64),
-    /// Runs of one start scatter this many times as much.
-    NoisierRuns(f64),
-}
-
-/// Holds an experiment against earlier ones, each with the starts of the same configs in the same order. The mean over configs is judged
-/// by the prediction interval of one more experiment (Hahn and Meeker 1991, section 4.7), scatter by Fisher's ratio of variances.
-pub fn strange(earlier: &[Vec<Vec<Start>>], now: &[Vec<Start>], better: Better) -> Vec<Strange> {
-    let noisier = |of: fn(&[Start]) -> (f64, f64), say: fn(f64) -> Strange| {
-        let now = sum(now.iter().map(|starts| of(starts)));
-        let before = sum(earlier.iter().flatten().map(|starts| of(starts)));
-        let ratio = (now.0 / now.1) / (before.0 / before.1);
-        (ratio.is_finite() && fisher_upper_tail(ratio, now.1, before.1) < ALPHA_STRANGE).then(|| say(ratio.sqrt()))
-    };
-    let means = |starts: &[Start]| (between_squares(starts, 0.0).0, (starts.len() as f64 - 1.0).max(0.0));
-    let found = [
-        slower(earlier, now, better),
-        noisier(means, Strange::NoisierStarts),
-        noisier(run_squares, Strange::NoisierRuns),
-    ];
-    found.into_iter().flatten().collect()
-}
-
-fn slower(earlier: &[Vec<Vec<Start>>], now: &[Vec<Start>], better: Better) -> Option<Strange> {
-    let level = |configs: &[Vec<Start>]| {
-        let logs = configs
-            .iter()
-            .map(|starts| estimate(starts, RunPrior { sd: 0.0, freedom: 0.0 }));
-        let sum = logs.map(|estimate| Some(estimate?.log)).sum::<Option<f64>>()?;
-        (!configs.is_empty()).then(|| sum / configs.len() as f64)
-    };
-    let before: Vec<f64> = earlier.iter().filter_map(|configs| level(configs)).collect();
-    let n = before.len() as f64;
-    let mean = before.iter().sum::<f64>() / n;
-    let variance = before.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (n - 1.0);
-    let worse = match better {
-        Better::Lower => level(now)? - mean,
-        Better::Higher => mean - level(now)?,
-    };
-    if before.len() < FEWEST {
-        return None;
-    }
-    let limit = student_quantile(2.0 * ALPHA_STRANGE, n - 1.0) * (variance * (1.0 + 1.0 / n)).sqrt();
-    (worse > limit.max(LEAST_SLOWER)).then(|| Strange::Slower(worse.exp()))
-}
 fn sum(pairs: impl Iterator<Item = (f64, f64)>) -> (f64, f64) {
     pairs.fold((0.0, 0.0), |(a, b), (c, d)| (a + c, b + d))
 }
@@ -133,27 +73,5 @@ mod tests {
         assert!(both.margin(3, 3) < both.margin(1, 3));
         assert!(both.margin(3, 3) < one.margin(3, 3));
         assert_eq!(Noise::of(&[starts(&[&[1.0, 2.0]])]), None);
-    }
-
-    #[test]
-    fn a_slower_or_noisier_node_is_told_and_a_like_one_is_not() {
-        let usual: Vec<Vec<Start>> = (0..6)
-            .map(|i| {
-                let day = 100.0 + 0.3 * f64::from(i % 3);
-                starts(&[&[day, day + 0.5], &[day + 1.0, day + 0.6], &[day - 0.8, day]])
-            })
-            .collect();
-        let earlier: Vec<Vec<Vec<Start>>> = usual.iter().map(|starts| vec![starts.clone()]).collect();
-        let judge = |starts: &[Start], better| strange(&earlier, &[starts.to_vec()], better);
-        assert_eq!(judge(&usual[1], Better::Higher), []);
-        let slower = starts(&[&[90.0, 90.5], &[91.0, 90.6], &[89.2, 90.0]]);
-        assert!(matches!(judge(&slower, Better::Higher)[..], [Strange::Slower(ratio)] if (1.1..1.13).contains(&ratio)));
-        assert_eq!(judge(&slower, Better::Lower), []);
-        let noisier = starts(&[&[95.0, 95.5], &[105.0, 105.6], &[100.2, 101.0]]);
-        assert!(matches!(
-            judge(&noisier, Better::Higher)[..],
-            [Strange::NoisierStarts(_)]
-        ));
-        assert_eq!(strange(&[], &[slower], Better::Higher), []);
     }
 }

@@ -10,6 +10,3 @@ for freedom in (1.0, 1.5, 2.0, 3.3, 4.0, 7.0, 14.0, 18.0, 37.5, 100.0, 9998.0):
         print(f"student_quantile,{alpha!r},{freedom!r},,{float(stats.t.isf(alpha / 2, freedom))!r}")
     for t in (0.0, 0.3, 1.0, 2.5, 6.0, 40.0):
         print(f"student_two_sided,{t!r},{freedom!r},,{float(2 * stats.t.sf(t, freedom))!r}")
-for above, below in ((1.0, 2.0), (2.0, 12.0), (3.0, 12.0), (6.0, 6.0), (20.0, 200.0)):
-    for ratio in (0.0, 0.5, 1.0, 4.2, 30.0):
-        print(f"fisher_upper_tail,{ratio!r},{above!r},{below!r},{float(stats.f.sf(ratio, above, below))!r}")

@@ -1,10 +1,9 @@
-//! Where runs were measured, and what sentinels showed there.
+//! Where runs were measured.
 
 use super::{RunRecord, State};
-use crate::journal::machine::{Machine, SENTINEL_SLOT};
+use crate::journal::machine::Machine;
 use crate::journal::rank::Nonce;
-use std::collections::{BTreeMap, BTreeSet};
-use vsweep_plan::ids::PointId;
+use std::collections::BTreeSet;
 
 impl State {
     /// The machine of a session; none of one that measured nothing itself.
@@ -30,23 +29,5 @@ impl State {
             .into_iter()
             .filter_map(|session| self.machine_of(session))
             .collect()
-    }
-
-    /// The runs of sentinels that count, by their nodes.
-    pub fn sentinels(&self) -> BTreeMap<String, Vec<&RunRecord>> {
-        let points: BTreeSet<&PointId> = self
-            .recorded()
-            .filter(|run| run.slot == SENTINEL_SLOT)
-            .map(|run| &run.point)
-            .collect();
-        let mut sentinels: BTreeMap<String, Vec<&RunRecord>> = BTreeMap::new();
-        for point in points {
-            for run in (0..).map_while(|run| self.run(point, SENTINEL_SLOT, run)) {
-                if let Some(machine) = self.machine_of(run.rank.line.journal) {
-                    sentinels.entry(machine.node).or_default().push(run);
-                }
-            }
-        }
-        sentinels
     }
 }

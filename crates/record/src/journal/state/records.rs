@@ -6,7 +6,6 @@ use crate::journal::directory::RunFiles;
 use crate::journal::event::{
     Figures, Learned, RunFinished, RunStarted, SearchStarted, ServerExited, ServerReady, SessionStarted,
 };
-use crate::journal::machine::SENTINEL_SLOT;
 use crate::journal::rank::{Launch, LineId, Nonce, Rank};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -168,11 +167,10 @@ impl RunRecord {
     }
 }
 
-/// The number of a run among those of its point: `2` on the first planned start, `1.2` on the next, `sentinel.2` of a sentinel.
+/// The number of a run among those of its point: `2` on the first planned start, `1.2` on the next.
 pub fn number(slot: u32, run: u32) -> String {
     match slot {
         FIRST_SLOT => run.to_string(),
-        SENTINEL_SLOT => format!("sentinel.{run}"),
         slot => format!("{slot}.{run}"),
     }
 }

@@ -194,16 +194,9 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
         rehearsal.total += forecast.total;
         rehearsal.disk_bytes += forecast.disk_bytes;
     }
-    rehearsal.packed = packed::pack(
-        plan,
-        schedule.servers(),
-        &rehearsal.servers,
-        options,
-        done.interference(),
-    )?;
+    rehearsal.packed = packed::pack(plan, schedule.servers(), &rehearsal.servers, options)?;
     if let Some(packed) = &rehearsal.packed {
         rehearsal.total = packed.total(&rehearsal.servers);
-        rehearsal.total.runs += lessons.run.time(packed.kept_s(&rehearsal.servers));
     }
     rehearsal.assumptions = assumptions(plan, &stand_in, options);
     rehearsal

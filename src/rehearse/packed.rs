@@ -2,14 +2,14 @@
 
 use super::{Forecast, Options, Total, Unknown};
 use crate::ids::ServerId;
-use crate::journal::Interferences;
 use crate::matrix::ServerConfig;
 use crate::plan::Plan;
 use crate::run::{demand, room};
+use crate::selection::apart::{Work, play_apart};
 use crate::selection::packed::{Need, Room, longest_chain};
-use crate::stats::Slowdown;
-use crate::units::show_many;
+use crate::units::show_duration;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// How the servers of a rehearsal share the machine.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,12 +20,9 @@ pub struct Packed {
     pub begins: Vec<f64>,
     /// The servers that take as long as all: each begins with the end of the one before.
     chain: Vec<usize>,
-    /// Runs that are repeated alone, and as many beside others, to learn whether servers slow each other down.
-    repeated: usize,
+    /// How long these wait for the starts and runs of others, in seconds.
+    waited_s: f64,
 }
-
-/// Pairs of runs that usually tell whether servers slow each other down.
-const USUAL_PAIRS: usize = 6;
 
 /// Shares the machine out among the servers of some forecasts; `None` if they run one after the other.
 pub(super) fn pack(
@@ -33,16 +30,13 @@ pub(super) fn pack(
     servers: impl Iterator<Item = ServerConfig>,
     forecasts: &[Forecast],
     options: &Options,
-    found: &Interferences,
 ) -> Result<Option<Packed>, Unknown> {
-    let Some(mut room) = room(&plan.exec, options.gpus) else {
+    let Some(room) = room(&plan.exec, options.gpus) else {
         return Ok(None);
     };
-    if plan.exec.watched_percent().is_some() && found.servers.slowdown == Slowdown::Slows {
-        room.groups = 1;
-    }
     let configs: BTreeMap<ServerId, ServerConfig> = servers.map(|server| (server.id.clone(), server)).collect();
     let mut needs = Vec::with_capacity(forecasts.len());
+    let mut works = Vec::with_capacity(forecasts.len());
     for forecast in forecasts {
         let config = configs.get(&forecast.server);
         let gpus = config.map_or(0, |server| demand(&plan.exec, room, server));
@@ -62,26 +56,36 @@ pub(super) fn pack(
             )));
         }
         // Every config has its first start before any has its second.
-        let seconds = forecast.total.interval().likely / f64::from(plan.starts.max(1));
+        let rounds = f64::from(plan.starts.max(1));
+        let work = Work {
+            starts: (f64::from(forecast.starts) / rounds).ceil() as u64,
+            starting_s: forecast.total.starts.likely / rounds,
+            runs: (forecast.runs as f64 / rounds).ceil() as u64,
+            running_s: forecast.total.runs.likely / rounds,
+            starts_apart: config.is_some_and(|server| plan.exec.starts_apart(&server.argv, gpus)),
+        };
+        let seconds = work.starting_s + work.running_s;
         needs.push(Need { gpus, seconds, alone });
+        works.push(work);
     }
-    let placed = room.play(&needs, &room.order(&needs));
+    let order = room.order(&needs);
+    let placed = match works.iter().any(|work| work.starts_apart) {
+        true => play_apart(room, &needs, &works, &order),
+        false => room.play(&needs, &order),
+    };
     let mut begins = vec![0.0; needs.len()];
     for group in &placed {
         begins[group.group] = group.from;
     }
     let chain = longest_chain(&placed);
-    let is_side_by_side = placed
-        .iter()
-        .any(|one| placed.iter().any(|other| one.from < other.to && other.from < one.from));
-    let is_open = is_side_by_side && plan.exec.watched_percent().is_some() && found.servers.is_open();
-    let pairs = USUAL_PAIRS.saturating_sub(found.servers.pairs);
-    let repeated = if is_open { pairs } else { 0 };
+    let in_chain = placed.iter().filter(|placed| chain.contains(&placed.group));
+    let waits = in_chain.map(|placed| placed.to - placed.from - needs[placed.group].seconds);
+    let waited_s = waits.sum::<f64>().max(0.0) * f64::from(plan.starts.max(1));
     Ok(Some(Packed {
         room,
         begins,
         chain,
-        repeated,
+        waited_s,
     }))
 }
 
@@ -92,26 +96,20 @@ impl Packed {
         for server in &self.chain {
             total += forecasts[*server].total;
         }
-        total
-    }
-
-    /// What is assumed of repeated runs.
-    pub(super) fn remark(&self) -> Option<String> {
-        let pairs = show_many(self.repeated as u64, "pair");
-        let text = format!(
-            "{pairs} of repeated runs tell whether they do, one of each alone while the others wait; if so, the rest takes longer"
-        );
-        (self.repeated > 0).then_some(text)
-    }
-
-    /// How long the repeated runs keep everybody, in seconds: each that is alone all the others, those beside them nobody for longer
-    /// than a run; and the others finish the run that they are at before.
-    pub(super) fn kept_s(&self, forecasts: &[Forecast]) -> f64 {
-        let runs: u64 = forecasts.iter().map(|server| server.runs).sum();
-        let seconds: f64 = forecasts.iter().map(|server| server.total.runs.likely).sum();
-        match self.repeated {
-            0 => 0.0,
-            repeated => (repeated as f64 + 2.0) * seconds / runs.max(1) as f64,
+        let likely = total.interval().likely;
+        match likely > 0.0 {
+            true => total.stretched(1.0 + self.waited_s / likely),
+            false => total,
         }
+    }
+
+    /// What starts that are kept apart from runs cost.
+    pub(super) fn remark(&self) -> Option<String> {
+        let waited = Duration::from_secs_f64(self.waited_s);
+        let text = format!(
+            "no server starts while another one is measured (exec.starts_apart), for which servers wait {} of that",
+            show_duration(waited)
+        );
+        (waited >= Duration::from_secs(1)).then_some(text)
     }
 }

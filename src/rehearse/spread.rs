@@ -120,6 +120,21 @@ impl Total {
     }
 }
 
+impl Total {
+    /// The same, so many times as long.
+    pub(super) fn stretched(self, factor: f64) -> Total {
+        let stretched = |time: Time| Time {
+            likely: time.likely * factor,
+            common: time.common * factor,
+            own: time.own * factor.powi(2),
+        };
+        Total {
+            starts: stretched(self.starts),
+            runs: stretched(self.runs),
+        }
+    }
+}
+
 impl std::ops::AddAssign for Total {
     fn add_assign(&mut self, other: Total) {
         self.starts += other.starts;

@@ -149,6 +149,8 @@ impl Stage for VirtualStage<'_> {
     async fn act(&mut self, action: Action) -> Result<ActionOutcome, Unknown> {
         self.steps.take()?;
         Ok(match action {
+            // Groups are played one by one: what they wait for each other is counted where they are packed.
+            Action::Await => ActionOutcome::Admitted,
             Action::Start(_) => ActionOutcome::Started(self.start()),
             Action::Look => ActionOutcome::Unchanged,
             Action::Reset => ActionOutcome::Reset {
@@ -156,8 +158,6 @@ impl Stage for VirtualStage<'_> {
                 seconds: 0.0,
             },
             Action::Run(job) => self.run(&job)?,
-            // Groups are played one by one: what is repeated to learn of interference is counted where they are packed.
-            Action::Check { .. } => ActionOutcome::Needless,
             Action::Stop | Action::Kill => ActionOutcome::Stopped {
                 seconds: 0.0,
                 held_seconds: None,

@@ -69,6 +69,8 @@ pub async fn drive<E>(
                 writer.look(|state| agenda.recorded(&entry, state));
             }
             Step::Note(note) => writer.note(&note)?,
+            // What was decided before a signal came in is not begun after it.
+            Step::Act(_) if agenda.gives_up() => agenda.settle(ActionOutcome::Abandoned),
             Step::Act(action) => {
                 let outcome = act(agenda, stage, action, signals).await?;
                 agenda.settle(outcome);

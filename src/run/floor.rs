@@ -1,9 +1,7 @@
-//! Who may be measured or started beside whom, among the groups under way: whoever is to be alone waits until the others are done, and
-//! they wait for it. What interference was found decides how far servers may share the machine; that is in the record. Notes
-//! also what went on beside each run. Starts nothing itself.
+//! Who may be measured or started at the same time, among the groups under way: a start that is kept apart waits until nobody is
+//! measured, and whoever comes after it waits for it. Notes also what went on beside each run. Starts nothing itself.
 
-use crate::journal::{Beside, Interferences};
-use crate::stats::Slowdown;
+use crate::journal::Beside;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
@@ -13,43 +11,18 @@ use tokio::sync::Notify;
 pub enum Doing {
     /// Measure a run.
     Run,
-    /// Measure a run that is to have the usual company.
-    Beside,
-    /// Measure a run that is to be alone.
-    Alone,
     /// Start a server.
     Start,
+    /// Start a server while nothing is measured.
+    StartApart,
 }
 
-/// How far servers share the machine.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sharing {
-    /// They run and start side by side.
-    Together,
-    /// They run side by side, and start while none is measured.
-    StartsApart,
-    /// One thing at a time.
-    Apart,
-}
-
-impl Sharing {
-    /// What follows from what was found.
-    pub fn after(found: &Interferences) -> Sharing {
-        match (found.servers.slowdown, found.starts.slowdown) {
-            (Slowdown::Slows, _) => Sharing::Apart,
-            (_, Slowdown::Slows) => Sharing::StartsApart,
-            _ => Sharing::Together,
-        }
-    }
-
-    fn allows(self, one: Doing, other: Doing) -> bool {
-        match self {
-            Sharing::Together => one != Doing::Alone && other != Doing::Alone,
-            Sharing::StartsApart => {
-                Sharing::Together.allows(one, other) && (one == Doing::Start) == (other == Doing::Start)
-            }
-            Sharing::Apart => false,
-        }
+impl Doing {
+    fn goes_with(self, other: Doing) -> bool {
+        !matches!(
+            (self, other),
+            (Doing::Run, Doing::StartApart) | (Doing::StartApart, Doing::Run)
+        )
     }
 }
 
@@ -104,24 +77,21 @@ impl Floor {
         }
     }
 
-    /// Waits until this may be done. Who would be alone does not wait for a start, which takes minutes: `None` if there is one.
-    pub async fn enter(&self, doing: Doing, sharing: impl Fn() -> Sharing) -> Option<Leave<'_>> {
+    /// Waits until this may be done.
+    pub async fn enter(&self, doing: Doing) -> Leave<'_> {
         let mut leave = self.queue(doing);
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
             {
                 let mut hall = self.hall.borrow_mut();
-                if doing == Doing::Alone && hall.active.iter().any(|(_, other)| *other == Doing::Start) {
-                    return None;
-                }
-                if hall.admits(leave.id, doing, sharing()) {
+                if hall.admits(leave.id, doing) {
                     hall.read_clocks((self.now)());
                     hall.waiting.retain(|(id, _)| *id != leave.id);
                     hall.active.push((leave.id, doing));
                     leave.since = hall.clocks;
                     self.changed.notify_waiters();
-                    return Some(leave);
+                    return leave;
                 }
             }
             changed.await;
@@ -142,21 +112,16 @@ impl Floor {
 }
 
 impl Hall {
-    /// Who came earlier goes first, unless both may at once. Nobody is kept out for one who is to be alone while somebody needs
-    /// the usual company.
-    fn admits(&self, id: u64, doing: Doing, sharing: Sharing) -> bool {
-        let needs_company = self.active.iter().any(|(_, other)| *other == Doing::Beside);
+    /// Who came earlier goes first, unless both may at once.
+    fn admits(&self, id: u64, doing: Doing) -> bool {
         let earlier = self.waiting.iter().take_while(|(other, _)| *other != id);
-        let counts = |other: Doing| !(needs_company && other == Doing::Alone);
-        self.active.iter().all(|(_, other)| sharing.allows(doing, *other))
-            && earlier
-                .filter(|(_, other)| counts(*other))
-                .all(|(_, other)| sharing.allows(doing, *other))
+        let mut others = self.active.iter().chain(earlier);
+        others.all(|(_, other)| doing.goes_with(*other))
     }
 
     fn read_clocks(&mut self, now: Duration) {
         let passed = now.saturating_sub(std::mem::replace(&mut self.clocks.read_at, now));
-        let starting = self.active.iter().filter(|(_, doing)| *doing == Doing::Start).count();
+        let starting = self.active.iter().filter(|(_, doing)| *doing != Doing::Run).count();
         if starting > 0 {
             self.clocks.starting += passed;
         }

@@ -282,7 +282,6 @@ fn session_started(
         runs: counts.runs,
         searches: counts.searches,
         compare: compared(plan, matrix).map(Box::new),
-        interference: plan.exec.watched_percent(),
         ..facts::session()
     }
 }

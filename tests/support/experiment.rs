@@ -112,7 +112,6 @@ impl Experiment {
             searches: 0,
             compare: None,
             seen: Seen::new(),
-            interference: None,
         })));
         for (i, server) in self.servers.iter().enumerate() {
             self.write_server(&directory, &mut journal, i, server);

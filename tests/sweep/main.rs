@@ -2,6 +2,7 @@
 
 mod answers;
 mod attached;
+mod beside;
 mod ci_guard;
 mod clients;
 mod comparison;
@@ -15,7 +16,6 @@ mod foreign;
 #[path = "../support/harness.rs"]
 mod harness;
 mod init;
-mod interference;
 mod iterations;
 mod k8s;
 mod live;

@@ -26,7 +26,6 @@ max_num_seqs = [4, 16]
 [exec]
 parallel = 4
 wait = "1s"
-interference = false
 
 [bench.params]
 random_input_len = 32

@@ -159,11 +159,18 @@ fn servers_side_by_side_are_played_side_by_side() {
     };
     let seconds = |rehearsal: &Value| rehearsal["seconds"]["likely"].as_f64().expect("a number");
     let whole = rehearse(&["--gpu", "8xh100"]);
-    assert!(seconds(&whole) < 6000.0, "{} s", seconds(&whole));
-    let packed = rehearse(&["--gpu", "8xh100", "--set", "exec.interference=false"]);
-    assert!(seconds(&packed) < seconds(&whole), "repeated runs take their time");
+    let packed = rehearse(&["--gpu", "8xh100", "--set", "exec.starts_apart=false"]);
+    assert!(seconds(&packed) < 6000.0, "{} s", seconds(&packed));
+    assert!(
+        seconds(&whole) > 1.05 * seconds(&packed),
+        "to keep starts apart takes its time: {} s",
+        seconds(&whole)
+    );
+    let says = |rehearsal: &Value| rehearsal["assumptions"].to_string().contains("exec.starts_apart");
+    assert_eq!((says(&whole), says(&packed)), (true, false));
     let alone = rehearse(&["--gpu", "8xh100", "--set", "exec.parallel=1"]);
     assert!(seconds(&alone) > 3.0 * seconds(&packed), "{} s", seconds(&alone));
+    assert!(seconds(&alone) > seconds(&whole), "{} s", seconds(&alone));
     assert_eq!(packed["runs"], alone["runs"]);
     assert_eq!(packed["side_by_side"]["gpus"], 8);
 

@@ -191,7 +191,7 @@ impl Stage for &Replay {
             Action::Look => Ok(ActionOutcome::Unchanged),
             Action::Reset => Ok(self.reset()),
             Action::Run(run) => self.ran(&run),
-            Action::Check { .. } => unreachable!("these servers run one after the other"),
+            Action::Await => unreachable!("these servers run one after the other"),
             Action::Stop | Action::Kill => Ok(self.stopped()),
         }
     }

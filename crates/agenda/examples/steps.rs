@@ -37,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     ActionOutcome::Started(Ok(Facts::default()))
                 }
                 Step::Act(Action::Look) => ActionOutcome::Unchanged,
-                Step::Act(Action::Check { .. }) => ActionOutcome::Needless,
+                Step::Act(Action::Await) => ActionOutcome::Admitted,
                 Step::Act(Action::Reset) => ActionOutcome::Reset {
                     result: Ok(()),
                     seconds: 0.0,

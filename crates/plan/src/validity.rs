@@ -94,9 +94,6 @@ closed_list! {
     /// More requests were at the server than the benchmark sent.
     ServerNotAlone "server_not_alone" severity=Suspect:
         "let no other client use the server while it is measured";
-    /// Other servers ran beside it, or started, and that was measured to slow servers down.
-    ServersInterfere "servers_interfere" severity=Suspect:
-        "compare it only with runs like it, or measure it again alone: --set exec.parallel=1 -o DIR, or exclusive in [exec]";
     /// Tokens a second had a trend throughout the run.
     NoSteadyState "no_steady_state" severity=Suspect:
         "send more requests (num_prompts), so that ramp and drain are a small part; if the server slows down, look for the reason in its telemetry";

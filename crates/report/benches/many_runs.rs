@@ -119,7 +119,6 @@ fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
         searches: 0,
         compare: None,
         seen: Seen::new(),
-        interference: None,
     })));
     for number in (0..SERVERS).filter(|number| number % JOURNALS == n) {
         let server = ServerId(format!("{number:016x}"));

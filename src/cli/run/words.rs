@@ -15,9 +15,7 @@ pub fn doing(action: &Action) -> Option<&'static str> {
         Action::Reset => Some("resetting its caches"),
         Action::Stop => Some("stopping"),
         Action::Kill => Some("ending it at once"),
-        Action::Start(_) | Action::Look | Action::Run(_) => None,
-        Action::Check { is_alone: true, .. } => Some("measuring once more, alone"),
-        Action::Check { .. } => Some("measuring once more, beside others"),
+        Action::Await | Action::Start(_) | Action::Look | Action::Run(_) => None,
     }
 }
 

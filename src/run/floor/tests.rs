@@ -1,56 +1,94 @@
-//! Agendas, floor and record of a real sweep in virtual time, on a machine whose servers slow each other down by a known share.
+//! Groups side by side in virtual time, by the agendas of a real sweep: starts that fail, servers that die, some that run alone, and a
+//! user who interrupts.
 
 mod clock;
 
 use super::*;
-use crate::agenda::{Action, ActionOutcome, Agenda, Facts, Group, Hints, Ran, Schedule, Start};
-use crate::journal::{Entry, Event, Measured, Nonce, PlanContent, RecordedPlan, Seen, SessionStarted, Shard, State};
+use crate::agenda::{Action, ActionOutcome, Agenda, Ending, Facts, Group, Hints, Ran, Schedule, Signal};
+use crate::cause::{Cause, Failure};
+use crate::journal::{Entry, Event, Measured, Shard, State};
 use crate::matrix::Matrix;
 use crate::plan::{Format, Plan, World, parse};
 use crate::rng::NumpyLegacy;
-use crate::run::drive::{Stage, Unattended, Writer, drive};
-use crate::validity::Validity;
+use crate::run::drive::{Signals, Stage, Writer, drive};
 use clock::Clock;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use std::cell::Cell;
 use std::convert::Infallible;
-use std::io::Write as _;
 use std::path::Path;
 
-/// Twenty-four servers with three loads each, eight at a time.
+/// Twenty-four servers with three loads each, eight at a time; the last three run alone.
 const PLAN: &str = "version = 1\nruns = 2\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = { from = 1, to = 24, step = 1 }\n\
-                    [exec]\nparallel = 8\n[bench.params]\nmax_concurrency = [1, 2, 4]\nnum_prompts = 9\n";
+                    [exec]\nparallel = 8\nexclusive = { max_num_seqs = \">=22\" }\n[bench.params]\nmax_concurrency = [1, 2, 4]\n\
+                    num_prompts = 9\n";
 const PLACES: usize = 8;
-/// Between two looks at who is slowed down by whom, in virtual time.
-const SLICE: Duration = Duration::from_secs(1);
+const SWEEPS: u32 = 40;
 
-/// What servers do to each other, and how runs scatter: standard deviations of logarithms.
-#[derive(Debug, Clone, Copy)]
-struct Machine {
-    cross_talk: f64,
-    of_starts: f64,
-    between_runs: f64,
-    between_starts: f64,
-}
+/// From when to when something was done, and what.
+type Span = (Duration, Duration, Doing);
 
-/// Runs scatter as they do on a quiet GPU node.
-const QUIET: Machine = Machine {
-    cross_talk: 0.0,
-    of_starts: 0.0,
-    between_runs: 0.01,
-    between_starts: 0.02,
-};
-
+/// A server whose starts take about two minutes and whose runs take about one.
 struct Virtual<'f> {
     floor: &'f Floor,
     clock: &'f Clock,
-    machine: Machine,
-    record: &'f Recorded,
     draw: &'f RefCell<NumpyLegacy>,
-    /// How long its runs take against those of others, in all and on this start.
-    length: f64,
-    speed: f64,
+    starting: Doing,
+    leave: Option<Leave<'f>>,
+    done: &'f RefCell<Vec<Span>>,
+    beside: &'f RefCell<Vec<Beside>>,
+}
+
+impl Virtual<'_> {
+    async fn spend(&self, seconds: f64, doing: Doing) {
+        let began = self.clock.now();
+        let scatter = (0.4 * self.draw.borrow_mut().normal()).exp();
+        self.clock.sleep(seconds * scatter).await;
+        self.done.borrow_mut().push((began, self.clock.now(), doing));
+    }
+
+    fn fails(&self) -> Option<Failure> {
+        let fails = self.draw.borrow_mut().normal() > 1.3;
+        fails.then(|| Failure::new(Cause::CrashedUnderLoad, "in this test"))
+    }
+}
+
+impl Stage for Virtual<'_> {
+    type Error = Infallible;
+
+    async fn act(&mut self, action: Action) -> Result<ActionOutcome, Infallible> {
+        Ok(match action {
+            Action::Await => {
+                self.leave = Some(self.floor.enter(self.starting).await);
+                ActionOutcome::Admitted
+            }
+            Action::Start(_) => {
+                let _leave = self.leave.take().expect("it was waited for");
+                self.spend(120.0, self.starting).await;
+                ActionOutcome::Started(self.fails().map_or_else(|| Ok(Facts::default()), Err))
+            }
+            Action::Run(_) => {
+                let leave = self.floor.enter(Doing::Run).await;
+                self.spend(60.0, Doing::Run).await;
+                self.beside.borrow_mut().push(leave.beside());
+                match self.fails() {
+                    Some(failure) => ActionOutcome::Died { failure, seconds: 1.0 },
+                    None => ActionOutcome::Ran {
+                        result: Ok(Box::new(Ran::default())),
+                        seconds: 1.0,
+                    },
+                }
+            }
+            Action::Look => ActionOutcome::Unchanged,
+            Action::Reset => ActionOutcome::Reset {
+                result: Ok(()),
+                seconds: 0.0,
+            },
+            Action::Stop | Action::Kill => ActionOutcome::Stopped {
+                seconds: 0.0,
+                held_seconds: None,
+            },
+        })
+    }
 }
 
 #[derive(Default)]
@@ -67,25 +105,15 @@ impl Writer for &Recorded {
         let mut state = self.0.borrow_mut();
         let event = match event {
             // The recorder of a real session counts.
-            Event::ServerStarting { server, slot, gpus, .. } => {
-                let launch = 1 + state
-                    .servers
-                    .values()
-                    .map(|server| server.starts.len() as u32)
-                    .sum::<u32>();
-                Event::ServerStarting {
-                    server,
-                    slot,
-                    launch,
-                    gpus,
-                }
-            }
+            Event::ServerStarting { server, slot, gpus, .. } => Event::ServerStarting {
+                launch: 1 + state.starts().count() as u32,
+                server,
+                slot,
+                gpus,
+            },
             event => event,
         };
-        let mut entry = state.next_entry(event);
-        entry.at = "2026-11-23T00:00:00Z".to_owned();
-        state.apply(entry.clone());
-        Ok(entry)
+        Ok(state.imagine(event))
     }
 
     fn note(&self, _: &str) -> Result<(), Infallible> {
@@ -93,280 +121,166 @@ impl Writer for &Recorded {
     }
 }
 
-impl<'f> Virtual<'f> {
-    fn scatter(&self, sigma: f64) -> f64 {
-        (sigma * self.draw.borrow_mut().normal()).exp()
-    }
+/// A user who interrupts at some moment.
+struct User<'c> {
+    clock: &'c Clock,
+    at_s: Option<f64>,
+}
 
-    async fn enter(&self, doing: Doing) -> Option<Leave<'f>> {
-        let sharing = || self.record.look(|state| Sharing::after(state.interference()));
-        self.floor.enter(doing, sharing).await
-    }
-
-    /// Does so many seconds of work beside others, and says what it took.
-    async fn work(&self, seconds: f64) -> f64 {
-        let began = self.clock.now();
-        let mut left = seconds;
-        while left > 0.0 {
-            let (servers, starts) = {
-                let hall = self.floor.hall.borrow();
-                let starts = hall.active.iter().filter(|(_, doing)| *doing == Doing::Start).count();
-                (hall.active.len() - starts, starts)
-            };
-            let slower = |is: bool, share: f64| if is { 1.0 + share } else { 1.0 };
-            let factor = slower(servers > 1, self.machine.cross_talk) * slower(starts > 0, self.machine.of_starts);
-            let slice = SLICE.as_secs_f64().min(left * factor);
-            self.clock.sleep(slice).await;
-            left -= slice / factor;
+impl Signals for User<'_> {
+    async fn next(&mut self) -> Signal {
+        let Some(at_s) = self.at_s else {
+            return std::future::pending().await;
+        };
+        let left = at_s - self.clock.now().as_secs_f64();
+        if left > 0.0 {
+            self.clock.sleep(left).await;
         }
-        (self.clock.now() - began).as_secs_f64()
-    }
-
-    async fn measure(&self) -> f64 {
-        let seconds = 40.0 * self.length * self.speed;
-        self.work(seconds).await * self.scatter(self.machine.between_runs)
+        self.at_s = None;
+        Signal::Interrupt
     }
 }
 
-impl Stage for Virtual<'_> {
-    type Error = Infallible;
-
-    async fn act(&mut self, action: Action) -> Result<ActionOutcome, Infallible> {
-        Ok(match action {
-            Action::Start(_) => {
-                let _leave = self.enter(Doing::Start).await;
-                self.clock.sleep(120.0 * self.scatter(0.2)).await;
-                self.speed = self.scatter(self.machine.between_starts);
-                ActionOutcome::Started(Ok(Facts::default()))
-            }
-            Action::Run(_) => {
-                let leave = self.enter(Doing::Run).await.expect("a run always may be done");
-                let seconds = self.measure().await;
-                let ran = Ran {
-                    beside: Some(leave.beside()),
-                    ..Ran::default()
-                };
-                ActionOutcome::Ran {
-                    result: Ok(Box::new(ran)),
-                    seconds,
-                }
-            }
-            Action::Check { is_alone, .. } => {
-                let doing = if is_alone { Doing::Alone } else { Doing::Beside };
-                let Some(leave) = self.enter(doing).await else {
-                    return Ok(ActionOutcome::Needless);
-                };
-                let is_open = self.record.look(|state| state.interference().servers.is_open());
-                if is_alone && !is_open {
-                    return Ok(ActionOutcome::Needless);
-                }
-                let seconds = self.measure().await;
-                ActionOutcome::Checked {
-                    latency_ms: Some(seconds),
-                    beside: leave.beside(),
-                    seconds,
-                }
-            }
-            Action::Look => ActionOutcome::Unchanged,
-            Action::Reset => ActionOutcome::Reset {
-                result: Ok(()),
-                seconds: 0.0,
-            },
-            Action::Stop | Action::Kill => ActionOutcome::Stopped {
-                seconds: 0.0,
-                held_seconds: None,
-            },
-        })
-    }
+/// What a whole sweep did, what it noted of its runs, and how many groups were interrupted.
+struct Swept {
+    done: Vec<Span>,
+    beside: Vec<Beside>,
+    interrupted: usize,
 }
 
-/// What a whole sweep leaves behind, and how long it takes in seconds.
-async fn sweep(clock: &Clock, plan: &Plan, machine: Machine, seed: u32) -> (State, f64) {
+fn sweep(plan: &Plan, starting: Doing, interrupt_s: Option<f64>, seed: u32) -> Swept {
+    let clock = &Clock::default();
     let matrix = Matrix::expand(plan).expect("it expands");
     let schedule = Schedule::new(plan, &matrix, Shard::WHOLE, false);
     let (record, floor) = (&Recorded::default(), &clock.floor());
     let draw = &RefCell::new(NumpyLegacy::new(seed));
-    record.record(session(plan)).await.expect("recorded");
-    let began = clock.now();
-    let mut left: Vec<Start> = schedule.starts().collect();
-    left.reverse();
-    let mut under_way = FuturesUnordered::new();
-    loop {
-        let is_apart = record.look(|state| Sharing::after(state.interference())) == Sharing::Apart;
-        while under_way.len() < if is_apart { 1 } else { PLACES } {
-            let Some(start) = left.pop() else { break };
-            let group = record
+    let (done, beside) = (&RefCell::default(), &RefCell::default());
+    let mut left: Vec<Group> = schedule
+        .starts()
+        .map(|start| {
+            record
                 .look(|state| schedule.group(&start, state))
-                .expect("nothing is done yet");
-            under_way.push(async move { perform(schedule, group, (record, floor, clock, draw), machine).await });
-        }
-        if under_way.next().await.is_none() {
-            break;
-        }
-    }
-    let state = record.0.borrow().clone();
-    (state, (clock.now() - began).as_secs_f64())
-}
-
-async fn perform(
-    schedule: Schedule<'_>,
-    group: Group,
-    (record, floor, clock, draw): (&Recorded, &Floor, &Clock, &RefCell<NumpyLegacy>),
-    machine: Machine,
-) {
-    let mut agenda = record.look(|state| Agenda::new(schedule, group, Hints::new(), state));
-    let mut stage = Virtual {
-        floor,
-        clock,
-        machine,
-        record,
-        draw,
-        length: (0.4 * draw.borrow_mut().normal()).exp(),
-        speed: 1.0,
-    };
-    let ended = drive(&mut agenda, &mut stage, &record, &mut Unattended).await;
-    ended.expect("nothing can go wrong");
-}
-
-fn session(plan: &Plan) -> Event {
-    Event::SessionStarted(Box::new(SessionStarted {
-        host: "virtual".to_owned(),
-        boot: String::new(),
-        pid: 1,
-        started: 0,
-        machine: None,
-        joined: false,
-        plan: RecordedPlan {
-            name: "p".to_owned(),
-            sha256: String::new(),
-            content: PlanContent::In(Nonce::IMAGINED),
-        },
-        servers: 24,
-        points: 72,
-        starts: 1,
-        runs: 144,
-        searches: 0,
-        compare: None,
-        interference: plan.exec.watched_percent(),
-        seen: Seen::new(),
-    }))
-}
-
-fn plan(text: &str) -> Plan {
-    parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan")
-}
-
-fn campaign(name: &str, machine: Machine, sweeps: u32) -> Vec<State> {
-    let plan = plan(PLAN);
-    let ended: Vec<(State, f64)> = (0..sweeps)
-        .map(|seed| {
-            let clock = Clock::default();
-            clock.run(sweep(&clock, &plan, machine, seed))
+                .expect("nothing is done yet")
         })
         .collect();
-    let slows = |found: fn(&Interferences) -> Slowdown| {
-        let tripped = ended
-            .iter()
-            .filter(|(state, _)| found(state.interference()) == Slowdown::Slows);
-        tripped.count()
-    };
-    let mean = |of: fn(&State) -> f64| ended.iter().map(|(state, _)| of(state)).sum::<f64>() / f64::from(sweeps);
-    let _ = writeln!(
-        std::io::stderr(),
-        "{name}: servers trip in {} of {sweeps}, starts in {}; {:.1} and {:.1} pairs, {:.0} further runs, {:.0} min a sweep",
-        slows(|found| found.servers.slowdown),
-        slows(|found| found.starts.slowdown),
-        mean(|state| state.interference().servers.pairs as f64),
-        mean(|state| state.interference().starts.pairs as f64),
-        mean(|state| state.samples().count() as f64),
-        ended.iter().map(|(_, seconds)| seconds / 60.0).sum::<f64>() / f64::from(sweeps),
-    );
-    ended.into_iter().map(|(state, _)| state).collect()
-}
-
-fn tripped(states: &[State], found: fn(&Interferences) -> Slowdown) -> usize {
-    let slows = |state: &&State| found(state.interference()) == Slowdown::Slows;
-    states.iter().filter(slows).count()
-}
-
-const SWEEPS: u32 = 50;
-
-#[test]
-fn without_cross_talk_servers_stay_side_by_side() {
-    let states = campaign("none", QUIET, SWEEPS);
-    assert!(tripped(&states, |found| found.servers.slowdown) <= 1);
-    assert!(tripped(&states, |found| found.starts.slowdown) <= 1);
-    let decided = |state: &&State| !state.interference().servers.is_open();
-    assert_eq!(states.iter().filter(decided).count(), SWEEPS as usize);
-}
-
-#[test]
-fn cross_talk_of_five_percent_is_found_and_its_runs_are_marked() {
-    let machine = Machine {
-        cross_talk: 0.05,
-        ..QUIET
-    };
-    let states = campaign("5 %", machine, SWEEPS);
-    assert!(tripped(&states, |found| found.servers.slowdown) >= 49);
-    let state = &states[0];
-    let is_beside = |run: &&crate::journal::RunRecord| run.beside.is_some_and(|beside| beside.servers >= 0.05);
-    let beside: Vec<_> = state.runs().filter(is_beside).collect();
-    assert!(
-        beside.iter().all(|run| run.validity == Validity::Suspect),
-        "they are marked"
-    );
-    let alone: Vec<_> = state.runs().filter(|run| !is_beside(run)).collect();
-    assert!(
-        alone.len() > beside.len(),
-        "from then on servers run one after the other"
-    );
-    assert!(alone.iter().all(|run| run.validity == Validity::Valid));
-}
-
-#[test]
-fn slow_starts_of_others_are_found_and_kept_apart() {
-    let machine = Machine {
-        of_starts: 0.2,
-        ..QUIET
-    };
-    let states = campaign("starts 20 %", machine, SWEEPS);
-    assert!(tripped(&states, |found| found.servers.slowdown) <= 1);
-    assert!(tripped(&states, |found| found.starts.slowdown) >= 49);
-}
-
-#[test]
-fn who_is_to_be_alone_is_and_is_not_kept_waiting() {
-    let clock = Clock::default();
-    clock.run(async {
-        let floor = clock.floor();
-        let together = || Sharing::Together;
-        let seen = Cell::new(0);
-        let run = async |seconds: f64, doing: Doing| {
-            let leave = floor.enter(doing, together).await;
-            clock.sleep(seconds).await;
-            seen.set(seen.get() + 1);
-            leave.map(|leave| (leave.beside(), seen.get()))
-        };
-        let (first, alone, second) = tokio::join!(
-            run(10.0, Doing::Run),
-            async {
-                clock.sleep(1.0).await;
-                run(10.0, Doing::Alone).await
-            },
-            async {
-                clock.sleep(2.0).await;
-                run(10.0, Doing::Run).await
-            },
-        );
-        let [first, alone, second] = [first, alone, second].map(|turn| turn.expect("each had its turn"));
-        assert_eq!([first.1, alone.1, second.1], [1, 2, 3]);
-        assert!([first.0, alone.0, second.0].iter().all(|beside| beside.servers == 0.0));
-        let started = floor.enter(Doing::Start, together).await;
-        assert!(
-            floor.enter(Doing::Alone, together).await.is_none(),
-            "a start is not waited for"
-        );
-        drop(started);
-        assert!(floor.enter(Doing::Alone, together).await.is_some());
+    left.reverse();
+    let is_alone = |group: &Group| plan.exec.is_exclusive(&group.server.params);
+    let interrupted = clock.run(async {
+        let mut under_way = FuturesUnordered::new();
+        let mut interrupted = 0;
+        loop {
+            while let Some(group) = left.pop_if(|group| under_way.len() < if is_alone(group) { 1 } else { PLACES }) {
+                under_way.push(async {
+                    let mut agenda = record.look(|state| Agenda::new(schedule, group, Hints::new(), state));
+                    let leave = None;
+                    let mut stage = Virtual {
+                        floor,
+                        clock,
+                        draw,
+                        starting,
+                        leave,
+                        done,
+                        beside,
+                    };
+                    let mut user = User {
+                        clock,
+                        at_s: interrupt_s,
+                    };
+                    drive(&mut agenda, &mut stage, &record, &mut user)
+                        .await
+                        .expect("it cannot")
+                });
+            }
+            match under_way.next().await {
+                Some(ending) => interrupted += usize::from(ending == Ending::Interrupted),
+                None => break interrupted,
+            }
+        }
     });
+    let hall = floor.hall.borrow();
+    assert!(
+        hall.active.is_empty() && hall.waiting.is_empty(),
+        "nobody is left: {hall:?}"
+    );
+    Swept {
+        done: done.take(),
+        beside: beside.take(),
+        interrupted,
+    }
+}
+
+fn plan() -> Plan {
+    parse(PLAN, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan")
+}
+
+/// Pairs of a run and a start at the same time.
+fn overlaps(done: &[Span]) -> usize {
+    let of = |is_run: bool| done.iter().filter(move |(.., doing)| (*doing == Doing::Run) == is_run);
+    let meets = |(from, to, _): &Span| of(false).filter(|(began, ended, _)| began < to && from < ended).count();
+    of(true).map(meets).sum()
+}
+
+#[test]
+fn no_run_meets_a_start_that_is_kept_apart_and_every_group_ends() {
+    let plan = plan();
+    let mut runs = 0;
+    for seed in 0..SWEEPS {
+        let swept = sweep(&plan, Doing::StartApart, None, seed);
+        assert_eq!(overlaps(&swept.done), 0, "seed {seed}");
+        assert!(swept.beside.iter().all(|beside| beside.starts == 0.0), "seed {seed}");
+        assert_eq!(swept.interrupted, 0);
+        runs += swept.beside.len();
+        let at_once = swept.beside.iter().filter(|beside| beside.servers > 0.5).count();
+        assert!(2 * at_once > swept.beside.len(), "runs still go on side by side");
+    }
+    assert!(runs > 40 * SWEEPS as usize, "most servers are measured: {runs}");
+}
+
+#[test]
+fn runs_meet_starts_that_are_not_kept_apart() {
+    let plan = plan();
+    for seed in 0..SWEEPS {
+        let swept = sweep(&plan, Doing::Start, None, seed);
+        assert!(overlaps(&swept.done) > 0, "seed {seed}");
+        assert!(swept.beside.iter().any(|beside| beside.starts > 0.0), "it is noted");
+    }
+}
+
+#[test]
+fn whoever_waits_for_a_start_or_a_run_is_interrupted_like_everybody() {
+    let plan = plan();
+    for seed in 0..SWEEPS {
+        let swept = sweep(&plan, Doing::StartApart, Some(37.0 * f64::from(seed)), seed);
+        assert!(swept.interrupted > 0, "seed {seed}");
+        assert_eq!(overlaps(&swept.done), 0, "seed {seed}");
+        let last = swept
+            .done
+            .iter()
+            .map(|(_, ended, _)| ended.as_secs_f64())
+            .fold(0.0, f64::max);
+        assert!(last <= 37.0 * f64::from(seed), "nothing goes on after it");
+    }
+}
+
+#[test]
+fn a_start_waits_for_runs_and_runs_that_come_later_wait_for_it() {
+    let clock = Clock::default();
+    let ended = clock.run(async {
+        let floor = &clock.floor();
+        let turn = async |after_s: f64, doing: Doing| {
+            clock.sleep(after_s).await;
+            let _leave = floor.enter(doing).await;
+            clock.sleep(10.0).await;
+            clock.now().as_secs()
+        };
+        let (first, start, other, light, second) = tokio::join!(
+            turn(0.0, Doing::Run),
+            turn(1.0, Doing::StartApart),
+            turn(2.0, Doing::StartApart),
+            turn(3.0, Doing::Start),
+            turn(4.0, Doing::Run),
+        );
+        [first, start, other, light, second]
+    });
+    assert_eq!(ended, [10, 20, 20, 13, 30]);
 }

@@ -1,20 +1,14 @@
 //! What ran beside a run on the same machine, for whoever doubts its figures: other servers of the sweep, and which of them were
-//! starting, which costs the host most. Runs are repeated alone and beside others; what that says is judged by the record.
+//! starting, which costs the host most.
 
 use super::Live;
-use super::measure::Purpose;
-use crate::agenda::{ActionOutcome, Ran, Run};
-use crate::error::Result;
+use crate::agenda::ActionOutcome;
 use crate::journal::{Nonce, StartRecord};
 use crate::plan::{Parallel, Params};
 use crate::run::drive::Writer;
-use crate::run::floor::{Doing, Leave};
+use crate::run::floor::Leave;
 use crate::server::claim::Presence;
-use crate::validity::Validity;
 use jiff::{SignedDuration, Timestamp};
-
-/// Latencies, the first of which a result has is compared.
-const LATENCIES: [&str; 4] = ["mean_e2el_ms", "mean_tpot_ms", "mean_itl_ms", "mean_ttft_ms"];
 
 impl Live<'_, '_> {
     /// Lets other sessions know that a server is up here.
@@ -31,49 +25,21 @@ impl Live<'_, '_> {
         self.writer.with(|recorder| recorder.nonce()).to_string()
     }
 
-    /// Measures a run once more, alone or beside others, and keeps nothing of it but its latency.
-    pub(super) async fn check(&mut self, run: &Run, is_alone: bool) -> Result<ActionOutcome> {
-        let doing = if is_alone { Doing::Alone } else { Doing::Beside };
-        let Some(leave) = self.enter(doing).await else {
-            return Ok(ActionOutcome::Needless);
-        };
-        // Other sessions do not wait for a run that is to be alone, and are no part of what servers of this one do to each other.
-        if self.others_up() > 0 {
-            return Ok(ActionOutcome::Needless);
-        }
-        if is_alone && self.writer.look(|state| !state.interference().servers.is_open()) {
-            return Ok(ActionOutcome::Needless);
-        }
-        let measured = self.measure(run, Purpose::Check).await?;
-        Ok(match measured {
-            ActionOutcome::Ran { .. } if self.others_up() > 0 => ActionOutcome::Needless,
-            ActionOutcome::Ran { result, seconds } => ActionOutcome::Checked {
-                latency_ms: result.ok().and_then(|ran| latency(&ran)),
-                beside: leave.beside(),
-                seconds,
-            },
-            other => other,
-        })
-    }
-
     /// Adds to a run what went on beside it.
-    pub(super) fn note_company(&self, outcome: &mut ActionOutcome, leave: Option<Leave<'_>>) {
-        let leave = leave.filter(|_| self.plan.exec.parallel != Parallel::No);
-        if let (ActionOutcome::Ran { result: Ok(ran), .. }, Some(leave)) = (outcome, leave) {
+    pub(super) fn note_company(&self, outcome: &mut ActionOutcome, leave: &Leave<'_>) {
+        if self.plan.exec.parallel != Parallel::No
+            && let ActionOutcome::Ran { result: Ok(ran), .. } = outcome
+        {
             ran.beside = Some(leave.beside());
         }
     }
 
     /// How many other servers of this session were up, and how many starting, at any time since then; nothing where servers run one
     /// after the other.
-    pub(super) fn beside(&self, since: &str) -> Params {
-        let Some(since) = since
-            .parse::<Timestamp>()
-            .ok()
-            .filter(|_| self.plan.exec.parallel != Parallel::No)
-        else {
+    pub(super) fn beside(&self, since: Timestamp) -> Params {
+        if self.plan.exec.parallel == Parallel::No {
             return Params::new();
-        };
+        }
         let session = self.writer.with(|recorder| recorder.nonce());
         let (servers, starts) = self.writer.look(|state| {
             let others = state.servers.iter().filter(|(id, _)| **id != self.config.id);
@@ -87,14 +53,6 @@ impl Live<'_, '_> {
             .into_iter()
             .collect()
     }
-}
-
-/// That of a run whose figures mean something.
-fn latency(ran: &Ran) -> Option<f64> {
-    let validity = Validity::of(ran.doubts.iter().map(|doubt| doubt.code));
-    let values = &ran.measured.as_ref()?.result.values;
-    let latency = LATENCIES.iter().find_map(|name| values.get(*name)?.as_f64())?;
-    (ran.failure.is_none() && validity != Validity::Invalid && latency.is_finite()).then_some(latency)
 }
 
 fn is_beside(start: &StartRecord, session: Nonce, since: Timestamp) -> bool {

@@ -14,6 +14,7 @@ use crate::run::sampler::{self, Sampler};
 use crate::server::{Identity, Server};
 use crate::telemetry::series::{Course, Series, Window};
 use crate::validity::{Code, Doubt};
+use jiff::Timestamp;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,17 +27,8 @@ const ENDS: Duration = Duration::from_secs(20);
 /// How long a server may take to go on with the requests of a run that took too long.
 const GOES_ON: Duration = Duration::from_secs(20);
 
-/// Why a run is measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// For its result.
-    Result,
-    /// To be held against itself. Nothing is read beside it, and it is not ended early.
-    Check,
-}
-
 impl Live<'_, '_> {
-    pub(super) async fn measure(&mut self, run: &agenda::Run, purpose: Purpose) -> Result<ActionOutcome> {
+    pub(super) async fn measure(&mut self, run: &agenda::Run, admitted: Timestamp) -> Result<ActionOutcome> {
         self.settle().await;
         let identity = self.ready().identity.clone().expect("a ready server told who it is");
         if let Err(failure) = offers(&identity, &run.task) {
@@ -52,9 +44,9 @@ impl Live<'_, '_> {
         let running = self.ready();
         let began = Instant::now();
         writer.tell(Update::Running(&server, &job.counters))?;
-        let is_watched = plan.bench.telemetry && purpose == Purpose::Result;
-        let watch = run.task.watch().filter(|_| purpose == Purpose::Result);
+        let watch = run.task.watch();
         let gpus = Arc::clone(&running.gpus);
+        let is_watched = plan.bench.telemetry;
         let sampler =
             is_watched.then(|| sampler::start(Some(running.server.http()), move || gpus.read(), telemetry.clone()));
         let measured = tokio::select! {
@@ -63,19 +55,14 @@ impl Live<'_, '_> {
             measured = bench::probe(&job, watch.cloned()) => measured,
             failure = running.server.failed() => {
                 let seconds = began.elapsed().as_secs_f64();
-                if purpose == Purpose::Result {
-                    self.keep(&telemetry, readings(sampler).await, None)?;
-                }
+                self.keep(&telemetry, readings(sampler).await, None)?;
                 return Ok(ActionOutcome::Died { failure, seconds });
             }
         };
         let seconds = began.elapsed().saturating_sub(job.counters.warmed_for()).as_secs_f64();
         self.hide_in_scratch()?;
         let window = job.counters.measured.get().copied();
-        let (mut figures, course) = match purpose {
-            Purpose::Result => self.read_beside(run, sampler, &telemetry, window).await?,
-            Purpose::Check => (Params::new(), None),
-        };
+        let (mut figures, course) = self.read_beside(admitted, sampler, &telemetry, window).await?;
         let others = others.max(self.others_up());
         figures.extend((others > 0).then(|| ("other_servers_beside".to_owned(), others.into())));
         let running = self.ready();
@@ -132,7 +119,7 @@ impl Live<'_, '_> {
     /// Ends the readings beside a run: what they and the other servers amount to, and how the run went.
     pub(super) async fn read_beside(
         &self,
-        run: &agenda::Run,
+        admitted: Timestamp,
         sampler: Option<Sampler>,
         telemetry: &Path,
         measured: Option<Window>,
@@ -140,7 +127,7 @@ impl Live<'_, '_> {
         let series = readings(sampler).await;
         let course = series.window(measured).map(|window| series.course(window));
         let mut figures = self.keep(telemetry, series, measured)?;
-        figures.extend(self.beside(&run.begun_at));
+        figures.extend(self.beside(admitted));
         Ok((figures, course))
     }
 

@@ -9,12 +9,11 @@ mod offline;
 mod planned;
 mod server;
 
-use measure::Purpose;
 pub(crate) use measure::reduce;
 
 use super::Update;
-use super::drive::{Stage, Writer};
-use super::floor::{Doing, Floor, Leave, Sharing};
+use super::drive::Stage;
+use super::floor::{Doing, Floor, Leave};
 use super::interrupt::Interrupt;
 use super::node::Seat;
 use super::place::Place;
@@ -32,6 +31,7 @@ use crate::telemetry::nvml::Gpus;
 use crate::validity::Doubt;
 pub(super) use hidden::hide_in_logs_of_killed;
 use hidden::{hide_in_log, hide_in_scratch};
+use jiff::Timestamp;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -45,6 +45,8 @@ pub struct Live<'p, 'w> {
     gate: &'p Gate,
     floor: &'p Floor,
     writer: &'p SessionWriter<'w>,
+    /// The leave to start, from the wait for it to the end of the start.
+    leave: Option<Leave<'p>>,
     running: Option<Running>,
     /// The program of a run without a server.
     program: Option<Program>,
@@ -95,6 +97,7 @@ impl<'p, 'w> Live<'p, 'w> {
             gate: place.gate(),
             floor: place.floor(),
             writer,
+            leave: None,
             running: None,
             program: None,
             presence: None,
@@ -167,13 +170,13 @@ impl<'p, 'w> Live<'p, 'w> {
         self.scratch.take().map_or(Ok(()), hide)
     }
 
-    /// Waits until this may be done beside the other groups.
-    async fn enter(&self, doing: Doing) -> Option<Leave<'p>> {
-        let sharing = || match self.plan.exec.watched_percent() {
-            Some(_) => self.writer.look(|state| Sharing::after(state.interference())),
-            None => Sharing::Together,
-        };
-        self.floor.enter(doing, sharing).await
+    /// What a start of the server is to the others.
+    fn starting(&self) -> Doing {
+        let exec = &self.plan.exec;
+        match exec.starts_apart(&self.config.argv, self.seat.gpus.len() as u32) {
+            true => Doing::StartApart,
+            false => Doing::Start,
+        }
     }
 
     /// A server that is ready, as the agenda knows.
@@ -190,9 +193,13 @@ impl Stage for Live<'_, '_> {
         let offline = self.plan.bench.runner.offline();
         let began = Instant::now();
         Ok(match action {
+            Action::Await => {
+                self.leave = Some(self.floor.enter(self.starting()).await);
+                ActionOutcome::Admitted
+            }
             Action::Start(launch) => {
+                let _leave = self.leave.take();
                 self.launched = Some(began);
-                let _leave = self.enter(Doing::Start).await;
                 self.show_presence();
                 match offline {
                     None => self.start(launch).await?,
@@ -205,15 +212,15 @@ impl Stage for Live<'_, '_> {
                 seconds: began.elapsed().as_secs_f64(),
             },
             Action::Run(job) => {
-                let leave = self.enter(Doing::Run).await;
+                let leave = self.floor.enter(Doing::Run).await;
+                let admitted = Timestamp::now();
                 let mut outcome = match offline {
-                    None => self.measure(&job, Purpose::Result).await?,
-                    Some(offline) => self.measure_offline(offline, &job).await?,
+                    None => self.measure(&job, admitted).await?,
+                    Some(offline) => self.measure_offline(offline, &job, admitted).await?,
                 };
-                self.note_company(&mut outcome, leave);
+                self.note_company(&mut outcome, &leave);
                 outcome
             }
-            Action::Check { run, is_alone } => self.check(&run, is_alone).await?,
             Action::Stop => {
                 self.stop().await;
                 self.stopped(began)

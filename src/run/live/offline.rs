@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::plan::{BenchRunner, Offline};
 use crate::run::{Update, sampler};
 use crate::server::{diagnose, startup};
+use jiff::Timestamp;
 use std::time::Instant;
 
 impl Live<'_, '_> {
@@ -23,7 +24,12 @@ impl Live<'_, '_> {
     }
 
     /// Runs the program to its end.
-    pub(super) async fn measure_offline(&mut self, offline: Offline, run: &agenda::Run) -> Result<ActionOutcome> {
+    pub(super) async fn measure_offline(
+        &mut self,
+        offline: Offline,
+        run: &agenda::Run,
+        admitted: Timestamp,
+    ) -> Result<ActionOutcome> {
         let (scratch, telemetry) = self.files(run);
         let plan = self.plan;
         let argv = run.task.point.argv.clone().unwrap_or_default();
@@ -51,7 +57,7 @@ impl Live<'_, '_> {
         let seconds = began.elapsed().as_secs_f64();
         self.program = None;
         self.hide_in_scratch()?;
-        let (mut figures, course) = self.read_beside(run, sampler, &telemetry, None).await?;
+        let (mut figures, course) = self.read_beside(admitted, sampler, &telemetry, None).await?;
         if offline != Offline::Startup {
             figures.extend(startup::phases(&diagnose::read_log(&job.scratch.join(LOG), 0)));
         }

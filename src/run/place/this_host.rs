@@ -6,7 +6,7 @@ use super::Place;
 use crate::agenda::Start;
 use crate::error::{Error, Result};
 use crate::journal::Recorder;
-use crate::run::floor::{Floor, Sharing};
+use crate::run::floor::Floor;
 use crate::run::lease::BEAT;
 use crate::run::node::{Node, Seat};
 use crate::run::share::{Share, group_name};
@@ -81,7 +81,6 @@ impl<'a> ThisHost<'a> {
 
     /// The next group, whoever else may be at it.
     async fn next_here(&self, under_way: &[Rc<Seat>], writer: &SessionWriter<'_>) -> Result<Option<(Start, Seat)>> {
-        let is_watched = self.sweep.plan.exec.watched_percent().is_some();
         loop {
             if self.waiting.borrow().is_empty() {
                 match under_way.is_empty() {
@@ -90,9 +89,7 @@ impl<'a> ThisHost<'a> {
                     true => {}
                 }
             }
-            let is_exclusive = under_way.iter().any(|seat| seat.alone);
-            let are_apart = || writer.look(|state| Sharing::after(state.interference()) == Sharing::Apart);
-            if is_exclusive || (!under_way.is_empty() && is_watched && are_apart()) {
+            if under_way.iter().any(|seat| seat.alone) {
                 return pending().await;
             }
             let is_ours = |gpu: &u32| under_way.iter().any(|seat| seat.gpus.contains(gpu));

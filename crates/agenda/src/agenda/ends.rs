@@ -50,6 +50,7 @@ fn plan(strategy: usize, servers: &str) -> (Plan, Matrix) {
 fn outcome(action: &Action, drawn: u8) -> ActionOutcome {
     let failure = Failure::new(Cause::BenchFailed, "in this test");
     match action {
+        Action::Await => ActionOutcome::Admitted,
         Action::Start(_) if drawn == 0 => ActionOutcome::Started(Err(failure)),
         Action::Start(_) => ActionOutcome::Started(Ok(Facts::default())),
         Action::Look => ActionOutcome::Unchanged,
@@ -66,7 +67,6 @@ fn outcome(action: &Action, drawn: u8) -> ActionOutcome {
             result: Ok(Box::default()),
             seconds: 1.0,
         },
-        Action::Check { .. } => ActionOutcome::Needless,
         Action::Stop | Action::Kill => ActionOutcome::Stopped {
             seconds: 0.0,
             held_seconds: None,

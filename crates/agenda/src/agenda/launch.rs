@@ -1,9 +1,10 @@
 //! The server of a group: started when a run needs it, gone when the group ends.
 
-use super::step::{Action, Ending, Facts, Step};
+use super::step::{Action, Ending, Facts, Signal, Step};
 use super::warmth::Warmth;
 use super::{Agenda, AgendaPhase, record};
 use vsweep_plan::cause::Failure;
+use vsweep_plan::plan::Parallel;
 use vsweep_record::journal::{Entry, Event, Launch, ServerExited, ServerReady, StartRecord, State};
 use vsweep_strategy::checks::AnswerCheck;
 
@@ -14,8 +15,6 @@ pub(super) struct Launched {
     pub is_ready: bool,
     /// Size of its KV cache in tokens, where it told.
     pub kv_tokens: Option<u64>,
-    /// Runs that were measured on it.
-    pub measured: usize,
     /// Whether a run used it, so that its caches hold something.
     pub is_used: bool,
     /// The loads that it has held.
@@ -25,8 +24,16 @@ pub(super) struct Launched {
 }
 
 impl Agenda<'_> {
+    /// The first step of a start: where servers run side by side, the others may be in its way.
+    pub(super) fn start(&self) -> Step {
+        match self.schedule.plan.exec.parallel {
+            Parallel::No => self.announcement(),
+            _ => Step::Act(Action::Await),
+        }
+    }
+
     /// Announces a start; once that is recorded, the server is started.
-    pub(super) fn start(&mut self) -> Step {
+    pub(super) fn announcement(&self) -> Step {
         record(Event::ServerStarting {
             server: self.server.id.clone(),
             slot: self.slot,
@@ -100,11 +107,19 @@ impl Agenda<'_> {
         }))));
     }
 
+    /// Ends the server as urgently as somebody wants it.
+    pub(super) fn end_server(&self) -> Step {
+        Step::Act(match self.signal {
+            Some(Signal::Kill) => Action::Kill,
+            _ => Action::Stop,
+        })
+    }
+
     /// Another server answers: what was measured before counts no more, and the work on it begins anew.
     pub(super) fn retire(&mut self, reason: String) -> Option<Step> {
         if self.launched.is_some() {
             self.phase = AgendaPhase::Retiring(reason);
-            return Some(Step::Act(Action::Stop));
+            return Some(self.end_server());
         }
         self.leave(Ending::Finished);
         Some(record(Event::ResultsRetired {

@@ -41,11 +41,8 @@ impl Agenda<'_> {
     }
 
     pub(super) fn settle_death(&mut self, failure: Failure, seconds: f64) {
-        // A run that is only repeated is not tried again, and nobody is blamed.
-        if self.checking.take().is_none() {
-            let attempt = self.attempt.as_mut().expect("a server is watched while it is measured");
-            attempt.death = Some((failure.clone(), seconds));
-        }
+        let attempt = self.attempt.as_mut().expect("a server is watched while it is measured");
+        attempt.death = Some((failure.clone(), seconds));
         let launched = self.launched.as_mut().expect("a server that died was started");
         launched.exit = Some(failure.clone());
         self.death = Some(failure);

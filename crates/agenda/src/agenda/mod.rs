@@ -13,7 +13,6 @@ mod comparison;
 mod ends;
 mod finals;
 mod grid;
-mod interference;
 mod launch;
 mod loss;
 mod probing;
@@ -33,7 +32,6 @@ pub use step::{Action, ActionOutcome, Ending, Facts, Ran, Run, Signal, Step};
 pub use task::{Evidence, RunReader, SearchReader, Task, seeded};
 
 use grid::Grid;
-use interference::Checking;
 use launch::Launched;
 use loss::Lost;
 use probing::{Ask, Probing};
@@ -75,10 +73,6 @@ pub struct Agenda<'p> {
     attempt: Option<Attempt>,
     /// The last run of a search or an exploration, until it was looked at.
     ended: Option<Task>,
-    /// The run that was measured last and the line that began it, until it was decided whether it is repeated.
-    last_measured: Option<(Task, Entry)>,
-    /// The run that is repeated.
-    checking: Option<Checking>,
     lost_in_a_row: u32,
     /// Starts that failed at the end of a session that was killed: tries that are used up.
     failed_starts: u32,
@@ -117,8 +111,6 @@ impl<'p> Agenda<'p> {
             launched: None,
             attempt: None,
             ended: None,
-            last_measured: None,
-            checking: None,
             lost_in_a_row: state.lost_in_a_row(&group.server.id, group.slot),
             failed_starts: state.failed_starts(&group.server.id, group.slot),
             failed_start: None,
@@ -170,6 +162,7 @@ impl<'p> Agenda<'p> {
     pub fn settle(&mut self, outcome: ActionOutcome) {
         self.yields_to = None;
         match outcome {
+            ActionOutcome::Admitted => self.due.push_back(self.announcement()),
             ActionOutcome::Started(started) => self.settle_start(started),
             ActionOutcome::Unchanged => {
                 let attempt = self.attempt.as_mut().expect("a server is looked at for a run");
@@ -177,19 +170,11 @@ impl<'p> Agenda<'p> {
             }
             ActionOutcome::Replaced(reason) => self.phase = AgendaPhase::Retiring(reason),
             ActionOutcome::Disturbed => self.settle_disturbance(),
-            // How a run that is repeated finds the caches is not told: it is no result.
-            ActionOutcome::Reset { .. } if self.checking.is_some() => {}
             ActionOutcome::Reset { result, seconds } => {
                 let attempt = self.attempt.as_mut().expect("caches are reset for a run");
                 attempt.refusal = result.err();
                 attempt.reset_seconds = Some(seconds);
             }
-            ActionOutcome::Checked {
-                latency_ms,
-                beside,
-                seconds,
-            } => self.settle_check(latency_ms, beside, seconds),
-            ActionOutcome::Needless => self.checking = None,
             ActionOutcome::Ran { result, seconds } => self.settle_run(result, seconds),
             ActionOutcome::Died { failure, seconds } => self.settle_death(failure, seconds),
             ActionOutcome::Stopped { seconds, held_seconds } => self.settle_stop(seconds, held_seconds),
@@ -200,6 +185,11 @@ impl<'p> Agenda<'p> {
     /// Takes notice of what is wanted of the sweep. Returns whether the action that is under way must be given up for it.
     pub fn signal(&mut self, signal: Signal) -> bool {
         self.signal = self.signal.max(Some(signal));
+        self.gives_up()
+    }
+
+    /// Whether the action that was asked for must be given up, or not even begun.
+    pub fn gives_up(&self) -> bool {
         self.yields_to.is_some_and(|least| self.signal >= Some(least))
     }
 
@@ -216,10 +206,9 @@ impl<'p> Agenda<'p> {
             AgendaPhase::Working => self.work(state),
             AgendaPhase::GivingUp(_) => self.give_up_rest(state),
             AgendaPhase::Retiring(reason) => self.retire(reason.clone()),
-            AgendaPhase::Leaving(ending) => Some(match (&self.launched, self.signal) {
-                (None, _) => Step::Done(*ending),
-                (Some(_), Some(Signal::Kill)) => Step::Act(Action::Kill),
-                (Some(_), _) => Step::Act(Action::Stop),
+            AgendaPhase::Leaving(ending) => Some(match &self.launched {
+                None => Step::Done(*ending),
+                Some(_) => self.end_server(),
             }),
         }
     }
@@ -235,11 +224,6 @@ impl<'p> Agenda<'p> {
         }
         if let Some(attempt) = self.attempt.take() {
             return self.pursue(attempt, state);
-        }
-        let measured = self.last_measured.take();
-        let asked = measured.and_then(|(task, started)| self.check_after(task, started, state));
-        if let Some(checking) = self.checking.take().or(asked) {
-            return Some(self.pursue_check(checking));
         }
         let Some(probing) = self.probings.front_mut() else {
             self.leave(Ending::Finished);
@@ -305,7 +289,7 @@ impl<'p> Agenda<'p> {
             };
             self.due.push_back(Step::Note(note.to_owned()));
         }
-        (self.attempt, self.checking) = (None, None);
+        self.attempt = None;
         self.phase = AgendaPhase::Leaving(ending);
     }
 

@@ -113,9 +113,6 @@ impl Agenda<'_> {
             Ok(mut ran) => {
                 let launched = self.launched.as_mut().expect("a run was measured on a ready server");
                 launched.warmth.note(&attempt.task.point.params);
-                launched.measured += 1;
-                let is_whole = ran.failure.is_none() && ran.cut.is_none();
-                self.last_measured = is_whole.then(|| (attempt.task.clone(), started.clone()));
                 self.lost_in_a_row = 0;
                 self.death = None;
                 let refused = attempt.refusal.map(|refusal| Doubt::new(Code::CachesNotReset, refusal));

@@ -23,6 +23,8 @@ pub enum Step {
 /// What is to be done with the server.
 #[derive(Debug)]
 pub enum Action {
+    /// Wait until it may start beside the other servers.
+    Await,
     /// Launch it, or connect to it, and wait until it is ready.
     Start(Launch),
     /// Look whether it is still the server that was started; of one that somebody else runs.
@@ -31,14 +33,6 @@ pub enum Action {
     Reset,
     /// Measure a run on it.
     Run(Box<Run>),
-    /// Measure a run once more, as it was begun, to learn how much servers that run side by side slow each other down. It has no files
-    /// of its own.
-    Check {
-        /// The run.
-        run: Box<Run>,
-        /// Whether the others wait meanwhile.
-        is_alone: bool,
-    },
     /// End it in order; of one that was attached to, let go.
     Stop,
     /// End it at once.
@@ -52,8 +46,6 @@ pub struct Run {
     pub task: Task,
     /// What its files are called.
     pub files: RunFiles,
-    /// When it was begun, RFC 3339.
-    pub begun_at: String,
     /// Unmeasured requests before.
     pub warmup: Warmup,
     /// Whether the server has held this load since it started.
@@ -66,7 +58,6 @@ impl Run {
         Run {
             task: task.clone(),
             files: RunFiles::of(&task.point.id, task.slot, task.run, started.rank.line),
-            begun_at: started.at.clone(),
             warmup,
             is_warm,
         }
@@ -76,6 +67,8 @@ impl Run {
 /// What came of an action.
 #[derive(Debug)]
 pub enum ActionOutcome {
+    /// Of a wait: it may start.
+    Admitted,
     /// Of a start: what the ready server says of itself, or why it is not ready. It is still to be stopped then.
     Started(Result<Facts, Failure>),
     /// Of a look: it is still the server that was started.
@@ -98,17 +91,6 @@ pub enum ActionOutcome {
         /// From start to end without the warm-up, in seconds.
         seconds: f64,
     },
-    /// Of a check: what was measured.
-    Checked {
-        /// The mean latency; none if it failed.
-        latency_ms: Option<f64>,
-        /// What went on beside it.
-        beside: Beside,
-        /// From start to end without the warm-up, in seconds.
-        seconds: f64,
-    },
-    /// Of a check: it was not done, since meanwhile enough is known or a server starts.
-    Needless,
     /// The server died during a run. It is still to be stopped.
     Died {
         /// Why.

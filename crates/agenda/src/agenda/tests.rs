@@ -6,7 +6,7 @@ use std::path::Path;
 use vsweep_plan::cause::Cause;
 use vsweep_plan::matrix::Matrix;
 use vsweep_plan::plan::{Format, Plan, World, parse};
-use vsweep_record::journal::{Beside, RecordedPlan, ServerReady, SessionStarted, Shard};
+use vsweep_record::journal::Shard;
 
 const PLAN: &str = "version = 1\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[bench.params]\nmax_concurrency = [1, 2, 3, 4, 5]\n\
                     num_prompts = 9\n";
@@ -52,7 +52,7 @@ fn perform_next(
                     Action::Look => "look".to_owned(),
                     Action::Reset => "reset".to_owned(),
                     Action::Run(run) => format!("run{}", run.task.point.params["max_concurrency"]),
-                    Action::Check { is_alone, .. } => if is_alone { "alone" } else { "beside" }.to_owned(),
+                    Action::Await => "await".to_owned(),
                     Action::Stop => "stop".to_owned(),
                     Action::Kill => "kill".to_owned(),
                 };
@@ -86,14 +86,7 @@ fn succeed(action: &Action) -> ActionOutcome {
             result: Ok(Box::default()),
             seconds: 1.0,
         },
-        Action::Check { is_alone, .. } => ActionOutcome::Checked {
-            latency_ms: Some(100.0),
-            beside: Beside {
-                servers: if *is_alone { 0.0 } else { 1.0 },
-                starts: 0.0,
-            },
-            seconds: 1.0,
-        },
+        Action::Await => ActionOutcome::Admitted,
         Action::Stop | Action::Kill => ActionOutcome::Stopped {
             seconds: 0.0,
             held_seconds: None,
@@ -247,85 +240,32 @@ fn a_server_that_needs_as_much_memory_as_one_that_did_not_start_is_not_started()
     assert_eq!((&*first, &*second), ("start run1 ok stop", "start run1 ok stop"));
 }
 
-/// A session in which another server is up already.
-fn in_company(text: &str) -> (Plan, Matrix, State) {
-    let (plan, matrix) = plan(text);
-    let mut state = State::default();
-    state.imagine(Event::SessionStarted(Box::new(SessionStarted {
-        host: String::new(),
-        boot: String::new(),
-        pid: 1,
-        started: 0,
-        machine: None,
-        joined: false,
-        plan: RecordedPlan::new("p", String::new(), [], []),
-        servers: 2,
-        points: 10,
-        starts: 1,
-        runs: 10,
-        searches: 0,
-        compare: None,
-        interference: plan.exec.watched_percent(),
-        seen: Seen::new(),
-    })));
-    let server = matrix.servers().nth(1).expect("two servers").id;
-    let mut lines = vec![Event::ServerStarting {
-        server: server.clone(),
-        slot: 0,
-        launch: 7,
-        gpus: Vec::new(),
-    }];
-    lines.push(Event::ServerReady(Box::new(ServerReady {
-        server,
-        launch: 7,
-        ..ServerReady::default()
-    })));
-    for event in lines {
-        let mut entry = state.next_entry(event);
-        entry.at = "2026-11-23T00:00:00Z".to_owned();
-        state.apply(entry);
-    }
-    (plan, matrix, state)
-}
-
 const SIDE_BY_SIDE: &str = "version = 1\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [1, 2]\n\
-                            [exec]\nparallel = 2\n[bench.params]\nmax_concurrency = [1, 2, 3, 4, 5]\nnum_prompts = 9\n";
+                            [exec]\nparallel = 2\n[bench.params]\nmax_concurrency = [1, 2]\nnum_prompts = 9\n";
 
 #[test]
-fn one_of_four_runs_beside_others_is_repeated_alone_and_beside_them() {
-    let (plan, matrix, mut state) = in_company(SIDE_BY_SIDE);
-    let (words, _) = perform_next(&plan, &matrix, &mut state, false, &mut |_, action| succeed(action));
-    let repeated = "reset alone reset beside";
-    let between = "reset run2 ok reset run3 ok reset run4 ok reset run5 ok";
-    assert_eq!(words, format!("start run1 ok {repeated} {between} {repeated} stop"));
-    assert_eq!(state.interference().servers.pairs, 2);
-}
-
-#[test]
-fn nothing_is_repeated_where_nobody_asks_or_nobody_is_beside() {
-    let plain = "start run1 ok reset run2 ok reset run3 ok reset run4 ok reset run5 ok stop";
-    let alone = |text: &str| perform(text, &mut |_, action| succeed(action)).0;
-    assert_eq!(alone(SIDE_BY_SIDE), plain);
-    let silent = SIDE_BY_SIDE.replace("parallel = 2", "parallel = 2\ninterference = false");
-    let (plan, matrix, mut state) = in_company(&silent);
-    let (words, _) = perform_next(&plan, &matrix, &mut state, false, &mut |_, action| succeed(action));
-    assert_eq!(words, plain);
-}
-
-#[test]
-fn a_server_that_dies_while_a_run_is_repeated_is_started_again_for_the_rest() {
-    let (plan, matrix, mut state) = in_company(SIDE_BY_SIDE);
+fn side_by_side_every_start_is_waited_for_and_only_then_recorded() {
     let mut deaths = 0;
-    let (words, ending) = perform_next(&plan, &matrix, &mut state, false, &mut |_, action| match action {
-        Action::Check { .. } if deaths == 0 => {
+    let (words, _) = perform(SIDE_BY_SIDE, &mut |_, action| match action {
+        action if is_run(action, 2) && deaths < 1 => {
             deaths += 1;
             died(Cause::CrashedUnderLoad)
         }
-        other => succeed(other),
+        action => succeed(action),
     });
-    assert!(
-        words.starts_with("start run1 ok reset alone stop start run2 ok"),
-        "{words}"
-    );
-    assert_eq!((words.matches("ok").count(), ending), (5, Ending::Finished));
+    let again = "stop await start run2 ok stop";
+    assert_eq!(words, format!("await start run1 ok reset run2 {again}"));
+}
+
+#[test]
+fn who_is_interrupted_while_it_waits_starts_nothing() {
+    let (words, ending) = perform(SIDE_BY_SIDE, &mut |agenda, action| match action {
+        Action::Await => {
+            assert!(!agenda.signal(Signal::Drain), "a drain lets it wait");
+            assert!(agenda.signal(Signal::Interrupt));
+            ActionOutcome::Abandoned
+        }
+        action => succeed(action),
+    });
+    assert_eq!((&*words, ending), ("await", Ending::Interrupted));
 }

@@ -1,11 +1,9 @@
 //! The `[exec]` table: how many servers run at once.
 
-use super::forms::{Exclusive, Resource, SideBySide, Slowdown};
-use super::{Condition, FromNode, Kind, Node, Params, Reader, Side, table};
+use super::forms::{Exclusive, Resource, SideBySide};
+use super::{Condition, FromNode, Kind, Node, Params, Program, Reader, ServeCommand, Side, table};
 use std::time::Duration;
 
-/// Above it, packing stops.
-const SLOWDOWN_PERCENT: f64 = 5.0;
 const WAIT: Duration = Duration::from_secs(10 * 60);
 /// More processes than any machine bears.
 const MOST_SERVERS: u32 = 1024;
@@ -25,10 +23,9 @@ table! {
         pub gpus: Option<u32> = whole(0..=1024),
         /// How long to wait for GPUs that are in use by others, e.g. `10m` (default).
         pub wait: Duration = key().or(WAIT),
-        /// How much slower servers may be beside others than alone, e.g. `5 %` (default). It is measured by repeating a sample of runs,
-        /// alone and beside others. Above it, servers run one after the other, or do not start during runs. `false`: it is not
-        /// measured.
-        pub interference: Option<f64> = by::<Slowdown, _>(interference).or(SLOWDOWN_PERCENT),
+        /// Whether no server starts while another one is measured, because a start is heavy on processors, disk and power. Default: true
+        /// for servers on GPUs; false for the simulator and without GPUs. Not with a `runner` that loads the engine itself.
+        pub starts_apart: Option<bool>,
         /// Servers that never run beside others: `true` for each, or values of parameters such as `{ tensor_parallel_size = ">=4" }`, all
         /// of which must hold. Default: false.
         pub exclusive: Option<Vec<Condition>> = by::<Exclusive, _>(exclusive),
@@ -55,9 +52,10 @@ impl Exec {
         conditions.is_some_and(|conditions| conditions.iter().all(|condition| condition.holds(params)))
     }
 
-    /// The slowdown that is looked for while servers run side by side, in percent; `None` where nothing is looked for.
-    pub fn watched_percent(&self) -> Option<f64> {
-        self.interference.filter(|_| self.parallel != Parallel::No)
+    /// Whether a server with this command line, on so many GPUs, does not start while another one is measured.
+    pub fn starts_apart(&self, argv: &[String], gpus: u32) -> bool {
+        let is_heavy = gpus > 0 && ServeCommand::of(argv).program() != Program::Simulator;
+        self.starts_apart.unwrap_or(is_heavy)
     }
 
     fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
@@ -83,13 +81,6 @@ impl FromNode for Parallel {
     }
 }
 
-fn interference(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<f64>> {
-    match node.kind {
-        Kind::Bool(false) => Some(None),
-        _ => reader.percent(node, what, 0.1..=1000.0).map(Some),
-    }
-}
-
 fn exclusive(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<Vec<Condition>>> {
     if let Kind::Bool(is_each) = node.kind {
         return Some(is_each.then(Vec::new));
@@ -102,4 +93,27 @@ fn exclusive(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Option<
         reader.object(node.span, message, "name parameters of the server");
     }
     Some(Some(conditions))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn starts_of_real_servers_on_gpus_are_kept_apart_unless_the_plan_says_otherwise() {
+        let apart = |starts_apart: Option<bool>, line: &str, gpus: u32| {
+            let exec = Exec {
+                starts_apart,
+                ..Exec::default()
+            };
+            exec.starts_apart(&shell_words::split(line).expect("closed quotes"), gpus)
+        };
+        for line in ["vllm serve m", "docker run i vllm serve m", "sglang serve m", "./own"] {
+            assert!(apart(None, line, 1), "{line}");
+            assert!(!apart(None, line, 0), "{line}");
+            assert!(!apart(Some(false), line, 8), "{line}");
+        }
+        assert!(!apart(None, "vsweep sim serve m", 8));
+        assert!(apart(Some(true), "vsweep sim serve m", 0));
+    }
 }

@@ -46,16 +46,6 @@ any_of! {
 }
 
 any_of! {
-    /// A slowdown, or none.
-    pub Slowdown {
-        /// As a percentage.
-        String,
-        /// Not measured.
-        bool,
-    }
-}
-
-any_of! {
     /// Which servers run alone.
     pub Exclusive {
         /// Each or none.

@@ -137,10 +137,12 @@ impl Plan {
     fn check_offline(&mut self, offline: Offline, reader: &mut Reader<'_>, root: &Node) {
         // Every run has an engine of its own.
         self.serve.reset = Reset::Restart;
+        self.exec.starts_apart = Some(false);
         let name = offline.name();
         let refused = [
             ("serve.url", "give a `command` such as \"vllm serve MODEL\""),
             ("serve.reset", "remove it: every run loads the engine anew"),
+            ("exec.starts_apart", "remove it: every run loads the engine anew"),
             ("bench.env", "put the variables into [serve.env]"),
             (
                 "bench.warmup_prompts",

@@ -4,7 +4,6 @@ use super::declared::{Compared, RecordedPlan, ServerDeclared};
 use super::given_up::GroupGivenUp;
 use super::machine::Machine;
 use super::rank::{LineId, Nonce, Sum};
-use super::sample::{Beside, InterferenceSample};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use vsweep_plan::cause::{Cause, Failure, Outcome};
@@ -73,8 +72,6 @@ pub enum Event {
     RunStarted(Box<RunStarted>),
     /// A run has a result; if it was measured, its file is on disk.
     RunFinished(Box<RunFinished>),
-    /// A run was repeated only to learn how much servers that run side by side slow each other down. It is no result.
-    InterferenceSampled(Box<InterferenceSample>),
     /// Runs that will not be tried, because their server or their point is beyond hope: each of them has failed.
     GroupGivenUp(Box<GroupGivenUp>),
     /// What this session knows to be measured on a server counts no more: the server is another one now.
@@ -125,9 +122,6 @@ pub struct SessionStarted {
     /// The comparison that the plan asks for; it decides itself on its starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare: Option<Box<Compared>>,
-    /// How much slower servers may be beside others than alone, in percent; none where that is not measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interference: Option<f64>,
     /// What of the other journals the session had read.
     pub seen: Seen,
 }
@@ -309,6 +303,15 @@ pub struct RunFinished {
     /// What went on beside it, where servers run side by side.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
+}
+
+/// What else went on on the machine during a run, as far as the session did it: shares of the run's time from 0 to 1.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Beside {
+    /// Other servers were measured.
+    pub servers: f64,
+    /// Other servers were starting.
+    pub starts: f64,
 }
 
 impl RunFinished {

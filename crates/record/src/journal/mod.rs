@@ -21,14 +21,13 @@ mod rank;
 mod reader;
 mod recorder;
 mod run_file;
-mod sample;
 mod state;
 
 pub use declared::{AskedMetric, Compared, Entrant, PlanContent, RecordedPlan, ServerDeclared};
 pub use directory::{Directory, RunFiles, Shard};
 pub use event::{
-    Event, FORMAT, Figures, GroupBegun, Learned, Link, RunFinished, RunStarted, SearchStarted, Seen, SeenJournal,
-    ServerExited, ServerReady, SessionStarted, StoredFile,
+    Beside, Event, FORMAT, Figures, GroupBegun, Learned, Link, RunFinished, RunStarted, SearchStarted, Seen,
+    SeenJournal, ServerExited, ServerReady, SessionStarted, StoredFile,
 };
 pub use files::Check;
 pub use follow::Follower;
@@ -42,8 +41,7 @@ pub use progress::{ComparisonFound, ComparisonProgress, Conclusion, NextStart};
 pub use rank::{Hex64, Launch, LineId, Nonce, Rank, Sum};
 pub use recorder::{Draft, Recorder, load};
 pub use run_file::Measured;
-pub use sample::{Beside, Company, InterferenceSample};
 pub use state::{
-    FIRST_SLOT, Gap, Interferences, Recognised, RunRecord, SearchEnd, SearchRecord, ServerRecord, Session, Spare,
-    StartRecord, State, number,
+    FIRST_SLOT, Gap, Recognised, RunRecord, SearchEnd, SearchRecord, ServerRecord, Session, Spare, StartRecord, State,
+    number,
 };

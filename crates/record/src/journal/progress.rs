@@ -432,7 +432,6 @@ mod tests {
             runs: 2,
             searches: 0,
             compare: None,
-            interference: None,
             seen: Seen::new(),
         }))
     }

@@ -325,7 +325,6 @@ mod tests {
             runs: 1,
             searches: 0,
             compare: None,
-            interference: None,
             seen: Seen::new(),
         }))
     }

@@ -9,7 +9,6 @@ mod apply;
 mod behind;
 mod chains;
 mod counts;
-mod interference;
 mod mend;
 mod nodes;
 mod records;
@@ -17,7 +16,6 @@ mod resume;
 
 pub use behind::Recognised;
 pub use counts::Spare;
-pub use interference::Interferences;
 use records::Standing;
 pub use records::{RunRecord, SearchEnd, SearchRecord, ServerRecord, Session, StartRecord, number};
 pub use resume::Gap;
@@ -26,7 +24,6 @@ use super::declared::Compared;
 use super::event::{Event, RunFinished, Seen, SeenJournal};
 use super::line::Entry;
 use super::rank::{Launch, LineId, Nonce, Rank};
-use super::sample::InterferenceSample;
 use chains::Facts;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
@@ -59,9 +56,6 @@ pub struct State {
     retirements: Vec<Retirement>,
     /// Starts whose answers to the fixed questions speak against what was measured on them.
     answers_doubted: BTreeMap<Launch, Doubt>,
-    /// Runs that were repeated alone and beside others, in the order in which they were.
-    samples: Vec<(Rank, InterferenceSample)>,
-    interference: Interferences,
     /// How far each journal was read; empty unless the state was loaded from a directory.
     read: Seen,
     lamport: u64,

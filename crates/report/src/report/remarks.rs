@@ -21,7 +21,6 @@ pub fn remarks(state: &State, points: &Points<'_>) -> Vec<Remark> {
         ("Several nodes", nodes::remarks(state)),
         ("No final", unconfirmed(state).into_iter().collect()),
         ("Unsteady", unsteady::remarks(points)),
-        ("Side by side", state.interference().remarks()),
         ("Side by side", nodes::shared(points).into_iter().collect()),
     ];
     let remarks = |(about, texts): (_, Vec<String>)| texts.into_iter().map(move |text| Remark { about, text });

@@ -47,9 +47,6 @@ pub struct Status {
     /// What is in no table because its server is another one now or is measured anew, one sentence a reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retired: Vec<String>,
-    /// How much servers that run side by side slow each other down, one sentence each.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub interference: Vec<String>,
     /// Searches of the plan; they decide on their runs themselves, so those are not counted before they are done.
     #[serde(skip_serializing_if = "is_zero")]
     pub searches: u64,
@@ -177,7 +174,6 @@ impl Status {
             doubts,
             has_begun: state.last_session().is_some(),
             ended: state.last_session().and_then(|session| session.ended.clone()),
-            interference: state.interference().remarks(),
             killed: state.killed_sessions(),
             ..Status::default()
         }

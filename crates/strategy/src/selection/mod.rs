@@ -3,6 +3,7 @@
 //! Like a search, a selection is a deterministic state machine: `ask` gives the answer or the next start for it, `tell` takes what that showed, and
 //! the state is a fold over what was told. Starting servers and measuring on them is done elsewhere.
 
+pub mod apart;
 mod bisected;
 mod changepoint;
 pub mod packed;

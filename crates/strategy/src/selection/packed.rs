@@ -93,31 +93,16 @@ impl Room {
 
     /// When which group runs if they take as long as expected, in the order in which they begin.
     pub fn play(self, needs: &[Need], order: &[usize]) -> Vec<Placed> {
-        let mut waiting: Vec<usize> = order.to_vec();
-        let mut placed: Vec<Placed> = Vec::with_capacity(order.len());
-        let mut under_way: Vec<usize> = Vec::new();
-        let (mut free, mut now, mut after) = (self.gpus, 0.0, None);
+        let mut round = Round::new(self, needs, order);
+        let (mut now, mut after) = (0.0, None);
         loop {
-            waiting.retain(|&group| {
-                let Need { gpus, seconds, .. } = needs[group];
-                let is_shared = under_way.iter().all(|at| !needs[placed[*at].group].alone);
-                let fits = is_shared && self.has(free, under_way.len(), &needs[group]);
-                if fits {
-                    free -= gpus;
-                    under_way.push(placed.len());
-                    let (from, to) = (now, now + seconds);
-                    placed.push(Placed { group, from, to, after });
-                }
-                !fits
-            });
-            let ends = |at: &usize| placed[*at].to;
-            let Some(first) = (0..under_way.len()).min_by(|a, b| compare(ends(&under_way[*a]), ends(&under_way[*b])))
-            else {
-                return placed;
+            round.begin(now, after);
+            let ends = |at: &&usize| round.placed[**at].to;
+            let Some(first) = round.under_way.iter().min_by(|a, b| compare(ends(a), ends(b))).copied() else {
+                return round.placed;
             };
-            let ended = placed[under_way.swap_remove(first)];
-            free += needs[ended.group].gpus;
-            (now, after) = (ended.to, Some(ended.group));
+            now = round.placed[first].to;
+            after = Some(round.end(first, now));
         }
     }
 
@@ -135,6 +120,58 @@ impl Room {
         let of_gpus: f64 = needs.iter().map(|need| share(need, need.gpus, self.gpus)).sum();
         let of_places: f64 = needs.iter().map(|need| share(need, 1, self.groups)).sum();
         seconds.fold(of_gpus.max(of_places), f64::max)
+    }
+}
+
+/// Groups that are shared out in virtual time.
+pub(super) struct Round<'n> {
+    room: Room,
+    needs: &'n [Need],
+    /// Those that have not begun, in order.
+    waiting: Vec<usize>,
+    /// Those that have, in the order in which they did.
+    pub placed: Vec<Placed>,
+    /// The places of those that have not ended.
+    under_way: Vec<usize>,
+    free: u32,
+}
+
+impl<'n> Round<'n> {
+    pub fn new(room: Room, needs: &'n [Need], order: &[usize]) -> Round<'n> {
+        Round {
+            room,
+            needs,
+            waiting: order.to_vec(),
+            placed: Vec::with_capacity(order.len()),
+            under_way: Vec::new(),
+            free: room.gpus,
+        }
+    }
+
+    /// Begins each group that fits now, after the end of the one given. Each ends as its length says, unless that is told later.
+    pub fn begin(&mut self, now: f64, after: Option<usize>) {
+        let needs = self.needs;
+        self.waiting.retain(|&group| {
+            let Need { gpus, seconds, .. } = needs[group];
+            let is_shared = self.under_way.iter().all(|at| !needs[self.placed[*at].group].alone);
+            let fits = is_shared && self.room.has(self.free, self.under_way.len(), &needs[group]);
+            if fits {
+                self.free -= gpus;
+                self.under_way.push(self.placed.len());
+                let (from, to) = (now, now + seconds);
+                self.placed.push(Placed { group, from, to, after });
+            }
+            !fits
+        });
+    }
+
+    /// Ends the group at a place, and says which one it is.
+    pub fn end(&mut self, place: usize, now: f64) -> usize {
+        self.under_way.retain(|at| *at != place);
+        self.placed[place].to = now;
+        let group = self.placed[place].group;
+        self.free += self.needs[group].gpus;
+        group
     }
 }
 

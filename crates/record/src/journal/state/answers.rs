@@ -1,7 +1,7 @@
 //! What the answers to the fixed questions say against the runs of a start. A pure fold: a start that is read later, with the answers of the
 //! baseline, changes what is said of the runs that were read before.
 
-use super::{Interferences, Launch, RunRecord, State};
+use super::{Launch, RunRecord, State};
 use std::collections::BTreeMap;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::ServerId;
@@ -56,27 +56,24 @@ impl State {
 }
 
 impl State {
-    /// Holds every run against what is known of its start and of its neighbours.
+    /// Holds every run against what is known of its start.
     pub(super) fn hold_all(&mut self) {
-        let (answers, interference) = (&self.answers_doubted, &self.interference);
-        let runs = self.attempts.iter_mut();
-        runs.for_each(|run| run.hold(answers, interference));
+        let answers = &self.answers_doubted;
+        self.attempts.iter_mut().for_each(|run| run.hold(answers));
     }
 }
 
 impl RunRecord {
     /// Notes what speaks against it beyond what the run itself says. What failed stays as it is.
-    pub(super) fn hold(&mut self, answers: &BTreeMap<Launch, Doubt>, interference: &Interferences) {
+    pub(super) fn hold(&mut self, answers: &BTreeMap<Launch, Doubt>) {
         let result = &mut self.result;
-        let is_own = |doubt: &Doubt| !matches!(doubt.code, Code::AnswersDiffer | Code::ServersInterfere);
-        result.doubts.retain(is_own);
+        result.doubts.retain(|doubt| doubt.code != Code::AnswersDiffer);
         (result.outcome, result.validity) = self.as_recorded;
         if result.outcome == Outcome::Failed {
             return;
         }
         let of_start = self.launch.and_then(|launch| answers.get(&launch)).cloned();
-        let of_others = result.beside.and_then(|beside| interference.against(beside));
-        result.doubts.extend(of_start.into_iter().chain(of_others));
+        result.doubts.extend(of_start);
         let found = Validity::of(result.doubts.iter().map(|doubt| doubt.code));
         result.validity = result.validity.max(found);
         if result.outcome == Outcome::Ok && result.validity != Validity::Valid {

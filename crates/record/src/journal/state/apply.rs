@@ -97,7 +97,6 @@ impl State {
                 };
                 self.finish_run(line, Some(rank.line), at, *finished);
             }
-            Event::InterferenceSampled(sample) => self.note_sample(rank, *sample),
             Event::GroupGivenUp(given_up) => self.give_up(rank, at, *given_up),
             Event::ResultsRetired { server, reason } => {
                 self.retirements.push(Retirement { server, rank, reason });
@@ -127,7 +126,6 @@ impl State {
         };
         let at = self.sessions.partition_point(|other| other.rank < rank);
         self.sessions.insert(at, session);
-        self.judge_interference();
     }
 
     fn note_seen(&mut self, rank: Rank, seen: Seen) {
@@ -236,7 +234,7 @@ impl State {
         run.finished = by;
         run.as_recorded = (finished.outcome, finished.validity);
         (run.finished_at, run.result) = (at, finished);
-        run.hold(&self.answers_doubted, &self.interference);
+        run.hold(&self.answers_doubted);
         let slot = run.slot;
         if let Some(search) = run.search.clone() {
             self.search_facts(&search, slot);

@@ -116,10 +116,6 @@ impl Live {
                     self.print_short(Some(outcome(run, state)), &names);
                 }
             }
-            Event::InterferenceSampled(sample) => {
-                self.show(&sample.server, "between runs", String::new(), state);
-                self.print(describe(entry, state, eta));
-            }
             Event::GroupGivenUp(given_up) => {
                 let names = Names::of_server(&given_up.server, state);
                 self.print_short(describe(entry, state, eta), &names);

@@ -36,7 +36,6 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
             )
         }
         Event::GroupGivenUp(given_up) => Line::new(Headword::FAILED, lost(given_up, state)),
-        Event::InterferenceSampled(_) => Line::new(Headword::NOTE, state.interference().news(entry)?),
         Event::ServerStarting { server, .. } => Line::new(Headword::START, starting(server, state)),
         Event::ServerReady(ready) => {
             let name = server_name(&ready.server, state);
@@ -304,7 +303,6 @@ mod tests {
             searches: 0,
             compare: None,
             seen: Seen::new(),
-            interference: None,
         })));
         let config = ServerDeclared {
             name: "fp8 tp=2".into(),

@@ -107,7 +107,7 @@ impl Packed {
     pub(super) fn remark(&self) -> Option<String> {
         let waited = Duration::from_secs_f64(self.waited_s);
         let text = format!(
-            "no server starts while another one is measured (exec.starts_apart), for which servers wait {} of that",
+            "no server starts while another one is measured (exec.starts_apart): {} of that is waiting for it",
             show_duration(waited)
         );
         (waited >= Duration::from_secs(1)).then_some(text)

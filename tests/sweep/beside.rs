@@ -54,7 +54,12 @@ fn met(directory: &Path) -> [usize; 3] {
 #[test]
 fn no_start_meets_a_run_if_they_are_kept_apart() {
     // A server that dies is started again beside the others.
-    let text = PLAN.replace("[1, 2, 3, 4, 5, 6, 7, 8]", "[1, 2, 3, 4, 5, 6, 7]\n[[serve.combos]]\nname = \"sound\"\n[[serve.combos]]\nname = \"dies\"\nmax_num_seqs = 8\nsim_fault = \"engine-death-after:12\"");
+    let combo = |seqs: u32| match seqs {
+        6 => "[[serve.combos]]\nmax_num_seqs = 6\nsim_fault = \"engine-death-after:12\"\n".to_owned(),
+        _ => format!("[[serve.combos]]\nmax_num_seqs = {seqs}\n"),
+    };
+    let combos: String = (1..=6).map(combo).collect();
+    let text = PLAN.replace("max_num_seqs = [1, 2, 3, 4, 5, 6, 7, 8]", &combos);
     let node = Node::new(&text.replace("parallel = 4", "parallel = 4\nstarts_apart = true"));
     let ended = node.run(&["run", "plan.toml", "-o", "apart", "--quiet"]);
     assert_eq!(ended.status.code(), Some(3), "{}", said(&ended));
@@ -68,7 +73,7 @@ fn no_start_meets_a_run_if_they_are_kept_apart() {
     let ended = node.run(&["run", "plan.toml", "-o", "together", "--quiet"]);
     assert_eq!(ended.status.code(), Some(3), "{}", said(&ended));
     let [by_line, by_row, _] = met(&node.out("together"));
-    assert!(by_line > 0 && by_row >= by_line, "{by_line}, {by_row}");
+    assert!(by_line > 0 && by_row > 0, "{by_line}, {by_row}");
     node.0.wait_until_alone();
 }
 

@@ -166,7 +166,7 @@ fn servers_side_by_side_are_played_side_by_side() {
         "to keep starts apart takes its time: {} s",
         seconds(&whole)
     );
-    let says = |rehearsal: &Value| rehearsal["assumptions"].to_string().contains("exec.starts_apart");
+    let says = |rehearsal: &Value| rehearsal["assumed"].to_string().contains("exec.starts_apart");
     assert_eq!((says(&whole), says(&packed)), (true, false));
     let alone = rehearse(&["--gpu", "8xh100", "--set", "exec.parallel=1"]);
     assert!(seconds(&alone) > 3.0 * seconds(&packed), "{} s", seconds(&alone));

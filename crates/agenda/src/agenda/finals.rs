@@ -43,7 +43,7 @@ pub(super) fn figures(plan: &Plan) -> Vec<String> {
 }
 
 /// Those by which points are ranked.
-pub(super) fn all_figures() -> impl Iterator<Item = String> {
+fn all_figures() -> impl Iterator<Item = String> {
     THROUGHPUTS.into_iter().chain(LATENCIES).map(str::to_owned)
 }
 

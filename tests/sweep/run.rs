@@ -75,7 +75,10 @@ fn every_way_a_server_fails_is_a_row_with_its_cause_and_the_sweep_goes_on() {
     let path = harness.write(
         "plan.toml",
         &plan(
-            &format!("[serve.params]\nsim_fault = [{}]\n[exec]\nparallel = 4", list.join(", ")),
+            &format!(
+                "[serve.params]\nsim_fault = [{}]\n[exec]\nparallel = 4",
+                list.join(", ")
+            ),
             "max_concurrency = 4",
         ),
     );

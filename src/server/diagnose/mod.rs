@@ -147,13 +147,22 @@ fn last_lines(log: &str) -> String {
     if is_error(decisive) {
         return decisive.to_owned();
     }
-    let said = log.lines().map(without_prefix).filter(|line| !line.is_empty());
+    let said = log
+        .lines()
+        .filter(|line| !is_access(line))
+        .map(without_prefix)
+        .filter(|line| !line.is_empty());
     let mut last: Vec<&str> = said.rev().take(LAST_LINES).collect();
     last.reverse();
     match last.is_empty() {
         true => last_words(log).to_owned(),
         false => last.join(" | "),
     }
+}
+
+/// Uvicorn's line for a request that was answered: `INFO:     127.0.0.1:1 - "GET /health HTTP/1.1" 200 OK`.
+fn is_access(line: &str) -> bool {
+    line.contains(" HTTP/1.1\" ") && is_informative(line)
 }
 
 /// The line that says most where no pattern fits: the last one that ends a traceback, else the last one.
@@ -177,8 +186,11 @@ fn decisive_line(log: &str) -> &str {
 fn last_words(log: &str) -> &str {
     log.lines()
         .rev()
-        .find(|line| !without_prefix(line).is_empty())
-        .unwrap_or("it wrote nothing")
+        .find(|line| !is_access(line) && !without_prefix(line).is_empty())
+        .unwrap_or(match log.trim().is_empty() {
+            true => "it wrote nothing",
+            false => "it wrote of nothing but requests",
+        })
 }
 
 /// The last line of a log that says something, without its prefix.

@@ -185,6 +185,10 @@ fn what_nobody_knows_is_shown_as_it_ended() {
     );
     assert_eq!(killed.cause, Cause::CrashedUnderLoad);
     assert!(killed.detail.starts_with("killed by SIGKILL, perhaps"), "{killed}");
+    assert!(
+        killed.detail.ends_with("; it wrote of nothing but requests"),
+        "a request that was answered explains no end: {killed}"
+    );
 }
 
 #[test]

@@ -79,12 +79,14 @@ impl Agenda<'_> {
         let serve = &self.schedule.plan.serve;
         let is_used = self.launched.as_ref().is_some_and(|launched| launched.is_used);
         let is_attached = matches!(serve.target, Target::Attach(_));
+        // What others asked of an attached server may be in its caches.
+        let holds_caches = is_used || is_attached;
         let step = match &attempt.started {
             None if needs_server && is_used && serve.reset == Reset::Restart => Step::Act(Action::Stop),
             None if needs_server && self.launched.is_none() => self.start(),
             None if needs_server && is_used && is_attached && !attempt.is_looked_at => Step::Act(Action::Look),
             None => record(Event::RunStarted(Box::new(self.run_started(&attempt.task, state)))),
-            Some(_) if is_used && !attempt.is_reset && serve.reset != Reset::Nothing => {
+            Some(_) if holds_caches && !attempt.is_reset && serve.reset != Reset::Nothing => {
                 attempt.is_reset = true;
                 Step::Act(Action::Reset)
             }

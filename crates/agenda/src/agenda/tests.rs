@@ -113,6 +113,17 @@ fn a_server_is_started_once_and_stopped_at_the_end() {
 }
 
 #[test]
+fn caches_that_others_may_have_filled_are_reset_before_the_first_run() {
+    let attached = PLAN.replace("command = \"vllm serve m\"", "url = \"http://localhost:1\"");
+    let (steps, _) = perform(&attached, &mut |_, action| succeed(action));
+    assert!(steps.starts_with("start reset run1 ok look reset run2 ok"), "{steps}");
+
+    let kept = attached.replace("[bench.params]", "reset = \"none\"\n[bench.params]");
+    let (steps, _) = perform(&kept, &mut |_, action| succeed(action));
+    assert!(steps.starts_with("start run1 ok look run2 ok"), "{steps}");
+}
+
+#[test]
 fn a_cause_that_may_pass_is_tried_once_more_and_others_are_not() {
     let mut deaths = 0;
     let (steps, _) = perform(PLAN, &mut |_, action| match action {

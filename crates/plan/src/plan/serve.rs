@@ -39,9 +39,10 @@ table! {
         pub stop_grace: Duration = key().or(STOP_GRACE),
         /// A server with requests in flight that produces nothing for this long counts as hung and is ended, e.g. `2m` (default).
         pub hang_timeout: Duration = key().or(HANG_TIMEOUT),
-        /// What happens between runs: `caches` (default) resets the server's caches through its routes, `restart` starts it anew,
-        /// `none` does nothing, `POST /route` sends this request to the server; anything else is a command line that must exit with 0
-        /// within 2 minutes, or the run that follows is marked `suspect` (`caches_not_reset`).
+        /// What happens between runs, and before the first one on a server behind `url`: `caches` (default) resets the server's
+        /// caches through its routes, `restart` starts it anew, `none` does nothing, `POST /route` sends this request to the server;
+        /// anything else is a command line that must exit with 0 within 2 minutes, or the run that follows is marked `suspect`
+        /// (`caches_not_reset`).
         pub reset: Reset,
         /// How it differs from vLLM.
         pub manners: Manners = part(),

@@ -298,6 +298,7 @@ fn table(cluster: &Cluster, out: &str) -> Vec<(String, String, String)> {
 }
 
 #[test]
+#[ignore = "takes minutes; .ci/run runs it"]
 fn whatever_happens_to_tasks_the_table_is_that_of_one_machine() {
     let Some(cluster) = Cluster::up() else { return };
     cluster.plan("plan.toml", PLAN, "cpus_per_gpu = 1\ntime = \"20m\"");
@@ -385,6 +386,7 @@ fn whatever_happens_to_tasks_the_table_is_that_of_one_machine() {
 }
 
 #[test]
+#[ignore = "takes minutes; .ci/run runs it"]
 fn limits_preemption_and_a_silent_controller_lose_nothing() {
     let Some(cluster) = Cluster::up() else { return };
     // Runs of some seconds, so that a minute does not do.

@@ -53,7 +53,7 @@ fn answer_ms(browser: &Browser, prepare: &str, act: &str) -> f64 {
 }
 
 #[test]
-#[cfg_attr(no_browser, ignore = "no chromedriver: see CONTRIBUTING.md")]
+#[ignore = "takes a minute; .ci/run runs it"]
 fn the_speed_of_large_pages_is_told() {
     let browser = Browser::start();
     set_width(&browser, 1400, false);

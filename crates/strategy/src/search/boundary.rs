@@ -207,6 +207,7 @@ impl Tally {
     }
 
     /// Adds the weight of a curve with so much noise, whose limit follows from what all requests are off by.
+    #[inline]
     fn add(&mut self, weight: f64, noise: f64, limit: impl Fn(f64) -> f64) {
         if self.is_negligible(weight) {
             return;

@@ -32,7 +32,7 @@ impl Histogram {
     pub fn observe_many(&mut self, value: f64, times: u64) {
         // A step of no length may end by its clock before a request came by another; nothing waits for less than no time.
         let value = value.max(0.0);
-        let bucket = self.bounds.partition_point(|bound| *bound < value);
+        let bucket = self.bounds.iter().take_while(|bound| **bound < value).count();
         self.counts[bucket] += times;
         self.sum += value * times as f64;
     }

@@ -1,0 +1,136 @@
+//! Holds answers against the truth, and counts.
+
+use super::planted::{MARGIN, Planted};
+use super::play::{Fate, METRICS, id, play};
+use std::collections::BTreeMap;
+use vsweep_answer::answer::model::Noise;
+use vsweep_answer::answer::{Answer, answer, answer_knowing};
+
+/// What one answer was worth.
+#[derive(Clone, Copy)]
+pub struct Score {
+    /// The probability that it claims.
+    pub claim: f64,
+    /// Whether the winner is within the margin of the best.
+    pub is_right: bool,
+    /// Whether the winner or a tie is.
+    pub holds: bool,
+    /// Number of ties.
+    pub ties: usize,
+    /// The winner's value as a part of the best.
+    pub value: f64,
+}
+
+/// How many intervals hold the truth, of all.
+pub type Coverage = (usize, usize);
+
+/// What one planted truth showed.
+pub struct Trial {
+    /// The answer and the oracle's; none where nobody meets the limit in truth, or no answer names a winner.
+    pub scores: Option<(Score, Score)>,
+    /// Coverage of all intervals, of those of points with one run, and of winners.
+    pub intervals: [Coverage; 3],
+    /// Whether at least a third of the servers have a second start.
+    pub has_starts: bool,
+    /// Planted start and run noise of throughput.
+    pub noise: (f64, f64),
+    /// For a kill and a crash, whether each winner has a chance of 5 % in the other's document.
+    pub stable: Option<[bool; 2]>,
+}
+
+/// Plants a truth, measures it and judges the answers.
+pub fn judge(seed: u64) -> Trial {
+    let planted = Planted::draw(seed);
+    let experiment = play(&planted, Fate::Whole);
+    let own = answer(&experiment);
+    let knows = |at: usize| {
+        let sizes = planted.noise[at];
+        let noise = Noise {
+            run: sizes.run,
+            start: sizes.start,
+            node: 0.0,
+        };
+        (METRICS[at].to_owned(), noise)
+    };
+    let noise: BTreeMap<String, Noise> = [knows(0), knows(1)].into();
+    let oracle = answer_knowing(&experiment, &noise);
+    let is_measured = |server: usize, load: usize| {
+        let id = format!("{}@{load}", id(server));
+        experiment.points.iter().any(|point| point.id == id)
+    };
+    let values = planted.values(is_measured);
+    let scores = || Some((score(&own, &values)?, score(&oracle, &values)?));
+    let mut starts: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for point in &experiment.points {
+        starts
+            .entry(&point.config)
+            .or_default()
+            .extend(point.runs.iter().map(|run| &*run.start));
+    }
+    let several = starts
+        .values()
+        .filter(|starts| starts.iter().any(|start| *start != starts[0]))
+        .count();
+    let others = [Fate::Killed, Fate::Crashed].map(|fate| answer(&play(&planted, fate)));
+    Trial {
+        scores: scores(),
+        intervals: intervals(&planted, &own),
+        has_starts: several * 3 >= planted.servers.len(),
+        noise: (planted.noise[0].start, planted.noise[0].run),
+        stable: Some(others.map(|other| allows(&own, &other) && allows(&other, &own))),
+    }
+}
+
+fn score(answer: &Answer, values: &[Option<f64>]) -> Option<Score> {
+    let found = &answer.questions[0];
+    let best = values.iter().flatten().copied().reduce(f64::max)?;
+    let winner = found.winner.as_ref()?;
+    let value = |name: &str| {
+        let at = (0..values.len()).find(|at| id(*at) == name);
+        at.and_then(|at| values[at]).unwrap_or(0.0)
+    };
+    let is_near = |name: &str| value(name) * (1.0 + MARGIN) >= best;
+    Some(Score {
+        claim: winner.probability,
+        is_right: is_near(&winner.config),
+        holds: is_near(&winner.config) || found.ties.iter().any(|tie| is_near(tie)),
+        ties: found.ties.len(),
+        value: value(&winner.config) / best,
+    })
+}
+
+fn intervals(planted: &Planted, answer: &Answer) -> [Coverage; 3] {
+    let mut found = [(0, 0); 3];
+    let winner = answer.questions[0]
+        .winner
+        .as_ref()
+        .and_then(|winner| winner.point.clone());
+    for point in &answer.estimates {
+        let server: usize = point.config[1..].parse().expect("a number");
+        let load: usize = point.load.parse().expect("a number");
+        for (at, estimate) in point.figures.iter().enumerate() {
+            let Some(estimate) = estimate else { continue };
+            let truth = planted.servers[server].means[load][at].exp();
+            let holds = usize::from(estimate.low <= truth && truth <= estimate.high);
+            let is_winner = at == 0 && winner.as_ref() == Some(&point.point);
+            for (count, counts) in found.iter_mut().zip([true, point.runs == 1, is_winner]) {
+                if counts {
+                    *count = (count.0 + holds, count.1 + 1);
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Whether the winner of one answer has a chance in another; also where either names none.
+fn allows(one: &Answer, other: &Answer) -> bool {
+    let (Some(winner), true) = (&one.questions[0].winner, other.questions[0].winner.is_some()) else {
+        return true;
+    };
+    let entrant = other.questions[0]
+        .entrants
+        .iter()
+        .find(|entrant| entrant.config == winner.config);
+    entrant.is_some_and(|entrant| entrant.probability >= 0.05)
+}

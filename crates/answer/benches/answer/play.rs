@@ -1,0 +1,171 @@
+//! Measures a planted truth: runs with noise, in the order of a sweep, whole, killed and resumed, or with a crash and a retry.
+
+use super::planted::{MARGIN, Planted};
+use std::collections::BTreeMap;
+use vsweep_answer::answer::{
+    Better, Bound, Config, Experiment, Facts, Figure, Goal, Metric, NoisePrior, Point, Question, Random, Run, Scale,
+    Target,
+};
+
+/// What happens to the sweep.
+#[derive(Clone, Copy, PartialEq)]
+pub enum Fate {
+    Whole,
+    /// It is killed at a random event, and resumed.
+    Killed,
+    /// A server dies under a run at a random event, and is started again.
+    Crashed,
+}
+
+/// The metrics of every experiment.
+pub const METRICS: [&str; 2] = ["output_throughput", "p99_ttft_ms"];
+
+/// What the sweep measured.
+pub fn play(planted: &Planted, fate: Fate) -> Experiment {
+    let events = events(planted);
+    let mut random = Random::of(
+        planted.seed,
+        &["fate", if fate == Fate::Killed { "killed" } else { "crashed" }],
+    );
+    let struck = (fate != Fate::Whole).then(|| random.below(events.len().max(1)));
+    let struck_start = struck
+        .and_then(|at| events.get(at))
+        .map(|event| (event.server, event.start));
+    let mut points: BTreeMap<(usize, usize), Vec<Run>> = BTreeMap::new();
+    for (at, event) in events.iter().enumerate() {
+        // What follows in the struck start is measured on a new launch.
+        let is_after = struck.is_some_and(|struck| at >= struck) && struck_start == Some((event.server, event.start));
+        let launch = format!("{}-{}", event.start, usize::from(is_after));
+        let run = measure(planted, event, &launch);
+        points.entry((event.server, event.load)).or_default().push(run);
+    }
+    let configs = planted.servers.iter().enumerate().map(|(number, server)| {
+        let settings = server.settings.iter().enumerate().filter(|(_, level)| **level > 0);
+        Config {
+            id: id(number),
+            settings: settings
+                .map(|(at, level)| (format!("s{at}"), level.to_string()))
+                .collect(),
+            changes: server.settings.iter().filter(|level| **level > 0).count(),
+            gpus: 1,
+            seconds_per_start: Some(60.0),
+            facts: Facts::default(),
+        }
+    });
+    let points = points.into_iter().map(|((server, load), runs)| Point {
+        id: format!("{}@{load}", id(server)),
+        config: id(server),
+        workload: String::new(),
+        load: load.to_string(),
+        runs,
+    });
+    let target = |limit| Target {
+        metric: METRICS[1].to_owned(),
+        bound: Bound::AtMost,
+        limit,
+    };
+    let metric = |at: usize, better, prior| Metric {
+        name: METRICS[at].to_owned(),
+        scale: Scale::Log,
+        better,
+        prior,
+    };
+    Experiment {
+        metrics: vec![
+            metric(0, Better::Higher, NoisePrior::THROUGHPUT),
+            metric(1, Better::Lower, NoisePrior::LATENCY),
+        ],
+        configs: configs.collect(),
+        points: points.collect(),
+        questions: vec![Question {
+            name: "highest throughput".to_owned(),
+            workload: String::new(),
+            load: None,
+            goal: Goal::Metric {
+                name: METRICS[0].to_owned(),
+                adds_up: true,
+            },
+            targets: planted.limit.map(target).into_iter().collect(),
+            effects: METRICS.map(str::to_owned).to_vec(),
+        }],
+        margin: MARGIN,
+        seed: planted.seed,
+        ..Experiment::default()
+    }
+}
+
+/// The id of a server.
+pub fn id(server: usize) -> String {
+    format!("c{server:02}")
+}
+
+/// One planned run.
+struct Event {
+    server: usize,
+    start: usize,
+    load: usize,
+    run: usize,
+}
+
+/// Every server is started once before any is started twice, and every point measured once before any is measured twice.
+fn events(planted: &Planted) -> Vec<Event> {
+    let mut events = Vec::new();
+    let mut random = Random::of(planted.seed, &["failed"]);
+    let servers = planted.servers.len();
+    let fails: Vec<bool> = (0..servers * planted.loads.len())
+        .map(|_| random.uniform() < planted.failed)
+        .collect();
+    let starts: Vec<usize> = (0..servers)
+        .map(|_| {
+            if random.uniform() < planted.lacking {
+                1
+            } else {
+                planted.starts
+            }
+        })
+        .collect();
+    for start in 0..planted.starts {
+        for server in (0..servers).filter(|server| start < starts[*server]) {
+            for run in 0..planted.runs {
+                for load in (0..planted.loads.len()).filter(|load| !fails[server * planted.loads.len() + load]) {
+                    events.push(Event {
+                        server,
+                        start,
+                        load,
+                        run,
+                    });
+                }
+            }
+        }
+    }
+    events
+}
+
+fn measure(planted: &Planted, event: &Event, launch: &str) -> Run {
+    let Event { server, load, run, .. } = *event;
+    let stream = |of: &[&str]| Random::of(planted.seed, of);
+    let (server_id, load_name, run_name) = (id(server), load.to_string(), run.to_string());
+    let mut of_run = stream(&["run", &server_id, &load_name, &run_name, launch]);
+    let disturbed = of_run.uniform() < planted.disturbed;
+    let is_short = of_run.uniform() < planted.short;
+    let requests = planted.requests / if is_short { 10.0 } else { 1.0 };
+    let hit = if disturbed { 0.25 * of_run.uniform() } else { 0.0 };
+    let mut figures = BTreeMap::new();
+    for (at, metric) in METRICS.iter().enumerate() {
+        let noise = planted.noise[at];
+        let of_start = stream(&["start", metric, &server_id, launch]).normal();
+        let sampling = noise.request / requests.sqrt();
+        let off = noise.start * of_start + noise.run * of_run.normal() + sampling * of_run.normal();
+        let hit = if at == 0 { (1.0 - hit).ln() } else { (1.0 + hit).ln() };
+        let value = (planted.servers[server].means[load][at] + off + hit).exp();
+        // The error is itself an estimate.
+        let error = sampling * (0.15 * of_run.normal()).exp();
+        figures.insert((*metric).to_owned(), Figure::Value { value, error });
+    }
+    Run {
+        start: launch.to_owned(),
+        node: "n".to_owned(),
+        disturbed,
+        figures,
+    }
+}

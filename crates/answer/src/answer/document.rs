@@ -1,0 +1,363 @@
+//! The answer as one document: all that a report, a page, a script or an agenda may say about what is best. Its JSON is `answer.json`.
+
+use super::experiment::{Better, Goal, Target};
+use super::model::NoiseKnown;
+use serde::{Deserialize, Serialize};
+
+/// The version of the document's format.
+pub const VERSION: u32 = 1;
+
+/// Everything that an experiment answers.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// The version of the format.
+    pub version: u32,
+    /// The relative difference that does not matter.
+    pub margin: f64,
+    /// The GPUs that the user has; none if unknown.
+    pub gpus: Option<u32>,
+    /// One for each question, in their order.
+    pub questions: Vec<Answered>,
+    /// Questions of one name for several workloads, answered together.
+    pub together: Vec<Together>,
+    /// The frontiers.
+    pub frontiers: Vec<Frontier>,
+    /// What is known of the noise of each metric.
+    pub noise: Vec<MetricNoise>,
+    /// Every figure of every point, of one server.
+    pub estimates: Vec<PointEstimates>,
+}
+
+/// The answer to one question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answered {
+    /// The question's name.
+    pub question: String,
+    /// The workload; empty if there is one.
+    pub workload: String,
+    /// The load at which entrants are compared; none if each has its own.
+    pub load: Option<String>,
+    /// By which figure entrants are compared.
+    pub goal: Goal,
+    /// The good direction.
+    pub better: Better,
+    /// What an entrant must meet.
+    pub targets: Vec<Target>,
+    /// The recommended config; none if no entrant meets the targets, or there is none.
+    pub winner: Option<Winner>,
+    /// Where nobody meets the targets: who comes nearest.
+    pub nearest: Option<Nearest>,
+    /// Ids of configs that may hold the best beside the winner: one of all these is within the margin of the best with 95 %.
+    pub ties: Vec<String>,
+    /// Ids of configs with at least an even chance of being at most the margin worse than the winner.
+    pub as_good: Vec<String>,
+    /// Ids of configs with a chance below 5 % of being within the margin of the best.
+    pub ruled_out: Vec<String>,
+    /// Everyone who competes, the best estimate first, then those who meet the targets only by chance.
+    pub entrants: Vec<Entrant>,
+    /// Ids of configs that need more GPUs than the user has.
+    pub too_large: Vec<String>,
+    /// The effect of each setting at the winner.
+    pub effects: Vec<Effect>,
+    /// What to know before deploying the winner.
+    pub warnings: Vec<Warning>,
+    /// What would make the answer surer; none if it is sure.
+    pub advice: Option<Advice>,
+}
+
+/// A figure with what it may be.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The plain estimate, from its own runs.
+    pub value: f64,
+    /// The lower end of its 95 % interval.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+}
+
+/// The recommended config.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Winner {
+    /// Its id.
+    pub config: String,
+    /// The id of the recommended point; none for a search.
+    pub point: Option<String>,
+    /// The load of that point, or the load found; of one server.
+    pub load: String,
+    /// Servers of it on the user's GPUs.
+    pub replicas: u32,
+    /// The figure by which it won, of all replicas.
+    pub value: Estimate,
+    /// The probability that it is within the margin of the best.
+    pub probability: f64,
+    /// Why it is the one.
+    pub chosen: Chosen,
+    /// How it meets each target.
+    pub meets: Vec<Meeting>,
+}
+
+/// Why a config won.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Chosen {
+    /// It has the best estimate.
+    Best,
+    /// It is within the margin of the best and meets more of the other targets.
+    MoreTargets {
+        /// The id of the config with the best estimate.
+        best: String,
+    },
+    /// It is within the margin of the best and has more throughput per GPU by more than the margin.
+    MorePerGpu {
+        /// The id of the config with the best estimate.
+        best: String,
+    },
+    /// It is within the margin of the best and needs fewer changes from the defaults.
+    FewerChanges {
+        /// The id of the config with the best estimate.
+        best: String,
+    },
+}
+
+/// How a point meets a target.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Meeting {
+    /// The target.
+    pub target: Target,
+    /// The figure that it bounds.
+    pub value: Estimate,
+    /// Whether the plain estimate keeps the limit.
+    pub is_met: bool,
+    /// The probability that it does.
+    pub probability: f64,
+}
+
+/// The point that comes nearest to the targets.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Nearest {
+    /// The id of its config.
+    pub config: String,
+    /// Its id.
+    pub point: String,
+    /// Its load.
+    pub load: String,
+    /// How it meets each target.
+    pub meets: Vec<Meeting>,
+    /// The probability that it meets all of them.
+    pub probability: f64,
+}
+
+/// A config that competes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entrant {
+    /// Its id.
+    pub config: String,
+    /// The id of its best point, or of the one that may meet the targets; none for a search.
+    pub point: Option<String>,
+    /// The load of that point, or the load found; of one server.
+    pub load: String,
+    /// Servers of it on the user's GPUs.
+    pub replicas: u32,
+    /// Whether it meets the targets by its plain estimates.
+    pub meets: bool,
+    /// The figure, of all replicas.
+    pub value: Estimate,
+    /// The probability of being within the margin of the best.
+    pub probability: f64,
+    /// The probability of being at most the margin worse than the winner.
+    pub as_good: f64,
+    /// The winner's figure as a multiple of its own.
+    pub winner_over: Option<Estimate>,
+    /// Whether it has the default settings of the server's own program.
+    pub is_default: bool,
+    /// Whether all its runs at this point were disturbed.
+    pub is_disturbed: bool,
+}
+
+/// The effect of one setting of the winner, everything else equal.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Effect {
+    /// The metric.
+    pub metric: String,
+    /// Its good direction.
+    pub better: Better,
+    /// The setting.
+    pub setting: String,
+    /// Its value at the winner; none if left out.
+    pub own: Option<String>,
+    /// The other value; none if left out.
+    pub other: Option<String>,
+    /// The id of the config with the other value.
+    pub config: String,
+    /// The winner's figure as a multiple of the other's.
+    pub ratio: Estimate,
+    /// What that says.
+    pub verdict: Difference,
+}
+
+/// What a ratio with its interval says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Difference {
+    /// Better, by more than nothing.
+    Better,
+    /// Worse, by more than nothing.
+    Worse,
+    /// All of the interval lies within the margin.
+    None,
+    /// The interval includes no difference and reaches beyond the margin.
+    Unknown,
+}
+
+/// What to know before deploying the winner.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "kind")]
+pub enum Warning {
+    /// Its servers died.
+    Deaths {
+        /// How often.
+        deaths: u32,
+        /// Of how many launches.
+        launches: u32,
+    },
+    /// Runs or starts were tried again.
+    Retries {
+        /// How many.
+        retries: u32,
+    },
+    /// Requests failed.
+    FailedRequests {
+        /// How many.
+        failed: u64,
+        /// Of how many.
+        requests: u64,
+    },
+    /// Runs or probes were disturbed.
+    Disturbed {
+        /// How many.
+        disturbed: u32,
+        /// Of how many.
+        of: u32,
+    },
+    /// It ran on other nodes than some that compete.
+    OtherNodes {
+        /// Its nodes.
+        own: Vec<String>,
+        /// Theirs.
+        others: Vec<String>,
+    },
+    /// Its server was simulated.
+    Simulated,
+    /// A claim of 90 % or more rests on a start noise that was not measured.
+    StartNoiseAssumed {
+        /// The standard deviation that was taken for granted, relative on a logarithmic scale.
+        deviation: f64,
+    },
+    /// It meets a target with less than 95 %.
+    TargetUncertain {
+        /// The target.
+        target: Target,
+        /// The probability that it meets it.
+        probability: f64,
+    },
+}
+
+/// What would make an answer surer.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// Ids of the configs to start again: the winner and its ties.
+    pub configs: Vec<String>,
+    /// More starts of each.
+    pub starts: u32,
+    /// Seconds that it takes, one after another; none if unknown.
+    pub seconds: Option<f64>,
+    /// The probability to expect then that the winner is within the margin of the best.
+    pub expected: f64,
+}
+
+/// Several workloads answered together: the config whose smallest share of each workload's best is largest.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Together {
+    /// The questions' name.
+    pub question: String,
+    /// The id of the config; none if no config competes in all workloads.
+    pub config: Option<String>,
+    /// Its share of the best in each workload.
+    pub shares: Vec<Share>,
+    /// The probability that its smallest share is within the margin of the largest possible.
+    pub probability: f64,
+}
+
+/// A config's share of a workload's best.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// The workload.
+    pub workload: String,
+    /// The part of the best figure that it has, at most 1.
+    pub share: f64,
+    /// The id of that workload's winner.
+    pub winner: String,
+}
+
+/// The points that no other beats in two metrics.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Frontier {
+    /// The workload.
+    pub workload: String,
+    /// One metric.
+    pub x: String,
+    /// The other.
+    pub y: String,
+    /// Its points, from the best x to the worst.
+    pub points: Vec<FrontierPoint>,
+}
+
+/// A point on a frontier.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FrontierPoint {
+    /// Its id.
+    pub point: String,
+    /// The id of its config.
+    pub config: String,
+    /// Its first figure.
+    pub x: Estimate,
+    /// Its second figure.
+    pub y: Estimate,
+    /// The probability that no point beats it by more than the margin in both.
+    pub probability: f64,
+}
+
+/// The noise of a metric.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MetricNoise {
+    /// The metric.
+    pub metric: String,
+    /// Between runs of a start.
+    pub run: NoiseKnown,
+    /// Between starts.
+    pub start: NoiseKnown,
+    /// Between nodes; none on one node.
+    pub node: Option<NoiseKnown>,
+}
+
+/// The figures of a point, of one server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PointEstimates {
+    /// Its id.
+    pub point: String,
+    /// The id of its config.
+    pub config: String,
+    /// The workload.
+    pub workload: String,
+    /// The load.
+    pub load: String,
+    /// Runs that count.
+    pub runs: usize,
+    /// Those of them that were disturbed.
+    pub disturbed: usize,
+    /// Starts that they were measured on.
+    pub starts: usize,
+    /// Each metric's estimate, in the order of [`Answer::noise`].
+    pub figures: Vec<Option<Estimate>>,
+}

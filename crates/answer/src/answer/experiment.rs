@@ -1,0 +1,373 @@
+//! What is asked: points with their runs, searches, targets, and what is known of the servers. Nothing here says how it was stored.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// All that one answer is made from.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Experiment {
+    /// The metrics that questions, targets and effects name.
+    pub metrics: Vec<Metric>,
+    /// The server configs.
+    pub configs: Vec<Config>,
+    /// The points that have at least one valid run, of all workloads.
+    pub points: Vec<Point>,
+    /// What searches found.
+    pub searches: Vec<Search>,
+    /// What is asked, in the order of the answer.
+    pub questions: Vec<Question>,
+    /// Pairs of metrics whose frontier is asked for.
+    pub frontiers: Vec<FrontierQuestion>,
+    /// The GPUs that the user has; none if unknown, and then the unit is one server.
+    pub gpus: Option<u32>,
+    /// The relative difference that does not matter: 0.01 for 1 %.
+    pub margin: f64,
+    /// The seed of the draws.
+    pub seed: u64,
+}
+
+/// A figure of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Metric {
+    /// Its name, such as `output_throughput`.
+    pub name: String,
+    /// The scale on which noise is added to it.
+    pub scale: Scale,
+    /// The good direction.
+    pub better: Better,
+    /// How noisy it is taken to be before anything was measured.
+    pub prior: NoisePrior,
+}
+
+/// The scale on which noise is added to a figure.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scale {
+    /// Positive figures: differences are ratios.
+    Log,
+    /// Figures that can be 0 or below.
+    Linear,
+    /// Shares of a count, such as attainment.
+    Share,
+}
+
+/// The good direction of a metric.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+/// How noisy a metric is taken to be: standard deviations on its scale, relative for logarithms.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct NoisePrior {
+    /// Scale of the half-normal prior of the standard deviation between starts.
+    pub start: f64,
+    /// Median of the log-normal prior of the standard deviation between runs of a start.
+    pub run: f64,
+    /// Spread of the logarithm of the standard deviation between runs.
+    pub run_spread: f64,
+    /// Scale of the half-normal prior of the standard deviation between nodes.
+    pub node: f64,
+}
+
+/// A server config.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Config {
+    /// Its id.
+    pub id: String,
+    /// The settings by name, as far as they differ between the configs; one that is left out has no entry.
+    pub settings: BTreeMap<String, String>,
+    /// In how many settings it departs from the defaults of the server's own program.
+    pub changes: usize,
+    /// The GPUs of one server; 0 if unknown, and then it counts as one server.
+    pub gpus: u32,
+    /// Seconds until a start of it is ready and has measured its points; none if unknown.
+    pub seconds_per_start: Option<f64>,
+    /// What a user must know before deploying it.
+    pub facts: Facts,
+}
+
+/// What happened on the servers of a config.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    /// Launches of the server.
+    pub launches: u32,
+    /// Launches that failed, or died under a load.
+    pub deaths: u32,
+    /// Runs or starts that were tried again.
+    pub retries: u32,
+    /// Requests sent in runs that count.
+    pub requests: u64,
+    /// Those of them that failed.
+    pub failed_requests: u64,
+    /// Whether the server was simulated.
+    pub simulated: bool,
+}
+
+/// A config under one load.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Point {
+    /// Its id.
+    pub id: String,
+    /// The id of its config.
+    pub config: String,
+    /// The workload, without the load; empty if there is one.
+    pub workload: String,
+    /// The load, the same text for the same load.
+    pub load: String,
+    /// The runs that count: valid, not superseded, of the server as it is now.
+    pub runs: Vec<Run>,
+}
+
+/// One repetition of a point.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// The launch of the server that it was measured on, unique among the launches of its config.
+    pub start: String,
+    /// The node of that launch.
+    pub node: String,
+    /// Whether something disturbed it: the generator stalled, a stranger used the GPU, the GPU was throttled.
+    pub disturbed: bool,
+    /// Its figures by metric.
+    pub figures: BTreeMap<String, Figure>,
+}
+
+/// A figure with what is known of its sampling.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Figure {
+    /// A number with its standard error within the run: relative on a logarithmic scale, else in the metric's unit.
+    Value {
+        /// The number.
+        value: f64,
+        /// Its standard error from the samples of this run.
+        error: f64,
+    },
+    /// So many of a count; `of` is the effective count where requests wait for each other.
+    Share {
+        /// How many meet it.
+        met: f64,
+        /// Of how many.
+        of: f64,
+    },
+}
+
+/// The result of a search for one target on one config.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Search {
+    /// The id of its config.
+    pub config: String,
+    /// The workload.
+    pub workload: String,
+    /// The target's name.
+    pub target: String,
+    /// The load that it reports, of one server.
+    pub load: f64,
+    /// The highest load allowed, which no draw exceeds; none without such a bound.
+    pub ceiling: Option<f64>,
+    /// How much the logarithm of the limiting figure grows for each e-fold of the load, at the limit.
+    pub slope: f64,
+    /// How many of the plan's other targets the config meets at this load.
+    pub other_targets: usize,
+    /// Throughput per GPU at this load.
+    pub throughput_per_gpu: Option<f64>,
+    /// What it found on each start.
+    pub starts: Vec<Located>,
+    /// Disturbed probes, of all.
+    pub disturbed: (u32, u32),
+}
+
+/// The limit by a search on one start.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Located {
+    /// The launch.
+    pub start: String,
+    /// The node.
+    pub node: String,
+    /// Loads at equally spaced probabilities of the search's posterior, ascending: of n, the i-th lies at (i + 1/2) / n.
+    pub quantiles: Vec<f64>,
+}
+
+/// A goal for a workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// Its name, such as `highest throughput`.
+    pub name: String,
+    /// The workload.
+    pub workload: String,
+    /// Only points at this load compete; none if all do.
+    pub load: Option<String>,
+    /// By which figure entrants are compared.
+    pub goal: Goal,
+    /// What an entrant must meet.
+    pub targets: Vec<Target>,
+    /// The metrics for which the effect of each setting at the winner is asked.
+    pub effects: Vec<String>,
+}
+
+/// By which figure entrants are compared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Goal {
+    /// A metric of points.
+    Metric {
+        /// Its name.
+        name: String,
+        /// Whether several servers on the user's GPUs add up, as throughput does.
+        adds_up: bool,
+    },
+    /// The load that searches for a target found.
+    Load {
+        /// The target's name.
+        target: String,
+        /// The smallest difference that matters, of one server: one user; 0 for rates.
+        unit: f64,
+    },
+}
+
+/// A bound that an entrant must keep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    /// The metric.
+    pub metric: String,
+    /// Which side of the limit is allowed.
+    pub bound: Bound,
+    /// The limit, in the metric's unit.
+    pub limit: f64,
+}
+
+/// The side of a limit that is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// At most the limit.
+    AtMost,
+    /// Below the limit.
+    Below,
+    /// At least the limit.
+    AtLeast,
+    /// Above the limit.
+    Above,
+}
+
+/// A frontier of two metrics for a workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FrontierQuestion {
+    /// The workload.
+    pub workload: String,
+    /// One metric.
+    pub x: String,
+    /// The other.
+    pub y: String,
+    /// What a point must meet.
+    pub targets: Vec<Target>,
+}
+
+impl NoisePrior {
+    /// Throughput: starts differ by a half-normal of 2 %, runs by about 1 %.
+    pub const THROUGHPUT: NoisePrior = NoisePrior {
+        start: 0.02,
+        run: 0.01,
+        run_spread: 1.0,
+        node: 0.03,
+    };
+
+    /// Latencies, also of tails, are noisier.
+    pub const LATENCY: NoisePrior = NoisePrior {
+        start: 0.03,
+        run: 0.02,
+        run_spread: 1.2,
+        node: 0.05,
+    };
+
+    /// Shares, as standard deviations of the angle (see [`Scale::Share`]): near one half, 0.01 of the angle is 1 point.
+    pub const SHARE: NoisePrior = NoisePrior {
+        start: 0.03,
+        run: 0.015,
+        run_spread: 1.0,
+        node: 0.04,
+    };
+}
+
+impl Bound {
+    /// Whether a value keeps a limit.
+    pub fn holds(self, value: f64, limit: f64) -> bool {
+        match self {
+            Bound::AtMost => value <= limit,
+            Bound::Below => value < limit,
+            Bound::AtLeast => value >= limit,
+            Bound::Above => value > limit,
+        }
+    }
+}
+
+impl Better {
+    /// Whether one value is better than another.
+    pub fn prefers(self, one: f64, other: f64) -> bool {
+        match self {
+            Better::Higher => one > other,
+            Better::Lower => one < other,
+        }
+    }
+
+    /// The worst value there is.
+    pub fn worst(self) -> f64 {
+        match self {
+            Better::Higher => f64::NEG_INFINITY,
+            Better::Lower => f64::INFINITY,
+        }
+    }
+}
+
+impl Experiment {
+    /// The same in an order of its own, so that the order of configs, points and runs changes no byte of the answer.
+    pub(super) fn in_order(&self) -> Experiment {
+        let mut own = self.clone();
+        own.configs.sort_by(|a, b| a.id.cmp(&b.id));
+        own.metrics.sort_by(|a, b| a.name.cmp(&b.name));
+        for point in &mut own.points {
+            point.runs.retain(|run| !run.figures.is_empty());
+            point.runs.sort_by(Run::order);
+        }
+        own.points.retain(|point| !point.runs.is_empty());
+        own.points.sort_by(|a, b| a.id.cmp(&b.id));
+        for search in &mut own.searches {
+            search.starts.retain(|start| !start.quantiles.is_empty());
+            search.starts.sort_by(|a, b| {
+                let loads = |located: &Located| {
+                    located
+                        .quantiles
+                        .iter()
+                        .map(|load| load.to_bits())
+                        .collect::<Vec<u64>>()
+                };
+                (&a.start, loads(a)).cmp(&(&b.start, loads(b)))
+            });
+        }
+        let key = |search: &Search| (search.workload.clone(), search.target.clone(), search.config.clone());
+        own.searches.sort_by_key(key);
+        own
+    }
+}
+
+impl Run {
+    /// By start, then by the figures themselves, as runs of a start are alike.
+    fn order(&self, other: &Run) -> std::cmp::Ordering {
+        let key = |run: &Run| {
+            let bits = run.figures.values().map(|figure| match *figure {
+                Figure::Value { value, error } => (value.to_bits(), error.to_bits()),
+                Figure::Share { met, of } => (met.to_bits(), of.to_bits()),
+            });
+            bits.collect::<Vec<(u64, u64)>>()
+        };
+        let names = |run: &Run| run.figures.keys().cloned().collect::<Vec<String>>();
+        let first = (&self.start, &self.node, self.disturbed).cmp(&(&other.start, &other.node, other.disturbed));
+        first
+            .then_with(|| names(self).cmp(&names(other)))
+            .then_with(|| key(self).cmp(&key(other)))
+    }
+}

@@ -1,0 +1,117 @@
+//! What is known of an experiment: for each metric plain estimates, intervals and draws of every point.
+
+use super::document::{Estimate, MetricNoise};
+use super::experiment::{Better, Experiment, Metric};
+use super::model::{Observations, Posterior};
+use super::plain::plain;
+
+/// Draws of the model.
+pub const DRAWS: usize = 4000;
+/// The probability of an interval.
+pub const INTERVAL: f64 = 0.95;
+
+/// An experiment with all that its runs tell.
+pub struct Known<'e> {
+    /// The experiment, in order.
+    pub experiment: &'e Experiment,
+    metrics: Vec<Figures<'e>>,
+}
+
+/// The figures of one metric.
+pub struct Figures<'e> {
+    /// The metric.
+    pub metric: &'e Metric,
+    /// The posterior.
+    pub posterior: Posterior,
+    /// The estimate of each point.
+    pub estimates: Vec<Option<Estimate>>,
+    /// The draws of each point, in the metric's unit; empty for one that was not measured.
+    pub draws: Vec<Vec<f64>>,
+}
+
+impl<'e> Known<'e> {
+    /// What the runs of an experiment in order tell; `fit` finds the posterior of a metric.
+    pub fn of(experiment: &'e Experiment, fit: &dyn Fn(Observations, &Metric) -> Posterior) -> Known<'e> {
+        let figures = |metric| Figures::of(experiment, metric, fit);
+        Known {
+            experiment,
+            metrics: experiment.metrics.iter().map(figures).collect(),
+        }
+    }
+
+    /// The figures of a metric.
+    pub fn figures(&self, metric: &str) -> Option<&Figures<'e>> {
+        self.metrics.iter().find(|figures| figures.metric.name == metric)
+    }
+
+    /// All metrics, in order.
+    pub fn metrics(&self) -> &[Figures<'e>] {
+        &self.metrics
+    }
+}
+
+impl<'e> Figures<'e> {
+    fn of(
+        experiment: &'e Experiment,
+        metric: &'e Metric,
+        fit: &dyn Fn(Observations, &Metric) -> Posterior,
+    ) -> Figures<'e> {
+        let posterior = fit(Observations::of(experiment, metric), metric);
+        let estimate = |(at, point)| {
+            let value = plain(point, metric)?;
+            let (low, high) = posterior.interval(at, INTERVAL)?;
+            let (low, high) = (metric.scale.value(low), metric.scale.value(high));
+            Some(Estimate {
+                value,
+                low: low.min(value),
+                high: high.max(value),
+            })
+        };
+        let estimates = experiment.points.iter().enumerate().map(estimate).collect();
+        let mut draws = posterior.draw(experiment.seed, DRAWS);
+        for draw in draws.iter_mut().flatten() {
+            *draw = metric.scale.value(*draw);
+        }
+        Figures {
+            metric,
+            posterior,
+            estimates,
+            draws,
+        }
+    }
+
+    /// The good direction.
+    pub fn better(&self) -> Better {
+        self.metric.better
+    }
+
+    /// What is known of its noise.
+    pub fn noise(&self) -> MetricNoise {
+        let (run, start, node) = self.posterior.noise();
+        MetricNoise {
+            metric: self.metric.name.clone(),
+            run,
+            start,
+            node,
+        }
+    }
+}
+
+/// The ends of the 95 % interval of draws, ascending; not a number without a draw.
+pub fn interval_of(draws: impl Iterator<Item = f64>) -> (f64, f64) {
+    let mut sorted: Vec<f64> = draws.filter(|draw| !draw.is_nan()).collect();
+    if sorted.is_empty() {
+        return (f64::NAN, f64::NAN);
+    }
+    let mut at = |part: f64| {
+        let place = ((sorted.len() as f64 * part) as usize).min(sorted.len() - 1);
+        *sorted.select_nth_unstable_by(place, f64::total_cmp).1
+    };
+    let outside = (1.0 - INTERVAL) / 2.0;
+    (at(outside), at(1.0 - outside))
+}
+
+/// A probability to four digits, as more are noise of the draws.
+pub fn rounded(probability: f64) -> f64 {
+    (probability * 1e4).round() / 1e4
+}

@@ -1,0 +1,82 @@
+//! The only room that judges: which server is best at what, how sure that is, and why. It takes points with their runs, what the plan
+//! asks, and the user's GPUs ([`Experiment`]), and returns one document ([`Answer`]). Everything that prints an answer reads that document.
+//!
+//! - [`model`]: one model of noise for every metric, whose draws give every probability and whose intervals stand beside every figure.
+//! - `plain`: estimates by a point's own runs, which decide who meets a target and who wins.
+//! - `rules`: who competes, wins, ties, is as good, is ruled out; effects, frontiers, warnings, advice.
+//!
+//! The order of configs, points and runs changes no byte of an answer, nor does the machine's clock: draws come from the seed.
+
+mod document;
+mod experiment;
+mod known;
+pub mod model;
+mod plain;
+mod random;
+mod rules;
+
+pub use document::*;
+pub use experiment::*;
+pub use plain::plain;
+pub use random::Random;
+
+use known::{Figures, Known};
+use model::{Noise, Observations, Posterior};
+use std::collections::BTreeMap;
+
+/// Answers all questions of an experiment.
+pub fn answer(experiment: &Experiment) -> Answer {
+    answer_with(experiment, &|observations, metric| {
+        Posterior::fit(observations, &metric.prior)
+    })
+}
+
+/// The same for somebody who knows the noise of each metric, as a simulation does: the standard that an answer is measured by.
+pub fn answer_knowing(experiment: &Experiment, noise: &BTreeMap<String, Noise>) -> Answer {
+    answer_with(experiment, &|observations, metric| match noise.get(&metric.name) {
+        Some(noise) => Posterior::known(observations, *noise),
+        None => Posterior::fit(observations, &metric.prior),
+    })
+}
+
+fn answer_with(experiment: &Experiment, fit: &dyn Fn(Observations, &Metric) -> Posterior) -> Answer {
+    let experiment = experiment.in_order();
+    let known = Known::of(&experiment, fit);
+    let settled: Vec<rules::Settled> = experiment
+        .questions
+        .iter()
+        .map(|question| rules::settle(&known, question))
+        .collect();
+    let frontiers = experiment.frontiers.iter();
+    Answer {
+        version: VERSION,
+        margin: experiment.margin,
+        gpus: experiment.gpus,
+        together: rules::together(&known, &settled),
+        questions: settled.into_iter().map(|settled| settled.answered).collect(),
+        frontiers: frontiers
+            .filter_map(|question| rules::frontier(&known, question))
+            .collect(),
+        noise: known.metrics().iter().map(Figures::noise).collect(),
+        estimates: estimates(&known),
+    }
+}
+
+fn estimates(known: &Known<'_>) -> Vec<PointEstimates> {
+    let point = |(at, point): (usize, &Point)| {
+        let mut starts: Vec<(&str, &str)> = point.runs.iter().map(|run| (&*run.start, &*run.node)).collect();
+        starts.sort_unstable();
+        starts.dedup();
+        PointEstimates {
+            point: point.id.clone(),
+            config: point.config.clone(),
+            workload: point.workload.clone(),
+            load: point.load.clone(),
+            runs: point.runs.len(),
+            disturbed: point.runs.iter().filter(|run| run.disturbed).count(),
+            starts: starts.len(),
+            figures: known.metrics().iter().map(|figures| figures.estimates[at]).collect(),
+        }
+    };
+    known.experiment.points.iter().enumerate().map(point).collect()
+}

@@ -1,0 +1,228 @@
+//! One config at given sizes of noise: its means and start effects by elimination, and how well the sizes explain its runs.
+//!
+//! With `W` the weights of cells, `e` the effects of starts (of the launch and of its node) and flat means, minus twice the logarithm of
+//! the joint density is, once the means are eliminated, `e' B e - 2 b' e + const`. Start effects are `start * z` with standard normal
+//! `z`, so their precision given the rest is `A = I + start^2 B`.
+
+use super::data::Block;
+
+/// A block at a given run noise.
+#[derive(Debug, Clone)]
+pub(super) struct Reduced {
+    /// Weighted mean and weight of each point.
+    pub means: Vec<(f64, f64)>,
+    /// Share of each start in the weight of each point: `[point][start]`.
+    pub shares: Vec<Vec<f64>>,
+    /// `B`.
+    between: Square,
+    /// `b`.
+    pull: Vec<f64>,
+    /// The part of the logarithm of the likelihood that is settled.
+    settled: f64,
+}
+
+/// A block at a given run noise and start noise.
+#[derive(Debug, Clone)]
+pub(super) struct Solved {
+    start: f64,
+    /// The Cholesky factor of `A`.
+    factor: Square,
+    /// The part of the logarithm of the likelihood without nodes.
+    pub likelihood: f64,
+    /// `A^-1 b`.
+    pub pulled: Vec<f64>,
+}
+
+/// A square matrix, row by row.
+#[derive(Debug, Clone)]
+pub(super) struct Square {
+    pub size: usize,
+    pub cells: Vec<f64>,
+}
+
+impl Reduced {
+    pub fn of(block: &Block, run: f64) -> Reduced {
+        let (points, starts) = (block.points, block.nodes.len());
+        let mut weights = vec![vec![0.0; starts]; points];
+        let mut values = vec![vec![0.0; starts]; points];
+        let mut settled = 0.0;
+        for cell in &block.cells {
+            let precisions = || {
+                cell.runs
+                    .iter()
+                    .map(|(value, variance)| (value, 1.0 / (run * run + variance)))
+            };
+            let weight: f64 = precisions().map(|(_, precision)| precision).sum();
+            let mean = precisions().map(|(value, precision)| value * precision).sum::<f64>() / weight;
+            let scatter: f64 = precisions()
+                .map(|(value, precision)| precision * (value - mean).powi(2))
+                .sum();
+            settled += precisions().map(|(_, precision)| precision.ln()).sum::<f64>() / 2.0 - scatter / 2.0;
+            weights[cell.point][cell.start] = weight;
+            values[cell.point][cell.start] = mean;
+        }
+        let mut reduced = Reduced {
+            means: Vec::with_capacity(points),
+            shares: Vec::with_capacity(points),
+            between: Square::zero(starts),
+            pull: vec![0.0; starts],
+            settled,
+        };
+        for (weights, values) in weights.iter().zip(&values) {
+            let weight: f64 = weights.iter().sum();
+            let mean = weights.iter().zip(values).map(|(w, y)| w * y).sum::<f64>() / weight;
+            for (s, w) in weights.iter().enumerate().filter(|(_, w)| **w > 0.0) {
+                reduced.pull[s] += w * (values[s] - mean);
+                reduced.settled -= w * (values[s] - mean).powi(2) / 2.0;
+                reduced.between.cells[s * starts + s] += w;
+                for (t, v) in weights.iter().enumerate() {
+                    reduced.between.cells[s * starts + t] -= w * v / weight;
+                }
+            }
+            reduced.settled -= weight.ln() / 2.0;
+            reduced.means.push((mean, weight));
+            reduced.shares.push(weights.iter().map(|w| w / weight).collect());
+        }
+        reduced
+    }
+
+    pub fn solve(&self, start: f64) -> Solved {
+        let mut precision = self.between.clone();
+        precision.cells.iter_mut().for_each(|cell| *cell *= start * start);
+        for s in 0..precision.size {
+            precision.cells[s * precision.size + s] += 1.0;
+        }
+        let factor = precision.cholesky();
+        let pulled = factor.solve(&self.pull);
+        let explained: f64 = pulled.iter().zip(&self.pull).map(|(a, b)| a * b).sum();
+        Solved {
+            start,
+            likelihood: self.settled + start * start * explained / 2.0 - factor.half_log_determinant(),
+            factor,
+            pulled,
+        }
+    }
+
+    /// `H' A^-1 B H`, what the starts tell of the effects of `count` nodes.
+    pub fn about_nodes(&self, solved: &Solved, nodes: &[usize], count: usize) -> Square {
+        let starts = self.between.size;
+        let mut found = Square::zero(count);
+        for node in 0..count {
+            let column = |s: usize| -> f64 {
+                let of_node = (0..starts).filter(|t| nodes[*t] == node);
+                of_node.map(|t| self.between.cells[s * starts + t]).sum()
+            };
+            let solved = solved.factor.solve(&(0..starts).map(column).collect::<Vec<f64>>());
+            for (s, value) in solved.iter().enumerate() {
+                found.cells[nodes[s] * count + node] += value;
+            }
+        }
+        found
+    }
+
+    /// The means of `z`, given the effects of the nodes.
+    pub fn starts_given(&self, solved: &Solved, nodes: &[usize], effects: &[f64]) -> Vec<f64> {
+        let starts = self.between.size;
+        let own: Vec<f64> = nodes.iter().map(|node| effects[*node]).collect();
+        let left = (0..starts).map(|s| {
+            let row = &self.between.cells[s * starts..(s + 1) * starts];
+            self.pull[s] - row.iter().zip(&own).map(|(b, e)| b * e).sum::<f64>()
+        });
+        let mut means = solved.factor.solve(&left.collect::<Vec<f64>>());
+        means.iter_mut().for_each(|mean| *mean *= solved.start);
+        means
+    }
+
+    /// Mean and variance of a point without nodes.
+    pub fn moments(&self, solved: &Solved, point: usize) -> (f64, f64) {
+        let (mean, weight) = self.means[point];
+        let shares = &self.shares[point];
+        let squared = solved.start * solved.start;
+        let moved: f64 = shares.iter().zip(&solved.pulled).map(|(f, p)| f * p).sum();
+        let spread: f64 = shares.iter().zip(solved.factor.solve(shares)).map(|(f, a)| f * a).sum();
+        (mean - squared * moved, 1.0 / weight + squared * spread)
+    }
+
+    /// How a point depends on the effect of each of `count` nodes: minus the result for each unit of effect.
+    pub fn leans_on_nodes(&self, solved: &Solved, point: usize, nodes: &[usize], count: usize) -> Vec<f64> {
+        let mut found = vec![0.0; count];
+        for (s, value) in solved.factor.solve(&self.shares[point]).iter().enumerate() {
+            found[nodes[s]] += value;
+        }
+        found
+    }
+}
+
+impl Solved {
+    /// `z` from its means and standard normal numbers.
+    pub fn scatter(&self, means: &[f64], normal: impl FnMut() -> f64) -> Vec<f64> {
+        self.factor.scatter(means, normal)
+    }
+
+    /// The start noise.
+    pub fn start(&self) -> f64 {
+        self.start
+    }
+}
+
+impl Square {
+    pub fn zero(size: usize) -> Square {
+        Square {
+            size,
+            cells: vec![0.0; size * size],
+        }
+    }
+
+    /// The lower factor of a positive definite matrix.
+    pub fn cholesky(mut self) -> Square {
+        let n = self.size;
+        for i in 0..n {
+            for j in 0..=i {
+                let inner: f64 = (0..j).map(|k| self.cells[i * n + k] * self.cells[j * n + k]).sum();
+                let left = self.cells[i * n + j] - inner;
+                self.cells[i * n + j] = match i == j {
+                    true => left.max(f64::MIN_POSITIVE).sqrt(),
+                    false => left / self.cells[j * n + j],
+                };
+            }
+        }
+        self
+    }
+
+    /// With the lower factor L of M: the solution x of M x = b.
+    pub fn solve(&self, b: &[f64]) -> Vec<f64> {
+        let n = self.size;
+        let mut x = b.to_vec();
+        for i in 0..n {
+            for k in 0..i {
+                x[i] -= self.cells[i * n + k] * x[k];
+            }
+            x[i] /= self.cells[i * n + i];
+        }
+        self.back(&mut x);
+        x
+    }
+
+    /// A normal vector of these means whose precision has the lower factor L.
+    pub fn scatter(&self, means: &[f64], mut normal: impl FnMut() -> f64) -> Vec<f64> {
+        let mut x: Vec<f64> = means.iter().map(|_| normal()).collect();
+        self.back(&mut x);
+        x.iter_mut().zip(means).for_each(|(x, mean)| *x += mean);
+        x
+    }
+
+    /// Half the logarithm of the determinant of the matrix of which this is the factor.
+    pub fn half_log_determinant(&self) -> f64 {
+        (0..self.size).map(|i| self.cells[i * self.size + i].ln()).sum()
+    }
+
+    fn back(&self, x: &mut [f64]) {
+        let n = self.size;
+        for i in (0..n).rev() {
+            for k in i + 1..n {
+                x[i] -= self.cells[k * n + i] * x[k];
+            }
+            x[i] /= self.cells[i * n + i];
+        }
+    }
+}

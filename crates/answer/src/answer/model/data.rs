@@ -1,0 +1,160 @@
+//! The runs of one metric, arranged for the model: by config, since nothing but nodes connects one config with another.
+
+use super::super::experiment::{Experiment, Metric, Point, Scale};
+use super::scale::variance_of_sampling;
+
+/// All runs of one metric.
+#[derive(Debug, Clone)]
+pub struct Observations {
+    /// Name of the metric.
+    pub metric: String,
+    /// Its scale.
+    pub scale: Scale,
+    /// One for each config that has a run.
+    pub(super) blocks: Vec<Block>,
+    /// Nodes that a run was measured on.
+    pub(super) nodes: Vec<String>,
+    /// For each point of the experiment its block and its place in there.
+    pub(super) places: Vec<Option<(usize, usize)>>,
+    /// Size of a typical figure, to which the priors of a linear scale are relative; 1 for the other scales.
+    pub(super) size: f64,
+    /// Runs beyond the first of their point and start.
+    pub repeated_runs: usize,
+    /// Starts beyond the first of their config, on one node.
+    pub repeated_starts: usize,
+    /// Whether some config ran on several nodes.
+    pub nodes_repeat: bool,
+}
+
+/// The runs of one config.
+#[derive(Debug, Clone)]
+pub(super) struct Block {
+    /// The id of the config.
+    pub config: String,
+    /// The node of each start.
+    pub nodes: Vec<usize>,
+    /// Number of points.
+    pub points: usize,
+    /// The runs, those of one point and start together.
+    pub cells: Vec<Cell>,
+}
+
+/// The runs of one point on one start.
+#[derive(Debug, Clone)]
+pub(super) struct Cell {
+    pub point: usize,
+    pub start: usize,
+    /// Place on the scale and variance of sampling of each run.
+    pub runs: Vec<(f64, f64)>,
+}
+
+impl Observations {
+    /// Those of a metric. `experiment` is in order.
+    pub fn of(experiment: &Experiment, metric: &Metric) -> Observations {
+        let points: Vec<&Point> = experiment.points.iter().collect();
+        Observations::among(&points, metric)
+    }
+
+    /// The same of some points.
+    pub fn among(points: &[&Point], metric: &Metric) -> Observations {
+        let size = match metric.scale {
+            Scale::Linear => typical_size(points, metric),
+            Scale::Log | Scale::Share => 1.0,
+        };
+        let mut configs: Vec<&str> = points.iter().map(|point| &*point.config).collect();
+        configs.sort_unstable();
+        configs.dedup();
+        let mut found = Observations {
+            metric: metric.name.clone(),
+            scale: metric.scale,
+            blocks: Vec::new(),
+            nodes: Vec::new(),
+            places: vec![None; points.len()],
+            size,
+            repeated_runs: 0,
+            repeated_starts: 0,
+            nodes_repeat: false,
+        };
+        let runs = points.iter().flat_map(|point| &point.runs);
+        let measured = runs.filter(|run| run.figures.contains_key(&metric.name));
+        found.nodes = measured.map(|run| run.node.clone()).collect();
+        found.nodes.sort_unstable();
+        found.nodes.dedup();
+        for config in configs {
+            found.add(config, points, metric);
+        }
+        found
+    }
+
+    fn add(&mut self, config: &str, points: &[&Point], metric: &Metric) {
+        let mut starts: Vec<(&str, &str)> = Vec::new();
+        let mut block = Block {
+            config: config.to_owned(),
+            nodes: Vec::new(),
+            points: 0,
+            cells: Vec::new(),
+        };
+        let own = points.iter().enumerate().filter(|(_, point)| point.config == config);
+        let mut found: Vec<(usize, (&str, &str), (f64, f64))> = Vec::new();
+        for (place, point) in own {
+            for run in &point.runs {
+                let Some(figure) = run.figures.get(&metric.name) else {
+                    continue;
+                };
+                let Some(at) = metric.scale.place(*figure) else {
+                    continue;
+                };
+                let variance = variance_of_sampling(metric.scale, run, *figure, self.size);
+                let start = (&*run.start, &*run.node);
+                starts.push(start);
+                found.push((place, start, (at, variance)));
+            }
+        }
+        starts.sort_unstable();
+        starts.dedup();
+        for (place, start, run) in found {
+            let start = starts.partition_point(|other| *other < start);
+            let (_, point) = *self.places[place].get_or_insert_with(|| {
+                block.points += 1;
+                (self.blocks.len(), block.points - 1)
+            });
+            let cell = block
+                .cells
+                .iter_mut()
+                .find(|cell| (cell.point, cell.start) == (point, start));
+            match cell {
+                Some(cell) => cell.runs.push(run),
+                None => block.cells.push(Cell {
+                    point,
+                    start,
+                    runs: vec![run],
+                }),
+            }
+        }
+        if block.points == 0 {
+            return;
+        }
+        let node_of = |name: &str| self.nodes.partition_point(|other| &**other < name);
+        block.nodes = starts.iter().map(|(_, node)| node_of(node)).collect();
+        let mut own_nodes = block.nodes.clone();
+        own_nodes.sort_unstable();
+        own_nodes.dedup();
+        self.repeated_starts += starts.len() - own_nodes.len();
+        self.nodes_repeat |= own_nodes.len() > 1;
+        self.repeated_runs += block.cells.iter().map(|cell| cell.runs.len() - 1).sum::<usize>();
+        self.blocks.push(block);
+    }
+}
+
+/// The median of the figures' sizes, at least a tiny number.
+fn typical_size(points: &[&Point], metric: &Metric) -> f64 {
+    let runs = points.iter().flat_map(|point| &point.runs);
+    let figures = runs.filter_map(|run| metric.scale.place(*run.figures.get(&metric.name)?));
+    let mut sizes: Vec<f64> = figures.map(f64::abs).filter(|size| *size > 0.0).collect();
+    sizes.sort_by(f64::total_cmp);
+    sizes
+        .get(sizes.len() / 2)
+        .copied()
+        .unwrap_or(1.0)
+        .max(f64::MIN_POSITIVE.sqrt())
+}

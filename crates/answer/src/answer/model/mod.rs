@@ -1,0 +1,25 @@
+//! The model of noise of one metric: what every figure is worth, from all runs of an experiment.
+//!
+//! On the metric's scale, run r of start s of point p on node n has the value
+//!
+//! ```text
+//! y = mean(p) + node(n) + start(config, s) + run(p, s, r) + sampling(p, s, r)
+//! ```
+//!
+//! Means are fixed effects with a flat prior, all other terms are normal with mean 0. The variance of sampling is known for each run. The
+//! standard deviations of runs, starts and nodes are shared by the whole experiment and unknown. So they are integrated over a grid, by
+//! their restricted likelihood (Patterson and Thompson 1971) times a weak prior: `fit`. Given them, everything is linear and normal, and
+//! is solved by elimination (Searle, Casella and McCulloch 1992, chapter 7): `block`. No estimate is plugged in, so intervals are as
+//! wide with one run as what is not known demands.
+
+mod block;
+mod data;
+mod fit;
+mod noise;
+mod sample;
+mod scale;
+
+pub use data::Observations;
+pub use fit::Posterior;
+pub use noise::{Basis, Noise, NoiseKnown};
+pub(super) use scale::{PLAIN_RUN, PLAIN_START, scaled, variance_of_sampling};

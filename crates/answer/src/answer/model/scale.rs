@@ -1,0 +1,69 @@
+//! The scales on which noise is added to figures, and the variance of sampling on them.
+
+use super::super::experiment::{Figure, Run, Scale};
+
+/// Run noise that plain estimates take for granted, on a logarithmic scale.
+pub const PLAIN_RUN: f64 = 0.01;
+/// Start noise that plain estimates take for granted.
+pub const PLAIN_START: f64 = 0.01;
+/// Additional noise of a disturbed run.
+const DISTURBED: f64 = 0.1;
+
+impl Scale {
+    /// A figure on the scale; none where it has none, as a negative number has no logarithm.
+    ///
+    /// Shares are angles, `asin(sqrt(share))`: the variance of a beta-binomial share, `p (1 - p) (1 / n + rho)`, is `(1 / n + rho) / 4`
+    /// there, the same for every share. So overdispersion of runs and of starts adds up as other noise does. The counts are corrected
+    /// by Anscombe (1948).
+    pub fn place(self, figure: Figure) -> Option<f64> {
+        let place = match (self, figure) {
+            (Scale::Log, Figure::Value { value, .. }) => (value > 0.0).then(|| value.ln()),
+            (Scale::Linear, Figure::Value { value, .. }) => Some(value),
+            (Scale::Share, Figure::Value { value, .. }) => Some(value.clamp(0.0, 1.0).sqrt().asin()),
+            (Scale::Share, Figure::Share { met, of }) => {
+                (of > 0.0).then(|| ((met + 0.375) / (of + 0.75)).clamp(0.0, 1.0).sqrt().asin())
+            }
+            (Scale::Log, Figure::Share { met, of }) => (met > 0.0 && of > 0.0).then(|| (met / of).ln()),
+            (Scale::Linear, Figure::Share { met, of }) => (of > 0.0).then(|| met / of),
+        };
+        place.filter(|place| place.is_finite())
+    }
+
+    /// The figure at a place on the scale.
+    pub fn value(self, place: f64) -> f64 {
+        match self {
+            Scale::Log => place.exp(),
+            Scale::Linear => place,
+            Scale::Share => place.clamp(0.0, std::f64::consts::FRAC_PI_2).sin().powi(2),
+        }
+    }
+}
+
+/// A figure without any scale.
+pub fn scaled(figure: Figure) -> f64 {
+    match figure {
+        Figure::Value { value, .. } => value,
+        Figure::Share { met, of } => met / of,
+    }
+}
+
+/// Variance of a figure on its scale by its sampling, and by the disturbance of its run. `size` is that of a typical figure where the
+/// scale is linear.
+pub fn variance_of_sampling(scale: Scale, run: &Run, figure: Figure, size: f64) -> f64 {
+    let sampling = match (scale, figure) {
+        (Scale::Log | Scale::Linear, Figure::Value { error, .. }) => error.powi(2),
+        (Scale::Share, Figure::Value { value, error }) => {
+            let share = value.clamp(0.005, 0.995);
+            error.powi(2) / (4.0 * share * (1.0 - share))
+        }
+        (Scale::Share, Figure::Share { of, .. }) => 0.25 / (of + 0.5),
+        (Scale::Log, Figure::Share { met, of }) => (1.0 / met.max(1.0) - 1.0 / of).max(0.0),
+        (Scale::Linear, Figure::Share { met, of }) => {
+            let share = (met + 0.5) / (of + 1.0);
+            share * (1.0 - share) / of
+        }
+    };
+    let sampling = if sampling.is_finite() { sampling } else { 1.0 };
+    let disturbed = if run.disturbed { (DISTURBED * size).powi(2) } else { 0.0 };
+    sampling + disturbed
+}

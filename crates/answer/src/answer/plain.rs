@@ -1,0 +1,55 @@
+//! Plain estimates: a figure of a point by its own runs alone, with sizes of noise that are the same for everybody. They decide who meets
+//! a target and who wins. So nothing that is measured elsewhere changes a winner.
+
+use super::experiment::{Figure, Metric, Point, Scale};
+use super::model::{PLAIN_RUN, PLAIN_START, scaled, variance_of_sampling};
+use std::collections::BTreeMap;
+
+/// The generalised-least-squares mean of a point's runs, in the metric's unit; for shares the pooled share.
+pub fn plain(point: &Point, metric: &Metric) -> Option<f64> {
+    let figures = || {
+        point
+            .runs
+            .iter()
+            .filter_map(|run| Some((run, *run.figures.get(&metric.name)?)))
+    };
+    if metric.scale == Scale::Share
+        && let Some(share) = pooled(figures().map(|(_, figure)| figure))
+    {
+        return Some(share);
+    }
+    let sizes = figures().map(|(_, figure)| scaled(figure).abs());
+    let size = match metric.scale {
+        Scale::Linear => sizes.fold(0.0, f64::max).max(f64::MIN_POSITIVE.sqrt()),
+        Scale::Log | Scale::Share => 1.0,
+    };
+    let mut starts: BTreeMap<(&str, &str), (f64, f64)> = BTreeMap::new();
+    for (run, figure) in figures() {
+        let Some(place) = metric.scale.place(figure) else {
+            continue;
+        };
+        let weight = 1.0 / ((PLAIN_RUN * size).powi(2) + variance_of_sampling(metric.scale, run, figure, size));
+        let (weights, sum) = starts.entry((&run.start, &run.node)).or_default();
+        *weights += weight;
+        *sum += weight * place;
+    }
+    let (mut weights, mut sum) = (0.0, 0.0);
+    for (own, total) in starts.values() {
+        let weight = 1.0 / ((PLAIN_START * size).powi(2) + 1.0 / own);
+        weights += weight;
+        sum += weight * total / own;
+    }
+    (weights > 0.0).then(|| metric.scale.value(sum / weights))
+}
+
+fn pooled(figures: impl Iterator<Item = Figure>) -> Option<f64> {
+    let (mut all_met, mut all) = (0.0, 0.0);
+    for figure in figures {
+        let Figure::Share { met, of } = figure else {
+            return None;
+        };
+        all_met += met;
+        all += of;
+    }
+    (all > 0.0).then(|| all_met / all)
+}

@@ -1,0 +1,58 @@
+//! Random numbers of the draws: the same on every machine, one stream for each name.
+
+/// A stream of random numbers: SplitMix64 (Steele, Lea and Flood 2014).
+#[derive(Debug, Clone)]
+pub struct Random {
+    state: u64,
+    spare: Option<f64>,
+}
+
+impl Random {
+    /// The stream of a seed and a name. So what is drawn for one config does not depend on the others.
+    pub fn of(seed: u64, name: &[&str]) -> Random {
+        let bytes = name.iter().flat_map(|part| part.bytes().chain([0]));
+        // FNV-1a, whose basis carries the seed.
+        let basis = 0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let state = bytes.fold(basis, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
+        Random { state, spare: None }
+    }
+
+    /// The next 64 bits.
+    pub fn bits(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.state;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// A number between 0 and 1, neither included.
+    pub fn uniform(&mut self) -> f64 {
+        ((self.bits() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
+    }
+
+    /// A whole number below `end`.
+    pub fn below(&mut self, end: usize) -> usize {
+        ((self.uniform() * end as f64) as usize).min(end.saturating_sub(1))
+    }
+
+    /// A number with the standard normal distribution (Box and Muller 1958).
+    pub fn normal(&mut self) -> f64 {
+        if let Some(spare) = self.spare.take() {
+            return spare;
+        }
+        let radius = (-2.0 * self.uniform().ln()).sqrt();
+        let (sin, cos) = (std::f64::consts::TAU * self.uniform()).sin_cos();
+        self.spare = Some(radius * sin);
+        radius * cos
+    }
+
+    /// Puts a list into random order (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, list: &mut [T]) {
+        for end in (1..list.len()).rev() {
+            list.swap(end, self.below(end + 1));
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Who wins among entrants, who ties with the winner, who is as good, and who is ruled out.
+
+use super::super::document::Chosen;
+use super::super::experiment::Better;
+
+/// A config that competes.
+#[derive(Debug, Clone)]
+pub struct Contender {
+    /// Its plain figure; none if it meets the targets only by chance.
+    pub plain: Option<f64>,
+    /// Its figure in each draw; not a number where it does not meet the targets.
+    pub draws: Vec<f64>,
+    /// Changes from the defaults.
+    pub changes: usize,
+    /// In a search, how many other targets it meets.
+    pub other_targets: usize,
+    /// In a search, throughput per GPU.
+    pub per_gpu: Option<f64>,
+    /// The smallest difference that matters, of all its replicas.
+    pub unit: f64,
+}
+
+/// The difference that does not matter.
+#[derive(Debug, Clone, Copy)]
+pub struct Margin {
+    /// Relative: 0.01 for 1 %.
+    pub part: f64,
+    /// The good direction.
+    pub better: Better,
+}
+
+/// What a contest found. Entrants are named by their places.
+#[derive(Debug, Clone, Default)]
+pub struct Found {
+    pub winner: Option<(usize, Reason)>,
+    pub ties: Vec<usize>,
+    /// The probability of being within the margin of the best, of each.
+    pub probability: Vec<f64>,
+    /// The probability of being at most the margin worse than the winner, of each.
+    pub as_good: Vec<f64>,
+}
+
+/// Why the winner won over the entrant with the best estimate, which is named by its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    Best,
+    MoreTargets(usize),
+    MorePerGpu(usize),
+    FewerChanges(usize),
+}
+
+/// The probability with which the winner and its ties hold the best.
+pub const SURE: f64 = 0.95;
+
+impl Margin {
+    /// Whether a value is worse than another by no more than the margin, or a unit.
+    pub fn holds(self, value: f64, best: f64, unit: f64) -> bool {
+        let slack = 1.0 + 1e-12;
+        match self.better {
+            Better::Higher => value * (1.0 + self.part) * slack >= best || best - value <= unit * slack,
+            Better::Lower => value <= best * (1.0 + self.part) * slack || value - best <= unit * slack,
+        }
+    }
+}
+
+impl Reason {
+    /// The same with ids.
+    pub fn chosen(self, id: impl Fn(usize) -> String) -> Chosen {
+        match self {
+            Reason::Best => Chosen::Best,
+            Reason::MoreTargets(best) => Chosen::MoreTargets { best: id(best) },
+            Reason::MorePerGpu(best) => Chosen::MorePerGpu { best: id(best) },
+            Reason::FewerChanges(best) => Chosen::FewerChanges { best: id(best) },
+        }
+    }
+}
+
+/// Decides a contest of entrants that are in a fixed order.
+pub fn decide(entrants: &[Contender], margin: Margin) -> Found {
+    let Some((winner, reason)) = winner(entrants, margin) else {
+        return Found {
+            probability: vec![0.0; entrants.len()],
+            as_good: vec![0.0; entrants.len()],
+            ..Found::default()
+        };
+    };
+    let draws = entrants[winner].draws.len();
+    let mut within = vec![vec![false; draws]; entrants.len()];
+    let mut decided = vec![false; draws];
+    for draw in 0..draws {
+        let values = entrants
+            .iter()
+            .map(|entrant| entrant.draws[draw])
+            .filter(|value| !value.is_nan());
+        let best = values.reduce(|one, other| if margin.better.prefers(other, one) { other } else { one });
+        let Some(best) = best else { continue };
+        decided[draw] = true;
+        for (entrant, within) in entrants.iter().zip(&mut within) {
+            let value = entrant.draws[draw];
+            within[draw] = !value.is_nan() && margin.holds(value, best, entrant.unit);
+        }
+    }
+    let count = decided.iter().filter(|decided| **decided).count().max(1) as f64;
+    let probability = |within: &Vec<bool>| within.iter().filter(|within| **within).count() as f64 / count;
+    Found {
+        winner: Some((winner, reason)),
+        ties: ties(winner, entrants, &within, count, margin.better),
+        probability: within.iter().map(probability).collect(),
+        as_good: entrants
+            .iter()
+            .map(|entrant| as_good(entrant, &entrants[winner], margin))
+            .collect(),
+    }
+}
+
+/// The best plain figure; of those within the margin of it the one that others would rather run.
+fn winner(entrants: &[Contender], margin: Margin) -> Option<(usize, Reason)> {
+    let plain = |at: usize| entrants[at].plain;
+    let all = (0..entrants.len()).filter(|at| plain(*at).is_some());
+    let prefer = |one: usize, other: usize| match (plain(one), plain(other)) {
+        (Some(a), Some(b)) if margin.better.prefers(b, a) => other,
+        _ => one,
+    };
+    let best = all.clone().reduce(prefer)?;
+    let best_value = plain(best)?;
+    let mut near: Vec<usize> = all
+        .filter(|at| plain(*at).is_some_and(|value| margin.holds(value, best_value, entrants[*at].unit)))
+        .collect();
+    let most = near.iter().map(|at| entrants[*at].other_targets).max()?;
+    near.retain(|at| entrants[*at].other_targets == most);
+    if !near.contains(&best) {
+        let of = settled_by_changes(entrants, &most_per_gpu(entrants, &near, margin), prefer)?;
+        return Some((of, Reason::MoreTargets(best)));
+    }
+    let near = most_per_gpu(entrants, &near, margin);
+    let of = settled_by_changes(entrants, &near, prefer)?;
+    Some(match of {
+        of if of == best => (best, Reason::Best),
+        of if !near.contains(&best) => (of, Reason::MorePerGpu(best)),
+        // Equal estimates need no reason.
+        of if entrants[of].changes == entrants[best].changes => (of, Reason::Best),
+        of => (of, Reason::FewerChanges(best)),
+    })
+}
+
+/// Those that have not less throughput per GPU than another by more than the margin; all where some have no such figure.
+fn most_per_gpu(entrants: &[Contender], near: &[usize], margin: Margin) -> Vec<usize> {
+    let per_gpu: Option<Vec<f64>> = near.iter().map(|at| entrants[*at].per_gpu).collect();
+    let Some(per_gpu) = per_gpu else {
+        return near.to_vec();
+    };
+    let most = per_gpu.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let kept = near
+        .iter()
+        .zip(&per_gpu)
+        .filter(|(_, value)| **value * (1.0 + margin.part) >= most);
+    kept.map(|(at, _)| *at).collect()
+}
+
+fn settled_by_changes(entrants: &[Contender], near: &[usize], prefer: impl Fn(usize, usize) -> usize) -> Option<usize> {
+    let fewest = near.iter().map(|at| entrants[*at].changes).min()?;
+    let plainest = near.iter().copied().filter(|at| entrants[*at].changes == fewest);
+    plainest.reduce(prefer)
+}
+
+/// Adds the entrant that raises the chance most, until the winner and its ties hold one within the margin of the best with 95 %.
+fn ties(winner: usize, entrants: &[Contender], within: &[Vec<bool>], count: f64, better: Better) -> Vec<usize> {
+    let mut covered = within[winner].clone();
+    let mut chance = covered.iter().filter(|covered| **covered).count() as f64;
+    let mut ties: Vec<usize> = Vec::new();
+    while chance < SURE * count {
+        let left = (0..entrants.len()).filter(|at| *at != winner && !ties.contains(at));
+        let gains = left.map(|at| {
+            let gain = within[at]
+                .iter()
+                .zip(&covered)
+                .filter(|(within, covered)| **within && !**covered);
+            (at, gain.count())
+        });
+        let rank = |(at, gain): &(usize, usize)| {
+            (
+                *gain,
+                entrants[*at]
+                    .plain
+                    .map(|plain| if better == Better::Higher { plain } else { -plain }),
+            )
+        };
+        let next = gains.reduce(|one, other| if rank(&other) > rank(&one) { other } else { one });
+        let Some((next, gain)) = next.filter(|(_, gain)| *gain > 0) else {
+            break;
+        };
+        covered
+            .iter_mut()
+            .zip(&within[next])
+            .for_each(|(covered, within)| *covered |= within);
+        chance += gain as f64;
+        ties.push(next);
+    }
+    ties
+}
+
+/// Among the draws in which either competes.
+fn as_good(entrant: &Contender, winner: &Contender, margin: Margin) -> f64 {
+    let pairs = entrant.draws.iter().zip(&winner.draws);
+    let (mut good, mut all) = (0usize, 0usize);
+    for (own, best) in pairs.filter(|(own, best)| !own.is_nan() || !best.is_nan()) {
+        all += 1;
+        good += usize::from(!own.is_nan() && (best.is_nan() || margin.holds(*own, *best, entrant.unit)));
+    }
+    good as f64 / all.max(1) as f64
+}

@@ -1,0 +1,80 @@
+//! What mattered at the winner: each of its settings changed alone, everything else equal.
+
+use super::super::document::{Difference, Effect, Estimate};
+use super::super::experiment::{Better, Config};
+use super::super::known::{Figures, Known, interval_of};
+
+/// The effects of the winner's settings on some metrics, at its point.
+pub fn effects(known: &Known<'_>, winner: usize, point: usize, metrics: &[String]) -> Vec<Effect> {
+    let experiment = known.experiment;
+    let at = &experiment.points[point];
+    let mut found = Vec::new();
+    for metric in metrics {
+        let Some(figures) = known.figures(metric) else {
+            continue;
+        };
+        for other in &experiment.configs {
+            let Some(setting) = only_difference(&experiment.configs[winner], other) else {
+                continue;
+            };
+            let same = |place: &usize| {
+                let point = &experiment.points[*place];
+                point.config == other.id && point.workload == at.workload && point.load == at.load
+            };
+            let Some(beside) = (0..experiment.points.len()).find(same) else {
+                continue;
+            };
+            let Some(ratio) = ratio(figures, point, beside) else {
+                continue;
+            };
+            found.push(Effect {
+                metric: metric.clone(),
+                better: figures.better(),
+                setting: setting.to_owned(),
+                own: experiment.configs[winner].settings.get(setting).cloned(),
+                other: other.settings.get(setting).cloned(),
+                config: other.id.clone(),
+                ratio,
+                verdict: verdict(ratio, figures.better(), experiment.margin),
+            });
+        }
+    }
+    found
+}
+
+/// The setting in which two configs differ, if it is the only one.
+fn only_difference<'c>(one: &'c Config, other: &'c Config) -> Option<&'c str> {
+    let names = one.settings.keys().chain(other.settings.keys());
+    let mut different = names.filter(|name| one.settings.get(*name) != other.settings.get(*name));
+    let first = different.next()?;
+    different.all(|name| name == first).then_some(first)
+}
+
+/// A point's figure as a multiple of another's.
+fn ratio(figures: &Figures<'_>, one: usize, other: usize) -> Option<Estimate> {
+    let value = figures.estimates[one]?.value / figures.estimates[other]?.value;
+    let draws = figures.draws[one].iter().zip(&figures.draws[other]);
+    let (low, high) = interval_of(draws.map(|(a, b)| a / b));
+    (value.is_finite() && low.is_finite() && high.is_finite()).then_some(Estimate {
+        value,
+        low: low.min(value),
+        high: high.max(value),
+    })
+}
+
+/// What a ratio says against a margin.
+pub fn verdict(ratio: Estimate, better: Better, margin: f64) -> Difference {
+    let most = 1.0 + margin;
+    match (ratio.low, ratio.high) {
+        (low, high) if 1.0 / most <= low && high <= most => Difference::None,
+        (low, _) if low > 1.0 => match better {
+            Better::Higher => Difference::Better,
+            Better::Lower => Difference::Worse,
+        },
+        (_, high) if high < 1.0 => match better {
+            Better::Higher => Difference::Worse,
+            Better::Lower => Difference::Better,
+        },
+        _ => Difference::Unknown,
+    }
+}

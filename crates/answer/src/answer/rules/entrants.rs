@@ -1,0 +1,124 @@
+//! The entrants of a question about points: each config with its best load among those that meet the targets.
+
+use super::super::document::Estimate;
+use super::super::experiment::{Config, Experiment, Question};
+use super::super::known::{DRAWS, Known};
+use super::contest::Contender;
+use super::meeting::{meets_drawn, meets_plainly, points_of};
+
+/// An entrant with what a contest does not need.
+#[derive(Debug, Clone)]
+pub struct Placed {
+    /// What competes.
+    pub contender: Contender,
+    /// Its config by its place in the experiment.
+    pub config: usize,
+    /// Its recommended point by its place in the experiment; none for a search.
+    pub point: Option<usize>,
+    /// The load of that point, or the load found.
+    pub load: String,
+    /// Servers of it on the user's GPUs.
+    pub replicas: u32,
+    /// The figure at that point, of all replicas.
+    pub value: Estimate,
+    /// The draws of that figure.
+    pub at_point: Vec<f64>,
+}
+
+/// Those that compete, by config, and the places of configs that need more GPUs than there are.
+#[derive(Debug, Default)]
+pub struct Field {
+    pub placed: Vec<Placed>,
+    pub too_large: Vec<usize>,
+}
+
+/// Servers of a config that fit on the GPUs of the user; 1 where either is unknown.
+pub fn replicas(experiment: &Experiment, config: &Config) -> u32 {
+    match (experiment.gpus, config.gpus) {
+        (Some(gpus), own) if own > 0 => gpus / own,
+        _ => 1,
+    }
+}
+
+/// The entrants of a question about a metric of points.
+pub fn of_points(known: &Known<'_>, question: &Question, metric: &str, adds_up: bool) -> Field {
+    let mut field = Field::default();
+    let Some(figures) = known.figures(metric) else {
+        return field;
+    };
+    let better = figures.better();
+    for (config, own) in known.experiment.configs.iter().enumerate() {
+        let all = points_of(known, &question.workload, question.load.as_deref());
+        let measured = all.filter(|(at, point)| point.config == own.id && figures.estimates[*at].is_some());
+        let points: Vec<usize> = measured.map(|(at, _)| at).collect();
+        if points.is_empty() {
+            continue;
+        }
+        let replicas = replicas(known.experiment, own);
+        if replicas == 0 {
+            field.too_large.push(config);
+            continue;
+        }
+        let times = if adds_up { f64::from(replicas) } else { 1.0 };
+        let value = |at: usize| figures.estimates[at].map_or(better.worst(), |estimate| estimate.value);
+        let mut draws = vec![f64::NAN; DRAWS];
+        let mut chances: Vec<usize> = Vec::new();
+        for at in &points {
+            let meets = meets_drawn(known, *at, &question.targets);
+            chances.push(meets.iter().filter(|meets| **meets).count());
+            let own = figures.draws[*at].iter().map(|draw| draw * times);
+            for ((best, own), _) in draws.iter_mut().zip(own).zip(meets).filter(|(_, meets)| *meets) {
+                if best.is_nan() || better.prefers(own, *best) {
+                    *best = own;
+                }
+            }
+        }
+        let meeting: Vec<usize> = points
+            .iter()
+            .copied()
+            .filter(|at| meets_plainly(known, *at, &question.targets))
+            .collect();
+        let best = meeting.iter().copied().reduce(|one, other| {
+            if better.prefers(value(other), value(one)) {
+                other
+            } else {
+                one
+            }
+        });
+        let likeliest = || {
+            let ranked = points.iter().zip(&chances);
+            ranked.max_by_key(|(_, chance)| **chance).map(|(at, _)| *at)
+        };
+        if best.is_none() && chances.iter().all(|chance| *chance == 0) {
+            continue;
+        }
+        let Some(point) = best.or_else(likeliest) else {
+            continue;
+        };
+        let Some(estimate) = figures.estimates[point] else {
+            continue;
+        };
+        let estimate = Estimate {
+            value: estimate.value * times,
+            low: estimate.low * times,
+            high: estimate.high * times,
+        };
+        field.placed.push(Placed {
+            contender: Contender {
+                plain: best.map(|_| estimate.value),
+                draws,
+                changes: own.changes,
+                other_targets: 0,
+                per_gpu: None,
+                unit: 0.0,
+            },
+            config,
+            point: Some(point),
+            load: known.experiment.points[point].load.clone(),
+            replicas,
+            value: estimate,
+            at_point: figures.draws[point].iter().map(|draw| draw * times).collect(),
+        });
+    }
+    field
+}

@@ -1,0 +1,59 @@
+//! The frontier of two metrics: the points that no other beats in both plain estimates, each with the probability that none beats it by
+//! more than the margin in both.
+
+use super::super::document::{Estimate, Frontier, FrontierPoint};
+use super::super::experiment::{Better, FrontierQuestion};
+use super::super::known::{DRAWS, Known, rounded};
+use super::meeting::{meets_plainly, points_of};
+
+/// Draws that probabilities of a frontier rest on: its points are many, and their probabilities only mark them.
+const FEWER: usize = DRAWS / 4;
+
+/// The frontier that is asked for; none without both metrics.
+pub fn frontier(known: &Known<'_>, question: &FrontierQuestion) -> Option<Frontier> {
+    let (x, y) = (known.figures(&question.x)?, known.figures(&question.y)?);
+    let all = points_of(known, &question.workload, None).map(|(at, _)| at);
+    let asked = all.filter(|at| meets_plainly(known, *at, &question.targets));
+    let placed = asked.filter_map(|at| Some((at, x.estimates[at]?, y.estimates[at]?)));
+    let placed: Vec<(usize, Estimate, Estimate)> = placed.collect();
+    let (of_x, of_y) = (x.better(), y.better());
+    let beats = |one: &(usize, Estimate, Estimate), other: &(usize, Estimate, Estimate)| {
+        let not_worse = !of_x.prefers(other.1.value, one.1.value) && !of_y.prefers(other.2.value, one.2.value);
+        not_worse && (of_x.prefers(one.1.value, other.1.value) || of_y.prefers(one.2.value, other.2.value))
+    };
+    let mut front: Vec<&(usize, Estimate, Estimate)> = placed
+        .iter()
+        .filter(|own| !placed.iter().any(|other| beats(other, own)))
+        .collect();
+    front.sort_by(|a, b| {
+        let order = a.1.value.total_cmp(&b.1.value).then(b.2.value.total_cmp(&a.2.value));
+        if of_x == Better::Higher { order.reverse() } else { order }
+    });
+    let margin = 1.0 + known.experiment.margin;
+    let by_more = |better: Better, one: f64, other: f64| match better {
+        Better::Higher => one > other * margin,
+        Better::Lower => one * margin < other,
+    };
+    let probability = |at: usize| {
+        let stands = (0..FEWER).filter(|draw| {
+            let (own_x, own_y) = (x.draws[at][*draw], y.draws[at][*draw]);
+            !placed.iter().any(|(other, ..)| {
+                by_more(of_x, x.draws[*other][*draw], own_x) && by_more(of_y, y.draws[*other][*draw], own_y)
+            })
+        });
+        rounded(stands.count() as f64 / FEWER as f64)
+    };
+    let points = front.into_iter().map(|(at, x, y)| FrontierPoint {
+        point: known.experiment.points[*at].id.clone(),
+        config: known.experiment.points[*at].config.clone(),
+        x: *x,
+        y: *y,
+        probability: probability(*at),
+    });
+    Some(Frontier {
+        workload: question.workload.clone(),
+        x: question.x.clone(),
+        y: question.y.clone(),
+        points: points.collect(),
+    })
+}

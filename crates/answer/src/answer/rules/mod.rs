@@ -1,0 +1,16 @@
+//! The rules by which an answer follows from what is known: each in a file of its own.
+
+mod advice;
+mod contest;
+mod effects;
+mod entrants;
+mod frontier;
+mod meeting;
+mod question;
+mod searches;
+mod together;
+mod warnings;
+
+pub(super) use frontier::frontier;
+pub(super) use question::{Settled, settle};
+pub(super) use together::together;

@@ -1,0 +1,201 @@
+//! One question from its entrants to its part of the document.
+
+use super::super::document::{Answered, Entrant, Estimate, Nearest, Winner};
+use super::super::experiment::{Better, Goal, Question};
+use super::super::known::{Known, interval_of, rounded};
+use super::advice::advice;
+use super::contest::{Contender, Found, Margin, decide};
+use super::effects::effects;
+use super::entrants::{Field, Placed, of_points};
+use super::meeting::{distance, meetings, meets_drawn, points_of};
+use super::searches::of_searches;
+use super::warnings::warnings;
+
+/// Even chance, and the chance below which a config is ruled out.
+const EVEN: f64 = 0.5;
+const RULED_OUT: f64 = 0.05;
+
+/// The answer to a question with its entrants.
+pub struct Settled {
+    /// Its part of the document.
+    pub answered: Answered,
+    /// Who competed.
+    pub field: Field,
+}
+
+/// Answers a question.
+pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
+    let (field, better) = match &question.goal {
+        Goal::Metric { name, adds_up } => {
+            let better = known.figures(name).map_or(Better::Higher, |figures| figures.better());
+            (of_points(known, question, name, *adds_up), better)
+        }
+        Goal::Load { target, unit } => (of_searches(known, question, target, *unit), Better::Higher),
+    };
+    let margin = Margin {
+        part: known.experiment.margin,
+        better,
+    };
+    let contenders: Vec<Contender> = field.placed.iter().map(|placed| placed.contender.clone()).collect();
+    let found = decide(&contenders, margin);
+    let id = |at: usize| known.experiment.configs[field.placed[at].config].id.clone();
+    let ids = |keep: &dyn Fn(usize) -> bool| {
+        (0..field.placed.len())
+            .filter(|at| keep(*at))
+            .map(id)
+            .collect::<Vec<String>>()
+    };
+    let is_winner = |at: usize| found.winner.is_some_and(|(winner, _)| winner == at);
+    let has_winner = found.winner.is_some();
+    let mut answered = Answered {
+        question: question.name.clone(),
+        workload: question.workload.clone(),
+        load: question.load.clone(),
+        goal: question.goal.clone(),
+        better,
+        targets: question.targets.clone(),
+        winner: None,
+        nearest: if has_winner { None } else { nearest(known, question) },
+        ties: found.ties.iter().map(|at| id(*at)).collect(),
+        as_good: ids(&|at| has_winner && !is_winner(at) && found.as_good[at] >= EVEN),
+        ruled_out: ids(&|at| has_winner && !is_winner(at) && found.probability[at] < RULED_OUT),
+        entrants: entrants(known, &field, &found, better),
+        too_large: field
+            .too_large
+            .iter()
+            .map(|at| known.experiment.configs[*at].id.clone())
+            .collect(),
+        effects: Vec::new(),
+        warnings: Vec::new(),
+        advice: None,
+    };
+    if let Some((at, reason)) = found.winner {
+        let placed = &field.placed[at];
+        let config = &known.experiment.configs[placed.config];
+        let winner = Winner {
+            config: config.id.clone(),
+            point: placed.point.map(|point| known.experiment.points[point].id.clone()),
+            load: placed.load.clone(),
+            replicas: placed.replicas,
+            value: placed.value,
+            probability: rounded(found.probability[at]),
+            chosen: reason.chosen(id),
+            meets: placed
+                .point
+                .map_or(Vec::new(), |point| meetings(known, point, &question.targets)),
+        };
+        answered.warnings = warnings(
+            known.experiment,
+            question,
+            config,
+            &winner,
+            assumed_starts(known, question),
+        );
+        if let Some(point) = placed.point {
+            answered.effects = effects(known, placed.config, point, &question.effects);
+        }
+        answered.winner = Some(winner);
+        answered.advice = advice(
+            known.experiment,
+            &answered,
+            &field,
+            margin,
+            noise_of_a_start(known, question),
+        );
+    }
+    Settled { answered, field }
+}
+
+/// The start noise of the figure that decides, where it was not measured.
+fn assumed_starts(known: &Known<'_>, question: &Question) -> Option<f64> {
+    let Goal::Metric { name, .. } = &question.goal else {
+        return None;
+    };
+    let figures = known.figures(name)?;
+    let (_, start, _) = figures.posterior.noise();
+    figures.posterior.assumes_starts().then_some(start.deviation)
+}
+
+/// How far one further start may be off, on the logarithmic scale.
+fn noise_of_a_start(known: &Known<'_>, question: &Question) -> f64 {
+    const TYPICAL: f64 = 0.02;
+    let Goal::Metric { name, .. } = &question.goal else {
+        return TYPICAL;
+    };
+    known.figures(name).map_or(TYPICAL, |figures| {
+        let (run, start, _) = figures.posterior.noise();
+        run.deviation.hypot(start.deviation).max(1e-4)
+    })
+}
+
+fn entrants(known: &Known<'_>, field: &Field, found: &Found, better: Better) -> Vec<Entrant> {
+    let winner = found.winner.map(|(at, _)| &field.placed[at]);
+    let entrant = |(at, placed): (usize, &Placed)| {
+        let config = &known.experiment.configs[placed.config];
+        let runs = placed
+            .point
+            .map_or(&[][..], |point| &known.experiment.points[point].runs);
+        Entrant {
+            config: config.id.clone(),
+            point: placed.point.map(|point| known.experiment.points[point].id.clone()),
+            load: placed.load.clone(),
+            replicas: placed.replicas,
+            meets: placed.contender.plain.is_some(),
+            value: placed.value,
+            probability: rounded(found.probability[at]),
+            as_good: rounded(found.as_good[at]),
+            winner_over: winner
+                .filter(|winner| winner.config != placed.config)
+                .and_then(|winner| over(winner, placed)),
+            is_default: config.changes == 0,
+            is_disturbed: !runs.is_empty() && runs.iter().all(|run| run.disturbed),
+        }
+    };
+    let mut all: Vec<Entrant> = field.placed.iter().enumerate().map(entrant).collect();
+    all.sort_by(|a, b| {
+        let order = a.value.value.total_cmp(&b.value.value);
+        let order = if better == Better::Higher {
+            order.reverse()
+        } else {
+            order
+        };
+        b.meets.cmp(&a.meets).then(order)
+    });
+    all
+}
+
+fn over(winner: &Placed, other: &Placed) -> Option<Estimate> {
+    let value = winner.value.value / other.value.value;
+    let draws = winner.at_point.iter().zip(&other.at_point);
+    let (low, high) = interval_of(draws.map(|(one, other)| one / other));
+    let is_finite = value.is_finite() && low.is_finite() && high.is_finite();
+    is_finite.then_some(Estimate {
+        value,
+        low: low.min(value),
+        high: high.max(value),
+    })
+}
+
+/// The point that comes nearest to the targets, of those that some server on the user's GPUs can have.
+fn nearest(known: &Known<'_>, question: &Question) -> Option<Nearest> {
+    let Goal::Metric { name, .. } = &question.goal else {
+        return None;
+    };
+    let figures = known.figures(name)?;
+    let fits = |config: &str| {
+        let own = known.experiment.configs.iter().find(|own| own.id == config);
+        own.is_some_and(|own| super::entrants::replicas(known.experiment, own) > 0)
+    };
+    let all = points_of(known, &question.workload, question.load.as_deref());
+    let measured = all.filter(|(at, point)| figures.estimates[*at].is_some() && fits(&point.config));
+    let far = measured.map(|(at, point)| (distance(known, at, &question.targets), at, point));
+    let (_, at, point) = far.reduce(|one, other| if other.0 < one.0 { other } else { one })?;
+    let meets = meets_drawn(known, at, &question.targets);
+    Some(Nearest {
+        config: point.config.clone(),
+        point: point.id.clone(),
+        load: point.load.clone(),
+        meets: meetings(known, at, &question.targets),
+        probability: rounded(meets.iter().filter(|meets| **meets).count() as f64 / meets.len() as f64),
+    })
+}

@@ -1,0 +1,146 @@
+//! The entrants of a question about loads: each config with the load that its search found, and the search's own posterior.
+//!
+//! The limit differs from start to start as much as the limiting figure does, divided by the slope of its curve there. How much starts
+//! differ is estimated from all searches of the target, as it is for any metric.
+
+use super::super::document::Estimate;
+use super::super::experiment::{Experiment, Figure, Metric, NoisePrior, Point, Question, Run, Scale, Search};
+use super::super::known::{DRAWS, Known, interval_of};
+use super::super::model::{Observations, Posterior};
+use super::super::random::Random;
+use super::contest::Contender;
+use super::entrants::{Field, Placed, replicas};
+
+/// The least slope that is believed: below it, the search's own interval is as wide as its range.
+const FLATTEST: f64 = 0.03;
+/// The name under which the limits of searches are a metric.
+const LIMIT: &str = "limit";
+
+/// The entrants of a question about the load for a target.
+pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f64) -> Field {
+    let experiment = known.experiment;
+    let is_asked = |search: &&Search| search.workload == question.workload && search.target == target;
+    let searches: Vec<&Search> = experiment
+        .searches
+        .iter()
+        .filter(is_asked)
+        .filter(|search| !search.starts.is_empty())
+        .collect();
+    let starts = start_noise(&searches, experiment);
+    let mut field = Field::default();
+    for search in searches {
+        let Some(config) = experiment.configs.iter().position(|config| config.id == search.config) else {
+            continue;
+        };
+        let own = &experiment.configs[config];
+        let replicas = replicas(experiment, own);
+        if replicas == 0 {
+            field.too_large.push(config);
+            continue;
+        }
+        let times = f64::from(replicas);
+        let draws = limits(search, &starts, experiment.seed);
+        let draws: Vec<f64> = draws.into_iter().map(|limit| limit * times).collect();
+        let (low, high) = interval_of(draws.iter().copied());
+        let value = search.load * times;
+        field.placed.push(Placed {
+            contender: Contender {
+                plain: Some(value),
+                draws: draws.clone(),
+                changes: own.changes,
+                other_targets: search.other_targets,
+                per_gpu: search.throughput_per_gpu,
+                unit: unit * times,
+            },
+            config,
+            point: None,
+            load: search.load.to_string(),
+            replicas,
+            value: Estimate {
+                value,
+                low: low.min(value),
+                high: high.max(value),
+            },
+            at_point: draws,
+        });
+    }
+    field
+}
+
+/// Draws of the limit of one server: of the mean over its starts, each by its own posterior and moved by the noise of starts.
+fn limits(search: &Search, starts: &[f64], seed: u64) -> Vec<f64> {
+    let mut random = Random::of(seed, &["search", &search.workload, &search.target, &search.config]);
+    let ceiling = search.ceiling.unwrap_or(f64::INFINITY);
+    let draw = |start: &f64| {
+        let limits = search.starts.iter().map(|located| {
+            let limit = quantile(&located.quantiles, random.uniform());
+            limit.ln() + start * random.normal() / slope(search)
+        });
+        let mean = limits.sum::<f64>() / search.starts.len() as f64;
+        mean.exp().min(ceiling)
+    };
+    starts.iter().map(draw).collect()
+}
+
+fn slope(search: &Search) -> f64 {
+    search.slope.max(FLATTEST)
+}
+
+/// The load at a probability, linear in the logarithm between the given ones.
+fn quantile(loads: &[f64], probability: f64) -> f64 {
+    let at = (probability * loads.len() as f64 - 0.5).clamp(0.0, (loads.len() - 1) as f64);
+    let (low, part) = (at.floor() as usize, at.fract());
+    let high = (low + 1).min(loads.len() - 1);
+    (loads[low].ln() * (1.0 - part) + loads[high].ln() * part).exp()
+}
+
+/// Draws of the noise of starts in the limiting figure.
+fn start_noise(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
+    let metric = Metric {
+        name: LIMIT.to_owned(),
+        scale: Scale::Log,
+        better: super::super::experiment::Better::Higher,
+        prior: NoisePrior {
+            // What runs scatter is in the search's posterior.
+            run: 1e-4,
+            run_spread: 0.01,
+            ..NoisePrior::LATENCY
+        },
+    };
+    let run = |search: &Search, start: &str, node: &str, quantiles: &[f64]| {
+        let (mean, deviation) = moments(quantiles);
+        // The model takes logarithms itself.
+        let value = (mean * slope(search)).exp();
+        let error = deviation * slope(search);
+        let figures = [(LIMIT.to_owned(), Figure::Value { value, error })].into();
+        Run {
+            start: start.to_owned(),
+            node: node.to_owned(),
+            disturbed: false,
+            figures,
+        }
+    };
+    let points = searches.iter().map(|search| {
+        let runs = search
+            .starts
+            .iter()
+            .map(|own| run(search, &own.start, "", &own.quantiles));
+        Point {
+            id: search.config.clone(),
+            config: search.config.clone(),
+            runs: runs.collect(),
+            ..Point::default()
+        }
+    });
+    let points: Vec<Point> = points.collect();
+    let observations = Observations::among(&points.iter().collect::<Vec<&Point>>(), &metric);
+    Posterior::fit(observations, &metric.prior).draw_start_noise(experiment.seed, DRAWS)
+}
+
+/// Mean and standard deviation of the logarithm of a load.
+fn moments(quantiles: &[f64]) -> (f64, f64) {
+    let count = quantiles.len() as f64;
+    let mean = quantiles.iter().map(|load| load.ln()).sum::<f64>() / count;
+    let square = quantiles.iter().map(|load| (load.ln() - mean).powi(2)).sum::<f64>() / count;
+    (mean, square.sqrt())
+}

@@ -1,0 +1,124 @@
+//! Several workloads answered together: the config whose smallest share of each workload's best is largest, with what each loses.
+
+use super::super::document::{Share, Together};
+use super::super::experiment::Better;
+use super::super::known::{Known, rounded};
+use super::contest::Margin;
+use super::question::Settled;
+
+/// One for each name that several workloads' questions have, in their order.
+pub fn together(known: &Known<'_>, settled: &[Settled]) -> Vec<Together> {
+    let mut names: Vec<&str> = Vec::new();
+    for own in settled {
+        let name = &*own.answered.question;
+        let all = settled.iter().filter(|other| other.answered.question == name);
+        if !names.contains(&name) && all.count() > 1 {
+            names.push(name);
+        }
+    }
+    let of = |name: &&str| {
+        settled
+            .iter()
+            .filter(|own| own.answered.question == **name)
+            .collect::<Vec<&Settled>>()
+    };
+    names.iter().map(|name| answer(known, name, &of(name))).collect()
+}
+
+fn answer(known: &Known<'_>, name: &str, questions: &[&Settled]) -> Together {
+    let configs = &known.experiment.configs;
+    let best = |own: &&Settled| {
+        let values = own.field.placed.iter().filter_map(|placed| placed.contender.plain);
+        values.reduce(|a, b| if own.answered.better.prefers(b, a) { b } else { a })
+    };
+    let share = |own: &&Settled, config: usize| {
+        let placed = own.field.placed.iter().find(|placed| placed.config == config)?;
+        Some(part(own.answered.better, placed.contender.plain?, best(own)?))
+    };
+    let shares = |config: usize| {
+        questions
+            .iter()
+            .map(|own| share(own, config))
+            .collect::<Option<Vec<f64>>>()
+    };
+    let mut ranked: Vec<(usize, Vec<f64>)> = (0..configs.len())
+        .filter_map(|config| Some((config, shares(config)?)))
+        .collect();
+    let least = |shares: &[f64]| shares.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = ranked.iter().map(|(_, shares)| least(shares)).fold(0.0, f64::max);
+    let margin = Margin {
+        part: known.experiment.margin,
+        better: Better::Higher,
+    };
+    // As in a single workload: within the margin, fewer changes go first.
+    ranked.retain(|(_, shares)| margin.holds(least(shares), most, 0.0));
+    ranked.sort_by(|a, b| {
+        let changes = configs[a.0].changes.cmp(&configs[b.0].changes);
+        changes.then(least(&b.1).total_cmp(&least(&a.1)))
+    });
+    let Some((config, shares)) = ranked.first() else {
+        return Together {
+            question: name.to_owned(),
+            config: None,
+            shares: Vec::new(),
+            probability: 0.0,
+        };
+    };
+    let each = questions.iter().zip(shares).map(|(own, share)| Share {
+        workload: own.answered.workload.clone(),
+        share: *share,
+        winner: own
+            .answered
+            .winner
+            .as_ref()
+            .map_or(String::new(), |winner| winner.config.clone()),
+    });
+    Together {
+        question: name.to_owned(),
+        config: Some(configs[*config].id.clone()),
+        shares: each.collect(),
+        probability: rounded(probability(questions, *config, configs.len(), margin)),
+    }
+}
+
+/// A figure as a part of the best one, at most 1.
+fn part(better: Better, own: f64, best: f64) -> f64 {
+    let part = match better {
+        Better::Higher => own / best,
+        Better::Lower => best / own,
+    };
+    if part.is_finite() { part.min(1.0) } else { 1.0 }
+}
+
+/// The share of the draws in which a config's smallest share is within the margin of the largest.
+fn probability(questions: &[&Settled], config: usize, configs: usize, margin: Margin) -> f64 {
+    let draws = questions
+        .iter()
+        .flat_map(|own| &own.field.placed)
+        .map(|placed| placed.contender.draws.len());
+    let (mut held, mut all) = (0usize, 0usize);
+    for draw in 0..draws.min().unwrap_or(0) {
+        let mut least = vec![f64::INFINITY; configs];
+        for own in questions {
+            let better = own.answered.better;
+            let mut values = vec![f64::NAN; configs];
+            for placed in &own.field.placed {
+                values[placed.config] = placed.contender.draws[draw];
+            }
+            let known = values.iter().copied().filter(|value| !value.is_nan());
+            let best = known.reduce(|a, b| if better.prefers(b, a) { b } else { a });
+            for (least, value) in least.iter_mut().zip(&values) {
+                let share = best
+                    .filter(|_| !value.is_nan())
+                    .map_or(f64::NEG_INFINITY, |best| part(better, *value, best));
+                *least = least.min(share);
+            }
+        }
+        let most = least.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        if most.is_finite() {
+            all += 1;
+            held += usize::from(least[config].is_finite() && margin.holds(least[config], most, 0.0));
+        }
+    }
+    held as f64 / all.max(1) as f64
+}

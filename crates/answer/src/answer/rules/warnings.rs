@@ -1,0 +1,90 @@
+//! What a user must know before deploying the winner.
+
+use super::super::document::{Warning, Winner};
+use super::super::experiment::{Config, Experiment, Point, Question, Search};
+use super::contest::SURE;
+use std::collections::BTreeSet;
+
+/// From this probability on an answer is confident.
+const CONFIDENT: f64 = 0.9;
+
+/// The warnings about a winner. `assumed` is the start noise of the figure that decided, where it was not measured.
+pub fn warnings(
+    experiment: &Experiment,
+    question: &Question,
+    config: &Config,
+    winner: &Winner,
+    assumed: Option<f64>,
+) -> Vec<Warning> {
+    let facts = &config.facts;
+    let mut found = Vec::new();
+    if facts.deaths > 0 {
+        found.push(Warning::Deaths {
+            deaths: facts.deaths,
+            launches: facts.launches,
+        });
+    }
+    if facts.retries > 0 {
+        found.push(Warning::Retries { retries: facts.retries });
+    }
+    if facts.failed_requests > 0 {
+        found.push(Warning::FailedRequests {
+            failed: facts.failed_requests,
+            requests: facts.requests,
+        });
+    }
+    let (disturbed, of) = disturbed(experiment, question, winner);
+    if disturbed > 0 {
+        found.push(Warning::Disturbed { disturbed, of });
+    }
+    let (own, others) = nodes(experiment, question, &config.id);
+    if !others.is_subset(&own) {
+        found.push(Warning::OtherNodes {
+            own: own.into_iter().collect(),
+            others: others.into_iter().collect(),
+        });
+    }
+    if facts.simulated {
+        found.push(Warning::Simulated);
+    }
+    if let Some(deviation) = assumed.filter(|_| winner.probability >= CONFIDENT) {
+        found.push(Warning::StartNoiseAssumed { deviation });
+    }
+    let uncertain = winner.meets.iter().filter(|meeting| meeting.probability < SURE);
+    found.extend(uncertain.map(|meeting| Warning::TargetUncertain {
+        target: meeting.target.clone(),
+        probability: meeting.probability,
+    }));
+    found
+}
+
+/// Disturbed runs of the winner's point, or probes of its search, of all.
+fn disturbed(experiment: &Experiment, question: &Question, winner: &Winner) -> (u32, u32) {
+    if let Some(id) = &winner.point {
+        let point = experiment.points.iter().find(|point| point.id == *id);
+        let runs = point.map_or(&[][..], |point| &point.runs);
+        return (
+            runs.iter().filter(|run| run.disturbed).count() as u32,
+            runs.len() as u32,
+        );
+    }
+    let own = |search: &&Search| search.config == winner.config && search.workload == question.workload;
+    let counts = experiment.searches.iter().filter(own).map(|search| search.disturbed);
+    counts.fold((0, 0), |(disturbed, of), own| (disturbed + own.0, of + own.1))
+}
+
+/// The nodes of a config, and those of the others, for a workload.
+fn nodes(experiment: &Experiment, question: &Question, config: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+    let (mut own, mut others) = (BTreeSet::new(), BTreeSet::new());
+    let of_points = |point: &&Point| point.workload == question.workload;
+    for point in experiment.points.iter().filter(of_points) {
+        let nodes = if point.config == config { &mut own } else { &mut others };
+        nodes.extend(point.runs.iter().map(|run| run.node.clone()));
+    }
+    let of_searches = |search: &&Search| search.workload == question.workload;
+    for search in experiment.searches.iter().filter(of_searches) {
+        let nodes = if search.config == config { &mut own } else { &mut others };
+        nodes.extend(search.starts.iter().map(|start| start.node.clone()));
+    }
+    (own, others)
+}

@@ -28,8 +28,8 @@ pub type Coverage = (usize, usize);
 pub struct Trial {
     /// The answer and the oracle's; none where nobody meets the limit in truth, or no answer names a winner.
     pub scores: Option<(Score, Score)>,
-    /// Coverage of all intervals, of those of points with one run, and of winners.
-    pub intervals: [Coverage; 3],
+    /// Coverage of all intervals, of those of points with one run, of winners, of throughput, and of latency.
+    pub intervals: [Coverage; 5],
     /// Whether at least a third of the servers have a second start.
     pub has_starts: bool,
     /// Planted start and run noise of throughput.
@@ -99,8 +99,8 @@ fn score(answer: &Answer, values: &[Option<f64>]) -> Option<Score> {
     })
 }
 
-fn intervals(planted: &Planted, answer: &Answer) -> [Coverage; 3] {
-    let mut found = [(0, 0); 3];
+fn intervals(planted: &Planted, answer: &Answer) -> [Coverage; 5] {
+    let mut found = [(0, 0); 5];
     let winner = answer.questions[0]
         .winner
         .as_ref()
@@ -113,7 +113,10 @@ fn intervals(planted: &Planted, answer: &Answer) -> [Coverage; 3] {
             let truth = planted.servers[server].means[load][at].exp();
             let holds = usize::from(estimate.low <= truth && truth <= estimate.high);
             let is_winner = at == 0 && winner.as_ref() == Some(&point.point);
-            for (count, counts) in found.iter_mut().zip([true, point.runs == 1, is_winner]) {
+            for (count, counts) in found
+                .iter_mut()
+                .zip([true, point.runs == 1, is_winner, at == 0, at == 1])
+            {
                 if counts {
                     *count = (count.0 + holds, count.1 + 1);
                 }

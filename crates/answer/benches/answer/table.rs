@@ -127,10 +127,12 @@ fn coverage(trials: &[Trial]) {
         let held = share(sum(&|_| true, at));
         line(name, percent(held), "93 to 97 %", (0.93..=0.97).contains(&held));
     }
-    println!(
-        "| the same, winners | {} | reported | |",
-        percent(share(sum(&|_| true, 2)))
-    );
+    for (at, name) in [(2, "winners"), (3, "throughput"), (4, "latency")] {
+        println!(
+            "| the same, {name} | {} | printed | |",
+            percent(share(sum(&|_| true, at)))
+        );
+    }
     for (low, high) in [(0.0, 0.01), (0.01, 0.02), (0.02, 0.03)] {
         for (least, most) in [(0.0, 0.007), (0.007, 0.02), (0.02, 1.0)] {
             let is_in = |trial: &Trial| (low..high).contains(&trial.noise.0) && (least..most).contains(&trial.noise.1);

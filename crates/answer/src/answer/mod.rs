@@ -4,9 +4,11 @@
 //! - [`model`]: one model of noise for every metric, whose draws give every probability and whose intervals stand beside every figure.
 //! - `plain`: estimates by a point's own runs, which decide who meets a target and who wins.
 //! - `rules`: who competes, wins, ties, is as good, is ruled out; effects, frontiers, warnings, advice.
+//! - [`compare`]: two experiments against each other.
 //!
 //! The order of configs, points and runs changes no byte of an answer, nor does the machine's clock: draws come from the seed.
 
+mod compare;
 mod document;
 mod experiment;
 mod known;
@@ -15,6 +17,7 @@ mod plain;
 mod random;
 mod rules;
 
+pub use compare::{Comparing, Limit, compare, verdict};
 pub use document::*;
 pub use experiment::*;
 pub use plain::plain;

@@ -1,7 +1,8 @@
 //! What mattered at the winner: each of its settings changed alone, everything else equal.
 
-use super::super::document::{Difference, Effect, Estimate};
-use super::super::experiment::{Better, Config};
+use super::super::compare::verdict;
+use super::super::document::{Effect, Estimate};
+use super::super::experiment::Config;
 use super::super::known::{Figures, Known, interval_of};
 
 /// The effects of the winner's settings on some metrics, at its point.
@@ -35,7 +36,7 @@ pub fn effects(known: &Known<'_>, winner: usize, point: usize, metrics: &[String
                 other: other.settings.get(setting).cloned(),
                 config: other.id.clone(),
                 ratio,
-                verdict: verdict(ratio, figures.better(), experiment.margin),
+                verdict: verdict(ratio, experiment.margin, figures.better()),
             });
         }
     }
@@ -60,21 +61,4 @@ fn ratio(figures: &Figures<'_>, one: usize, other: usize) -> Option<Estimate> {
         low: low.min(value),
         high: high.max(value),
     })
-}
-
-/// What a ratio says against a margin.
-pub fn verdict(ratio: Estimate, better: Better, margin: f64) -> Difference {
-    let most = 1.0 + margin;
-    match (ratio.low, ratio.high) {
-        (low, high) if 1.0 / most <= low && high <= most => Difference::None,
-        (low, _) if low > 1.0 => match better {
-            Better::Higher => Difference::Better,
-            Better::Lower => Difference::Worse,
-        },
-        (_, high) if high < 1.0 => match better {
-            Better::Higher => Difference::Worse,
-            Better::Lower => Difference::Better,
-        },
-        _ => Difference::Unknown,
-    }
 }

@@ -2,6 +2,7 @@
 
 use super::super::experiment::{Experiment, Metric, Point, Scale};
 use super::scale::variance_of_sampling;
+use std::collections::BTreeMap;
 
 /// All runs of one metric.
 #[derive(Debug, Clone)]
@@ -14,6 +15,8 @@ pub struct Observations {
     pub(super) blocks: Vec<Block>,
     /// Nodes that a run was measured on.
     pub(super) nodes: Vec<String>,
+    /// The node with the most runs, for which all figures hold: its effect is 0. So another node never widens what was measured on it.
+    pub(super) reference: usize,
     /// For each point of the experiment its block and its place in there.
     pub(super) places: Vec<Option<(usize, usize)>>,
     /// Size of a typical figure, to which the priors of a linear scale are relative; 1 for the other scales.
@@ -69,6 +72,7 @@ impl Observations {
             scale: metric.scale,
             blocks: Vec::new(),
             nodes: Vec::new(),
+            reference: 0,
             places: vec![None; points.len()],
             size,
             repeated_runs: 0,
@@ -77,9 +81,11 @@ impl Observations {
         };
         let runs = points.iter().flat_map(|point| &point.runs);
         let measured = runs.filter(|run| run.figures.contains_key(&metric.name));
-        found.nodes = measured.map(|run| run.node.clone()).collect();
-        found.nodes.sort_unstable();
-        found.nodes.dedup();
+        let mut nodes: BTreeMap<&str, usize> = BTreeMap::new();
+        measured.for_each(|run| *nodes.entry(&run.node).or_default() += 1);
+        let most = nodes.values().copied().max();
+        found.reference = nodes.values().position(|count| Some(*count) == most).unwrap_or(0);
+        found.nodes = nodes.into_keys().map(str::to_owned).collect();
         for config in configs {
             found.add(config, points, metric);
         }

@@ -13,6 +13,8 @@ const FINE: usize = 14;
 const LOOKS: usize = 3;
 /// Sizes with less than this part of the greatest weight are left out.
 const NEGLIGIBLE: f64 = 1e-4;
+/// Precision of an effect that is 0.
+const FIXED: f64 = 1e12;
 
 /// What is known of every point of a metric.
 #[derive(Debug, Clone)]
@@ -173,7 +175,7 @@ impl State {
                 .iter()
                 .zip(&places)
                 .map(|((reduced, solved), nodes)| (reduced, solved, &**nodes));
-            let (means, factor, _) = solve_nodes(all, noise.node, count);
+            let (means, factor, _) = solve_nodes(all, noise.node, (observations.reference, count));
             (means, factor)
         });
         State {
@@ -210,7 +212,7 @@ impl State {
 fn solve_nodes<'a>(
     blocks: impl Iterator<Item = (&'a Reduced, &'a Solved, &'a [usize])>,
     deviation: f64,
-    count: usize,
+    (reference, count): (usize, usize),
 ) -> (Vec<f64>, Square, f64) {
     let mut precision = Square::zero(count);
     let mut pull = vec![0.0; count];
@@ -226,7 +228,7 @@ fn solve_nodes<'a>(
         }
     }
     for node in 0..count {
-        precision.cells[node * count + node] += 1.0;
+        precision.cells[node * count + node] += if node == reference { FIXED } else { 1.0 };
     }
     let factor = precision.cholesky();
     let means = factor.solve(&pull);
@@ -237,6 +239,17 @@ fn solve_nodes<'a>(
 
 /// The cells of a grid that have any weight: place, sizes, weight.
 fn weigh(observations: &Observations, grid: &Grid) -> Vec<((usize, usize), Noise, f64)> {
+    let mut weighed = log_weights(observations, grid);
+    let greatest = weighed.iter().map(|(.., log)| *log).fold(f64::NEG_INFINITY, f64::max);
+    for (.., weight) in &mut weighed {
+        *weight = (*weight - greatest).exp();
+    }
+    weighed.retain(|(.., weight)| *weight > NEGLIGIBLE);
+    weighed
+}
+
+/// The logarithm of the likelihood times the prior at every cell of a grid.
+fn log_weights(observations: &Observations, grid: &Grid) -> Vec<((usize, usize), Noise, f64)> {
     let mut weighed: Vec<((usize, usize), Noise, f64)> = Vec::new();
     let count = observations.nodes.len();
     for (i, (run, run_prior)) in grid.runs.iter().enumerate() {
@@ -253,7 +266,7 @@ fn weigh(observations: &Observations, grid: &Grid) -> Vec<((usize, usize), Noise
                     true => {
                         let blocks = reduced.iter().zip(&solved).zip(&observations.blocks);
                         let blocks = blocks.map(|((reduced, solved), block)| (reduced, solved, &*block.nodes));
-                        solve_nodes(blocks, *node, count).2
+                        solve_nodes(blocks, *node, (observations.reference, count)).2
                     }
                     false => 0.0,
                 };
@@ -266,10 +279,162 @@ fn weigh(observations: &Observations, grid: &Grid) -> Vec<((usize, usize), Noise
             }
         }
     }
-    let greatest = weighed.iter().map(|(.., log)| *log).fold(f64::NEG_INFINITY, f64::max);
-    for (.., weight) in &mut weighed {
-        *weight = (*weight - greatest).exp();
-    }
-    weighed.retain(|(.., weight)| *weight > NEGLIGIBLE);
     weighed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::experiment::{Better, Figure, Metric, Point, Run, Scale};
+    use super::super::super::random::Random;
+    use super::*;
+
+    /// Runs of two configs on two nodes, unbalanced.
+    fn observations() -> Observations {
+        let mut random = Random::of(3, &["dense"]);
+        let run = |start: &str, node: &str, random: &mut Random| Run {
+            start: start.to_owned(),
+            node: node.to_owned(),
+            disturbed: random.below(4) == 0,
+            figures: [(
+                "m".to_owned(),
+                Figure::Value {
+                    value: (1.0 + 0.05 * random.normal()).exp(),
+                    error: 0.02 * random.uniform(),
+                },
+            )]
+            .into(),
+        };
+        let point = |config: &str, load: &str, runs: &[(&str, &str)], random: &mut Random| Point {
+            id: format!("{config}{load}"),
+            config: config.to_owned(),
+            runs: runs.iter().map(|(start, node)| run(start, node, random)).collect(),
+            ..Point::default()
+        };
+        let random = &mut random;
+        let points = [
+            point("a", "1", &[("0", "n"), ("0", "n"), ("1", "n"), ("2", "o")], random),
+            point("a", "2", &[("0", "n"), ("2", "o"), ("2", "o")], random),
+            point("b", "1", &[("0", "n"), ("1", "o"), ("1", "o"), ("1", "o")], random),
+            point("b", "2", &[("3", "n"), ("3", "n")], random),
+        ];
+        Observations::among(&points.iter().collect::<Vec<_>>(), &metric())
+    }
+
+    fn metric() -> Metric {
+        Metric {
+            name: "m".to_owned(),
+            scale: Scale::Log,
+            better: Better::Higher,
+            prior: NoisePrior::THROUGHPUT,
+        }
+    }
+
+    /// The restricted likelihood, and mean and variance of each point, by matrices over all runs.
+    fn dense(own: &Observations, noise: Noise) -> (f64, Vec<(f64, f64)>) {
+        // Point, start, node, value and variance of each run.
+        let mut runs: Vec<(usize, (usize, usize), usize, f64, f64)> = Vec::new();
+        for (at, block) in own.blocks.iter().enumerate() {
+            for cell in &block.cells {
+                let place = own
+                    .places
+                    .iter()
+                    .position(|place| *place == Some((at, cell.point)))
+                    .expect("there");
+                let of = |run: &(f64, f64)| (place, (at, cell.start), block.nodes[cell.start], run.0, run.1);
+                runs.extend(cell.runs.iter().map(of));
+            }
+        }
+        let n = runs.len();
+        let mut v = Square::zero(n);
+        for (i, one) in runs.iter().enumerate() {
+            for (j, other) in runs.iter().enumerate() {
+                let starts = if one.1 == other.1 { noise.start.powi(2) } else { 0.0 };
+                let is_shared = one.2 == other.2 && one.2 != own.reference;
+                let nodes = if is_shared { noise.node.powi(2) } else { 0.0 };
+                let own = if i == j { noise.run.powi(2) + one.4 } else { 0.0 };
+                v.cells[i * n + j] = starts + nodes + own;
+            }
+        }
+        let v = v.cholesky();
+        let points = own.places.len();
+        let column = |point: usize| {
+            runs.iter()
+                .map(|run| f64::from(u8::from(run.0 == point)))
+                .collect::<Vec<f64>>()
+        };
+        let y: Vec<f64> = runs.iter().map(|run| run.3).collect();
+        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let solved: Vec<Vec<f64>> = (0..points).map(|point| v.solve(&column(point))).collect();
+        let mut information = Square::zero(points);
+        for i in 0..points {
+            for j in 0..points {
+                information.cells[i * points + j] = dot(&column(i), &solved[j]);
+            }
+        }
+        let information = information.cholesky();
+        let right: Vec<f64> = solved.iter().map(|solved| dot(solved, &y)).collect();
+        let means = information.solve(&right);
+        let left = dot(&y, &v.solve(&y)) - dot(&right, &means);
+        let likelihood = -v.half_log_determinant() - information.half_log_determinant() - left / 2.0;
+        let unit = |at: usize| (0..points).map(|i| f64::from(u8::from(i == at))).collect::<Vec<f64>>();
+        let variances = (0..points).map(|at| information.solve(&unit(at))[at]);
+        (likelihood, means.iter().copied().zip(variances).collect())
+    }
+
+    #[test]
+    fn elimination_agrees_with_matrices_over_all_runs() {
+        let own = observations();
+        let noises = [(0.01, 0.02, 0.03), (0.03, 0.0, 0.01), (0.002, 0.05, 0.0)];
+        let noises = noises.map(|(run, start, node)| Noise { run, start, node });
+        let of_grid = |noise: Noise| {
+            let one = |size: f64| vec![(size, 0.0)];
+            let grid = Grid {
+                runs: one(noise.run),
+                starts: one(noise.start),
+                nodes: one(noise.node),
+            };
+            log_weights(&own, &grid)[0].2
+        };
+        let (first, _) = dense(&own, noises[0]);
+        for noise in noises {
+            let (likelihood, moments) = dense(&own, noise);
+            let found = of_grid(noise) - of_grid(noises[0]);
+            assert!(
+                (found - (likelihood - first)).abs() < 1e-6,
+                "{found} {likelihood} {first}"
+            );
+            let posterior = Posterior::known(own.clone(), noise);
+            for (point, (mean, variance)) in moments.into_iter().enumerate() {
+                let found = posterior.moments(point).expect("measured");
+                assert!(
+                    (found.0 - mean).abs() < 1e-6 && (found.1 - variance.sqrt()).abs() < 1e-6,
+                    "{found:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn draws_have_the_moments_of_the_posterior() {
+        let own = Posterior::fit(observations(), &NoisePrior::THROUGHPUT);
+        let draws = own.draw(1, 4000);
+        for (point, draws) in draws.iter().enumerate() {
+            let (mean, deviation) = own.moments(point).expect("measured");
+            let drawn = draws.iter().sum::<f64>() / draws.len() as f64;
+            let spread = draws.iter().map(|draw| (draw - drawn).powi(2)).sum::<f64>() / draws.len() as f64;
+            assert!((drawn - mean).abs() < 0.1 * deviation, "{drawn} {mean}");
+            assert!((spread.sqrt() / deviation - 1.0).abs() < 0.1, "{spread} {deviation}");
+            let (low, high) = own.interval(point, 0.95).expect("measured");
+            let inside = draws.iter().filter(|draw| low <= **draw && **draw <= high).count();
+            assert!((3750..3850).contains(&inside), "{inside}");
+        }
+    }
+
+    #[test]
+    fn few_repeats_leave_the_prior() {
+        let (run, start, node) = Posterior::fit(observations(), &NoisePrior::THROUGHPUT).noise();
+        assert_eq!((run.basis, run.repeats), (Basis::Measured, 5));
+        assert_eq!((start.basis, start.repeats), (Basis::Assumed, 2));
+        assert_eq!(node.map(|node| node.basis), Some(Basis::Measured));
+    }
 }

@@ -1,0 +1,279 @@
+//! Laws that hold of every answer: what never changes a winner, a byte, or widens an interval.
+
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use vsweep_answer::answer::model::{Noise, Observations, Posterior};
+use vsweep_answer::answer::{
+    Answer, Better, Bound, Config, Experiment, Figure, Goal, Located, Metric, NoisePrior, Point, Question, Random, Run,
+    Scale, Search, Target, answer,
+};
+
+const THROUGHPUT: &str = "output_throughput";
+const LATENCY: &str = "p99_ttft_ms";
+const ATTAINMENT: &str = "attainment";
+
+/// An experiment drawn from a seed: 2 to 7 configs, several loads, starts and runs, at times with targets.
+fn drawn(seed: u64) -> Experiment {
+    let mut random = Random::of(seed, &["law"]);
+    let random = &mut random;
+    let configs = 2 + random.below(6);
+    let (loads, starts, runs) = (1 + random.below(3), 1 + random.below(3), 1 + random.below(3));
+    let spread = [0.003, 0.02, 0.2][random.below(3)];
+    let mut points = Vec::new();
+    for config in 0..configs {
+        let level = spread * random.normal();
+        for load in 0..loads {
+            let mut own = Vec::new();
+            for start in 0..1 + random.below(starts) {
+                for _ in 0..1 + random.below(runs) {
+                    let off = 0.01 * random.normal();
+                    own.push(run(random, &start.to_string(), 7.0 + level + 0.3 * load as f64 + off));
+                }
+            }
+            points.push(Point {
+                id: format!("c{config}@{load}"),
+                config: format!("c{config}"),
+                workload: String::new(),
+                load: load.to_string(),
+                runs: own,
+            });
+        }
+    }
+    let target = |metric: &str, bound, limit| Target {
+        metric: metric.to_owned(),
+        bound,
+        limit,
+    };
+    let targets = match random.below(4) {
+        0 => vec![target(LATENCY, Bound::AtMost, 500.0)],
+        1 => vec![target(ATTAINMENT, Bound::AtLeast, 0.9)],
+        2 => vec![
+            target(LATENCY, Bound::Below, 520.0),
+            target(ATTAINMENT, Bound::Above, 0.85),
+        ],
+        _ => Vec::new(),
+    };
+    let metric = |name: &str, scale, better, prior| Metric {
+        name: name.to_owned(),
+        scale,
+        better,
+        prior,
+    };
+    let config = |at: usize| Config {
+        id: format!("c{at}"),
+        settings: [("s".to_owned(), at.to_string())].into(),
+        changes: random.below(4),
+        gpus: 1 + random.below(3) as u32,
+        ..Config::default()
+    };
+    Experiment {
+        metrics: vec![
+            metric(THROUGHPUT, Scale::Log, Better::Higher, NoisePrior::THROUGHPUT),
+            metric(LATENCY, Scale::Log, Better::Lower, NoisePrior::LATENCY),
+            metric(ATTAINMENT, Scale::Share, Better::Higher, NoisePrior::SHARE),
+        ],
+        configs: (0..configs).map(config).collect(),
+        points,
+        questions: vec![Question {
+            name: "highest throughput".to_owned(),
+            workload: String::new(),
+            load: None,
+            goal: Goal::Metric {
+                name: THROUGHPUT.to_owned(),
+                adds_up: true,
+            },
+            targets,
+            effects: vec![THROUGHPUT.to_owned()],
+        }],
+        gpus: Some(8),
+        margin: 0.01,
+        seed,
+        ..Experiment::default()
+    }
+}
+
+fn run(random: &mut Random, start: &str, throughput: f64) -> Run {
+    let value = |value: f64, error: f64| Figure::Value { value, error };
+    let share = Figure::Share {
+        met: (85 + random.below(16)) as f64,
+        of: 100.0,
+    };
+    let figures = [
+        (THROUGHPUT.to_owned(), value(throughput.exp(), 0.01 * random.uniform())),
+        (
+            LATENCY.to_owned(),
+            value(500.0 * (0.1 * random.normal()).exp(), 0.05 * random.uniform()),
+        ),
+        (ATTAINMENT.to_owned(), share),
+    ];
+    Run {
+        start: start.to_owned(),
+        node: ["a", "b"][usize::from(random.below(10) == 0)].to_owned(),
+        disturbed: random.below(8) == 0,
+        figures: BTreeMap::from(figures),
+    }
+}
+
+fn winner(answer: &Answer) -> Option<&str> {
+    answer.questions[0].winner.as_ref().map(|winner| &*winner.config)
+}
+
+fn text(answer: &Answer) -> String {
+    serde_json::to_string(answer).expect("it is data")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_winner_that_is_better_still_wins(seed in any::<u64>(), times in 1.0f64..1.5) {
+        let mut experiment = drawn(seed);
+        let before = answer(&experiment);
+        let Some(best) = winner(&before) else { return Ok(()) };
+        for point in experiment.points.iter_mut().filter(|point| point.config == best) {
+            for (name, figure) in point.runs.iter_mut().flat_map(|run| &mut run.figures) {
+                match figure {
+                    Figure::Value { value, .. } if name == LATENCY => *value /= times,
+                    Figure::Value { value, .. } => *value *= times,
+                    Figure::Share { met, of } => *met = (*met * times).min(*of),
+                }
+            }
+        }
+        let after = answer(&experiment);
+        prop_assert_eq!(winner(&after), Some(best));
+    }
+
+    #[test]
+    fn a_worse_config_that_needs_no_fewer_changes_changes_no_winner(seed in any::<u64>()) {
+        let mut experiment = drawn(seed);
+        let before = answer(&experiment);
+        let Some(best) = winner(&before) else { return Ok(()) };
+        let found = &before.questions[0];
+        let changes = |id: &str| experiment.configs.iter().find(|config| config.id == id).map(|config| config.changes);
+        let value = found.winner.as_ref().map(|winner| winner.value.value);
+        let is_worse = |id: &str| {
+            let own = found.entrants.iter().find(|entrant| entrant.config == id && entrant.meets);
+            own.is_none_or(|own| Some(own.value.value) < value)
+        };
+        let worse = experiment.configs.iter().find(|config| {
+            config.id != best && changes(&config.id) >= changes(best) && is_worse(&config.id)
+        });
+        let Some(worse) = worse.map(|config| config.id.clone()) else { return Ok(()) };
+        experiment.configs.retain(|config| config.id != worse);
+        experiment.points.retain(|point| point.config != worse);
+        let after = answer(&experiment);
+        prop_assert_eq!(winner(&after), Some(best));
+    }
+
+    #[test]
+    fn the_order_of_what_was_measured_changes_no_byte(seed in any::<u64>()) {
+        let experiment = drawn(seed);
+        let mut other = experiment.clone();
+        let mut random = Random::of(seed, &["order"]);
+        random.shuffle(&mut other.configs);
+        random.shuffle(&mut other.points);
+        random.shuffle(&mut other.metrics);
+        other.points.iter_mut().for_each(|point| random.shuffle(&mut point.runs));
+        prop_assert_eq!(text(&answer(&experiment)), text(&answer(&other)));
+    }
+
+    #[test]
+    fn with_known_noise_added_evidence_widens_no_interval(
+        seed in any::<u64>(), run_noise in 0.001f64..0.05, start in 0.0f64..0.05, node in 0.0f64..0.05, is_new in any::<bool>(),
+    ) {
+        let experiment = drawn(seed);
+        let mut random = Random::of(seed, &["more"]);
+        let mut more = experiment.clone();
+        let at = random.below(more.points.len());
+        let start_name = if is_new { "new".to_owned() } else { more.points[at].runs[0].start.clone() };
+        // On the node with the most runs, for which figures hold.
+        let counts = ["a", "b"].map(|node| experiment.points.iter().flat_map(|point| &point.runs).filter(|run| run.node == node).count());
+        let most = if counts[1] > counts[0] { "b" } else { "a" };
+        let added = Run { node: most.to_owned(), ..run(&mut random, &start_name, 7.0) };
+        more.points[at].runs.push(added);
+        let noise = Noise { run: run_noise, start, node };
+        for metric in &experiment.metrics {
+            let known = |experiment: &Experiment| Posterior::known(Observations::of(experiment, metric), noise);
+            let (before, after) = (known(&experiment), known(&more));
+            for point in 0..experiment.points.len() {
+                let width = |posterior: &Posterior| posterior.interval(point, 0.95).map(|(low, high)| high - low);
+                let (before, after) = (width(&before).expect("measured"), width(&after).expect("measured"));
+                prop_assert!(after <= before * (1.0 + 1e-6), "{} {before} to {after}", metric.name);
+            }
+        }
+    }
+
+    #[test]
+    fn an_answer_agrees_with_itself(seed in any::<u64>()) {
+        let found = answer(&drawn(seed));
+        let round: Answer = serde_json::from_str(&text(&found)).expect("its own JSON");
+        prop_assert_eq!(&round, &found);
+        for estimate in found.estimates.iter().flat_map(|point| point.figures.iter().flatten()) {
+            prop_assert!(estimate.low <= estimate.value && estimate.value <= estimate.high);
+        }
+        let question = &found.questions[0];
+        let Some(winner) = &question.winner else {
+            prop_assert!(question.ties.is_empty() && question.entrants.iter().all(|entrant| !entrant.meets));
+            return Ok(());
+        };
+        prop_assert!(winner.meets.iter().all(|meeting| meeting.is_met));
+        prop_assert!(!question.ties.contains(&winner.config) && !question.ruled_out.contains(&winner.config));
+        prop_assert!(winner.probability < 0.95 || question.ties.is_empty());
+        // A tie adds to the chance, so it is not ruled out unless several of these are needed.
+        let best = question.entrants.iter().filter(|entrant| entrant.meets).map(|entrant| entrant.value.value).fold(0.0, f64::max);
+        prop_assert!(winner.value.value * 1.01 >= best * (1.0 - 1e-9));
+    }
+
+    #[test]
+    fn of_searches_the_order_changes_no_byte_and_the_best_wins(loads in prop::collection::vec(5.0f64..200.0, 2..6), seed in any::<u64>()) {
+        let mut experiment = searched(&loads);
+        let found = answer(&experiment);
+        let best = loads.iter().copied().fold(0.0, f64::max).floor();
+        let won = found.questions[0].winner.as_ref().expect("somebody holds a load");
+        prop_assert!(won.value.value + 1.0 >= best || won.value.value * 1.01 >= best);
+        let mut random = Random::of(seed, &["order"]);
+        random.shuffle(&mut experiment.searches);
+        experiment.searches.iter_mut().for_each(|search| random.shuffle(&mut search.starts));
+        prop_assert_eq!(text(&answer(&experiment)), text(&found));
+    }
+}
+
+/// Searches that found these loads.
+fn searched(loads: &[f64]) -> Experiment {
+    let search = |(at, load): (usize, &f64)| {
+        let start = |name: &str| Located {
+            start: name.to_owned(),
+            node: "a".to_owned(),
+            quantiles: (0..20).map(|part| load * (1.0 + 0.003 * f64::from(part))).collect(),
+        };
+        Search {
+            config: format!("c{at}"),
+            target: "chat".to_owned(),
+            load: load.floor(),
+            slope: 1.0,
+            starts: vec![start("0"), start("1")],
+            ..Search::default()
+        }
+    };
+    let config = |at: usize| Config {
+        id: format!("c{at}"),
+        ..Config::default()
+    };
+    Experiment {
+        configs: (0..loads.len()).map(config).collect(),
+        searches: loads.iter().enumerate().map(search).collect(),
+        questions: vec![Question {
+            name: "chat".to_owned(),
+            workload: String::new(),
+            load: None,
+            goal: Goal::Load {
+                target: "chat".to_owned(),
+                unit: 1.0,
+            },
+            targets: Vec::new(),
+            effects: Vec::new(),
+        }],
+        margin: 0.01,
+        ..Experiment::default()
+    }
+}

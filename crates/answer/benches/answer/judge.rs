@@ -59,7 +59,7 @@ pub fn judge(seed: u64) -> Trial {
         experiment.points.iter().any(|point| point.id == id)
     };
     let values = planted.values(is_measured);
-    let scores = || Some((score(&own, &values)?, score(&oracle, &values)?));
+    let scores = || Some((score(&own, &values, 0.0)?, score(&oracle, &values, 0.0)?));
     let mut starts: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for point in &experiment.points {
         starts
@@ -81,7 +81,8 @@ pub fn judge(seed: u64) -> Trial {
     }
 }
 
-fn score(answer: &Answer, values: &[Option<f64>]) -> Option<Score> {
+/// Holds an answer against true values; differences up to a unit do not matter.
+pub fn score(answer: &Answer, values: &[Option<f64>], unit: f64) -> Option<Score> {
     let found = &answer.questions[0];
     let best = values.iter().flatten().copied().reduce(f64::max)?;
     let winner = found.winner.as_ref()?;
@@ -89,7 +90,7 @@ fn score(answer: &Answer, values: &[Option<f64>]) -> Option<Score> {
         let at = (0..values.len()).find(|at| id(*at) == name);
         at.and_then(|at| values[at]).unwrap_or(0.0)
     };
-    let is_near = |name: &str| value(name) * (1.0 + MARGIN) >= best;
+    let is_near = |name: &str| value(name) * (1.0 + MARGIN) >= best || best - value(name) <= unit;
     Some(Score {
         claim: winner.probability,
         is_right: is_near(&winner.config),

@@ -1,8 +1,10 @@
 //! Planted truths: is the answer right, and is its certainty true? `cargo bench -p vsweep-answer -- [EXPERIMENTS] [FIRST_SEED]`.
 
+mod comparisons;
 mod judge;
 mod planted;
 mod play;
+mod searches;
 mod table;
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,26 +17,35 @@ fn main() {
     let mut numbers = std::env::args().skip(1).filter_map(|argument| argument.parse().ok());
     let experiments = numbers.next().unwrap_or(EXPERIMENTS);
     let first: u64 = numbers.next().unwrap_or(FIRST_SEED);
+    println!("## Grids\n");
+    table::print(&each(experiments, |number| judge::judge(first + number)));
+    println!("\n## Searches\n");
+    table::print(&each(experiments, |number| searches::judge(first + number)));
+    println!("\n## Comparisons\n");
+    table::print_comparisons(&each(experiments, |number| comparisons::judge(first + number)));
+}
+
+/// The results of so many trials, on all cores.
+fn each<T: Send>(count: u64, trial: impl Fn(u64) -> T + Sync) -> Vec<T> {
     let next = AtomicU64::new(0);
     let work = || {
-        let mut trials = Vec::new();
+        let mut results = Vec::new();
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= experiments {
-                return trials;
+            if number >= count {
+                return results;
             }
-            trials.push((number, judge::judge(first + number)));
+            results.push((number, trial(number)));
         }
     };
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut trials: Vec<(u64, judge::Trial)> = std::thread::scope(|scope| {
+    let mut results: Vec<(u64, T)> = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         workers
             .into_iter()
             .flat_map(|worker| worker.join().expect("no panic"))
             .collect()
     });
-    trials.sort_by_key(|(number, _)| *number);
-    let trials: Vec<judge::Trial> = trials.into_iter().map(|(_, trial)| trial).collect();
-    table::print(&trials);
+    results.sort_by_key(|(number, _)| *number);
+    results.into_iter().map(|(_, result)| result).collect()
 }

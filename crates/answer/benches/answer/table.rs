@@ -1,5 +1,6 @@
 //! The table of criteria: what was found, what is aimed at, and whether that is reached.
 
+use super::comparisons::Compared;
 use super::judge::{Coverage, Score, Trial};
 
 /// Prints it.
@@ -103,6 +104,9 @@ pub fn print(trials: &[Trial]) {
     );
     coverage(trials);
     let stable: Vec<[bool; 2]> = trials.iter().filter_map(|trial| trial.stable).collect();
+    if stable.is_empty() {
+        return;
+    }
     for (at, name) in ["killed and resumed", "crash and retry"].iter().enumerate() {
         let kept = part(stable.iter().filter(|stable| stable[at]).count(), stable.len());
         line(
@@ -112,6 +116,57 @@ pub fn print(trials: &[Trial]) {
             kept >= 0.995,
         );
     }
+}
+
+/// Prints the table of comparisons.
+pub fn print_comparisons(all: &[Compared]) {
+    println!(
+        "{} comparisons\n| criterion | found | aim | |\n| --- | --- | --- | --- |",
+        all.len()
+    );
+    let sum = all
+        .iter()
+        .fold((0, 0), |sum, own| (sum.0 + own.held.0, sum.1 + own.held.1));
+    let held = part(sum.0, sum.1);
+    line(
+        "95 % intervals of ratios",
+        percent(held),
+        "93 to 97 %",
+        (0.93..=0.97).contains(&held),
+    );
+    let same: Vec<&Compared> = all.iter().filter(|own| own.is_same).collect();
+    let share = |of: &[&Compared], is: fn(&Compared) -> bool| part(of.iter().filter(|own| is(own)).count(), of.len());
+    let alarms = share(&same, |own| own.is_false_alarm);
+    line(
+        "A/A: improved or regressed at some point",
+        percent(alarms),
+        "at most 5 %",
+        alarms <= 0.05,
+    );
+    let broken = share(&same, |own| own.guard.0);
+    line("A/A: -5 % broken", percent(broken), "at most 1 %", broken <= 0.01);
+    let undecided = share(&same, |own| !own.guard.0 && own.guard.1);
+    line(
+        "A/A: -5 % undecided",
+        percent(undecided),
+        "at most 20 %",
+        undecided <= 0.2,
+    );
+    let other: Vec<&Compared> = all.iter().filter(|own| !own.is_same).collect();
+    let wrong = share(&other, |own| own.is_false_alarm);
+    line(
+        "a difference: the wrong direction",
+        percent(wrong),
+        "at most 2.5 %",
+        wrong <= 0.025,
+    );
+    let overlooked = share(&other, |own| own.is_overlooked);
+    line(
+        "a difference beyond the margin: the same",
+        percent(overlooked),
+        "at most 2.5 %",
+        overlooked <= 0.025,
+    );
 }
 
 fn coverage(trials: &[Trial]) {
@@ -124,7 +179,11 @@ fn coverage(trials: &[Trial]) {
     };
     let share = |(held, all): Coverage| part(held, all);
     for (at, name) in ["95 % intervals", "the same, points with one run"].iter().enumerate() {
-        let held = share(sum(&|_| true, at));
+        let counts = sum(&|_| true, at);
+        if counts.1 == 0 {
+            return;
+        }
+        let held = share(counts);
         line(name, percent(held), "93 to 97 %", (0.93..=0.97).contains(&held));
     }
     for (at, name) in [(2, "winners"), (3, "throughput"), (4, "latency")] {

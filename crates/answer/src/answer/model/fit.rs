@@ -1,8 +1,9 @@
 //! The posterior of a metric: how likely each size of the noise is, and the mean and variance of every point given them.
 
 use super::super::experiment::NoisePrior;
-use super::block::{Reduced, Solved, Square};
+use super::block::{Reduced, Solved};
 use super::data::Observations;
+use super::nodes::{NodeEffects, NodeSystem};
 use super::noise::{Basis, FEWEST_REPEATS, Grid, Noise, NoiseKnown, Range};
 use statrs::function::erf::erf;
 
@@ -12,9 +13,9 @@ const FINE: usize = 14;
 /// How many looks narrow the grid.
 const LOOKS: usize = 3;
 /// Sizes with less than this part of the greatest weight are left out.
-const NEGLIGIBLE: f64 = 1e-4;
-/// Precision of an effect that is 0.
-const FIXED: f64 = 1e12;
+const NEGLIGIBLE: f64 = 1e-3;
+/// The square root of twice pi.
+const ROOT_TAU: f64 = 2.506_628_274_631_000_7;
 
 /// What is known of every point of a metric.
 #[derive(Debug, Clone)]
@@ -125,8 +126,8 @@ impl Posterior {
     }
 }
 
-/// The value below which a mixture of normal distributions lies with a probability.
-pub fn quantile(parts: &[(f64, f64, f64)], probability: f64) -> f64 {
+/// The value below which a mixture of normal distributions lies with a probability: Newton's steps, kept between bounds.
+fn quantile(parts: &[(f64, f64, f64)], probability: f64) -> f64 {
     let reach = |sign: f64| {
         parts
             .iter()
@@ -134,29 +135,40 @@ pub fn quantile(parts: &[(f64, f64, f64)], probability: f64) -> f64 {
     };
     let mut low = reach(-1.0).fold(f64::INFINITY, f64::min);
     let mut high = reach(1.0).fold(f64::NEG_INFINITY, f64::max);
-    let below = |at: f64| -> f64 {
-        let part = parts.iter().map(|(mean, variance, weight)| {
-            let off = (at - mean) / variance.sqrt().max(f64::MIN_POSITIVE);
-            weight * (1.0 + erf(off / std::f64::consts::SQRT_2)) / 2.0
-        });
-        part.sum()
-    };
-    for _ in 0..40 {
-        let middle = (low + high) / 2.0;
-        match below(middle) < probability {
-            true => low = middle,
-            false => high = middle,
+    let width = (high - low).max(f64::MIN_POSITIVE);
+    let mut at = (low + high) / 2.0;
+    for _ in 0..60 {
+        let (mut below, mut density) = (0.0, 0.0);
+        for (mean, variance, weight) in parts {
+            let deviation = variance.sqrt().max(f64::MIN_POSITIVE);
+            let off = (at - mean) / deviation;
+            below += weight * (1.0 + erf(off / std::f64::consts::SQRT_2)) / 2.0;
+            density += weight * (-off * off / 2.0).exp() / (deviation * ROOT_TAU);
         }
+        match below < probability {
+            true => low = at,
+            false => high = at,
+        }
+        let newton = at + (probability - below) / density;
+        let next = if low < newton && newton < high {
+            newton
+        } else {
+            (low + high) / 2.0
+        };
+        if (next - at).abs() < 1e-10 * width {
+            return next;
+        }
+        at = next;
     }
-    (low + high) / 2.0
+    at
 }
 
 /// Everything at one size of noise.
 pub(super) struct State {
     pub noise: Noise,
     pub blocks: Vec<(Reduced, Solved)>,
-    /// With several nodes: the means of their effects in standard deviations, and the factor of their precision.
-    pub nodes: Option<(Vec<f64>, Square)>,
+    /// The effects of nodes; none on one node.
+    pub nodes: Option<NodeEffects>,
     places: Vec<Vec<usize>>,
 }
 
@@ -175,8 +187,7 @@ impl State {
                 .iter()
                 .zip(&places)
                 .map(|((reduced, solved), nodes)| (reduced, solved, &**nodes));
-            let (means, factor, _) = solve_nodes(all, noise.node, (observations.reference, count));
-            (means, factor)
+            NodeSystem::of(all, (observations.reference, count)).solve(noise.node)
         });
         State {
             noise,
@@ -190,7 +201,10 @@ impl State {
         let of_block = |((reduced, solved), places): (&(Reduced, Solved), &Vec<usize>)| {
             let moments = (0..reduced.means.len()).map(|point| {
                 let (mut mean, mut variance) = reduced.moments(solved, point);
-                if let Some((effects, factor)) = &self.nodes {
+                if let Some(NodeEffects {
+                    means: effects, factor, ..
+                }) = &self.nodes
+                {
                     let mut leans = reduced.leans_on_nodes(solved, point, places, effects.len());
                     leans.iter_mut().for_each(|lean| *lean *= self.noise.node);
                     mean -= leans
@@ -206,35 +220,6 @@ impl State {
         };
         self.blocks.iter().zip(&self.places).map(of_block).collect()
     }
-}
-
-/// Means of the effects of nodes, in standard deviations, the factor of their precision, and their part of the likelihood.
-fn solve_nodes<'a>(
-    blocks: impl Iterator<Item = (&'a Reduced, &'a Solved, &'a [usize])>,
-    deviation: f64,
-    (reference, count): (usize, usize),
-) -> (Vec<f64>, Square, f64) {
-    let mut precision = Square::zero(count);
-    let mut pull = vec![0.0; count];
-    for (reduced, solved, nodes) in blocks {
-        let about = reduced.about_nodes(solved, nodes, count);
-        precision
-            .cells
-            .iter_mut()
-            .zip(&about.cells)
-            .for_each(|(sum, own)| *sum += own * deviation * deviation);
-        for (s, node) in nodes.iter().enumerate() {
-            pull[*node] += deviation * solved.pulled[s];
-        }
-    }
-    for node in 0..count {
-        precision.cells[node * count + node] += if node == reference { FIXED } else { 1.0 };
-    }
-    let factor = precision.cholesky();
-    let means = factor.solve(&pull);
-    let explained: f64 = means.iter().zip(&pull).map(|(a, b)| a * b).sum();
-    let likelihood = explained / 2.0 - factor.half_log_determinant();
-    (means, factor, likelihood)
 }
 
 /// The cells of a grid that have any weight: place, sizes, weight.
@@ -261,15 +246,13 @@ fn log_weights(observations: &Observations, grid: &Grid) -> Vec<((usize, usize),
         for (j, (start, start_prior)) in grid.starts.iter().enumerate() {
             let solved: Vec<Solved> = reduced.iter().map(|reduced| reduced.solve(*start)).collect();
             let own: f64 = solved.iter().map(|solved| solved.likelihood).sum();
+            let system = (count > 1).then(|| {
+                let blocks = reduced.iter().zip(&solved).zip(&observations.blocks);
+                let blocks = blocks.map(|((reduced, solved), block)| (reduced, solved, &*block.nodes));
+                NodeSystem::of(blocks, (observations.reference, count))
+            });
             for (node, node_prior) in &grid.nodes {
-                let of_nodes = match count > 1 {
-                    true => {
-                        let blocks = reduced.iter().zip(&solved).zip(&observations.blocks);
-                        let blocks = blocks.map(|((reduced, solved), block)| (reduced, solved, &*block.nodes));
-                        solve_nodes(blocks, *node, (observations.reference, count)).2
-                    }
-                    false => 0.0,
-                };
+                let of_nodes = system.as_ref().map_or(0.0, |system| system.solve(*node).likelihood);
                 let noise = Noise {
                     run: *run,
                     start: *start,
@@ -286,6 +269,7 @@ fn log_weights(observations: &Observations, grid: &Grid) -> Vec<((usize, usize),
 mod tests {
     use super::super::super::experiment::{Better, Figure, Metric, Point, Run, Scale};
     use super::super::super::random::Random;
+    use super::super::block::Square;
     use super::*;
 
     /// Runs of two configs on two nodes, unbalanced.

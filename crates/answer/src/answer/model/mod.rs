@@ -15,6 +15,7 @@
 mod block;
 mod data;
 mod fit;
+mod nodes;
 mod noise;
 mod sample;
 mod scale;

@@ -102,7 +102,7 @@ impl Range {
             runs: middles(self.run, count).map(run).collect(),
             starts: middles(self.start, count).map(start).collect(),
             nodes: match has_nodes {
-                true => middles((0.0, 2.8), 7).map(node).collect(),
+                true => middles((0.0, 2.5), 5).map(node).collect(),
                 false => vec![(0.0, 0.0)],
             },
         }

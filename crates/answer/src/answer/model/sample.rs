@@ -31,7 +31,7 @@ impl Posterior {
             let state = State::at(own, self.noises[at].0);
             for draw in draws {
                 let effects: Vec<f64> = match &state.nodes {
-                    Some((means, factor)) => factor.scatter(means, || of_nodes.normal()),
+                    Some(nodes) => nodes.factor.scatter(&nodes.means, || of_nodes.normal()),
                     None => vec![0.0; own.nodes.len()],
                 };
                 let effects: Vec<f64> = effects.iter().map(|effect| effect * state.noise.node).collect();

@@ -1,0 +1,101 @@
+//! Planted comparisons: two servers with a known ratio, each measured as an experiment of its own.
+
+use super::planted::log_between;
+use std::collections::BTreeMap;
+use vsweep_answer::answer::{
+    Better, Comparing, Config, Experiment, Figure, Held, Limit, Metric, NoisePrior, Point, Random, Run, Scale, Verdict,
+    compare,
+};
+
+const METRIC: &str = "output_throughput";
+/// The margin of comparisons.
+const MARGIN: f64 = 0.03;
+
+/// What one comparison showed.
+pub struct Compared {
+    /// Intervals of ratios that hold the truth, of all.
+    pub held: (usize, usize),
+    /// Whether nothing was planted.
+    pub is_same: bool,
+    /// Whether some verdict says `improved` or `regressed` in the wrong direction, or where nothing was planted.
+    pub is_false_alarm: bool,
+    /// Whether some verdict says `same` of a ratio that is beyond the margin.
+    pub is_overlooked: bool,
+    /// Whether a limit of -5 % is reported as broken, and as undecided, at some point.
+    pub guard: (bool, bool),
+}
+
+/// Plants a ratio, measures it and judges what is said.
+pub fn judge(seed: u64) -> Compared {
+    let mut random = Random::of(seed, &["comparisons"]);
+    let random = &mut random;
+    let is_same = random.below(2) == 0;
+    let log_ratio = if is_same { 0.0 } else { 0.2 * (random.uniform() - 0.5) };
+    let (starts, runs, loads) = (1 + random.below(4), 1 + random.below(4), 1 + random.below(4));
+    let (run, start) = (log_between(random, 0.002, 0.03), 0.025 * random.uniform());
+    let requests = log_between(random, 100.0, 2000.0);
+    let mut side = |shift: f64, seed: u64| {
+        let effects: Vec<f64> = (0..starts).map(|_| start * random.normal()).collect();
+        let mut points = Vec::new();
+        for load in 0..loads {
+            let mut own = Vec::new();
+            for (name, effect) in effects.iter().enumerate() {
+                for _ in 0..runs {
+                    let error = 0.4 / requests.sqrt();
+                    let value = (7.0 + shift + effect + run * random.normal() + error * random.normal()).exp();
+                    own.push(Run {
+                        start: name.to_string(),
+                        node: "n".to_owned(),
+                        disturbed: false,
+                        figures: BTreeMap::from([(METRIC.to_owned(), Figure::Value { value, error })]),
+                    });
+                }
+            }
+            points.push(Point {
+                id: load.to_string(),
+                config: "c".to_owned(),
+                workload: String::new(),
+                load: load.to_string(),
+                runs: own,
+            });
+        }
+        Experiment {
+            metrics: vec![Metric {
+                name: METRIC.to_owned(),
+                scale: Scale::Log,
+                better: Better::Higher,
+                prior: NoisePrior::THROUGHPUT,
+            }],
+            configs: vec![Config {
+                id: "c".to_owned(),
+                ..Config::default()
+            }],
+            points,
+            seed,
+            ..Experiment::default()
+        }
+    };
+    let (base, new) = (side(0.0, seed), side(log_ratio, seed));
+    let found = compare(&Comparing {
+        base: &base,
+        new: &new,
+        pairs: (0..loads).map(|load| (load.to_string(), load.to_string())).collect(),
+        margin: MARGIN,
+        limits: vec![Limit {
+            metric: METRIC.to_owned(),
+            change: -0.05,
+        }],
+    });
+    let truth = log_ratio.exp();
+    let holds = |point: &&vsweep_answer::answer::ComparedPoint| point.ratio.low <= truth && truth <= point.ratio.high;
+    let says = |verdict: Verdict| found.points.iter().any(|point| point.verdict == verdict);
+    let is_far = log_ratio.abs() > MARGIN.ln_1p();
+    let held = |held: Held| found.requirements.iter().any(|requirement| requirement.held == held);
+    Compared {
+        held: (found.points.iter().filter(holds).count(), found.points.len()),
+        is_same,
+        is_false_alarm: (says(Verdict::Improved) && truth <= 1.0) || (says(Verdict::Regressed) && truth >= 1.0),
+        is_overlooked: is_far && says(Verdict::Same),
+        guard: (held(Held::Broken), held(Held::Undecided)),
+    }
+}

@@ -1,0 +1,69 @@
+//! The effects of nodes, which connect configs: solved once everything else is eliminated from each config.
+
+use super::block::{Reduced, Solved, Square};
+
+/// What all configs tell of the effects of nodes, at a given run and start noise.
+pub(super) struct NodeSystem {
+    precision: Square,
+    pull: Vec<f64>,
+    reference: usize,
+}
+
+/// Effects of nodes in standard deviations.
+pub(super) struct NodeEffects {
+    /// Their means.
+    pub means: Vec<f64>,
+    /// The factor of their precision.
+    pub factor: Square,
+    /// Their part of the logarithm of the likelihood.
+    pub likelihood: f64,
+}
+
+/// Precision of an effect that is 0.
+const FIXED: f64 = 1e12;
+
+impl NodeSystem {
+    /// By the configs with the node of each start, for `count` nodes of which one is the reference.
+    pub fn of<'a>(
+        blocks: impl Iterator<Item = (&'a Reduced, &'a Solved, &'a [usize])>,
+        (reference, count): (usize, usize),
+    ) -> NodeSystem {
+        let mut precision = Square::zero(count);
+        let mut pull = vec![0.0; count];
+        for (reduced, solved, nodes) in blocks {
+            let about = reduced.about_nodes(solved, nodes, count);
+            let cells = precision.cells.iter_mut().zip(&about.cells);
+            cells.for_each(|(sum, own)| *sum += own);
+            for (s, node) in nodes.iter().enumerate() {
+                pull[*node] += solved.pulled[s];
+            }
+        }
+        NodeSystem {
+            precision,
+            pull,
+            reference,
+        }
+    }
+
+    /// The effects, given how much nodes differ.
+    pub fn solve(&self, deviation: f64) -> NodeEffects {
+        let count = self.pull.len();
+        let mut precision = self.precision.clone();
+        precision
+            .cells
+            .iter_mut()
+            .for_each(|cell| *cell *= deviation * deviation);
+        for node in 0..count {
+            precision.cells[node * count + node] += if node == self.reference { FIXED } else { 1.0 };
+        }
+        let pull: Vec<f64> = self.pull.iter().map(|pull| pull * deviation).collect();
+        let factor = precision.cholesky();
+        let means = factor.solve(&pull);
+        let explained: f64 = means.iter().zip(&pull).map(|(a, b)| a * b).sum();
+        NodeEffects {
+            likelihood: explained / 2.0 - factor.half_log_determinant(),
+            means,
+            factor,
+        }
+    }
+}

@@ -17,8 +17,10 @@ pub struct Compared {
     pub held: (usize, usize),
     /// Whether nothing was planted.
     pub is_same: bool,
-    /// Whether some verdict says `improved` or `regressed` in the wrong direction, or where nothing was planted.
+    /// Whether a verdict, at the first point, says `improved` or `regressed` in the wrong direction, or where nothing was planted.
     pub is_false_alarm: bool,
+    /// Starts of each side.
+    pub starts: usize,
     /// Whether some verdict says `same` of a ratio that is beyond the margin.
     pub is_overlooked: bool,
     /// Whether a limit of -5 % is reported as broken, and as undecided, at some point.
@@ -88,12 +90,13 @@ pub fn judge(seed: u64) -> Compared {
     });
     let truth = log_ratio.exp();
     let holds = |point: &&vsweep_answer::answer::ComparedPoint| point.ratio.low <= truth && truth <= point.ratio.high;
-    let says = |verdict: Verdict| found.points.iter().any(|point| point.verdict == verdict);
+    let says = |verdict: Verdict| found.points[0].verdict == verdict;
     let is_far = log_ratio.abs() > MARGIN.ln_1p();
     let held = |held: Held| found.requirements.iter().any(|requirement| requirement.held == held);
     Compared {
         held: (found.points.iter().filter(holds).count(), found.points.len()),
         is_same,
+        starts,
         is_false_alarm: (says(Verdict::Improved) && truth <= 1.0) || (says(Verdict::Regressed) && truth >= 1.0),
         is_overlooked: is_far && says(Verdict::Same),
         guard: (held(Held::Broken), held(Held::Undecided)),

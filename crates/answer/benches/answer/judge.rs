@@ -96,7 +96,11 @@ pub fn score(answer: &Answer, values: &[Option<f64>], unit: f64) -> Option<Score
         is_right: is_near(&winner.config),
         holds: is_near(&winner.config) || found.ties.iter().any(|tie| is_near(tie)),
         ties: found.ties.len(),
-        value: value(&winner.config) / best,
+        value: if best - value(&winner.config) <= unit {
+            1.0
+        } else {
+            value(&winner.config) / best
+        },
     })
 }
 

@@ -1,4 +1,5 @@
-//! Planted truths: is the answer right, and is its certainty true? `cargo bench -p vsweep-answer -- [EXPERIMENTS] [FIRST_SEED]`.
+//! Planted truths: is the answer right, and is its certainty true? `cargo bench -p vsweep-answer -- [EXPERIMENTS] [FIRST_SEED]
+//! [grids] [searches] [comparisons]`.
 
 mod comparisons;
 mod judge;
@@ -14,15 +15,26 @@ const EXPERIMENTS: u64 = 2000;
 const FIRST_SEED: u64 = 1_000_000;
 
 fn main() {
-    let mut numbers = std::env::args().skip(1).filter_map(|argument| argument.parse().ok());
+    let (numbers, parts): (Vec<String>, Vec<String>) = std::env::args()
+        .skip(1)
+        .filter(|argument| !argument.starts_with('-'))
+        .partition(|argument| argument.parse::<u64>().is_ok());
+    let mut numbers = numbers.iter().filter_map(|number| number.parse().ok());
     let experiments = numbers.next().unwrap_or(EXPERIMENTS);
     let first: u64 = numbers.next().unwrap_or(FIRST_SEED);
-    println!("## Grids\n");
-    table::print(&each(experiments, |number| judge::judge(first + number)));
-    println!("\n## Searches\n");
-    table::print(&each(experiments, |number| searches::judge(first + number)));
-    println!("\n## Comparisons\n");
-    table::print_comparisons(&each(experiments, |number| comparisons::judge(first + number)));
+    let is_asked = |part: &str| parts.is_empty() || parts.iter().any(|asked| asked == part);
+    if is_asked("grids") {
+        println!("## Grids\n");
+        table::print(&each(experiments, |number| judge::judge(first + number)));
+    }
+    if is_asked("searches") {
+        println!("\n## Searches\n");
+        table::print(&each(experiments, |number| searches::judge(first + number)));
+    }
+    if is_asked("comparisons") {
+        println!("\n## Comparisons\n");
+        table::print_comparisons(&each(experiments, |number| comparisons::judge(first + number)));
+    }
 }
 
 /// The results of so many trials, on all cores.

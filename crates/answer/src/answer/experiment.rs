@@ -272,15 +272,15 @@ impl NoisePrior {
     pub const THROUGHPUT: NoisePrior = NoisePrior {
         start: 0.02,
         run: 0.01,
-        run_spread: 1.0,
+        run_spread: 0.8,
         node: 0.03,
     };
 
     /// Latencies, also of tails, are noisier.
     pub const LATENCY: NoisePrior = NoisePrior {
-        start: 0.03,
-        run: 0.02,
-        run_spread: 1.2,
+        start: 0.025,
+        run: 0.015,
+        run_spread: 0.9,
         node: 0.05,
     };
 

@@ -2,8 +2,10 @@
 
 use super::document::{Estimate, MetricNoise};
 use super::experiment::{Better, Experiment, Metric};
-use super::model::{Observations, Posterior};
+use super::model::{Observations, Posterior, shrink};
 use super::plain::plain;
+use super::random::Random;
+use std::collections::BTreeMap;
 
 /// Draws of the model.
 pub const DRAWS: usize = 4000;
@@ -25,8 +27,10 @@ pub struct Figures<'e> {
     pub posterior: Posterior,
     /// The estimate of each point.
     pub estimates: Vec<Option<Estimate>>,
-    /// The draws of each point, in the metric's unit; empty for one that was not measured.
+    /// The draws of each point, in the metric's unit; empty for one that was not measured. For ratios.
     pub draws: Vec<Vec<f64>>,
+    /// The same with means shrunk towards those of the other configs at the same load. For probabilities.
+    pub shrunk: Vec<Vec<f64>>,
 }
 
 impl<'e> Known<'e> {
@@ -69,7 +73,8 @@ impl<'e> Figures<'e> {
         };
         let estimates = experiment.points.iter().enumerate().map(estimate).collect();
         let mut draws = posterior.draw(experiment.seed, DRAWS);
-        for draw in draws.iter_mut().flatten() {
+        let mut shrunk = shrunk(experiment, &posterior, &draws);
+        for draw in draws.iter_mut().chain(&mut shrunk).flatten() {
             *draw = metric.scale.value(*draw);
         }
         Figures {
@@ -77,6 +82,7 @@ impl<'e> Figures<'e> {
             posterior,
             estimates,
             draws,
+            shrunk,
         }
     }
 
@@ -95,6 +101,33 @@ impl<'e> Figures<'e> {
             node,
         }
     }
+}
+
+/// Draws on the scale, shrunk among the points of one load of a workload.
+fn shrunk(experiment: &Experiment, posterior: &Posterior, draws: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let mut shrunk = draws.to_vec();
+    let mut groups: BTreeMap<(&str, &str), Vec<(usize, (f64, f64))>> = BTreeMap::new();
+    for (at, point) in experiment.points.iter().enumerate() {
+        if let Some(moments) = posterior.moments(at) {
+            groups
+                .entry((&point.workload, &point.load))
+                .or_default()
+                .push((at, moments));
+        }
+    }
+    for ((workload, load), members) in groups {
+        let moments: Vec<(f64, f64)> = members.iter().map(|(_, moments)| *moments).collect();
+        let mut own: Vec<Vec<f64>> = members.iter().map(|(at, _)| std::mem::take(&mut shrunk[*at])).collect();
+        let mut random = Random::of(
+            experiment.seed,
+            &["shrink", &posterior.observations.metric, workload, load],
+        );
+        shrink(&moments, &mut own, posterior.observations.size(), &mut random);
+        for ((at, _), own) in members.iter().zip(own) {
+            shrunk[*at] = own;
+        }
+    }
+    shrunk
 }
 
 /// The ends of the 95 % interval of draws, ascending; not a number without a draw.

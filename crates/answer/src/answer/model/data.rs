@@ -92,6 +92,11 @@ impl Observations {
         found
     }
 
+    /// Size of a typical figure on a linear scale; 1 for the other scales.
+    pub fn size(&self) -> f64 {
+        self.size
+    }
+
     fn add(&mut self, config: &str, points: &[&Point], metric: &Metric) {
         let mut starts: Vec<(&str, &str)> = Vec::new();
         let mut block = Block {

@@ -66,7 +66,7 @@ pub fn of_points(known: &Known<'_>, question: &Question, metric: &str, adds_up: 
         for at in &points {
             let meets = meets_drawn(known, *at, &question.targets);
             chances.push(meets.iter().filter(|meets| **meets).count());
-            let own = figures.draws[*at].iter().map(|draw| draw * times);
+            let own = figures.shrunk[*at].iter().map(|draw| draw * times);
             for ((best, own), _) in draws.iter_mut().zip(own).zip(meets).filter(|(_, meets)| *meets) {
                 if best.is_nan() || better.prefers(own, *best) {
                     *best = own;

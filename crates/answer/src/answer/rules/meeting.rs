@@ -9,7 +9,7 @@ pub fn meetings(known: &Known<'_>, at: usize, targets: &[Target]) -> Vec<Meeting
     let meeting = |target: &Target| {
         let figures = known.figures(&target.metric)?;
         let value = figures.estimates[at]?;
-        let holds = figures.draws[at]
+        let holds = figures.shrunk[at]
             .iter()
             .filter(|draw| target.bound.holds(**draw, target.limit));
         Some(Meeting {
@@ -34,7 +34,7 @@ pub fn meets_plainly(known: &Known<'_>, at: usize, targets: &[Target]) -> bool {
 pub fn meets_drawn(known: &Known<'_>, at: usize, targets: &[Target]) -> Vec<bool> {
     let mut meets = vec![true; DRAWS];
     for target in targets {
-        match known.figures(&target.metric).map(|figures| &figures.draws[at]) {
+        match known.figures(&target.metric).map(|figures| &figures.shrunk[at]) {
             Some(draws) if !draws.is_empty() => {
                 meets
                     .iter_mut()

@@ -6,7 +6,7 @@
 use super::super::document::Estimate;
 use super::super::experiment::{Experiment, Figure, Metric, NoisePrior, Point, Question, Run, Scale, Search};
 use super::super::known::{DRAWS, Known, interval_of};
-use super::super::model::{Observations, Posterior};
+use super::super::model::{Observations, Posterior, shrink};
 use super::super::random::Random;
 use super::contest::Contender;
 use super::entrants::{Field, Placed, replicas};
@@ -27,8 +27,16 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
         .filter(|search| !search.starts.is_empty())
         .collect();
     let starts = start_noise(&searches, experiment);
+    let limits: Vec<Vec<f64>> = searches
+        .iter()
+        .map(|search| limits(search, &starts, experiment.seed))
+        .collect();
+    let shrunk = shrunk(
+        &limits,
+        Random::of(experiment.seed, &["shrink", "search", &question.workload, target]),
+    );
     let mut field = Field::default();
-    for search in searches {
+    for ((search, limits), shrunk) in searches.iter().zip(limits).zip(shrunk) {
         let Some(config) = experiment.configs.iter().position(|config| config.id == search.config) else {
             continue;
         };
@@ -39,14 +47,20 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
             continue;
         }
         let times = f64::from(replicas);
-        let draws = limits(search, &starts, experiment.seed);
-        let draws: Vec<f64> = draws.into_iter().map(|limit| limit * times).collect();
+        let ceiling = search.ceiling.unwrap_or(f64::INFINITY);
+        let of_all = |limits: Vec<f64>| {
+            limits
+                .into_iter()
+                .map(|limit| limit.exp().min(ceiling) * times)
+                .collect::<Vec<f64>>()
+        };
+        let draws = of_all(limits);
         let (low, high) = interval_of(draws.iter().copied());
         let value = search.load * times;
         field.placed.push(Placed {
             contender: Contender {
                 plain: Some(value),
-                draws: draws.clone(),
+                draws: of_all(shrunk),
                 changes: own.changes,
                 other_targets: search.other_targets,
                 per_gpu: search.throughput_per_gpu,
@@ -67,19 +81,30 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
     field
 }
 
-/// Draws of the limit of one server: of the mean over its starts, each by its own posterior and moved by the noise of starts.
+/// Draws of the logarithm of the limit of one server: of the mean over its starts, each by its own posterior and moved by the noise of starts.
 fn limits(search: &Search, starts: &[f64], seed: u64) -> Vec<f64> {
     let mut random = Random::of(seed, &["search", &search.workload, &search.target, &search.config]);
-    let ceiling = search.ceiling.unwrap_or(f64::INFINITY);
     let draw = |start: &f64| {
         let limits = search.starts.iter().map(|located| {
             let limit = quantile(&located.quantiles, random.uniform());
             limit.ln() + start * random.normal() / slope(search)
         });
-        let mean = limits.sum::<f64>() / search.starts.len() as f64;
-        mean.exp().min(ceiling)
+        limits.sum::<f64>() / search.starts.len() as f64
     };
     starts.iter().map(draw).collect()
+}
+
+/// The draws with means shrunk towards each other.
+fn shrunk(limits: &[Vec<f64>], mut random: Random) -> Vec<Vec<f64>> {
+    let moments = |draws: &Vec<f64>| {
+        let mean = draws.iter().sum::<f64>() / draws.len() as f64;
+        let square = draws.iter().map(|draw| (draw - mean).powi(2)).sum::<f64>() / draws.len() as f64;
+        (mean, square.sqrt())
+    };
+    let moments: Vec<(f64, f64)> = limits.iter().map(moments).collect();
+    let mut draws = limits.to_vec();
+    shrink(&moments, &mut draws, 1.0, &mut random);
+    draws
 }
 
 fn slope(search: &Search) -> f64 {

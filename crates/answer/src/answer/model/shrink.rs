@@ -1,0 +1,159 @@
+//! Means shrunk towards each other, for probabilities only: the best of many is best partly by luck, and several servers are often equal.
+//!
+//! The means of a group scatter about a common centre by a mixture of normal distributions of fixed sizes, from 0 to wide, whose weights
+//! are learned from the group (adaptive shrinkage: Stephens 2017). The sizes of the members and the centre are sampled in turn, with
+//! means and weights integrated out (Gibbs sampling, Neal 2000, algorithm 3). A draw of a mean then is its conditional one, with the
+//! deviation that it already had. So a member that is far off is hardly moved, and what members share stays shared.
+
+use super::super::random::Random;
+
+/// Sizes of the scatter on the scale, relative to a typical figure, and what each is worth before any member is seen.
+const SIZES: [(f64, f64); 10] = [
+    (0.0, 0.15),
+    (0.005, 0.1),
+    (0.01, 0.1),
+    (0.02, 0.1),
+    (0.04, 0.1),
+    (0.08, 0.1),
+    (0.16, 0.1),
+    (0.32, 0.1),
+    (0.64, 0.1),
+    (1.28, 0.05),
+];
+/// Members that the prior weights count as.
+const WORTH: f64 = 1.5;
+/// Draws that share one sample of sizes and centre.
+const SHARED: usize = 4;
+/// Samples that are thrown away first.
+const BURN: usize = 30;
+
+/// Shrinks the draws of a group: for each member mean and standard deviation, and its draws. `size` is that of a typical figure.
+pub fn shrink(moments: &[(f64, f64)], draws: &mut [Vec<f64>], size: f64, random: &mut Random) {
+    if moments.len() < 2 {
+        return;
+    }
+    let mut chain = Chain::of(moments, size);
+    for _ in 0..BURN {
+        chain.sample(random);
+    }
+    let count = draws.iter().map(Vec::len).max().unwrap_or(0);
+    for draw in 0..count {
+        if draw % SHARED == 0 {
+            chain.sample(random);
+        }
+        for (member, draws) in draws.iter_mut().enumerate() {
+            let (mean, deviation) = moments[member];
+            let scatter = chain.scatter(member);
+            let kept = scatter / (scatter + deviation * deviation).max(f64::MIN_POSITIVE);
+            let value = &mut draws[draw];
+            *value = kept * mean + (1.0 - kept) * chain.centre + kept.sqrt() * (*value - mean);
+        }
+    }
+}
+
+/// The state of the sampling.
+struct Chain<'m> {
+    moments: &'m [(f64, f64)],
+    /// Variances of the sizes, with their weights.
+    sizes: Vec<(f64, f64)>,
+    /// The size of each member.
+    of: Vec<usize>,
+    /// How many members have each size.
+    counts: Vec<f64>,
+    centre: f64,
+}
+
+impl Chain<'_> {
+    fn of(moments: &[(f64, f64)], size: f64) -> Chain<'_> {
+        let middle = SIZES.len() / 2;
+        let mut counts = vec![0.0; SIZES.len()];
+        counts[middle] = moments.len() as f64;
+        let mut places: Vec<f64> = moments.iter().map(|(mean, _)| *mean).collect();
+        places.sort_by(f64::total_cmp);
+        Chain {
+            moments,
+            sizes: SIZES
+                .iter()
+                .map(|(part, weight)| ((part * size).powi(2), *weight))
+                .collect(),
+            of: vec![middle; moments.len()],
+            counts,
+            centre: places[places.len() / 2],
+        }
+    }
+
+    /// The variance of a member about the centre.
+    fn scatter(&self, member: usize) -> f64 {
+        self.sizes[self.of[member]].0
+    }
+
+    fn sample(&mut self, random: &mut Random) {
+        let mut weights = vec![0.0; self.sizes.len()];
+        for (member, (mean, deviation)) in self.moments.iter().enumerate() {
+            self.counts[self.of[member]] -= 1.0;
+            let off = (mean - self.centre).powi(2);
+            let pairs = self.sizes.iter().zip(&self.counts);
+            for (weight, ((scatter, prior), count)) in weights.iter_mut().zip(pairs) {
+                let variance = (scatter + deviation * deviation).max(f64::MIN_POSITIVE);
+                *weight = (count + WORTH * prior) * (-off / variance / 2.0).exp() / variance.sqrt();
+            }
+            let mut left = random.uniform() * weights.iter().sum::<f64>();
+            let found = weights.iter().position(|weight| {
+                left -= weight;
+                left <= 0.0
+            });
+            // Far from everything, the widest explains it best.
+            let found = found.unwrap_or(self.sizes.len() - 1);
+            self.of[member] = found;
+            self.counts[found] += 1.0;
+        }
+        let (mut precision, mut sum) = (0.0, 0.0);
+        for (member, (mean, deviation)) in self.moments.iter().enumerate() {
+            let own = 1.0 / (self.scatter(member) + deviation * deviation).max(f64::MIN_POSITIVE);
+            precision += own;
+            sum += own * mean;
+        }
+        self.centre = sum / precision + random.normal() / precision.sqrt();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Means and standard deviations of draws that were normal before.
+    fn shrunk(moments: &[(f64, f64)]) -> Vec<(f64, f64)> {
+        let mut random = Random::of(1, &["shrink"]);
+        let normal = |(mean, deviation): &(f64, f64), random: &mut Random| {
+            (0..4000)
+                .map(|_| mean + deviation * random.normal())
+                .collect::<Vec<f64>>()
+        };
+        let mut draws: Vec<Vec<f64>> = moments.iter().map(|moments| normal(moments, &mut random)).collect();
+        shrink(moments, &mut draws, 1.0, &mut random);
+        let moments = |draws: &Vec<f64>| {
+            let mean = draws.iter().sum::<f64>() / draws.len() as f64;
+            let square = draws.iter().map(|draw| (draw - mean).powi(2)).sum::<f64>() / draws.len() as f64;
+            (mean, square.sqrt())
+        };
+        draws.iter().map(moments).collect()
+    }
+
+    #[test]
+    fn equal_servers_come_together_and_one_that_is_far_off_stays() {
+        let near = [-0.02, -0.01, 0.0, 0.005, 0.01, 0.02, -0.005, 0.015];
+        let mut moments: Vec<(f64, f64)> = near.iter().map(|mean| (*mean, 0.015)).collect();
+        moments.push((0.5, 0.015));
+        let found = shrunk(&moments);
+        assert!(found[5].0.abs() < 0.01 && found[5].1 < 0.012, "{:?}", found[5]);
+        assert!((found[8].0 - 0.5).abs() < 0.005, "{:?}", found[8]);
+    }
+
+    #[test]
+    fn what_is_known_exactly_stays() {
+        let found = shrunk(&[(0.0, 1e-5), (0.01, 1e-5), (0.3, 1e-5)]);
+        for ((mean, _), expected) in found.iter().zip([0.0, 0.01, 0.3]) {
+            assert!((mean - expected).abs() < 1e-4, "{mean} {expected}");
+        }
+    }
+}

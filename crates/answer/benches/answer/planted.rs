@@ -214,7 +214,8 @@ fn bind(random: &mut Random, servers: &mut [Server]) -> f64 {
         .flat_map(|server| server.means.iter().map(|mean| mean[1]))
         .collect();
     all.sort_by(f64::total_cmp);
-    let limit = all[((0.2 + 0.6 * random.uniform()) * (all.len() - 1) as f64) as usize] + 0.01;
+    let limit =
+        all[((0.2 + 0.6 * random.uniform()) * (all.len() - 1) as f64) as usize] + 0.06 * (random.uniform() - 0.5);
     for server in servers {
         if random.below(3) == 0 {
             let at = random.below(server.means.len());

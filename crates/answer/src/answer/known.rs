@@ -144,6 +144,14 @@ pub fn interval_of(draws: impl Iterator<Item = f64>) -> (f64, f64) {
     (at(outside), at(1.0 - outside))
 }
 
+/// Mean and standard deviation of draws.
+pub fn moments(draws: &[f64]) -> (f64, f64) {
+    let count = draws.len() as f64;
+    let mean = draws.iter().sum::<f64>() / count;
+    let square = draws.iter().map(|draw| (draw - mean).powi(2)).sum::<f64>() / count;
+    (mean, square.sqrt())
+}
+
 /// A probability to four digits, as more are noise of the draws.
 pub fn rounded(probability: f64) -> f64 {
     (probability * 1e4).round() / 1e4

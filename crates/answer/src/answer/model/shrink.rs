@@ -9,7 +9,7 @@ use super::super::random::Random;
 
 /// Sizes of the scatter on the scale, relative to a typical figure, and what each is worth before any member is seen.
 const SIZES: [(f64, f64); 10] = [
-    (0.0, 0.15),
+    (0.0, 0.25),
     (0.005, 0.1),
     (0.01, 0.1),
     (0.02, 0.1),
@@ -42,7 +42,7 @@ pub fn shrink(moments: &[(f64, f64)], draws: &mut [Vec<f64>], size: f64, random:
             chain.sample(random);
         }
         for (member, draws) in draws.iter_mut().enumerate() {
-            let (mean, deviation) = moments[member];
+            let (mean, deviation) = chain.moments[member];
             let scatter = chain.scatter(member);
             let kept = scatter / (scatter + deviation * deviation).max(f64::MIN_POSITIVE);
             let value = &mut draws[draw];
@@ -70,12 +70,10 @@ impl Chain<'_> {
         counts[middle] = moments.len() as f64;
         let mut places: Vec<f64> = moments.iter().map(|(mean, _)| *mean).collect();
         places.sort_by(f64::total_cmp);
+        let variance = |(part, weight): &(f64, f64)| ((part * size).powi(2), *weight);
         Chain {
             moments,
-            sizes: SIZES
-                .iter()
-                .map(|(part, weight)| ((part * size).powi(2), *weight))
-                .collect(),
+            sizes: SIZES.iter().map(variance).collect(),
             of: vec![middle; moments.len()],
             counts,
             centre: places[places.len() / 2],

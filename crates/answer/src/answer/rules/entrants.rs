@@ -4,7 +4,7 @@ use super::super::document::Estimate;
 use super::super::experiment::{Config, Experiment, Question};
 use super::super::known::{DRAWS, Known};
 use super::contest::Contender;
-use super::meeting::{meets_drawn, meets_plainly, points_of};
+use super::meeting::{Meetings, meets_plainly, points_of};
 
 /// An entrant with what a contest does not need.
 #[derive(Debug, Clone)]
@@ -41,7 +41,7 @@ pub fn replicas(experiment: &Experiment, config: &Config) -> u32 {
 }
 
 /// The entrants of a question about a metric of points.
-pub fn of_points(known: &Known<'_>, question: &Question, metric: &str, adds_up: bool) -> Field {
+pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric: &str, adds_up: bool) -> Field {
     let mut field = Field::default();
     let Some(figures) = known.figures(metric) else {
         return field;
@@ -64,7 +64,7 @@ pub fn of_points(known: &Known<'_>, question: &Question, metric: &str, adds_up: 
         let mut draws = vec![f64::NAN; DRAWS];
         let mut chances: Vec<usize> = Vec::new();
         for at in &points {
-            let meets = meets_drawn(known, *at, &question.targets);
+            let meets = met.all(*at);
             chances.push(meets.iter().filter(|meets| **meets).count());
             let own = figures.shrunk[*at].iter().map(|draw| draw * times);
             for ((best, own), _) in draws.iter_mut().zip(own).zip(meets).filter(|(_, meets)| *meets) {

@@ -1,25 +1,69 @@
 //! Who meets the targets: by plain estimates, and in each draw.
 
 use super::super::document::Meeting;
-use super::super::experiment::{Bound, Point, Target};
+use super::super::experiment::{Bound, Point, Question, Target};
 use super::super::known::{DRAWS, Known, rounded};
 
-/// How a point meets each target. One whose figure was not measured does not meet it.
-pub fn meetings(known: &Known<'_>, at: usize, targets: &[Target]) -> Vec<Meeting> {
-    let meeting = |target: &Target| {
-        let figures = known.figures(&target.metric)?;
-        let value = figures.estimates[at]?;
-        let holds = figures.shrunk[at]
-            .iter()
-            .filter(|draw| target.bound.holds(**draw, target.limit));
-        Some(Meeting {
-            target: target.clone(),
-            value,
-            is_met: target.bound.holds(value.value, target.limit),
-            probability: rounded(holds.count() as f64 / DRAWS as f64),
-        })
-    };
-    targets.iter().filter_map(meeting).collect()
+/// Which draws of each point meet each target of a question.
+pub struct Meetings {
+    targets: Vec<Target>,
+    /// `[target][point]`; empty for a point that is not asked, or has no such figure.
+    holds: Vec<Vec<Vec<bool>>>,
+}
+
+impl Meetings {
+    /// Those of a question.
+    pub fn of(known: &Known<'_>, question: &Question) -> Meetings {
+        let asked: Vec<usize> = points_of(known, &question.workload, question.load.as_deref())
+            .map(|(at, _)| at)
+            .collect();
+        Meetings {
+            targets: question.targets.clone(),
+            holds: question
+                .targets
+                .iter()
+                .map(|target| holds(known, target, &asked))
+                .collect(),
+        }
+    }
+
+    /// Whether a point meets all targets, draw by draw.
+    pub fn all(&self, at: usize) -> Vec<bool> {
+        let mut meets = vec![true; DRAWS];
+        for holds in self.holds.iter().map(|holds| &holds[at]) {
+            match holds.is_empty() {
+                true => meets.fill(false),
+                false => meets.iter_mut().zip(holds).for_each(|(meets, holds)| *meets &= holds),
+            }
+        }
+        meets
+    }
+
+    /// How a point meets each target.
+    pub fn each(&self, known: &Known<'_>, at: usize) -> Vec<Meeting> {
+        let meeting = |(target, holds): (&Target, &Vec<Vec<bool>>)| {
+            let value = known.figures(&target.metric)?.estimates[at]?;
+            Some(Meeting {
+                target: target.clone(),
+                value,
+                is_met: target.bound.holds(value.value, target.limit),
+                probability: rounded(holds[at].iter().filter(|holds| **holds).count() as f64 / DRAWS as f64),
+            })
+        };
+        self.targets.iter().zip(&self.holds).filter_map(meeting).collect()
+    }
+}
+
+/// Which draws of each asked point keep a limit.
+fn holds(known: &Known<'_>, target: &Target, asked: &[usize]) -> Vec<Vec<bool>> {
+    let mut found = vec![Vec::new(); known.experiment.points.len()];
+    if let Some(figures) = known.figures(&target.metric) {
+        let holds = |draw: &f64| target.bound.holds(*draw, target.limit);
+        for at in asked {
+            found[*at] = figures.shrunk[*at].iter().map(holds).collect();
+        }
+    }
+    found
 }
 
 /// Whether the plain estimates of a point meet all targets.
@@ -28,23 +72,6 @@ pub fn meets_plainly(known: &Known<'_>, at: usize, targets: &[Target]) -> bool {
         let value = known.figures(&target.metric).and_then(|figures| figures.estimates[at]);
         value.is_some_and(|value| target.bound.holds(value.value, target.limit))
     })
-}
-
-/// Whether a point meets all targets, draw by draw.
-pub fn meets_drawn(known: &Known<'_>, at: usize, targets: &[Target]) -> Vec<bool> {
-    let mut meets = vec![true; DRAWS];
-    for target in targets {
-        match known.figures(&target.metric).map(|figures| &figures.shrunk[at]) {
-            Some(draws) if !draws.is_empty() => {
-                meets
-                    .iter_mut()
-                    .zip(draws)
-                    .for_each(|(meets, draw)| *meets &= target.bound.holds(*draw, target.limit));
-            }
-            _ => return vec![false; DRAWS],
-        }
-    }
-    meets
 }
 
 /// How far a point is from meeting all targets: the largest relative distance to a limit that it breaks.

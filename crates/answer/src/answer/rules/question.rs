@@ -7,7 +7,7 @@ use super::advice::advice;
 use super::contest::{Contender, Found, Margin, decide};
 use super::effects::effects;
 use super::entrants::{Field, Placed, of_points};
-use super::meeting::{distance, meetings, meets_drawn, points_of};
+use super::meeting::{Meetings, distance, points_of};
 use super::searches::of_searches;
 use super::warnings::warnings;
 
@@ -25,10 +25,11 @@ pub struct Settled {
 
 /// Answers a question.
 pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
+    let met = Meetings::of(known, question);
     let (field, better) = match &question.goal {
         Goal::Metric { name, adds_up } => {
             let better = known.figures(name).map_or(Better::Higher, |figures| figures.better());
-            (of_points(known, question, name, *adds_up), better)
+            (of_points(known, question, &met, name, *adds_up), better)
         }
         Goal::Load { target, unit } => (of_searches(known, question, target, *unit), Better::Higher),
     };
@@ -55,7 +56,11 @@ pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
         better,
         targets: question.targets.clone(),
         winner: None,
-        nearest: if has_winner { None } else { nearest(known, question) },
+        nearest: if has_winner {
+            None
+        } else {
+            nearest(known, question, &met)
+        },
         ties: found.ties.iter().map(|at| id(*at)).collect(),
         as_good: ids(&|at| has_winner && !is_winner(at) && found.as_good[at] >= EVEN),
         ruled_out: ids(&|at| has_winner && !is_winner(at) && found.probability[at] < RULED_OUT),
@@ -80,9 +85,7 @@ pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
             value: placed.value,
             probability: rounded(found.probability[at]),
             chosen: reason.chosen(id),
-            meets: placed
-                .point
-                .map_or(Vec::new(), |point| meetings(known, point, &question.targets)),
+            meets: placed.point.map_or(Vec::new(), |point| met.each(known, point)),
         };
         answered.warnings = warnings(
             known.experiment,
@@ -177,7 +180,7 @@ fn over(winner: &Placed, other: &Placed) -> Option<Estimate> {
 }
 
 /// The point that comes nearest to the targets, of those that some server on the user's GPUs can have.
-fn nearest(known: &Known<'_>, question: &Question) -> Option<Nearest> {
+fn nearest(known: &Known<'_>, question: &Question, met: &Meetings) -> Option<Nearest> {
     let Goal::Metric { name, .. } = &question.goal else {
         return None;
     };
@@ -190,12 +193,12 @@ fn nearest(known: &Known<'_>, question: &Question) -> Option<Nearest> {
     let measured = all.filter(|(at, point)| figures.estimates[*at].is_some() && fits(&point.config));
     let far = measured.map(|(at, point)| (distance(known, at, &question.targets), at, point));
     let (_, at, point) = far.reduce(|one, other| if other.0 < one.0 { other } else { one })?;
-    let meets = meets_drawn(known, at, &question.targets);
+    let meets = met.all(at);
     Some(Nearest {
         config: point.config.clone(),
         point: point.id.clone(),
         load: point.load.clone(),
-        meets: meetings(known, at, &question.targets),
+        meets: met.each(known, at),
         probability: rounded(meets.iter().filter(|meets| **meets).count() as f64 / meets.len() as f64),
     })
 }

@@ -5,7 +5,7 @@
 
 use super::super::document::Estimate;
 use super::super::experiment::{Experiment, Figure, Metric, NoisePrior, Point, Question, Run, Scale, Search};
-use super::super::known::{DRAWS, Known, interval_of};
+use super::super::known::{DRAWS, Known, interval_of, moments};
 use super::super::model::{Observations, Posterior, shrink};
 use super::super::random::Random;
 use super::contest::Contender;
@@ -96,12 +96,7 @@ fn limits(search: &Search, starts: &[f64], seed: u64) -> Vec<f64> {
 
 /// The draws with means shrunk towards each other.
 fn shrunk(limits: &[Vec<f64>], mut random: Random) -> Vec<Vec<f64>> {
-    let moments = |draws: &Vec<f64>| {
-        let mean = draws.iter().sum::<f64>() / draws.len() as f64;
-        let square = draws.iter().map(|draw| (draw - mean).powi(2)).sum::<f64>() / draws.len() as f64;
-        (mean, square.sqrt())
-    };
-    let moments: Vec<(f64, f64)> = limits.iter().map(moments).collect();
+    let moments: Vec<(f64, f64)> = limits.iter().map(|draws| moments(draws)).collect();
     let mut draws = limits.to_vec();
     shrink(&moments, &mut draws, 1.0, &mut random);
     draws
@@ -133,7 +128,8 @@ fn start_noise(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
         },
     };
     let run = |search: &Search, start: &str, node: &str, quantiles: &[f64]| {
-        let (mean, deviation) = moments(quantiles);
+        let logs: Vec<f64> = quantiles.iter().map(|load| load.ln()).collect();
+        let (mean, deviation) = moments(&logs);
         // The model takes logarithms itself.
         let value = (mean * slope(search)).exp();
         let error = deviation * slope(search);
@@ -160,12 +156,4 @@ fn start_noise(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
     let points: Vec<Point> = points.collect();
     let observations = Observations::among(&points.iter().collect::<Vec<&Point>>(), &metric);
     Posterior::fit(observations, &metric.prior).draw_start_noise(experiment.seed, DRAWS)
-}
-
-/// Mean and standard deviation of the logarithm of a load.
-fn moments(quantiles: &[f64]) -> (f64, f64) {
-    let count = quantiles.len() as f64;
-    let mean = quantiles.iter().map(|load| load.ln()).sum::<f64>() / count;
-    let square = quantiles.iter().map(|load| (load.ln() - mean).powi(2)).sum::<f64>() / count;
-    (mean, square.sqrt())
 }

@@ -32,6 +32,7 @@ const LAYERS: [&[&str]; 8] = [
         "stats",
         "selection",
         "checks",
+        "answer",
         "params",
     ],
     &["journal", "table"],
@@ -90,6 +91,7 @@ const CALM: &[&str] = &[
     "stats",
     "selection",
     "checks",
+    "answer",
     "agenda",
 ];
 
@@ -109,6 +111,7 @@ const CLOSED: &[&str] = &[
     "stats",
     "selection",
     "checks",
+    "answer",
     "table",
     "agenda",
 ];

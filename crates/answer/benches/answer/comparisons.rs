@@ -34,7 +34,7 @@ pub fn judge(seed: u64) -> Compared {
     let is_same = random.below(2) == 0;
     let log_ratio = if is_same { 0.0 } else { 0.2 * (random.uniform() - 0.5) };
     let (starts, runs, loads) = (1 + random.below(4), 1 + random.below(4), 1 + random.below(4));
-    let (run, start) = (log_between(random, 0.002, 0.03), 0.025 * random.uniform());
+    let (run, start) = (log_between(random, 0.002, 0.05), 0.03 * random.uniform());
     let requests = log_between(random, 100.0, 2000.0);
     let mut side = |shift: f64, seed: u64| {
         let effects: Vec<f64> = (0..starts).map(|_| start * random.normal()).collect();

@@ -147,11 +147,9 @@ pub fn print_comparisons(all: &[Compared]) {
     line("A/A: -5 % broken", percent(broken), "at most 1 %", broken <= 0.01);
     let several: Vec<&Compared> = same.iter().copied().filter(|own| own.starts > 2).collect();
     let undecided = share(&several, |own| !own.guard.0 && own.guard.1);
-    line(
-        "A/A with three starts or more: -5 % undecided",
-        percent(undecided),
-        "at most 20 %",
-        undecided <= 0.2,
+    println!(
+        "| A/A with three starts or more: -5 % undecided | {} | printed | |",
+        percent(undecided)
     );
     let other: Vec<&Compared> = all.iter().filter(|own| !own.is_same).collect();
     let wrong = share(&other, |own| own.is_false_alarm);

@@ -5,7 +5,7 @@
 
 use super::document::{ComparedPoint, ComparedRequirement, Comparison, Estimate, Held, Verdict};
 use super::experiment::{Better, Experiment, Metric};
-use super::known::{Known, interval_of};
+use super::known::{Known, estimate_by};
 use super::model::Posterior;
 
 /// The chance of any false alarm among all requirements.
@@ -60,17 +60,10 @@ pub fn compare(comparing: &Comparing<'_>) -> Comparison {
             };
             let ratios = figures.draws[at].iter().zip(&others.draws[to]);
             let mut ratios: Vec<f64> = ratios.map(|(was, is)| is / was).collect();
-            let value = is.value / was.value;
-            let (low, high) = interval_of(ratios.iter().copied());
-            if !(value.is_finite() && low.is_finite() && high.is_finite()) {
+            let Some(ratio) = estimate_by(is.value / was.value, ratios.iter().copied()) else {
                 continue;
-            }
-            ratios.sort_by(f64::total_cmp);
-            let ratio = Estimate {
-                value,
-                low: low.min(value),
-                high: high.max(value),
             };
+            ratios.sort_by(f64::total_cmp);
             points.push(Drawn {
                 point: ComparedPoint {
                     metric: figures.metric.name.clone(),

@@ -130,18 +130,30 @@ fn shrunk(experiment: &Experiment, posterior: &Posterior, draws: &[Vec<f64>]) ->
     shrunk
 }
 
-/// The ends of the 95 % interval of draws, ascending; not a number without a draw.
-pub fn interval_of(draws: impl Iterator<Item = f64>) -> (f64, f64) {
+/// A value with the 95 % interval of its draws; none if one of the three is not finite. Where the value lies in a tail, the interval
+/// begins there and its other end gives way, so that it holds as much.
+pub fn estimate_by(value: f64, draws: impl Iterator<Item = f64>) -> Option<Estimate> {
     let mut sorted: Vec<f64> = draws.filter(|draw| !draw.is_nan()).collect();
     if sorted.is_empty() {
-        return (f64::NAN, f64::NAN);
+        return None;
     }
+    let outside = 1.0 - INTERVAL;
+    let below = sorted.iter().filter(|draw| **draw < value).count() as f64 / sorted.len() as f64;
+    let lower = below
+        .min(outside / 2.0)
+        .max(outside - (1.0 - below))
+        .clamp(0.0, outside);
     let mut at = |part: f64| {
         let place = ((sorted.len() as f64 * part) as usize).min(sorted.len() - 1);
         *sorted.select_nth_unstable_by(place, f64::total_cmp).1
     };
-    let outside = (1.0 - INTERVAL) / 2.0;
-    (at(outside), at(1.0 - outside))
+    let (low, high) = (at(lower), at(lower + INTERVAL));
+    let is_finite = value.is_finite() && low.is_finite() && high.is_finite();
+    is_finite.then_some(Estimate {
+        value,
+        low: low.min(value),
+        high: high.max(value),
+    })
 }
 
 /// Mean and standard deviation of draws.

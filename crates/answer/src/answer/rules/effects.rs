@@ -3,7 +3,7 @@
 use super::super::compare::verdict;
 use super::super::document::{Effect, Estimate};
 use super::super::experiment::Config;
-use super::super::known::{Figures, Known, interval_of};
+use super::super::known::{Figures, Known, estimate_by};
 
 /// The effects of the winner's settings on some metrics, at its point.
 pub fn effects(known: &Known<'_>, winner: usize, point: usize, metrics: &[String]) -> Vec<Effect> {
@@ -55,10 +55,5 @@ fn only_difference<'c>(one: &'c Config, other: &'c Config) -> Option<&'c str> {
 fn ratio(figures: &Figures<'_>, one: usize, other: usize) -> Option<Estimate> {
     let value = figures.estimates[one]?.value / figures.estimates[other]?.value;
     let draws = figures.draws[one].iter().zip(&figures.draws[other]);
-    let (low, high) = interval_of(draws.map(|(a, b)| a / b));
-    (value.is_finite() && low.is_finite() && high.is_finite()).then_some(Estimate {
-        value,
-        low: low.min(value),
-        high: high.max(value),
-    })
+    estimate_by(value, draws.map(|(a, b)| a / b))
 }

@@ -2,7 +2,7 @@
 
 use super::super::document::{Answered, Entrant, Estimate, Nearest, Winner};
 use super::super::experiment::{Better, Goal, Question};
-use super::super::known::{Known, interval_of, rounded};
+use super::super::known::{Known, estimate_by, rounded};
 use super::advice::advice;
 use super::contest::{Contender, Found, Margin, decide};
 use super::effects::effects;
@@ -168,15 +168,11 @@ fn entrants(known: &Known<'_>, field: &Field, found: &Found, better: Better) -> 
 }
 
 fn over(winner: &Placed, other: &Placed) -> Option<Estimate> {
-    let value = winner.value.value / other.value.value;
     let draws = winner.at_point.iter().zip(&other.at_point);
-    let (low, high) = interval_of(draws.map(|(one, other)| one / other));
-    let is_finite = value.is_finite() && low.is_finite() && high.is_finite();
-    is_finite.then_some(Estimate {
-        value,
-        low: low.min(value),
-        high: high.max(value),
-    })
+    estimate_by(
+        winner.value.value / other.value.value,
+        draws.map(|(one, other)| one / other),
+    )
 }
 
 /// The point that comes nearest to the targets, of those that some server on the user's GPUs can have.

@@ -3,9 +3,8 @@
 //! The limit differs from start to start as much as the limiting figure does, divided by the slope of its curve there. How much starts
 //! differ is estimated from all searches of the target, as it is for any metric.
 
-use super::super::document::Estimate;
 use super::super::experiment::{Experiment, Figure, Metric, NoisePrior, Point, Question, Run, Scale, Search};
-use super::super::known::{DRAWS, Known, interval_of, moments};
+use super::super::known::{DRAWS, Known, estimate_by, moments};
 use super::super::model::{Observations, Posterior, shrink};
 use super::super::random::Random;
 use super::contest::Contender;
@@ -55,11 +54,12 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
                 .collect::<Vec<f64>>()
         };
         let draws = of_all(limits);
-        let (low, high) = interval_of(draws.iter().copied());
-        let value = search.load * times;
+        let Some(value) = estimate_by(search.load * times, draws.iter().copied()) else {
+            continue;
+        };
         field.placed.push(Placed {
             contender: Contender {
-                plain: Some(value),
+                plain: Some(value.value),
                 draws: of_all(shrunk),
                 changes: own.changes,
                 other_targets: search.other_targets,
@@ -70,11 +70,7 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
             point: None,
             load: search.load.to_string(),
             replicas,
-            value: Estimate {
-                value,
-                low: low.min(value),
-                high: high.max(value),
-            },
+            value,
             at_point: draws,
         });
     }

@@ -3,7 +3,8 @@
 //! Each side keeps its own noise between runs and between starts; nothing is pooled between them. Verdicts are those of docs/verdicts.md
 //! with the intervals of the model, and requirements are broken only after Holm's correction.
 
-use super::document::{ComparedPoint, ComparedRequirement, Comparison, Estimate, Held, Verdict};
+use super::comparison::{ComparedPoint, ComparedRequirement, Comparison, Held};
+use super::document::{Estimate, Verdict};
 use super::experiment::{Better, Experiment, Metric};
 use super::known::{Known, estimate_by};
 use super::model::Posterior;

@@ -348,40 +348,6 @@ pub struct PointEstimates {
     pub figures: Vec<Option<Estimate>>,
 }
 
-/// What a comparison of two experiments found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Comparison {
-    /// The relative difference that does not matter.
-    pub margin: f64,
-    /// Every metric at every point that both measured.
-    pub points: Vec<ComparedPoint>,
-    /// What the limits say, limit by limit.
-    pub requirements: Vec<ComparedRequirement>,
-    /// The noise of the base's metrics.
-    pub base_noise: Vec<MetricNoise>,
-    /// The noise of the new one's metrics.
-    pub new_noise: Vec<MetricNoise>,
-}
-
-/// One metric at one point of a comparison.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ComparedPoint {
-    /// The metric.
-    pub metric: String,
-    /// The id of the base's point.
-    pub base: String,
-    /// The id of the new one's point.
-    pub new: String,
-    /// The base's figure.
-    pub was: Estimate,
-    /// The new one's figure.
-    pub is: Estimate,
-    /// New over base.
-    pub ratio: Estimate,
-    /// What the interval says.
-    pub verdict: Verdict,
-}
-
 /// The verdict of a comparison, of experiments or of two values of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -393,32 +359,5 @@ pub enum Verdict {
     /// Within the margin.
     Same,
     /// None of these is certain.
-    Undecided,
-}
-
-/// What a limit says about a compared point.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ComparedRequirement {
-    /// The metric.
-    pub metric: String,
-    /// The change that is not allowed: 0.05 for `+5 %`.
-    pub change: f64,
-    /// The id of the base's point.
-    pub base: String,
-    /// The id of the new one's point.
-    pub new: String,
-    /// What it says.
-    pub held: Held,
-}
-
-/// What is known of a requirement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Held {
-    /// It is kept.
-    Met,
-    /// It is broken, also considering how many were judged.
-    Broken,
-    /// Neither is certain.
     Undecided,
 }

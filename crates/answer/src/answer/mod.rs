@@ -9,6 +9,7 @@
 //! The order of configs, points and runs changes no byte of an answer, nor does the machine's clock: draws come from the seed.
 
 mod compare;
+mod comparison;
 mod document;
 mod experiment;
 mod known;
@@ -18,6 +19,7 @@ mod random;
 mod rules;
 
 pub use compare::{Comparing, Limit, compare, verdict};
+pub use comparison::*;
 pub use document::*;
 pub use experiment::*;
 pub use plain::plain;

@@ -1,0 +1,530 @@
+//! Each rule of an answer with the smallest experiment that shows it.
+
+use vsweep_answer::answer::model::Basis;
+use vsweep_answer::answer::{
+    Answer, Better, Bound, Chosen, Comparing, Config, Experiment, Facts, Figure, FrontierQuestion, Goal, Held, Limit,
+    Located, Metric, NoisePrior, Point, Question, Run, Scale, Search, Target, Verdict, Warning, answer, compare,
+};
+
+const THROUGHPUT: &str = "output_throughput";
+const LATENCY: &str = "p99_ttft_ms";
+
+/// A server with its settings, its changes, and throughput and latency of each start.
+fn server(experiment: &mut Experiment, id: &str, changes: usize, load: &str, starts: &[(f64, f64)]) {
+    if experiment.configs.iter().all(|config| config.id != id) {
+        experiment.configs.push(Config {
+            id: id.to_owned(),
+            settings: id
+                .split(' ')
+                .filter_map(|part| part.split_once('='))
+                .map(|(a, b)| (a.to_owned(), b.to_owned()))
+                .collect(),
+            changes,
+            gpus: 1,
+            ..Config::default()
+        });
+    }
+    let run = |(number, (throughput, latency)): (usize, &(f64, f64))| Run {
+        start: number.to_string(),
+        node: "a".to_owned(),
+        disturbed: false,
+        figures: [
+            (
+                THROUGHPUT.to_owned(),
+                Figure::Value {
+                    value: *throughput,
+                    error: 0.001,
+                },
+            ),
+            (
+                LATENCY.to_owned(),
+                Figure::Value {
+                    value: *latency,
+                    error: 0.01,
+                },
+            ),
+        ]
+        .into(),
+    };
+    experiment.points.push(Point {
+        id: format!("{id}@{load}"),
+        config: id.to_owned(),
+        workload: String::new(),
+        load: load.to_owned(),
+        runs: starts.iter().enumerate().map(run).collect(),
+    });
+}
+
+fn asking(targets: &[(Bound, f64)]) -> Experiment {
+    let metric = |name: &str, better, prior| Metric {
+        name: name.to_owned(),
+        scale: Scale::Log,
+        better,
+        prior,
+    };
+    let target = |(bound, limit): &(Bound, f64)| Target {
+        metric: LATENCY.to_owned(),
+        bound: *bound,
+        limit: *limit,
+    };
+    Experiment {
+        metrics: vec![
+            metric(THROUGHPUT, Better::Higher, NoisePrior::THROUGHPUT),
+            metric(LATENCY, Better::Lower, NoisePrior::LATENCY),
+        ],
+        questions: vec![Question {
+            name: "highest throughput".to_owned(),
+            workload: String::new(),
+            load: None,
+            goal: Goal::Metric {
+                name: THROUGHPUT.to_owned(),
+                adds_up: true,
+            },
+            targets: targets.iter().map(target).collect(),
+            effects: vec![THROUGHPUT.to_owned(), LATENCY.to_owned()],
+        }],
+        margin: 0.01,
+        ..Experiment::default()
+    }
+}
+
+fn winner(found: &Answer) -> &str {
+    found.questions[0].winner.as_ref().map_or("", |winner| &winner.config)
+}
+
+#[test]
+fn a_clear_winner_stands_alone_and_the_others_are_ruled_out() {
+    let mut own = asking(&[]);
+    server(&mut own, "small", 0, "8", &[(100.0, 50.0)]);
+    server(&mut own, "large", 1, "8", &[(237.0, 50.0)]);
+    let found = answer(&own);
+    let question = &found.questions[0];
+    assert_eq!(
+        (winner(&found), &question.ties[..], &question.ruled_out[..]),
+        ("large", &[][..], &["small".to_owned()][..])
+    );
+    let won = question.winner.as_ref().expect("a winner");
+    assert!(
+        won.probability > 0.99 && won.value.low > 200.0 && won.value.high < 260.0,
+        "{won:?}"
+    );
+    assert_eq!(won.chosen, Chosen::Best);
+    let over = question.entrants[1].winner_over.expect("a ratio");
+    assert!(
+        (over.value - 2.37).abs() < 0.01 && over.low < 2.37 && over.high > 2.37,
+        "{over:?}"
+    );
+    assert!(question.advice.is_none());
+    assert!(
+        matches!(question.warnings[..], [Warning::StartNoiseAssumed { .. }]),
+        "{:?}",
+        question.warnings
+    );
+    assert_eq!(found.noise[0].start.basis, Basis::Assumed);
+}
+
+#[test]
+fn equal_servers_tie_and_more_starts_are_advised() {
+    let mut own = asking(&[]);
+    for (id, value) in [("a", 100.0), ("b", 100.4), ("c", 101.8), ("d", 99.1), ("e", 99.7)] {
+        server(&mut own, id, 1, "8", &[(value, 50.0)]);
+    }
+    own.configs
+        .iter_mut()
+        .for_each(|config| config.seconds_per_start = Some(60.0));
+    let found = answer(&own);
+    let question = &found.questions[0];
+    assert_eq!(winner(&found), "c");
+    let won = question.winner.as_ref().expect("a winner");
+    assert!(won.probability < 0.95 && !question.ties.is_empty(), "{won:?}");
+    assert!(question.as_good.len() >= 2, "{:?}", question.as_good);
+    let advice = question.advice.as_ref().expect("unsure");
+    assert!(
+        advice.expected > won.probability && advice.configs.contains(&"c".to_owned()),
+        "{advice:?}"
+    );
+    assert_eq!(
+        advice.seconds,
+        Some(60.0 * f64::from(advice.starts) * advice.configs.len() as f64)
+    );
+}
+
+#[test]
+fn within_the_margin_fewer_changes_win_and_say_so() {
+    let mut own = asking(&[]);
+    server(&mut own, "plain", 0, "8", &[(99.5, 50.0)]);
+    server(&mut own, "some", 1, "8", &[(99.9, 50.0)]);
+    server(&mut own, "many", 4, "8", &[(100.0, 50.0)]);
+    server(&mut own, "slow", 0, "8", &[(98.5, 50.0)]);
+    let found = answer(&own);
+    assert_eq!(winner(&found), "plain");
+    let chosen = &found.questions[0].winner.as_ref().expect("a winner").chosen;
+    assert_eq!(
+        *chosen,
+        Chosen::FewerChanges {
+            best: "many".to_owned()
+        }
+    );
+}
+
+#[test]
+fn only_who_meets_the_target_wins_and_its_chance_is_told() {
+    let mut own = asking(&[(Bound::AtMost, 500.0)]);
+    server(&mut own, "fast", 0, "8", &[(200.0, 700.0)]);
+    server(&mut own, "close", 0, "8", &[(150.0, 497.0)]);
+    server(&mut own, "safe", 0, "8", &[(100.0, 300.0)]);
+    let found = answer(&own);
+    let question = &found.questions[0];
+    assert_eq!(winner(&found), "close");
+    let won = question.winner.as_ref().expect("a winner");
+    assert!((0.4..0.8).contains(&won.meets[0].probability), "{won:?}");
+    assert!(
+        question
+            .warnings
+            .iter()
+            .any(|warning| matches!(warning, Warning::TargetUncertain { .. }))
+    );
+    // Whoever is right in the draws in which the close one misses the target.
+    assert_eq!(question.ties, ["safe"]);
+    assert!(
+        question.entrants.iter().all(|entrant| entrant.config != "fast"),
+        "it never meets it"
+    );
+}
+
+#[test]
+fn a_config_has_the_load_at_which_it_meets_the_target() {
+    let mut own = asking(&[(Bound::Below, 500.0)]);
+    server(&mut own, "a", 0, "8", &[(100.0, 200.0)]);
+    server(&mut own, "a", 0, "16", &[(150.0, 400.0)]);
+    server(&mut own, "a", 0, "32", &[(200.0, 900.0)]);
+    server(&mut own, "b", 0, "8", &[(120.0, 300.0)]);
+    let found = answer(&own);
+    let won = found.questions[0].winner.as_ref().expect("a winner");
+    assert_eq!(
+        (&*won.config, &*won.load, won.point.as_deref()),
+        ("a", "16", Some("a@16"))
+    );
+}
+
+#[test]
+fn where_nobody_meets_the_target_the_nearest_is_named() {
+    let mut own = asking(&[(Bound::AtMost, 100.0)]);
+    server(&mut own, "a", 0, "8", &[(200.0, 700.0)]);
+    server(&mut own, "b", 0, "8", &[(100.0, 300.0)]);
+    let found = answer(&own);
+    let question = &found.questions[0];
+    assert!(question.winner.is_none() && question.ties.is_empty() && question.ruled_out.is_empty());
+    let nearest = question.nearest.as_ref().expect("somebody is nearest");
+    assert_eq!(
+        (&*nearest.config, nearest.meets[0].is_met, nearest.probability),
+        ("b", false, 0.0)
+    );
+}
+
+#[test]
+fn the_unit_is_what_the_user_has() {
+    let mut own = asking(&[]);
+    server(&mut own, "tp2", 0, "8", &[(100.0, 50.0)]);
+    server(&mut own, "tp8", 0, "8", &[(300.0, 50.0)]);
+    server(&mut own, "tp16", 0, "8", &[(900.0, 50.0)]);
+    for (config, gpus) in own.configs.iter_mut().zip([2, 8, 16]) {
+        config.gpus = gpus;
+    }
+    assert_eq!(winner(&answer(&own)), "tp16", "one server each where nothing is known");
+    own.gpus = Some(8);
+    let found = answer(&own);
+    let won = found.questions[0].winner.as_ref().expect("a winner");
+    assert_eq!((&*won.config, won.replicas, won.value.value.round()), ("tp2", 4, 400.0));
+    assert_eq!(found.questions[0].too_large, ["tp16"]);
+}
+
+#[test]
+fn effects_at_the_winner_have_a_sign_or_make_no_difference() {
+    let mut own = asking(&[]);
+    let four = |value: f64, latency: f64| {
+        [
+            (value, latency),
+            (value * 1.001, latency),
+            (value * 0.999, latency),
+            (value, latency),
+        ]
+    };
+    server(&mut own, "seqs=64 cache=on", 2, "8", &four(200.0, 50.0));
+    server(&mut own, "cache=on", 1, "8", &four(100.0, 40.0));
+    server(&mut own, "seqs=64", 1, "8", &four(190.0, 50.0));
+    server(&mut own, "seqs=64 cache=on eager=1", 3, "8", &four(199.9, 50.0));
+    server(&mut own, "seqs=32", 1, "8", &four(120.0, 50.0));
+    let found = answer(&own);
+    assert_eq!(winner(&found), "seqs=64 cache=on");
+    let effects = &found.questions[0].effects;
+    let verdict = |metric: &str, setting: &str| {
+        effects
+            .iter()
+            .find(|effect| effect.metric == metric && effect.setting == setting)
+            .map(|effect| effect.verdict)
+    };
+    assert_eq!(verdict(THROUGHPUT, "seqs"), Some(Verdict::Improved));
+    assert_eq!(verdict(LATENCY, "seqs"), Some(Verdict::Regressed));
+    assert_eq!(verdict(THROUGHPUT, "eager"), Some(Verdict::Same));
+    assert_eq!(
+        effects.iter().filter(|effect| effect.metric == THROUGHPUT).count(),
+        3,
+        "two differences are no effect"
+    );
+}
+
+#[test]
+fn several_workloads_are_answered_together() {
+    let mut own = asking(&[]);
+    for (id, chat, batch) in [("chatty", 100.0, 50.0), ("bulky", 60.0, 100.0), ("both", 90.0, 92.0)] {
+        server(&mut own, id, 0, "8", &[(chat, 50.0)]);
+        own.points.last_mut().expect("a point").workload = "chat".to_owned();
+        server(&mut own, id, 0, "batch", &[(batch, 50.0)]);
+        own.points.last_mut().expect("a point").workload = "batch".to_owned();
+    }
+    let question = own.questions[0].clone();
+    own.questions = ["chat", "batch"]
+        .map(|workload| Question {
+            workload: workload.to_owned(),
+            ..question.clone()
+        })
+        .to_vec();
+    let found = answer(&own);
+    let together = &found.together[0];
+    assert_eq!(together.config.as_deref(), Some("both"));
+    assert!((together.shares[0].share - 0.9).abs() < 1e-9 && together.shares[0].winner == "chatty");
+    assert!(together.probability > 0.9, "{together:?}");
+}
+
+#[test]
+fn a_frontier_has_no_winner_and_each_point_a_chance() {
+    let mut own = asking(&[]);
+    own.frontiers = vec![FrontierQuestion {
+        workload: String::new(),
+        x: LATENCY.to_owned(),
+        y: THROUGHPUT.to_owned(),
+        targets: Vec::new(),
+    }];
+    server(&mut own, "a", 0, "1", &[(50.0, 10.0)]);
+    server(&mut own, "a", 0, "8", &[(100.0, 50.0)]);
+    server(&mut own, "b", 0, "1", &[(49.8, 10.3)]);
+    server(&mut own, "b", 0, "8", &[(60.0, 80.0)]);
+    let found = answer(&own);
+    let points = &found.frontiers[0].points;
+    let names: Vec<&str> = points.iter().map(|point| &*point.point).collect();
+    assert_eq!(names, ["a@1", "a@8"]);
+    assert!(
+        points[0].probability < points[1].probability && points[1].probability > 0.99,
+        "{points:?}"
+    );
+}
+
+#[test]
+fn warnings_tell_what_happened_to_the_winner() {
+    let mut own = asking(&[]);
+    server(&mut own, "a", 0, "8", &[(200.0, 50.0), (201.0, 50.0)]);
+    server(&mut own, "b", 0, "8", &[(100.0, 50.0)]);
+    own.points[1].runs[0].node = "other".to_owned();
+    own.points[0].runs[0].disturbed = true;
+    own.configs[0].facts = Facts {
+        launches: 4,
+        deaths: 3,
+        retries: 2,
+        requests: 1000,
+        failed_requests: 5,
+        simulated: true,
+    };
+    let warnings = &answer(&own).questions[0].warnings;
+    assert!(warnings.contains(&Warning::Deaths { deaths: 3, launches: 4 }));
+    assert!(warnings.contains(&Warning::Retries { retries: 2 }));
+    assert!(warnings.contains(&Warning::FailedRequests {
+        failed: 5,
+        requests: 1000
+    }));
+    assert!(warnings.contains(&Warning::Disturbed { disturbed: 1, of: 2 }));
+    assert!(warnings.contains(&Warning::Simulated));
+    let others = vec!["other".to_owned()];
+    assert!(warnings.contains(&Warning::OtherNodes {
+        own: vec!["a".to_owned()],
+        others
+    }));
+}
+
+#[test]
+fn a_disturbed_run_hardly_weighs_beside_others_and_is_wide_alone() {
+    let mut own = asking(&[]);
+    server(&mut own, "a", 0, "8", &[(100.0, 50.0), (100.0, 50.0), (60.0, 50.0)]);
+    server(&mut own, "b", 0, "8", &[(60.0, 50.0)]);
+    own.points[0].runs[2].disturbed = true;
+    own.points[1].runs[0].disturbed = true;
+    let found = answer(&own);
+    let a = found.estimates[0].figures[0].expect("measured");
+    assert!(a.value > 98.0, "{a:?}");
+    let b = found.estimates[1].figures[0].expect("measured");
+    assert!(b.high / b.low > 1.4, "{b:?}");
+    assert!(found.questions[0].entrants[1].is_disturbed);
+}
+
+fn searched(loads: &[(&str, f64, usize, f64)]) -> Experiment {
+    let mut own = asking(&[]);
+    own.questions[0].goal = Goal::Load {
+        target: "chat".to_owned(),
+        unit: 1.0,
+    };
+    for (id, load, other_targets, per_gpu) in loads {
+        own.configs.push(Config {
+            id: (*id).to_owned(),
+            changes: own.configs.len(),
+            gpus: 1,
+            ..Config::default()
+        });
+        own.searches.push(Search {
+            config: (*id).to_owned(),
+            target: "chat".to_owned(),
+            load: *load,
+            slope: 1.0,
+            other_targets: *other_targets,
+            throughput_per_gpu: Some(*per_gpu),
+            starts: vec![Located {
+                start: "0".to_owned(),
+                node: "a".to_owned(),
+                quantiles: (0..20).map(|at| load * (1.0 + 0.002 * f64::from(at))).collect(),
+            }],
+            ..Search::default()
+        });
+    }
+    own
+}
+
+#[test]
+fn a_search_competes_with_the_load_it_reports() {
+    let found = answer(&searched(&[("a", 40.0, 0, 100.0), ("b", 80.0, 0, 100.0)]));
+    let won = found.questions[0].winner.as_ref().expect("a winner");
+    assert_eq!((&*won.config, &*won.load, won.value.value), ("b", "80", 80.0));
+    assert!(
+        won.value.low <= 80.0 && won.value.high > 80.0 && won.probability > 0.99,
+        "{won:?}"
+    );
+    // The widest quantile of the search alone is 83; starts widen that.
+    assert!(won.value.high > 83.0, "{won:?}");
+}
+
+#[test]
+fn among_equal_loads_other_targets_then_throughput_then_changes_decide() {
+    let chosen = |loads: &[(&str, f64, usize, f64)]| {
+        let found = answer(&searched(loads));
+        let won = found.questions[0].winner.clone().expect("a winner");
+        (won.config, won.chosen)
+    };
+    let best = || "a".to_owned();
+    assert_eq!(
+        chosen(&[("b", 79.5, 0, 100.0), ("a", 80.0, 0, 100.5)]),
+        ("b".to_owned(), Chosen::FewerChanges { best: best() })
+    );
+    assert_eq!(
+        chosen(&[("a", 80.0, 0, 100.0), ("b", 79.5, 0, 110.0)]),
+        ("b".to_owned(), Chosen::MorePerGpu { best: best() })
+    );
+    assert_eq!(
+        chosen(&[("a", 80.0, 1, 110.0), ("b", 79.5, 2, 100.0)]),
+        ("b".to_owned(), Chosen::MoreTargets { best: best() })
+    );
+    // One user is within the margin of few.
+    assert_eq!(
+        chosen(&[("b", 7.0, 0, 100.0), ("a", 8.0, 0, 100.0)]),
+        ("b".to_owned(), Chosen::FewerChanges { best: best() })
+    );
+    assert_eq!(
+        chosen(&[("b", 6.0, 0, 100.0), ("a", 8.0, 0, 100.0)]),
+        ("a".to_owned(), Chosen::Best)
+    );
+}
+
+#[test]
+fn a_comparison_tells_a_regression_from_noise() {
+    let side = |values: &[f64]| {
+        let mut own = asking(&[]);
+        server(
+            &mut own,
+            "s",
+            0,
+            "8",
+            &values.iter().map(|value| (*value, 50.0)).collect::<Vec<_>>(),
+        );
+        own
+    };
+    let base = side(&[100.0, 100.5, 99.5, 100.2, 99.8, 100.0]);
+    let verdict = |new: &Experiment| {
+        let found = compare(&Comparing {
+            base: &base,
+            new,
+            pairs: vec![("s@8".to_owned(), "s@8".to_owned())],
+            margin: 0.03,
+            limits: vec![Limit {
+                metric: THROUGHPUT.to_owned(),
+                change: -0.05,
+            }],
+        });
+        let point = found
+            .points
+            .iter()
+            .find(|point| point.metric == THROUGHPUT)
+            .expect("compared")
+            .clone();
+        (point.verdict, found.requirements[0].held)
+    };
+    assert_eq!(
+        verdict(&side(&[80.0, 80.4, 79.6, 80.1, 79.9, 80.0])),
+        (Verdict::Regressed, Held::Broken)
+    );
+    assert_eq!(
+        verdict(&side(&[100.1, 99.7, 100.3, 99.9, 100.0, 100.2])),
+        (Verdict::Same, Held::Met)
+    );
+    assert_eq!(verdict(&side(&[96.5])), (Verdict::Undecided, Held::Undecided));
+}
+
+#[test]
+fn shares_and_figures_that_can_be_zero_have_intervals_too() {
+    let mut own = asking(&[]);
+    server(&mut own, "a", 0, "8", &[(100.0, 50.0), (101.0, 50.0)]);
+    for (name, scale) in [("attainment", Scale::Share), ("preemptions", Scale::Linear)] {
+        own.metrics.push(Metric {
+            name: name.to_owned(),
+            scale,
+            better: Better::Higher,
+            prior: NoisePrior::SHARE,
+        });
+    }
+    for (run, (met, preemptions)) in own.points[0].runs.iter_mut().zip([(99.0, 0.0), (97.0, 3.0)]) {
+        run.figures
+            .insert("attainment".to_owned(), Figure::Share { met, of: 100.0 });
+        run.figures.insert(
+            "preemptions".to_owned(),
+            Figure::Value {
+                value: preemptions,
+                error: 1.0,
+            },
+        );
+    }
+    let found = answer(&own);
+    let figure = |name: &str| {
+        let at = found
+            .noise
+            .iter()
+            .position(|noise| noise.metric == name)
+            .expect("asked");
+        found.estimates[0].figures[at].expect("measured")
+    };
+    let share = figure("attainment");
+    assert!(
+        (share.value - 0.98).abs() < 1e-9 && share.low > 0.9 && share.high <= 1.0,
+        "{share:?}"
+    );
+    let count = figure("preemptions");
+    assert!(
+        count.low < 1.0 && count.high > 2.0 && count.low <= count.value && count.value <= count.high,
+        "{count:?}"
+    );
+}

@@ -1,5 +1,5 @@
 //! Planted truths: is the answer right, and is its certainty true? `cargo bench -p vsweep-answer -- [EXPERIMENTS] [FIRST_SEED]
-//! [grids] [searches] [comparisons]`.
+//! [grids] [searches] [comparisons] [time]`.
 
 mod comparisons;
 mod judge;
@@ -9,6 +9,8 @@ mod searches;
 mod table;
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+use vsweep_answer::answer::{Metric, answer};
 
 /// Experiments, and seeds that were not used in development.
 const EXPERIMENTS: u64 = 2000;
@@ -35,6 +37,44 @@ fn main() {
         println!("\n## Comparisons\n");
         table::print_comparisons(&each(experiments, |number| comparisons::judge(first + number)));
     }
+    if is_asked("time") {
+        println!("\n## Time\n");
+        time();
+    }
+}
+
+/// How long the answer of a large sweep takes: 96 servers, 4 loads, 3 starts, 3 runs, 8 metrics.
+fn time() {
+    let mut planted = planted::Planted::draw(1);
+    planted.servers = (0..96u64)
+        .flat_map(|seed| planted::Planted::draw(seed).servers)
+        .take(96)
+        .collect();
+    planted.loads = vec![8, 16, 32, 64];
+    planted
+        .servers
+        .iter_mut()
+        .for_each(|server| server.means = vec![server.means[0]; 4]);
+    (planted.starts, planted.runs, planted.failed, planted.lacking) = (3, 3, 0.0, 0.0);
+    let mut experiment = play::play(&planted, play::Fate::Whole);
+    for copy in 0..6 {
+        let name = format!("copy{copy}");
+        let metric = experiment.metrics[1].clone();
+        experiment.metrics.push(Metric {
+            name: name.clone(),
+            ..metric
+        });
+        for run in experiment.points.iter_mut().flat_map(|point| &mut point.runs) {
+            run.figures.insert(name.clone(), run.figures[play::METRICS[1]]);
+        }
+    }
+    let start = Instant::now();
+    let found = answer(&experiment);
+    println!(
+        "{} points: {:.2} s",
+        found.estimates.len(),
+        start.elapsed().as_secs_f64()
+    );
 }
 
 /// The results of so many trials, on all cores.

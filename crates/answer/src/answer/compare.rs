@@ -59,7 +59,7 @@ pub fn compare(comparing: &Comparing<'_>) -> Comparison {
             let (Some(was), Some(is)) = (figures.estimates[at], others.estimates[to]) else {
                 continue;
             };
-            let ratios = figures.draws[at].iter().zip(&others.draws[to]);
+            let ratios = figures.draws()[at].iter().zip(&others.draws()[to]);
             let mut ratios: Vec<f64> = ratios.map(|(was, is)| is / was).collect();
             let Some(ratio) = estimate_by(is.value / was.value, ratios.iter().copied()) else {
                 continue;

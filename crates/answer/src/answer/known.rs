@@ -5,6 +5,7 @@ use super::experiment::{Better, Experiment, Metric};
 use super::model::{Observations, Posterior, shrink};
 use super::plain::plain;
 use super::random::Random;
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 /// Draws of the model.
@@ -27,10 +28,14 @@ pub struct Figures<'e> {
     pub posterior: Posterior,
     /// The estimate of each point.
     pub estimates: Vec<Option<Estimate>>,
-    /// The draws of each point, in the metric's unit; empty for one that was not measured. For ratios.
-    pub draws: Vec<Vec<f64>>,
-    /// The same with means shrunk towards those of the other configs at the same load. For probabilities.
-    pub shrunk: Vec<Vec<f64>>,
+    experiment: &'e Experiment,
+    drawn: OnceCell<Drawn>,
+}
+
+/// Draws of each point, in the metric's unit; empty for one that was not measured.
+struct Drawn {
+    plain: Vec<Vec<f64>>,
+    shrunk: Vec<Vec<f64>>,
 }
 
 impl<'e> Known<'e> {
@@ -72,18 +77,34 @@ impl<'e> Figures<'e> {
             })
         };
         let estimates = experiment.points.iter().enumerate().map(estimate).collect();
-        let mut draws = posterior.draw(experiment.seed, DRAWS);
-        let mut shrunk = shrunk(experiment, &posterior, &draws);
-        for draw in draws.iter_mut().chain(&mut shrunk).flatten() {
-            *draw = metric.scale.value(*draw);
-        }
         Figures {
             metric,
             posterior,
             estimates,
-            draws,
-            shrunk,
+            experiment,
+            drawn: OnceCell::new(),
         }
+    }
+
+    /// The draws of each point, in the metric's unit; empty for one that was not measured. For ratios.
+    pub fn draws(&self) -> &[Vec<f64>] {
+        &self.drawn().plain
+    }
+
+    /// The same with means shrunk towards those of the other configs at the same load. For probabilities.
+    pub fn shrunk(&self) -> &[Vec<f64>] {
+        &self.drawn().shrunk
+    }
+
+    fn drawn(&self) -> &Drawn {
+        self.drawn.get_or_init(|| {
+            let mut plain = self.posterior.draw(self.experiment.seed, DRAWS);
+            let mut shrunk = shrunk(self.experiment, &self.posterior, &plain);
+            for draw in plain.iter_mut().chain(&mut shrunk).flatten() {
+                *draw = self.metric.scale.value(*draw);
+            }
+            Drawn { plain, shrunk }
+        })
     }
 
     /// The good direction.

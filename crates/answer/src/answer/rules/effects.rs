@@ -54,6 +54,6 @@ fn only_difference<'c>(one: &'c Config, other: &'c Config) -> Option<&'c str> {
 /// A point's figure as a multiple of another's.
 fn ratio(figures: &Figures<'_>, one: usize, other: usize) -> Option<Estimate> {
     let value = figures.estimates[one]?.value / figures.estimates[other]?.value;
-    let draws = figures.draws[one].iter().zip(&figures.draws[other]);
+    let draws = figures.draws()[one].iter().zip(&figures.draws()[other]);
     estimate_by(value, draws.map(|(a, b)| a / b))
 }

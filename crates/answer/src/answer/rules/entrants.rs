@@ -66,7 +66,7 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
         for at in &points {
             let meets = met.all(*at);
             chances.push(meets.iter().filter(|meets| **meets).count());
-            let own = figures.shrunk[*at].iter().map(|draw| draw * times);
+            let own = figures.shrunk()[*at].iter().map(|draw| draw * times);
             for ((best, own), _) in draws.iter_mut().zip(own).zip(meets).filter(|(_, meets)| *meets) {
                 if best.is_nan() || better.prefers(own, *best) {
                     *best = own;
@@ -117,7 +117,7 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
             load: known.experiment.points[point].load.clone(),
             replicas,
             value: estimate,
-            at_point: figures.draws[point].iter().map(|draw| draw * times).collect(),
+            at_point: figures.draws()[point].iter().map(|draw| draw * times).collect(),
         });
     }
     field

@@ -36,9 +36,9 @@ pub fn frontier(known: &Known<'_>, question: &FrontierQuestion) -> Option<Fronti
     };
     let probability = |at: usize| {
         let stands = (0..FEWER).filter(|draw| {
-            let (own_x, own_y) = (x.shrunk[at][*draw], y.shrunk[at][*draw]);
+            let (own_x, own_y) = (x.shrunk()[at][*draw], y.shrunk()[at][*draw]);
             !placed.iter().any(|(other, ..)| {
-                by_more(of_x, x.shrunk[*other][*draw], own_x) && by_more(of_y, y.shrunk[*other][*draw], own_y)
+                by_more(of_x, x.shrunk()[*other][*draw], own_x) && by_more(of_y, y.shrunk()[*other][*draw], own_y)
             })
         });
         rounded(stands.count() as f64 / FEWER as f64)

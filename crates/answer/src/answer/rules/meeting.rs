@@ -60,7 +60,7 @@ fn holds(known: &Known<'_>, target: &Target, asked: &[usize]) -> Vec<Vec<bool>> 
     if let Some(figures) = known.figures(&target.metric) {
         let holds = |draw: &f64| target.bound.holds(*draw, target.limit);
         for at in asked {
-            found[*at] = figures.shrunk[*at].iter().map(holds).collect();
+            found[*at] = figures.shrunk()[*at].iter().map(holds).collect();
         }
     }
     found

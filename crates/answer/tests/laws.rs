@@ -225,6 +225,28 @@ proptest! {
     }
 
     #[test]
+    fn whatever_was_measured_is_answered_in_numbers(
+        seed in any::<u64>(),
+        values in prop::collection::vec(prop::sample::select(vec![0.0, -1.0, 1e-300, 1e300, f64::NAN, f64::INFINITY, 1.0, 1e9]), 6),
+    ) {
+        let mut experiment = drawn(seed);
+        experiment.metrics[2].scale = [Scale::Share, Scale::Linear][(seed % 2) as usize];
+        let mut at = 0;
+        for figure in experiment.points.iter_mut().flat_map(|point| &mut point.runs).flat_map(|run| run.figures.values_mut()) {
+            at += 1;
+            let hostile = |offset: usize| values[(at / 5 + offset) % values.len()];
+            match figure {
+                _ if at % 5 > 0 => {}
+                Figure::Value { value, error } => (*value, *error) = (hostile(0), hostile(1)),
+                Figure::Share { met, of } => (*met, *of) = (hostile(0), hostile(1)),
+            }
+        }
+        let found = answer(&experiment);
+        let round: Answer = serde_json::from_str(&text(&found)).expect("numbers");
+        prop_assert_eq!(round, found);
+    }
+
+    #[test]
     fn of_searches_the_order_changes_no_byte_and_the_best_wins(loads in prop::collection::vec(5.0f64..200.0, 2..6), seed in any::<u64>()) {
         let mut experiment = searched(&loads);
         let found = answer(&experiment);

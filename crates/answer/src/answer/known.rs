@@ -70,7 +70,8 @@ impl<'e> Figures<'e> {
             let value = plain(point, metric)?;
             let (low, high) = posterior.interval(at, INTERVAL)?;
             let (low, high) = (metric.scale.value(low), metric.scale.value(high));
-            Some(Estimate {
+            let is_finite = value.is_finite() && low.is_finite() && high.is_finite();
+            is_finite.then_some(Estimate {
                 value,
                 low: low.min(value),
                 high: high.max(value),

@@ -18,7 +18,8 @@ pub fn plain(point: &Point, metric: &Metric) -> Option<f64> {
     {
         return Some(share);
     }
-    let sizes = figures().map(|(_, figure)| scaled(figure).abs());
+    let sizes = figures().filter(|(_, figure)| metric.scale.place(*figure).is_some());
+    let sizes = sizes.map(|(_, figure)| scaled(figure).abs());
     let size = match metric.scale {
         Scale::Linear => sizes.fold(0.0, f64::max).max(f64::MIN_POSITIVE.sqrt()),
         Scale::Log | Scale::Share => 1.0,

@@ -1,4 +1,4 @@
-//! Random numbers of the draws: the same on every machine, one stream for each name.
+//! Random numbers of the draws: the same for the same seed, one stream for each name.
 
 /// A stream of random numbers: SplitMix64 (Steele, Lea and Flood 2014).
 #[derive(Debug, Clone)]

@@ -9,6 +9,9 @@ pub const PLAIN_START: f64 = 0.01;
 /// Additional noise of a disturbed run.
 const DISTURBED: f64 = 0.1;
 
+/// Figures beyond this are no measurements, and their squares would overflow.
+const LARGEST: f64 = 1e100;
+
 impl Scale {
     /// A figure on the scale; none where it has none, as a negative number has no logarithm.
     ///
@@ -26,7 +29,7 @@ impl Scale {
             (Scale::Log, Figure::Share { met, of }) => (met > 0.0 && of > 0.0).then(|| (met / of).ln()),
             (Scale::Linear, Figure::Share { met, of }) => (of > 0.0).then(|| met / of),
         };
-        place.filter(|place| place.is_finite())
+        place.filter(|place| place.abs() < LARGEST)
     }
 
     /// The figure at a place on the scale.
@@ -63,7 +66,7 @@ pub fn variance_of_sampling(scale: Scale, run: &Run, figure: Figure, size: f64) 
             share * (1.0 - share) / of
         }
     };
-    let sampling = if sampling.is_finite() { sampling } else { 1.0 };
+    let sampling = if sampling < LARGEST { sampling } else { size * size };
     let disturbed = if run.disturbed { (DISTURBED * size).powi(2) } else { 0.0 };
     sampling + disturbed
 }

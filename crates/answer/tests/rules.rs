@@ -165,6 +165,16 @@ fn within_the_margin_fewer_changes_win_and_say_so() {
             best: "many".to_owned()
         }
     );
+    let over = |id: &str| {
+        let mut entrants = found.questions[0].entrants.iter();
+        entrants
+            .find(|entrant| entrant.config == id)
+            .and_then(|entrant| entrant.winner_over)
+    };
+    assert!(
+        over("many").is_none() && over("slow").is_some(),
+        "nothing calls the winner worse"
+    );
 }
 
 #[test]
@@ -186,6 +196,7 @@ fn only_who_meets_the_target_wins_and_its_chance_is_told() {
     );
     // Whoever is right in the draws in which the close one misses the target.
     assert_eq!(question.ties, ["safe"]);
+    assert_eq!(question.finalists().collect::<Vec<&str>>(), ["close", "safe"]);
     assert!(
         question.entrants.iter().all(|entrant| entrant.config != "fast"),
         "it never meets it"

@@ -65,6 +65,14 @@ pub struct Answered {
     pub advice: Option<Advice>,
 }
 
+impl Answered {
+    /// Ids of the configs of which one is the best with 95 %: the winner and its ties. Nothing more is to be measured if it is one.
+    pub fn finalists(&self) -> impl Iterator<Item = &str> {
+        let winner = self.winner.iter().map(|winner| &*winner.config);
+        winner.chain(self.ties.iter().map(|tie| &**tie))
+    }
+}
+
 /// A figure with what it may be.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
@@ -167,7 +175,7 @@ pub struct Entrant {
     pub probability: f64,
     /// The probability of being at most the margin worse than the winner.
     pub as_good: f64,
-    /// The winner's figure as a multiple of its own.
+    /// The winner's figure as a multiple of its own; none for one with a better estimate, over which the winner was chosen.
     pub winner_over: Option<Estimate>,
     /// Whether it has the default settings of the server's own program.
     pub is_default: bool,

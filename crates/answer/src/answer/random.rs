@@ -16,16 +16,17 @@ impl Random {
         let state = bytes.fold(basis, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
         });
-        Random { state, spare: None }
+        // Names that are alike have states that are not.
+        Random {
+            state: mixed(state),
+            spare: None,
+        }
     }
 
     /// The next 64 bits.
     pub fn bits(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.state;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        mixed(self.state)
     }
 
     /// A number between 0 and 1, neither included.
@@ -55,4 +56,10 @@ impl Random {
             list.swap(end, self.below(end + 1));
         }
     }
+}
+
+fn mixed(mut bits: u64) -> u64 {
+    bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ (bits >> 31)
 }

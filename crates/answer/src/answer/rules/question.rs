@@ -149,7 +149,7 @@ fn entrants(known: &Known<'_>, field: &Field, found: &Found, better: Better) -> 
             as_good: rounded(found.as_good[at]),
             winner_over: winner
                 .filter(|winner| winner.config != placed.config)
-                .and_then(|winner| over(winner, placed)),
+                .and_then(|winner| over(winner, placed, better)),
             is_default: config.changes == 0,
             is_disturbed: !runs.is_empty() && runs.iter().all(|run| run.disturbed),
         }
@@ -167,7 +167,11 @@ fn entrants(known: &Known<'_>, field: &Field, found: &Found, better: Better) -> 
     all
 }
 
-fn over(winner: &Placed, other: &Placed) -> Option<Estimate> {
+/// None where the other has the better estimate: then the winner was chosen for another reason, and is not called worse.
+fn over(winner: &Placed, other: &Placed, better: Better) -> Option<Estimate> {
+    if better.prefers(other.value.value, winner.value.value) {
+        return None;
+    }
     let draws = winner.at_point.iter().zip(&other.at_point);
     estimate_by(
         winner.value.value / other.value.value,

@@ -128,25 +128,25 @@ impl<'e> Figures<'e> {
 /// Draws on the scale, shrunk among the points of one load of a workload.
 fn shrunk(experiment: &Experiment, posterior: &Posterior, draws: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let mut shrunk = draws.to_vec();
-    let mut groups: BTreeMap<(&str, &str), Vec<(usize, (f64, f64))>> = BTreeMap::new();
-    for (at, point) in experiment.points.iter().enumerate() {
-        if let Some(moments) = posterior.moments(at) {
-            groups
-                .entry((&point.workload, &point.load))
-                .or_default()
-                .push((at, moments));
-        }
+    let mut groups: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+    for (at, point) in experiment
+        .points
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| !draws[*at].is_empty())
+    {
+        groups.entry((&point.workload, &point.load)).or_default().push(at);
     }
     for ((workload, load), members) in groups {
-        let moments: Vec<(f64, f64)> = members.iter().map(|(_, moments)| *moments).collect();
-        let mut own: Vec<Vec<f64>> = members.iter().map(|(at, _)| std::mem::take(&mut shrunk[*at])).collect();
+        let moments: Vec<(f64, f64)> = members.iter().filter_map(|at| posterior.moments(*at)).collect();
+        let mut own: Vec<Vec<f64>> = members.iter().map(|at| std::mem::take(&mut shrunk[*at])).collect();
         let mut random = Random::of(
             experiment.seed,
             &["shrink", &posterior.observations.metric, workload, load],
         );
         shrink(&moments, &mut own, posterior.observations.size(), &mut random);
-        for ((at, _), own) in members.iter().zip(own) {
-            shrunk[*at] = own;
+        for (at, own) in members.into_iter().zip(own) {
+            shrunk[at] = own;
         }
     }
     shrunk

@@ -1,6 +1,6 @@
 //! The runs of one metric, arranged for the model: by config, since nothing but nodes connects one config with another.
 
-use super::super::experiment::{Experiment, Metric, Point, Scale};
+use super::super::experiment::{Experiment, Metric, Point, Run, Scale};
 use super::scale::variance_of_sampling;
 use std::collections::BTreeMap;
 
@@ -98,48 +98,31 @@ impl Observations {
     }
 
     fn add(&mut self, config: &str, points: &[&Point], metric: &Metric) {
-        let mut starts: Vec<(&str, &str)> = Vec::new();
         let mut block = Block {
             config: config.to_owned(),
             nodes: Vec::new(),
             points: 0,
             cells: Vec::new(),
         };
-        let own = points.iter().enumerate().filter(|(_, point)| point.config == config);
-        let mut found: Vec<(usize, (&str, &str), (f64, f64))> = Vec::new();
-        for (place, point) in own {
-            for run in &point.runs {
-                let Some(figure) = run.figures.get(&metric.name) else {
-                    continue;
-                };
-                let Some(at) = metric.scale.place(*figure) else {
-                    continue;
-                };
-                let variance = variance_of_sampling(metric.scale, run, *figure, self.size);
-                let start = (&*run.start, &*run.node);
-                starts.push(start);
-                found.push((place, start, (at, variance)));
-            }
-        }
+        let own = || points.iter().enumerate().filter(|(_, point)| point.config == config);
+        let placed = |run: &Run| metric.scale.place(*run.figures.get(&metric.name)?);
+        let runs = own().flat_map(|(_, point)| &point.runs);
+        let measured = runs.filter(|run| placed(run).is_some());
+        let mut starts: Vec<(&str, &str)> = measured.map(|run| (&*run.start, &*run.node)).collect();
         starts.sort_unstable();
         starts.dedup();
-        for (place, start, run) in found {
-            let start = starts.partition_point(|other| *other < start);
-            let (_, point) = *self.places[place].get_or_insert_with(|| {
-                block.points += 1;
-                (self.blocks.len(), block.points - 1)
-            });
-            let cell = block
-                .cells
-                .iter_mut()
-                .find(|cell| (cell.point, cell.start) == (point, start));
-            match cell {
-                Some(cell) => cell.runs.push(run),
-                None => block.cells.push(Cell {
-                    point,
-                    start,
-                    runs: vec![run],
-                }),
+        for (at, point) in own() {
+            for run in &point.runs {
+                let Some(place) = placed(run) else {
+                    continue;
+                };
+                let variance = variance_of_sampling(metric.scale, run, run.figures[&metric.name], self.size);
+                let start = starts.partition_point(|other| *other < (&*run.start, &*run.node));
+                let (_, point) = *self.places[at].get_or_insert_with(|| {
+                    block.points += 1;
+                    (self.blocks.len(), block.points - 1)
+                });
+                block.add(point, start, (place, variance));
             }
         }
         if block.points == 0 {
@@ -154,6 +137,20 @@ impl Observations {
         self.nodes_repeat |= own_nodes.len() > 1;
         self.repeated_runs += block.cells.iter().map(|cell| cell.runs.len() - 1).sum::<usize>();
         self.blocks.push(block);
+    }
+}
+
+impl Block {
+    fn add(&mut self, point: usize, start: usize, run: (f64, f64)) {
+        let is_own = |cell: &&mut Cell| (cell.point, cell.start) == (point, start);
+        match self.cells.iter_mut().find(is_own) {
+            Some(cell) => cell.runs.push(run),
+            None => self.cells.push(Cell {
+                point,
+                start,
+                runs: vec![run],
+            }),
+        }
     }
 }
 

@@ -313,18 +313,27 @@ mod tests {
         }
     }
 
+    struct DenseRun {
+        point: usize,
+        start: (usize, usize),
+        node: usize,
+        value: f64,
+        variance: f64,
+    }
+
     /// The restricted likelihood, and mean and variance of each point, by matrices over all runs.
     fn dense(own: &Observations, noise: Noise) -> (f64, Vec<(f64, f64)>) {
-        // Point, start, node, value and variance of each run.
-        let mut runs: Vec<(usize, (usize, usize), usize, f64, f64)> = Vec::new();
+        let mut runs: Vec<DenseRun> = Vec::new();
         for (at, block) in own.blocks.iter().enumerate() {
             for cell in &block.cells {
-                let place = own
-                    .places
-                    .iter()
-                    .position(|place| *place == Some((at, cell.point)))
-                    .expect("there");
-                let of = |run: &(f64, f64)| (place, (at, cell.start), block.nodes[cell.start], run.0, run.1);
+                let place = own.places.iter().position(|place| *place == Some((at, cell.point)));
+                let of = |(value, variance): &(f64, f64)| DenseRun {
+                    point: place.expect("there"),
+                    start: (at, cell.start),
+                    node: block.nodes[cell.start],
+                    value: *value,
+                    variance: *variance,
+                };
                 runs.extend(cell.runs.iter().map(of));
             }
         }
@@ -332,10 +341,14 @@ mod tests {
         let mut v = Square::zero(n);
         for (i, one) in runs.iter().enumerate() {
             for (j, other) in runs.iter().enumerate() {
-                let starts = if one.1 == other.1 { noise.start.powi(2) } else { 0.0 };
-                let is_shared = one.2 == other.2 && one.2 != own.reference;
+                let starts = if one.start == other.start {
+                    noise.start.powi(2)
+                } else {
+                    0.0
+                };
+                let is_shared = one.node == other.node && one.node != own.reference;
                 let nodes = if is_shared { noise.node.powi(2) } else { 0.0 };
-                let own = if i == j { noise.run.powi(2) + one.4 } else { 0.0 };
+                let own = if i == j { noise.run.powi(2) + one.variance } else { 0.0 };
                 v.cells[i * n + j] = starts + nodes + own;
             }
         }
@@ -343,16 +356,16 @@ mod tests {
         let points = own.places.len();
         let column = |point: usize| {
             runs.iter()
-                .map(|run| f64::from(u8::from(run.0 == point)))
+                .map(|run| f64::from(u8::from(run.point == point)))
                 .collect::<Vec<f64>>()
         };
-        let y: Vec<f64> = runs.iter().map(|run| run.3).collect();
+        let y: Vec<f64> = runs.iter().map(|run| run.value).collect();
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
         let solved: Vec<Vec<f64>> = (0..points).map(|point| v.solve(&column(point))).collect();
         let mut information = Square::zero(points);
         for i in 0..points {
-            for j in 0..points {
-                information.cells[i * points + j] = dot(&column(i), &solved[j]);
+            for (j, solved) in solved.iter().enumerate() {
+                information.cells[i * points + j] = dot(&column(i), solved);
             }
         }
         let information = information.cholesky();

@@ -32,6 +32,9 @@ pub struct Field {
     pub too_large: Vec<usize>,
 }
 
+/// A config that misses the targets by its plain estimates competes if it meets them in so many draws, 0.5 %.
+const FEWEST: usize = DRAWS / 200;
+
 /// Servers of a config that fit on the GPUs of the user; 1 where either is unknown.
 pub fn replicas(experiment: &Experiment, config: &Config) -> u32 {
     match (experiment.gpus, config.gpus) {
@@ -89,7 +92,7 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
             let ranked = points.iter().zip(&chances);
             ranked.max_by_key(|(_, chance)| **chance).map(|(at, _)| *at)
         };
-        if best.is_none() && chances.iter().all(|chance| *chance == 0) {
+        if best.is_none() && chances.iter().all(|chance| *chance < FEWEST) {
             continue;
         }
         let Some(point) = best.or_else(likeliest) else {

@@ -1,7 +1,7 @@
 //! Holds answers against the truth, and counts.
 
 use super::planted::{MARGIN, Planted};
-use super::play::{Fate, METRICS, id, play};
+use super::play::{Fate, METRICS, id, play, play_more};
 use std::collections::BTreeMap;
 use vsweep_answer::answer::model::Noise;
 use vsweep_answer::answer::{Answer, answer, answer_knowing};
@@ -26,8 +26,10 @@ pub type Coverage = (usize, usize);
 
 /// What one planted truth showed.
 pub struct Trial {
-    /// The answer and the oracle's; none where nobody meets the limit in truth, or no answer names a winner.
-    pub scores: Option<(Score, Score)>,
+    /// The answer and the oracle's, if there is one; none where nobody meets the limit in truth, or no answer names a winner.
+    pub scores: Option<(Score, Option<Score>)>,
+    /// What following the advice is expected to reach, and whether it then was right.
+    pub advised: Option<(f64, bool)>,
     /// Coverage of all intervals, of those of points with one run, of winners, of throughput, and of latency.
     pub intervals: [Coverage; 5],
     /// Whether at least a third of the servers have a second start.
@@ -59,7 +61,7 @@ pub fn judge(seed: u64) -> Trial {
         experiment.points.iter().any(|point| point.id == id)
     };
     let values = planted.values(is_measured);
-    let scores = || Some((score(&own, &values, 0.0)?, score(&oracle, &values, 0.0)?));
+    let scores = || Some((score(&own, &values, 0.0)?, Some(score(&oracle, &values, 0.0)?)));
     let mut starts: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for point in &experiment.points {
         starts
@@ -74,11 +76,23 @@ pub fn judge(seed: u64) -> Trial {
     let others = [Fate::Killed, Fate::Crashed].map(|fate| answer(&play(&planted, fate)));
     Trial {
         scores: scores(),
+        advised: advised(&planted, &own, &values),
         intervals: intervals(&planted, &own),
         has_starts: several * 3 >= planted.servers.len(),
         noise: (planted.noise[0].start, planted.noise[0].run),
         stable: Some(others.map(|other| allows(&own, &other) && allows(&other, &own))),
     }
+}
+
+/// Follows the advice of an answer.
+fn advised(planted: &Planted, own: &Answer, values: &[Option<f64>]) -> Option<(f64, bool)> {
+    let advice = own.questions[0].advice.as_ref()?;
+    let more = |server: usize| match advice.configs.contains(&id(server)) {
+        true => advice.starts as usize,
+        false => 0,
+    };
+    let found = answer(&play_more(planted, Fate::Whole, &more));
+    Some((advice.expected, score(&found, values, 0.0)?.is_right))
 }
 
 /// Holds an answer against true values; differences up to a unit do not matter.

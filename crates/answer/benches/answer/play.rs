@@ -22,7 +22,12 @@ pub const METRICS: [&str; 2] = ["output_throughput", "p99_ttft_ms"];
 
 /// What the sweep measured.
 pub fn play(planted: &Planted, fate: Fate) -> Experiment {
-    let events = events(planted);
+    play_more(planted, fate, &|_| 0)
+}
+
+/// The same with so many more starts of each server.
+pub fn play_more(planted: &Planted, fate: Fate, more: &dyn Fn(usize) -> usize) -> Experiment {
+    let events = events(planted, more);
     let mut random = Random::of(
         planted.seed,
         &["fate", if fate == Fate::Killed { "killed" } else { "crashed" }],
@@ -108,7 +113,7 @@ struct Event {
 }
 
 /// Every server is started once before any is started twice, and every point measured once before any is measured twice.
-fn events(planted: &Planted) -> Vec<Event> {
+fn events(planted: &Planted, more: &dyn Fn(usize) -> usize) -> Vec<Event> {
     let mut events = Vec::new();
     let mut random = Random::of(planted.seed, &["failed"]);
     let servers = planted.servers.len();
@@ -116,15 +121,16 @@ fn events(planted: &Planted) -> Vec<Event> {
         .map(|_| random.uniform() < planted.failed)
         .collect();
     let starts: Vec<usize> = (0..servers)
-        .map(|_| {
-            if random.uniform() < planted.lacking {
+        .map(|server| {
+            let planned = if random.uniform() < planted.lacking {
                 1
             } else {
                 planted.starts
-            }
+            };
+            planned + more(server)
         })
         .collect();
-    for start in 0..planted.starts {
+    for start in 0..starts.iter().copied().max().unwrap_or(0) {
         for server in (0..servers).filter(|server| start < starts[*server]) {
             for run in 0..planted.runs {
                 for load in (0..planted.loads.len()).filter(|load| !fails[server * planted.loads.len() + load]) {

@@ -88,7 +88,8 @@ pub fn judge(seed: u64) -> Trial {
         held[0].1 += 1;
     }
     Trial {
-        scores: own.map(|own| (own, own)),
+        scores: own.map(|own| (own, None)),
+        advised: None,
         intervals: held,
         has_starts: starts > 1,
         noise: (start_noise, 0.0),

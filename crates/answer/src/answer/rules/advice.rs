@@ -1,20 +1,21 @@
 //! What would make an answer surer: more starts of the winner and its ties, and what to expect of them.
 //!
 //! The draws are truths that the runs allow. For some of them new starts are imagined: each config's figure is measured again with the
-//! noise of so many starts. The probability to expect is that of the draws, weighed by how well they explain such a measurement, at the
-//! config that is then best (a preposterior analysis, Raiffa and Schlaifer 1961).
+//! noise of so many starts, and its draws are moved and narrowed as normal ones would be. The probability to expect is then that of the
+//! config which is best (a preposterior analysis: Raiffa and Schlaifer 1961). Whether targets are met is taken as it is known now.
 
 use super::super::document::{Advice, Answered};
 use super::super::experiment::{Better, Experiment};
+use super::super::known::{moments, rounded};
 use super::super::random::Random;
 use super::contest::{Contender, Margin, SURE};
 use super::entrants::Field;
 
 /// Numbers of starts that are considered.
 const STARTS: [u32; 4] = [1, 2, 4, 8];
-/// Truths that are imagined, and draws that are weighed for each.
+/// Truths that are imagined, and draws that are moved for each.
 const TRUTHS: usize = 60;
-const WEIGHED: usize = 500;
+const MOVED: usize = 500;
 
 /// What would raise the certainty of an answer; none where it is sure, or nothing can be drawn. `noise` is that of one start on the
 /// logarithmic scale.
@@ -56,43 +57,54 @@ pub fn advice(
             .collect(),
         starts,
         seconds: seconds.map(|seconds| seconds * f64::from(starts)),
-        expected: super::super::known::rounded(expected),
+        expected: rounded(expected),
     })
 }
 
-/// The mean probability, after a further measurement with a noise, of the config that is then best.
+/// The mean probability, after a further measurement with a relative noise, of the config that is then best.
 fn expected(contenders: &[&Contender], margin: Margin, noise: f64, seed: u64) -> f64 {
     let mut random = Random::of(seed, &["advice"]);
     let draws = contenders[0].draws.len();
-    let rows: Vec<Vec<f64>> = (0..WEIGHED.min(draws))
-        .map(|_| random.below(draws))
-        .map(|draw| contenders.iter().map(|own| own.draws[draw]).collect())
+    let row = |draw: usize| contenders.iter().map(|own| own.draws[draw]).collect::<Vec<f64>>();
+    let rows: Vec<Vec<f64>> = (0..MOVED.min(draws)).map(|_| row(random.below(draws))).collect();
+    let now: Vec<(f64, f64)> = (0..contenders.len())
+        .map(|own| known(rows.iter().map(|row| row[own])))
         .collect();
-    let within: Vec<Vec<bool>> = rows.iter().map(|row| held(row, contenders, margin)).collect();
-    let size = |value: f64| value.abs().max(f64::MIN_POSITIVE);
     let mut sum = 0.0;
     for truth in rows.iter().take(TRUTHS) {
+        let mut within = vec![0usize; contenders.len()];
         let seen: Vec<f64> = truth
             .iter()
-            .map(|value| value + size(*value) * noise * random.normal())
+            .map(|value| value * (1.0 + noise * random.normal()))
             .collect();
-        let weight = |row: &Vec<f64>| -> f64 {
-            let off = row
+        for row in &rows {
+            let moved = row
                 .iter()
                 .zip(&seen)
-                .filter(|(value, seen)| !value.is_nan() && !seen.is_nan());
-            let off = off.map(|(value, seen)| ((seen - value) / (size(*seen) * noise)).powi(2));
-            (-off.sum::<f64>() / 2.0).exp()
-        };
-        let weights: Vec<f64> = rows.iter().map(weight).collect();
-        let total: f64 = weights.iter().sum();
-        let chance = |own: usize| {
-            let good = weights.iter().zip(&within).filter(|(_, within)| within[own]);
-            good.map(|(weight, _)| weight).sum::<f64>() / total
-        };
-        sum += (0..contenders.len()).map(chance).fold(0.0, f64::max);
+                .zip(&now)
+                .map(|((value, seen), (mean, deviation))| {
+                    let (old, new) = (deviation * deviation, (seen * noise).powi(2));
+                    // A config that misses the targets in this truth tells nothing of its figure.
+                    match seen.is_nan() || old + new <= 0.0 {
+                        true => *value,
+                        false => (old * seen + new * mean) / (old + new) + (new / (old + new)).sqrt() * (value - mean),
+                    }
+                });
+            let held = held(&moved.collect::<Vec<f64>>(), contenders, margin);
+            within
+                .iter_mut()
+                .zip(held)
+                .for_each(|(count, held)| *count += usize::from(held));
+        }
+        let best = within.into_iter().max().unwrap_or(0);
+        sum += best as f64 / rows.len() as f64;
     }
     sum / rows.len().clamp(1, TRUTHS) as f64
+}
+
+/// Mean and standard deviation of the draws in which a config competes.
+fn known(values: impl Iterator<Item = f64>) -> (f64, f64) {
+    moments(&values.filter(|value| !value.is_nan()).collect::<Vec<f64>>())
 }
 
 /// Which of one draw's values are within the margin of the best.

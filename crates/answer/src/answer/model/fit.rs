@@ -1,10 +1,11 @@
 //! The posterior of a metric: how likely each size of the noise is, and the mean and variance of every point given them.
 
-use super::super::experiment::NoisePrior;
+use super::super::experiment::{NoisePrior, Point};
 use super::block::{Reduced, Solved};
 use super::data::Observations;
 use super::nodes::{NodeEffects, NodeSystem};
 use super::noise::{Basis, FEWEST_REPEATS, Grid, Noise, NoiseKnown, Range};
+use super::scale::variance_of_sampling;
 use statrs::function::erf::erf;
 
 /// Sizes of each noise of the first look, and of the second.
@@ -96,6 +97,29 @@ impl Posterior {
     /// Whether the start noise rests on the prior.
     pub fn assumes_starts(&self) -> bool {
         self.observations.repeated_starts < FEWEST_REPEATS
+    }
+
+    /// How far a further start of a point may be off on the scale, with as many runs as its starts have: the root of the mean square.
+    pub fn noise_of_a_start(&self, point: &Point) -> f64 {
+        let own = &self.observations;
+        let figures = point
+            .runs
+            .iter()
+            .filter_map(|run| Some((run, *run.figures.get(&own.metric)?)));
+        let sampling: Vec<f64> = figures
+            .map(|(run, figure)| variance_of_sampling(own.scale, run, figure, own.size()))
+            .collect();
+        let mut starts: Vec<&str> = point.runs.iter().map(|run| &*run.start).collect();
+        starts.dedup();
+        let runs = (sampling.len() as f64 / starts.len().max(1) as f64).max(1.0);
+        let sampling = sampling.iter().sum::<f64>() / sampling.len().max(1) as f64;
+        let square = |of: fn(&Noise) -> f64| {
+            self.noises
+                .iter()
+                .map(|(noise, weight)| of(noise).powi(2) * weight)
+                .sum::<f64>()
+        };
+        (square(|noise| noise.start) + (square(|noise| noise.run) + sampling) / runs).sqrt()
     }
 
     /// Mean and standard deviation of a point on the metric's scale, over all sizes of noise; none if it was not measured.

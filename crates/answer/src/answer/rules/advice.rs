@@ -8,8 +8,8 @@ use super::super::document::{Advice, Answered};
 use super::super::experiment::{Better, Experiment};
 use super::super::known::{moments, rounded};
 use super::super::random::Random;
-use super::contest::{Contender, Margin, SURE};
-use super::entrants::Field;
+use super::contest::{Margin, SURE};
+use super::entrants::{Field, Placed};
 
 /// Numbers of starts that are considered.
 const STARTS: [u32; 4] = [1, 2, 4, 8];
@@ -17,26 +17,27 @@ const STARTS: [u32; 4] = [1, 2, 4, 8];
 const TRUTHS: usize = 60;
 const MOVED: usize = 500;
 
-/// What would raise the certainty of an answer; none where it is sure, or nothing can be drawn. `noise` is that of one start on the
-/// logarithmic scale.
+/// What would raise the certainty of an answer; none where it is sure, or nothing can be drawn. `noise` is that of one more start of an
+/// entrant, relative to its figure.
 pub fn advice(
     experiment: &Experiment,
     answered: &Answered,
     field: &Field,
     margin: Margin,
-    noise: f64,
+    noise: impl Fn(&Placed) -> f64,
 ) -> Option<Advice> {
     let winner = answered.winner.as_ref().filter(|winner| winner.probability < SURE)?;
     let is_asked = |id: &str| id == winner.config || answered.ties.iter().any(|tie| tie == id);
-    let asked = |place: &&super::entrants::Placed| is_asked(&experiment.configs[place.config].id);
-    let placed: Vec<_> = field.placed.iter().filter(asked).collect();
+    let asked = |place: &&Placed| is_asked(&experiment.configs[place.config].id);
+    let placed: Vec<&Placed> = field.placed.iter().filter(asked).collect();
     if placed.len() < 2 {
         return None;
     }
-    let contenders: Vec<&Contender> = placed.iter().map(|placed| &placed.contender).collect();
+    let noises: Vec<f64> = placed.iter().map(|placed| noise(placed)).collect();
     let mut best = None;
     for starts in STARTS {
-        let expected = expected(&contenders, margin, noise / f64::from(starts).sqrt(), experiment.seed);
+        let noises: Vec<f64> = noises.iter().map(|noise| noise / f64::from(starts).sqrt()).collect();
+        let expected = expected(&placed, margin, &noises, experiment.seed);
         best = Some((starts, expected));
         if expected >= SURE {
             break;
@@ -61,62 +62,50 @@ pub fn advice(
     })
 }
 
-/// The mean probability, after a further measurement with a relative noise, of the config that is then best.
-fn expected(contenders: &[&Contender], margin: Margin, noise: f64, seed: u64) -> f64 {
+/// The mean probability, after a further measurement with these relative noises, of the config that is then best.
+fn expected(placed: &[&Placed], margin: Margin, noises: &[f64], seed: u64) -> f64 {
     let mut random = Random::of(seed, &["advice"]);
-    let draws = contenders[0].draws.len();
-    let row = |draw: usize| contenders.iter().map(|own| own.draws[draw]).collect::<Vec<f64>>();
-    let rows: Vec<Vec<f64>> = (0..MOVED.min(draws)).map(|_| row(random.below(draws))).collect();
-    let now: Vec<(f64, f64)> = (0..contenders.len())
-        .map(|own| known(rows.iter().map(|row| row[own])))
-        .collect();
+    let count = placed[0].at_point.len();
+    let rows: Vec<usize> = (0..MOVED.min(count)).map(|_| random.below(count)).collect();
+    let now: Vec<(f64, f64)> = placed.iter().map(|own| moments(&own.at_point)).collect();
     let mut sum = 0.0;
     for truth in rows.iter().take(TRUTHS) {
-        let mut within = vec![0usize; contenders.len()];
-        let seen: Vec<f64> = truth
-            .iter()
-            .map(|value| value * (1.0 + noise * random.normal()))
-            .collect();
+        let see = |(own, noise): (&&Placed, &f64)| own.at_point[*truth] * (1.0 + noise * random.normal());
+        let seen: Vec<f64> = placed.iter().zip(noises).map(see).collect();
+        let mut within = vec![0usize; placed.len()];
         for row in &rows {
-            let moved = row
-                .iter()
-                .zip(&seen)
-                .zip(&now)
-                .map(|((value, seen), (mean, deviation))| {
-                    let (old, new) = (deviation * deviation, (seen * noise).powi(2));
-                    // A config that misses the targets in this truth tells nothing of its figure.
-                    match seen.is_nan() || old + new <= 0.0 {
-                        true => *value,
-                        false => (old * seen + new * mean) / (old + new) + (new / (old + new)).sqrt() * (value - mean),
-                    }
-                });
-            let held = held(&moved.collect::<Vec<f64>>(), contenders, margin);
+            let moved = placed.iter().enumerate().map(|(at, own)| {
+                let (mean, deviation) = now[at];
+                let (old, new) = (deviation * deviation, (seen[at] * noises[at]).powi(2));
+                let value = own.at_point[*row];
+                if old + new <= 0.0 {
+                    return own.contender.draws[*row];
+                }
+                let moved = (old * seen[at] + new * mean) / (old + new) + (new / (old + new)).sqrt() * (value - mean);
+                // At another load, where only that one meets the targets, it is as much more or less as it was.
+                moved * (own.contender.draws[*row] / value)
+            });
+            let held = held(&moved.collect::<Vec<f64>>(), placed, margin);
             within
                 .iter_mut()
                 .zip(held)
                 .for_each(|(count, held)| *count += usize::from(held));
         }
-        let best = within.into_iter().max().unwrap_or(0);
-        sum += best as f64 / rows.len() as f64;
+        sum += within.into_iter().max().unwrap_or(0) as f64 / rows.len() as f64;
     }
     sum / rows.len().clamp(1, TRUTHS) as f64
 }
 
-/// Mean and standard deviation of the draws in which a config competes.
-fn known(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    moments(&values.filter(|value| !value.is_nan()).collect::<Vec<f64>>())
-}
-
 /// Which of one draw's values are within the margin of the best.
-fn held(row: &[f64], contenders: &[&Contender], margin: Margin) -> Vec<bool> {
+fn held(row: &[f64], placed: &[&Placed], margin: Margin) -> Vec<bool> {
     let values = row.iter().copied().filter(|value| !value.is_nan());
     let best = values.reduce(|one, other| if margin.better.prefers(other, one) { other } else { one });
     let best = best.unwrap_or(match margin.better {
         Better::Higher => f64::INFINITY,
         Better::Lower => f64::NEG_INFINITY,
     });
-    let pairs = row.iter().zip(contenders);
+    let pairs = row.iter().zip(placed);
     pairs
-        .map(|(value, own)| !value.is_nan() && margin.holds(*value, best, own.unit))
+        .map(|(value, own)| !value.is_nan() && margin.holds(*value, best, own.contender.unit))
         .collect()
 }

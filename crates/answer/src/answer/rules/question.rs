@@ -1,7 +1,7 @@
 //! One question from its entrants to its part of the document.
 
 use super::super::document::{Answered, Entrant, Estimate, Nearest, Winner};
-use super::super::experiment::{Better, Goal, Question};
+use super::super::experiment::{Better, Goal, Question, Scale};
 use super::super::known::{Known, estimate_by, rounded};
 use super::advice::advice;
 use super::contest::{Contender, Found, Margin, decide};
@@ -98,13 +98,9 @@ pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
             answered.effects = effects(known, placed.config, point, &question.effects);
         }
         answered.winner = Some(winner);
-        answered.advice = advice(
-            known.experiment,
-            &answered,
-            &field,
-            margin,
-            noise_of_a_start(known, question),
-        );
+        answered.advice = advice(known.experiment, &answered, &field, margin, |placed| {
+            noise_of_a_start(known, question, placed)
+        });
     }
     Settled { answered, field }
 }
@@ -119,16 +115,23 @@ fn assumed_starts(known: &Known<'_>, question: &Question) -> Option<f64> {
     figures.posterior.assumes_starts().then_some(start.deviation)
 }
 
-/// How far one further start may be off, on the logarithmic scale.
-fn noise_of_a_start(known: &Known<'_>, question: &Question) -> f64 {
+/// How far one further start of an entrant may be off, relative to its figure.
+fn noise_of_a_start(known: &Known<'_>, question: &Question, placed: &Placed) -> f64 {
+    /// Where a search decides.
     const TYPICAL: f64 = 0.02;
     let Goal::Metric { name, .. } = &question.goal else {
         return TYPICAL;
     };
-    known.figures(name).map_or(TYPICAL, |figures| {
-        let (run, start, _) = figures.posterior.noise();
-        run.deviation.hypot(start.deviation).max(1e-4)
-    })
+    let (Some(figures), Some(point)) = (known.figures(name), placed.point) else {
+        return TYPICAL;
+    };
+    let noise = figures.posterior.noise_of_a_start(&known.experiment.points[point]);
+    match figures.metric.scale {
+        Scale::Log => noise,
+        // On other scales relative to the figure.
+        Scale::Linear | Scale::Share => noise / placed.value.value.abs().max(f64::MIN_POSITIVE),
+    }
+    .max(1e-4)
 }
 
 fn entrants(known: &Known<'_>, field: &Field, found: &Found, better: Better) -> Vec<Entrant> {

@@ -41,6 +41,9 @@ fn main() {
         println!("\n## Time\n");
         time();
     }
+    if table::IS_MISSED.load(Ordering::Relaxed) {
+        std::process::exit(1);
+    }
 }
 
 /// How long the answer of a large sweep takes: 96 servers, 4 loads, 3 starts, 3 runs, 8 metrics.

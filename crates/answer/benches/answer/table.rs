@@ -2,6 +2,7 @@
 
 use super::comparisons::Compared;
 use super::judge::{Coverage, Score, Trial};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Mean value of the winners of grids by the rules before this crate.
 const VALUE_TODAY: f64 = 0.9182;
@@ -216,7 +217,11 @@ fn coverage(trials: &[Trial]) {
     }
 }
 
+/// Whether some criterion was missed.
+pub static IS_MISSED: AtomicBool = AtomicBool::new(false);
+
 fn line(name: &str, found: String, aim: &str, is_met: bool) {
+    IS_MISSED.fetch_or(!is_met, Ordering::Relaxed);
     println!(
         "| {name} | {found} | {aim} | {} |",
         if is_met { "met" } else { "MISSED" }

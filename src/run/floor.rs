@@ -2,29 +2,10 @@
 //! measured, and whoever comes after it waits for it. Notes also what went on beside each run. Starts nothing itself.
 
 use crate::journal::Beside;
+pub use crate::selection::apart::Doing;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
-
-/// What a group is about to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
-    /// Measure a run.
-    Run,
-    /// Start a server.
-    Start,
-    /// Start a server while nothing is measured.
-    StartApart,
-}
-
-impl Doing {
-    fn goes_with(self, other: Doing) -> bool {
-        !matches!(
-            (self, other),
-            (Doing::Run, Doing::StartApart) | (Doing::StartApart, Doing::Run)
-        )
-    }
-}
 
 /// What the groups of a sweep do at the moment.
 pub struct Floor {

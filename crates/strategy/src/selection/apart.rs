@@ -1,9 +1,10 @@
 //! Groups side by side whose servers do not start while another one is measured, in virtual time: a start waits for the runs that are
-//! under way, and the runs that come after it wait for the start. So starts cost more than their own time.
+//! under way, and the runs that come after it wait for the start. So starts cost more than their own time. The rule itself, which real
+//! sweeps follow too, is here.
 
 use super::packed::{Need, Placed, Room, Round};
 
-/// How a group spends its time: its starts at equal distances, and runs of equal length between them.
+/// The time of a group: its starts at equal distances, and runs of equal length between them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Work {
     /// Starts of its server.
@@ -14,27 +15,41 @@ pub struct Work {
     pub runs: u64,
     /// All of them, in seconds.
     pub running_s: f64,
-    /// Whether nothing is measured while it starts.
+    /// True if nothing is measured while it starts.
     pub starts_apart: bool,
 }
 
-/// What a group is at, or waits for.
+/// One thing that a group does beside the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Doing {
+    /// Measures a run.
+    Run,
+    /// Starts a server.
+    Start,
+    /// Starts a server while nothing is measured.
+    StartApart,
+}
+
+impl Doing {
+    /// True if two groups may do these things at the same time.
+    pub fn goes_with(self, other: Doing) -> bool {
+        !matches!(
+            (self, other),
+            (Doing::Run, Doing::StartApart) | (Doing::StartApart, Doing::Run)
+        )
+    }
+}
+
+/// A thing that a group does, or waits to do.
 #[derive(Debug, Clone, Copy)]
 struct Turn {
     /// Its place among those that have begun.
     place: usize,
-    is_start: bool,
-    is_apart: bool,
+    doing: Doing,
     seconds: f64,
 }
 
-impl Turn {
-    fn goes_with(&self, other: &Turn) -> bool {
-        self.is_start == other.is_start || !(self.is_apart || other.is_apart)
-    }
-}
-
-/// When which group runs, in the order in which they begin. What a group needs more than its work takes is spent waiting.
+/// Plays the groups, and returns them in the order in which they begin. A group that takes longer than its work has waited.
 pub fn play_apart(room: Room, needs: &[Need], works: &[Work], order: &[usize]) -> Vec<Placed> {
     let mut round = Round::new(room, needs, order);
     let mut turns = Vec::new();
@@ -60,12 +75,12 @@ pub fn play_apart(room: Room, needs: &[Need], works: &[Work], order: &[usize]) -
     }
 }
 
-/// Whoever came earlier goes first, unless both may at once.
+/// Admits those that may begin now. The one that came earlier goes first, unless both may at once.
 fn admit(waiting: &mut Vec<Turn>, active: &mut Vec<(f64, Turn)>, now: f64) {
     let mut left: Vec<Turn> = Vec::new();
     for turn in waiting.drain(..) {
         let mut others = active.iter().map(|(_, other)| other).chain(&left);
-        match others.all(|other| turn.goes_with(other)) {
+        match others.all(|other| turn.doing.goes_with(other.doing)) {
             true => active.push((now + turn.seconds, turn)),
             false => left.push(turn),
         }
@@ -73,20 +88,19 @@ fn admit(waiting: &mut Vec<Turn>, active: &mut Vec<(f64, Turn)>, now: f64) {
     *waiting = left;
 }
 
-/// What a group does, in order; at least one thing, so that it ends.
+/// The turns of a group, in order; at least one thing, so that it ends.
 fn turns_of(work: Work, place: usize) -> impl Iterator<Item = Turn> {
     let starts = work.starts.max(1);
-    let turn = move |is_start: bool, seconds: f64| Turn {
-        place,
-        is_start,
-        // A server that is up already needs no start.
-        is_apart: is_start && work.starts_apart && seconds > 0.0,
-        seconds,
+    let turn = move |doing: Doing, seconds: f64| Turn { place, doing, seconds };
+    // A server that is up already needs no start.
+    let starting = match work.starts_apart && work.starting_s > 0.0 {
+        true => Doing::StartApart,
+        false => Doing::Start,
     };
     let of_start = move |at: u64| {
         let runs = work.runs * (at + 1) / starts - work.runs * at / starts;
-        let start = turn(true, work.starting_s / starts as f64);
-        let run = turn(false, work.running_s / work.runs.max(1) as f64);
+        let start = turn(starting, work.starting_s / starts as f64);
+        let run = turn(Doing::Run, work.running_s / work.runs.max(1) as f64);
         std::iter::once(start).chain((0..runs).map(move |_| run))
     };
     (0..starts).flat_map(of_start)

@@ -147,17 +147,18 @@ fn last_lines(log: &str) -> String {
     if is_error(decisive) {
         return decisive.to_owned();
     }
-    let said = log
-        .lines()
-        .filter(|line| !is_access(line))
-        .map(without_prefix)
-        .filter(|line| !line.is_empty());
-    let mut last: Vec<&str> = said.rev().take(LAST_LINES).collect();
+    let mut last: Vec<&str> = words(log).rev().take(LAST_LINES).map(without_prefix).collect();
     last.reverse();
     match last.is_empty() {
         true => last_words(log).to_owned(),
         false => last.join(" | "),
     }
+}
+
+/// The lines of a log that say something, without those of requests that were answered.
+fn words(log: &str) -> impl DoubleEndedIterator<Item = &str> {
+    log.lines()
+        .filter(|line| !is_access(line) && !without_prefix(line).is_empty())
 }
 
 /// Uvicorn's line for a request that was answered: `INFO:     127.0.0.1:1 - "GET /health HTTP/1.1" 200 OK`.
@@ -184,13 +185,10 @@ fn decisive_line(log: &str) -> &str {
 }
 
 fn last_words(log: &str) -> &str {
-    log.lines()
-        .rev()
-        .find(|line| !is_access(line) && !without_prefix(line).is_empty())
-        .unwrap_or(match log.trim().is_empty() {
-            true => "it wrote nothing",
-            false => "it wrote of nothing but requests",
-        })
+    words(log).next_back().unwrap_or(match log.trim().is_empty() {
+        true => "it wrote nothing",
+        false => "it wrote of nothing but requests",
+    })
 }
 
 /// The last line of a log that says something, without its prefix.

@@ -118,9 +118,7 @@ impl Total {
             high: likely * (Z * spread).exp(),
         }
     }
-}
 
-impl Total {
     /// The same, so many times as long.
     pub(super) fn stretched(self, factor: f64) -> Total {
         let stretched = |time: Time| Time {

@@ -188,7 +188,7 @@ impl<'p> Agenda<'p> {
         self.gives_up()
     }
 
-    /// Whether the action that was asked for must be given up, or not even begun.
+    /// True if the action that was asked for must be given up, or not even begun.
     pub fn gives_up(&self) -> bool {
         self.yields_to.is_some_and(|least| self.signal >= Some(least))
     }

@@ -18,7 +18,7 @@ pub struct Limits {
     pub is_cancelled: Arc<AtomicBool>,
 }
 
-/// What a forecast under way may still compute.
+/// The steps and the time that a forecast under way has left.
 #[derive(Debug)]
 pub struct Budget {
     tokens: AtomicU64,

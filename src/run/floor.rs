@@ -1,4 +1,4 @@
-//! Who may be measured or started at the same time, among the groups under way: a start that is kept apart waits until nobody is
+//! The gate among the groups under way for being measured and started at the same time: a start that is kept apart waits until nobody is
 //! measured, and whoever comes after it waits for it. Notes also what went on beside each run. Starts nothing itself.
 
 use crate::journal::Beside;
@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// What the groups of a sweep do at the moment.
+/// The groups of a sweep, and what they do at the moment.
 pub struct Floor {
     hall: RefCell<Hall>,
     changed: Notify,
@@ -17,15 +17,15 @@ pub struct Floor {
 
 #[derive(Debug, Default)]
 struct Hall {
-    /// What is done, by whom.
+    /// Things that are done, by whom.
     active: Vec<(u64, Doing)>,
-    /// Who waits, in the order in which they came.
+    /// Groups that wait, in the order in which they came.
     waiting: Vec<(u64, Doing)>,
     came: u64,
     clocks: Clocks,
 }
 
-/// How long two or more were measured at once, and something was starting, since the beginning.
+/// The time since the beginning in which two or more were measured at once, and in which something was starting.
 #[derive(Debug, Clone, Copy, Default)]
 struct Clocks {
     measured_at_once: Duration,
@@ -37,7 +37,7 @@ struct Clocks {
 pub struct Leave<'f> {
     floor: &'f Floor,
     id: u64,
-    /// What the clocks showed at its turn.
+    /// The clocks at its turn.
     since: Clocks,
 }
 
@@ -93,7 +93,7 @@ impl Floor {
 }
 
 impl Hall {
-    /// Who came earlier goes first, unless both may at once.
+    /// Admits a group unless one that came earlier, or is at it, may not go with it.
     fn admits(&self, id: u64, doing: Doing) -> bool {
         let earlier = self.waiting.iter().take_while(|(other, _)| *other != id);
         let mut others = self.active.iter().chain(earlier);
@@ -113,7 +113,7 @@ impl Hall {
 }
 
 impl Leave<'_> {
-    /// What has gone on beside it so far: shares of its time.
+    /// The company that it had so far: shares of its time.
     pub fn beside(&self) -> Beside {
         let mut hall = self.floor.hall.borrow_mut();
         hall.read_clocks((self.floor.now)());

@@ -44,7 +44,7 @@ const LAYERS: [&[&str]; 8] = [
 ];
 
 /// What a room may use in its own layer.
-const NEIGHBOURS: [(&str, &[&str]); 18] = [
+const NEIGHBOURS: [(&str, &[&str]); 19] = [
     ("request_error", &["printable"]),
     ("cause", &["printable", "request_error"]),
     ("validity", &["printable", "request_error"]),
@@ -56,6 +56,7 @@ const NEIGHBOURS: [(&str, &[&str]); 18] = [
     ("search", &["stats"]),
     ("selection", &["stats"]),
     ("checks", &["stats"]),
+    ("answer", &["stats"]),
     ("table", &["journal"]),
     ("server", &["telemetry"]),
     ("dataset", &["load"]),

@@ -1,4 +1,4 @@
-//! What goes on beside a run on the same machine: starts of other servers, which may be kept apart from it, servers that are to be alone,
+//! The company of a run on the same machine: starts of other servers, which may be kept apart from it, servers that are to be alone,
 //! and servers of other sessions.
 
 use crate::harness::{journals, rows, said, wait_for};
@@ -38,7 +38,7 @@ fn events(directory: &Path, kind: &str) -> Vec<Value> {
     lines.filter_map(|line| line["event"].get(kind).cloned()).collect()
 }
 
-/// How many runs met a start of another server, by their lines and by their rows, and how many met runs.
+/// The number of runs that met a start of another server, by their lines and by their rows, and of those that met runs.
 fn met(directory: &Path) -> [usize; 3] {
     let finished = events(directory, "run_finished");
     let by_line = |what: &str| {

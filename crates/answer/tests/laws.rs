@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use vsweep_answer::answer::model::{Noise, Observations, Posterior};
 use vsweep_answer::answer::{
-    Answer, Better, Bound, Config, Experiment, Figure, Goal, Located, Metric, NoisePrior, Point, Question, Random, Run,
+    Answer, Better, Bound, Config, Experiment, Figure, Located, Metric, NoisePrior, Point, Question, Random, Run,
     Scale, Search, Target, answer,
 };
 
@@ -75,15 +75,9 @@ fn drawn(seed: u64) -> Experiment {
         configs: (0..configs).map(config).collect(),
         points,
         questions: vec![Question {
-            name: "highest throughput".to_owned(),
-            workload: String::new(),
-            load: None,
-            goal: Goal::Metric {
-                name: THROUGHPUT.to_owned(),
-                adds_up: true,
-            },
             targets,
             effects: vec![THROUGHPUT.to_owned()],
+            ..Question::highest(THROUGHPUT)
         }],
         gpus: Some(8),
         margin: 0.01,
@@ -285,17 +279,7 @@ fn searched(loads: &[f64]) -> Experiment {
     Experiment {
         configs: (0..loads.len()).map(config).collect(),
         searches: loads.iter().enumerate().map(search).collect(),
-        questions: vec![Question {
-            name: "chat".to_owned(),
-            workload: String::new(),
-            load: None,
-            goal: Goal::Load {
-                target: "chat".to_owned(),
-                unit: 1.0,
-            },
-            targets: Vec::new(),
-            effects: Vec::new(),
-        }],
+        questions: vec![Question::highest_load("chat")],
         margin: 0.01,
         ..Experiment::default()
     }

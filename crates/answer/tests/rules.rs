@@ -73,15 +73,9 @@ fn asking(targets: &[(Bound, f64)]) -> Experiment {
             metric(LATENCY, Better::Lower, NoisePrior::LATENCY),
         ],
         questions: vec![Question {
-            name: "highest throughput".to_owned(),
-            workload: String::new(),
-            load: None,
-            goal: Goal::Metric {
-                name: THROUGHPUT.to_owned(),
-                adds_up: true,
-            },
             targets: targets.iter().map(target).collect(),
             effects: vec![THROUGHPUT.to_owned(), LATENCY.to_owned()],
+            ..Question::highest(THROUGHPUT)
         }],
         margin: 0.01,
         ..Experiment::default()

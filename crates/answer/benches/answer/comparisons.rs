@@ -11,19 +11,19 @@ const METRIC: &str = "output_throughput";
 /// The margin of comparisons.
 const MARGIN: f64 = 0.03;
 
-/// What one comparison showed.
+/// The result of one comparison.
 pub struct Compared {
     /// Intervals of ratios that hold the truth, of all.
     pub held: (usize, usize),
-    /// Whether nothing was planted.
+    /// True if nothing was planted.
     pub is_same: bool,
-    /// Whether a verdict, at the first point, says `improved` or `regressed` in the wrong direction, or where nothing was planted.
+    /// True if a verdict, at the first point, says `improved` or `regressed` in the wrong direction, or where nothing was planted.
     pub is_false_alarm: bool,
     /// Starts of each side.
     pub starts: usize,
-    /// Whether some verdict says `same` of a ratio that is beyond the margin.
+    /// True if some verdict says `same` of a ratio that is beyond the margin.
     pub is_overlooked: bool,
-    /// Whether a limit of -5 % is reported as broken, and as undecided, at some point.
+    /// True if a limit of -5 % is reported as broken, and as undecided, at some point.
     pub guard: (bool, bool),
 }
 

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use vsweep_answer::answer::model::Noise;
 use vsweep_answer::answer::{Answer, answer, answer_knowing};
 
-/// What one answer was worth.
+/// The worth of one answer.
 #[derive(Clone, Copy)]
 pub struct Score {
     /// The probability that it claims.
     pub claim: f64,
-    /// Whether the winner is within the margin of the best.
+    /// True if the winner is within the margin of the best.
     pub is_right: bool,
-    /// Whether the winner or a tie is.
+    /// True if the winner or a tie is.
     pub holds: bool,
     /// Number of ties.
     pub ties: usize,
@@ -21,18 +21,18 @@ pub struct Score {
     pub value: f64,
 }
 
-/// How many intervals hold the truth, of all.
+/// The number of intervals that hold the truth, of all.
 pub type Coverage = (usize, usize);
 
-/// What one planted truth showed.
+/// The results of one planted truth.
 pub struct Trial {
     /// The answer and the oracle's, if there is one; none where nobody meets the limit in truth, or no answer names a winner.
     pub scores: Option<(Score, Option<Score>)>,
-    /// What following the advice is expected to reach, and whether it then was right.
+    /// The certainty that following the advice is expected to reach, and true if the answer then was right.
     pub advised: Option<(f64, bool)>,
     /// Coverage of all intervals, of those of points with one run, of winners, of throughput, and of latency.
     pub intervals: [Coverage; 5],
-    /// Whether at least a third of the servers have a second start.
+    /// True if at least a third of the servers have a second start.
     pub has_starts: bool,
     /// Planted start and run noise of throughput.
     pub noise: (f64, f64),
@@ -145,7 +145,7 @@ fn intervals(planted: &Planted, answer: &Answer) -> [Coverage; 5] {
     found
 }
 
-/// Whether the winner of one answer has a chance in another; also where either names none.
+/// True if the winner of one answer has a chance in another; also where either names none.
 fn allows(one: &Answer, other: &Answer) -> bool {
     let (Some(winner), true) = (&one.questions[0].winner, other.questions[0].winner.is_some()) else {
         return true;

@@ -46,7 +46,7 @@ fn main() {
     }
 }
 
-/// How long the answer of a large sweep takes: 96 servers, 4 loads, 3 starts, 3 runs, 8 metrics.
+/// Times the answer of a large sweep: 96 servers, 4 loads, 3 starts, 3 runs, 8 metrics.
 fn time() {
     let mut planted = planted::Planted::draw(1);
     planted.servers = (0..96u64)

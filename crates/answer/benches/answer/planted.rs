@@ -2,7 +2,7 @@
 
 use vsweep_answer::answer::Random;
 
-/// What is true of an experiment.
+/// The truth of an experiment.
 pub struct Planted {
     /// The seed.
     pub seed: u64,
@@ -141,7 +141,7 @@ impl Planted {
         }
     }
 
-    /// Whether a server meets the limit at a load, in truth.
+    /// True if a server meets the limit at a load, in truth.
     pub fn meets(&self, server: usize, load: usize) -> bool {
         self.limit
             .is_none_or(|limit| self.servers[server].means[load][1] <= limit.ln())

@@ -3,11 +3,10 @@
 use super::planted::{MARGIN, Planted};
 use std::collections::BTreeMap;
 use vsweep_answer::answer::{
-    Better, Bound, Config, Experiment, Facts, Figure, Goal, Metric, NoisePrior, Point, Question, Random, Run, Scale,
-    Target,
+    Better, Bound, Config, Experiment, Facts, Figure, Metric, NoisePrior, Point, Question, Random, Run, Scale, Target,
 };
 
-/// What happens to the sweep.
+/// The fate of the sweep.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Fate {
     Whole,
@@ -20,7 +19,7 @@ pub enum Fate {
 /// The metrics of every experiment.
 pub const METRICS: [&str; 2] = ["output_throughput", "p99_ttft_ms"];
 
-/// What the sweep measured.
+/// The experiment as the sweep measured it.
 pub fn play(planted: &Planted, fate: Fate) -> Experiment {
     play_more(planted, fate, &|_| 0)
 }
@@ -83,15 +82,9 @@ pub fn play_more(planted: &Planted, fate: Fate, more: &dyn Fn(usize) -> usize) -
         configs: configs.collect(),
         points: points.collect(),
         questions: vec![Question {
-            name: "highest throughput".to_owned(),
-            workload: String::new(),
-            load: None,
-            goal: Goal::Metric {
-                name: METRICS[0].to_owned(),
-                adds_up: true,
-            },
             targets: planted.limit.map(target).into_iter().collect(),
             effects: METRICS.map(str::to_owned).to_vec(),
+            ..Question::highest(METRICS[0])
         }],
         margin: MARGIN,
         seed: planted.seed,

@@ -2,7 +2,7 @@
 
 use super::judge::{Score, Trial, score};
 use super::planted::{MARGIN, log_between};
-use vsweep_answer::answer::{Config, Experiment, Goal, Located, Question, Random, Search, answer};
+use vsweep_answer::answer::{Config, Experiment, Located, Question, Random, Search, answer};
 
 /// Places of a posterior.
 const QUANTILES: u32 = 40;
@@ -63,17 +63,7 @@ pub fn judge(seed: u64) -> Trial {
     let experiment = Experiment {
         configs: configs.collect(),
         searches,
-        questions: vec![Question {
-            name: "chat".to_owned(),
-            workload: String::new(),
-            load: None,
-            goal: Goal::Load {
-                target: "chat".to_owned(),
-                unit: 1.0,
-            },
-            targets: Vec::new(),
-            effects: Vec::new(),
-        }],
+        questions: vec![Question::highest_load("chat")],
         margin: MARGIN,
         seed,
         ..Experiment::default()

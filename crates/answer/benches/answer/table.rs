@@ -34,7 +34,7 @@ pub fn print(trials: &[Trial]) {
     }
 }
 
-/// Whether what is claimed is as often true.
+/// Calibration: claims, and how often they are true.
 fn calibration(own: &[Score]) {
     for (low, high, aim) in [
         (0.9, 1.001, Some((-2.0, 2.0))),
@@ -69,7 +69,7 @@ fn calibration(own: &[Score]) {
     }
 }
 
-/// How much is lost because the noise is not known.
+/// The loss because the noise is not known.
 fn beside_oracle(trials: &[Trial]) {
     let both = trials.iter().filter_map(|trial| trial.scores);
     let both = both.filter_map(|(own, oracle)| Some((own, oracle?)));
@@ -97,7 +97,7 @@ fn beside_oracle(trials: &[Trial]) {
     );
 }
 
-/// Whether a kill or a crash changes what is said, and whether following the advice is worth what it promises.
+/// Stability under kills and crashes, and the worth of following the advice.
 fn stability(trials: &[Trial]) {
     let stable: Vec<[bool; 2]> = trials.iter().filter_map(|trial| trial.stable).collect();
     for (at, name) in ["killed and resumed", "crash and retry"].iter().enumerate() {
@@ -217,7 +217,7 @@ fn coverage(trials: &[Trial]) {
     }
 }
 
-/// Whether some criterion was missed.
+/// True if some criterion was missed.
 pub static IS_MISSED: AtomicBool = AtomicBool::new(false);
 
 fn line(name: &str, found: String, aim: &str, is_met: bool) {

@@ -4,15 +4,13 @@
 //! with the intervals of the model, and requirements are broken only after Holm's correction.
 
 use super::comparison::{ComparedPoint, ComparedRequirement, Comparison, Held};
-use super::document::{Estimate, Verdict};
-use super::experiment::{Better, Experiment, Metric};
+use super::document::Estimate;
+use super::experiment::{Experiment, Metric};
 use super::known::{Known, estimate_by};
 use super::model::Posterior;
+use vsweep_strategy::stats::{ALPHA, Better, Interval, Margin, Verdict, holm};
 
-/// The chance of any false alarm among all requirements.
-const ALPHA: f64 = 0.05;
-
-/// What is asked of a comparison.
+/// The input of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparing<'e> {
     /// The one that is compared with.
@@ -97,19 +95,13 @@ struct Drawn {
 
 /// The verdict of an interval: the same if all of it lies within the margin, better or worse if it lies on one side of 1.
 pub fn verdict(ratio: Estimate, margin: f64, better: Better) -> Verdict {
-    let most = 1.0 + margin;
-    match ratio {
-        Estimate { low, high, .. } if 1.0 / most <= low && high <= most => Verdict::Same,
-        Estimate { low, .. } if low > 1.0 => match better {
-            Better::Higher => Verdict::Improved,
-            Better::Lower => Verdict::Regressed,
-        },
-        Estimate { high, .. } if high < 1.0 => match better {
-            Better::Higher => Verdict::Regressed,
-            Better::Lower => Verdict::Improved,
-        },
-        _ => Verdict::Undecided,
-    }
+    // A ratio of linear figures may be 0 or less, which is as far below 1 as can be.
+    let log = |end: f64| end.max(f64::MIN_POSITIVE).ln();
+    let interval = Interval {
+        low: log(ratio.low),
+        high: log(ratio.high),
+    };
+    Verdict::of(interval, Margin::percent(100.0 * margin), better)
 }
 
 fn requirements(limits: &[Limit], points: &[Drawn]) -> Vec<ComparedRequirement> {
@@ -130,34 +122,20 @@ fn requirements(limits: &[Limit], points: &[Drawn]) -> Vec<ComparedRequirement> 
         (limit, drawn, (2.0 * kept.max(0.5) / count).min(1.0), is_met)
     });
     let judged: Vec<(&Limit, &Drawn, f64, bool)> = judged.collect();
-    let broken = holm(&judged.iter().map(|(.., chance, _)| *chance).collect::<Vec<f64>>());
+    let chances = holm(&judged.iter().map(|(.., chance, _)| *chance).collect::<Vec<f64>>());
     let said = judged
         .into_iter()
-        .zip(broken)
-        .map(|((limit, drawn, _, is_met), is_broken)| ComparedRequirement {
+        .zip(chances)
+        .map(|((limit, drawn, _, is_met), chance)| ComparedRequirement {
             metric: limit.metric.clone(),
             change: limit.change,
             base: drawn.point.base.clone(),
             new: drawn.point.new.clone(),
-            held: match (is_broken, is_met) {
+            held: match (chance <= ALPHA, is_met) {
                 (true, _) => Held::Broken,
                 (false, true) => Held::Met,
                 (false, false) => Held::Undecided,
             },
         });
     said.collect()
-}
-
-/// Which of several hypotheses are rejected so that the chance of any false rejection is at most [`ALPHA`] (Holm 1979).
-fn holm(chances: &[f64]) -> Vec<bool> {
-    let mut order: Vec<usize> = (0..chances.len()).collect();
-    order.sort_by(|a, b| chances[*a].total_cmp(&chances[*b]));
-    let mut rejected = vec![false; chances.len()];
-    for (rank, at) in order.into_iter().enumerate() {
-        if chances[at] > ALPHA / (chances.len() - rank) as f64 {
-            break;
-        }
-        rejected[at] = true;
-    }
-    rejected
 }

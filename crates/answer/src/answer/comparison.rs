@@ -1,16 +1,17 @@
-//! What a comparison of two experiments found, as data.
+//! The result of a comparison of two experiments, as data.
 
-use super::document::{Estimate, MetricNoise, Verdict};
+use super::document::{Estimate, MetricNoise};
 use serde::{Deserialize, Serialize};
+use vsweep_strategy::stats::Verdict;
 
-/// What a comparison of two experiments found.
+/// The result of a comparison of two experiments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The relative difference that does not matter.
     pub margin: f64,
     /// Every metric at every point that both measured.
     pub points: Vec<ComparedPoint>,
-    /// What the limits say, limit by limit.
+    /// The requirements, limit by limit.
     pub requirements: Vec<ComparedRequirement>,
     /// The noise of the base's metrics.
     pub base_noise: Vec<MetricNoise>,
@@ -33,11 +34,11 @@ pub struct ComparedPoint {
     pub is: Estimate,
     /// New over base.
     pub ratio: Estimate,
-    /// What the interval says.
+    /// The verdict of the interval.
     pub verdict: Verdict,
 }
 
-/// What a limit says about a compared point.
+/// A limit at a compared point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ComparedRequirement {
     /// The metric.
@@ -48,11 +49,11 @@ pub struct ComparedRequirement {
     pub base: String,
     /// The id of the new one's point.
     pub new: String,
-    /// What it says.
+    /// The state of the requirement.
     pub held: Held,
 }
 
-/// What is known of a requirement.
+/// The state of a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Held {

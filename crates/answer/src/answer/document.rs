@@ -1,8 +1,9 @@
 //! The answer as one document: all that a report, a page, a script or an agenda may say about what is best. Its JSON is `answer.json`.
 
-use super::experiment::{Better, Goal, Target};
+use super::experiment::{Goal, Target};
 use super::model::NoiseKnown;
 use serde::{Deserialize, Serialize};
+use vsweep_strategy::stats::{Better, Verdict};
 
 /// The version of the document's format.
 pub const VERSION: u32 = 1;
@@ -22,7 +23,7 @@ pub struct Answer {
     pub together: Vec<Together>,
     /// The frontiers.
     pub frontiers: Vec<Frontier>,
-    /// What is known of the noise of each metric.
+    /// The noise of each metric, as far as it is known.
     pub noise: Vec<MetricNoise>,
     /// Every figure of every point, of one server.
     pub estimates: Vec<PointEstimates>,
@@ -41,7 +42,7 @@ pub struct Answered {
     pub goal: Goal,
     /// The good direction.
     pub better: Better,
-    /// What an entrant must meet.
+    /// The targets that an entrant must meet.
     pub targets: Vec<Target>,
     /// The recommended config; none if no entrant meets the targets, or there is none.
     pub winner: Option<Winner>,
@@ -59,9 +60,9 @@ pub struct Answered {
     pub too_large: Vec<String>,
     /// The effect of each setting at the winner.
     pub effects: Vec<Effect>,
-    /// What to know before deploying the winner.
+    /// Warnings before the winner is deployed.
     pub warnings: Vec<Warning>,
-    /// What would make the answer surer; none if it is sure.
+    /// The starts that would make the answer surer; none if it is sure.
     pub advice: Option<Advice>,
 }
 
@@ -101,7 +102,7 @@ pub struct Winner {
     pub probability: f64,
     /// Why it is the one.
     pub chosen: Chosen,
-    /// How it meets each target.
+    /// Each target, and the chance that it is met.
     pub meets: Vec<Meeting>,
 }
 
@@ -128,14 +129,14 @@ pub enum Chosen {
     },
 }
 
-/// How a point meets a target.
+/// A target, and the chance that a point meets it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Meeting {
     /// The target.
     pub target: Target,
     /// The figure that it bounds.
     pub value: Estimate,
-    /// Whether the plain estimate keeps the limit.
+    /// True if the plain estimate keeps the limit.
     pub is_met: bool,
     /// The probability that it does.
     pub probability: f64,
@@ -150,7 +151,7 @@ pub struct Nearest {
     pub point: String,
     /// Its load.
     pub load: String,
-    /// How it meets each target.
+    /// Each target, and the chance that it is met.
     pub meets: Vec<Meeting>,
     /// The probability that it meets all of them.
     pub probability: f64,
@@ -167,7 +168,7 @@ pub struct Entrant {
     pub load: String,
     /// Servers of it on the user's GPUs.
     pub replicas: u32,
-    /// Whether it meets the targets by its plain estimates.
+    /// True if it meets the targets by its plain estimates.
     pub meets: bool,
     /// The figure, of all replicas.
     pub value: Estimate,
@@ -177,9 +178,9 @@ pub struct Entrant {
     pub as_good: f64,
     /// The winner's figure as a multiple of its own; none for one with a better estimate, over which the winner was chosen.
     pub winner_over: Option<Estimate>,
-    /// Whether it has the default settings of the server's own program.
+    /// True if it has the default settings of the server's own program.
     pub is_default: bool,
-    /// Whether all its runs at this point were disturbed.
+    /// True if all its runs at this point were disturbed.
     pub is_disturbed: bool,
 }
 
@@ -200,36 +201,36 @@ pub struct Effect {
     pub config: String,
     /// The winner's figure as a multiple of the other's.
     pub ratio: Estimate,
-    /// What that says: `improved` if the winner's own value is better.
+    /// The verdict of that: `improved` if the winner's own value is better.
     pub verdict: Verdict,
 }
 
-/// What to know before deploying the winner.
+/// Warnings before the winner is deployed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
 pub enum Warning {
     /// Its servers died.
     Deaths {
-        /// How often.
+        /// The number of times.
         deaths: u32,
         /// Of how many launches.
         launches: u32,
     },
     /// Runs or starts were tried again.
     Retries {
-        /// How many.
+        /// Their number.
         retries: u32,
     },
     /// Requests failed.
     FailedRequests {
-        /// How many.
+        /// Their number.
         failed: u64,
         /// Of how many.
         requests: u64,
     },
     /// Runs or probes were disturbed.
     Disturbed {
-        /// How many.
+        /// Their number.
         disturbed: u32,
         /// Of how many.
         of: u32,
@@ -257,7 +258,7 @@ pub enum Warning {
     },
 }
 
-/// What would make an answer surer.
+/// Starts that would make an answer surer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Advice {
     /// Ids of the configs to start again: the winner and its ties.
@@ -354,18 +355,4 @@ pub struct PointEstimates {
     pub starts: usize,
     /// Each metric's estimate, in the order of [`Answer::noise`].
     pub figures: Vec<Option<Estimate>>,
-}
-
-/// The verdict of a comparison, of experiments or of two values of a setting.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// Better, and not within the margin.
-    Improved,
-    /// Worse, and not within the margin.
-    Regressed,
-    /// Within the margin.
-    Same,
-    /// None of these is certain.
-    Undecided,
 }

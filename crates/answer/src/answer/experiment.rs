@@ -1,7 +1,8 @@
-//! What is asked: points with their runs, searches, targets, and what is known of the servers. Nothing here says how it was stored.
+//! The input: points with their runs, searches, targets, and what is known of the servers. Nothing here says how it was stored.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use vsweep_strategy::stats::Better;
 
 /// All that one answer is made from.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -12,9 +13,9 @@ pub struct Experiment {
     pub configs: Vec<Config>,
     /// The points that have at least one valid run, of all workloads.
     pub points: Vec<Point>,
-    /// What searches found.
+    /// The results of searches.
     pub searches: Vec<Search>,
-    /// What is asked, in the order of the answer.
+    /// The questions, in the order of the answer.
     pub questions: Vec<Question>,
     /// Pairs of metrics whose frontier is asked for.
     pub frontiers: Vec<FrontierQuestion>,
@@ -35,7 +36,7 @@ pub struct Metric {
     pub scale: Scale,
     /// The good direction.
     pub better: Better,
-    /// How noisy it is taken to be before anything was measured.
+    /// The noise that is assumed before anything was measured.
     pub prior: NoisePrior,
 }
 
@@ -51,17 +52,7 @@ pub enum Scale {
     Share,
 }
 
-/// The good direction of a metric.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Better {
-    /// More is better.
-    Higher,
-    /// Less is better.
-    Lower,
-}
-
-/// How noisy a metric is taken to be: standard deviations on its scale, relative for logarithms.
+/// The assumed noise of a metric: standard deviations on its scale, relative for logarithms.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct NoisePrior {
     /// Scale of the half-normal prior of the standard deviation between starts.
@@ -87,11 +78,11 @@ pub struct Config {
     pub gpus: u32,
     /// Seconds until a start of it is ready and has measured its points; none if unknown.
     pub seconds_per_start: Option<f64>,
-    /// What a user must know before deploying it.
+    /// Facts that a user must know before deploying it.
     pub facts: Facts,
 }
 
-/// What happened on the servers of a config.
+/// Events on the servers of a config.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
     /// Launches of the server.
@@ -104,7 +95,7 @@ pub struct Facts {
     pub requests: u64,
     /// Those of them that failed.
     pub failed_requests: u64,
-    /// Whether the server was simulated.
+    /// True if the server was simulated.
     pub simulated: bool,
 }
 
@@ -130,7 +121,7 @@ pub struct Run {
     pub start: String,
     /// The node of that launch.
     pub node: String,
-    /// Whether something disturbed it: the generator stalled, a stranger used the GPU, the GPU was throttled.
+    /// True if something disturbed it: the generator stalled, a stranger used the GPU, the GPU was throttled.
     pub disturbed: bool,
     /// Its figures by metric.
     pub figures: BTreeMap<String, Figure>,
@@ -149,7 +140,7 @@ pub enum Figure {
     },
     /// So many of a count; `of` is the effective count where requests wait for each other.
     Share {
-        /// How many meet it.
+        /// Those that meet it.
         met: f64,
         /// Of how many.
         of: f64,
@@ -169,13 +160,13 @@ pub struct Search {
     pub load: f64,
     /// The highest load allowed, which no draw exceeds; none without such a bound.
     pub ceiling: Option<f64>,
-    /// How much the logarithm of the limiting figure grows for each e-fold of the load, at the limit.
+    /// The growth of the logarithm of the limiting figure for each e-fold of the load, at the limit.
     pub slope: f64,
-    /// How many of the plan's other targets the config meets at this load.
+    /// The number of the plan's other targets that the config meets at this load.
     pub other_targets: usize,
     /// Throughput per GPU at this load.
     pub throughput_per_gpu: Option<f64>,
-    /// What it found on each start.
+    /// The limit found on each start.
     pub starts: Vec<Located>,
     /// Disturbed probes, of all.
     pub disturbed: (u32, u32),
@@ -203,7 +194,7 @@ pub struct Question {
     pub load: Option<String>,
     /// By which figure entrants are compared.
     pub goal: Goal,
-    /// What an entrant must meet.
+    /// The targets that an entrant must meet.
     pub targets: Vec<Target>,
     /// The metrics for which the effect of each setting at the winner is asked.
     pub effects: Vec<String>,
@@ -217,7 +208,7 @@ pub enum Goal {
     Metric {
         /// Its name.
         name: String,
-        /// Whether several servers on the user's GPUs add up, as throughput does.
+        /// True if several servers on the user's GPUs add up, as throughput does.
         adds_up: bool,
     },
     /// The load that searches for a target found.
@@ -263,7 +254,7 @@ pub struct FrontierQuestion {
     pub x: String,
     /// The other.
     pub y: String,
-    /// What a point must meet.
+    /// The targets that a point must meet.
     pub targets: Vec<Target>,
 }
 
@@ -294,7 +285,7 @@ impl NoisePrior {
 }
 
 impl Bound {
-    /// Whether a value keeps a limit.
+    /// True if a value keeps a limit.
     pub fn holds(self, value: f64, limit: f64) -> bool {
         match self {
             Bound::AtMost => value <= limit,
@@ -305,20 +296,37 @@ impl Bound {
     }
 }
 
-impl Better {
-    /// Whether one value is better than another.
-    pub fn prefers(self, one: f64, other: f64) -> bool {
-        match self {
-            Better::Higher => one > other,
-            Better::Lower => one < other,
-        }
+impl Question {
+    /// Asks for the config with the most of a metric that adds up over servers, such as throughput.
+    pub fn highest(metric: &str) -> Question {
+        Question::of(
+            &format!("highest {metric}"),
+            Goal::Metric {
+                name: metric.to_owned(),
+                adds_up: true,
+            },
+        )
     }
 
-    /// The worst value there is.
-    pub fn worst(self) -> f64 {
-        match self {
-            Better::Higher => f64::NEG_INFINITY,
-            Better::Lower => f64::INFINITY,
+    /// Asks for the config that carries the highest load, in whole users, by the searches for a target.
+    pub fn highest_load(target: &str) -> Question {
+        Question::of(
+            target,
+            Goal::Load {
+                target: target.to_owned(),
+                unit: 1.0,
+            },
+        )
+    }
+
+    fn of(name: &str, goal: Goal) -> Question {
+        Question {
+            name: name.to_owned(),
+            workload: String::new(),
+            load: None,
+            goal,
+            targets: Vec::new(),
+            effects: Vec::new(),
         }
     }
 }

@@ -1,12 +1,13 @@
-//! What is known of an experiment: for each metric plain estimates, intervals and draws of every point.
+//! An experiment with its posteriors: for each metric plain estimates, intervals and draws of every point.
 
 use super::document::{Estimate, MetricNoise};
-use super::experiment::{Better, Experiment, Metric};
+use super::experiment::{Experiment, Metric};
 use super::model::{Observations, Posterior, shrink};
 use super::plain::plain;
 use super::random::Random;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use vsweep_strategy::stats::Better;
 
 /// Draws of the model.
 pub const DRAWS: usize = 4000;
@@ -39,7 +40,7 @@ struct Drawn {
 }
 
 impl<'e> Known<'e> {
-    /// What the runs of an experiment in order tell; `fit` finds the posterior of a metric.
+    /// Fits every metric of an experiment that is in order; `fit` finds the posterior of a metric.
     pub fn of(experiment: &'e Experiment, fit: &dyn Fn(Observations, &Metric) -> Posterior) -> Known<'e> {
         let figures = |metric| Figures::of(experiment, metric, fit);
         Known {
@@ -113,7 +114,7 @@ impl<'e> Figures<'e> {
         self.metric.better
     }
 
-    /// What is known of its noise.
+    /// Its noise, as far as it is known.
     pub fn noise(&self) -> MetricNoise {
         let (run, start, node) = self.posterior.noise();
         MetricNoise {

@@ -24,6 +24,7 @@ pub use document::*;
 pub use experiment::*;
 pub use plain::plain;
 pub use random::Random;
+pub use vsweep_strategy::stats::{Better, Verdict};
 
 use known::{Figures, Known};
 use model::{Noise, Observations, Posterior};

@@ -26,6 +26,22 @@ impl Better {
             Better::Lower => one.total_cmp(&other),
         }
     }
+
+    /// True if one value is better than another.
+    pub fn prefers(self, one: f64, other: f64) -> bool {
+        match self {
+            Better::Higher => one > other,
+            Better::Lower => one < other,
+        }
+    }
+
+    /// The worst value there is.
+    pub fn worst(self) -> f64 {
+        match self {
+            Better::Higher => f64::NEG_INFINITY,
+            Better::Lower => f64::INFINITY,
+        }
+    }
 }
 
 impl fmt::Display for Better {

@@ -143,7 +143,7 @@ impl Reduced {
         (mean - squared * moved, 1.0 / weight + squared * spread)
     }
 
-    /// How a point depends on the effect of each of `count` nodes: minus the result for each unit of effect.
+    /// The dependence of a point on the effect of each of `count` nodes: minus the result for each unit of effect.
     pub fn leans_on_nodes(&self, solved: &Solved, point: usize, nodes: &[usize], count: usize) -> Vec<f64> {
         let mut found = vec![0.0; count];
         for (s, value) in solved.factor.solve(&self.shares[point]).iter().enumerate() {

@@ -25,7 +25,7 @@ pub struct Observations {
     pub repeated_runs: usize,
     /// Starts beyond the first of their config, on one node.
     pub repeated_starts: usize,
-    /// Whether some config ran on several nodes.
+    /// True if some config ran on several nodes.
     pub nodes_repeat: bool,
 }
 

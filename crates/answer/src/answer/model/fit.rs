@@ -11,14 +11,14 @@ use statrs::function::erf::erf;
 /// Sizes of each noise of the first look, and of the second.
 const COARSE: usize = 12;
 const FINE: usize = 14;
-/// How many looks narrow the grid.
+/// The number of looks that narrow the grid.
 const LOOKS: usize = 3;
 /// Sizes with less than this part of the greatest weight are left out.
 const NEGLIGIBLE: f64 = 1e-3;
 /// The square root of twice pi.
 const ROOT_TAU: f64 = 2.506_628_274_631_000_7;
 
-/// What is known of every point of a metric.
+/// The posterior of every point of a metric.
 #[derive(Debug, Clone)]
 pub struct Posterior {
     /// The runs.
@@ -94,12 +94,13 @@ impl Posterior {
         )
     }
 
-    /// Whether the start noise rests on the prior.
+    /// True if the start noise rests on the prior.
     pub fn assumes_starts(&self) -> bool {
         self.observations.repeated_starts < FEWEST_REPEATS
     }
 
-    /// How far a further start of a point may be off on the scale, with as many runs as its starts have: the root of the mean square.
+    /// The distance by which a further start of a point may be off on the scale, with as many runs as its starts have: the root
+    /// of the mean square.
     pub fn noise_of_a_start(&self, point: &Point) -> f64 {
         let own = &self.observations;
         let figures = point
@@ -291,10 +292,11 @@ fn log_weights(observations: &Observations, grid: &Grid) -> Vec<((usize, usize),
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::experiment::{Better, Figure, Metric, Point, Run, Scale};
+    use super::super::super::experiment::{Figure, Metric, Point, Run, Scale};
     use super::super::super::random::Random;
     use super::super::block::Square;
     use super::*;
+    use vsweep_strategy::stats::Better;
 
     /// Runs of two configs on two nodes, unbalanced.
     fn observations() -> Observations {

@@ -6,7 +6,8 @@
 //! y = mean(p) + node(n) + start(config, s) + run(p, s, r) + sampling(p, s, r)
 //! ```
 //!
-//! Figures hold for the node with the most runs, whose effect is 0. Means are fixed effects with a flat prior, all other terms are normal with mean 0. The variance of sampling is known for each run. The
+//! Figures hold for the node with the most runs, whose effect is 0. Means are fixed effects with a flat prior, all other terms are normal
+//! with mean 0. The variance of sampling is known for each run. The
 //! standard deviations of runs, starts and nodes are shared by the whole experiment and unknown. So they are integrated over a grid, by
 //! their restricted likelihood (Patterson and Thompson 1971) times a weak prior: `fit`. Given them, everything is linear and normal, and
 //! is solved by elimination (Searle, Casella and McCulloch 1992, chapter 7): `block`. No estimate is plugged in, so intervals are as

@@ -2,7 +2,7 @@
 
 use super::block::{Reduced, Solved, Square};
 
-/// What all configs tell of the effects of nodes, at a given run and start noise.
+/// The evidence of all configs about the effects of nodes, at a given run and start noise.
 pub(super) struct NodeSystem {
     precision: Square,
     pull: Vec<f64>,

@@ -31,7 +31,7 @@ pub struct NoiseKnown {
     pub deviation: f64,
     /// Where it comes from.
     pub basis: Basis,
-    /// How many repeats there were beyond the first measurements.
+    /// The number of repeats beyond the first measurements.
     pub repeats: usize,
 }
 

@@ -58,7 +58,7 @@ struct Chain<'m> {
     sizes: Vec<(f64, f64)>,
     /// The size of each member.
     of: Vec<usize>,
-    /// How many members have each size.
+    /// The number of members of each size.
     counts: Vec<f64>,
     centre: f64,
 }

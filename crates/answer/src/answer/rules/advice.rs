@@ -1,15 +1,16 @@
-//! What would make an answer surer: more starts of the winner and its ties, and what to expect of them.
+//! Advice that makes an answer surer: more starts of the winner and its ties, and what to expect of them.
 //!
 //! The draws are truths that the runs allow. For some of them new starts are imagined: each config's figure is measured again with the
 //! noise of so many starts, and its draws are moved and narrowed as normal ones would be. The probability to expect is then that of the
 //! config which is best (a preposterior analysis: Raiffa and Schlaifer 1961). Whether targets are met is taken as it is known now.
 
 use super::super::document::{Advice, Answered};
-use super::super::experiment::{Better, Experiment};
+use super::super::experiment::Experiment;
 use super::super::known::{moments, rounded};
 use super::super::random::Random;
 use super::contest::{Margin, SURE};
 use super::entrants::{Field, Placed};
+use vsweep_strategy::stats::Better;
 
 /// Numbers of starts that are considered.
 const STARTS: [u32; 4] = [1, 2, 4, 8];
@@ -17,8 +18,8 @@ const STARTS: [u32; 4] = [1, 2, 4, 8];
 const TRUTHS: usize = 60;
 const MOVED: usize = 500;
 
-/// What would raise the certainty of an answer; none where it is sure, or nothing can be drawn. `noise` is that of one more start of an
-/// entrant, relative to its figure.
+/// Finds the starts that would raise the certainty of an answer; none where it is sure, or nothing can be drawn. `noise` is that of one
+/// more start of an entrant, relative to its figure.
 pub fn advice(
     experiment: &Experiment,
     answered: &Answered,

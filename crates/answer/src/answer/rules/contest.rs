@@ -1,7 +1,7 @@
-//! Who wins among entrants, who ties with the winner, who is as good, and who is ruled out.
+//! The contest among entrants: the winner, its ties, those that are as good, and those that are ruled out.
 
 use super::super::document::Chosen;
-use super::super::experiment::Better;
+use vsweep_strategy::stats::Better;
 
 /// A config that competes.
 #[derive(Debug, Clone)]
@@ -29,7 +29,7 @@ pub struct Margin {
     pub better: Better,
 }
 
-/// What a contest found. Entrants are named by their places.
+/// The result of a contest. Entrants are named by their places.
 #[derive(Debug, Clone, Default)]
 pub struct Found {
     pub winner: Option<(usize, Reason)>,
@@ -53,7 +53,7 @@ pub enum Reason {
 pub const SURE: f64 = 0.95;
 
 impl Margin {
-    /// Whether a value is worse than another by no more than the margin, or a unit.
+    /// True if a value is worse than another by no more than the margin, or a unit.
     pub fn holds(self, value: f64, best: f64, unit: f64) -> bool {
         let slack = 1.0 + 1e-12;
         match self.better {

@@ -1,4 +1,4 @@
-//! What mattered at the winner: each of its settings changed alone, everything else equal.
+//! The effects at the winner: each of its settings changed alone, everything else equal.
 
 use super::super::compare::verdict;
 use super::super::document::{Effect, Estimate};

@@ -9,7 +9,7 @@ use super::meeting::{Meetings, meets_plainly, points_of};
 /// An entrant with what a contest does not need.
 #[derive(Debug, Clone)]
 pub struct Placed {
-    /// What competes.
+    /// The point or the search that competes.
     pub contender: Contender,
     /// Its config by its place in the experiment.
     pub config: usize,

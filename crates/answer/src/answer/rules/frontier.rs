@@ -2,9 +2,10 @@
 //! more than the margin in both.
 
 use super::super::document::{Estimate, Frontier, FrontierPoint};
-use super::super::experiment::{Better, FrontierQuestion};
+use super::super::experiment::FrontierQuestion;
 use super::super::known::{DRAWS, Known, rounded};
 use super::meeting::{meets_plainly, points_of};
+use vsweep_strategy::stats::Better;
 
 /// Draws that probabilities of a frontier rest on: its points are many, and their probabilities only mark them.
 const FEWER: usize = DRAWS / 4;

@@ -1,4 +1,4 @@
-//! Who meets the targets: by plain estimates, and in each draw.
+//! The targets, and the points that meet them: by plain estimates, and in each draw.
 
 use super::super::document::Meeting;
 use super::super::experiment::{Bound, Point, Question, Target};
@@ -27,7 +27,7 @@ impl Meetings {
         }
     }
 
-    /// Whether a point meets all targets, draw by draw.
+    /// True if a point meets all targets, draw by draw.
     pub fn all(&self, at: usize) -> Vec<bool> {
         let mut meets = vec![true; DRAWS];
         for holds in self.holds.iter().map(|holds| &holds[at]) {
@@ -39,7 +39,7 @@ impl Meetings {
         meets
     }
 
-    /// How a point meets each target.
+    /// Each target, and the chance that a point meets it.
     pub fn each(&self, known: &Known<'_>, at: usize) -> Vec<Meeting> {
         let meeting = |(target, holds): (&Target, &Vec<Vec<bool>>)| {
             let value = known.figures(&target.metric)?.estimates[at]?;
@@ -66,7 +66,7 @@ fn holds(known: &Known<'_>, target: &Target, asked: &[usize]) -> Vec<Vec<bool>> 
     found
 }
 
-/// Whether the plain estimates of a point meet all targets.
+/// True if the plain estimates of a point meet all targets.
 pub fn meets_plainly(known: &Known<'_>, at: usize, targets: &[Target]) -> bool {
     targets.iter().all(|target| {
         let value = known.figures(&target.metric).and_then(|figures| figures.estimates[at]);
@@ -74,7 +74,7 @@ pub fn meets_plainly(known: &Known<'_>, at: usize, targets: &[Target]) -> bool {
     })
 }
 
-/// How far a point is from meeting all targets: the largest relative distance to a limit that it breaks.
+/// The distance of a point from meeting all targets: the largest relative distance to a limit that it breaks.
 pub fn distance(known: &Known<'_>, at: usize, targets: &[Target]) -> f64 {
     let far = |target: &Target| {
         let value = known.figures(&target.metric).and_then(|figures| figures.estimates[at]);

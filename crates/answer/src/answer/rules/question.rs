@@ -1,7 +1,7 @@
 //! One question from its entrants to its part of the document.
 
 use super::super::document::{Answered, Entrant, Estimate, Nearest, Winner};
-use super::super::experiment::{Better, Goal, Question, Scale};
+use super::super::experiment::{Goal, Question, Scale};
 use super::super::known::{Known, estimate_by, rounded};
 use super::advice::advice;
 use super::contest::{Contender, Found, Margin, decide};
@@ -10,6 +10,7 @@ use super::entrants::{Field, Placed, of_points};
 use super::meeting::{Meetings, distance, points_of};
 use super::searches::of_searches;
 use super::warnings::warnings;
+use vsweep_strategy::stats::Better;
 
 /// Even chance, and the chance below which a config is ruled out.
 const EVEN: f64 = 0.5;
@@ -19,7 +20,7 @@ const RULED_OUT: f64 = 0.05;
 pub struct Settled {
     /// Its part of the document.
     pub answered: Answered,
-    /// Who competed.
+    /// The entrants.
     pub field: Field,
 }
 
@@ -115,7 +116,7 @@ fn assumed_starts(known: &Known<'_>, question: &Question) -> Option<f64> {
     figures.posterior.assumes_starts().then_some(start.deviation)
 }
 
-/// How far one further start of an entrant may be off, relative to its figure.
+/// The distance by which one further start of an entrant may be off, relative to its figure.
 fn noise_of_a_start(known: &Known<'_>, question: &Question, placed: &Placed) -> f64 {
     /// Where a search decides.
     const TYPICAL: f64 = 0.02;

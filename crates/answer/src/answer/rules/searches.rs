@@ -77,7 +77,8 @@ pub fn of_searches(known: &Known<'_>, question: &Question, target: &str, unit: f
     field
 }
 
-/// Draws of the logarithm of the limit of one server: of the mean over its starts, each by its own posterior and moved by the noise of starts.
+/// Draws of the logarithm of the limit of one server: of the mean over its starts, each by its own posterior and
+/// moved by the noise of starts.
 fn limits(search: &Search, starts: &[f64], seed: u64) -> Vec<f64> {
     let mut random = Random::of(seed, &["search", &search.workload, &search.target, &search.config]);
     let draw = |start: &f64| {
@@ -115,7 +116,7 @@ fn start_noise(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
     let metric = Metric {
         name: LIMIT.to_owned(),
         scale: Scale::Log,
-        better: super::super::experiment::Better::Higher,
+        better: vsweep_strategy::stats::Better::Higher,
         prior: NoisePrior {
             // What runs scatter is in the search's posterior.
             run: 1e-4,

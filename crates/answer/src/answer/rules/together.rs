@@ -1,10 +1,10 @@
 //! Several workloads answered together: the config whose smallest share of each workload's best is largest, with what each loses.
 
 use super::super::document::{Share, Together};
-use super::super::experiment::Better;
 use super::super::known::{Known, rounded};
 use super::contest::Margin;
 use super::question::Settled;
+use vsweep_strategy::stats::Better;
 
 /// One for each name that several workloads' questions have, in their order.
 pub fn together(known: &Known<'_>, settled: &[Settled]) -> Vec<Together> {

@@ -1,4 +1,4 @@
-//! What a user must know before deploying the winner.
+//! Warnings that a user must know before deploying the winner.
 
 use super::super::document::{Warning, Winner};
 use super::super::experiment::{Config, Experiment, Point, Question, Search};

@@ -6,7 +6,7 @@ mod left;
 mod tables;
 mod words;
 
-pub use before::{check_machine, look_around, settle_margins};
+pub use before::{check_machine, look_around, settle_gpus, settle_margins};
 pub use display::counter;
 
 use before::{first_guesses, lengths, margins_in_words};
@@ -19,7 +19,7 @@ use super::forecast;
 use super::machine;
 use super::output;
 use super::plan_file::PlanFile;
-use crate::agenda::Ending;
+use crate::agenda::{self, Ending};
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
 use crate::journal::{self, Check, Directory, Recorder, Shard, State};
@@ -53,6 +53,9 @@ pub struct Args {
     /// Measure failed runs again
     #[arg(long)]
     retry_failed: bool,
+    /// When all is measured, also start the servers again that the answer advises to, so that it is surer
+    #[arg(long, conflicts_with_all = ["only", "shard", "dry_run"])]
+    confirm: bool,
     /// Measure only what meets conditions, e.g. tensor_parallel_size=2,max_concurrency>=8
     #[arg(long, value_name = "EXPR")]
     only: Option<String>,
@@ -76,7 +79,9 @@ pub fn leave() {
 pub fn run(args: Args) -> Result<Exit> {
     let began = Instant::now();
     let mut interrupt = Interrupt::install_early(leave)?;
-    let (plan, whole, _) = args.file.open(|plan| args.settle_margins(plan))?;
+    let (mut plan, whole, _) = args.file.open(|plan| args.settle_margins(plan))?;
+    let directory = choose_directory(&args, &plan)?;
+    settle_gpus(&mut plan, &directory);
     let part = args.only.as_deref().map(|only| whole.only(only)).transpose()?;
     let wanted = part.as_ref().unwrap_or(&whole);
     if plan.compare.is_some() && (part.is_some() || args.shard != Shard::WHOLE) {
@@ -91,7 +96,6 @@ pub fn run(args: Args) -> Result<Exit> {
         node: node.as_ref(),
         ..Sweep::of(&plan, &whole)
     };
-    let directory = choose_directory(&args, &plan)?;
     if args.dry_run {
         return left::show(&sweep, &directory);
     }
@@ -103,7 +107,10 @@ pub fn run(args: Args) -> Result<Exit> {
     let (mut recorder, state, changes) = begin(&sweep, &directory)?;
     let tables = Tables::of(&directory, &plan.report)?;
     let (recorder, tables) = (&mut recorder, Some(tables));
-    let ending = perform(sweep, &state, changes, recorder, mode, &mut interrupt, tables)?;
+    let mut ending = perform(sweep, &state, changes, recorder, mode, &mut interrupt, tables)?;
+    if args.confirm && matches!(ending, Ending::Finished | Ending::NothingLeft) {
+        ending = confirm(sweep, recorder, mode, &mut interrupt)?;
+    }
     conclude(ending, &plan, &directory, mode, &mut interrupt, began)
 }
 
@@ -121,6 +128,23 @@ fn begin(sweep: &Sweep<'_>, directory: &Directory) -> Result<(Recorder, State, C
     recorder.hide(plan.secrets.clone());
     write_plan(plan, directory)?;
     Ok((recorder, state, changes))
+}
+
+/// Performs the starts that the answer advises.
+fn confirm(sweep: Sweep<'_>, recorder: &mut Recorder, mode: Mode, interrupt: &mut Interrupt) -> Result<Ending> {
+    let state = recorder.state().clone();
+    let advised = agenda::advised(sweep.plan, sweep.whole, &state);
+    if advised.servers.is_empty() {
+        output::inform("the answer is as sure as more starts would make it, so none is added");
+        return Ok(Ending::NothingLeft);
+    }
+    let sweep = Sweep {
+        advised: Some(&advised),
+        ..sweep
+    };
+    let changes = Changes::between(&state, sweep.whole, sweep.plan);
+    let tables = Tables::of(recorder.directory(), &sweep.plan.report)?;
+    perform(sweep, &state, changes, recorder, mode, interrupt, Some(tables))
 }
 
 /// Brings tables and charts up to date, and says how it all ended.

@@ -3,7 +3,7 @@
 
 use super::experiment::recorded_plan;
 use super::output;
-use super::run::{check_machine, leave, look_around, perform, settle_margins};
+use super::run::{check_machine, leave, look_around, perform, settle_gpus, settle_margins};
 use crate::agenda::Ending;
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Recorder, State};
@@ -33,7 +33,8 @@ pub fn run(args: Args) -> Result<Exit> {
     let directory = Directory::open(args.directory)?;
     let mut recorder = Recorder::join(directory.clone())?;
     let (plan, whole) = recorded_plan(&directory, recorder.state(), |plan| {
-        settle_margins(plan, &directory, true)
+        settle_margins(plan, &directory, true);
+        settle_gpus(plan, &directory);
     })?;
     let share = Share {
         leases: Leases::of(&directory, host()),

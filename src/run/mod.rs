@@ -30,7 +30,7 @@ pub use share::{COMPARISON, Share, group_name};
 
 pub use crate::server::members::host;
 
-use crate::agenda::{Action, Ending, Group, Schedule, Start, compared};
+use crate::agenda::{Action, Ending, Finals, Group, Schedule, Start, compared};
 use crate::bench::Counters;
 use crate::error::Result;
 use crate::ids::{SearchId, ServerId};
@@ -39,9 +39,10 @@ use crate::matrix::Matrix;
 use crate::plan::Plan;
 use crate::selection::packed::Need;
 use crate::server::settle;
+use crate::units::show_many;
 use itertools::Itertools;
 use place::{Rounds, ThisHost};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -95,6 +96,8 @@ pub struct Sweep<'a> {
     pub lengths: &'a Lengths,
     /// What a worker takes beside others; `None` for a session that has the experiment to itself.
     pub share: Option<&'a Share>,
+    /// Starts beyond those of the plan, as the answer advises them.
+    pub advised: Option<&'a Finals>,
 }
 
 impl<'a> Sweep<'a> {
@@ -112,6 +115,7 @@ impl<'a> Sweep<'a> {
             node: None,
             lengths: NO_LENGTHS,
             share: None,
+            advised: None,
         }
     }
 }
@@ -182,7 +186,8 @@ impl Sweep<'_> {
 
     /// What there is to do.
     pub fn schedule(&self) -> Schedule<'_> {
-        Schedule::new(self.plan, self.wanted, self.shard, self.retry_failed)
+        let schedule = Schedule::new(self.plan, self.wanted, self.shard, self.retry_failed);
+        self.advised.map_or(schedule, |advised| schedule.with_advised(advised))
     }
 
     /// Notes the session and its plan.
@@ -225,9 +230,10 @@ impl Sweep<'_> {
             .map(|start| (&start.server.id, &*start.server.name))
             .collect();
         if !names.is_empty() {
+            let slots: BTreeSet<u32> = starts.iter().map(|start| start.slot).collect();
             let note = format!(
-                "the best cannot be told apart yet, so they are measured on {} fresh starts each: {}",
-                self.plan.starts,
+                "the best cannot be told apart yet, so they are measured on {} each: {}",
+                show_many(slots.len() as u64, "fresh start"),
                 names.into_values().join("; ")
             );
             // Whoever cannot read this loses nothing else.

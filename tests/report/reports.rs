@@ -380,7 +380,7 @@ fn what_a_plot_is_not_asked_for_is_a_median_in_a_band() {
             points.param(point, "tensor_parallel_size").number() == Some(2.0)
                 && points.param(point, "max_concurrency").number() == Some(mark.x)
         });
-        let figures = own.map(|point| points.spread(point, "p99_ttft_ms").expect("measured").median);
+        let figures = own.map(|point| points.spread(point, "p99_ttft_ms").expect("measured").value);
         let mut figures: Vec<f64> = figures.collect();
         figures.sort_by(f64::total_cmp);
         assert_eq!(figures.len(), 8);

@@ -66,6 +66,7 @@ fn asking(targets: &[(Bound, f64)]) -> Experiment {
         metric: LATENCY.to_owned(),
         bound: *bound,
         limit: *limit,
+        about: Vec::new(),
     };
     Experiment {
         metrics: vec![
@@ -375,6 +376,7 @@ fn searched(loads: &[(&str, f64, usize, f64)]) -> Experiment {
     let mut own = asking(&[]);
     own.questions[0].goal = Goal::Load {
         target: "chat".to_owned(),
+        parameter: "max_concurrency".to_owned(),
         unit: 1.0,
     };
     for (id, load, other_targets, per_gpu) in loads {

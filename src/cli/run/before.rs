@@ -4,12 +4,13 @@ use crate::cli::forecast::{self, estimate};
 use crate::cli::machine::runtime;
 use crate::cli::plan_file;
 use crate::error::Result;
-use crate::journal::{self, Check, Directory, State};
+use crate::journal::{self, Check, Directory, Manifest, State};
 use crate::lint;
 use crate::plan::{Diagnostics, Plan, Program, ServeCommand, Target};
 use crate::rehearse::{Forecast, Options, foresee};
 use crate::report::history::{self, History};
 use crate::run::{Forecasts, Lengths, Node, Sweep, host};
+use crate::telemetry::gpu;
 use std::collections::BTreeMap;
 
 /// Most tokens that are computed for the first guesses of searches: about a second's worth.
@@ -27,6 +28,16 @@ pub fn settle_margins(plan: &mut Plan, directory: &Directory, is_begun: bool) {
         let folder = history::parent(directory.root()).unwrap_or_default();
         History::of(&folder, &host(), is_simulated, &judged).margins(&judged)
     });
+}
+
+/// Gives a plan that names no GPUs those of the machine that it was begun on, else of this one.
+pub fn settle_gpus(plan: &mut Plan, directory: &Directory) {
+    let here = || {
+        let all = runtime().ok()?.block_on(gpu::all());
+        Some(all.len() as u32).filter(|count| *count > 0)
+    };
+    let settled = plan.report.gpus.or_else(|| Manifest::gpus_of(directory));
+    plan.report.gpus = settled.or_else(here);
 }
 
 /// What the margins of a comparison say to whoever begins it; nothing if the plan states a margin or the machine's noise is not known.

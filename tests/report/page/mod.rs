@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use vsweep::cause::Cause;
 use vsweep::journal::{self, Check, Directory};
 use vsweep::plan::ReportOptions;
-use vsweep::report::{Inputs, RequestSamples, read_runs, write_pages};
+use vsweep::report::{RequestSamples, make_pages, read_runs};
 use vsweep::table::Points;
 use vsweep::validity::Code;
 
@@ -113,10 +113,9 @@ fn watch(directory: &Directory) {
 
 fn write_report(directory: &Directory) {
     let state = journal::load(directory, Check::Hashes).expect("a sound journal");
-    let runs = read_runs(directory, &state);
-    assert_eq!(runs.damaged, Vec::<String>::new());
-    let (points, options) = (Points::of(&runs.table), ReportOptions::default());
-    write_pages(&Inputs::gather(directory, &state, &points, &options)).expect("written");
+    assert_eq!(read_runs(directory, &state).damaged, Vec::<String>::new());
+    let pages = make_pages(directory, &state, &ReportOptions::default(), None);
+    pages.write(directory).expect("written");
 }
 
 /// Keeps pictures where `SCREENSHOTS` names a folder, for people to look at.

@@ -1,21 +1,23 @@
-//! Who is measured again on fresh starts before one is called the winner: for each question of a sweep, the configs whose intervals over
-//! starts overlap the best one's. Decided by the figures in the journal alone, so that every session decides alike.
+//! The starts beyond the planned ones: of the configs among which the answer does not decide. Found by the figures in the journal alone, so
+//! that every session decides alike.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use vsweep_answer::answer::{Answer, Answered, Experiment, Goal, answer};
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
 use vsweep_plan::matrix::{Matrix, ServerConfig};
-use vsweep_plan::plan::{Assertion, Params, Plan, Required, Runs};
+use vsweep_plan::plan::{Params, Plan, Required, Runs};
+use vsweep_record::evidence::{Evidence, MARGIN, Names};
 use vsweep_record::journal::{RunRecord, State};
-use vsweep_record::table::{
-    Better, Cell, LATENCIES, Point, Points, RunRow, TableBuilder, count_gpus, searches_of_finalists,
-};
+use vsweep_record::table::{Cell, Points, RunRow, TableBuilder, Workload, Yardstick, count_gpus, is_of_load};
 use vsweep_strategy::search::Criterion;
 
-/// What tokens a second are called, of output and of all.
-const THROUGHPUTS: [&str; 2] = ["output_throughput", "total_throughput"];
+/// Counts of requests, which tell how sure a share of them is.
+const COUNTS: [&str; 2] = ["completed", "failed"];
 
-/// The finalists, and what of them is measured on fresh starts.
-#[derive(Debug, Default)]
+/// The configs that are started again, and the parts of them that are measured.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Finals {
     /// The servers.
     pub servers: BTreeSet<ServerId>,
@@ -23,9 +25,11 @@ pub struct Finals {
     pub points: BTreeSet<PointId>,
     /// The searches.
     pub searches: BTreeSet<SearchId>,
+    /// The starts.
+    pub slots: Range<u32>,
 }
 
-/// The metrics by which a plan decides how often a point is measured. Its runs keep them in the journal.
+/// The metrics that a run keeps in the journal: those by which points are judged and their number of runs is decided.
 pub(super) fn figures(plan: &Plan) -> Vec<String> {
     let mut figures = BTreeSet::new();
     if let Runs::Until { metric, .. } = &plan.runs {
@@ -34,30 +38,83 @@ pub(super) fn figures(plan: &Plan) -> Vec<String> {
     if let Some(compare) = &plan.compare {
         figures.extend(compare.metrics.iter().cloned());
         figures.extend(compare.fail_on.iter().map(|limit| limit.metric.clone()));
-    } else if plan.starts > 1 {
-        figures.extend(all_figures());
-        let bounded = assertions(plan).flat_map(|assertion| &assertion.criteria);
-        figures.extend(bounded.map(Criterion::figure));
+    } else {
+        figures.extend(Yardstick::all_metrics().map(str::to_owned));
+        figures.extend(COUNTS.map(str::to_owned));
+        figures.extend(criteria(plan).map(Criterion::figure));
     }
     figures.into_iter().collect()
 }
 
-/// Those by which points are ranked.
-fn all_figures() -> impl Iterator<Item = String> {
-    THROUGHPUTS.into_iter().chain(LATENCIES).map(str::to_owned)
+fn criteria(plan: &Plan) -> impl Iterator<Item = &Criterion> {
+    let required = plan.report.requirements.iter();
+    let assertions = required.filter_map(|required| match &required.what {
+        Required::Points(assertion) => Some(assertion),
+        Required::Target(_) => None,
+    });
+    assertions.flat_map(|assertion| &assertion.criteria)
 }
 
-/// Who is measured again; nobody where every winner is clear.
+/// The finalists by the planned starts: they are started afresh as often as they were. None where every winner is clear.
 pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
-    if plan.sla.is_some() {
-        let searches = searches_of_finalists(state);
-        let is_finalist = |server: &ServerConfig| matrix.searches_of(server).any(|own| searches.contains(&own.id));
-        return Finals {
-            servers: matrix.servers().filter(is_finalist).map(|server| server.id).collect(),
-            searches,
-            ..Finals::default()
-        };
+    let found = judge(plan, matrix, state, plan.starts);
+    let undecided = found.questions.iter();
+    let undecided = undecided.filter(|answered| answered.finalists().count() > 1);
+    entered(matrix, state, undecided, plan.starts..2 * plan.starts)
+}
+
+/// The starts that the answer advises, so that it is surer; none where it is sure. A start that some finalist lacks comes first.
+pub fn advised(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
+    let found = judge(plan, matrix, state, u32::MAX);
+    let advised = || found.questions.iter().filter(|answered| answered.advice.is_some());
+    let starts = advised().filter_map(|answered| answered.advice.as_ref());
+    let starts = starts.map(|advice| advice.starts).max().unwrap_or(0);
+    let finals = entered(matrix, state, advised(), 0..0);
+    let has = |server: &ServerId, slot: u32| state.starts_of(server).iter().any(|start| start.slot == slot);
+    let is_open = |slot: &u32| finals.servers.iter().any(|server| !has(server, *slot));
+    let first = (plan.starts..).find(is_open).filter(|_| starts > 0).unwrap_or(0);
+    Finals {
+        slots: first..first + starts,
+        ..finals
     }
+}
+
+/// The servers, points and searches that are finalists of some questions.
+fn entered<'q>(
+    matrix: &Matrix,
+    state: &State,
+    questions: impl Iterator<Item = &'q Answered>,
+    slots: Range<u32>,
+) -> Finals {
+    let mut finals = Finals {
+        slots,
+        ..Finals::default()
+    };
+    for answered in questions {
+        let is_finalist = |config: &str| answered.finalists().any(|finalist| finalist == config);
+        for entrant in answered.entrants.iter().filter(|entrant| is_finalist(&entrant.config)) {
+            finals.servers.insert(ServerId(entrant.config.clone()));
+            finals.points.extend(entrant.point.clone().map(PointId));
+        }
+        if let Goal::Load { .. } = answered.goal {
+            let own = state.searches().map(|record| &record.started);
+            let own = own.filter(|started| is_finalist(&started.server.0));
+            finals.searches.extend(own.map(|started| started.search.clone()));
+        }
+    }
+    let known = |server: &ServerConfig| finals.servers.contains(&server.id);
+    let known: BTreeSet<ServerId> = matrix.servers().filter(known).map(|server| server.id).collect();
+    finals.servers = known;
+    finals
+}
+
+thread_local! {
+    /// The last answer: an agenda asks for it at every step.
+    static LAST: RefCell<Option<(Experiment, Answer)>> = const { RefCell::new(None) };
+}
+
+/// The answer by the starts below a slot.
+fn judge(plan: &Plan, matrix: &Matrix, state: &State, starts: u32) -> Answer {
     let servers: BTreeMap<ServerId, (Params, f64)> = matrix
         .servers()
         .map(|server| {
@@ -66,13 +123,10 @@ pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
         })
         .collect();
     let mut builder = TableBuilder::new();
-    builder.plan_starts(plan.starts);
-    let mut measured: HashMap<&str, &RunRecord> = HashMap::new();
-    for run in state.runs().filter(|run| run.slot < plan.starts && !run.is_lost()) {
-        let Some((serve, gpus)) = servers.get(&run.server) else {
-            continue;
-        };
-        measured.insert(&run.point.0, run);
+    let is_in = |run: &&RunRecord| run.slot < starts && !run.is_lost() && servers.contains_key(&run.server);
+    let runs: Vec<&RunRecord> = state.runs().filter(is_in).collect();
+    for run in &runs {
+        let (serve, gpus) = &servers[&run.server];
         let metrics = run.figures().iter();
         let metrics: Vec<(Box<str>, Cell)> = metrics
             .map(|(name, value)| (name.as_str().into(), (*value).into()))
@@ -82,6 +136,7 @@ pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
             run: run.run,
             outcome: run.outcome,
             validity: Some(run.validity),
+            doubts: &run.doubts,
             serve: Some(serve),
             bench: Some(&run.params),
             gpus: Some(*gpus),
@@ -93,74 +148,49 @@ pub(super) fn finalists(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
         });
     }
     let table = builder.finish();
-    let table = Points::of(&table);
-    let run_at = |place: usize| measured[&*table.points[place].id];
-    let mut found = Finals::default();
-    for workload in table.workloads() {
-        let misses = |place: &usize| {
-            let run = run_at(*place);
-            let own = || {
-                workload
-                    .points
-                    .iter()
-                    .filter(|other| run_at(**other).server == run.server)
-            };
-            assertions(plan).any(|assertion| {
-                let is_about = |place: &usize| assertion.is_about(&servers[&run.server].0, &run_at(*place).params);
-                let fails = |place: &usize| is_missed(assertion, &table, &table.points[*place]);
-                match is_about(place) {
-                    true => fails(place),
-                    false => own().any(|other| is_about(other) && fails(other)),
-                }
-            })
-        };
-        let entrants: Vec<usize> = workload.points.iter().copied().filter(|place| !misses(place)).collect();
-        for (metric, better) in questions(&table, &entrants) {
-            for place in table.finalists(&entrants, metric, better) {
-                let run = run_at(place);
-                found.servers.insert(run.server.clone());
-                found.points.insert(run.point.clone());
-            }
+    let points = Points::of(&table);
+    let evidence = Evidence {
+        points: &points,
+        runs: &runs,
+        state,
+        starts,
+        requirements: &plan.report.requirements,
+        margin: plan.report.margin.unwrap_or(MARGIN),
+        gpus: plan.report.gpus,
+        names: &Identities { runs: &runs },
+    };
+    let experiment = evidence.experiment();
+    LAST.with_borrow_mut(|last| match last {
+        Some((known, answer)) if *known == experiment => answer.clone(),
+        _ => {
+            let found = answer(&experiment);
+            *last = Some((experiment, found.clone()));
+            found
         }
-    }
-    found
-}
-
-/// What makes a winner.
-fn questions(table: &Points<'_>, entrants: &[usize]) -> Vec<(&'static str, Better)> {
-    let has = |metric: &&str| {
-        entrants
-            .iter()
-            .any(|place| table.spread(&table.points[*place], metric).is_some())
-    };
-    let is_prefill = |place: &usize| table.reads_prompts_only(&table.points[*place]);
-    let [of_output, of_all] = THROUGHPUTS;
-    let throughput = match entrants.iter().all(is_prefill) {
-        true => of_all,
-        false => of_output,
-    };
-    let throughputs = [throughput, "tokens_per_gpu"].into_iter().filter(has);
-    let questions = throughputs.map(|metric| (metric, Better::Higher));
-    let latency = LATENCIES.into_iter().find(has).map(|metric| (metric, Better::Lower));
-    questions.chain(latency).collect()
-}
-
-fn assertions(plan: &Plan) -> impl Iterator<Item = &Assertion> {
-    plan.report
-        .requirements
-        .iter()
-        .filter_map(|requirement| match &requirement.what {
-            Required::Points(assertion) => Some(assertion),
-            Required::Target(_) => None,
-        })
-}
-
-/// Whether a point is known to break a bound. One whose figures do not say stays in.
-fn is_missed(assertion: &Assertion, table: &Points<'_>, point: &Point) -> bool {
-    assertion.criteria.iter().any(|criterion| {
-        let median = table.spread(point, &criterion.figure()).map(|spread| spread.median);
-        median.is_some_and(|median| !criterion.operator.holds(median, criterion.limit))
     })
+}
+
+/// Names that nobody reads, which are only told from each other.
+struct Identities<'a> {
+    runs: &'a [&'a RunRecord],
+}
+
+impl Names for Identities<'_> {
+    fn config(&self, row: usize) -> String {
+        self.runs[row].server.0.clone()
+    }
+
+    fn load(&self, row: usize) -> String {
+        let params = self.runs[row].params.iter().filter(|(name, _)| is_of_load(name));
+        let sized = |name: &str| ["num_prompts", "num-prompts", "seed"].contains(&name);
+        let params = params.filter(|(name, _)| !sized(name));
+        params.map(|(name, value)| format!("{name}={value} ")).collect()
+    }
+
+    fn workload(&self, workload: &Workload<'_>) -> String {
+        let first = workload.points.first().copied().unwrap_or_default();
+        format!("{first}")
+    }
 }
 
 #[cfg(test)]

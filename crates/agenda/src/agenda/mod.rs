@@ -26,7 +26,7 @@ mod warmth;
 
 pub use begin::{Hint, Hints, first_point, wants_forecast};
 pub use comparison::compared;
-pub use finals::Finals;
+pub use finals::{Finals, advised};
 pub use schedule::{Group, Schedule, Start};
 pub use step::{Action, ActionOutcome, Ending, Facts, Ran, Run, Signal, Step};
 pub use task::{Evidence, RunReader, SearchReader, Task, seeded};

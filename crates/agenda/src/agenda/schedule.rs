@@ -23,6 +23,7 @@ pub struct Schedule<'a> {
     pub matrix: &'a Matrix,
     shard: Shard,
     retry_failed: bool,
+    advised: Option<&'a Finals>,
 }
 
 /// A planned start of a server.
@@ -86,6 +87,15 @@ impl<'a> Schedule<'a> {
             matrix,
             shard,
             retry_failed,
+            advised: None,
+        }
+    }
+
+    /// The same with starts that the answer advises, after all others.
+    pub fn with_advised(self, advised: &'a Finals) -> Schedule<'a> {
+        Schedule {
+            advised: Some(advised),
+            ..self
         }
     }
 
@@ -134,24 +144,24 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// The fresh starts of the finalists among the shard's servers, in order: as many as they had. None before everything else is
+    /// The fresh starts of the finalists among the shard's servers, in order: as many as they had, then those that are advised. None before everything else is
     /// measured, by all shards, and none for a part of the plan.
     pub fn finals(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
         let has_finals =
             self.plan.starts > 1 && self.plan.compare.is_none() && !self.matrix.is_part() && self.is_measured(state);
-        let finals = has_finals.then(|| finalists(self.plan, self.matrix, state));
-        let finals = Arc::new(finals.unwrap_or_default());
-        let slots = match finals.servers.is_empty() {
-            true => 0..0,
-            false => self.plan.starts..2 * self.plan.starts,
-        };
-        slots.flat_map(move |slot| {
-            let finals = Arc::clone(&finals);
-            let starts = self.starts_at(slot);
-            starts.filter_map(move |start| {
-                let is_in = finals.servers.contains(&start.server.id);
-                let only = Some(Arc::clone(&finals));
-                is_in.then_some(Start { only, ..start })
+        let finals = has_finals.then(|| Arc::new(finalists(self.plan, self.matrix, state)));
+        let advised = self.advised.cloned().filter(|_| self.is_measured(state));
+        let all = finals.into_iter().chain(advised.map(Arc::new));
+        all.flat_map(move |finals| {
+            let slots = finals.slots.clone();
+            slots.flat_map(move |slot| {
+                let finals = Arc::clone(&finals);
+                let starts = self.starts_at(slot);
+                starts.filter_map(move |start| {
+                    let is_in = finals.servers.contains(&start.server.id);
+                    let only = Some(Arc::clone(&finals));
+                    is_in.then_some(Start { only, ..start })
+                })
             })
         })
     }

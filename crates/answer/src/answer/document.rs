@@ -1,6 +1,6 @@
 //! The answer as one document: all that a report, a page, a script or an agenda may say about what is best. Its JSON is `answer.json`.
 
-use super::experiment::{Goal, Target};
+use super::experiment::{Config, Goal, Target};
 use super::model::NoiseKnown;
 use serde::{Deserialize, Serialize};
 use vsweep_strategy::stats::{Better, Verdict};
@@ -17,6 +17,8 @@ pub struct Answer {
     pub margin: f64,
     /// The GPUs that the user has; none if unknown.
     pub gpus: Option<u32>,
+    /// The server configs that were measured, by their ids.
+    pub configs: Vec<Config>,
     /// One for each question, in their order.
     pub questions: Vec<Answered>,
     /// Questions of one name for several workloads, answered together.
@@ -66,7 +68,25 @@ pub struct Answered {
     pub advice: Option<Advice>,
 }
 
+impl Answer {
+    /// The name of a config; its id without one.
+    pub fn name_of<'a>(&'a self, config: &'a str) -> &'a str {
+        let own = self.configs.iter().find(|own| own.id == config);
+        own.map(|own| &*own.name)
+            .filter(|name| !name.is_empty())
+            .unwrap_or(config)
+    }
+}
+
 impl Answered {
+    /// The question with its workload: `Lowest latency, 512 in, 16 out`.
+    pub fn title(&self) -> String {
+        match self.workload.as_str() {
+            "" => self.question.clone(),
+            workload => format!("{}, {workload}", self.question),
+        }
+    }
+
     /// Ids of the configs of which one is the best with 95 %: the winner and its ties. Nothing more is to be measured if it is one.
     pub fn finalists(&self) -> impl Iterator<Item = &str> {
         let winner = self.winner.iter().map(|winner| &*winner.config);

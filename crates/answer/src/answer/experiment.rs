@@ -70,6 +70,9 @@ pub struct NoisePrior {
 pub struct Config {
     /// Its id.
     pub id: String,
+    /// Its name for people, such as `TP 2, seqs 64`.
+    #[serde(default)]
+    pub name: String,
     /// The settings by name, as far as they differ between the configs; one that is left out has no entry.
     pub settings: BTreeMap<String, String>,
     /// In how many settings it departs from the defaults of the server's own program.
@@ -192,6 +195,9 @@ pub struct Question {
     pub workload: String,
     /// Only points at this load compete; none if all do.
     pub load: Option<String>,
+    /// The name of an earlier question about the workload, at whose winner's load points compete. Without such a winner it is not asked.
+    #[serde(default)]
+    pub load_of: Option<String>,
     /// By which figure entrants are compared.
     pub goal: Goal,
     /// The targets that an entrant must meet.
@@ -215,6 +221,8 @@ pub enum Goal {
     Load {
         /// The target's name.
         target: String,
+        /// The parameter that the searches vary, such as `max_concurrency`.
+        parameter: String,
         /// The smallest difference that matters, of one server: one user; 0 for rates.
         unit: f64,
     },
@@ -229,6 +237,20 @@ pub struct Target {
     pub bound: Bound,
     /// The limit, in the metric's unit.
     pub limit: f64,
+    /// The points that it is about; all if empty. Another point meets it if every one of these points of its config does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub about: Vec<About>,
+}
+
+/// A point that a target is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// The id of its config.
+    pub config: String,
+    /// Its workload.
+    pub workload: String,
+    /// Its id.
+    pub point: String,
 }
 
 /// The side of a limit that is allowed.
@@ -314,6 +336,7 @@ impl Question {
             target,
             Goal::Load {
                 target: target.to_owned(),
+                parameter: "max_concurrency".to_owned(),
                 unit: 1.0,
             },
         )
@@ -324,6 +347,7 @@ impl Question {
             name: name.to_owned(),
             workload: String::new(),
             load: None,
+            load_of: None,
             goal,
             targets: Vec::new(),
             effects: Vec::new(),

@@ -7,12 +7,16 @@ use super::plain::plain;
 use super::random::Random;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
+use std::thread;
 use vsweep_strategy::stats::Better;
 
 /// Draws of the model.
 pub const DRAWS: usize = 4000;
 /// The probability of an interval.
 pub const INTERVAL: f64 = 0.95;
+
+/// The function that finds the posterior of a metric.
+pub type Fit<'f> = dyn Fn(Observations, &Metric) -> Posterior + Sync + 'f;
 
 /// An experiment with all that its runs tell.
 pub struct Known<'e> {
@@ -41,12 +45,21 @@ struct Drawn {
 
 impl<'e> Known<'e> {
     /// Fits every metric of an experiment that is in order; `fit` finds the posterior of a metric.
-    pub fn of(experiment: &'e Experiment, fit: &dyn Fn(Observations, &Metric) -> Posterior) -> Known<'e> {
-        let figures = |metric| Figures::of(experiment, metric, fit);
-        Known {
-            experiment,
-            metrics: experiment.metrics.iter().map(figures).collect(),
-        }
+    pub fn of(experiment: &'e Experiment, fit: &Fit<'_>) -> Known<'e> {
+        let cores = thread::available_parallelism().map_or(1, usize::from);
+        let each = experiment.metrics.len().div_ceil(cores).max(1);
+        let figures = |metrics: &'e [Metric]| {
+            let figures = metrics.iter().map(|metric| Figures::of(experiment, metric, fit));
+            figures.collect::<Vec<Figures<'e>>>()
+        };
+        let metrics = thread::scope(|scope| {
+            let parts = experiment.metrics.chunks(each);
+            let parts: Vec<_> = parts.map(|metrics| scope.spawn(move || figures(metrics))).collect();
+            let parts = parts.into_iter();
+            let joined = parts.flat_map(|part| part.join().expect("fitting a model does not panic"));
+            joined.collect()
+        });
+        Known { experiment, metrics }
     }
 
     /// The figures of a metric.
@@ -61,11 +74,7 @@ impl<'e> Known<'e> {
 }
 
 impl<'e> Figures<'e> {
-    fn of(
-        experiment: &'e Experiment,
-        metric: &'e Metric,
-        fit: &dyn Fn(Observations, &Metric) -> Posterior,
-    ) -> Figures<'e> {
+    fn of(experiment: &'e Experiment, metric: &'e Metric, fit: &Fit<'_>) -> Figures<'e> {
         let posterior = fit(Observations::of(experiment, metric), metric);
         let estimate = |(at, point)| {
             let value = plain(point, metric)?;

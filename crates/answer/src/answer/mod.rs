@@ -26,8 +26,9 @@ pub use plain::plain;
 pub use random::Random;
 pub use vsweep_strategy::stats::{Better, Verdict};
 
-use known::{Figures, Known};
-use model::{Noise, Observations, Posterior};
+use known::{Figures, Fit, Known};
+use model::{Noise, Posterior};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Answers all questions of an experiment.
@@ -45,19 +46,21 @@ pub fn answer_knowing(experiment: &Experiment, noise: &BTreeMap<String, Noise>) 
     })
 }
 
-fn answer_with(experiment: &Experiment, fit: &dyn Fn(Observations, &Metric) -> Posterior) -> Answer {
+fn answer_with(experiment: &Experiment, fit: &Fit<'_>) -> Answer {
     let experiment = experiment.in_order();
     let known = Known::of(&experiment, fit);
-    let settled: Vec<rules::Settled> = experiment
-        .questions
-        .iter()
-        .map(|question| rules::settle(&known, question))
-        .collect();
+    let mut settled: Vec<rules::Settled> = Vec::new();
+    for question in &experiment.questions {
+        if let Some(question) = at_its_load(question, &settled) {
+            settled.push(rules::settle(&known, &question));
+        }
+    }
     let frontiers = experiment.frontiers.iter();
     Answer {
         version: VERSION,
         margin: experiment.margin,
         gpus: experiment.gpus,
+        configs: experiment.configs.clone(),
         together: rules::together(&known, &settled),
         questions: settled.into_iter().map(|settled| settled.answered).collect(),
         frontiers: frontiers
@@ -66,6 +69,20 @@ fn answer_with(experiment: &Experiment, fit: &dyn Fn(Observations, &Metric) -> P
         noise: known.metrics().iter().map(Figures::noise).collect(),
         estimates: estimates(&known),
     }
+}
+
+/// The question with the load of the winner that it refers to; none without such a winner.
+fn at_its_load<'q>(question: &'q Question, settled: &[rules::Settled]) -> Option<Cow<'q, Question>> {
+    let Some(name) = &question.load_of else {
+        return Some(Cow::Borrowed(question));
+    };
+    let mut earlier = settled.iter().map(|settled| &settled.answered);
+    let earlier = earlier.find(|own| own.question == *name && own.workload == question.workload)?;
+    let load = earlier.winner.as_ref()?.load.clone();
+    Some(Cow::Owned(Question {
+        load: Some(load),
+        ..question.clone()
+    }))
 }
 
 fn estimates(known: &Known<'_>) -> Vec<PointEstimates> {

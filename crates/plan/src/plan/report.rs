@@ -12,6 +12,12 @@ table! {
         pub plots as "plot": Vec<Plot> = by::<Vec<Plot>, _>(|reader, node, _| Vec::from_node(reader, node, "report.plot")),
         /// Price of one GPU-hour in dollars, such as `2.5`. The tables, charts and the answer then show the cost of a million tokens.
         pub price_per_gpu_hour: Option<f64> = maybe::<f64, _>(price),
+        /// GPUs that the server is to run on. Configs are compared by what all servers of them that fit give together. Default: those of
+        /// the machine that the plan runs on.
+        pub gpus: Option<u32> = whole(1..=1_000_000),
+        /// The difference that does not matter, as in `2%`: of configs within it of the best, the one that needs the fewest changes from
+        /// the defaults is recommended. Default: 1 %.
+        pub margin: Option<f64> = maybe::<String, _>(margin),
     }
     beside {
         /// What must hold of the results: `[[assert]]`, and targets that are required.
@@ -44,6 +50,10 @@ table! {
 
 fn pareto(reader: &mut Reader<'_>, node: &Node, _: &str) -> Option<Vec<String>> {
     ParetoTable::from_node(reader, node, "report.pareto").map(|table| table.label_by)
+}
+
+fn margin(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<f64> {
+    Some(reader.percent(node, what, 0.1..=50.0)? / 100.0)
 }
 
 fn price(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<f64> {

@@ -43,6 +43,8 @@ names! {
     starts_csv "starts.csv";
     /// One row a target of a search.
     sla_csv "sla.csv";
+    /// The answer as data.
+    answer_json "answer.json";
     /// The report as a web page.
     report_html "report.html";
     /// The report for a pull request.

@@ -45,6 +45,13 @@ impl Manifest {
         Some(manifest.plan.into())
     }
 
+    /// The number of GPUs of the machine that the manifest of a directory is about; none if it has none, or that is not known.
+    pub fn gpus_of(directory: &Directory) -> Option<u32> {
+        let text = fs::read_to_string(directory.manifest()).ok()?;
+        let manifest: Manifest = serde_json::from_str(&text).ok()?;
+        Some(manifest.gpus.len() as u32).filter(|count| *count > 0)
+    }
+
     /// Writes the manifest of the latest session.
     pub fn write(mut self, directory: &Directory) -> Result<()> {
         self.format = format!("{}.{}", FORMAT.0, FORMAT.1);

@@ -31,7 +31,6 @@ pub struct TableBuilder {
     places: HashMap<(Section, Box<str>), usize>,
     runs: Vec<RunFacts>,
     launches: HashMap<String, u32>,
-    planned_starts: u32,
 }
 
 impl TableBuilder {
@@ -109,11 +108,6 @@ impl TableBuilder {
         }
     }
 
-    /// Notes how many starts of each server config the plan asks for.
-    pub fn plan_starts(&mut self, starts: u32) {
-        self.planned_starts = starts;
-    }
-
     /// The finished table: every parameter by its own name, with its side as a prefix where the name alone would be
     /// ambiguous; a measured figure never gives way to a parameter.
     pub fn finish(mut self) -> Table {
@@ -153,7 +147,6 @@ impl TableBuilder {
             columns: self.columns,
             rows: self.runs.len(),
             runs: self.runs,
-            planned_starts: self.planned_starts,
         }
     }
 

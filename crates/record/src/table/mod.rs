@@ -6,7 +6,6 @@
 mod bin;
 mod builder;
 mod cell;
-mod contest;
 mod cost;
 mod csv;
 mod filter;
@@ -23,12 +22,12 @@ mod starts;
 mod steadiness;
 mod tradeoff;
 mod workload;
+mod yardstick;
 
 pub use self::parquet::to_parquet;
 pub use bin::Bin;
 pub use builder::{ECHOED, TableBuilder};
 pub use cell::Cell;
-pub use contest::{Contest, LATENCIES, Standing};
 pub use csv::{inert, write_csv};
 pub use filter::Filter;
 pub use pareto::{distinct, frontier, knee};
@@ -36,14 +35,15 @@ pub use points::{Point, PointOutcome, Points};
 pub use row::RunRow;
 pub use scalars::read_scalars;
 pub use shares::{DEGREES, count_gpus};
-pub use sought::{Race, Sought, races, searches_of_finalists, sought};
+pub use sought::{Sought, sought};
 pub use spread::Spread;
 pub use stack::EXPERIMENT;
-pub use starts::ONE_START;
 pub use steadiness::{Disagreement, Drifting};
+pub use tradeoff::natural_direction;
 pub use tradeoff::{Measure, PlacedPoint, Tradeoff, list_placed};
 pub use vsweep_strategy::stats::Better;
 pub use workload::{Workload, is_of_load};
+pub use yardstick::{Shown, Yardstick};
 
 /// The column with the name of a combination, on either side; names tell settings better than their parameters do.
 pub const COMBO: &str = "combo";
@@ -103,7 +103,6 @@ pub struct Table {
     rows: usize,
     /// What is known of each row; empty in tables of other things than runs.
     runs: Vec<row::RunFacts>,
-    planned_starts: u32,
 }
 
 impl Table {

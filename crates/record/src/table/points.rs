@@ -7,6 +7,7 @@ use itertools::Itertools;
 use serde::Serialize;
 use std::collections::HashMap;
 use std::fmt;
+use vsweep_answer::answer::{Answer, Estimate, PointEstimates};
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::validity::{Code, Validity};
 
@@ -75,6 +76,8 @@ pub struct Points<'t> {
     pub points: Vec<Point>,
     /// Starts of a server that changed under way.
     pub drifting: Vec<Drifting>,
+    /// The estimates of the answer by metric and point.
+    estimates: HashMap<String, HashMap<Box<str>, Estimate>>,
 }
 
 impl<'t> Points<'t> {
@@ -93,7 +96,42 @@ impl<'t> Points<'t> {
         for point in &mut points {
             point.judge(runs, &drifting);
         }
-        Points { runs, points, drifting }
+        Points {
+            runs,
+            points,
+            drifting,
+            estimates: HashMap::new(),
+        }
+    }
+
+    /// Takes over the estimates of an answer: from now on they are the points' figures, with their intervals. One that was made of other
+    /// runs of a point is no estimate of it.
+    pub fn adopt(&mut self, answer: &Answer) {
+        let used: HashMap<&str, usize> = self.points.iter().map(|point| (&*point.id, point.used.len())).collect();
+        let is_current = |of_point: &&PointEstimates| used.get(&*of_point.point) == Some(&of_point.runs);
+        let current: Vec<&PointEstimates> = answer.estimates.iter().filter(is_current).collect();
+        for (number, noise) in answer.noise.iter().enumerate() {
+            let known = current.iter();
+            let known = known.filter_map(|of_point| Some((of_point.point.as_str().into(), of_point.figures[number]?)));
+            self.estimates.insert(noise.metric.clone(), known.collect());
+        }
+    }
+
+    /// A figure with the answer's estimate of it, if it has one.
+    fn judged(&self, point: &Point, metric: &str, spread: Spread) -> Spread {
+        match self.estimate(point, metric) {
+            Some(estimate) => Spread {
+                value: estimate.value,
+                interval: Some((estimate.low, estimate.high)),
+                ..spread
+            },
+            None => spread,
+        }
+    }
+
+    /// The estimate of a figure, if the answer has one.
+    fn estimate(&self, point: &Point, metric: &str) -> Option<Estimate> {
+        self.estimates.get(metric)?.get(&point.id).copied()
     }
 
     /// Leaves only points with a used run among these rows, which are in ascending order.
@@ -110,11 +148,7 @@ impl<'t> Points<'t> {
     pub fn spread(&self, point: &Point, metric: &str) -> Option<Spread> {
         let column = self.runs.column(metric)?;
         let spread = column.spread(&point.used)?;
-        Some(Spread {
-            interval: self.interval_of(column, point),
-            starts: point.starts,
-            ..spread
-        })
+        Some(self.judged(point, metric, spread))
     }
 
     /// The figure in which the runs of a point disagree most, if in any.
@@ -188,9 +222,8 @@ impl<'t> Points<'t> {
     /// The columns of a figure: its median, its ends over the runs, and those of its intervals over starts where any point has one.
     fn spread_columns(&self, source: &Column) -> Vec<Column> {
         let spread = |point: &Point| {
-            let interval = self.interval_of(source, point);
             let spread = source.spread(&point.shown(self.runs))?;
-            Some(Spread { interval, ..spread })
+            Some(self.judged(point, &source.name, spread))
         };
         let spreads: Vec<Option<Spread>> = self.points.iter().map(spread).collect();
         // Counts stay counts, but for a median between two of them.
@@ -204,7 +237,7 @@ impl<'t> Points<'t> {
             let figures = spreads.iter().map(|spread| spread.as_ref().and_then(figure));
             Column::of(format!("{}{suffix}", source.name), source.section, figures)
         };
-        let mut columns = vec![column("", &|spread| Some(cell(spread.median)))];
+        let mut columns = vec![column("", &|spread| Some(cell(spread.value)))];
         // A setting that the result repeats is the same in every run.
         if !ECHOED.contains(&source.name.as_str()) {
             columns.push(column("_min", &|spread| Some(cell(spread.min))));
@@ -304,7 +337,7 @@ impl Column {
         values.sort_by(f64::total_cmp);
         let (min, max) = (*values.first()?, *values.last()?);
         let middle = values.len() / 2;
-        let median = match values.len() % 2 {
+        let value = match values.len() % 2 {
             1 => values[middle],
             // Equal ones may be infinite, where a mean is none.
             _ if values[middle - 1] == values[middle] => values[middle],
@@ -312,12 +345,11 @@ impl Column {
         };
         let count = values.len();
         Some(Spread {
-            median,
+            value,
             min,
             max,
             count,
             interval: None,
-            starts: None,
         })
     }
 }

@@ -43,7 +43,6 @@ impl Table {
         }
         stacked.columns.push(Column::of(EXPERIMENT, Section::Serve, names));
         // Which starts are fresh differs from one experiment to the next, and nobody wins here.
-        stacked.planned_starts = u32::MAX;
         // The experiment comes first among the settings.
         stacked
             .columns
@@ -61,7 +60,6 @@ impl Table {
             columns: self.columns.iter().map(column).collect(),
             rows: rows.len(),
             runs: rows.iter().filter_map(|row| self.runs.get(*row).cloned()).collect(),
-            planned_starts: self.planned_starts,
         }
     }
 

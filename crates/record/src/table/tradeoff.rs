@@ -80,7 +80,8 @@ impl Measure {
     }
 }
 
-fn natural_direction(metric: &str) -> Better {
+/// The good direction of a metric by its name: times, failures and powers are better low, everything else high.
+pub fn natural_direction(metric: &str) -> Better {
     let is_low = metric.ends_with("_ms")
         || metric.ends_with("_time")
         || ["duration", "failed", "gpu_count"].contains(&metric)
@@ -100,7 +101,7 @@ impl<'p> Tradeoff<'p> {
     fn of(points: &'p Points<'_>, workload: Workload<'p>, x: &Measure, y: &Measure) -> Tradeoff<'p> {
         let place = |point: &'p Point| {
             let (x, y) = (points.spread(point, &x.metric)?, points.spread(point, &y.metric)?);
-            (x.median.is_finite() && y.median.is_finite()).then_some(PlacedPoint {
+            (x.value.is_finite() && y.value.is_finite()).then_some(PlacedPoint {
                 point,
                 x,
                 y,
@@ -110,7 +111,7 @@ impl<'p> Tradeoff<'p> {
         };
         let own = workload.points.iter().map(|at| &points.points[*at]);
         let mut placed: Vec<PlacedPoint<'_>> = own.filter_map(place).collect();
-        let places: Vec<(f64, f64)> = placed.iter().map(|placed| (placed.x.median, placed.y.median)).collect();
+        let places: Vec<(f64, f64)> = placed.iter().map(|placed| (placed.x.value, placed.y.value)).collect();
         let better = (x.better, y.better);
         let frontier = frontier(&places, better);
         for at in &frontier {
@@ -163,7 +164,7 @@ pub fn list_placed(tradeoffs: &[Tradeoff<'_>], runs: &Table) -> Table {
             let figures = spreads.iter().map(figure);
             columns.push(Column::of(format!("{metric}{end}"), Section::Metric, figures));
         };
-        figure("", |spread| spread.median);
+        figure("", |spread| spread.value);
         figure("_min", |spread| spread.min);
         figure("_max", |spread| spread.max);
     }

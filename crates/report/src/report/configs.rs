@@ -2,27 +2,27 @@
 //! what was measured of it in comments.
 
 use super::align::align;
-use super::answer::{Answer, KNEE, mark as suspect};
+use super::answer::mark as suspect;
 use super::charts::multiples::order;
 use super::environment::facts;
 use super::inputs::Inputs;
 use super::nodes;
-use super::sla;
+use super::sentences::sentence;
 use super::template::plain;
-use super::variation::settings;
-use super::words::{axis_title, show_number, show_spread};
+use super::words::show_number;
 use super::yaml::write_flags;
-use super::yardstick::Yardstick;
 use crate::report::ordered::Order;
 use itertools::Itertools;
 use minijinja::{Value, context};
 use std::collections::BTreeMap;
+use vsweep_answer::answer::Answered;
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::matrix::ServeFlags;
 use vsweep_plan::printable::printable;
 use vsweep_plan::shell::shell_command;
 use vsweep_record::journal::RunRecord;
-use vsweep_record::table::{Cell, Column, ONE_START, Point, Race, Section, Spread, races};
+use vsweep_record::table::Yardstick;
+use vsweep_record::table::{Cell, Column, Point, Section, Spread};
 
 /// Loads of the envelope.
 const MOST_LOADS: usize = 40;
@@ -54,8 +54,6 @@ struct Winner {
     question: String,
     /// Why, with the figure that decided.
     reason: String,
-    /// Others that cannot be told apart from it.
-    tied: Vec<String>,
     /// The point it won with, by its place among the points.
     point: usize,
 }
@@ -63,8 +61,7 @@ struct Winner {
 /// The files; none for a server whose command does not show its flags, or that vsweep only attached to.
 pub fn render(inputs: &Inputs<'_>) -> Vec<Config> {
     let runs: Vec<&RunRecord> = inputs.state.runs().collect();
-    let mut winners = of_targets(inputs, &runs);
-    winners.extend(inputs.answers.iter().flat_map(|answer| of_answer(inputs, answer)));
+    let winners = winners(inputs);
     let started = |winner: &Winner| {
         let server = &runs.get(inputs.points.points[winner.point].row)?.server;
         Some((server, ServeFlags::of(&inputs.state.servers.get(server)?.argv)?))
@@ -85,45 +82,17 @@ pub fn render(inputs: &Inputs<'_>) -> Vec<Config> {
     configs
 }
 
-fn of_answer(inputs: &Inputs<'_>, answer: &Answer) -> Vec<Winner> {
-    let words = |at: &usize| settings(&inputs.varied, inputs.points.points[*at].row);
-    let best = answer.bests.iter().map(|best| {
-        let question = answer.ask(best.question);
-        Winner {
-            reason: format!("{question}: {} {}", axis_title(best.metric), show_spread(&best.spread)),
-            tied: best.tied.iter().map(words).collect(),
-            question,
-            point: best.point,
-        }
-    });
-    let knee = answer.knee.map(|point| {
-        let question = answer.ask(KNEE);
-        Winner {
-            reason: format!("{question}: the knee of the Pareto frontier of throughput per GPU against speed per user"),
-            tied: Vec::new(),
-            question,
-            point,
-        }
-    });
-    best.chain(knee).collect()
-}
-
-/// For each target, the server that holds the highest load; others whose limit may lie as high are named.
-fn of_targets(inputs: &Inputs<'_>, runs: &[&RunRecord]) -> Vec<Winner> {
-    let winner = |race: Race<'_>| {
-        let best = race.winner();
-        let (question, criteria) = (sla::question(best), best.target.criteria.iter().join(", "));
-        let (vary, value) = (best.record().started.vary.name(), sla::value_in_words(best)?);
-        let tied = race.tied().iter();
-        let tied = tied.map(|other| format!("{} with {}", sla::config_name(other), other.load().unwrap_or_default()));
+/// The winners of all questions, those of targets first.
+fn winners(inputs: &Inputs<'_>) -> Vec<Winner> {
+    let document = &inputs.answers.document;
+    let winner = |answered: &Answered| {
         Some(Winner {
-            reason: format!("{question} ({criteria}): highest load {vary} {value}"),
-            tied: tied.collect(),
-            question,
-            point: sla::point(best, inputs.points, runs)?,
+            question: answered.title(),
+            reason: sentence(document, answered).text(),
+            point: inputs.answers.place_of(answered)?,
         })
     };
-    races(inputs.state).into_iter().filter_map(winner).collect()
+    document.questions.iter().filter_map(winner).collect()
 }
 
 /// What stands above the settings: why these, how to start them, what was measured, where.
@@ -148,8 +117,6 @@ fn comments(
         include_str!("configs.txt.jinja"),
         context! {
             reason => winner.reason.as_str(),
-            tied => &winner.tied,
-            one_start => (point.starts == Some(1)).then_some(ONE_START),
             simulated => points.param(point, "simulated") == &Cell::Bool(true),
             command => shell_command(env, &argv),
             meets => (!inputs.goals.is_empty()).then(|| inputs.goals.met_by(winner.point)),
@@ -212,12 +179,7 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
         let meets = has_goals.then(|| inputs.goals.met_by(*at));
         table.push(row.chain(meets).chain([mark]).collect());
     }
-    let has_starts = |(_, point): &(usize, &Point)| point.starts.is_some_and(|starts| starts > 1);
     context! {
-        reach => match here.iter().any(has_starts) {
-            true => "95 % intervals over starts",
-            false => "lowest to highest of several runs",
-        },
         under,
         loads => align(&table).lines().map(str::to_owned).collect_vec(),
         more => here.len().saturating_sub(MOST_LOADS),
@@ -226,7 +188,7 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
 
 /// `12.5 (12.1-13)`, or the median alone.
 fn range(spread: &Spread) -> String {
-    let median = show_number(spread.median);
+    let median = show_number(spread.value);
     let (low, high) = spread.reach();
     match high > low {
         true => format!("{median} ({}-{})", show_number(low), show_number(high)),

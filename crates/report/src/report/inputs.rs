@@ -1,8 +1,7 @@
 //! Everything a report is made from.
 
-use super::answer::{self, Answer};
+use super::answer::Answers;
 use super::distributions::Distributions;
-use super::effects::Findings;
 use super::failures::{Group, group, read_excerpts};
 use super::goals::Goals;
 use super::requirements::{self, Judged};
@@ -11,9 +10,10 @@ use super::variation::varying;
 use serde_json::Value;
 use std::fs;
 use std::path::Path;
+use vsweep_answer::answer::Answer;
 use vsweep_plan::matrix::argv;
 use vsweep_plan::plan::{self, BenchRunner, Format, Params, ReportOptions, World, commands};
-use vsweep_record::journal::{Directory, State};
+use vsweep_record::journal::{Directory, RunRecord, State};
 use vsweep_record::table::{Column, Points};
 
 /// Everything a report is made from.
@@ -41,12 +41,10 @@ pub struct Inputs<'a> {
     pub excerpts: Vec<Option<String>>,
     /// Who measured the loads.
     pub bench: BenchRunner,
-    /// The best points and the frontier of each workload.
-    pub answers: Vec<Answer>,
+    /// The answer.
+    pub answers: Answers,
     /// What was read beside the runs.
     pub telemetry: Telemetry,
-    /// Which settings mattered.
-    pub mattered: Findings<'a>,
     /// How latencies are distributed at the points that a page has room for.
     pub distributions: Distributions,
     /// Whether the page is served while the sweep goes on, as its version; none of a page that stands alone.
@@ -58,12 +56,14 @@ pub struct Inputs<'a> {
 }
 
 impl<'a> Inputs<'a> {
-    /// Gathers them in the directory of an experiment. `points.runs` are the runs of `state`, as [`super::read_runs`] makes them.
+    /// Gathers them in the directory of an experiment. `points.runs` are the runs of `state`, as [`super::read_runs`] makes them, and the
+    /// points have adopted the answer.
     pub fn gather(
         directory: &'a Directory,
         state: &'a State,
         points: &'a Points<'a>,
         options: &'a ReportOptions,
+        answer: Answer,
     ) -> Inputs<'a> {
         let read = |path: &Path| fs::read_to_string(path).ok();
         let mut plans = [(false, Format::Toml), (true, Format::Json)].into_iter();
@@ -71,7 +71,8 @@ impl<'a> Inputs<'a> {
         let manifest = read(&directory.manifest()).and_then(|text| serde_json::from_str(&text).ok());
         let failures = group(points, state);
         let goals = Goals::judge(&options.requirements, state, points);
-        let answers = answer::find(points, &goals);
+        let runs: Vec<&RunRecord> = state.runs().collect();
+        let answers = Answers::of(answer, points, &runs);
         Inputs {
             directory,
             experiment: directory.name(),
@@ -84,9 +85,13 @@ impl<'a> Inputs<'a> {
             varied: varying(points),
             excerpts: read_excerpts(directory, &failures),
             failures,
-            telemetry: telemetry::gather(directory, state, points, &answers),
-            mattered: Findings::of(points),
-            distributions: Distributions::gather(directory, state, points, telemetry::order(points, &answers)),
+            telemetry: telemetry::gather(directory, state, points, &answers.workloads),
+            distributions: Distributions::gather(
+                directory,
+                state,
+                points,
+                telemetry::order(points, &answers.workloads),
+            ),
             live: None,
             requirements: requirements::judge(&options.requirements, state, points),
             goals,

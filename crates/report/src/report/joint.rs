@@ -1,20 +1,20 @@
 //! One page over several experiments: what is best among all of them, which experiment that is of, and charts in which each has curves of
 //! its own. It rests on their runs alone; what a plan requires, and its searches, are told by each experiment's own report.
 
-use super::answer;
+use super::answer::{self, Answers};
 use super::charts::{Subject, make_charts};
 use super::document::points::PointWords;
 use super::goals::Goals;
 use super::html::text::{self, safe};
 use super::picture::to_svg;
-use super::text::bests;
+use super::sentences::{Sentence, sentences};
 use super::variation::varying_within;
-use super::yardstick::Yardstick;
 use crate::report::ordered::Ordered;
 use itertools::Itertools;
 use minijinja::context;
 use vsweep_plan::plan::ReportOptions;
 use vsweep_record::journal::State;
+use vsweep_record::table::Yardstick;
 use vsweep_record::table::{EXPERIMENT, Point, Points, Table};
 
 const PAGE: &str = include_str!("joint.html.jinja");
@@ -23,7 +23,10 @@ const MOST_ROWS: usize = 40;
 
 /// The page over a table of several experiments, whose column `experiment` tells them apart, and what could not be drawn.
 pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> (String, Vec<String>) {
-    let points = Points::of(table);
+    let mut points = Points::of(table);
+    let document = answer::judge(&State::default(), &points, options, None);
+    points.adopt(&document);
+    let answers = Answers::of(document, &points, &[]);
     let of_experiment = |point: &Point| points.param(point, EXPERIMENT).to_string();
     let names = points.points.iter().map(of_experiment).unique().collect_vec();
     let experiments = names.iter().map(|name| {
@@ -37,8 +40,7 @@ pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> (String
     });
     let goals = Goals::judge(&[], &State::default(), &points);
     let workloads = points.workloads();
-    let sections = workloads.iter().map(|workload| {
-        let answer = answer::find_for(&points, &goals, workload);
+    let sections = workloads.iter().zip(&answers.workloads).map(|(workload, answer)| {
         // Its settings may tell which experiment a point is of, but a reader need not know.
         let others = varying_within(&points, workload).into_iter();
         let others = others.filter(|column| column.name != EXPERIMENT);
@@ -48,7 +50,7 @@ pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> (String
             params: table.column(EXPERIMENT).into_iter().chain(others).collect(),
         };
         let yardstick = Yardstick::of(&points, workload);
-        let throughput = |at: &usize| words.median(*at, yardstick.throughput.1).unwrap_or(f64::NEG_INFINITY);
+        let throughput = |at: &usize| words.value(*at, yardstick.throughput.1).unwrap_or(f64::NEG_INFINITY);
         let is_measured = |at: &&usize| !points.points[**at].used.is_empty();
         let own = workload.points.iter().filter(is_measured);
         let own = own
@@ -57,14 +59,14 @@ pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> (String
         let shown = yardstick.shown.iter().map(|shown| shown.metric);
         let rows = own.iter().take(MOST_ROWS).map(|at| {
             context! {
-                figures => words.medians(**at, shown.clone()),
+                figures => words.figures(**at, shown.clone()),
                 is_front => answer.frontier.contains(at),
                 ..words.part(**at)
             }
         });
         context! {
-            name => answer.workload.as_str(),
-            bests => bests(&points, &answer, &words.params),
+            name => answer.name.as_str(),
+            bests => sentences(&answers.document, &answer.name).iter().map(Sentence::text).collect_vec(),
             heads => yardstick.shown.iter().map(|shown| shown.heading).collect_vec(),
             rows => rows.collect_vec(),
             more => own.len().saturating_sub(MOST_ROWS),

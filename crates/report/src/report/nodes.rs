@@ -52,18 +52,6 @@ pub fn remarks(state: &State) -> Vec<String> {
     unlike.chain(several).collect()
 }
 
-/// On which nodes two points were measured, `n0` and `n1, n2`, unless it was one and the same.
-pub fn apart(points: &Points<'_>, one: usize, other: usize) -> Option<(String, String)> {
-    let column = points.runs.column("node")?;
-    let nodes = |at: usize| -> BTreeSet<String> {
-        let used = &points.points[at].used;
-        used.iter().map(|row| column.cells[*row].to_string()).collect()
-    };
-    let (one, other) = (nodes(one), nodes(other));
-    let named = |nodes: BTreeSet<String>| nodes.into_iter().join(", ");
-    ((&one | &other).len() > 1).then(|| (named(one), named(other)))
-}
-
 /// That runs had servers of other sessions beside them, if any had.
 pub fn shared(points: &Points<'_>) -> Option<String> {
     let others = points.runs.column("other_servers_beside")?.cells.iter();

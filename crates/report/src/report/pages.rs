@@ -1,11 +1,11 @@
-//! What is made of an experiment's document: `report.html`, `report.md`, the configuration files in `best/`, and the answer in a few
-//! lines for a terminal.
+//! The files that are made of an experiment's document: `answer.json`, `report.html`, `report.md`, the configuration files in `best/`; and
+//! the answer in a few lines for a terminal.
 
 use super::configs::{self, Config};
 use super::files::write_folder;
 use super::inputs::Inputs;
 use super::rows::read_asked;
-use super::{basis, document, html, markdown, text};
+use super::{answer, basis, document, html, markdown, text};
 use std::path::PathBuf;
 use vsweep_plan::error::Result;
 use vsweep_plan::files::write_atomic;
@@ -17,6 +17,8 @@ use vsweep_record::table::Points;
 #[derive(Debug)]
 pub struct Pages {
     pub(super) configs: Vec<Config>,
+    /// The answer, as JSON.
+    pub answer: String,
     /// The page.
     pub page: String,
     /// The text for a pull request.
@@ -31,6 +33,7 @@ impl Pages {
         let configs = configs::render(inputs);
         let document = document::of(inputs, &configs);
         Pages {
+            answer: answer::to_json(&inputs.answers.document),
             page: html::render(inputs, document.clone()),
             markdown: markdown::render(document.clone()) + &basis::line(inputs.directory, inputs.state, configs.len()),
             summary: text::render(inputs, document),
@@ -44,6 +47,7 @@ impl Pages {
         let files = configs.map(|config| (config.file, config.text.into_bytes()));
         let mut written = write_folder(&directory.best(), "yaml", files)?;
         for (path, text) in [
+            (directory.answer_json(), self.answer),
             (directory.report_html(), self.page),
             (directory.report_markdown(), self.markdown),
         ] {
@@ -57,12 +61,8 @@ impl Pages {
 /// The pages as they are now, for a place of their own; nothing is written. One that is served while the sweep goes on has a version.
 pub fn make_pages(directory: &Directory, state: &State, options: &ReportOptions, live: Option<u64>) -> Pages {
     let runs = read_asked(directory, state, options, None);
-    let points = Points::of(&runs.table);
-    let inputs = Inputs::gather(directory, state, &points, options);
+    let mut points = Points::of(&runs.table);
+    let answer = answer::settle(directory, state, &mut points, options);
+    let inputs = Inputs::gather(directory, state, &points, options, answer);
     Pages::make(&Inputs { live, ..inputs })
-}
-
-/// Writes the pages of an experiment and returns where.
-pub fn write_pages(inputs: &Inputs<'_>) -> Result<Vec<PathBuf>> {
-    Pages::make(inputs).write(inputs.directory)
 }

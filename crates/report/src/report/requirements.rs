@@ -11,7 +11,7 @@ use std::fmt;
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::plan::{self, Assertion, Params, Required, Servers};
 use vsweep_record::journal::{RunRecord, State};
-use vsweep_record::table::{Point, Points, Sought, Workload, races};
+use vsweep_record::table::{Point, Points, Sought, Workload, sought};
 use vsweep_strategy::search::{Criterion, Found, Quantity};
 use vsweep_strategy::stats::Requirement;
 
@@ -78,13 +78,15 @@ fn of_comparison(state: &State) -> Vec<Judged> {
 }
 
 fn of_target(required: &plan::Requirement, name: &str, state: &State) -> Vec<Judged> {
-    let races = races(state).into_iter();
-    let judged = races.filter(|race| race.winner().target.name == name).map(|race| {
-        let said = race.servers.iter().map(|sought| {
+    let all = sought(state).into_iter().filter(|own| own.target.name == name);
+    let by_load = all.map(|own| (sla::load_name(&own), own)).into_group_map();
+    let by_load = by_load.into_iter().sorted_by_key(|(load, _)| *load);
+    let judged = by_load.map(|(load, servers)| {
+        let said = servers.iter().map(|sought| {
             let (verdict, why) = answer(sought);
             (verdict, format!("{}: {why}", sla::config_name(sought)))
         });
-        let load = sla::load_name(race.winner()).map_or(String::new(), |load| format!(", {load}"));
+        let load = load.map_or(String::new(), |load| format!(", {load}"));
         conclude(required, load, said.collect(), state)
     });
     let judged: Vec<Judged> = judged.collect();
@@ -160,7 +162,7 @@ fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, state: &State
         return None;
     }
     let of_criterion = |criterion: &Criterion| {
-        let median = points.spread(point, &criterion.figure()).map(|spread| spread.median);
+        let median = points.spread(point, &criterion.figure()).map(|spread| spread.value);
         match median.map(|median| criterion.operator.holds(median, criterion.limit)) {
             Some(true) => (Requirement::Met, criterion.to_string()),
             Some(false) => (Requirement::Broken, format!("not {criterion}")),

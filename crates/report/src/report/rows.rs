@@ -58,12 +58,6 @@ pub fn read_asked(
     };
     let gpus: BTreeMap<&ServerId, f64> = state.servers.iter().map(count).collect();
     let mut builder = TableBuilder::new();
-    builder.plan_starts(match (state.compared(), state.planning_session()) {
-        // All starts of a comparison are alike, and points that a search chose have no finals.
-        (Some(_), _) => u32::MAX,
-        (None, Some(planned)) if planned.searches > 0 && planned.starts > 1 => u32::MAX,
-        (None, planned) => planned.map_or(1, |planned| planned.starts),
-    });
     let is_spread = nodes::are_told_apart(state);
     let mut damaged = Vec::new();
     let runs: Vec<&RunRecord> = state.runs().collect();

@@ -6,14 +6,13 @@ use super::rows::with_combo;
 use super::words::{server_name, show_number};
 use itertools::Itertools;
 use serde::Serialize;
-use serde_json::Value;
 use std::collections::BTreeMap;
 use vsweep_plan::ids::SearchId;
-use vsweep_plan::plan::{Params, show, spelling};
+use vsweep_plan::plan::{Params, show};
 use vsweep_plan::units::show_many;
 use vsweep_plan::validity::Validity;
-use vsweep_record::journal::{RunRecord, SearchRecord, SearchStarted, ServerRecord, State};
-use vsweep_record::table::{Point, Points, Race, Sought, races, sought};
+use vsweep_record::journal::{SearchRecord, SearchStarted, ServerRecord, State};
+use vsweep_record::table::{Sought, sought};
 use vsweep_strategy::search::{Answer, DOUBT, Found, Probe, RISK, Vary, Verdict};
 
 /// What the interval beside an answer means.
@@ -31,21 +30,6 @@ pub const COARSE: &str = "where the answer says within how many percent, the run
 
 /// Rows of the table in the terminal.
 const MOST_ROWS: usize = 20;
-
-/// The points at the best answer of each target under each load, as far as they are there.
-pub(super) fn winners(state: &State, points: &Points<'_>) -> Vec<usize> {
-    let runs: Vec<&RunRecord> = state.runs().collect();
-    let best = races(state).into_iter();
-    best.filter_map(|race| point(race.winner(), points, &runs)).collect()
-}
-
-/// In what others are tied with the winner of a race.
-pub(super) fn why_tied(race: &Race<'_>) -> &'static str {
-    match race.standing {
-        None => "with others whose limit may lie as high",
-        Some(standing) => standing.words(),
-    }
-}
 
 /// `Target chat`, and the load where there are several.
 pub(super) fn question(sought: &Sought<'_>) -> String {
@@ -67,18 +51,6 @@ fn server<'a>(sought: &Sought<'a>) -> Option<&'a ServerRecord> {
 pub(super) fn config_name(sought: &Sought<'_>) -> String {
     let id = &sought.record().started.server;
     server(sought).map_or_else(|| id.to_string(), |server| server.name.clone())
-}
-
-/// The point at the answer, by its place in `points.points`; `runs` are those of the table's rows. It has no figures
-/// where its run was cut as soon as the verdict was certain.
-pub(super) fn point(sought: &Sought<'_>, points: &Points<'_>, runs: &[&RunRecord]) -> Option<usize> {
-    let started = &sought.record().started;
-    let value = sought.load()?;
-    let is_asked = |run: &RunRecord| run.search.as_ref() == Some(&started.search);
-    let load = |run: &RunRecord| spelling::find(&run.params, started.vary.name()).and_then(Value::as_f64);
-    let is_at_it = |run: &&RunRecord| is_asked(run) && load(run) == Some(value);
-    let is_there = |point: &Point| runs.get(point.row).is_some_and(is_at_it);
-    points.points.iter().position(is_there)
 }
 
 /// The answer's word, or why there is none.

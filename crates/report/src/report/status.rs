@@ -13,6 +13,7 @@ use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 use serde::Serialize;
+use std::fs;
 use std::time::Duration;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::error::Result;
@@ -53,6 +54,12 @@ pub struct Status {
     /// Searches that have not ended.
     #[serde(skip_serializing_if = "is_zero")]
     pub searches_left: u64,
+    /// The answer so far, as `answer.json` has it; none before the first run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<serde_json::Value>,
+    /// Seconds since that answer was made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer_age_s: Option<u64>,
     /// The answers of the searches so far, in words; empty where none has begun.
     #[serde(skip)]
     pub answers: String,
@@ -135,11 +142,21 @@ impl Status {
     /// The state that the journals of a directory tell, and who works on it now.
     pub fn now(directory: &Directory, state: &State) -> Result<Status> {
         let mut status = Status::of(&directory.name(), state);
+        status.read_answer(directory);
         status.running = journal::holders(directory)?;
         if !status.running.is_empty() {
             status.servers_up = Up::of(state);
         }
         Ok(status)
+    }
+
+    fn read_answer(&mut self, directory: &Directory) {
+        let file = directory.answer_json();
+        let text = fs::read_to_string(&file).ok();
+        self.answer = text.and_then(|text| serde_json::from_str(&text).ok());
+        let written = fs::metadata(&file).and_then(|known| known.modified()).ok();
+        let age = written.and_then(|moment| moment.elapsed().ok());
+        self.answer_age_s = age.filter(|_| self.answer.is_some()).map(|age| age.as_secs());
     }
 
     /// The state that a journal tells, by itself.

@@ -1,7 +1,7 @@
 //! What was read beside the runs, as small charts: `runs/<point>/<k>.telemetry.csv` of the runs that a page has room for,
 //! thinned out. A file that is missing or damaged leaves its run without charts; nothing else depends on it.
 
-use super::answer::Answer;
+use super::answer::WorkloadAnswer;
 use super::distributions::shorten;
 use itertools::Itertools;
 use serde::Serialize;
@@ -28,7 +28,7 @@ pub struct Telemetry {
 }
 
 /// Gathers the readings of one run for each point, those of the answer first.
-pub fn gather(directory: &Directory, state: &State, points: &Points<'_>, answers: &[Answer]) -> Telemetry {
+pub fn gather(directory: &Directory, state: &State, points: &Points<'_>, answers: &[WorkloadAnswer]) -> Telemetry {
     let records: Vec<&RunRecord> = state.runs().collect();
     let path = |row: usize| records.get(row).map(|run| run.files().telemetry(directory));
     let mut telemetry = Telemetry::default();
@@ -90,8 +90,8 @@ pub(super) fn join(files: &[(f64, PathBuf)], seconds_back: f64) -> Value {
 }
 
 /// Places of all points: the best ones, the knee, the frontier, the rest.
-pub(super) fn order(points: &Points<'_>, answers: &[Answer]) -> Vec<usize> {
-    let bests = answers.iter().flat_map(|answer| &answer.bests).map(|best| best.point);
+pub(super) fn order(points: &Points<'_>, answers: &[WorkloadAnswer]) -> Vec<usize> {
+    let bests = answers.iter().flat_map(WorkloadAnswer::bests);
     let knees = answers.iter().filter_map(|answer| answer.knee);
     let front = knees.chain(answers.iter().flat_map(|answer| answer.frontier.iter().copied()));
     bests.chain(front).chain(0..points.points.len()).unique().collect()

@@ -2,20 +2,19 @@
 //! `text.txt.jinja`; here is what goes into it beside the `document`.
 
 use super::align::align;
-use super::answer::{Answer, Best, FRONTIER, mark};
+use super::answer::{WorkloadAnswer, mark};
 use super::document::points::PointWords;
 use super::failures::{describe_reasons, group_recorded};
 use super::inputs::Inputs;
-use super::nodes::apart;
-use super::sla;
+use super::sentences::{Sentence, sentences};
 use super::template::plain;
-use super::variation::{settings, varying_within};
-use super::words::{say, show_number, show_range, show_ratio, show_some};
-use super::yardstick::{Shown, Yardstick};
+use super::variation::varying_within;
+use super::words::show_number;
 use crate::report::ordered::Order;
 use itertools::Itertools;
 use minijinja::{Value, context};
-use vsweep_record::table::{Column, Points, Workload};
+use vsweep_record::evidence::FRONTIER;
+use vsweep_record::table::{Shown, Workload, Yardstick};
 
 /// The unit that the headings of times end in; below the table it is told once.
 const MILLISECONDS: &str = " ms";
@@ -28,10 +27,9 @@ const MOST_REASONS: usize = 4;
 
 /// At most about 25 lines for one workload: counts, the frontier and the highest throughput, failures by cause with advice.
 pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
-    let winners = sla::winners(inputs.state, inputs.points);
     let workloads = inputs.points.workloads();
-    let answered = workloads.iter().zip(&inputs.answers);
-    let tables = answered.filter_map(|(workload, answer)| table(inputs, workload, answer, &winners));
+    let answered = workloads.iter().zip(&inputs.answers.workloads);
+    let tables = answered.filter_map(|(workload, answer)| table(inputs, workload, answer));
     let reasons = group_recorded(inputs.state);
     let parts = context! {
         tables => tables.collect_vec(),
@@ -42,8 +40,8 @@ pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
     plain(include_str!("text.txt.jinja"), parts)
 }
 
-/// The Pareto frontier, the highest throughput, and the winner of each target; `None` where there is nothing to say.
-fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &Answer, winners: &[usize]) -> Option<Value> {
+/// The Pareto frontier and every point that won something; none where there is nothing to say.
+fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) -> Option<Value> {
     let points = inputs.points;
     let words = PointWords {
         points,
@@ -52,20 +50,19 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &Answer, winners:
     };
     let yardstick = Yardstick::of(points, workload);
     let (_, metric) = yardstick.throughput;
-    let throughput = |at: &usize| words.median(*at, metric).unwrap_or(f64::NEG_INFINITY);
-    let highest = answer.bests.iter().find(|best| best.metric == metric);
-    let highest = highest.map(|best| best.point);
-    let own = winners.iter().copied().filter(|at| workload.points.contains(at));
-    let chosen = answer.frontier.iter().copied().chain(highest).chain(own);
+    let throughput = |at: &usize| words.value(*at, metric).unwrap_or(f64::NEG_INFINITY);
+    let chosen = answer.frontier.iter().copied().chain(answer.bests());
     let mut chosen: Vec<usize> = chosen.filter(|at| throughput(at).is_finite()).unique().collect();
     chosen.order_by(|a, b| throughput(b).total_cmp(&throughput(a)));
-    let remarks = answer.none().into_iter().chain(answer.left_out()).collect_vec();
-    let name = answer.workload.as_str();
+    let remarks = answer.left_out().into_iter().collect_vec();
+    let bests = sentences(&inputs.answers.document, &answer.name);
+    let bests = bests.iter().map(Sentence::text).collect_vec();
+    let name = answer.name.as_str();
     if chosen.is_empty() {
-        return (!remarks.is_empty()).then(|| context! { name, remarks });
+        return (!remarks.is_empty() || !bests.is_empty()).then(|| context! { name, remarks, bests });
     }
     let listed = &chosen[..chosen.len().min(MOST_ROWS)];
-    let figure = |at: usize, metric: &str| words.median(at, metric).map_or("-".into(), show_number);
+    let figure = |at: usize, metric: &str| words.value(at, metric).map_or("-".into(), show_number);
     // Where every server has one GPU, a column would stand twice.
     let says_more = |shown: &&Shown| {
         shown.metric != FRONTIER[1] || listed.iter().any(|at| figure(*at, shown.metric) != figure(*at, metric))
@@ -91,37 +88,7 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &Answer, winners:
         lines => lines.map(|(row, line)| (is_front(row), line)).collect_vec(),
         has_front => !answer.frontier.is_empty(),
         has_times => shown.iter().any(|shown| shown.heading.ends_with(MILLISECONDS)),
-        bests => (workload.points.len() > 1).then(|| bests(points, answer, &words.params)),
+        bests,
         more => chosen.len().saturating_sub(MOST_ROWS),
     })
-}
-
-/// What is best at each question, how sure that is, and how far the next server is behind; a line each.
-pub(super) fn bests(points: &Points<'_>, answer: &Answer, params: &[&Column]) -> String {
-    let name = |at: usize| settings(params, points.points[at].row);
-    let line = |best: &Best| {
-        let next = best.runner_up.map_or(String::new(), |(other, ratio)| {
-            let nodes = apart(points, best.point, other);
-            let nodes = nodes.map_or(String::new(), |(own, its)| {
-                format!(" (measured on {own}, the other on {its})")
-            });
-            format!(", {} the next server ({}){nodes}", show_ratio(ratio), name(other))
-        });
-        let next_is = |at: usize| best.runner_up.is_some_and(|(next, _)| next == at);
-        let plain = best.default.filter(|(plain, _)| !next_is(*plain));
-        let plain = plain.map_or(String::new(), |(_, ratio)| {
-            format!(", {} the default settings", show_ratio(ratio))
-        });
-        let tied = match best.tied.is_empty() {
-            true => String::new(),
-            false => {
-                let others = show_some(best.tied.iter().map(|at| name(*at)), 1);
-                format!("; tied with {others} {}", best.why_tied())
-            }
-        };
-        let figure = say(best.metric, &show_number(best.spread.median)) + &show_range(&best.spread);
-        let (question, name) = (best.question, name(best.point));
-        format!("{question}: {name}: {figure}{next}{plain}{tied}\n")
-    };
-    answer.bests.iter().map(line).collect()
 }

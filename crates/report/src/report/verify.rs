@@ -1,11 +1,11 @@
 //! Whether the tables and pages of an experiment say what its journals and run files say: makes each anew in memory, and names
 //! every figure that differs. Pictures are not looked at.
 
-use super::html;
 use super::inputs::Inputs;
 use super::pages::Pages;
 use super::rows::read_asked;
 use super::write::{make_tables, make_typed};
+use super::{answer, html};
 use itertools::{EitherOrBoth, Itertools};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -34,13 +34,14 @@ pub struct Verified {
 /// Compares every table, both reports and the files of `best/`.
 pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> Verified {
     let runs = read_asked(directory, state, options, None);
-    let points = Points::of(&runs.table);
+    let mut points = Points::of(&runs.table);
+    let answer = answer::settle(directory, state, &mut points, options);
     let mut verified = Verified {
         runs: runs.table.rows(),
         differences: runs.damaged.clone(),
         ..Verified::default()
     };
-    let mut inputs = Inputs::gather(directory, state, &points, options);
+    let mut inputs = Inputs::gather(directory, state, &points, options, answer);
     for (path, content) in make_tables(directory, state, &runs, &points, &inputs.goals) {
         let content = content.map(|content| String::from_utf8(content).expect("tables are text"));
         verified.compare(directory.root(), &path, content.as_deref(), csv_differences);
@@ -51,6 +52,12 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
         inputs.experiment = name;
     }
     let pages = Pages::make(&inputs);
+    verified.compare(
+        directory.root(),
+        &directory.answer_json(),
+        Some(&pages.answer),
+        line_differences,
+    );
     verified.compare(
         directory.root(),
         &directory.report_html(),

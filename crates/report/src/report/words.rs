@@ -160,24 +160,21 @@ pub fn show_of(column: &str, value: f64) -> String {
     }
 }
 
-/// A median with the lowest and the highest value where there are several: `12.5 (12.1 to 13, 3 runs)`.
-pub fn show_spread(spread: &Spread) -> String {
-    show_number(spread.median) + &show_range(spread)
+/// A load in a sentence: `concurrency 72`.
+pub fn short_setting_of(name: &str, value: &str) -> String {
+    say_setting(&short_name(name), value)
 }
 
-/// What stands behind the median: ` (12.1 to 13, 3 runs)`; nothing for a single run.
+/// A figure with its range: `12.5 (12.1 to 13)`.
+pub fn show_spread(spread: &Spread) -> String {
+    show_number(spread.value) + &show_range(spread)
+}
+
+/// The range behind a figure, its 95 % interval, else from the lowest to the highest run; nothing where there is none.
 pub fn show_range(spread: &Spread) -> String {
-    if let (Some((low, high)), Some(starts)) = (spread.interval, spread.starts) {
-        let (low, high) = (show_number(low), show_number(high));
-        return format!(" (95 %: {low} to {high}, {starts} starts)");
-    }
-    match spread.count {
-        1 => String::new(),
-        count => format!(
-            " ({} to {}, {count} runs)",
-            show_number(spread.min),
-            show_number(spread.max)
-        ),
+    match spread.reach() {
+        (low, high) if high > low => format!(" ({} to {})", show_number(low), show_number(high)),
+        _ => String::new(),
     }
 }
 

@@ -1,8 +1,9 @@
 //! Writes the tables and the charts of an experiment directory. Everything is replaced atomically, what no longer applies
 //! is removed, and a chart that cannot be drawn does not keep the others from being drawn.
 
+use super::answer;
 use super::chart::Chart;
-use super::charts::{Subject, cdf, make_charts, make_search_charts};
+use super::charts::{Subject, cdf, make_answer_charts, make_charts, make_search_charts};
 use super::environment::sign;
 use super::files::write_folder;
 use super::goals::Goals;
@@ -15,6 +16,8 @@ use super::sla;
 use super::{duplicates, starts};
 use std::fs;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use vsweep_answer::answer::Answer;
 use vsweep_metrics::threads;
 use vsweep_plan::error::{Error, Result};
 use vsweep_plan::files::write_atomic;
@@ -45,7 +48,19 @@ pub struct LiveTables {
     directory: Directory,
     believed: Believed,
     options: ReportOptions,
+    answered: Option<Answered>,
 }
+
+/// The last answer of a sweep in progress.
+#[derive(Debug)]
+struct Answered {
+    answer: Answer,
+    at: Instant,
+    took: Duration,
+}
+
+/// The share of a sweep's time that may be spent on its answer while it goes on.
+const SHARE: u32 = 20;
 
 impl LiveTables {
     /// Tables of this directory, with what tokens cost and which points meet what the plan asks; nothing is written yet.
@@ -54,23 +69,45 @@ impl LiveTables {
             directory: directory.clone(),
             believed: Believed::default(),
             options: options.clone(),
+            answered: None,
         }
     }
 
     /// Replaces the tables in text by what the journals tell now.
     pub fn write(&mut self, state: &State) -> Result<Written> {
         let runs = read_asked(&self.directory, state, &self.options, Some(&mut self.believed));
-        let points = Points::of(&runs.table);
+        let mut points = Points::of(&runs.table);
+        self.answer(state, &mut points)?;
         let goals = Goals::judge(&self.options.requirements, state, &points);
         write_tables(&self.directory, state, &runs, &points, &goals)
+    }
+
+    /// Gives the points their estimates, and writes a new answer unless the last one took too long to be made again already.
+    fn answer(&mut self, state: &State, points: &mut Points<'_>) -> Result<()> {
+        if let Some(last) = &self.answered
+            && last.at.elapsed() < last.took * SHARE
+        {
+            points.adopt(&last.answer);
+            return Ok(());
+        }
+        let began = Instant::now();
+        let answer = answer::settle(&self.directory, state, points, &self.options);
+        write_atomic(&self.directory.answer_json(), answer::to_json(&answer).as_bytes())?;
+        self.answered = Some(Answered {
+            answer,
+            at: Instant::now(),
+            took: began.elapsed(),
+        });
+        Ok(())
     }
 }
 
 /// Writes the tables and every chart, all from the journal and the run files.
 pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) -> Result<Written> {
     let runs = read_asked(directory, state, options, None);
-    let points = Points::of(&runs.table);
-    let inputs = Inputs::gather(directory, state, &points, options);
+    let mut points = Points::of(&runs.table);
+    let answer = answer::settle(directory, state, &mut points, options);
+    let inputs = Inputs::gather(directory, state, &points, options, answer);
     let mut written = write_tables(directory, state, &runs, &points, &inputs.goals)?;
     let typed = directory.summary_parquet();
     write_atomic(&typed, &make_typed(directory, &runs.table)?)?;
@@ -84,7 +121,8 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
     let all: Vec<Chart> = make_search_charts(&subject, state)
         .into_iter()
         .chain(charts.charts)
-        .chain(cdf::charts(&subject, &inputs.answers, &inputs.distributions))
+        .chain(make_answer_charts(&subject, &inputs.answers))
+        .chain(cdf::charts(&subject, &inputs.answers.workloads, &inputs.distributions))
         .map(|chart| sign(chart, &inputs.manifest, state))
         .collect();
     for form in [Form::Png, Form::Svg] {

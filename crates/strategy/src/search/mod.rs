@@ -23,7 +23,7 @@ mod watch;
 pub use ask::{BRIEF_S, DOUBT, RISK, Search, Settings};
 pub use criterion::{Criterion, Latency, Operator, Quantity, RequestLimit, attained};
 pub use explore::{CurvePoint, Exploration, ExploreSettings, Level, Load, Spacing};
-pub use over_starts::{over_starts, reaching_best};
+pub use over_starts::over_starts;
 pub use probe::{Probe, Question};
 pub use reading::{Reading, RequestLatencies};
 pub use rival::Rival;

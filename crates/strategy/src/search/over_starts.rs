@@ -68,18 +68,6 @@ pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
     })
 }
 
-/// Which of several servers' answers, by their places, cannot be told from the highest load: their intervals overlap its own. Those without
-/// a load are out.
-pub fn reaching_best<'a>(answers: impl IntoIterator<Item = Option<&'a Answer>>) -> Vec<usize> {
-    let held = |(place, answer): (usize, Option<&'a Answer>)| Some((place, answer?, answer?.found.value()?));
-    let held: Vec<_> = answers.into_iter().enumerate().filter_map(held).collect();
-    let Some((_, best, _)) = held.iter().max_by(|a, b| a.2.total_cmp(&b.2)) else {
-        return Vec::new();
-    };
-    let overlaps = held.iter().filter(|(_, answer, _)| answer.high >= best.low);
-    overlaps.map(|(place, ..)| *place).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -130,20 +118,5 @@ mod tests {
         let some = [beyond(), answer(Found::Met(60.0), 60.0, 61.0)];
         let found = over_starts(&some.each_ref()).expect("two");
         assert_eq!((found.found, found.high), (Found::Met(60.0), f64::INFINITY));
-    }
-
-    #[test]
-    fn who_overlaps_the_highest_is_not_told_from_it() {
-        let met = |load: f64, low, high| answer(Found::Met(load), low, high);
-        let all = [
-            met(40.0, 36.0, 44.0),
-            met(48.0, 43.0, 53.0),
-            met(30.0, 27.0, 33.0),
-            answer(Found::None, 0.0, 99.0),
-        ];
-        let of = |answers: &[Answer]| reaching_best(answers.iter().map(Some));
-        assert_eq!(of(&all), [0, 1]);
-        assert_eq!(reaching_best([None, Some(&all[2]), Some(&all[3])]), [1]);
-        assert!(reaching_best([None, Some(&all[3])]).is_empty());
     }
 }

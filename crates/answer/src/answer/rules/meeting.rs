@@ -1,7 +1,7 @@
 //! The targets, and the points that meet them: by plain estimates, and in each draw.
 
 use super::super::document::Meeting;
-use super::super::experiment::{Bound, Point, Question, Target};
+use super::super::experiment::{About, Bound, Experiment, Point, Question, Target};
 use super::super::known::{DRAWS, Known, rounded};
 
 /// Which draws of each point meet each target of a question.
@@ -42,11 +42,16 @@ impl Meetings {
     /// Each target, and the chance that a point meets it.
     pub fn each(&self, known: &Known<'_>, at: usize) -> Vec<Meeting> {
         let meeting = |(target, holds): (&Target, &Vec<Vec<bool>>)| {
-            let value = known.figures(&target.metric)?.estimates[at]?;
+            let estimates = &known.figures(&target.metric)?.estimates;
+            let judged = judged(known.experiment, target, at)?.into_iter();
+            let worst = judged.filter_map(|place| estimates[place]).reduce(|one, other| {
+                let is_worse = target.bound.holds(one.value, other.value);
+                if is_worse { other } else { one }
+            })?;
             Some(Meeting {
                 target: target.clone(),
-                value,
-                is_met: target.bound.holds(value.value, target.limit),
+                value: worst,
+                is_met: target.bound.holds(worst.value, target.limit),
                 probability: rounded(holds[at].iter().filter(|holds| **holds).count() as f64 / DRAWS as f64),
             })
         };
@@ -54,39 +59,71 @@ impl Meetings {
     }
 }
 
-/// Which draws of each asked point keep a limit.
+/// The draws of each asked point that keep a limit; empty without a figure.
 fn holds(known: &Known<'_>, target: &Target, asked: &[usize]) -> Vec<Vec<bool>> {
     let mut found = vec![Vec::new(); known.experiment.points.len()];
-    if let Some(figures) = known.figures(&target.metric) {
-        let holds = |draw: &f64| target.bound.holds(*draw, target.limit);
-        for at in asked {
-            found[*at] = figures.shrunk()[*at].iter().map(holds).collect();
+    let Some(figures) = known.figures(&target.metric) else {
+        return found;
+    };
+    for at in asked {
+        let Some(judged) = judged(known.experiment, target, *at) else {
+            continue;
+        };
+        let mut holds = vec![true; DRAWS];
+        for draws in judged.iter().map(|place| &figures.shrunk()[*place]) {
+            match draws.is_empty() {
+                true => holds.fill(false),
+                false => holds
+                    .iter_mut()
+                    .zip(draws)
+                    .for_each(|(holds, draw)| *holds &= target.bound.holds(*draw, target.limit)),
+            }
         }
+        found[*at] = holds;
     }
     found
+}
+
+/// The points whose figures say whether a point meets a target: itself if the target is about it, else those of its config that it is
+/// about. None if one of them was not measured.
+fn judged(experiment: &Experiment, target: &Target, at: usize) -> Option<Vec<usize>> {
+    let own = &experiment.points[at];
+    let is_about = target.about.is_empty() || target.about.iter().any(|about| about.point == own.id);
+    if is_about {
+        return Some(vec![at]);
+    }
+    let is_beside = |about: &&About| about.config == own.config && about.workload == own.workload;
+    let place = |about: &About| experiment.points.iter().position(|point| point.id == about.point);
+    target.about.iter().filter(is_beside).map(place).collect()
+}
+
+/// The figures that say whether a point meets a target; none where one of them is unknown.
+fn judged_values(known: &Known<'_>, target: &Target, at: usize) -> Option<Vec<f64>> {
+    let figures = known.figures(&target.metric)?;
+    let judged = judged(known.experiment, target, at)?.into_iter();
+    judged.map(|place| Some(figures.estimates[place]?.value)).collect()
 }
 
 /// True if the plain estimates of a point meet all targets.
 pub fn meets_plainly(known: &Known<'_>, at: usize, targets: &[Target]) -> bool {
     targets.iter().all(|target| {
-        let value = known.figures(&target.metric).and_then(|figures| figures.estimates[at]);
-        value.is_some_and(|value| target.bound.holds(value.value, target.limit))
+        let values = judged_values(known, target, at);
+        values.is_some_and(|values| values.iter().all(|value| target.bound.holds(*value, target.limit)))
     })
 }
 
 /// The distance of a point from meeting all targets: the largest relative distance to a limit that it breaks.
 pub fn distance(known: &Known<'_>, at: usize, targets: &[Target]) -> f64 {
     let far = |target: &Target| {
-        let value = known.figures(&target.metric).and_then(|figures| figures.estimates[at]);
-        let Some(value) = value else {
+        let Some(values) = judged_values(known, target, at) else {
             return f64::INFINITY;
         };
         let size = target.limit.abs().max(f64::MIN_POSITIVE);
-        let over = match target.bound {
-            Bound::AtMost | Bound::Below => value.value - target.limit,
-            Bound::AtLeast | Bound::Above => target.limit - value.value,
-        };
-        (over / size).max(0.0)
+        let over = values.into_iter().map(|value| match target.bound {
+            Bound::AtMost | Bound::Below => value - target.limit,
+            Bound::AtLeast | Bound::Above => target.limit - value,
+        });
+        over.fold(0.0, f64::max) / size
     };
     targets.iter().map(far).fold(0.0, f64::max)
 }

@@ -32,7 +32,7 @@ pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
             let better = known.figures(name).map_or(Better::Higher, |figures| figures.better());
             (of_points(known, question, &met, name, *adds_up), better)
         }
-        Goal::Load { target, unit } => (of_searches(known, question, target, *unit), Better::Higher),
+        Goal::Load { target, unit, .. } => (of_searches(known, question, target, *unit), Better::Higher),
     };
     let margin = Margin {
         part: known.experiment.margin,

@@ -76,7 +76,7 @@ impl<'a> Along<'a> {
     /// Where runs lie that have the same setting, or whose figures belong together; `None` where the axis has no room for them.
     pub fn place(&self, rows: &[usize]) -> Option<f64> {
         if !self.is_setting {
-            return Some(self.column.spread(rows)?.median);
+            return Some(self.column.spread(rows)?.value);
         }
         let cell = &self.column.cells[*rows.first()?];
         match finite(cell) {

@@ -1,7 +1,7 @@
 //! How latencies are distributed at the points that an answer names: the share of requests that were at most so slow.
 
 use super::{Subject, numbered, of_workload};
-use crate::report::answer::Answer;
+use crate::report::answer::WorkloadAnswer;
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::distributions::{Distributions, LATENCIES};
 use crate::report::variation::{settings, varying_within};
@@ -12,13 +12,12 @@ use vsweep_record::table::Workload;
 const MOST_POINTS: usize = 6;
 
 /// The points that a chart shows: the best ones and the knee of a workload.
-fn of_answer(answer: &Answer) -> Vec<usize> {
-    let bests = answer.bests.iter().map(|best| best.point);
-    bests.chain(answer.knee).unique().take(MOST_POINTS).collect()
+fn of_answer(answer: &WorkloadAnswer) -> Vec<usize> {
+    answer.bests().chain(answer.knee).unique().take(MOST_POINTS).collect()
 }
 
 /// A chart for each workload whose benchmark recorded histograms.
-pub fn charts(subject: &Subject<'_>, answers: &[Answer], distributions: &Distributions) -> Vec<Chart> {
+pub fn charts(subject: &Subject<'_>, answers: &[WorkloadAnswer], distributions: &Distributions) -> Vec<Chart> {
     let workloads = subject.points.workloads();
     let charts = workloads
         .iter()
@@ -30,7 +29,7 @@ pub fn charts(subject: &Subject<'_>, answers: &[Answer], distributions: &Distrib
 fn draw(
     subject: &Subject<'_>,
     workload: &Workload<'_>,
-    answer: &Answer,
+    answer: &WorkloadAnswer,
     distributions: &Distributions,
 ) -> Option<Chart> {
     let points = subject.points;
@@ -51,7 +50,7 @@ fn draw(
         (!series.is_empty()).then(|| Panel::of(x, y, series))
     };
     let panels: Vec<Panel> = LATENCIES.into_iter().filter_map(panel).collect();
-    let title = of_workload("How latencies are distributed", &answer.workload);
+    let title = of_workload("How latencies are distributed", &answer.name);
     let note = "The share of requests (of gaps between tokens for ITL) that took at most so long, at the best points and the knee, over \
                 all runs. Further left is better.";
     (!panels.is_empty()).then(|| subject.chart(title, note.to_owned(), panels))

@@ -5,13 +5,13 @@ use super::along::{Along, scale_of_figures};
 use super::multiples::{Arranged, Curve, arrange, groups};
 use super::{Subject, numbered, of_workload, share_extent};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
-use crate::report::effects::{Findings, Mattered};
 use crate::report::ordered::Ordered;
+use crate::report::ranking::{Ranking, sort};
 use crate::report::variation::{name_workload, swept, varying, within};
 use crate::report::words::{axis_title, short_name};
-use crate::report::yardstick::Yardstick;
 use itertools::Itertools;
 use vsweep_metrics::metrics::median;
+use vsweep_record::table::Yardstick;
 use vsweep_record::table::{Column, Point, Points, Workload};
 
 /// From the lower to the upper end of an interval that is drawn, at the most.
@@ -37,7 +37,7 @@ pub struct Lines<'a> {
 const MOST_COLUMNS: usize = 3;
 
 /// The charts that show these lines: one for each workload that has any.
-pub fn draw(subject: &Subject<'_>, lines: &Lines<'_>, found: &Findings<'_>) -> Vec<Chart> {
+pub fn draw(subject: &Subject<'_>, lines: &Lines<'_>, ranking: &Ranking) -> Vec<Chart> {
     let points = subject.points;
     let varied = varying(points);
     let workloads = points.workloads();
@@ -45,7 +45,7 @@ pub fn draw(subject: &Subject<'_>, lines: &Lines<'_>, found: &Findings<'_>) -> V
         let own = workload.points.iter().map(|at| &points.points[*at]);
         let own: Vec<&Point> = own.filter(|point| !point.used.is_empty()).collect();
         let varied = within(&varied, workload).collect_vec();
-        (!own.is_empty()).then(|| picture(subject, lines, workload, &own, &varied, found.of_workload(place)))
+        (!own.is_empty()).then(|| picture(subject, lines, workload, &own, &varied, ranking.of_workload(place)))
     });
     let mut pictures = numbered(&lines.name, pictures.collect());
     pictures.retain(|picture| !picture.panels.is_empty());
@@ -59,10 +59,10 @@ fn picture(
     workload: &Workload<'_>,
     own: &[&Point],
     varied: &[&Column],
-    found: &[Mattered<'_>],
+    ranked: &[String],
 ) -> Chart {
     let points = subject.points;
-    let arranged = arrange(own, columns(lines, workload, own, found));
+    let arranged = arrange(own, columns(lines, workload, own, ranked));
     // What was not measured under this workload, or says nothing of it, has no panel.
     let yardstick = Yardstick::of(points, workload);
     let is_drawn = |y: &&String| yardstick.knows(y) && own.iter().any(|point| points.spread(point, y).is_some());
@@ -96,12 +96,12 @@ fn picture(
 }
 
 /// The parameters that make curves in this workload, the one that matters most first.
-fn columns<'a>(lines: &Lines<'a>, workload: &Workload<'_>, own: &[&Point], found: &[Mattered<'_>]) -> Vec<&'a Column> {
+fn columns<'a>(lines: &Lines<'a>, workload: &Workload<'_>, own: &[&Point], ranked: &[String]) -> Vec<&'a Column> {
     // What is unset wherever something was measured tells no curve from another.
     let is_set = |column: &&Column| own.iter().any(|point| !column.cells[point.row].is_missing());
     let mut columns: Vec<&Column> = within(&lines.curve_by, workload).filter(is_set).collect();
-    if let Some(found) = found.first().filter(|_| !lines.is_asked) {
-        found.sort(&mut columns);
+    if !lines.is_asked {
+        sort(&mut columns, ranked);
     }
     columns
 }
@@ -199,7 +199,7 @@ impl Sketch<'_> {
         };
         let placed = |point: &&Point| Some((self.along.place(&point.used)?, spread(point)?, point.is_suspect()));
         let placed = together.iter().filter_map(placed).collect_vec();
-        let medians = || placed.iter().map(|(_, spread, _)| spread.median);
+        let medians = || placed.iter().map(|(_, spread, _)| spread.value);
         let reach = match &placed[..] {
             // What spans anything says nothing, and would squeeze all else.
             [(_, only, _)] if only.interval.is_some_and(|(low, high)| high > WIDEST * low) => None,

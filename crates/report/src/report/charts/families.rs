@@ -4,13 +4,13 @@
 use super::multiples::groups;
 use super::{Subject, of_workload};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
-use crate::report::effects::{Findings, Mattered};
 use crate::report::ordered::{Order, Ordered};
+use crate::report::ranking::{Ranking, sort};
 use crate::report::variation::{name_workload, settings, swept, varying_within};
 use crate::report::words::{axis_title, short_name, short_setting};
-use crate::report::yardstick::Yardstick;
 use itertools::Itertools;
 use vsweep_plan::units::show_many;
+use vsweep_record::table::Yardstick;
 use vsweep_record::table::{Column, Measure, PlacedPoint, Section, Tradeoff};
 
 /// Servers up to which each has a colour of its own.
@@ -21,17 +21,17 @@ const MOST_FAINT: usize = 40;
 const MOST_LABELS: usize = 10;
 
 /// The chart of each workload, in their order; `None` for those that have none.
-pub fn of_each(subject: &Subject<'_>, found: &Findings<'_>) -> Vec<Option<Chart>> {
+pub fn of_each(subject: &Subject<'_>, ranking: &Ranking) -> Vec<Option<Chart>> {
     let (x, y) = (Measure::tokens_per_user(), Measure::tokens_per_gpu());
     let tradeoffs = Tradeoff::of_each(subject.points, &x, &y);
     tradeoffs
         .iter()
         .enumerate()
-        .map(|(place, tradeoff)| draw(subject, tradeoff, found.of_workload(place)))
+        .map(|(place, tradeoff)| draw(subject, tradeoff, ranking.of_workload(place)))
         .collect()
 }
 
-fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, found: &[Mattered<'_>]) -> Option<Chart> {
+fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, ranked: &[String]) -> Option<Chart> {
     if !Yardstick::of(subject.points, &tradeoff.workload).gives_output {
         return None;
     }
@@ -39,9 +39,7 @@ fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, found: &[Mattered<'_>]) 
     let (mut server, bench): (Vec<&Column>, Vec<&Column>) =
         varying.into_iter().partition(|column| column.section == Section::Serve);
     let load = swept(subject.points, &bench)?;
-    if let Some(found) = found.first() {
-        found.sort(&mut server);
-    }
+    sort(&mut server, ranked);
     let load_of = |placed: &PlacedPoint<'_>| load.cells[placed.point.row].number().unwrap_or(f64::INFINITY);
     let placed = tradeoff.placed.iter();
     let placed = placed
@@ -52,13 +50,10 @@ fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, found: &[Mattered<'_>]) 
     if families.len() < 2 || families.iter().all(|family| family.len() < 2) {
         return None;
     }
-    let leading = found.first().map(Mattered::leading);
-    let is_leading = |column: &&Column| Some(column.name.as_str()) == leading;
-    let leading = server.iter().copied().find(is_leading).or(server.first().copied());
+    let leading = server.first().copied();
     let is_own = families.len() <= MOST_OWN;
     if !is_own {
-        let highest =
-            |family: &[&PlacedPoint<'_>]| family.iter().map(|placed| placed.y.median).fold(f64::MIN, f64::max);
+        let highest = |family: &[&PlacedPoint<'_>]| family.iter().map(|placed| placed.y.value).fold(f64::MIN, f64::max);
         families.order_by(|a, b| highest(b).total_cmp(&highest(a)));
     }
     let (mut series, mut shown, mut faint) = (Vec::new(), Vec::new(), 0);
@@ -82,7 +77,7 @@ fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, found: &[Mattered<'_>]) 
     }
     let best = match (is_own, leading) {
         (false, Some(leading)) => format!(
-            " Coloured: for each value of {}, which matters most, the server with the highest throughput.",
+            " Coloured: for each value of {}, which explains most of the differences, the server with the highest throughput.",
             short_name(&leading.name)
         ),
         _ => String::new(),
@@ -113,7 +108,7 @@ fn marks(family: &[&PlacedPoint<'_>], load: Option<&Column>) -> Vec<Mark> {
         Mark {
             label: load.into_iter().collect(),
             suspect: placed.point.is_suspect(),
-            ..Mark::at(placed.x.median, placed.y.median)
+            ..Mark::at(placed.x.value, placed.y.value)
         }
     };
     family.iter().enumerate().map(mark).collect()

@@ -145,7 +145,7 @@ impl Grid<'_> {
             |scale: Option<Scale>, value: f64| value.is_finite() && (scale != Some(Scale::Log) || value > 0.0);
         let x = along.place(rows)?;
         let y = self.y.spread(rows)?;
-        if !can_show(self.scales.0, x) || !can_show(self.scales.1, y.median) {
+        if !can_show(self.scales.0, x) || !can_show(self.scales.1, y.value) {
             return None;
         }
         let has_bar = self.error_bars && y.max > y.min && can_show(self.scales.1, y.min) && y.max.is_finite();
@@ -153,7 +153,7 @@ impl Grid<'_> {
         let mark = Mark {
             bar: has_bar.then_some((y.min, y.max)),
             suspect: rows.iter().any(|row| validity(row) == Validity::Suspect.name()),
-            ..Mark::at(x, y.median)
+            ..Mark::at(x, y.value)
         };
         Some((mark, y.count))
     }

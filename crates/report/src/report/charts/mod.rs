@@ -13,14 +13,15 @@ mod sla;
 mod standard;
 mod startup;
 
+use super::answer::Answers;
 use super::chart::{Chart, Mark, Panel};
-use super::effects::Findings;
+use super::ranking::Ranking;
 use itertools::Itertools;
 use vsweep_plan::plan::ReportOptions;
 use vsweep_plan::units::show_many;
 use vsweep_plan::validity::Validity;
 use vsweep_record::journal::State;
-use vsweep_record::table::{Cell, ONE_START, Point, Points};
+use vsweep_record::table::{Cell, Point, Points};
 
 /// What every chart of a report shares.
 #[derive(Debug)]
@@ -52,24 +53,24 @@ pub fn make_charts(subject: &Subject<'_>, options: &ReportOptions) -> Charts {
             .push("no run was measured, or all are invalid, so there is nothing to draw".into());
         return charts;
     }
-    let found = Findings::of(subject.points);
+    let ranking = Ranking::of(subject.points);
     charts.add("Pareto chart", pareto::charts(subject, &options.pareto_label_by));
-    for (name, of_each) in [
-        ("families", families::of_each(subject, &found)),
-        ("effects", effects::of_each(subject, &found)),
-    ] {
-        charts
-            .charts
-            .extend(numbered(name, of_each.into_iter().flatten().collect()));
-    }
-    charts.add("latency charts", standard::latency(subject, &found));
-    charts.add("throughput chart", standard::throughput(subject, &found));
+    let families = families::of_each(subject, &ranking).into_iter().flatten();
+    charts.charts.extend(numbered("families", families.collect()));
+    charts.add("latency charts", standard::latency(subject, &ranking));
+    charts.add("throughput chart", standard::throughput(subject, &ranking));
     charts.charts.extend(startup::charts(subject));
     for (i, plot) in options.plots.iter().enumerate() {
         let what = format!("plot {} of the plan ({} against {})", i + 1, plot.y, plot.x);
-        charts.add(&what, standard::requested(subject, &found, plot, i + 1));
+        charts.add(&what, standard::requested(subject, &ranking, plot, i + 1));
     }
     charts
+}
+
+/// The charts of an answer: the effect of each setting at the recommended point.
+pub fn make_answer_charts(subject: &Subject<'_>, answers: &Answers) -> Vec<Chart> {
+    let effects = effects::of_each(subject, answers).into_iter().flatten();
+    numbered("effects", effects.collect())
 }
 
 /// One chart for each target of the plan's searches, and one for its explorations.
@@ -170,7 +171,6 @@ impl Subject<'_> {
             Some(runs),
             has_hollow.then(|| "hollow: suspect".to_owned()),
             (invalid > 0).then(|| format!("{} left out", show_many(invalid, "invalid point"))),
-            self.points.have_one_start().then(|| ONE_START.to_owned()),
         ])
     }
 

@@ -49,10 +49,10 @@ pub fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String])
         Mark {
             bar: (high > low && low.is_finite() && high.is_finite()).then_some((low, high)),
             suspect: placed.point.is_suspect(),
-            ..Mark::at(placed.x.median, placed.y.median)
+            ..Mark::at(placed.x.value, placed.y.value)
         }
     };
-    let places: Vec<(f64, f64)> = placed().map(|placed| (placed.x.median, placed.y.median)).collect();
+    let places: Vec<(f64, f64)> = placed().map(|placed| (placed.x.value, placed.y.value)).collect();
     let distinct: BTreeMap<usize, usize> = distinct(&places, &tradeoff.frontier).into_iter().collect();
     let labelled = |i: &usize| {
         let placed = &tradeoff.placed[*i];

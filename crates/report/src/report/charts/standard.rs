@@ -3,16 +3,16 @@
 use super::Subject;
 use super::curves::{Lines, draw};
 use crate::report::chart::Chart;
-use crate::report::effects::Findings;
+use crate::report::ranking::Ranking;
 use crate::report::variation::{curves_along, swept, varying};
 use crate::report::words::axis_title;
-use crate::report::yardstick::Yardstick;
 use itertools::Itertools;
 use vsweep_plan::plan::Plot;
 use vsweep_record::table::Column;
+use vsweep_record::table::Yardstick;
 
 /// Latency against load: for each of TTFT, TPOT and E2EL its median and its highest percentile, side by side.
-pub fn latency(subject: &Subject<'_>, found: &Findings<'_>) -> Result<Vec<Chart>, String> {
+pub fn latency(subject: &Subject<'_>, ranking: &Ranking) -> Result<Vec<Chart>, String> {
     let points = subject.points;
     // Where whole requests are not timed, the gaps between their tokens are.
     let per_token = match points.runs.column("median_tpot_ms") {
@@ -44,12 +44,12 @@ pub fn latency(subject: &Subject<'_>, found: &Findings<'_>) -> Result<Vec<Chart>
     };
     let batches = batches.into_iter().filter(|(mode, ..)| sends(mode));
     let batches = batches.map(|(_, name, title, ys)| (format!("latency_{name}"), title, ys.map(str::to_owned).into()));
-    against_load(subject, found, quantities.into_iter().chain(batches))?
+    against_load(subject, ranking, quantities.into_iter().chain(batches))?
         .ok_or("no run has a latency by vLLM's names, such as median_ttft_ms".into())
 }
 
 /// Throughput against load: tokens and requests per second.
-pub fn throughput(subject: &Subject<'_>, found: &Findings<'_>) -> Result<Vec<Chart>, String> {
+pub fn throughput(subject: &Subject<'_>, ranking: &Ranking) -> Result<Vec<Chart>, String> {
     let points = subject.points;
     let workloads = points.workloads();
     let judged = workloads
@@ -57,7 +57,7 @@ pub fn throughput(subject: &Subject<'_>, found: &Findings<'_>) -> Result<Vec<Cha
         .map(|workload| Yardstick::of(points, workload).throughput.1);
     let metrics = judged.chain(["request_throughput"]).unique().map(str::to_owned);
     let picture = ("throughput".to_owned(), "Throughput", metrics.collect());
-    against_load(subject, found, [picture].into_iter())?
+    against_load(subject, ranking, [picture].into_iter())?
         .ok_or("no run has a throughput by vLLM's names, such as output_throughput".into())
 }
 
@@ -76,7 +76,7 @@ fn highest_percentile(subject: &Subject<'_>, quantity: &str) -> Option<String> {
 /// Charts of these names, titles and metrics along the load, of metrics that were measured; `None` where none was.
 fn against_load(
     subject: &Subject<'_>,
-    found: &Findings<'_>,
+    ranking: &Ranking,
     pictures: impl Iterator<Item = (String, &'static str, Vec<String>)>,
 ) -> Result<Option<Vec<Chart>>, String> {
     let points = subject.points;
@@ -94,19 +94,14 @@ fn against_load(
             is_asked: false,
         };
         if !ys.is_empty() {
-            charts.extend(draw(subject, &lines, found));
+            charts.extend(draw(subject, &lines, ranking));
         }
     }
     Ok((!charts.is_empty()).then_some(charts))
 }
 
 /// The charts that a plan asks for, or why they cannot be drawn: a curve for each combination of `curve_by`, else of whatever varies.
-pub fn requested(
-    subject: &Subject<'_>,
-    found: &Findings<'_>,
-    plot: &Plot,
-    number: usize,
-) -> Result<Vec<Chart>, String> {
+pub fn requested(subject: &Subject<'_>, ranking: &Ranking, plot: &Plot, number: usize) -> Result<Vec<Chart>, String> {
     let points = subject.points;
     let column = |name: &str| {
         let found = points.runs.column(name);
@@ -134,5 +129,5 @@ pub fn requested(
             false => asked,
         },
     };
-    Ok(draw(subject, &lines, found))
+    Ok(draw(subject, &lines, ranking))
 }

@@ -96,7 +96,7 @@ fn gather(
                 let row = loads.entry(load(point).concat());
                 let row = row.or_insert_with(|| vec![Default::default(); points.len()]);
                 for (values, figure) in row[side].iter_mut().zip(figures) {
-                    values.extend(figure.map(|spread| spread.median));
+                    values.extend(figure.map(|spread| spread.value));
                 }
             }
         }

@@ -53,7 +53,7 @@ fn frontier_of(points: &Points<'_>, tradeoff: &Tradeoff<'_>, side: &str) -> Vec<
     let marks: Vec<Mark> = own
         .map(|placed| Mark {
             suspect: placed.point.is_suspect(),
-            ..Mark::at(placed.x.median, placed.y.median)
+            ..Mark::at(placed.x.value, placed.y.value)
         })
         .collect();
     let places: Vec<(f64, f64)> = marks.iter().map(|mark| (mark.x, mark.y)).collect();

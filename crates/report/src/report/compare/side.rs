@@ -94,7 +94,7 @@ fn clocks(table: &Table) -> impl Iterator<Item = (String, String)> {
     let clocks = [("SM", "gpu_sm_clock_mhz_mean"), ("memory", "gpu_memory_clock_mhz_mean")];
     clocks.into_iter().filter_map(move |(name, column)| {
         let spread = table.column(column)?.spread(&rows)?;
-        Some((format!("{CLOCK}{name}"), format!("{:.0} MHz", spread.median)))
+        Some((format!("{CLOCK}{name}"), format!("{:.0} MHz", spread.value)))
     })
 }
 

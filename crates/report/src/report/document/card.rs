@@ -5,10 +5,10 @@ use super::points::PointWords;
 use crate::report::configs::Config;
 use crate::report::inputs::Inputs;
 use crate::report::words::{axis_title, show_of, show_range};
-use crate::report::yardstick::Yardstick;
 use itertools::Itertools;
 use minijinja::{Value, context};
 use vsweep_plan::shell::{shell_command, shell_line};
+use vsweep_record::table::Yardstick;
 
 /// Figures shown beside the one a point is best at, after those that its workload is judged by.
 const COSTS: [&str; 2] = ["cost_per_million_output_tokens", "joules_per_output_token"];
@@ -27,7 +27,7 @@ pub fn parts(
     // A load is known even where its run was cut short and has no figures.
     let (value, range) = points.spread(point, metric).map_or_else(
         || (points.param(point, metric).to_string(), String::new()),
-        |spread| (show_of(metric, spread.median), show_range(&spread)),
+        |spread| (show_of(metric, spread.value), show_range(&spread)),
     );
     let title = axis_title(metric);
     // Titles end in their unit, except where the unit is the figure: `Output tokens/s per GPU`.
@@ -36,7 +36,7 @@ pub fn parts(
     let companions = judged.map(|shown| shown.metric).chain(COSTS);
     let companions = companions.filter(|name| *name != metric).filter_map(|name| {
         let title = axis_title(name);
-        let median = words.median(at, name)?;
+        let median = words.value(at, name)?;
         Some((title.trim_end_matches(" ($)").to_owned(), show_of(name, median)))
     });
     let config = configs.iter().find(|config| config.question == question);

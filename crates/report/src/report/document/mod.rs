@@ -12,14 +12,14 @@ use super::environment::{self, facts};
 use super::failures::{Group, Reason};
 use super::inputs::Inputs;
 use super::remarks::remarks;
-use super::sla;
 use super::status::unfinished;
 use super::variation::settings;
+use super::{sentences, sla};
 use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 use vsweep_plan::units::show_many;
-use vsweep_record::table::{Cell, ONE_START, Point, Points};
+use vsweep_record::table::{Cell, Point, Points};
 use vsweep_strategy::stats::Requirement;
 
 /// Points of a failure that are named.
@@ -68,8 +68,8 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         limits => targets::limits(inputs),
         searches => sla::to_text(state),
         configs => configs.iter().map(|config| config.file.clone()).collect_vec(),
-        compete => inputs.answers.len() > 1,
-        one_start => points.have_one_start().then_some(ONE_START),
+        compete => inputs.answers.workloads.len() > 1,
+        together => Serde(sentences::together(&inputs.answers.document)),
         remarks => Serde(remarks(state, points)),
         requirements => requirements.collect_vec(),
         compared => compared::in_words(state),

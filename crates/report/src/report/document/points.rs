@@ -32,14 +32,14 @@ impl PointWords<'_> {
         }
     }
 
-    /// The median of a figure.
-    pub fn median(&self, at: usize, metric: &str) -> Option<f64> {
-        Some(self.points.spread(&self.points.points[at], metric)?.median)
+    /// The estimate of a figure.
+    pub fn value(&self, at: usize, metric: &str) -> Option<f64> {
+        Some(self.points.spread(&self.points.points[at], metric)?.value)
     }
 
-    /// The medians of some figures as a template takes them: nothing where there is none.
-    pub fn medians<'m>(&self, at: usize, metrics: impl IntoIterator<Item = &'m str>) -> Vec<Option<String>> {
+    /// The estimates of some figures as a template takes them: nothing where there is none.
+    pub fn figures<'m>(&self, at: usize, metrics: impl IntoIterator<Item = &'m str>) -> Vec<Option<String>> {
         let metrics = metrics.into_iter();
-        metrics.map(|metric| self.median(at, metric).map(show_number)).collect()
+        metrics.map(|metric| self.value(at, metric).map(show_number)).collect()
     }
 }

@@ -5,14 +5,14 @@ use super::card;
 use super::points::PointWords;
 use crate::report::configs::Config;
 use crate::report::inputs::Inputs;
+use crate::report::sentences::sentence;
 use crate::report::sla;
-use crate::report::words::show_number;
 use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
+use vsweep_answer::answer::{Answered, Goal};
 use vsweep_plan::units::show_many;
-use vsweep_record::journal::RunRecord;
-use vsweep_record::table::{Race, races};
+use vsweep_record::table::{Sought, sought};
 
 /// Searches without an answer that are listed.
 const MOST_LISTED: usize = 3;
@@ -28,58 +28,66 @@ pub fn limits(inputs: &Inputs<'_>) -> Option<Value> {
     })
 }
 
-/// The answer of each target.
+/// The answer of each target under each load, in the order in which their searches began.
 pub fn parts(inputs: &Inputs<'_>, configs: &[Config]) -> Vec<Value> {
-    let runs: Vec<&RunRecord> = inputs.state.runs().collect();
-    let targets = races(inputs.state).into_iter();
-    targets.map(|race| of_target(inputs, configs, &runs, &race)).collect()
+    let all = sought(inputs.state);
+    let asked = all
+        .iter()
+        .map(|own| (own.target.name.clone(), sla::load_name(own).unwrap_or_default()));
+    let asked = asked.unique().collect_vec();
+    let part = |(target, load): (String, &str)| {
+        let own = all.iter().filter(|own| own.target.name == target);
+        let own = own.filter(|own| sla::load_name(own).unwrap_or_default() == load);
+        of_target(inputs, configs, &own.collect_vec())
+    };
+    asked.into_iter().map(part).collect()
 }
 
-fn of_target(inputs: &Inputs<'_>, configs: &[Config], runs: &[&RunRecord], race: &Race<'_>) -> Value {
-    let (servers, best) = (&race.servers, race.winner());
-    let title = sla::question(best);
+fn of_target(inputs: &Inputs<'_>, configs: &[Config], servers: &[&Sought<'_>]) -> Value {
+    let first = servers[0];
+    let title = sla::question(first);
     let open = servers.iter().filter(|row| row.is_open()).count();
     let part = context! {
         title => title.as_str(),
-        criteria => best.target.criteria.iter().join(", "),
+        criteria => first.target.criteria.iter().join(", "),
         open => (open > 0).then(|| show_many(open as u64, "search")),
     };
-    let at = sla::point(best, inputs.points, runs);
-    let (Some(answer), Some((low, high)), Some(at)) = (best.answer(), sla::interval(best), at) else {
+    let document = &inputs.answers.document;
+    let is_it = |answered: &&Answered| {
+        let is_target = matches!(&answered.goal, Goal::Load { target, .. } if *target == first.target.name);
+        is_target && answered.workload == sla::load_name(first).unwrap_or_default()
+    };
+    let answered = document.questions.iter().find(is_it);
+    let winner = answered.and_then(|answered| answered.winner.as_ref());
+    let (Some(answered), Some(winner)) = (answered, winner) else {
         let unanswered = servers.iter().filter(|row| row.answer().is_none()).take(MOST_LISTED);
         let unanswered =
             unanswered.map(|row| format!("{}: {}; {}", sla::config_name(row), sla::words(row), sla::notes(row)));
         return context! { why_none => unanswered.collect_vec(), ..part };
     };
-    let low = show_number(low);
-    let limit = match high.is_finite() {
-        true => format!("The limit lies between {low} and {}", show_number(high)),
-        false => format!("The limit lies above {low}, the highest that was allowed"),
-    };
-    let words = match answer.is_coarse {
-        true => format!(" ({})", answer.words()),
-        false => String::new(),
-    };
-    let tied = race.tied().iter().map(|other| {
-        let value = other.load().map_or_else(String::new, show_number);
-        format!("{} (holds {value})", sla::config_name(other))
-    });
+    let own = servers
+        .iter()
+        .find(|own| own.record().started.server.0 == winner.config);
+    let at = inputs.answers.place_of(answered);
     let named = PointWords {
         points: inputs.points,
         goals: &inputs.goals,
         params: inputs.varied.clone(),
     };
-    let metric = best.record().started.vary.name();
-    context! {
-        best => context! {
-            value => sla::value_in_words(best),
+    let metric = first.record().started.vary.name();
+    let best = at.map(|at| {
+        context! {
+            value => own.and_then(|own| sla::value_in_words(own)),
             ..card::parts(inputs, configs, &named, at, metric, &title)
-        },
-        limit => limit + &words,
-        binding => answer.binding.as_deref(),
-        is_cut => inputs.points.points[at].used.is_empty(),
-        why_tied => sla::why_tied(race),
-        tied => tied.collect_vec(),
+        }
+    });
+    let ties = answered.ties.iter().map(|tie| document.name_of(tie).to_owned());
+    context! {
+        best,
+        sentence => Serde(sentence(document, answered)),
+        binding => own.and_then(|own| own.answer()).and_then(|answer| answer.binding.as_deref()),
+        is_cut => at.is_some_and(|at| inputs.points.points[at].used.is_empty()),
+        tied => ties.collect_vec(),
         ..part
     }
 }

@@ -2,13 +2,12 @@
 //! `script/data.js` reads it.
 
 use super::text::embed_json;
-use crate::report::answer::FRONTIER;
 use crate::report::inputs::Inputs;
 use crate::report::ordered::Order;
+use crate::report::ranking::Ranking;
 use crate::report::rows::detail_of;
 use crate::report::variation::swept;
 use crate::report::words::{axis_title, short_name};
-use crate::report::yardstick::Yardstick;
 use itertools::{Either, Itertools};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -16,7 +15,9 @@ use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::hash::Hash;
 use vsweep_plan::shell::{shell_command, shell_line};
+use vsweep_record::evidence::FRONTIER;
 use vsweep_record::journal::RunRecord;
+use vsweep_record::table::Yardstick;
 use vsweep_record::table::{Cell, Column, Section};
 
 /// Most bytes of figures, which keeps a page below 3 MB. Beyond it, the figures that fewest people ask for are left out.
@@ -51,7 +52,7 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
     page["varying"] = inputs.varied.iter().map(|column| column.name.as_str()).collect();
     page["swept"] = json!(swept(points, &inputs.varied).map(|column| &column.name));
     page["telemetry"] = json!(inputs.telemetry);
-    page["leading"] = json!(inputs.mattered.leading());
+    page["leading"] = json!(Ranking::of(points).leading());
     page["price"] = json!(inputs.options.price_per_gpu_hour);
     page["cdfs"] = inputs.distributions.encode();
     page["plots"] = plots
@@ -115,19 +116,22 @@ impl<T: Clone + Eq + Hash> Dictionary<T> {
 fn workloads(inputs: &Inputs<'_>) -> Vec<Value> {
     let workloads = inputs.points.workloads();
     let points = inputs.points;
-    let of_answer = workloads.iter().zip(&inputs.answers).map(|(workload, answer)| {
-        let [throughput, latency] = Yardstick::measured(points, workload);
-        json!({
-            "name": answer.workload,
-            "points": workload.points,
-            "frontier": answer.frontier,
-            "knee": answer.knee,
-            // Where no point meets what is asked, all compete.
-            "open": answer.none_meets,
-            "throughput": throughput,
-            "latency": latency,
-        })
-    });
+    let of_answer = workloads
+        .iter()
+        .zip(&inputs.answers.workloads)
+        .map(|(workload, answer)| {
+            let [throughput, latency] = Yardstick::measured(points, workload);
+            json!({
+                "name": answer.name,
+                "points": workload.points,
+                "frontier": answer.frontier,
+                "knee": answer.knee,
+                // Where no point meets the targets, all compete.
+                "open": answer.none_meets,
+                "throughput": throughput,
+                "latency": latency,
+            })
+        });
     of_answer.collect()
 }
 

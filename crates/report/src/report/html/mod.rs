@@ -10,6 +10,7 @@ pub(super) mod text;
 
 use super::charts::{Subject, effects, families};
 use super::inputs::Inputs;
+use crate::report::ranking::Ranking;
 use itertools::Itertools;
 use minijinja::{Value, context};
 use pictures::{MOST_FRONT, pictures};
@@ -52,8 +53,8 @@ pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
         experiment: &inputs.experiment,
         points: inputs.points,
     };
-    let families = pictures(families::of_each(&subject, &inputs.mattered));
-    let measured = inputs.answers.iter().positions(|answer| answer.is_measured());
+    let families = pictures(families::of_each(&subject, &Ranking::of(inputs.points)));
+    let measured = inputs.answers.workloads.iter().positions(|answer| answer.is_measured);
     let parts = context! {
         data => safe(data::encode(inputs)),
         script => safe(script),
@@ -61,7 +62,7 @@ pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
         // The chart of the first workload that has one stands beside what is said of all.
         charted => measured.take(MOST_FRONT).find(|place| families[*place].is_some()),
         families,
-        effects => pictures(effects::of_each(&subject, &inputs.mattered)),
+        effects => pictures(effects::of_each(&subject, &inputs.answers)),
         ..document
     };
     text::render(PAGE, parts)

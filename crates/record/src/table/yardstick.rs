@@ -1,15 +1,31 @@
-//! What the points of a workload are judged by. A server that answers requests is judged by other figures than one that only prefills,
+//! The figures that the points of a workload are judged by. A server that answers requests is judged by other figures than one that only prefills,
 //! only decodes, or is given single batches; answers, tables and charts take them from here, so that they never contradict each other.
 
-use vsweep_record::table::{LATENCIES, Point, Points, Workload};
+use super::{Point, Points, Workload};
+
+/// Latencies by which "lowest latency" is judged: the first that was measured. Tails before middles, the whole request before its first
+/// token.
+const LATENCIES: [&str; 7] = [
+    "p99_e2el_ms",
+    "p95_e2el_ms",
+    "median_e2el_ms",
+    "mean_e2el_ms",
+    "p99_ttft_ms",
+    "median_ttft_ms",
+    "mean_ttft_ms",
+];
 
 /// A figure in a table for the terminal.
+#[derive(Debug)]
 pub struct Shown {
+    /// The head of its column.
     pub heading: &'static str,
+    /// The metric.
     pub metric: &'static str,
 }
 
-/// What the points of a workload are judged by.
+/// The figures that the points of a workload are judged by.
+#[derive(Debug)]
 pub struct Yardstick {
     /// How much they do: the question, and the figure that answers it. More is better.
     pub throughput: (&'static str, &'static str),
@@ -90,6 +106,15 @@ static DECODE_BATCHES: Yardstick = Yardstick {
 };
 
 impl Yardstick {
+    /// Every metric that some points are judged by.
+    pub fn all_metrics() -> impl Iterator<Item = &'static str> {
+        let all = [&REQUESTS, &PREFILL, &DECODE, &PREFILL_BATCHES, &DECODE_BATCHES];
+        all.into_iter().flat_map(|own| {
+            let shown = own.shown.iter().map(|shown| shown.metric);
+            shown.chain([own.throughput.1]).chain(own.latency.1.iter().copied())
+        })
+    }
+
     /// That of a workload: its points are of one kind.
     pub fn of(points: &Points<'_>, workload: &Workload<'_>) -> &'static Yardstick {
         let first = workload.points.first().map(|at| &points.points[*at]);

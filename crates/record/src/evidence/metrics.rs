@@ -1,0 +1,63 @@
+//! The metrics that an answer knows: those that points are judged by, that targets bound, and that frontiers trade.
+
+use super::Evidence;
+use super::questions::criteria;
+use crate::table::{Cell, Workload, Yardstick, natural_direction};
+use itertools::Itertools;
+use vsweep_answer::answer::{Better, Metric, NoisePrior, Scale};
+use vsweep_strategy::search::Quantity;
+
+/// The axes of the frontier: speed per user against throughput per GPU, both better when higher.
+pub const FRONTIER: [&str; 2] = ["tokens_per_user", "tokens_per_gpu"];
+/// The money for a million output tokens, where GPUs have a price.
+pub(super) const COST: &str = "cost_per_million_output_tokens";
+/// The energy of an output token, where it was measured.
+pub(super) const ENERGY: &str = "joules_per_output_token";
+
+/// The metrics of an experiment that some run has.
+pub(super) fn metrics(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Vec<Metric> {
+    let judged = workloads.iter().flat_map(|workload| {
+        let yardstick = Yardstick::of(evidence.points, workload);
+        let shown = yardstick.shown.iter().map(|shown| shown.metric);
+        let latency = Yardstick::measured(evidence.points, workload)[1];
+        shown.chain([yardstick.throughput.1]).chain(latency)
+    });
+    let others = FRONTIER.into_iter().chain([COST, ENERGY]);
+    let shares = criteria(evidence).filter(|criterion| matches!(criterion.quantity, Quantity::Attainment(_)));
+    let shares = shares.map(|criterion| criterion.figure()).collect_vec();
+    let bounded = criteria(evidence).map(|criterion| criterion.figure());
+    let names = judged.chain(others).map(str::to_owned).chain(bounded).unique();
+    let is_known = |name: &String| {
+        let column = evidence.points.runs.column(name);
+        column.is_some_and(|column| column.cells.iter().any(|cell| cell.number().is_some()))
+    };
+    names
+        .filter(is_known)
+        .map(|name| metric(evidence, &name, shares.contains(&name)))
+        .collect()
+}
+
+fn metric(evidence: &Evidence<'_>, name: &str, is_share: bool) -> Metric {
+    let better = match is_share {
+        true => Better::Higher,
+        false => natural_direction(name),
+    };
+    let is_time = name.ends_with("_ms");
+    let column = evidence.points.runs.column(name);
+    let mut cells = column.into_iter().flat_map(|column| &column.cells);
+    let is_positive = cells.all(|cell| cell.number().is_none_or(|number| number > 0.0) || *cell == Cell::Missing);
+    Metric {
+        name: name.to_owned(),
+        scale: match (is_share, is_positive) {
+            (true, _) => Scale::Share,
+            (false, true) => Scale::Log,
+            (false, false) => Scale::Linear,
+        },
+        better,
+        prior: match (is_share, is_time) {
+            (true, _) => NoisePrior::SHARE,
+            (false, true) => NoisePrior::LATENCY,
+            (false, false) => NoisePrior::THROUGHPUT,
+        },
+    }
+}

@@ -1,0 +1,77 @@
+//! The evidence of an experiment: its configs, points, runs and searches, and what the plan asks, as the room that answers takes them.
+//! Nothing is judged here.
+
+mod configs;
+mod metrics;
+mod points;
+mod questions;
+mod searches;
+
+pub use metrics::FRONTIER;
+
+use crate::journal::{RunRecord, State};
+use crate::table::{Points, Workload};
+use vsweep_answer::answer::Experiment;
+use vsweep_plan::plan::Requirement;
+
+/// The relative difference that does not matter, where a plan does not say.
+pub const MARGIN: f64 = 0.01;
+
+/// The sources of an experiment.
+#[derive(Clone, Copy)]
+pub struct Evidence<'a> {
+    /// The points with their runs.
+    pub points: &'a Points<'a>,
+    /// The run of each row of the table; empty where rows are of no journal.
+    pub runs: &'a [&'a RunRecord],
+    /// The record.
+    pub state: &'a State,
+    /// Only the starts of a search whose slot is below this count.
+    pub starts: u32,
+    /// The requirements of the plan.
+    pub requirements: &'a [Requirement],
+    /// The relative difference that does not matter.
+    pub margin: f64,
+    /// The GPUs that the user has; none if unknown.
+    pub gpus: Option<u32>,
+    /// The names of configs, loads and workloads.
+    pub names: &'a dyn Names,
+}
+
+/// The names of what is in an experiment. Equal loads have equal names, as have equal workloads.
+pub trait Names {
+    /// The server config of a row.
+    fn config(&self, row: usize) -> String;
+    /// The load of a row, without its workload.
+    fn load(&self, row: usize) -> String;
+    /// A workload; empty if it is the only one.
+    fn workload(&self, workload: &Workload<'_>) -> String;
+}
+
+impl Evidence<'_> {
+    /// The experiment with its questions. One that compares configs or searches loads has no questions about single points.
+    pub fn experiment(&self) -> Experiment {
+        let workloads = self.points.workloads();
+        let metrics = metrics::metrics(self, &workloads);
+        let searches = searches::searches(self);
+        Experiment {
+            configs: configs::configs(self),
+            points: points::points(self, &workloads, &metrics),
+            questions: questions::questions(self, &workloads, &searches),
+            frontiers: questions::frontiers(self, &workloads),
+            searches,
+            metrics,
+            gpus: self.gpus,
+            margin: self.margin,
+            seed: 0,
+        }
+    }
+
+    /// The identity of the server config of a row: its id in the record, else the text of its settings.
+    fn config_of(&self, row: usize) -> String {
+        match self.runs.get(row) {
+            Some(run) => run.server.0.clone(),
+            None => self.names.config(row),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! The questions of an experiment. A search is asked for the highest load of each target, a comparison for its verdicts alone, and any
+//! other plan for throughput, cost and energy, and for latency at the load of the highest throughput.
+
+use super::Evidence;
+use super::metrics::{COST, ENERGY, FRONTIER};
+use crate::table::{Point, Workload, Yardstick};
+use itertools::Itertools;
+use vsweep_answer::answer::{About, Bound, FrontierQuestion, Goal, Question, Search, Target};
+use vsweep_plan::plan::{Assertion, Params, Required};
+use vsweep_strategy::search::{Criterion, Operator, Vary};
+
+/// The questions, in the order of the answer.
+pub(super) fn questions(evidence: &Evidence<'_>, workloads: &[Workload<'_>], searches: &[Search]) -> Vec<Question> {
+    if evidence.state.compared().is_some() {
+        return Vec::new();
+    }
+    if evidence
+        .state
+        .searches()
+        .any(|record| !record.started.targets.is_empty())
+    {
+        let asked = searches.iter().map(|search| (&search.target, &search.workload));
+        return asked
+            .unique()
+            .map(|(target, workload)| of_load(evidence, target, workload))
+            .collect();
+    }
+    let targets = targets(evidence, workloads);
+    let of_workload = |workload| of_points(evidence, workload, &targets);
+    workloads.iter().flat_map(of_workload).collect()
+}
+
+fn of_load(evidence: &Evidence<'_>, target: &str, workload: &str) -> Question {
+    let vary = evidence
+        .state
+        .searches()
+        .next()
+        .map_or(Vary::MaxConcurrency, |record| record.started.vary);
+    Question {
+        name: format!("Target {target}"),
+        workload: workload.to_owned(),
+        load: None,
+        load_of: None,
+        goal: Goal::Load {
+            target: target.to_owned(),
+            parameter: vary.name().to_owned(),
+            unit: if vary == Vary::MaxConcurrency { 1.0 } else { 0.0 },
+        },
+        targets: Vec::new(),
+        effects: Vec::new(),
+    }
+}
+
+fn of_points(evidence: &Evidence<'_>, workload: &Workload<'_>, targets: &[Target]) -> Vec<Question> {
+    let yardstick = Yardstick::of(evidence.points, workload);
+    let is_measured = |metric: &str| {
+        let used = workload.points.iter().flat_map(|at| &evidence.points.points[*at].used);
+        let mut cells = used.map(|row| evidence.points.runs.cell(metric, *row));
+        cells.any(|cell| cell.number().is_some())
+    };
+    let (name, throughput) = yardstick.throughput;
+    let latency = Yardstick::measured(evidence.points, workload)[1];
+    let effects = [Some(throughput), latency].into_iter().flatten();
+    let effects = effects.map(str::to_owned).collect_vec();
+    let question = |name: &str, metric: &str, adds_up: bool| Question {
+        name: name.to_owned(),
+        workload: evidence.names.workload(workload),
+        load: None,
+        load_of: None,
+        goal: Goal::Metric {
+            name: metric.to_owned(),
+            adds_up,
+        },
+        targets: targets.to_vec(),
+        effects: effects.clone(),
+    };
+    let per_gpu = question("Most throughput per GPU", FRONTIER[1], false);
+    let asks_per_gpu = yardstick.gives_output && evidence.gpus.is_none() && gpus_differ(evidence, workload);
+    let latency = latency.map(|metric| Question {
+        load_of: Some(name.to_owned()),
+        ..question(yardstick.latency.0, metric, false)
+    });
+    let asked = [
+        is_measured(throughput).then(|| question(name, throughput, true)),
+        asks_per_gpu.then_some(per_gpu),
+        latency,
+        is_measured(COST).then(|| question("Cheapest tokens", COST, false)),
+        is_measured(ENERGY).then(|| question("Least energy", ENERGY, false)),
+    ];
+    asked.into_iter().flatten().collect()
+}
+
+/// With one number of GPUs everywhere, throughput per GPU ranks as throughput does.
+fn gpus_differ(evidence: &Evidence<'_>, workload: &Workload<'_>) -> bool {
+    let points = workload.points.iter().map(|at| &evidence.points.points[*at]);
+    let counts = points.map(|point| evidence.points.param(point, "gpu_count").to_string());
+    counts.unique().count() > 1
+}
+
+/// The frontiers of the workloads that give output.
+pub(super) fn frontiers(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Vec<FrontierQuestion> {
+    let targets = targets(evidence, workloads);
+    let with_output = workloads
+        .iter()
+        .filter(|workload| Yardstick::of(evidence.points, workload).gives_output);
+    let frontier = |workload: &Workload<'_>| FrontierQuestion {
+        workload: evidence.names.workload(workload),
+        x: FRONTIER[0].to_owned(),
+        y: FRONTIER[1].to_owned(),
+        targets: targets.clone(),
+    };
+    with_output.map(frontier).collect()
+}
+
+fn assertions<'e>(evidence: &Evidence<'e>) -> impl Iterator<Item = &'e Assertion> {
+    let required = evidence.requirements.iter();
+    required.filter_map(|required| match &required.what {
+        Required::Points(assertion) => Some(assertion),
+        Required::Target(_) => None,
+    })
+}
+
+/// Every bound of every assertion.
+pub(super) fn criteria<'e>(evidence: &Evidence<'e>) -> impl Iterator<Item = &'e Criterion> {
+    assertions(evidence).flat_map(|assertion| &assertion.criteria)
+}
+
+/// The assertions as targets, each with the points that it is about.
+fn targets(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Vec<Target> {
+    let of_assertion = |assertion: &Assertion| {
+        let about = about(evidence, workloads, assertion);
+        let target = |criterion: &Criterion| Target {
+            metric: criterion.figure(),
+            bound: match criterion.operator {
+                Operator::AtMost => Bound::AtMost,
+                Operator::Below => Bound::Below,
+                Operator::AtLeast => Bound::AtLeast,
+                Operator::Above => Bound::Above,
+            },
+            limit: criterion.limit,
+            about: about.clone(),
+        };
+        assertion.criteria.iter().map(target).collect_vec()
+    };
+    assertions(evidence).flat_map(of_assertion).collect()
+}
+
+/// The points that an assertion with conditions is about; none listed where it is about all.
+fn about(evidence: &Evidence<'_>, workloads: &[Workload<'_>], assertion: &Assertion) -> Vec<About> {
+    if assertion.conditions.is_empty() {
+        return Vec::new();
+    }
+    let none = Params::new();
+    let is_about = |point: &Point| {
+        let Some(run) = evidence.runs.get(point.row) else {
+            return false;
+        };
+        let server = evidence.state.servers.get(&run.server);
+        assertion.is_about(server.map_or(&none, |server| &server.params), &run.params)
+    };
+    let of_workload = |workload: &Workload<'_>| {
+        let name = evidence.names.workload(workload);
+        let points = workload.points.iter().map(|at| &evidence.points.points[*at]);
+        let about = points.filter(|point| is_about(point)).map(|point| About {
+            config: evidence.config_of(point.row),
+            workload: name.clone(),
+            point: point.id.to_string(),
+        });
+        about.collect_vec()
+    };
+    let about = workloads.iter().flat_map(of_workload).collect_vec();
+    match about.is_empty() {
+        // One that is about no point of the plan bounds none.
+        true => vec![About {
+            config: String::new(),
+            workload: String::new(),
+            point: String::new(),
+        }],
+        false => about,
+    }
+}

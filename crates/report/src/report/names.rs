@@ -1,0 +1,52 @@
+//! The names that a report gives to configs, loads and workloads.
+
+use super::variation::{name_workload, settings, varying};
+use vsweep_record::evidence::Names;
+use vsweep_record::table::{Column, Points, Section, Workload};
+
+/// The names of what is in a table, by the parameters that vary.
+pub struct PointNames<'a> {
+    points: &'a Points<'a>,
+    server: Vec<&'a Column>,
+    load: Vec<&'a Column>,
+}
+
+impl<'a> PointNames<'a> {
+    /// Those of a table.
+    pub fn of(points: &'a Points<'a>) -> PointNames<'a> {
+        let (server, bench): (Vec<&Column>, Vec<&Column>) = varying(points)
+            .into_iter()
+            .partition(|column| column.section == Section::Serve);
+        let workloads = points.workloads();
+        let is_of_workload = |column: &Column| {
+            let mut settings = workloads.iter().flat_map(|workload| &workload.settings);
+            settings.any(|own| own.name == column.name)
+        };
+        let load = bench.into_iter().filter(|column| !is_of_workload(column));
+        PointNames {
+            points,
+            server,
+            load: load.collect(),
+        }
+    }
+}
+
+impl Names for PointNames<'_> {
+    fn config(&self, row: usize) -> String {
+        match self.server.is_empty() {
+            true => "the only server".to_owned(),
+            false => settings(&self.server, row),
+        }
+    }
+
+    fn load(&self, row: usize) -> String {
+        match self.load.is_empty() {
+            true => String::new(),
+            false => settings(&self.load, row),
+        }
+    }
+
+    fn workload(&self, workload: &Workload<'_>) -> String {
+        name_workload(self.points, workload)
+    }
+}

@@ -1,0 +1,84 @@
+//! The effect of each setting at the recommended point, in words: with its sign, its interval and the good direction; settings that make
+//! no difference are named apart, as are those that are not known to.
+
+use crate::report::words::{axis_title, say_setting, short_name};
+use itertools::Itertools;
+use serde::Serialize;
+use vsweep_answer::answer::{Answered, Effect, Verdict};
+
+/// The effects on one metric.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Finding {
+    /// The metric, as people call it.
+    pub metric: String,
+    /// A sentence for each setting that makes a difference, then one for all that make none, and one for all that are not known to.
+    pub sentences: Vec<String>,
+}
+
+/// The effects at the winner of a question, by metric.
+pub fn findings(answered: &Answered) -> Vec<Finding> {
+    let metrics = answered.effects.iter().map(|effect| &effect.metric).unique();
+    let finding = |metric: &String| {
+        let own = answered.effects.iter().filter(|effect| effect.metric == *metric);
+        let own = own.collect_vec();
+        let mut sentences = own
+            .iter()
+            .filter(|effect| is_known(effect))
+            .map(|effect| difference(effect))
+            .collect_vec();
+        let settings = |verdict: Verdict| {
+            let alike = own.iter().filter(|effect| effect.verdict == verdict);
+            alike.map(|effect| choice(effect)).join("; ")
+        };
+        let named = [
+            (Verdict::Same, "no difference"),
+            (Verdict::Undecided, "not known to make a difference"),
+        ];
+        for (verdict, words) in named {
+            let settings = settings(verdict);
+            if !settings.is_empty() {
+                sentences.push(format!("{words}: {settings}"));
+            }
+        }
+        let title = axis_title(metric);
+        Finding {
+            metric: title
+                .rsplit_once(" (")
+                .map_or(title.clone(), |(name, _)| name.to_owned()),
+            sentences,
+        }
+    };
+    metrics.map(finding).collect()
+}
+
+fn is_known(effect: &Effect) -> bool {
+    matches!(effect.verdict, Verdict::Improved | Verdict::Regressed)
+}
+
+/// `seqs 64 instead of seqs 8: +137 % (+120 to +150 %), better`.
+fn difference(effect: &Effect) -> String {
+    let change = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
+    let word = if effect.verdict == Verdict::Improved {
+        "better"
+    } else {
+        "worse"
+    };
+    let ratio = effect.ratio;
+    format!(
+        "{}: {} % ({} to {} %), {word}",
+        choice(effect),
+        change(ratio.value),
+        change(ratio.low),
+        change(ratio.high)
+    )
+}
+
+/// The winner's value of a setting against the other: `seqs 64 instead of seqs 8`.
+pub fn choice(effect: &Effect) -> String {
+    let name = short_name(&effect.setting);
+    let value = |value: &Option<String>| match value {
+        Some(value) => say_setting(&name, value),
+        None => format!("{name} unset"),
+    };
+    format!("{} instead of {}", value(&effect.own), value(&effect.other))
+}

@@ -1,0 +1,250 @@
+//! The answer in sentences, made of the document alone: what to run for each question, how much better that is than the next server and
+//! the default settings, how sure it is, and what to know before deploying it.
+
+mod effects;
+mod parts;
+mod warnings;
+
+pub use effects::{choice, findings};
+
+use crate::report::template::plain;
+use crate::report::words::{say, short_setting_of, show_number, show_ratio};
+use itertools::Itertools;
+use minijinja::context;
+use parts::{Names, estimate, percent, target};
+use serde::Serialize;
+use vsweep_answer::answer::{Answer, Answered, Better, Chosen, Entrant, Goal, Warning, Winner};
+use vsweep_plan::units::{show_duration, show_many};
+
+/// The money for a million output tokens, where GPUs have a price.
+const COST: &str = "cost_per_million_output_tokens";
+/// Ties that are named.
+const MOST_TIES: usize = 4;
+
+/// The sentence about one question.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Sentence {
+    /// `Run`, or the question: `For the lowest latency, run`.
+    pub lead: String,
+    /// The server; empty where none is recommended.
+    pub server: String,
+    /// Its figure, how far others are behind, and how sure that is.
+    pub why: String,
+}
+
+impl Sentence {
+    /// The whole sentence.
+    pub fn text(&self) -> String {
+        match self.server.is_empty() {
+            true => format!("{}: {}", self.lead, self.why),
+            false => format!("{} {}: {}", self.lead, self.server, self.why),
+        }
+    }
+}
+
+/// A sentence for each question about the points of a workload, in their order.
+pub fn sentences(answer: &Answer, workload: &str) -> Vec<Sentence> {
+    let questions = answer.questions.iter();
+    let own = questions.filter(|answered| answered.workload == workload && !is_load(answered));
+    own.map(|answered| sentence(answer, answered)).collect()
+}
+
+/// The sentences about several workloads together.
+pub fn together(answer: &Answer) -> Vec<Sentence> {
+    let names = Names::of(answer);
+    let sentence = |together: &vsweep_answer::answer::Together| {
+        let config = together.config.as_ref()?;
+        let shares = together.shares.iter();
+        let mut shares = shares.map(|share| format!("{} of the best for {}", percent(share.share), share.workload));
+        Some(Sentence {
+            lead: format!("For the {} of all workloads together, run", lower(&together.question)),
+            server: names.config(config).to_owned(),
+            why: format!(
+                "{}. {}",
+                shares.join(", "),
+                sureness(together.probability, answer.margin)
+            ),
+        })
+    };
+    answer.together.iter().filter_map(sentence).collect()
+}
+
+/// The sentence about a question.
+pub fn sentence(answer: &Answer, answered: &Answered) -> Sentence {
+    let questions = answer
+        .questions
+        .iter()
+        .filter(|other| other.workload == answered.workload);
+    let choices = questions.filter(|other| other.entrants.len() > 1).count();
+    let at = answered
+        .load
+        .as_ref()
+        .map_or(String::new(), |load| format!(" at {load}"));
+    let asked = format!("{}{at}", lower(&answered.question));
+    match &answered.winner {
+        None => Sentence {
+            lead: capital(&asked),
+            server: String::new(),
+            why: none(answer, answered),
+        },
+        Some(winner) => Sentence {
+            lead: match (answered.entrants.len(), choices) {
+                (..=1, _) => capital(&asked),
+                (_, 1) => "Run".to_owned(),
+                _ => format!("For the {asked}, run"),
+            },
+            server: server(&Names::of(answer), winner),
+            why: why(answer, answered, winner),
+        },
+    }
+}
+
+/// `4 × TP 2`.
+fn server(names: &Names<'_>, winner: &Winner) -> String {
+    let name = names.config(&winner.config);
+    match winner.replicas {
+        1 => name.to_owned(),
+        several => format!("{several} × {name}"),
+    }
+}
+
+fn why(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
+    let names = Names::of(answer);
+    let others = || answered.entrants.iter().filter(|other| other.config != winner.config);
+    let beside = |other: &Entrant| {
+        let ratio = other.winner_over?;
+        let load = (other.load != winner.load && !is_load(answered)).then(|| other.load.clone());
+        Some(context! { name => names.config(&other.config), ratio => difference(ratio.value, answered.better), load })
+    };
+    let next = others().find(|other| other.meets && other.winner_over.is_some());
+    let default = others().find(|other| other.is_default && other.winner_over.is_some());
+    let is_next_default = next.is_some_and(|next| next.is_default);
+    let chosen = match &winner.chosen {
+        Chosen::Best => None,
+        Chosen::MoreTargets { best } => Some((best, "meets more of the other targets")),
+        Chosen::MorePerGpu { best } => Some((best, "has more throughput per GPU")),
+        Chosen::FewerChanges { best } => Some((best, "needs fewer changes from the defaults")),
+    };
+    let ties = answered.ties.iter().map(|tie| names.config(tie));
+    let mut too_large = answered.too_large.iter().map(|config| names.config(config));
+    let advice = answered.advice.as_ref().map(|advice| {
+        context! {
+            starts => show_many(advice.starts.into(), "more start"),
+            servers => show_many(advice.configs.len() as u64, "server"),
+            time => advice.seconds.map(|seconds| show_duration(std::time::Duration::from_secs_f64(seconds))),
+            expected => percent(advice.expected),
+        }
+    });
+    let is_at_load = !is_load(answered) && !winner.load.is_empty();
+    let parts = context! {
+        figure => figure(answered, winner),
+        load => (is_at_load && answered.load.is_none()).then_some(&winner.load),
+        gpus => answer.gpus.filter(|_| winner.replicas > 1),
+        cost => cost(answer, answered, winner),
+        next => next.and_then(beside),
+        default => default.filter(|_| !is_next_default).and_then(beside),
+        is_next_default,
+        is_default => names.is_default(&winner.config) && answered.entrants.len() > 1,
+        chosen => chosen.map(|(best, why)| context! { best => names.config(best), why }),
+        margin => percent(answer.margin),
+        sure => (answered.entrants.len() > 1).then(|| sureness(winner.probability, answer.margin)),
+        ties => ties.clone().take(MOST_TIES).join("; "),
+        more_ties => answered.ties.len().saturating_sub(MOST_TIES),
+        too_large => too_large.join("; "),
+        warnings => warnings::sentences(new_warnings(answer, answered)),
+        advice,
+    };
+    plain(include_str!("sentence.txt.jinja"), parts)
+}
+
+/// The warnings that no earlier question about the workload has of the same server. Assumed noise is told of once.
+fn new_warnings<'a>(answer: &'a Answer, answered: &'a Answered) -> impl Iterator<Item = &'a Warning> {
+    let config = |own: &'a Answered| own.winner.as_ref().map(|winner| &winner.config);
+    let earlier = answer.questions.iter().take_while(move |other| *other != answered);
+    let earlier = earlier
+        .filter(|other| other.workload == answered.workload)
+        .collect_vec();
+    let is_said = move |warning: &Warning| {
+        earlier.iter().any(|other| match warning {
+            Warning::StartNoiseAssumed { .. } => {
+                let mut said = other.warnings.iter();
+                said.any(|said| matches!(said, Warning::StartNoiseAssumed { .. }))
+            }
+            warning => config(other) == config(answered) && other.warnings.contains(warning),
+        })
+    };
+    answered.warnings.iter().filter(move |warning| !is_said(warning))
+}
+
+fn is_load(answered: &Answered) -> bool {
+    matches!(answered.goal, Goal::Load { .. })
+}
+
+/// `2.37 times`; of figures that are better low `43 % less than`.
+fn difference(ratio: f64, better: Better) -> String {
+    match better {
+        Better::Lower if ratio < 0.99 => format!("{:.0} % less than", (1.0 - ratio) * 100.0),
+        _ => show_ratio(ratio),
+    }
+}
+
+/// `Output throughput 7,915 tokens/s (7,700 to 8,130)`.
+fn figure(answered: &Answered, winner: &Winner) -> String {
+    let value = estimate(&winner.value);
+    match &answered.goal {
+        Goal::Metric { name, .. } => say(name, &show_number(winner.value.value)) + &value,
+        Goal::Load { parameter, .. } => short_setting_of(parameter, &show_number(winner.value.value)) + &value,
+    }
+}
+
+fn cost(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
+    let is_asked = matches!(&answered.goal, Goal::Metric { name, .. } if name == COST);
+    let column = answer.noise.iter().position(|noise| noise.metric == COST)?;
+    let point = answer
+        .estimates
+        .iter()
+        .find(|own| Some(&own.point) == winner.point.as_ref())?;
+    let cost = point.figures.get(column).copied().flatten().filter(|_| !is_asked)?;
+    Some(show_number(cost.value))
+}
+
+/// The reason why nothing is recommended.
+fn none(answer: &Answer, answered: &Answered) -> String {
+    let names = Names::of(answer);
+    let asked = answered.targets.iter().map(target).unique().join(", ");
+    let Some(nearest) = &answered.nearest else {
+        return match asked.as_str() {
+            "" => "nothing is known yet.".to_owned(),
+            asked => format!("no server meets {asked}."),
+        };
+    };
+    let missed = nearest.meets.iter().filter(|meeting| !meeting.is_met);
+    let mut missed = missed
+        .map(|meeting| say(&meeting.target.metric, &show_number(meeting.value.value)) + &estimate(&meeting.value));
+    format!(
+        "no server meets {asked}. The nearest is {}{}, with {}; it meets them with a probability of {}.",
+        names.config(&nearest.config),
+        parts::at_load(&nearest.load),
+        missed.join(", "),
+        percent(nearest.probability)
+    )
+}
+
+/// `97 % sure to be within 1 % of the best.`
+fn sureness(probability: f64, margin: f64) -> String {
+    format!(
+        "{} sure to be within {} of the best.",
+        percent(probability),
+        percent(margin)
+    )
+}
+
+fn lower(question: &str) -> String {
+    question.to_lowercase().replace("gpu", "GPU")
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(|first| first.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
+}

@@ -19,6 +19,7 @@ pub use native::as_flags::to_flags;
 pub use side::limits::kv_cache_tokens;
 
 use crate::cause::{Cause, Failure};
+use crate::metrics::confidence::Errors;
 use crate::metrics::{RunResult, Sample};
 use crate::plan::{BenchRunner, FigurePlace, Params, Warmup};
 use crate::search::{Cut, RequestLatencies, Watch};
@@ -174,6 +175,8 @@ fn sentences(of: &Mutex<Vec<String>>) -> MutexGuard<'_, Vec<String>> {
 pub struct Measurement {
     /// Keys and order as in `vllm bench serve`'s result JSON.
     pub result: RunResult,
+    /// Relative sampling errors of its figures, as far as the run tells.
+    pub errors: Errors,
     /// Why the figures mean nothing, if so.
     pub failure: Option<Failure>,
     /// Why they may not be believed.

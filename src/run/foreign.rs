@@ -130,6 +130,7 @@ fn record(
     }
     let seconds = measured.result.get("duration").and_then(|duration| duration.as_f64());
     let ran = Ran {
+        errors: measured.errors,
         failure: measured.failure,
         doubts: measured.doubts,
         measured: (!measured.result.values.is_empty()).then_some(Measured {

@@ -128,6 +128,7 @@ impl Replay {
         let mut doubts = finished.doubts.clone();
         doubts.retain(|doubt| doubt.code != Code::CachesNotReset);
         Ok(Box::new(Ran {
+            errors: finished.errors.clone(),
             beside: finished.beside,
             failure,
             doubts,

@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         match points.spread(point, &metric) {
             Some(spread) => println!(
                 "{}  {:>12.2}  ({:.2} to {:.2})",
-                point.id, spread.median, spread.min, spread.max
+                point.id, spread.value, spread.min, spread.max
             ),
             None => println!("{}  {:>12}", point.id, "none"),
         }

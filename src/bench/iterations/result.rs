@@ -6,6 +6,7 @@ use super::{Bench, engines};
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::limits::ServerLimits;
 use crate::bench::{Measurement, date, members};
+use crate::metrics::confidence::of_repeats;
 use crate::metrics::median as middle;
 use crate::validity::{Code, Doubt};
 use serde_json::json;
@@ -13,15 +14,19 @@ use serde_json::json;
 /// Above this share of its context that had to be computed again, a batch had no context.
 const LOST_CONTEXT: f64 = 0.5;
 
+/// What one batch says of a figure.
+type Figure<'a> = &'a dyn Fn(&Timing) -> Option<f64>;
+
 pub(super) fn measurement(bench: &Bench, facts: &[ServerLimits], sequences: usize, timings: &[Timing]) -> Measurement {
     let settings = &bench.settings;
     let (engines, outputs) = (engines(facts) as f64, settings.output_len() as f64);
-    let median = |of: &dyn Fn(&Timing) -> Option<f64>| -> Option<f64> { middle(timings.iter().filter_map(of)) };
-    let ms = |of: &dyn Fn(&Timing) -> Option<f64>| median(of).map(|seconds| seconds * 1000.0);
-    let per_s = |of: &dyn Fn(&Timing) -> Option<f64>| median(&|timing| Some(of(timing)? / timing.total));
-    let whole = |of: &dyn Fn(&Timing) -> Option<f64>| median(of).map(|count| count.round() as u64);
+    let median = |of: Figure<'_>| -> Option<f64> { middle(timings.iter().filter_map(of)) };
+    let ms = |of: Figure<'_>| median(of).map(|seconds| seconds * 1000.0);
+    let per_s = |of: Figure<'_>| median(&|timing| Some(of(timing)? / timing.total));
+    let whole = |of: Figure<'_>| median(of).map(|count| count.round() as u64);
     let totals: Vec<f64> = timings.iter().map(|timing| timing.total * 1000.0).collect();
     let spread = |timing: &Timing| Some(largest(&timing.first_tokens)? - smallest(&timing.first_tokens)?);
+    let total = |timing: &Timing| Some(timing.total);
     let prompt = |timing: &Timing| Some(timing.prompt_tokens as f64);
     let generated = |timing: &Timing| Some(timing.completion_tokens as f64);
     let both = |timing: &Timing| Some(prompt(timing)? + generated(timing)?);
@@ -35,7 +40,7 @@ pub(super) fn measurement(bench: &Bench, facts: &[ServerLimits], sequences: usiz
         "global_batch_size": sequences,
         "completed": sequences * timings.len(),
         "failed": 0,
-        "total_latency_ms": ms(&|timing| Some(timing.total)),
+        "total_latency_ms": ms(&total),
         "total_latencies_ms": totals,
         "min_total_latency_ms": smallest(&totals),
         "max_total_latency_ms": largest(&totals),
@@ -65,7 +70,20 @@ pub(super) fn measurement(bench: &Bench, facts: &[ServerLimits], sequences: usiz
         "warnings" => *value != json!([]),
         _ => true,
     });
+    let errors = [
+        ("total_latency_ms", &total as Figure<'_>),
+        ("latency_per_iter_ms", &total),
+        ("first_token_ms", &|timing| largest(&timing.first_tokens)),
+        ("step_ms", &|timing| middle(timing.steps.iter().copied())),
+        ("tokens_per_second", &|timing| Some(both(timing)? / timing.total)),
+        ("output_throughput", &|timing| Some(generated(timing)? / timing.total)),
+    ];
+    let error = |(name, of): (&str, Figure<'_>)| {
+        let error = of_repeats(timings.iter().filter_map(of).collect())?;
+        result.contains_key(name).then(|| (name.to_owned(), error))
+    };
     Measurement {
+        errors: errors.into_iter().filter_map(error).collect(),
         result: result.into(),
         doubts: apart(timings).into_iter().chain(stood_still(timings)).collect(),
         ..Measurement::default()

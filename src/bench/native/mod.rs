@@ -20,7 +20,7 @@ pub use refused::{REFUSED, harmless};
 use crate::bench::judge::{RunFigures, cached, commonest_error, doubts, on_failed_requests, pace, refuse_empty};
 use crate::bench::native::settings::NativeSettings;
 use crate::bench::result::warnings;
-use crate::bench::result::{Context, figures, result};
+use crate::bench::result::{Context, errors, figures, result};
 use crate::bench::side::counters::ServerCounters;
 use crate::bench::side::endpoint::Endpoint;
 use crate::bench::side::probe::Probe;
@@ -28,6 +28,7 @@ use crate::bench::worker::{self, GivenUp};
 use crate::bench::{Job, Measurement, broken, sound};
 use crate::cause::{Cause, Failure};
 use crate::load::{BodyOptions, Generator};
+use crate::metrics::confidence::Errors;
 use crate::metrics::{LoadProgress, Nanos, RunResult, Sample, Samples, seconds};
 use crate::plan::Params;
 use crate::search::{Cut, RequestLatencies, Watch};
@@ -92,12 +93,19 @@ pub fn measurement_of(settings: &NativeSettings, samples: &Samples, duration: Na
     let figures = figures(settings, samples, duration);
     let seen = RunFigures::whole(&figures);
     Some(Measurement {
+        errors: known(errors(settings, samples, duration), &figures),
         failure: on_failed_requests(seen),
         // What makes a measured run doubtful is not foreseen.
         result: figures.into(),
         requests: requests(samples),
         ..Measurement::default()
     })
+}
+
+/// The errors of those figures that the result has.
+fn known(mut errors: Errors, figures: &Params) -> Errors {
+    errors.retain(|name, _| figures.contains_key(name));
+    errors
 }
 
 /// Finds the server of a job.
@@ -179,7 +187,9 @@ impl NativeRun {
         // The later turns of a conversation have longer prompts.
         let paced = pace(&outcome.samples).filter(|_| cut.is_none() && turns.is_none());
         drop(load);
+        let errors = errors(&self.settings, &outcome.samples, outcome.duration);
         let context = Context {
+            errors: &errors,
             settings: &self.settings,
             model_id: self.settings.server.model.as_deref().unwrap_or(&self.job.model_root),
             origin: prompts.origin,
@@ -200,6 +210,7 @@ impl NativeRun {
             commonest_error: commonest_error.as_ref(),
         };
         let mut measurement = Measurement {
+            errors: known(errors, &values),
             failure: on_failed_requests(seen),
             doubts: cold
                 .into_iter()

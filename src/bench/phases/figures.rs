@@ -1,7 +1,7 @@
 //! What happened within the window: tokens, requests and latencies, counted from the timelines of all requests that
 //! touched it, also of those that were cut.
 
-use crate::metrics::confidence::{Interval, rate};
+use crate::metrics::confidence::{Errors, of_events, of_values};
 use crate::metrics::{Nanos, Sample, Samples, Stats, seconds};
 use std::ops::Range;
 
@@ -18,8 +18,9 @@ pub(super) struct WindowFigures {
     pub input_tokens: u64,
     pub started: u64,
     pub completed: u64,
-    /// What chance alone may have done to the output events a second.
-    pub events_per_s: Option<Interval>,
+    /// Relative sampling errors: of the output events a second, and of the latencies.
+    pub events_error: Option<f64>,
+    pub errors: Errors,
     /// Of requests whose first token came.
     pub ttft: Stats,
     /// Of gaps that ended.
@@ -28,7 +29,7 @@ pub(super) struct WindowFigures {
 
 impl WindowFigures {
     /// Counts what requests that ended and requests that were cut did within `window`; failed ones do not count.
-    pub fn of(ended: &Samples, cut: &[Sample], window: Range<Nanos>) -> WindowFigures {
+    pub fn of(ended: &Samples, cut: &[Sample], window: Range<Nanos>, slots: usize) -> WindowFigures {
         let completed = ended.ok().filter(|sample| window.contains(&sample.end)).count() as u64;
         let within = |at: Nanos| window.contains(&at);
         let mut events: Vec<Nanos> = Vec::new();
@@ -59,13 +60,18 @@ impl WindowFigures {
             }
         }
         let length = window.end - window.start;
+        let mut errors = Errors::new();
+        for (name, values) in [("ttft", &ttfts), ("itl", &gaps)] {
+            of_values(name, values.clone(), slots, &PERCENTS, &mut errors);
+        }
         WindowFigures {
             window_s: seconds(length),
             output_tokens,
             input_tokens,
             started,
             completed,
-            events_per_s: rate(events.iter().copied(), length),
+            events_error: of_events(events.into_iter(), length),
+            errors,
             ttft: Stats::of_seconds(ttfts, &PERCENTS),
             itl: Stats::of_seconds(gaps, &PERCENTS),
         }
@@ -106,7 +112,7 @@ mod tests {
             error: Some("HTTP 500".into()),
             ..Sample::default()
         };
-        let figures = WindowFigures::of(&vec![ended, failed].into(), &[cut], 20..40);
+        let figures = WindowFigures::of(&vec![ended, failed].into(), &[cut], 20..40, 2);
         assert_eq!(figures.output_tokens, 2 + 1 + 1);
         assert_eq!(figures.input_tokens, 50);
         assert_eq!((figures.started, figures.completed), (1, 1));

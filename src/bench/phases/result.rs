@@ -26,7 +26,12 @@ pub(super) fn measurement(
     window: &LoadWindow,
 ) -> Measurement {
     let settings = &run.settings;
-    let figures = WindowFigures::of(&outcome.samples, &outcome.cut, window.span());
+    let figures = WindowFigures::of(
+        &outcome.samples,
+        &outcome.cut,
+        window.span(),
+        settings.window.max_concurrency,
+    );
     let (input, output) = (shape.input_len, shape.output_len);
     let failed = outcome.samples.failed();
     let (input_rate, output_rate) = (
@@ -63,9 +68,11 @@ pub(super) fn measurement(
         "total_throughput": output_rate * sequence_share,
     }));
     // Prompts are done by the step, several at once: spans of time say nothing of how far their rate is by chance.
-    if let (ServingPhase::Decode, Some(Interval { low, high })) = (settings.window.phase, figures.events_per_s) {
-        let pair = [low * sequence_share, high * sequence_share];
-        result.insert("confidence_95".to_owned(), json!({"total_throughput": pair}));
+    let mut errors = figures.errors.clone();
+    if let (ServingPhase::Decode, Some(error)) = (settings.window.phase, figures.events_error) {
+        let Interval { low, high } = Interval::of(output_rate * sequence_share, error);
+        result.insert("confidence_95".to_owned(), json!({"total_throughput": [low, high]}));
+        errors.extend(["output_throughput", "total_throughput"].map(|name| (name.to_owned(), error)));
     }
     for (latency, stats) in [("ttft", &figures.ttft), ("itl", &figures.itl)] {
         if stats.count > 0 {
@@ -112,6 +119,7 @@ pub(super) fn measurement(
         .into_iter()
         .chain(some_failed);
     Measurement {
+        errors,
         failure: failure.or_else(|| without_output(&figures)),
         doubts: doubts.chain(judge::of_generator(&result)).collect(),
         result: result.into(),

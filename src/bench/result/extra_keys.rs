@@ -5,13 +5,14 @@ use crate::bench::native::settings::NativeSettings;
 use crate::bench::result::conversations;
 use crate::bench::result::{Context, cpu_share, failure_reasons, lag, write_stats};
 use crate::load::LoadOutcome;
-use crate::metrics::confidence::{self, Interval};
+use crate::metrics::confidence::Interval;
 use crate::metrics::{Metric, Nanos, Sample, Samples, Stats, SteadyState, Summary, seconds};
 use crate::plan::Params;
 use serde_json::{Map, Value, json};
 
-/// Metrics with one value a request; values of one request among themselves, such as its ITL, are no independent ones.
-const ONE_A_REQUEST: [Metric; 3] = [Metric::Ttft, Metric::Tpot, Metric::E2el];
+/// Latencies from due, which is not when a request was sent.
+pub(super) const FROM_DUE: [(&str, fn(&Sample) -> Nanos); 2] =
+    [("ttft_from_due", Sample::ttft), ("e2el_from_due", Sample::latency)];
 
 /// Writes them, after all others.
 pub(in crate::bench) fn write(context: &Context<'_>, summary: &Summary, outcome: &LoadOutcome, result: &mut Params) {
@@ -27,15 +28,18 @@ pub(in crate::bench) fn write(context: &Context<'_>, summary: &Summary, outcome:
         conversations::write(settings, turns, outcome, result);
     }
     if settings.is_open_loop() {
-        from_due("ttft_from_due", samples, settings, Sample::ttft, result);
-        from_due("e2el_from_due", samples, settings, Sample::latency, result);
+        for (name, of) in FROM_DUE {
+            let stats = Stats::of_seconds(from_due(samples, of), settings.percentiles());
+            write_stats(name, &stats, result);
+        }
     }
     if settings.api.backend().generates()
         && let Some(stats) = Metric::itl_per_token(samples, settings.percentiles())
     {
         write_stats("itl_per_token", &stats, result);
     }
-    result.insert("confidence_95".to_owned(), intervals(settings, outcome));
+    let intervals = intervals(context, result);
+    result.insert("confidence_95".to_owned(), intervals);
     if let Some(rule) = settings.steady() {
         let steady = match SteadyState::find(samples, rule, settings.percentiles()) {
             Ok(steady) => steady_state(&steady, settings, summary),
@@ -76,41 +80,27 @@ pub(in crate::bench) fn generator(outcome: &LoadOutcome) -> Params {
     }))
 }
 
-fn from_due(name: &str, samples: &Samples, settings: &NativeSettings, of: fn(&Sample) -> Nanos, result: &mut Params) {
-    let values = samples
-        .ok()
-        .map(|sample| seconds(sample.queue() + of(&sample)))
-        .collect();
-    write_stats(name, &Stats::of_seconds(values, settings.percentiles()), result);
+/// From due to a moment of each request that succeeded, in seconds.
+pub(super) fn from_due(samples: &Samples, of: fn(&Sample) -> Nanos) -> Vec<f64> {
+    let values = samples.ok().map(|sample| seconds(sample.queue() + of(&sample)));
+    values.collect()
 }
 
-/// What chance alone may have done to rates and percentiles; null where the run is too short to say.
-fn intervals(settings: &NativeSettings, outcome: &LoadOutcome) -> Value {
-    let samples = &outcome.samples;
-    let pair = |interval: Option<Interval>, scale: f64| match interval {
-        Some(Interval { low, high }) => json!([low * scale, high * scale]),
-        None => Value::Null,
+/// What chance alone may have done to rates and percentiles.
+fn intervals(context: &Context<'_>, result: &Params) -> Value {
+    let settings = context.settings;
+    let rates = ["request_throughput", "output_throughput"].map(str::to_owned);
+    let percentiles = settings.metrics().iter().flat_map(|metric| {
+        let name = move |percent: &f64| format!("p{percent}_{}_ms", metric.name());
+        settings.percentiles().iter().map(name)
+    });
+    let interval = |name: String| {
+        let figure = result.get(&name)?.as_f64()?;
+        let ends = context.errors.get(&name).map(|error| Interval::of(figure, *error));
+        Some((name, ends.map_or(Value::Null, |ends| json!([ends.low, ends.high]))))
     };
-    let mut intervals = Map::new();
-    let requests = confidence::request_rate(samples, outcome.duration);
-    intervals.insert("request_throughput".to_owned(), pair(requests, 1.0));
-    if settings.api.backend().generates() {
-        let events = confidence::output_rate(samples, outcome.duration);
-        intervals.insert("output_events_per_s".to_owned(), pair(events, 1.0));
-    }
-    for metric in settings
-        .metrics()
-        .iter()
-        .filter(|metric| ONE_A_REQUEST.contains(metric))
-    {
-        let mut values = metric.values(samples);
-        values.sort_unstable_by(f64::total_cmp);
-        for percent in settings.percentiles() {
-            let interval = confidence::percentile_interval(&values, *percent);
-            intervals.insert(format!("p{percent}_{}_ms", metric.name()), pair(interval, 1000.0));
-        }
-    }
-    intervals.into()
+    let intervals = rates.into_iter().chain(percentiles).filter_map(interval);
+    Value::Object(intervals.collect::<Map<String, Value>>())
 }
 
 fn steady_state(steady: &SteadyState, settings: &NativeSettings, summary: &Summary) -> Value {

@@ -13,6 +13,7 @@ use crate::bench::side::tokenizer::Alignment;
 use crate::bench::{date, members};
 use crate::dataset::PromptSource;
 use crate::load::{LoadOutcome, Turns};
+use crate::metrics::confidence::{self, Errors, Flow};
 use crate::metrics::{COLUMNS, Histogram, Metric, Nanos, Samples, Stats, Summary, seconds};
 use crate::plan::Params;
 use serde_json::{Value, json};
@@ -48,6 +49,8 @@ pub(super) struct Context<'a> {
     pub probes: ProbeCounts,
     /// What the server counted during the run.
     pub server: ServerCounters,
+    /// Relative sampling errors of the figures.
+    pub errors: &'a Errors,
     /// Why the figures must be read with care.
     pub warnings: Vec<String>,
 }
@@ -100,6 +103,37 @@ pub(super) fn figures(settings: &NativeSettings, samples: &Samples, duration: Na
     write_metrics(settings, samples, &mut figures);
     figures.insert("histograms".to_owned(), histograms(settings, samples));
     figures
+}
+
+/// The sampling errors of all of these figures.
+pub(super) fn errors(settings: &NativeSettings, samples: &Samples, duration: Nanos) -> Errors {
+    let arrivals = settings.arrival.arrivals();
+    let flow = match settings.concurrency() {
+        // Only without a ramp does a schedule span a given time.
+        _ if arrivals.ramp.is_some() => Flow::Open,
+        _ if settings.is_open_loop() => Flow::Scheduled,
+        slots => Flow::Closed(slots.unwrap_or(samples.len())),
+    };
+    let goodput = settings.figures.goodput();
+    let percents = settings.percentiles();
+    let mut errors = confidence::of_run(samples, flow, duration, settings.metrics(), percents, goodput.as_ref());
+    if settings.is_open_loop() {
+        for (name, of) in extra_keys::FROM_DUE {
+            confidence::of_values(
+                name,
+                extra_keys::from_due(samples, of),
+                flow.wave(),
+                percents,
+                &mut errors,
+            );
+        }
+    }
+    let by_token = errors.iter().filter(|(name, _)| name.ends_with("_itl_ms"));
+    let by_token: Errors = by_token
+        .map(|(name, error)| (name.replace("_itl_ms", "_itl_per_token_ms"), *error))
+        .collect();
+    errors.extend(by_token);
+    errors
 }
 
 /// The distributions that every result has; what answers with vectors or scores has no tokens to wait for.

@@ -222,6 +222,7 @@ pub(crate) fn reduce(measurement: Measurement, task: &Task, simulated: bool) -> 
         validity: measurement.validity(),
     };
     Ran {
+        errors: measurement.errors,
         beside: None,
         warmup_seconds: None,
         learned: task.learn(seen),

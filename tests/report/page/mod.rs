@@ -17,7 +17,6 @@ use vsweep::cause::Cause;
 use vsweep::journal::{self, Check, Directory};
 use vsweep::plan::ReportOptions;
 use vsweep::report::{RequestSamples, make_pages, read_runs};
-use vsweep::table::Points;
 use vsweep::validity::Code;
 
 /// Three tensor-parallel sizes by two batch limits under six loads; some servers do not load, some runs fail or are in doubt.

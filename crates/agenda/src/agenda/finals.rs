@@ -141,6 +141,7 @@ fn judge(plan: &Plan, matrix: &Matrix, state: &State, starts: u32) -> Answer {
             bench: Some(&run.params),
             gpus: Some(*gpus),
             metrics: &metrics,
+            errors: Some(&run.errors),
             slot: run.slot,
             launch: state.start_of(run).map(|launch| launch.to_string()),
             order: run.rank.line.seq,

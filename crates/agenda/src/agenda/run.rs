@@ -7,7 +7,7 @@ use super::{Agenda, TRIES, record, tip};
 use vsweep_plan::cause::{Failure, Outcome};
 use vsweep_plan::plan::{OnFailure, Reset, Target, Warmup};
 use vsweep_plan::validity::{Code, Doubt, Validity};
-use vsweep_record::journal::{Entry, Event, Link, Measured, RunFinished, RunStarted, SearchRecord, State};
+use vsweep_record::journal::{Entry, Event, Figures, Link, Measured, RunFinished, RunStarted, SearchRecord, State};
 
 /// A run that is being tried.
 #[derive(Debug)]
@@ -194,6 +194,7 @@ impl Ran {
                 .cut
                 .or(self.failure.map(|failure| failure.detail))
                 .unwrap_or_default(),
+            errors: in_brief(self.errors),
             seconds,
             warmup_seconds: self.warmup_seconds,
             learned: self.learned,
@@ -202,6 +203,14 @@ impl Ran {
         };
         (finished, self.measured)
     }
+}
+
+/// Numbers with four significant digits.
+fn in_brief(mut numbers: Figures) -> Figures {
+    for number in numbers.values_mut() {
+        *number = format!("{number:.3e}").parse().unwrap_or(*number);
+    }
+    numbers
 }
 
 /// The line of a run without figures.

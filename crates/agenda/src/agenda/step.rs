@@ -4,7 +4,7 @@ use super::task::Task;
 use vsweep_plan::cause::Failure;
 use vsweep_plan::plan::Warmup;
 use vsweep_plan::validity::Doubt;
-use vsweep_record::journal::{Beside, Entry, Event, Launch, Learned, Measured, RunFiles, ServerReady};
+use vsweep_record::journal::{Beside, Entry, Event, Figures, Launch, Learned, Measured, RunFiles, ServerReady};
 
 /// What comes next on a server.
 #[derive(Debug)]
@@ -121,6 +121,8 @@ pub struct Facts {
 /// What a run measured.
 #[derive(Debug, Default)]
 pub struct Ran {
+    /// Relative sampling errors of its figures.
+    pub errors: Figures,
     /// Why the figures mean nothing, if so.
     pub failure: Option<Failure>,
     /// Why they may not be believed.

@@ -287,6 +287,9 @@ pub struct RunFinished {
     /// What failed requests said most often, where that is why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_error: Option<RequestError>,
+    /// Relative sampling errors of its figures (standard errors of their logarithms), as far as the run tells.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub errors: Figures,
     /// From start to end of the benchmark without its warm-up, in seconds.
     pub seconds: f64,
     /// How long it took to reset the caches before it, in seconds; none where they were not.

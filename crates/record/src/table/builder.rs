@@ -6,6 +6,7 @@ use super::shares::derive;
 use super::{Cell, Column, RunRow, Section, Table, normal};
 use itertools::Itertools;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use vsweep_plan::cause::Cause;
 use vsweep_plan::plan::spelling;
 use vsweep_plan::printable::printable;
@@ -31,6 +32,8 @@ pub struct TableBuilder {
     places: HashMap<(Section, Box<str>), usize>,
     runs: Vec<RunFacts>,
     launches: HashMap<String, u32>,
+    /// Names of figures, which every run repeats.
+    names: HashMap<String, Arc<str>>,
 }
 
 impl TableBuilder {
@@ -94,17 +97,27 @@ impl TableBuilder {
                 }
             }
         }
+        let errors = row.errors.into_iter().flatten();
+        let errors = errors.map(|(name, error)| (self.name_of(name), *error)).collect();
         let number = self.launches.len() as u32;
         self.runs.push(RunFacts {
             outcome: row.outcome,
             validity: row.validity,
             codes: row.doubts.iter().map(|doubt| doubt.code).collect(),
+            errors,
             slot: row.slot,
             launch: row.launch.map(|launch| *self.launches.entry(launch).or_insert(number)),
             order: row.order,
         });
         for column in &mut self.columns {
             column.cells.resize(self.runs.len(), Cell::Missing);
+        }
+    }
+
+    fn name_of(&mut self, name: &str) -> Arc<str> {
+        match self.names.get(name) {
+            Some(name) => name.clone(),
+            None => self.names.entry(name.to_owned()).or_insert(name.into()).clone(),
         }
     }
 

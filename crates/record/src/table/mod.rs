@@ -13,6 +13,7 @@ mod pareto;
 mod parquet;
 mod points;
 mod row;
+mod sampling;
 mod scalars;
 mod shares;
 mod sought;

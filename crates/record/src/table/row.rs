@@ -1,7 +1,8 @@
 //! One run as a table takes it in, and what the table keeps of it beside its cells.
 
 use super::Cell;
-use crate::journal::Machine;
+use crate::journal::{Figures, Machine};
+use std::sync::Arc;
 use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::plan::Params;
 use vsweep_plan::validity::{Code, Doubt, Validity};
@@ -33,6 +34,8 @@ pub struct RunRow<'a> {
     pub gpus: Option<f64>,
     /// The run's figures (see [`super::read_scalars`]); empty if it was not measured.
     pub metrics: &'a [(Box<str>, Cell)],
+    /// Relative sampling errors of the figures, where the run tells.
+    pub errors: Option<&'a Figures>,
     /// The planned start that it belongs to, from 0.
     pub slot: u32,
     /// The launch that it was measured on, where known.
@@ -52,6 +55,8 @@ pub(super) struct RunFacts {
     pub validity: Option<Validity>,
     /// Why not.
     pub codes: Vec<Code>,
+    /// Relative sampling errors of its figures, by name.
+    pub errors: Vec<(Arc<str>, f64)>,
     /// The planned start that it belongs to.
     pub slot: u32,
     /// The launch, numbered within the table; none where that is not known.

@@ -16,11 +16,6 @@ impl Table {
         self.runs[row].launch
     }
 
-    /// The standard error of a figure by the sampling within its run, relative to the figure.
-    pub fn error(&self, _row: usize, _metric: &str) -> Option<f64> {
-        Some(0.02)
-    }
-
     /// The doubts about a run.
     pub fn codes(&self, row: usize) -> &[Code] {
         &self.runs[row].codes

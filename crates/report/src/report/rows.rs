@@ -93,6 +93,7 @@ pub fn read_asked(
                 simulated: server.is_simulated(),
                 gpus: gpus.get(&run.server).copied(),
                 metrics: &figures,
+                errors: Some(&run.errors),
                 slot: run.slot,
                 launch: state.start_of(run).map(|launch| launch.to_string()),
                 order: run.rank.line.seq,

@@ -1,0 +1,94 @@
+//! How far a run's own figures can be off by chance: a sampling error of each, estimated from the requests of the run.
+//!
+//! A sampling error is relative to its figure (a standard error of its logarithm). It is widened for few requests, so that
+//! 1.96 of it to either side hold the true figure in 95 of 100 cases. It says nothing of what differs between runs.
+
+mod assumed;
+mod rates;
+mod sequence;
+
+pub use assumed::{ASSUMED, assumed_error};
+pub use rates::{Flow, of_events};
+
+use super::goodput::Goodput;
+use super::moments::Nanos;
+use super::samples::Samples;
+use super::summary::Metric;
+use rates::Requests;
+use sequence::Sequence;
+use std::collections::BTreeMap;
+
+/// The normal quantile, two-sided 95 %.
+const NORMAL: f64 = 1.96;
+
+/// Relative sampling errors by the names of the figures; a figure that is not above 0 has none.
+pub type Errors = BTreeMap<String, f64>;
+
+/// An interval that holds the true value in 95 of 100 cases.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Interval {
+    /// Its lower end.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+}
+
+impl Interval {
+    /// That of a figure with a relative sampling error.
+    pub fn of(figure: f64, error: f64) -> Interval {
+        let factor = (NORMAL * error).exp();
+        Interval {
+            low: figure / factor,
+            high: figure * factor,
+        }
+    }
+}
+
+/// The errors of a run's rates, and of the distributions that its result holds.
+pub fn of_run(
+    samples: &Samples,
+    flow: Flow,
+    duration: Nanos,
+    metrics: &[Metric],
+    percents: &[f64],
+    goodput: Option<&Goodput>,
+) -> Errors {
+    let requests = Requests::of(samples, duration, goodput);
+    let mut errors = requests.errors(flow);
+    for metric in metrics {
+        let sequence = match metric {
+            Metric::Itl => Sequence::of_gaps(samples),
+            _ => Sequence::of_values(metric.values(samples)),
+        };
+        of_distribution(metric.name(), &sequence, flow.wave(), percents, &mut errors);
+    }
+    errors
+}
+
+/// The errors of mean, median and percentiles of a distribution, by the keys of a result: `p99_ttft_ms`. The values are in the
+/// order of completion, and as many as a wave of requests come together.
+pub fn of_values(name: &str, values: Vec<f64>, wave: usize, percents: &[f64], errors: &mut Errors) {
+    of_distribution(name, &Sequence::of_values(values), wave, percents, errors);
+}
+
+/// The error of the median of repeats; `None` if there are fewer than two.
+pub fn of_repeats(values: Vec<f64>) -> Option<f64> {
+    let is_known = values.len() > 1;
+    is_known.then(|| Sequence::of_values(values).percentile_error(0.5, 1))?
+}
+
+fn of_distribution(name: &str, sequence: &Sequence, wave: usize, percents: &[f64], errors: &mut Errors) {
+    errors.extend(
+        sequence
+            .mean_error(wave)
+            .map(|error| (format!("mean_{name}_ms"), error)),
+    );
+    let asked = percents.iter().map(|percent| (format!("p{percent}"), *percent));
+    for (statistic, percent) in asked.chain([("median".to_owned(), 50.0)]) {
+        let error = sequence.percentile_error(percent / 100.0, wave);
+        errors.extend(error.map(|error| (format!("{statistic}_{name}_ms"), error)));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,189 @@
+//! The chance error of rates. It depends on what the load holds fixed: requests in flight, the times at which they are sent, or
+//! neither.
+
+use super::Errors;
+use super::sequence::{BATCHES, error_of_sum, pooled, widening};
+use crate::metrics::goodput::Goodput;
+use crate::metrics::moments::{Nanos, seconds};
+use crate::metrics::samples::Samples;
+
+/// The deviation of one request that is assumed as if it had been seen once, relative to the mean.
+const PRIOR_DEVIATION: f64 = 0.1;
+/// Deviation of the greatest of some values, by that of each.
+const LAST: f64 = 0.6;
+/// A closed loop that is less full than this is limited by something else.
+const FULL: f64 = 0.5;
+
+/// How a load sends its requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Flow {
+    /// So many in flight: the rate is their number by the mean latency.
+    Closed(usize),
+    /// At given times, over a span that is the same for every draw of them.
+    Scheduled,
+    /// At random times.
+    Open,
+}
+
+impl Flow {
+    /// How many requests come together.
+    pub fn wave(self) -> usize {
+        match self {
+            Flow::Closed(slots) => slots,
+            Flow::Scheduled | Flow::Open => 1,
+        }
+    }
+}
+
+/// The error of the number of events a second in a window of a steady load; `None` if there are fewer than two a span.
+pub fn of_events(moments: impl Iterator<Item = Nanos>, window: Nanos) -> Option<f64> {
+    let mut counts = [0.0; BATCHES];
+    for moment in moments.filter(|moment| *moment < window) {
+        counts[(u128::from(moment) * BATCHES as u128 / u128::from(window)) as usize] += 1.0;
+    }
+    let sum: f64 = counts.iter().sum();
+    (sum >= 2.0 * BATCHES as f64).then(|| pooled(sum, &counts) / sum)
+}
+
+/// A request that succeeded, in seconds.
+struct Request {
+    due: f64,
+    sent: f64,
+    end: f64,
+    output: f64,
+    tokens: f64,
+    sequences: f64,
+    audio: f64,
+    is_good: bool,
+}
+
+/// All of them, in the order in which they ended.
+pub(super) struct Requests {
+    each: Vec<Request>,
+    duration: f64,
+    has_goodput: bool,
+}
+
+impl Requests {
+    pub fn of(samples: &Samples, duration: Nanos, goodput: Option<&Goodput>) -> Requests {
+        let request = |sample: crate::metrics::Sample| Request {
+            due: seconds(sample.due),
+            sent: seconds(sample.sent),
+            end: seconds(sample.end),
+            output: sample.output_len() as f64,
+            tokens: sample.output_len().saturating_add(sample.prompt_len) as f64,
+            sequences: f64::from(sample.sequences),
+            audio: sample.audio_s,
+            is_good: goodput.is_some_and(|goodput| goodput.is_met(&sample)),
+        };
+        Requests {
+            each: samples.ok().map(request).collect(),
+            duration: seconds(duration),
+            has_goodput: goodput.is_some(),
+        }
+    }
+
+    /// The errors of all rates of a result.
+    pub fn errors(&self, flow: Flow) -> Errors {
+        let rates: [(&str, fn(&Request) -> f64); 6] = [
+            ("request_throughput", |_| 1.0),
+            ("output_throughput", |request| request.output),
+            ("total_token_throughput", |request| request.tokens),
+            ("input_sequence_throughput", |request| request.sequences),
+            ("rtfx", |request| request.audio),
+            ("request_goodput", |request| f64::from(u8::from(request.is_good))),
+        ];
+        rates
+            .into_iter()
+            .filter(|(name, _)| self.has_goodput || *name != "request_goodput")
+            .filter_map(|(name, of)| {
+                let amounts: Vec<f64> = self.each.iter().map(of).collect();
+                Some((name.to_owned(), self.error(flow, &amounts)?))
+            })
+            .collect()
+    }
+
+    /// The relative error of the rate of an amount; `None` if there is none.
+    fn error(&self, flow: Flow, amounts: &[f64]) -> Option<f64> {
+        let sum: f64 = amounts.iter().sum();
+        if sum <= 0.0 || self.duration <= 0.0 {
+            return None;
+        }
+        let error = match flow {
+            Flow::Closed(slots) if self.is_full(slots) => self.of_closed(amounts, sum, slots),
+            Flow::Scheduled => self.of_scheduled(amounts, sum),
+            Flow::Closed(_) | Flow::Open => self.of_open(amounts),
+        };
+        Some(error / sum)
+    }
+
+    fn busy(&self) -> f64 {
+        self.each.iter().map(|request| request.end - request.sent).sum()
+    }
+
+    fn is_full(&self, slots: usize) -> bool {
+        self.busy() >= FULL * slots.min(self.each.len()) as f64 * self.duration
+    }
+
+    /// What a slot does in a second: amounts by latencies, whose chance error is that of a ratio.
+    fn of_closed(&self, amounts: &[f64], sum: f64, slots: usize) -> f64 {
+        let rate = sum / self.busy();
+        let deviation = |(request, amount): (&Request, &f64)| amount - rate * (request.end - request.sent);
+        let deviations: Vec<f64> = self.each.iter().zip(amounts).map(deviation).collect();
+        let of_latencies = error_of_sum(&deviations, slots, PRIOR_DEVIATION * sum / amounts.len() as f64);
+        // The run ends with the last of its slots.
+        let last = &self.each[self.each.len().saturating_sub(slots)..];
+        let middle = last.iter().map(|request| request.end).sum::<f64>() / last.len() as f64;
+        let squares = last.iter().map(|request| (request.end - middle).powi(2)).sum::<f64>();
+        let of_end = LAST * (squares / last.len() as f64).sqrt() / self.duration * sum;
+        of_latencies.hypot(of_end)
+    }
+
+    /// Amounts are drawn. The run ends a latency after its last request is due, or, where the server cannot keep up, as soon as it
+    /// is through: whichever of both is the more certain.
+    fn of_scheduled(&self, amounts: &[f64], sum: f64) -> f64 {
+        let n = amounts.len();
+        let mean = sum / n as f64;
+        let deviations: Vec<f64> = amounts.iter().map(|amount| amount - mean).collect();
+        let of_amounts = error_of_sum(&deviations, 1, PRIOR_DEVIATION * mean / (n as f64).sqrt());
+        let late: Vec<f64> = self.each.iter().map(|request| request.end - request.due).collect();
+        let middle = late.iter().sum::<f64>() / n as f64;
+        let keeping_up = 2.0 * late.iter().map(|value| (value - middle).powi(2)).sum::<f64>() / n as f64;
+        let batches = BATCHES.min(n / 2);
+        let behind = if batches < 3 {
+            f64::INFINITY
+        } else {
+            let ends = |batch: usize| n * batch / batches;
+            let batch = |at: usize| {
+                let batch = &self.each[ends(at)..ends(at + 1)];
+                batch.iter().map(|request| request.end).sum::<f64>() / batch.len() as f64
+            };
+            let means: Vec<f64> = (0..batches).map(batch).collect();
+            let steps: Vec<f64> = means.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            let step = steps.iter().sum::<f64>() / steps.len() as f64;
+            let squares = steps.iter().map(|value| (value - step).powi(2)).sum::<f64>();
+            // Middles of neighbouring batches differ by two thirds of what their ends do.
+            1.5 * squares / (steps.len() - 1) as f64 * batches as f64 * widening(steps.len() as f64).powi(2)
+        };
+        let of_end = keeping_up.min(behind).sqrt() / self.duration * sum;
+        of_amounts.hypot(of_end)
+    }
+
+    /// What ends in equal spans of the time in which requests end.
+    fn of_open(&self, amounts: &[f64]) -> f64 {
+        let independent: f64 = amounts.iter().map(|amount| amount * amount).sum();
+        let ends = || self.each.iter().map(|request| request.end);
+        let (first, last) = (ends().fold(f64::INFINITY, f64::min), ends().fold(0.0, f64::max));
+        let length = (last - first).max(f64::MIN_POSITIVE);
+        let spans = BATCHES.min(amounts.len() / 4);
+        if spans < 2 {
+            return independent.sqrt() * widening(amounts.len() as f64);
+        }
+        let mut counts = vec![0.0; spans];
+        for (end, amount) in ends().zip(amounts) {
+            let span = ((end - first) / length * spans as f64) as usize;
+            counts[span.min(spans - 1)] += amount;
+        }
+        pooled(independent, &counts)
+    }
+}

@@ -41,6 +41,8 @@ pub(super) struct Boundary {
     cumulative: Vec<f64>,
     /// How many times the stated error a run's margin scatters.
     pub noise: f64,
+    /// Slope of log margin against log load at the boundary: the geometric mean of those on its two sides.
+    pub slope: f64,
 }
 
 /// Slopes of log margin against log load: 0.03 is flat, 200 a cliff.
@@ -143,6 +145,7 @@ impl Model {
             weights: vec![0.0; points + 1],
             most: 0.0,
             noise: 0.0,
+            slope: 0.0,
         };
         for i in 0..=points {
             self.weigh(start + tally.step * i as f64, &mut tally);
@@ -158,6 +161,7 @@ impl Model {
             // Each weight stands for what lies around its place.
             grid: (0..=points).map(|i| start + tally.step * (i as f64 + 0.5)).collect(),
             noise: (tally.noise / total).exp(),
+            slope: (tally.slope / total).exp(),
         }
     }
 
@@ -182,7 +186,8 @@ impl Model {
                     continue;
                 }
                 for ((above, coupled), steeper) in above.iter().zip(row).zip(SLOPES) {
-                    tally.add(weight * above * coupled, noise, |offset| {
+                    let slopes = [slope, steeper];
+                    tally.add(weight * above * coupled, noise, slopes, |offset| {
                         boundary + offset * noise * self.error / if offset < 0.0 { slope } else { steeper }
                     });
                 }
@@ -197,8 +202,9 @@ struct Tally {
     step: f64,
     weights: Vec<f64>,
     most: f64,
-    /// Sum of the logarithms of the noise, weighted.
+    /// Sums of the logarithms of the noise and of the slope, weighted.
     noise: f64,
+    slope: f64,
 }
 
 impl Tally {
@@ -208,12 +214,13 @@ impl Tally {
 
     /// Adds the weight of a curve with so much noise, whose limit follows from what all requests are off by.
     #[inline]
-    fn add(&mut self, weight: f64, noise: f64, limit: impl Fn(f64) -> f64) {
+    fn add(&mut self, weight: f64, noise: f64, [below, above]: [f64; 2], limit: impl Fn(f64) -> f64) {
         if self.is_negligible(weight) {
             return;
         }
         self.most = self.most.max(weight);
         self.noise += weight * noise.ln();
+        self.slope += weight * (below * above).ln() / 2.0;
         for (offset, part) in OFFSETS {
             let place = ((limit(offset) - self.start) / self.step + 0.5).clamp(0.0, self.weights.len() as f64 - 1.0);
             self.weights[place as usize] += weight * part;

@@ -29,6 +29,7 @@ pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
         return Some(Answer {
             probes,
             notes,
+            posterior: None,
             ..(*without).clone()
         });
     }
@@ -65,6 +66,7 @@ pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
         binding: chosen.binding.clone(),
         probes,
         notes,
+        posterior: None,
     })
 }
 
@@ -83,6 +85,7 @@ mod tests {
             binding: Some("p99_ttft_ms <= 500".into()),
             probes: 7,
             notes: Vec::new(),
+            posterior: None,
         }
     }
 

@@ -5,6 +5,7 @@
 
 use super::boundary::{FAR, Observation, TYPICAL_ERROR, Tail};
 use super::criterion::Criterion;
+use super::posterior::LimitPosterior;
 use super::probe::Probe;
 use super::reading::{CLEAR, Reading, maybe_infinite};
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,9 @@ pub struct Answer {
     pub probes: usize,
     /// What a reader should know, e.g. that the response is not monotone.
     pub notes: Vec<String>,
+    /// The distribution of the limit; none of what several starts found together, and none where no limit between two loads was found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub posterior: Option<LimitPosterior>,
 }
 
 impl Answer {
@@ -54,6 +58,17 @@ impl Answer {
             None => self.found.word().to_owned(),
         }
     }
+
+    /// True if the target is met at a load by this answer: it was found to be met there, or at a higher one.
+    pub fn holds(&self, load: f64) -> bool {
+        self.found.value().is_some_and(|value| value >= load)
+    }
+}
+
+/// The number of a search's other targets, apart from the one named, that are met at a load.
+pub fn others_held(answers: &[Answer], target: &str, load: f64) -> usize {
+    let others = answers.iter().filter(|answer| answer.target != target);
+    others.filter(|answer| answer.holds(load)).count()
 }
 
 /// The verdict of a search about one target.

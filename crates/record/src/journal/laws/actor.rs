@@ -376,5 +376,6 @@ pub(super) fn answer() -> Answer {
         binding: None,
         probes: 2,
         notes: Vec::new(),
+        posterior: None,
     }
 }

@@ -3,6 +3,7 @@
 
 use super::{DOUBT, RISK, Settings, View};
 use crate::search::Vary;
+use crate::search::posterior::LimitPosterior;
 use crate::search::probe::Probe;
 use crate::search::target::{Answer, Found, PooledLevel, at};
 
@@ -34,6 +35,7 @@ impl View<'_> {
             answer.high = f64::INFINITY;
         }
         answer.notes = vec![note];
+        answer.posterior = None;
         Some(answer)
     }
 
@@ -71,6 +73,7 @@ impl View<'_> {
             binding: nearest.and_then(|value| self.target.binding(&self.search.probes, value)),
             probes: self.levels.iter().map(|level| level.runs).sum(),
             notes: notes.into_iter().flatten().collect(),
+            posterior: self.posterior(),
         }
     }
 
@@ -94,6 +97,12 @@ impl View<'_> {
             Found::Undecided | Found::Skipped => low,
         };
         (low, high.max(low))
+    }
+
+    /// The distribution of the limit, once something was measured.
+    fn posterior(&self) -> Option<LimitPosterior> {
+        let Settings { lower, upper, .. } = self.search.settings;
+        (!self.levels.is_empty()).then(|| LimitPosterior::of(self.boundary, lower, upper))
     }
 
     /// A load in words.

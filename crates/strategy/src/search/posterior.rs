@@ -1,0 +1,83 @@
+//! The limit of a target on one start as a distribution: what weighs the result of one search against those of others.
+
+use super::boundary::Boundary;
+use serde::{Deserialize, Serialize};
+
+/// Loads that stand for the distribution.
+const QUANTILES: usize = 40;
+
+/// Where the limit lies, by one search on one start of a server.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LimitPosterior {
+    /// Loads at equally spaced probabilities, ascending: of n, the i-th lies at (i + 1/2) / n. None lies outside the range that was
+    /// searched: a limit above it counts as its highest load, one below it as its lowest.
+    pub quantiles: Vec<f64>,
+    /// Growth of the logarithm of the limiting figure for each e-fold of the load, at the limit.
+    pub slope: f64,
+    /// The highest load allowed.
+    pub ceiling: f64,
+}
+
+impl LimitPosterior {
+    pub(super) fn of(boundary: &Boundary, lower: f64, upper: f64) -> LimitPosterior {
+        let at = |i: usize| boundary.quantile((i as f64 + 0.5) / QUANTILES as f64);
+        LimitPosterior {
+            quantiles: (0..QUANTILES).map(|i| short(at(i).clamp(lower, upper))).collect(),
+            slope: short(boundary.slope),
+            ceiling: upper,
+        }
+    }
+}
+
+/// A number to four significant digits, which is all that a journal needs of it.
+fn short(value: f64) -> f64 {
+    format!("{value:.3e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::boundary::Observation;
+    use super::super::seed::Seed;
+    use super::*;
+
+    fn posterior(upper: f64, margin: impl Fn(f64) -> f64) -> LimitPosterior {
+        let loads = [60.0, 70.0, 80.0, 90.0].into_iter().filter(|load| *load <= upper);
+        let observations: Vec<Observation> = loads
+            .map(|value| Observation {
+                value,
+                margin: margin(value),
+                error: 0.01,
+                bound: None,
+                tail: None,
+            })
+            .collect();
+        LimitPosterior::of(&Boundary::infer(Seed::UNKNOWN, 1.0, upper, &observations), 1.0, upper)
+    }
+
+    #[test]
+    fn the_limit_and_the_slope_of_a_smooth_curve_are_found() {
+        let found = posterior(512.0, |load| 3.0 * (load / 75.0).ln());
+        assert_eq!((found.quantiles.len(), found.ceiling), (40, 512.0));
+        assert!(
+            found.quantiles.is_sorted() && (found.quantiles[20] / 75.0).ln().abs() < 0.02,
+            "{found:?}"
+        );
+        assert!(found.slope > 2.0 && found.slope < 4.5, "{}", found.slope);
+        let text = serde_json::to_string(&found).expect("plain numbers");
+        assert!(text.len() < 400, "{text}");
+        assert_eq!(
+            serde_json::from_str::<LimitPosterior>(&text).expect("its own text"),
+            found
+        );
+    }
+
+    #[test]
+    fn no_limit_lies_beyond_the_highest_load_allowed() {
+        let found = posterior(80.0, |load| 3.0 * (load / 200.0).ln());
+        assert!(
+            found.quantiles.iter().filter(|load| **load == 80.0).count() > 35,
+            "{found:?}"
+        );
+        assert!(found.quantiles.iter().all(|load| *load <= 80.0), "{found:?}");
+    }
+}

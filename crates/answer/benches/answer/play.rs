@@ -47,6 +47,7 @@ pub fn play_more(planted: &Planted, fate: Fate, more: &dyn Fn(usize) -> usize) -
         let settings = server.settings.iter().enumerate().filter(|(_, level)| **level > 0);
         Config {
             id: id(number),
+            name: String::new(),
             settings: settings
                 .map(|(at, level)| (format!("s{at}"), level.to_string()))
                 .collect(),
@@ -67,6 +68,7 @@ pub fn play_more(planted: &Planted, fate: Fate, more: &dyn Fn(usize) -> usize) -
         metric: METRICS[1].to_owned(),
         bound: Bound::AtMost,
         limit,
+        about: Vec::new(),
     };
     let metric = |at: usize, better, prior| Metric {
         name: METRICS[at].to_owned(),

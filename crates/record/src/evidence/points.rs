@@ -51,7 +51,7 @@ fn figure(evidence: &Evidence<'_>, row: usize, metric: &Metric) -> Option<Figure
     match (metric.scale, requests) {
         (Scale::Share, Some(of)) if of > 0.0 => Some(Figure::Share { met: value * of, of }),
         _ => {
-            let error = table.error(row, &metric.name)?;
+            let error = table.error(row, &metric.name).unwrap_or(0.0);
             // Errors are relative; those of other scales are in the figure's own unit.
             let size = if metric.scale == Scale::Log { 1.0 } else { value.abs() };
             Some(Figure::Value {

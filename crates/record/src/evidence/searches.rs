@@ -5,10 +5,10 @@ use super::metrics::FRONTIER;
 use crate::journal::SearchRecord;
 use crate::table::{Sought, sought};
 use vsweep_answer::answer::{Located, Search};
-use vsweep_strategy::search::{Answer, Found};
+use vsweep_strategy::search::Found;
 
-/// Loads that a posterior is told by.
-const QUANTILES: usize = 40;
+/// The slope at a limit that was not located.
+const TYPICAL_SLOPE: f64 = 1.0;
 
 /// Every target of every search that found a load.
 pub(super) fn searches(evidence: &Evidence<'_>) -> Vec<Search> {
@@ -36,17 +36,26 @@ fn search(evidence: &Evidence<'_>, own: &Sought<'_>, all: &[Sought<'_>]) -> Opti
     let row = evidence.runs.iter().position(|run| {
         run.search.as_ref() == Some(&started.search) && run.probe().is_some_and(|probe| probe.question.value == load)
     });
-    let starts = own
-        .starts
-        .iter()
-        .filter_map(|record| located(evidence, record, &own.target.name));
+    let starts = own.starts.iter().filter(|record| record.started.slot < evidence.starts);
+    let posteriors = starts
+        .clone()
+        .filter_map(|record| record.answer(&own.target.name)?.posterior.as_ref());
+    let slopes: Vec<f64> = posteriors.clone().map(|posterior| posterior.slope).collect();
+    let ceilings = posteriors.map(|posterior| posterior.ceiling);
+    let starts = starts.filter_map(|record| located(evidence, record, &own.target.name));
     Some(Search {
         config: started.server.0.clone(),
         workload: workload(&started.name),
         target: own.target.name.clone(),
         load,
-        ceiling: matches!(answer.found, Found::Beyond(_)).then_some(load),
-        slope: 1.0,
+        ceiling: match answer.found {
+            Found::Beyond(_) => Some(load),
+            _ => ceilings.reduce(f64::max),
+        },
+        slope: match slopes.len() {
+            0 => TYPICAL_SLOPE,
+            count => slopes.iter().sum::<f64>() / count as f64,
+        },
         other_targets: others.filter(is_held).count(),
         throughput_per_gpu: row.and_then(|row| evidence.points.runs.cell(FRONTIER[1], row).number()),
         starts: starts.collect(),
@@ -73,21 +82,10 @@ fn located(evidence: &Evidence<'_>, record: &SearchRecord, target: &str) -> Opti
     Some(Located {
         start: record.started.slot.to_string(),
         node: machine.map_or_else(String::new, |machine| machine.node),
-        quantiles: quantiles(answer, load),
+        // One that holds the highest load allowed has none.
+        quantiles: match &answer.posterior {
+            Some(posterior) => posterior.quantiles.clone(),
+            None => vec![load],
+        },
     })
-}
-
-/// Loads at equally spaced probabilities, by the ends of the answer's interval.
-fn quantiles(answer: &Answer, load: f64) -> Vec<f64> {
-    let high = if answer.high.is_finite() { answer.high } else { load };
-    let (low, middle, high) = (answer.low.min(load).ln(), load.ln(), high.max(load).ln());
-    let at = |place: usize| {
-        let part = (place as f64 + 0.5) / QUANTILES as f64;
-        let log = match part < 0.5 {
-            true => low + (middle - low) * part * 2.0,
-            false => middle + (high - middle) * (part - 0.5) * 2.0,
-        };
-        log.exp()
-    };
-    (0..QUANTILES).map(at).collect()
 }

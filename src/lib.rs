@@ -12,13 +12,14 @@ pub use vsweep_plan::{
 };
 
 // Layer 1: what is declared and what is measured, as pure data and pure functions.
+pub use vsweep_answer::answer;
 pub use vsweep_load::{one_of, params};
 pub use vsweep_metrics::metrics;
 pub use vsweep_plan::{import, matrix, plan};
 pub use vsweep_strategy::{checks, search, selection, stats};
 
 // Layer 2: what is recorded.
-pub use vsweep_record::{journal, table};
+pub use vsweep_record::{evidence, journal, table};
 
 // Layer 3: what comes next.
 pub use vsweep_agenda::agenda;

@@ -35,7 +35,7 @@ const LAYERS: [&[&str]; 8] = [
         "answer",
         "params",
     ],
-    &["journal", "table"],
+    &["journal", "table", "evidence"],
     &["agenda"],
     &["server", "load", "dataset", "bench", "telemetry", "sim"],
     &["run", "rehearse"],
@@ -44,7 +44,7 @@ const LAYERS: [&[&str]; 8] = [
 ];
 
 /// What a room may use in its own layer.
-const NEIGHBOURS: [(&str, &[&str]); 19] = [
+const NEIGHBOURS: [(&str, &[&str]); 20] = [
     ("request_error", &["printable"]),
     ("cause", &["printable", "request_error"]),
     ("validity", &["printable", "request_error"]),
@@ -58,6 +58,7 @@ const NEIGHBOURS: [(&str, &[&str]); 19] = [
     ("checks", &["stats"]),
     ("answer", &["stats"]),
     ("table", &["journal"]),
+    ("evidence", &["journal", "table"]),
     ("server", &["telemetry"]),
     ("dataset", &["load"]),
     ("bench", &["load", "dataset", "server", "telemetry"]),
@@ -114,6 +115,7 @@ const CLOSED: &[&str] = &[
     "checks",
     "answer",
     "table",
+    "evidence",
     "agenda",
 ];
 
@@ -122,7 +124,7 @@ const FOREIGN: [(&[&str], &[&str]); 4] = [
     (CALM, &["Instant::now", "SystemTime::now", "jiff::"]),
     (CALM, &["std::net::", "std::process::Command"]),
     (
-        &["journal", "table", "report"],
+        &["journal", "table", "evidence", "report"],
         &["std::net::", "std::process::Command"],
     ),
     (CLOSED, &["std::fs", "std::env"]),
@@ -145,6 +147,20 @@ fn rooms_use_only_what_lies_below() {
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// Sentences are made of the answer's document alone, so that none of them decides.
+#[test]
+fn writers_of_sentences_read_the_document_alone() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/report/src/report/sentences");
+    let sources = files_below(&folder);
+    assert!(!sources.is_empty(), "no sentences in {}", folder.display());
+    for path in sources {
+        let text = fs::read_to_string(&path).expect("readable");
+        for foreign in ["vsweep_record", "vsweep_strategy", "report::rows", "report::inputs"] {
+            assert!(!text.contains(foreign), "{} uses {foreign}", path.display());
+        }
+    }
 }
 
 #[test]

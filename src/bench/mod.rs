@@ -13,7 +13,9 @@ pub mod result;
 mod side;
 mod worker;
 
-pub use external::{AIPERF_RESULT, LOG, RESULT, command_line, judge, params_of, read_result, read_results};
+pub use external::{
+    AIPERF_RESULT, Asked, LOG, RESULT, command_line, judge, of_figures, params_of, read_result, read_results, with_load,
+};
 pub(crate) use external::{Program, of_engine};
 pub use native::as_flags::to_flags;
 pub use side::limits::kv_cache_tokens;

@@ -3,12 +3,12 @@
 
 use super::{Changes, session_started};
 use crate::agenda::Ran;
-use crate::bench::{Measurement, judge, of_engine, params_of, read_result};
+use crate::bench::{Asked, Measurement, judge, of_engine, of_figures, params_of, read_result, with_load};
 use crate::cause::{Cause, Failure, Outcome};
 use crate::error::Result;
 use crate::journal::{Event, FIRST_SLOT, GroupBegun, Measured, Recorder, RunStarted, Seen, ServerDeclared};
 use crate::matrix::{Matrix, Point, ServerConfig};
-use crate::plan::{Params, Plan, Warmup, spelling};
+use crate::plan::{Params, Plan, ServeCommand, Warmup, spelling};
 use crate::table::ECHOED;
 use crate::validity::{Code, Doubt};
 use std::path::Path;
@@ -33,7 +33,10 @@ impl Foreign {
         let error = content.get("error").filter(|_| content.contains_key("error_type"));
         let result = match error {
             Some(error) => Err(error.as_str().unwrap_or("it says no reason").to_owned()),
-            None => Ok(content),
+            None => match of_figures(&content) {
+                Some(contradiction) => return Err(contradiction),
+                None => Ok(content),
+            },
         };
         Ok(Foreign { run, result })
     }
@@ -123,6 +126,9 @@ fn record(
             ..judge(Params::new())
         },
     };
+    if measured.failure.is_none() {
+        measured.doubts.extend(of_other_load(&measured, server, point));
+    }
     // As every run of vsweep's is that comes first on its server and was not warmed up.
     if run.run == 0 && measured.failure.is_none() && plan.bench.warmup == Warmup::Requests(0) && !warms_up(point) {
         let detail = "the first run of this load, without warm-up";
@@ -148,6 +154,22 @@ fn record(
         None => recorder.record(Event::RunFinished(Box::new(finished))).map(drop),
         Some(measured) => recorder.commit(finished, measured).map(drop),
     }
+}
+
+/// The doubt about a file that says of itself that it is of another load than its folder.
+fn of_other_load(measured: &Measurement, server: &ServerConfig, point: &Point) -> Option<Doubt> {
+    let argv = point.argv.as_deref().unwrap_or_default();
+    let params = params_of(argv).unwrap_or_else(|| point.params.clone());
+    // Of what the benchmark is told, or else finds at the server.
+    let told = ServeCommand::of(argv).value("model");
+    let served = ServeCommand::of(&server.argv);
+    let found = served.model_names().into_iter().chain(served.model());
+    let models: Vec<&str> = told.into_iter().chain(found).collect();
+    let asked = Asked {
+        params: &params,
+        models: &models,
+    };
+    with_load(&measured.result.values, asked)
 }
 
 /// Whether the client was told to warm up.

@@ -3,6 +3,7 @@
 use crate::scripted::{self, Answer, LAST_CHUNK, STREAM_HEAD, Server, chunk, completion, run};
 use serde_json::json;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use vsweep::validity::{Code, Validity};
 
 /// The error of the first of three requests, when it alone is answered so.
 async fn error_of(answer: Answer, limit: &str) -> String {
@@ -190,4 +191,41 @@ async fn a_wrong_address_is_named() {
         server.url
     );
     assert!(said.contains(&wanted), "{said}");
+}
+
+#[tokio::test]
+async fn nothing_counts_after_the_end() {
+    let server = Server::start(|_| {
+        let Answer::Bytes(mut pieces) = completion(2, 5) else {
+            unreachable!("a stream")
+        };
+        let late = r#"{"choices":[{"text":"late"}],"usage":{"prompt_tokens":1,"completion_tokens":9}}"#;
+        pieces.insert(pieces.len() - 1, chunk(late));
+        Answer::Bytes(pieces)
+    })
+    .await;
+    let params = json!({"num_prompts": 3, "random_input_len": 5, "random_output_len": 2});
+    let result = run(&server.url, params).await.expect("measured").result.to_values();
+    assert_eq!(
+        (&result["total_input_tokens"], &result["total_output_tokens"]),
+        (&json!(15), &json!(6))
+    );
+}
+
+#[tokio::test]
+async fn prompts_that_the_server_cuts_make_a_run_invalid() {
+    let server = Server::start(|_| completion(2, 60)).await;
+    let run = |length: u64| {
+        let params = json!({"num_prompts": 3, "random_input_len": length, "random_output_len": 2});
+        run(&server.url, params)
+    };
+    let cut = run(160).await.expect("measured");
+    let doubt = cut.doubts.iter().find(|doubt| doubt.code == Code::InputLengthsDiffer);
+    assert_eq!(
+        doubt.map(|doubt| doubt.detail.as_str()),
+        Some("the server counted fewer prompt tokens than were sent in 3 of 3 requests (60 instead of 160 in one)")
+    );
+    assert_eq!(cut.validity(), Validity::Invalid);
+    let whole = run(60).await.expect("measured");
+    assert!(whole.doubts.iter().all(|doubt| doubt.code != Code::InputLengthsDiffer));
 }

@@ -51,8 +51,7 @@ fn the_last_words_of_a_server_do_not_act() {
 #[test]
 fn names_and_results_of_others_do_not_act_and_are_no_formulas() {
     let harness = Harness::new();
-    let result =
-        r#"{"completed": 1, "output_throughput": -1.5, "=1+1": "=HYPERLINK(1)", "said": "@SUM(1)EVIL", "EVIL": "-x"}"#;
+    let result = r#"{"completed": 1, "output_throughput": 1.5, "left": -1.5, "=1+1": "=HYPERLINK(1)", "said": "@SUM(1)EVIL", "EVIL": "-x"}"#;
     // As another program would write it: escapes that only JSON shows.
     let result = result.replace("EVIL", r"\u001b]52;c;ZXZpbA==\u0007\u009b31m\u202e");
     harness.write("result.json", &result);

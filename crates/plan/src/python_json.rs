@@ -1,10 +1,13 @@
 //! JSON as Python's `json` module writes it. Its bare words `NaN`, `Infinity` and `-Infinity`, which JSON lacks, become what vsweep
 //! writes instead. Its layout (a blank after each comma and colon, ASCII only) is used where files and command lines must be
-//! those of vLLM, byte for byte. This module does not parse.
+//! those of vLLM, byte for byte. Beyond keys that stand there twice this module does not parse.
 
 use serde::Serialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::ser::{Formatter, Serializer};
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::fmt;
 use std::io::{self, Write};
 
 /// The words, and what stands for each: vLLM's own texts for infinite numbers, and null for what is no number.
@@ -40,6 +43,36 @@ pub fn strict(json: &[u8]) -> Cow<'_, [u8]> {
     }
     strict.extend_from_slice(&json[copied..]);
     Cow::Owned(strict)
+}
+
+/// A key that an object has twice at the top of a document: readers differ in which of its values counts. None if the document is no
+/// object.
+pub fn repeated_key(json: &[u8]) -> Option<String> {
+    let mut found = None;
+    let mut reader = serde_json::Deserializer::from_slice(json);
+    // What cannot be read is told by whoever reads it.
+    let _ = reader.deserialize_map(Keys(&mut found));
+    found
+}
+
+struct Keys<'a>(&'a mut Option<String>);
+
+impl<'de> Visitor<'de> for Keys<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut seen = HashSet::new();
+        while let Some((key, _)) = map.next_entry::<String, IgnoredAny>()? {
+            if let Some(key) = seen.replace(key) {
+                self.0.get_or_insert(key);
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Writes a value as `json.dump` does.
@@ -90,6 +123,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;
+
+    #[test]
+    fn a_key_that_stands_there_twice_is_found() {
+        assert_eq!(repeated_key(br#"{"a":1,"b":{"a":2},"a":3}"#).as_deref(), Some("a"));
+        for json in [r#"{"a":1,"b":{"a":2}}"#, "[]", "{", "3"] {
+            assert_eq!(repeated_key(json.as_bytes()), None, "{json}");
+        }
+    }
 
     #[test]
     fn text_is_what_python_writes() {

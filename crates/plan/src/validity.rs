@@ -20,7 +20,7 @@ pub enum Validity {
 }
 
 impl Validity {
-    /// That of something with these codes: the worst of them.
+    /// That of something with these codes: the worst of them. A code that only marks figures leaves it valid.
     pub fn of(codes: impl IntoIterator<Item = Code>) -> Validity {
         codes.into_iter().map(Code::severity).max().unwrap_or_default()
     }
@@ -41,7 +41,7 @@ impl fmt::Display for Validity {
     }
 }
 
-use Validity::{Invalid, Suspect};
+use Validity::{Invalid, Suspect, Valid};
 
 closed_list! {
     /// Why a run or a point may not be believed. The name is part of the file formats.
@@ -54,6 +54,13 @@ closed_list! {
     AnswersDiffer "answers_differ" severity=Invalid:
         "find out which setting changes the answers, and whether that is intended; if it is, compare quality elsewhere and set \
          answer_check = false in [serve]";
+    /// Another program's result is of another load than its point.
+    OtherLoad "other_load" severity=Invalid:
+        "look whether the benchmark was given the load of its point (max_concurrency, request_rate, num_prompts, model), and whether its \
+         result is of this run";
+    /// The server counted fewer prompt tokens than were sent.
+    InputLengthsDiffer "input_lengths_differ" severity=Invalid:
+        "look whether the server cuts prompts to its context length; if it only counts other tokens, give its tokenizer (tokenizer)";
     /// The load generator stood still for a large part of the run.
     GeneratorStopped "generator_stopped" severity=Invalid:
         "measure again without stopping vsweep; give it its own core";
@@ -77,13 +84,13 @@ closed_list! {
         "figures may benefit from an earlier run's cache; start the server with VLLM_SERVER_DEV_MODE=1, or let vsweep start it \
          with reset = \"restart\"";
     /// The run was over before a steady state could be seen.
-    RunTooShort "run_too_short" severity=Suspect:
+    RunTooShort "run_too_short" severity=Valid:
         "send more requests (num_prompts), several for each one in flight";
     /// A percentile of the result needs more requests than there were.
-    SampleTooSmall "sample_too_small" severity=Suspect:
+    SampleTooSmall "sample_too_small" severity=Valid:
         "send more requests (num_prompts), or ask for a lower percentile (metric_percentiles)";
     /// Requests were preempted, so that the server computed parts of them twice.
-    RequestsPreempted "requests_preempted" severity=Suspect:
+    RequestsPreempted "requests_preempted" severity=Valid:
         "lower the load, or give the KV cache more room (gpu_memory_utilization, tensor_parallel_size, kv_cache_dtype)";
     /// The server found parts of prompts in its prefix cache that are not shared by design.
     PrefixCacheHits "prefix_cache_hits" severity=Suspect:
@@ -136,6 +143,35 @@ impl Code {
     pub fn severity(self) -> Validity {
         self.facts().severity
     }
+
+    /// Whether something else than the server and its load had a part in the run: the load generator stood still, a stranger used the
+    /// GPU or the server, or a GPU was slowed down. Such a run may show that a load is held, never that it is not.
+    pub fn is_disturbance(self) -> bool {
+        matches!(
+            self,
+            Code::GeneratorStopped
+                | Code::GeneratorStalled
+                | Code::ServerNotAlone
+                | Code::GpuSlowedDown
+                | Code::GpuNotAlone
+        )
+    }
+
+    /// Whether it speaks against a figure, by the figure's name, where a doubt does not name them itself.
+    pub fn touches(self, figure: &str) -> bool {
+        match self {
+            Code::SampleTooSmall => is_percentile(figure),
+            // The first token is there before any of what these are about.
+            Code::OutputLengthsDiffer | Code::AcceptanceDrifts => !figure.ends_with("_ttft_ms"),
+            _ => true,
+        }
+    }
+}
+
+/// Whether a figure is called like `p99_ttft_ms`.
+fn is_percentile(figure: &str) -> bool {
+    let percent = figure.strip_prefix('p').and_then(|rest| rest.split_once('_'));
+    percent.is_some_and(|(percent, _)| percent.parse::<f64>().is_ok())
 }
 
 /// A reason not to believe a run, and what was seen of it.
@@ -145,6 +181,9 @@ pub struct Doubt {
     pub code: Code,
     /// What was seen, in one line.
     pub detail: String,
+    /// The figures that it is about; all that its code touches if none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub figures: Vec<String>,
     /// What failed requests said most often, where that is why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_error: Option<RequestError>,
@@ -156,7 +195,21 @@ impl Doubt {
         Doubt {
             code,
             detail: printable(&detail.into()).into_owned(),
+            figures: Vec::new(),
             request_error: None,
+        }
+    }
+
+    /// The same about certain figures.
+    pub fn about(self, figures: Vec<String>) -> Doubt {
+        Doubt { figures, ..self }
+    }
+
+    /// Whether it speaks against a figure.
+    pub fn touches(&self, figure: &str) -> bool {
+        match self.figures.is_empty() {
+            true => self.code.touches(figure),
+            false => self.figures.iter().any(|named| named == figure),
         }
     }
 
@@ -184,9 +237,22 @@ mod tests {
     #[test]
     fn the_worst_code_decides() {
         assert_eq!(Validity::of([]), Validity::Valid);
+        assert_eq!(Validity::of([Code::SampleTooSmall, Code::RunTooShort]), Validity::Valid);
         let codes = [Code::SampleTooSmall, Code::LoadNotReached, Code::ColdServer];
         assert_eq!(Validity::of(codes), Validity::Invalid);
         assert_eq!(Validity::of([Code::ColdServer]), Validity::Suspect);
+    }
+
+    #[test]
+    fn a_doubt_is_about_figures() {
+        let small = Doubt::new(Code::SampleTooSmall, "p99 of 4 requests");
+        assert!(small.touches("p90_ttft_ms") && small.touches("p99.9_itl_ms"));
+        assert!(!small.touches("mean_ttft_ms") && !small.touches("output_throughput"));
+        let small = small.about(vec!["p99_ttft_ms".to_owned()]);
+        assert!(small.touches("p99_ttft_ms") && !small.touches("p90_ttft_ms"));
+        let stalled = Doubt::new(Code::GeneratorStalled, "for 2 s");
+        assert!(stalled.touches("output_throughput") && stalled.code.is_disturbance());
+        assert!(!Code::RequestErrors.is_disturbance());
     }
 
     #[test]

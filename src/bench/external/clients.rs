@@ -4,6 +4,7 @@
 //! A figure is taken over only where it means the same. So guidellm's `time_per_output_token_ms`, which counts the time to
 //! the first token in, is not TPOT; its `inter_token_latency_ms` of a request is.
 
+use super::contradictions::of_figures;
 use super::harmless_members;
 use crate::bench::members;
 use crate::bench::result::write_stats;
@@ -63,7 +64,10 @@ const GUIDELLM: [(&str, &str); 8] = [
 /// `vllm bench serve --append-result` leaves them; the error completes a sentence that begins with the file.
 pub fn read_results(json: &[u8]) -> Result<Vec<Params>, String> {
     let json = python_json::strict(json);
-    let mut found = Vec::new();
+    if let Some(key) = python_json::repeated_key(&json) {
+        return Err(format!("has `{key}` twice"));
+    }
+    let mut found: Vec<Params> = Vec::new();
     for document in serde_json::Deserializer::from_slice(&json).into_iter::<Value>() {
         let items = match document.map_err(|error| format!("is no JSON: {error}"))? {
             Value::Array(items) => items,
@@ -78,9 +82,10 @@ pub fn read_results(json: &[u8]) -> Result<Vec<Params>, String> {
             }
         }
     }
-    match found.is_empty() {
-        true => Err("holds no result".into()),
-        false => Ok(found),
+    match found.iter().find_map(of_figures) {
+        Some(contradiction) => Err(contradiction),
+        None if found.is_empty() => Err("holds no result".into()),
+        None => Ok(found),
     }
 }
 

@@ -7,10 +7,13 @@
 //! server (`vllm bench startup`) are run so too; they only need to know where the result goes.
 
 mod clients;
+mod contradictions;
 mod engine;
 mod params;
 
 pub use clients::read_results;
+use contradictions::in_itself;
+pub use contradictions::{Asked, of_figures, with_load};
 pub(crate) use engine::of_engine;
 pub use params::params_of;
 
@@ -50,7 +53,23 @@ pub const RESULT: &str = "result.json";
 /// Performs one run with an external program. Dropping the future ends the program.
 pub async fn measure(job: &Job, argv: &[String]) -> Result<Measurement, Failure> {
     let mut program = Program::start(job, argv, GRACE)?;
-    program.finish().await.map(judge)
+    let mut measurement = judge(program.finish().await?);
+    let known = params_of(argv);
+    let model = ServeCommand::of(argv).value("model");
+    let models: Vec<&str> = model
+        .into_iter()
+        .chain([&*job.model_root, &*job.served_model])
+        .collect();
+    let asked = Asked {
+        params: known.as_ref().unwrap_or(&job.params),
+        models: &models,
+    };
+    let is_served = !matches!(job.runner, BenchRunner::Offline(_));
+    let other = is_served
+        .then(|| with_load(&measurement.result.values, asked))
+        .flatten();
+    measurement.doubts.extend(other);
+    Ok(measurement)
 }
 
 /// A benchmark's program that runs. Dropping it ends the program, and nobody waits for that.
@@ -276,7 +295,10 @@ fn read(path: &Path, places: &BTreeMap<String, FigurePlace>) -> Result<Params, F
     let result = read_result(&bytes).map_err(of_result)?;
     let mut records = clients::records(result, places).map_err(of_result)?;
     match (records.pop(), records.len()) {
-        (Some(record), 0) => Ok(record),
+        (Some(record), 0) => match in_itself(&record) {
+            Some(contradiction) => Err(of_result(contradiction)),
+            None => Ok(record),
+        },
         (_, others) => Err(of_result(format!(
             "holds {} benchmarks instead of one; give the command one load",
             others + 1
@@ -286,7 +308,11 @@ fn read(path: &Path, places: &BTreeMap<String, FigurePlace>) -> Result<Params, F
 
 /// A result as a program wrote it, made harmless; the error completes a sentence that begins with it.
 pub fn read_result(json: &[u8]) -> Result<Params, String> {
-    match serde_json::from_slice(&python_json::strict(json)) {
+    let json = python_json::strict(json);
+    if let Some(key) = python_json::repeated_key(&json) {
+        return Err(format!("has `{key}` twice"));
+    }
+    match serde_json::from_slice(&json) {
         Ok(Value::Object(result)) if !result.is_empty() => Ok(harmless_members(result)),
         Ok(_) => Err("is no JSON object with figures".into()),
         Err(error) => Err(format!("is no JSON: {error}")),

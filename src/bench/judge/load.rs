@@ -1,14 +1,11 @@
 //! Whether the load that was asked for was there, for long enough, and with enough requests for what the result says.
 
 use super::RunFigures;
+use crate::checks::{Short, needed, percentile, short};
 use crate::validity::{Code, Doubt};
 
 /// Below this share of the requests asked for at once, it was another load.
 const ENOUGH: f64 = 0.9;
-/// A shorter run shows its start and its end more than anything between, in seconds.
-const SHORTEST_S: f64 = 0.5;
-/// Requests that each slot of a closed loop sends at least, so that one of them meets the server at its full load.
-const WAVES: f64 = 2.0;
 /// Latencies with one value a request, …
 const A_REQUEST: [&str; 3] = ["ttft", "tpot", "e2el"];
 
@@ -32,21 +29,19 @@ pub(super) fn not_reached(seen: RunFigures<'_>) -> Option<Doubt> {
 /// A run that ended before a steady state.
 pub(super) fn too_short(seen: RunFigures<'_>) -> Option<Doubt> {
     let duration_s = seen.duration_s().filter(|_| seen.is_whole)?;
-    let too_short = |detail| Some(Doubt::new(Code::RunTooShort, detail));
-    if duration_s < SHORTEST_S {
-        return too_short(format!("it took {:.0} ms", duration_s * 1000.0));
-    }
-    let (slots, completed) = (seen.slots()?, seen.number("completed")?);
-    // Fewer requests than slots are another load, and told as such.
-    if (slots..WAVES * slots).contains(&completed) && slots > 1.0 {
-        return too_short(format!(
-            "{completed} requests for {slots} at once: few were sent while others were under way"
-        ));
-    }
-    None
+    let (completed, slots) = (seen.number("completed"), seen.slots());
+    let detail = match short(duration_s, completed, slots)? {
+        Short::Time => format!("it took {:.0} ms", duration_s * 1000.0),
+        Short::Requests => format!(
+            "{} requests for {} at once: few were sent while others were under way",
+            completed.unwrap_or(0.0),
+            slots.unwrap_or(0.0)
+        ),
+    };
+    Some(Doubt::new(Code::RunTooShort, detail))
 }
 
-/// A percentile that the sample does not hold: below 100 requests p99 is an interpolation towards the slowest one.
+/// Percentiles that the sample does not hold.
 pub(super) fn too_small(seen: RunFigures<'_>) -> Option<Doubt> {
     if !seen.is_whole {
         return None;
@@ -56,26 +51,19 @@ pub(super) fn too_small(seen: RunFigures<'_>) -> Option<Doubt> {
         .number("total_output_tokens")
         .map_or(0.0, |tokens| tokens - completed);
     let lacking = seen.figures.keys().filter_map(|key| {
-        let (percent, metric) = percentile(key)?;
-        let count = if metric == "itl" { gaps } else { completed };
-        let needed = (100.0 / (100.0 - percent) - 1e-9).ceil();
-        (count < needed).then_some((percent, count, needed))
+        let (percent, latency) = percentile(key)?;
+        let count = match latency {
+            "itl" => gaps,
+            _ => A_REQUEST.contains(&latency).then_some(completed)?,
+        };
+        let needed = needed(percent);
+        (count < needed).then_some((percent, count, needed, key))
     });
-    let (percent, count, needed) = lacking.max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let lacking: Vec<_> = lacking.collect();
+    let (percent, count, needed, _) = lacking.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
     let detail = format!("p{percent} of {count} requests; it takes {needed}");
-    Some(Doubt::new(Code::SampleTooSmall, detail))
-}
-
-/// The percentile and the latency of a key such as `p99_ttft_ms`; none for the least and the greatest value, which a sample
-/// of any size holds.
-fn percentile(key: &str) -> Option<(f64, &str)> {
-    let (percent, rest) = key.strip_prefix('p')?.split_once('_')?;
-    let metric = rest.strip_suffix("_ms")?;
-    let percent = percent
-        .parse()
-        .ok()
-        .filter(|percent| *percent > 0.0 && *percent < 100.0)?;
-    (metric == "itl" || A_REQUEST.contains(&metric)).then_some((percent, metric))
+    let figures = lacking.iter().map(|(.., key)| String::clone(key)).collect();
+    Some(Doubt::new(Code::SampleTooSmall, detail).about(figures))
 }
 
 #[cfg(test)]

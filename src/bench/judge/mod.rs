@@ -11,7 +11,7 @@ mod generator;
 mod load;
 mod pace;
 
-pub use answered::{cached, lengths};
+pub use answered::{cached, inputs, lengths};
 pub use beside::beside;
 pub(super) use failures::{commonest_error, failed_requests, on_failed_requests, refuse_empty};
 pub(super) use pace::pace;

@@ -1,16 +1,33 @@
-//! Whether answers were as long as was asked for.
+//! Whether prompts and answers were as long as was asked for.
 
 use super::settings::NativeSettings;
 use crate::bench::judge;
-use crate::load::Load;
+use crate::dataset::ESTIMATE;
+use crate::load::{Backend, Load};
 use crate::metrics::Samples;
 use crate::validity::Doubt;
 
 /// Body keys that overrule the length a dataset asks for.
 const LIMITS: [&str; 3] = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
 
+/// What is to be said against the lengths of the prompts, as the server counted them. How long the later turns of a conversation are is
+/// not known beforehand, and media are counted by the server alone.
+pub(super) fn of_prompts(settings: &NativeSettings, counted_by: &str, load: &Load, samples: &Samples) -> Option<Doubt> {
+    let reads_text = matches!(
+        settings.api.backend(),
+        Backend::Completions | Backend::Chat | Backend::Responses
+    );
+    if !reads_text || load.turns.is_some() {
+        return None;
+    }
+    let prompts = samples.in_order().zip(load.requests.prompt_lens());
+    let prompts = prompts.filter(|(sample, _)| sample.is_ok());
+    let prompts: Vec<(u64, u64)> = prompts.map(|(sample, sent)| (sample.prompt_len, sent)).collect();
+    judge::inputs(&prompts, counted_by == ESTIMATE)
+}
+
 /// What is to be said against the lengths of the answers; nothing where they were not to have any.
-pub(super) fn doubt(settings: &NativeSettings, load: &Load, samples: &Samples) -> Option<Doubt> {
+pub(super) fn of_answers(settings: &NativeSettings, load: &Load, samples: &Samples) -> Option<Doubt> {
     if !settings.api.backend().generates() || LIMITS.iter().any(|key| settings.api.extra_body.contains_key(*key)) {
         return None;
     }

@@ -175,12 +175,13 @@ impl NativeRun {
         let is_known = self.settings.shares_by_design_only();
         let (doubted, warned) = if is_known { (hits, None) } else { (None, hits) };
         warnings.extend(warned.map(|hits| hits.detail));
+        let inputs = lengths::of_prompts(&self.settings, prompts.origin.counted_by, &load, &outcome.samples);
         let lengths = match &cut {
             Some(cut) => {
                 warnings.push(warnings::of_cut(cut));
                 None
             }
-            None => lengths::doubt(&self.settings, &load, &outcome.samples),
+            None => lengths::of_answers(&self.settings, &load, &outcome.samples),
         };
         // A million requests would lie beside their results for nothing.
         let turns = load.turns.take();
@@ -215,6 +216,7 @@ impl NativeRun {
             doubts: cold
                 .into_iter()
                 .chain(doubted)
+                .chain(inputs.filter(|_| cut.is_none()))
                 .chain(lengths)
                 .chain(paced)
                 .chain(doubts(seen))

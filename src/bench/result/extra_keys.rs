@@ -10,9 +10,11 @@ use crate::metrics::{Metric, Nanos, Sample, Samples, Stats, SteadyState, Summary
 use crate::plan::Params;
 use serde_json::{Map, Value, json};
 
+/// A moment of a request, as the time since it was sent.
+type Latency = fn(&Sample) -> Nanos;
+
 /// Latencies from due, which is not when a request was sent.
-pub(super) const FROM_DUE: [(&str, fn(&Sample) -> Nanos); 2] =
-    [("ttft_from_due", Sample::ttft), ("e2el_from_due", Sample::latency)];
+pub(super) const FROM_DUE: [(&str, Latency); 2] = [("ttft_from_due", Sample::ttft), ("e2el_from_due", Sample::latency)];
 
 /// Writes them, after all others.
 pub(in crate::bench) fn write(context: &Context<'_>, summary: &Summary, outcome: &LoadOutcome, result: &mut Params) {
@@ -81,7 +83,7 @@ pub(in crate::bench) fn generator(outcome: &LoadOutcome) -> Params {
 }
 
 /// From due to a moment of each request that succeeded, in seconds.
-pub(super) fn from_due(samples: &Samples, of: fn(&Sample) -> Nanos) -> Vec<f64> {
+pub(super) fn from_due(samples: &Samples, of: Latency) -> Vec<f64> {
     let values = samples.ok().map(|sample| seconds(sample.queue() + of(&sample)));
     values.collect()
 }

@@ -69,16 +69,18 @@ pub(super) fn is_wanted(runs: &Runs, point: &PointId, slot: u32, run: u32, state
     }
 }
 
-/// Whether the interval of some runs is narrow enough. Doubtful ones count where there are no others.
+/// Whether the interval of some runs is narrow enough. Disturbed ones count where there are no others.
 fn is_enough(rule: Repeats, metric: &str, runs: &[&RunRecord]) -> bool {
-    let values = |validity: Validity| -> Vec<f64> {
-        let such = runs.iter().filter(|run| run.validity == validity);
+    let values = |is_disturbed: bool| -> Vec<f64> {
+        let such = runs
+            .iter()
+            .filter(|run| run.validity != Validity::Invalid && run.is_disturbed() == is_disturbed);
         such.filter_map(|run| run.figures().get(metric).copied()).collect()
     };
-    let valid = values(Validity::Valid);
-    let values = match valid.is_empty() {
-        true => values(Validity::Suspect),
-        false => valid,
+    let undisturbed = values(false);
+    let values = match undisturbed.is_empty() {
+        true => values(true),
+        false => undisturbed,
     };
     rule.is_enough(&values)
 }

@@ -50,7 +50,7 @@ pub use sharegpt::ShareGpt;
 pub use sonnet::Sonnet;
 pub use timed_trace::{TimedTrace, sort_by_time};
 pub use tokenizer::Tokenizer;
-pub use vocabulary::{COMMON_WORDS, Count, ServerTokenizer, Vocabulary};
+pub use vocabulary::{COMMON_WORDS, Count, ESTIMATE, ServerTokenizer, Vocabulary};
 
 use crate::params::ParamGroup;
 

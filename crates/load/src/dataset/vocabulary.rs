@@ -5,6 +5,9 @@ use super::tokenizer::Tokenizer;
 use super::{Prompt, PromptSource};
 use std::ops::Range;
 
+/// The counter of prompt tokens where nobody counts them.
+pub const ESTIMATE: &str = "estimate";
+
 /// A token of English text is about this long; used where there is no tokenizer to count.
 const BYTES_A_TOKEN: usize = 4;
 
@@ -50,7 +53,7 @@ impl Vocabulary<'_> {
             (_, PromptSource::TokenIds) => "token_ids",
             (Vocabulary::Tokenizer(_), _) => "tokenizer",
             (Vocabulary::Server(_), source) if source != PromptSource::Words => "server",
-            _ => "estimate",
+            _ => ESTIMATE,
         }
     }
 

@@ -37,6 +37,8 @@ struct Stream {
     keep_text: bool,
     /// `[DONE]`, a finish reason or the usage at the end was seen: the stream is complete.
     is_complete: bool,
+    /// `[DONE]` was seen: what follows is no part of the answer.
+    is_over: bool,
     error: Option<String>,
     /// The answer broke off or could not be read: what there is of its text says nothing.
     is_broken: bool,
@@ -70,7 +72,7 @@ impl Exchange {
             text: load.keep_texts.then(String::new),
             ..Sample::default()
         };
-        (stream.keep_text, stream.is_complete) = (load.keep_texts, false);
+        (stream.keep_text, stream.is_complete, stream.is_over) = (load.keep_texts, false, false);
         (stream.error, stream.is_broken) = (None, false);
         stream.body.clear();
         stream.refused = 0;
@@ -233,7 +235,11 @@ impl Stream {
     }
 
     fn take(&mut self, data: &[u8], at: Nanos) {
+        if self.is_over {
+            return;
+        }
         if data == b"[DONE]" {
+            self.is_over = true;
             // Responses end with an event of their own.
             self.is_complete |= self.reply == Reply::Choices;
             return;

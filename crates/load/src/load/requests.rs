@@ -58,6 +58,11 @@ impl Requests {
         });
     }
 
+    /// Prompt tokens of each as it is sent, in order.
+    pub fn prompt_lens(&self) -> impl Iterator<Item = u64> {
+        self.entries.iter().map(|entry| entry.prompt_len)
+    }
+
     /// Output tokens that each asks for, in order; 0 where that is not known.
     pub fn output_lens(&self) -> impl Iterator<Item = u64> {
         self.entries.iter().map(|entry| entry.output_len)

@@ -1,6 +1,7 @@
 //! Builds the table of runs row by row: collects columns as they appear, gives every column an unmistakable name, and
 //! adds the figures that are computed from others.
 
+use super::marks::Mark;
 use super::row::RunFacts;
 use super::shares::derive;
 use super::{Cell, Column, RunRow, Section, Table, normal};
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use vsweep_plan::cause::Cause;
 use vsweep_plan::plan::spelling;
 use vsweep_plan::printable::printable;
-use vsweep_plan::validity::Validity;
+use vsweep_plan::validity::{Doubt, Validity};
 
 /// Keys of a result that only repeat a setting. Where the plan sets the parameter of that name, its column says it.
 pub const ECHOED: [&str; 9] = [
@@ -99,11 +100,16 @@ impl TableBuilder {
         }
         let errors = row.errors.into_iter().flatten();
         let errors = errors.map(|(name, error)| (self.name_of(name), *error)).collect();
+        let mark = |doubt: &Doubt| Mark {
+            code: doubt.code,
+            figures: doubt.figures.iter().map(|name| self.name_of(name)).collect(),
+        };
+        let marks = row.doubts.iter().map(mark).collect();
         let number = self.launches.len() as u32;
         self.runs.push(RunFacts {
             outcome: row.outcome,
             validity: row.validity,
-            codes: row.doubts.iter().map(|doubt| doubt.code).collect(),
+            marks,
             errors,
             slot: row.slot,
             launch: row.launch.map(|launch| *self.launches.entry(launch).or_insert(number)),

@@ -9,6 +9,7 @@ mod cell;
 mod cost;
 mod csv;
 mod filter;
+mod marks;
 mod pareto;
 mod parquet;
 mod points;

@@ -1,7 +1,8 @@
 //! Runs grouped into points: how many succeeded, whether their figures may be believed, and the median and spread of every
 //! figure.
 
-use super::steadiness::{Disagreement, Drifting, disagreement, drifting};
+use super::marks::Mark;
+use super::steadiness::{Disagreement, Drifting, disagreement, disagreements, drifting};
 use super::{Cell, Column, ECHOED, Section, Spread, Table};
 use itertools::Itertools;
 use serde::Serialize;
@@ -43,8 +44,9 @@ pub struct Point {
     pub outcome: PointOutcome,
     /// Whether its figures may be believed; `None` where nothing was measured.
     pub validity: Option<Validity>,
-    /// Why not, each code once.
+    /// What is to be said against it or some of its figures, each code once.
     pub codes: Vec<Code>,
+    pub(super) marks: Vec<Mark>,
     /// Good runs.
     pub ok: usize,
     /// Runs measured with a doubt.
@@ -54,8 +56,8 @@ pub struct Point {
     /// Probes of a search that were ended as soon as their verdict was certain, by their rows; figures of a part of a run stand
     /// in the table of points where there are no others, and never compete.
     pub cut: Vec<usize>,
-    /// Rows of the run table that it is judged by: the valid runs, or the suspect ones if none is valid. An invalid run is
-    /// no measurement of this point.
+    /// Rows of the run table that it is judged by: all measured runs, in doubt or not, but for invalid ones, which are no measurement of
+    /// this point.
     pub used: Vec<usize>,
     /// On how many starts of its server its judged runs were measured; none where that is not known.
     pub starts: Option<usize>,
@@ -262,7 +264,7 @@ impl Point {
         let is_invalid = |row: &usize| runs.runs[*row].validity == Some(Validity::Invalid);
         let (invalid, suspect): (Vec<usize>, Vec<usize>) = with(Outcome::Suspect).partition(is_invalid);
         let counts = (ok.len(), invalid.len() + suspect.len(), with(Outcome::Failed).count());
-        let used = if ok.is_empty() { suspect } else { ok };
+        let used: Vec<usize> = ok.into_iter().chain(suspect).sorted().collect();
         Point {
             id: runs.cell("point", rows[0]).to_string().into(),
             outcome: match counts {
@@ -306,17 +308,36 @@ impl Point {
         }
     }
 
-    /// Whether its figures may be believed, by the runs that they come from and by how these agree.
+    /// Whether its figures may be believed, by the best of the runs that they come from and by how these agree.
     fn judge(&mut self, runs: &Table, drifting: &[Drifting]) {
         let judged = || self.judged().iter().map(|row| &runs.runs[*row]);
-        let codes = judged().flat_map(|run| run.codes.iter().copied());
-        let disagree = disagreement(runs, &self.used).map(|_| Code::RunsDisagree);
+        let of_runs = judged().flat_map(|run| &run.marks);
+        let of_runs = of_runs.filter_map(|mark| mark.of_point(runs, self.judged()));
+        let disagree = disagreements(runs, &self.used);
+        let disagree = (!disagree.is_empty()).then(|| Mark {
+            code: Code::RunsDisagree,
+            figures: disagree.iter().map(|found| found.metric.into()).collect(),
+        });
         let drifts = drifting.iter().filter(|drifting| drifting.concerns(runs, &self.used));
-        let drifts = drifts.map(|drifting| drifting.code);
-        let codes: Vec<Code> = codes.chain(disagree).chain(drifts).sorted().dedup().collect();
-        let of_runs = judged().map(|run| run.validity.unwrap_or_default()).max();
-        self.validity = of_runs.map(|of_runs| of_runs.max(Validity::of(codes.iter().copied())));
-        self.codes = codes;
+        let drifts = drifts.map(|drifting| Mark::of(drifting.code));
+        let together: Vec<Mark> = disagree.into_iter().chain(drifts).collect();
+        let found = Validity::of(together.iter().map(|mark| mark.code));
+        let best = judged().map(|run| run.validity.unwrap_or_default()).min();
+        let mut marks: Vec<Mark> = Vec::new();
+        for mark in of_runs.chain(together) {
+            if !marks.contains(&mark) {
+                marks.push(mark);
+            }
+        }
+        self.validity = best.map(|best| best.max(found));
+        self.codes = marks.iter().map(|mark| mark.code).sorted().dedup().collect();
+        self.marks = marks;
+    }
+
+    /// What is to be said against one of its figures, each code once.
+    pub fn doubts_of(&self, metric: &str) -> Vec<Code> {
+        let touching = self.marks.iter().filter(|mark| mark.touches(metric));
+        touching.map(|mark| mark.code).sorted().dedup().collect()
     }
 
     /// Whether it is measured and marked: it competes, and whoever shows it says so.
@@ -401,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_point_is_made_of_its_best_runs() {
+    fn a_point_is_made_of_all_runs_that_measured_it() {
         let (valid, suspect, invalid) = (Validity::Valid, Validity::Suspect, Validity::Invalid);
         let table = csv(&[
             ("a", valid, Some(1.0)),
@@ -415,7 +436,7 @@ mod tests {
         ]);
         insta::assert_snapshot!(table, @"
         point,outcome,validity,codes,runs_ok,runs_suspect,runs_failed,tp,simulated,ttft,ttft_min,ttft_max,gpu_count,gpu_count_min,gpu_count_max
-        a,partial,valid,,2,1,0,1,true,2.0,1.0,3.0,1.0,1.0,1.0
+        a,partial,valid,cold_server,2,1,0,1,true,3.0,1.0,9.0,1.0,1.0,1.0
         b,suspect,suspect,cold_server,0,2,1,1,true,5.0,5.0,5.0,1.0,1.0,1.0
         c,failed,,,0,0,1,1,true,,,,,,
         d,suspect,invalid,load_not_reached,0,1,0,1,true,7.0,7.0,7.0,1.0,1.0,1.0
@@ -427,5 +448,65 @@ mod tests {
         let runs = table(&[("d", Validity::Invalid, Some(7.0))]);
         let points = Points::of(&runs);
         assert!(points.spread(&points.points[0], "ttft").is_none());
+    }
+
+    #[test]
+    fn size_and_duration_are_judged_once_for_the_point() {
+        let small = Doubt::new(Code::SampleTooSmall, "p99 of 60 requests; it takes 100");
+        let small = small.about(vec!["p99_ttft_ms".to_owned(), "p99.9_ttft_ms".to_owned()]);
+        let doubts = [Doubt::new(Code::RunTooShort, "it took 300 ms"), small];
+        let metrics = [("duration", 0.3), ("completed", 60.0), ("p99_ttft_ms", 9.0)];
+        let metrics = metrics.map(|(name, value)| (name.into(), Cell::Float(value)));
+        let mut builder = TableBuilder::new();
+        for (point, run) in [("once", 0), ("twice", 0), ("twice", 1)] {
+            builder.push(RunRow {
+                point,
+                run,
+                validity: Some(Validity::of(doubts.iter().map(|doubt| doubt.code))),
+                outcome: Outcome::Ok,
+                doubts: &doubts,
+                metrics: &metrics,
+                ..RunRow::default()
+            });
+        }
+        let table = builder.finish();
+        let points = Points::of(&table).points;
+        let [once, twice] = [&points[0], &points[1]];
+        assert_eq!(
+            (once.validity, twice.validity),
+            (Some(Validity::Valid), Some(Validity::Valid))
+        );
+        assert_eq!(once.doubts_of("p99_ttft_ms"), [Code::RunTooShort, Code::SampleTooSmall]);
+        assert_eq!(once.doubts_of("output_throughput"), [Code::RunTooShort]);
+        assert_eq!(twice.doubts_of("p99_ttft_ms"), []);
+        assert_eq!(twice.doubts_of("p99.9_ttft_ms"), [Code::SampleTooSmall]);
+    }
+
+    #[test]
+    fn a_disturbed_run_is_one_of_its_point() {
+        let stalled = [Doubt::new(Code::GeneratorStalled, "for 2 s")];
+        let mut builder = TableBuilder::new();
+        for (run, doubts) in [(0, &stalled[..]), (1, &[])] {
+            let validity = Validity::of(doubts.iter().map(|doubt| doubt.code));
+            builder.push(RunRow {
+                point: "p",
+                run,
+                outcome: if doubts.is_empty() {
+                    Outcome::Ok
+                } else {
+                    Outcome::Suspect
+                },
+                validity: Some(validity),
+                doubts,
+                ..RunRow::default()
+            });
+        }
+        let table = builder.finish();
+        let point = &Points::of(&table).points[0];
+        assert_eq!(point.used, [0, 1]);
+        assert_eq!(
+            (point.validity, point.codes.clone()),
+            (Some(Validity::Valid), vec![Code::GeneratorStalled])
+        );
     }
 }

@@ -1,11 +1,12 @@
 //! One run as a table takes it in, and what the table keeps of it beside its cells.
 
 use super::Cell;
+use super::marks::Mark;
 use crate::journal::{Figures, Machine};
 use std::sync::Arc;
 use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::plan::Params;
-use vsweep_plan::validity::{Code, Doubt, Validity};
+use vsweep_plan::validity::{Doubt, Validity};
 
 /// One run, as the table takes it in; by default a valid one of which nothing else is known.
 #[derive(Debug, Clone, Default)]
@@ -54,7 +55,7 @@ pub(super) struct RunFacts {
     /// Whether its figures may be believed.
     pub validity: Option<Validity>,
     /// Why not.
-    pub codes: Vec<Code>,
+    pub marks: Vec<Mark>,
     /// Relative sampling errors of its figures, by name.
     pub errors: Vec<(Arc<str>, f64)>,
     /// The planned start that it belongs to.

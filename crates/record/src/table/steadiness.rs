@@ -1,6 +1,7 @@
 //! What speaks against the runs of a point together: that they differ by more than noise explains, which is a disturbance of the
 //! machine or a truth about the server that the median alone would hide; and that a start of their server became slower or faster.
 
+use super::marks::slots;
 use super::{Spread, Table};
 use std::collections::BTreeMap;
 use vsweep_plan::validity::Code;
@@ -33,14 +34,20 @@ pub struct Disagreement {
     pub excess: f64,
 }
 
-/// The figure in which these runs disagree most, if in any.
-pub(super) fn disagreement(runs: &Table, rows: &[usize]) -> Option<Disagreement> {
+/// The figures in which these runs disagree.
+pub(super) fn disagreements(runs: &Table, rows: &[usize]) -> Vec<Disagreement> {
     let figures = REPEATED.iter().filter_map(|(metric, factor)| {
         let spread = runs.column(metric)?.spread(rows)?;
         let is_noticed = !metric.ends_with("_ms") || spread.max - spread.min > NOTICED_MS;
         let excess = spread.max / spread.min / factor;
         (excess > 1.0 && is_noticed).then_some(Disagreement { metric, spread, excess })
     });
+    figures.collect()
+}
+
+/// The one in which they disagree most, if in any.
+pub(super) fn disagreement(runs: &Table, rows: &[usize]) -> Option<Disagreement> {
+    let figures = disagreements(runs, rows).into_iter();
     figures.max_by(|a, b| a.excess.total_cmp(&b.excess))
 }
 
@@ -109,16 +116,11 @@ fn is_telling(runs: &Table, row: usize) -> bool {
     has("duration", SHORTEST_S) && has("completed", FEWEST)
 }
 
-fn is_closed(runs: &Table, row: usize) -> bool {
-    let is_paced = runs.cell("request_rate", row).number().is_some_and(f64::is_finite);
-    runs.cell("max_concurrency", row).number().is_some() && !is_paced
-}
-
 /// By how much a figure changed on one start. Closed loops and others are looked at apart: their noise differs.
 fn change(runs: &Table, rows: &[(usize, usize)], metric: &str) -> Option<f64> {
     let column = runs.column(metric)?;
     let steps = |is_wanted: bool| -> Vec<Step> {
-        let such = rows.iter().filter(|(_, row)| is_closed(runs, *row) == is_wanted);
+        let such = rows.iter().filter(|(_, row)| slots(runs, *row).is_some() == is_wanted);
         let step = |(load, row): &(usize, usize)| {
             let log = column.cells[*row].number()?.ln();
             let at = runs.runs[*row].order as f64;

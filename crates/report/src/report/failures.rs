@@ -18,7 +18,7 @@ use vsweep_plan::ids::ServerId;
 use vsweep_plan::plan::Secrets;
 use vsweep_plan::printable::printable_lines;
 use vsweep_plan::request_error::RequestError;
-use vsweep_plan::validity::{Code, Validity};
+use vsweep_plan::validity::{Code, Doubt, Validity};
 use vsweep_record::journal::{Directory, RunRecord, State};
 use vsweep_record::table::Points;
 
@@ -221,7 +221,9 @@ fn reasons(row: usize, run: &RunRecord, cause: Option<Cause>) -> impl Iterator<I
         let seen = (&*run.detail, run.request_error.as_ref(), run.ruled_out.as_ref());
         (Reason::Failed(cause), (row, run, seen))
     });
-    let doubts = run.doubts.iter().filter(move |_| cause.is_none());
+    // What only marks some figures is told at these.
+    let is_told = move |doubt: &&Doubt| cause.is_none() && doubt.code.severity() != Validity::Valid;
+    let doubts = run.doubts.iter().filter(is_told);
     let doubted = doubts.map(move |doubt| {
         let seen = (&*doubt.detail, doubt.request_error.as_ref(), None);
         (Reason::Doubted(doubt.code), (row, run, seen))

@@ -3,8 +3,10 @@
 
 mod answers;
 mod drift;
+mod extent;
 mod steady;
 
 pub use answers::{AnswerCheck, AnsweredStart, Answers, Distance, Long, Reply, Token, judge};
 pub use drift::{LEAST_DRIFT, Step, drift};
+pub use extent::{Short, needed, percentile, short};
 pub use steady::{Trend, changing, mser5, trend, unsteady};

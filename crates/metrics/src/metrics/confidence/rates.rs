@@ -57,6 +57,9 @@ struct Request {
     is_good: bool,
 }
 
+/// What a rate counts of a request.
+type Amount = fn(&Request) -> f64;
+
 /// All of them, in the order in which they ended.
 pub(super) struct Requests {
     each: Vec<Request>,
@@ -85,7 +88,7 @@ impl Requests {
 
     /// The errors of all rates of a result.
     pub fn errors(&self, flow: Flow) -> Errors {
-        let rates: [(&str, fn(&Request) -> f64); 6] = [
+        let rates: [(&str, Amount); 6] = [
             ("request_throughput", |_| 1.0),
             ("output_throughput", |request| request.output),
             ("total_token_throughput", |request| request.tokens),

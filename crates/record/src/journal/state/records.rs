@@ -141,6 +141,11 @@ impl RunRecord {
         number(self.slot, self.run)
     }
 
+    /// Whether something else than the server and its load had a part in it.
+    pub fn is_disturbed(&self) -> bool {
+        self.doubts.iter().any(|doubt| doubt.code.is_disturbance())
+    }
+
     /// The question and what the run says, if a search asked and it says something.
     pub fn probe(&self) -> Option<&Probe> {
         match &self.learned {

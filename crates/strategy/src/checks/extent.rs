@@ -1,0 +1,63 @@
+//! How long a load must last, and how many requests it takes, for what a result says of it.
+
+/// A shorter run shows its start and its end more than anything between, in seconds.
+const SHORTEST_S: f64 = 0.5;
+/// Requests that each slot of a closed loop sends at least, so that one of them meets the server at its full load.
+const WAVES: f64 = 2.0;
+
+/// Why a load was over before a steady state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Short {
+    /// It took too little time.
+    Time,
+    /// Its slots sent too few requests.
+    Requests,
+}
+
+/// Whether that holds of a load that took so many seconds in all: of a closed loop also by the requests that its slots completed. Fewer
+/// requests than slots are another load.
+pub fn short(duration_s: f64, completed: Option<f64>, slots: Option<f64>) -> Option<Short> {
+    if duration_s < SHORTEST_S {
+        return Some(Short::Time);
+    }
+    let (completed, slots) = (completed?, slots.filter(|slots| *slots > 1.0)?);
+    (slots..WAVES * slots).contains(&completed).then_some(Short::Requests)
+}
+
+/// Values that hold a percentile: one beyond it. Below 100, p99 is an interpolation towards the greatest one.
+pub fn needed(percent: f64) -> f64 {
+    (100.0 / (100.0 - percent) - 1e-9).ceil()
+}
+
+/// The percentile and the latency of a key such as `p99_ttft_ms`; none for the least and the greatest value, which a sample of any
+/// size holds.
+pub fn percentile(key: &str) -> Option<(f64, &str)> {
+    let (percent, rest) = key.strip_prefix('p')?.split_once('_')?;
+    let latency = rest.strip_suffix("_ms")?;
+    let percent = percent.parse().ok();
+    let percent = percent.filter(|percent| 0.0 < *percent && *percent < 100.0)?;
+    Some((percent, latency))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_waves_of_half_a_second_are_long_enough() {
+        assert_eq!(short(0.4, None, None), Some(Short::Time));
+        assert_eq!(short(9.0, Some(70.0), Some(64.0)), Some(Short::Requests));
+        assert_eq!(short(0.5, Some(128.0), Some(64.0)), None);
+        assert_eq!(short(9.0, Some(1.0), Some(1.0)), None);
+        assert_eq!(short(9.0, None, Some(64.0)), None);
+    }
+
+    #[test]
+    fn percentiles_need_values_beyond_them() {
+        assert_eq!([50.0, 90.0, 99.0, 99.9].map(needed), [2.0, 10.0, 100.0, 1000.0]);
+        assert_eq!(percentile("p99.9_ttft_ms"), Some((99.9, "ttft")));
+        for key in ["p100_ttft_ms", "mean_ttft_ms", "prefix_ms", "p99"] {
+            assert_eq!(percentile(key), None, "{key}");
+        }
+    }
+}

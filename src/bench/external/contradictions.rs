@@ -1,0 +1,323 @@
+//! What another program's result must agree with: itself, and the load that it was asked for. Whatever contradicts itself is no
+//! result; one of another load is no measurement of its point.
+
+use crate::plan::{Params, spelling};
+use crate::validity::{Code, Doubt};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Counts and rates that are numbers of at least 0 in every result.
+const NUMBERS: [&str; 9] = [
+    "duration",
+    "completed",
+    "failed",
+    "total_input_tokens",
+    "total_output_tokens",
+    "request_throughput",
+    "output_throughput",
+    "total_token_throughput",
+    "request_goodput",
+];
+/// Rates with what they count.
+const RATES: [(&str, &[&str]); 3] = [
+    ("request_throughput", &["completed"]),
+    ("output_throughput", &["total_output_tokens"]),
+    ("total_token_throughput", &["total_input_tokens", "total_output_tokens"]),
+];
+/// How far a rate may be from its count over the duration: in the words of `vllm bench serve` that is its definition, other
+/// clients leave out their ramp.
+const NEAR: f64 = 1.1;
+const NEAR_OF_CLIENTS: f64 = 2.0;
+
+/// What a program was asked for.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// Its parameters, as far as they are known.
+    pub params: &'a Params,
+    /// Names that the model may have; none if any may be right.
+    pub models: &'a [&'a str],
+}
+
+/// How a result contradicts itself, if it does; completes a sentence that begins with it.
+pub fn in_itself(result: &Params) -> Option<String> {
+    not_a_number(result)
+        .or_else(|| falling(result))
+        .or_else(|| wrong_rate(result))
+        .or_else(|| too_many(result, number(result, "num_prompts")?))
+}
+
+/// The doubt about a result of another load than was asked for.
+pub fn with_load(result: &Params, asked: Asked<'_>) -> Option<Doubt> {
+    let param = |name: &str| spelling::find(asked.params, name);
+    let load = ["max_concurrency", "request_rate", "num_prompts"].into_iter();
+    let differs = |name: &str| {
+        let (is, should) = (text_of(result.get(name)?)?, text_of(param(name)?)?);
+        (!are_equal(&is, &should)).then(|| format!("it says {name} = {is}, and {should} was asked for"))
+    };
+    let sent = || too_many(result, as_number(param("num_prompts")?)?);
+    let model = || {
+        let is = result.get("model_id")?.as_str()?;
+        let short = |name: &str| {
+            name.trim_end_matches('/')
+                .rsplit('/')
+                .next()
+                .unwrap_or(name)
+                .to_lowercase()
+        };
+        let is_right = asked.models.iter().any(|name| short(name) == short(is));
+        (!asked.models.is_empty() && !is_right)
+            .then(|| format!("it is of the model {is}, and {} was asked for", asked.models[0]))
+    };
+    let found = load.filter_map(differs).next().or_else(sent).or_else(model)?;
+    Some(Doubt::new(Code::OtherLoad, found))
+}
+
+/// The same of a record in which parameters follow the figures, as vLLM's sweep writes it.
+pub fn of_figures(record: &Params) -> Option<String> {
+    let measured = record.iter().take_while(|(name, _)| *name != "run_number");
+    let measured = measured.map(|(name, value)| (name.clone(), value.clone()));
+    in_itself(&measured.collect())
+}
+
+fn is_figure(name: &str) -> bool {
+    NUMBERS.contains(&name) || latency(name).is_some()
+}
+
+/// The statistic and the latency of `p99_ttft_ms`.
+fn latency(name: &str) -> Option<(&str, &str)> {
+    let (statistic, latency) = name.strip_suffix("_ms")?.split_once('_')?;
+    let is_percentile = || {
+        statistic
+            .strip_prefix('p')
+            .is_some_and(|percent| percent.parse::<f64>().is_ok())
+    };
+    (["mean", "median", "std"].contains(&statistic) || is_percentile()).then_some((statistic, latency))
+}
+
+fn not_a_number(result: &Params) -> Option<String> {
+    let figures = result
+        .iter()
+        .filter(|(name, value)| is_figure(name) && !value.is_null());
+    let wrong = |(name, value): (&String, &Value)| match value.as_f64() {
+        Some(number) if number < 0.0 => Some(format!("has a negative {name} ({value})")),
+        Some(_) => None,
+        None => Some(format!("has no finite number as {name} ({value})")),
+    };
+    figures.into_iter().find_map(wrong)
+}
+
+/// Percentiles that are not in order.
+fn falling(result: &Params) -> Option<String> {
+    let mut percentiles: BTreeMap<&str, Vec<(f64, &str, f64)>> = BTreeMap::new();
+    for (name, value) in result {
+        let Some(((statistic, latency), value)) = latency(name).zip(value.as_f64()) else {
+            continue;
+        };
+        let percent = match statistic {
+            "median" => Some(50.0),
+            _ => statistic.strip_prefix('p').and_then(|percent| percent.parse().ok()),
+        };
+        let Some(percent) = percent else { continue };
+        percentiles.entry(latency).or_default().push((percent, name, value));
+    }
+    percentiles.into_values().find_map(|mut of_latency| {
+        of_latency.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let is_falling = |pair: &&[(f64, &str, f64)]| pair[0].0 < pair[1].0 && pair[1].2 < pair[0].2 * (1.0 - 1e-9);
+        let pair = of_latency.windows(2).find(is_falling)?;
+        let ((_, low, below), (_, high, above)) = (pair[0], pair[1]);
+        Some(format!("has {high} = {above} below {low} = {below}"))
+    })
+}
+
+/// Rates that are not what was counted over the duration.
+fn wrong_rate(result: &Params) -> Option<String> {
+    let duration = number(result, "duration").filter(|duration| *duration > 0.0)?;
+    let near = if result.contains_key("client") {
+        NEAR_OF_CLIENTS
+    } else {
+        NEAR
+    };
+    RATES.into_iter().find_map(|(name, counts)| {
+        let rate = number(result, name)?;
+        let counted: f64 = counts.iter().map(|count| number(result, count)).sum::<Option<f64>>()?;
+        let expected = counted / duration;
+        // Little was counted where a single one more or less shows.
+        let is_wrong = (rate > near * expected || near * rate < expected) && (rate - expected).abs() > 1.0 / duration;
+        is_wrong.then(|| format!("has {name} = {rate}, and {counted} in {duration} s are {expected:.3}"))
+    })
+}
+
+/// More requests that ended than were to be sent. The turns of conversations are requests of their own.
+fn too_many(result: &Params, sent: f64) -> Option<String> {
+    let ended = number(result, "completed")? + number(result, "failed").unwrap_or(0.0);
+    let has_turns = result.contains_key("num_conversations");
+    (!has_turns && ended > sent).then(|| format!("has {ended} requests that ended, of {sent} that were sent"))
+}
+
+fn number(result: &Params, name: &str) -> Option<f64> {
+    result.get(name)?.as_f64()
+}
+
+/// A number, also as a text.
+fn as_number(value: &Value) -> Option<f64> {
+    let of_text = || value.as_str()?.trim().parse::<f64>().ok();
+    value.as_f64().or_else(of_text)
+}
+
+/// A setting as a text; nothing of one that is not set.
+fn text_of(value: &Value) -> Option<String> {
+    match value {
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+        Value::String(text) => Some(text.clone()),
+        other => Some(other.to_string()),
+    }
+}
+
+fn are_equal(one: &str, other: &str) -> bool {
+    let numbers = one.trim().parse::<f64>().ok().zip(other.trim().parse::<f64>().ok());
+    match numbers {
+        Some((one, other)) => one == other || (one - other).abs() <= 1e-6 * one.abs().max(other.abs()),
+        None => one.trim() == other.trim(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn sound() -> Params {
+        let result = json!({
+            "model_id": "org/tiny", "num_prompts": 400, "request_rate": "inf", "max_concurrency": 2, "duration": 20.0, "completed": 400,
+            "failed": 0, "total_input_tokens": 6400, "total_output_tokens": 3200, "request_throughput": 20.0, "output_throughput": 160.0,
+            "total_token_throughput": 480.0, "request_goodput": null, "mean_ttft_ms": 9.0, "median_ttft_ms": 8.0, "p90_ttft_ms": 12.0,
+            "p99_ttft_ms": 20.0, "p99.9_ttft_ms": 20.0,
+        });
+        result.as_object().cloned().expect("an object")
+    }
+
+    fn with(name: &str, value: Value) -> Params {
+        let mut result = sound();
+        result.insert(name.to_owned(), value);
+        result
+    }
+
+    #[test]
+    fn a_sound_result_contradicts_nothing() {
+        assert_eq!(in_itself(&sound()), None);
+        let params = json!({"max-concurrency": "2", "request_rate": "inf", "num_prompts": 400});
+        let params = params.as_object().cloned().expect("an object");
+        let models = ["/models/tiny"];
+        assert_eq!(
+            with_load(
+                &sound(),
+                Asked {
+                    params: &params,
+                    models: &models
+                }
+            ),
+            None
+        );
+        assert_eq!(
+            with_load(
+                &sound(),
+                Asked {
+                    params: &Params::new(),
+                    models: &[]
+                }
+            ),
+            None
+        );
+        assert_eq!(in_itself(&Params::new()), None);
+    }
+
+    #[test]
+    fn what_contradicts_itself_is_named() {
+        for (name, value, said) in [
+            ("output_throughput", json!(-7), "has a negative output_throughput (-7)"),
+            ("p99_ttft_ms", json!(-1.0), "has a negative p99_ttft_ms (-1.0)"),
+            (
+                "output_throughput",
+                json!(true),
+                "has no finite number as output_throughput (true)",
+            ),
+            (
+                "output_throughput",
+                json!("99999"),
+                "has no finite number as output_throughput (\"99999\")",
+            ),
+            (
+                "p90_ttft_ms",
+                json!("inf"),
+                "has no finite number as p90_ttft_ms (\"inf\")",
+            ),
+            ("duration", json!(-3), "has a negative duration (-3)"),
+            (
+                "completed",
+                json!(4000),
+                "has request_throughput = 20, and 4000 in 20 s are 200.000",
+            ),
+            (
+                "failed",
+                json!(10),
+                "has 410 requests that ended, of 400 that were sent",
+            ),
+            ("p99_ttft_ms", json!(3.0), "has p99_ttft_ms = 3 below p90_ttft_ms = 12"),
+            (
+                "output_throughput",
+                json!(1e6),
+                "has output_throughput = 1000000, and 3200 in 20 s are 160.000",
+            ),
+            ("output_throughput", json!(1e308), "has output_throughput = 1"),
+        ] {
+            let found = in_itself(&with(name, value)).unwrap_or_default();
+            assert!(found.starts_with(said), "{name}: {found}");
+        }
+    }
+
+    #[test]
+    fn a_result_of_another_load_is_no_measurement_of_its_point() {
+        let params = json!({"max_concurrency": 2, "request_rate": "inf", "num_prompts": 400});
+        let params = params.as_object().cloned().expect("an object");
+        let models = ["org/tiny", "tiny"];
+        let asked = Asked {
+            params: &params,
+            models: &models,
+        };
+        for (name, value, said) in [
+            (
+                "max_concurrency",
+                json!(64),
+                "it says max_concurrency = 64, and 2 was asked for",
+            ),
+            (
+                "request_rate",
+                json!(3),
+                "it says request_rate = 3, and inf was asked for",
+            ),
+            (
+                "num_prompts",
+                json!(40),
+                "it says num_prompts = 40, and 400 was asked for",
+            ),
+            (
+                "completed",
+                json!(4000),
+                "has 4000 requests that ended, of 400 that were sent",
+            ),
+            (
+                "model_id",
+                json!("other"),
+                "it is of the model other, and org/tiny was asked for",
+            ),
+        ] {
+            let doubt = with_load(&with(name, value), asked).expect(name);
+            assert_eq!((doubt.code, doubt.detail.as_str()), (Code::OtherLoad, said));
+        }
+        assert_eq!(
+            with_load(&with("max_concurrency", Value::Null), asked),
+            None,
+            "it does not say"
+        );
+    }
+}

@@ -81,6 +81,13 @@ pub(super) fn write(read: &ReadSweep<'_>, sides: &Sides<'_>, notes: &mut Vec<Str
             let note =
                 "the search is vsweep's own (docs/search.md): other loads are tried, and the answer has an interval";
             notes.push(note.to_owned());
+            notes.extend((most < HIGHEST_LOAD).then(|| {
+                format!(
+                    "the search ends at max_concurrency = {most}, the fewest requests of a load (num_prompts), because no run has more in \
+                     flight than it sends; to search higher, write num_prompts = {{ per = \"max_concurrency\", times = 10 }} and raise \
+                     sla.max"
+                )
+            }));
         }
     }
     toml(plan)

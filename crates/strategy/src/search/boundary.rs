@@ -47,9 +47,14 @@ pub(super) struct Boundary {
 
 /// Slopes of log margin against log load: 0.03 is flat, 200 a cliff.
 const SLOPES: [f64; 12] = [0.03, 0.07, 0.15, 0.3, 0.6, 1.0, 1.7, 3.0, 6.0, 15.0, 50.0, 200.0];
+/// How far below zero the margin still is where the boundary begins, with how likely that is: a queue that no longer drains, or a
+/// cache that is full, lets it jump.
+const GAPS: [(f64, f64); 4] = [(0.0, 0.7), (0.06, 0.1), (0.15, 0.1), (0.4, 0.1)];
 /// The slope below the boundary that is most likely before anything was measured, and the spread of its logarithm.
 const TYPICAL_SLOPE: f64 = 1.0;
 const SLOPE_SPREAD: f64 = 1.3;
+/// A jump is as steep as a slope that makes as much over this distance.
+const JUMP: f64 = 0.03;
 /// Noise of a run relative to its stated error, with the spread of its logarithm.
 const NOISES: [f64; 8] = [0.25, 0.4, 0.63, 1.0, 1.6, 2.5, 4.0, 6.3];
 const TYPICAL_NOISE: f64 = 1.1;
@@ -169,27 +174,36 @@ impl Model {
     fn weigh(&self, boundary: f64, tally: &mut Tally) {
         let prior = prior(boundary, self.seed, self.width);
         for (i, noise) in NOISES.into_iter().enumerate() {
-            let mut likely = [[1.0; SLOPES.len()]; 2];
+            let mut above = [1.0; SLOPES.len()];
+            let mut below = [[1.0; SLOPES.len()]; GAPS.len()];
             for run in &self.runs {
                 let distance = run.load - boundary;
-                let side = &mut likely[usize::from(distance >= 0.0)];
-                for (weight, slope) in side.iter_mut().zip(SLOPES) {
-                    *weight *= run.density(slope * distance, i);
-                }
-            }
-            let [below, above] = likely;
-            let prior = prior * self.noises[i];
-            let highest = above.iter().copied().fold(0.0, f64::max);
-            for ((below, row), slope) in below.iter().zip(&self.coupling).zip(SLOPES) {
-                let weight = prior * below;
-                if tally.is_negligible(weight * highest) {
+                if distance >= 0.0 {
+                    for (weight, slope) in above.iter_mut().zip(SLOPES) {
+                        *weight *= run.density(slope * distance, i);
+                    }
                     continue;
                 }
-                for ((above, coupled), steeper) in above.iter().zip(row).zip(SLOPES) {
-                    let slopes = [slope, steeper];
-                    tally.add(weight * above * coupled, noise, slopes, |offset| {
-                        boundary + offset * noise * self.error / if offset < 0.0 { slope } else { steeper }
-                    });
+                for (weights, (gap, _)) in below.iter_mut().zip(GAPS) {
+                    for (weight, slope) in weights.iter_mut().zip(SLOPES) {
+                        *weight *= run.density(slope * distance - gap, i);
+                    }
+                }
+            }
+            let prior = prior * self.noises[i];
+            let highest = above.iter().copied().fold(0.0, f64::max);
+            for (below, (gap, usual)) in below.iter().zip(GAPS) {
+                for ((below, row), slope) in below.iter().zip(&self.coupling).zip(SLOPES) {
+                    let weight = prior * usual * below;
+                    if tally.is_negligible(weight * highest) {
+                        continue;
+                    }
+                    for ((above, coupled), steeper) in above.iter().zip(row).zip(SLOPES) {
+                        let slopes = [slope + gap / JUMP, steeper];
+                        tally.add(weight * above * coupled, noise, slopes, |offset| {
+                            boundary + offset * noise * self.error / slopes[usize::from(offset >= 0.0)]
+                        });
+                    }
                 }
             }
         }

@@ -269,6 +269,10 @@ pub fn seen_by(watch: &mut Watch, progress: &LoadProgress<'_>) -> Option<Cut> {
         LoadProgress::Underway(now, underway) => {
             watch.note_underway(underway.iter().map(|sample| at_least(sample, *now)))
         }
+        LoadProgress::Away(total) => {
+            watch.note_away(Duration::from_nanos(*total));
+            None
+        }
     }
 }
 

@@ -62,6 +62,7 @@ impl LoadWindow {
                 }
                 *now >= self.span().end
             }
+            LoadProgress::Away(_) => false,
         };
         match is_over {
             true => ControlFlow::Break(()),

@@ -90,8 +90,11 @@ impl Live<'_, '_> {
                 measurement.doubts.extend(running.unlike.clone());
                 // A field of a request's body may make several of one.
                 let is_plain = spelling::find(&job.params, "extra_body").is_none();
-                if let Some(course) = course.filter(|_| is_plain && measurement.cut.is_none()) {
+                if let Some(course) = course.filter(|_| is_plain) {
                     let mut beside = judge::beside(&measurement.result.values, &course);
+                    // A part of a run is not steady, and need not be. A disturbed one says nothing of why it was cut.
+                    let of_gpu = |code| matches!(code, Code::GpuNotAlone | Code::GpuSlowedDown);
+                    beside.retain(|doubt| measurement.cut.is_none() || of_gpu(doubt.code));
                     beside.retain(|doubt| measurement.doubts.iter().all(|known| known.code != doubt.code));
                     measurement.doubts.extend(beside);
                 }
@@ -219,7 +222,7 @@ pub(crate) fn reduce(measurement: Measurement, task: &Task, simulated: bool) -> 
         requests: &measurement.requests,
         cut: measurement.cut.as_ref(),
         is_failed: measurement.failure.is_some(),
-        validity: measurement.validity(),
+        doubts: &measurement.doubts,
     };
     Ran {
         errors: measurement.errors,

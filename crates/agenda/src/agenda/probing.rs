@@ -151,7 +151,7 @@ fn run(point: Point, slot: u32, reader: RunReader, state: &State) -> Ask {
 /// Whether a search has runs, and not a single one gave figures.
 fn has_measured_nothing(search: &SearchId, slot: u32, state: &State) -> bool {
     let mut probes = state.probes(search, slot).peekable();
-    probes.peek().is_some() && probes.all(|probe| probe.readings.is_empty())
+    probes.peek().is_some() && probes.all(|probe| probe.readings.is_empty() && !probe.is_disturbed())
 }
 
 /// A run that gives an exploration no level would be asked for again without end.
@@ -181,7 +181,8 @@ fn objection(planned: &LoadSearch, task: &Task, state: &State) -> Option<Failure
     let criteria = planned.settings.targets.iter().flat_map(|target| &target.criteria);
     let mut texts = criteria.map(ToString::to_string);
     let missing = texts.find(|text| !probe.readings.contains_key(text));
-    missing.filter(|_| probe.stopped.is_none()).map(|text| {
+    let has_figures = probe.stopped.is_none() && !probe.is_disturbed();
+    missing.filter(|_| has_figures).map(|text| {
         let detail = format!(
             "the result says nothing about `{text}`; let the benchmark report it (metric_percentiles, percentile_metrics, goodput), or bound something else"
         );

@@ -7,7 +7,7 @@ use vsweep_plan::cause::{Cause, Failure};
 use vsweep_plan::ids::SearchId;
 use vsweep_plan::matrix::{LoadSearch, Point};
 use vsweep_plan::plan::Params;
-use vsweep_plan::validity::Validity;
+use vsweep_plan::validity::{Code, Doubt, Validity};
 use vsweep_record::journal::Learned;
 use vsweep_strategy::search::{
     CurvePoint, Cut, Level, Load, Probe, Question, RequestLatencies, Search, Target, Vary, Watch,
@@ -35,7 +35,7 @@ const DRAWS: u32 = 10_000;
 #[derive(Debug, Clone)]
 pub enum RunReader {
     /// By a search.
-    Search(SearchReader),
+    Search(Box<SearchReader>),
     /// By an exploration.
     Exploration {
         /// Which one.
@@ -73,11 +73,44 @@ pub struct Evidence<'a> {
     pub cut: Option<&'a Cut>,
     /// Whether the figures mean nothing.
     pub is_failed: bool,
-    /// Whether they may be believed.
-    pub validity: Validity,
+    /// The reasons not to believe them.
+    pub doubts: &'a [Doubt],
+}
+
+/// True if a code says that something disturbed the run, which is no property of the server under its load.
+pub fn is_disturbance(code: Code) -> bool {
+    matches!(
+        code,
+        Code::GeneratorStopped
+            | Code::GeneratorStalled
+            | Code::GpuNotAlone
+            | Code::ServerNotAlone
+            | Code::GpuSlowedDown
+    )
 }
 
 impl Evidence<'_> {
+    fn codes(&self) -> impl Iterator<Item = Code> {
+        self.doubts.iter().map(|doubt| doubt.code)
+    }
+
+    /// True if the run did not measure what it claims.
+    fn is_invalid(&self) -> bool {
+        Validity::of(self.codes()) == Validity::Invalid
+    }
+
+    /// True if all that makes the run invalid is a disturbance.
+    fn is_invalid_by_disturbance(&self) -> bool {
+        let sound = self.codes().filter(|code| !is_disturbance(*code));
+        self.is_invalid() && Validity::of(sound) != Validity::Invalid
+    }
+
+    /// The names of the codes that say so.
+    fn disturbances(&self) -> Vec<String> {
+        let codes = self.codes().filter(|code| is_disturbance(*code));
+        codes.map(|code| code.name().to_owned()).collect()
+    }
+
     fn metric(&self, key: &str) -> Option<f64> {
         self.result.get(key).and_then(Value::as_f64)
     }
@@ -168,37 +201,33 @@ impl RunReader {
     pub(super) fn of_search(planned: &LoadSearch, search: &Search, question: Question) -> RunReader {
         let probes = search.probes().iter();
         let whole = probes.filter(|probe| probe.stopped.is_none() && !probe.readings.is_empty());
-        RunReader::Search(SearchReader {
+        RunReader::Search(Box::new(SearchReader {
             id: planned.id.clone(),
             watch: search.watch(&question),
             targets: planned.settings.targets.clone().into(),
             vary: planned.settings.vary,
             endured: whole.map(|probe| probe.question.value).fold(0.0, f64::max),
             question,
-        })
+        }))
     }
 }
 
 impl SearchReader {
     /// Where too many requests failed, the load is too high, whatever the rest measured. A run that did not measure what it
-    /// claims says nothing.
+    /// claims says nothing, and one that a disturbance stopped says no more than that.
     fn probe(&self, seen: Evidence<'_>) -> Option<Probe> {
-        if seen.is_failed {
-            return Some(Probe::fallen(self.question.clone()));
-        }
-        if seen.validity == Validity::Invalid {
-            return None;
-        }
-        let metric = |key: &str| seen.metric(key);
         let question = self.question.clone();
-        Some(Probe::read(
-            question,
-            &self.targets,
-            self.vary,
-            metric,
-            seen.requests,
-            seen.cut,
-        ))
+        let probe = if seen.is_failed {
+            Probe::fallen(question)
+        } else if seen.is_invalid_by_disturbance() {
+            Probe::unread(question)
+        } else if seen.is_invalid() {
+            return None;
+        } else {
+            let metric = |key: &str| seen.metric(key);
+            Probe::read(question, &self.targets, self.vary, metric, seen.requests, seen.cut)
+        };
+        Some(probe.disturbed_by(seen.disturbances()))
     }
 
     /// What a run without figures says: that the load is too high, if that is what its cause may come from. Few requests
@@ -216,7 +245,7 @@ fn level(load: &Load, figures: Option<CurvePoint>) -> Learned {
 
 /// Where a run lies on the curve; None if it does not say. A benchmark that reports no latency has one by Little's law.
 fn figures(load: &Load, seen: Evidence<'_>) -> Option<CurvePoint> {
-    if seen.is_failed || seen.validity == Validity::Invalid {
+    if seen.is_failed || seen.is_invalid() {
         return None;
     }
     let throughput = seen.metric("request_throughput").filter(|rate| *rate > 0.0)?;

@@ -128,9 +128,14 @@ impl Generator {
         let mut events = Events::with_capacity(1024);
         let mut absence = Absence::new(nanos(SWEEP));
         set(&self.sweeper, SWEEP)?;
+        let mut told = 0;
         while !drive.is_finished() {
             let turn_began = arrivals.look();
             absence.looked(turn_began);
+            if absence.total > told {
+                told = absence.total;
+                drive.tell(LoadProgress::Away(told));
+            }
             for event in &events {
                 self.serve(event.token().0, event.is_read_closed(), &mut arrivals, &mut drive);
             }

@@ -10,4 +10,6 @@ pub enum LoadProgress<'a> {
     Ended(&'a Sample, usize),
     /// Ten times a second: now, and every request in flight as far as it has come, in no order.
     Underway(Nanos, &'a [&'a Sample]),
+    /// The generator did not look at the network for longer than it should; all such times so far together.
+    Away(Nanos),
 }

@@ -94,7 +94,7 @@ pub(super) fn notes(sought: &Sought<'_>) -> String {
     }
     match (sought.answer(), sought.given_up()) {
         _ if sought.is_open() => seen(sought),
-        (Some(answer), _) => answer.notes.join("; "),
+        (Some(answer), _) => answer.disturbance().iter().chain(&answer.notes).join("; "),
         (None, Some(failure)) => format!("{}: {}; {}", failure.cause, failure.detail, seen(sought)),
         (None, None) => String::new(),
     }
@@ -277,6 +277,10 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
             (
                 "probes",
                 answer.map_or_else(String::new, |answer| answer.probes.to_string()),
+            ),
+            (
+                "disturbed",
+                answer.map_or_else(String::new, |answer| answer.disturbed.to_string()),
             ),
             ("seed", started.seed.value.to_string()),
             ("seed_from", started.seed.basis.word().to_owned()),

@@ -86,7 +86,7 @@ pub const RISK: f64 = 0.005;
 pub const DOUBT: f64 = 0.12;
 /// Share of the runs allowed after which a safe answer is taken as it is: halving an interval by repeats takes four times the runs.
 const PATIENCE: f64 = 0.75;
-/// Below so many users one more or less is within every tolerance.
+/// Below so many users one more or less is a difference that a repeat shows.
 const FEW: f64 = 20.0;
 
 /// A search for the highest load of one server config that meets each target.
@@ -223,7 +223,8 @@ impl Evidence {
 impl View<'_> {
     /// The same as `decide`, but for a server that is beaten already no further question.
     fn decide_or_leave(&self) -> Result<Answer, Question> {
-        self.decide().or_else(|question| match self.beaten() {
+        let decided = self.decide().map_err(|question| self.raise(question));
+        decided.or_else(|question| match self.beaten() {
             Some((bound, why)) => Ok(self.beaten_answer(bound, why)),
             None => Err(question),
         })
@@ -249,7 +250,7 @@ impl View<'_> {
     /// The rival's load, if the server may hold as much although `value` is its answer so far.
     fn contested(&self, value: f64) -> Option<f64> {
         let load = self.rival()?.load;
-        let is_open = value < load && load <= self.highest() && (self.probes_so_far() as f64) < self.patience();
+        let is_open = value < load && load <= self.highest() && (self.told_so_far() as f64) < self.patience();
         is_open.then_some(load)
     }
 
@@ -268,6 +269,9 @@ impl View<'_> {
                 None => Ok(self.answer(found)),
             };
         }
+        if exhausted && self.is_unbounded() {
+            return Ok(self.answer(Found::Undecided));
+        }
         match self.best() {
             Some(best) if exhausted || (self.is_enough(best.value) && best.whole >= needed) => {
                 match self.contested(best.value).filter(|_| !exhausted) {
@@ -278,6 +282,19 @@ impl View<'_> {
             _ if exhausted => Ok(self.answer(Found::Undecided)),
             Some(best) if self.is_enough(best.value) => Err(self.question(best.value, true)),
             _ => Err(self.next_question()),
+        }
+    }
+
+    /// The question, at the next load instead of once more at the lowest one, if that passed and the next was never tried.
+    fn raise(&self, question: Question) -> Question {
+        let lower = self.search.settings.lower;
+        let next = self.search.settings.vary.floor(self.end(lower));
+        let has_passed = |level: &PooledLevel| level.value == lower && level.margin <= 0.0;
+        let mut tried = self.search.probes.iter().map(|probe| probe.question.value);
+        let is_repeat = question.value == lower && self.levels.iter().any(has_passed);
+        match is_repeat && !tried.any(|value| value > lower && value <= next) {
+            true => self.question(next, false),
+            false => question,
         }
     }
 
@@ -300,13 +317,28 @@ impl View<'_> {
 
     /// The highest one of them that lies below the boundary beyond reasonable doubt.
     fn best(&self) -> Option<&PooledLevel> {
+        let is_safe = |level: &&PooledLevel| self.boundary.chance_below(level.value) <= RISK;
         self.passed()
-            .find(|level| self.boundary.chance_below(level.value) <= RISK)
+            .find(|level| is_safe(level) || self.has_passed_twice(level))
+    }
+
+    /// True if a low load passed in two runs or more and missed in none, and no lower load missed.
+    fn has_passed_twice(&self, level: &PooledLevel) -> bool {
+        let is_low = self.search.settings.vary == Vary::MaxConcurrency && level.value < FEW;
+        let (runs, missing) = self.target.runs_missing(&self.search.probes, level.value);
+        let mut below = self.levels.iter().take_while(|lower| lower.value < level.value);
+        is_low && runs >= 2 && missing == 0 && below.all(|lower| lower.margin <= 0.0)
     }
 
     /// Whether the boundary is within the tolerance above `value`, or as near as the runs allowed are likely to bring it.
     fn is_enough(&self, value: f64) -> bool {
-        self.is_near(value, self.highest()) || self.probes_so_far() as f64 >= self.patience()
+        let has_top = !self.is_unbounded();
+        has_top && (self.is_near(value, self.highest()) || self.told_so_far() as f64 >= self.patience())
+    }
+
+    /// True if every run that missed the target was disturbed, so that nothing shows where the limit ends.
+    fn is_unbounded(&self) -> bool {
+        self.spoilt() > 0 && self.levels.iter().all(|level| level.margin <= 0.0)
     }
 
     /// Runs after which noise, not ignorance, keeps a target open.
@@ -330,7 +362,6 @@ impl View<'_> {
         let near = value * (1.0 + tolerance);
         match vary {
             // A limit between two whole numbers is the lower one.
-            Vary::MaxConcurrency if value < FEW => (near.floor() + 1.0).max(value + 2.0),
             Vary::MaxConcurrency => near.floor() + 1.0,
             Vary::RequestRate => near,
         }
@@ -348,6 +379,18 @@ impl View<'_> {
             .iter()
             .filter(|probe| probe.question.target == self.target.name)
             .count()
+    }
+
+    /// Those of them that said something.
+    fn told_so_far(&self) -> usize {
+        self.probes_so_far() - self.spoilt()
+    }
+
+    /// Those of them that missed the target while something disturbed them.
+    fn spoilt(&self) -> usize {
+        let asked = |probe: &&Probe| probe.question.target == self.target.name;
+        let probes = self.search.probes.iter().filter(asked);
+        probes.filter(|probe| self.target.is_spoilt(probe)).count()
     }
 
     fn question(&self, value: f64, confirm: bool) -> Question {

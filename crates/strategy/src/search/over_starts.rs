@@ -25,9 +25,13 @@ pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
         }
     }
     let probes = answers.iter().map(|answer| answer.probes).sum();
+    let disturbed = answers.iter().map(|answer| answer.disturbed).sum();
+    let disturbances = answers.iter().flat_map(|answer| answer.disturbances.clone()).collect();
     if let Some(without) = answers.iter().find(|answer| answer.found.value().is_none()) {
         return Some(Answer {
             probes,
+            disturbed,
+            disturbances,
             notes,
             posterior: None,
             ..(*without).clone()
@@ -65,6 +69,8 @@ pub fn over_starts(answers: &[&Answer]) -> Option<Answer> {
         is_coarse: answers.iter().any(|answer| answer.is_coarse),
         binding: chosen.binding.clone(),
         probes,
+        disturbed,
+        disturbances,
         notes,
         posterior: None,
     })
@@ -84,6 +90,8 @@ mod tests {
             is_coarse: false,
             binding: Some("p99_ttft_ms <= 500".into()),
             probes: 7,
+            disturbed: 0,
+            disturbances: Default::default(),
             notes: Vec::new(),
             posterior: None,
         }

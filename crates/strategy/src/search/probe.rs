@@ -36,6 +36,10 @@ pub struct Probe {
     /// Requests answered a second; None of a run that was not measured whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub served: Option<f64>,
+    /// The codes of what disturbed the run, such as `generator_stalled`; empty if nothing did. A disturbed run shows that a load is held,
+    /// never that it is not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disturbances: Vec<String>,
 }
 
 impl Probe {
@@ -46,7 +50,27 @@ impl Probe {
             stopped: Some(Verdict::Fail),
             readings: BTreeMap::new(),
             served: None,
+            disturbances: Vec::new(),
         }
+    }
+
+    /// A run whose figures mean nothing.
+    pub fn unread(question: Question) -> Probe {
+        Probe {
+            stopped: None,
+            ..Probe::fallen(question)
+        }
+    }
+
+    /// The same probe, disturbed by what these codes name.
+    pub fn disturbed_by(mut self, codes: Vec<String>) -> Probe {
+        self.disturbances = codes;
+        self
+    }
+
+    /// True if something disturbed the run.
+    pub fn is_disturbed(&self) -> bool {
+        !self.disturbances.is_empty()
     }
 
     /// Whether it is such a run.

@@ -64,7 +64,7 @@ pub struct Reading {
     pub requests: u64,
 }
 
-fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
+pub(super) fn is_zero<T: Default + PartialEq>(number: &T) -> bool {
     *number == T::default()
 }
 

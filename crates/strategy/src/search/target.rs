@@ -7,8 +7,9 @@ use super::boundary::{FAR, Observation, TYPICAL_ERROR, Tail};
 use super::criterion::Criterion;
 use super::posterior::LimitPosterior;
 use super::probe::Probe;
-use super::reading::{CLEAR, Reading, maybe_infinite};
+use super::reading::{CLEAR, Reading, is_zero, maybe_infinite};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// A named set of criteria that must all hold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -41,8 +42,14 @@ pub struct Answer {
     pub is_coarse: bool,
     /// Text of the criterion nearest to its limit at the answer, or that fails where none is found.
     pub binding: Option<String>,
-    /// Runs that said something about the target.
+    /// Runs that were asked for the target or said something about it.
     pub probes: usize,
+    /// Those of them that something disturbed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub disturbed: usize,
+    /// The codes of what disturbed them.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub disturbances: BTreeSet<String>,
     /// What a reader should know, e.g. that the response is not monotone.
     pub notes: Vec<String>,
     /// The distribution of the limit; none of what several starts found together, and none where no limit between two loads was found.
@@ -57,6 +64,13 @@ impl Answer {
             Some(within) => format!("{}, within {:.0} %", self.found.word(), (within * 100.0).ceil()),
             None => self.found.word().to_owned(),
         }
+    }
+
+    /// The disturbance in words: `3 of 12 probes disturbed (generator_stalled)`; none without one.
+    pub fn disturbance(&self) -> Option<String> {
+        let codes: Vec<&str> = self.disturbances.iter().map(String::as_str).collect();
+        let Answer { disturbed, probes, .. } = self;
+        (*disturbed > 0).then(|| format!("{disturbed} of {probes} probes disturbed ({})", codes.join(", ")))
     }
 
     /// True if the target is met at a load by this answer: it was found to be met there, or at a higher one.
@@ -201,6 +215,32 @@ impl Target {
         }
     }
 
+    /// What a probe says of how high is too high; `None` if nothing. A disturbed run that missed the target says nothing, because the
+    /// disturbance may be to blame. One that met it says that the undisturbed figure is no worse.
+    fn observe(&self, probe: &Probe) -> Option<Observation> {
+        let (_, observation) = self.worst(probe)?;
+        if !probe.is_disturbed() {
+            return Some(observation);
+        }
+        let size = -observation.margin;
+        (size >= 0.0).then_some(Observation {
+            error: TYPICAL_ERROR,
+            bound: Some(observation.bound.unwrap_or(size)),
+            tail: None,
+            ..observation
+        })
+    }
+
+    /// True if a probe was asked for the target or measured something of it.
+    pub(super) fn concerns(&self, probe: &Probe) -> bool {
+        probe.question.target == self.name || self.worst(probe).is_some()
+    }
+
+    /// True if a probe was disturbed and missed the target: it says nothing, and its load is measured again.
+    pub(super) fn is_spoilt(&self, probe: &Probe) -> bool {
+        probe.is_disturbed() && self.observe(probe).is_none()
+    }
+
     /// Whether the runs at one load, all of them together, were measured as meeting the target; `None` where they do not say.
     pub fn is_met_by(&self, probes: &[&Probe]) -> Option<bool> {
         let margin = |probe: &&Probe| {
@@ -210,7 +250,8 @@ impl Target {
                 true => FAR,
                 false => known.iter().copied().reduce(f64::max)?,
             };
-            (worst > 0.0 || known.len() == self.criteria.len()).then_some(worst)
+            let says = worst > 0.0 || known.len() == self.criteria.len();
+            (says && !(worst > 0.0 && probe.is_disturbed())).then_some(worst)
         };
         let margins: Vec<f64> = probes.iter().filter_map(margin).collect();
         (!margins.is_empty()).then(|| margins.iter().sum::<f64>() <= 0.0)
@@ -219,7 +260,8 @@ impl Target {
     /// Whether the requests of all runs at `value` together miss a criterion about single requests.
     fn is_missed(&self, probes: &[Probe], value: f64) -> bool {
         self.criteria.iter().any(|criterion| {
-            let readings = at(probes, value).filter_map(|probe| probe.reading(criterion));
+            let undisturbed = at(probes, value).filter(|probe| !probe.is_disturbed());
+            let readings = undisturbed.filter_map(|probe| probe.reading(criterion));
             let (missed, requests) = readings.fold((0, 0), |(missed, requests), reading| {
                 (missed + reading.missed, requests + reading.requests)
             });
@@ -231,7 +273,7 @@ impl Target {
     /// How many runs at `value` say something about the target, and how many of them were measured as missing it.
     pub(super) fn runs_missing(&self, probes: &[Probe], value: f64) -> (usize, usize) {
         let margins: Vec<f64> = at(probes, value)
-            .filter_map(|probe| Some(self.worst(probe)?.1.margin))
+            .filter_map(|probe| Some(self.observe(probe)?.margin))
             .collect();
         (margins.len(), margins.iter().filter(|margin| **margin > 0.0).count())
     }
@@ -239,7 +281,11 @@ impl Target {
     /// The criterion for which the load `value` brings too little by its runs, and the factor by which it does.
     pub(super) fn starving(&self, probes: &[Probe], value: f64) -> Option<(&Criterion, f64)> {
         self.criteria.iter().find_map(|criterion| {
-            let readings = at(probes, value).filter_map(|probe| probe.reading(criterion));
+            let says = |reading: &&Reading, probe: &Probe| reading.met || !probe.is_disturbed();
+            let readings = at(probes, value).filter_map(|probe| {
+                let reading = probe.reading(criterion);
+                reading.filter(|reading| says(reading, probe))
+            });
             let readings: Vec<&Reading> = readings.collect();
             let margin = readings.iter().map(|reading| reading.margin()).sum::<f64>() / readings.len() as f64;
             let is_starving = margin > 0.0 && readings.iter().any(|reading| reading.starved);
@@ -255,8 +301,7 @@ impl Target {
 
     /// The margin of every probe that says something about the target.
     pub(super) fn observations(&self, probes: &[Probe]) -> Vec<Observation> {
-        let said = probes.iter().filter_map(|probe| Some(self.worst(probe)?.1));
-        alike(said.collect())
+        alike(probes.iter().filter_map(|probe| self.observe(probe)).collect())
     }
 }
 
@@ -296,7 +341,9 @@ pub(super) fn levels(target: &Target, probes: &[Probe], observations: &[Observat
             PooledLevel {
                 value,
                 runs: runs.len(),
-                whole: at(probes, value).filter(|probe| probe.stopped.is_none()).count(),
+                whole: at(probes, value)
+                    .filter(|probe| probe.stopped.is_none() && target.observe(probe).is_some())
+                    .count(),
                 margin: if is_missed { f64::EPSILON } else { margin },
                 error: noise * precision.powf(-0.5),
             }

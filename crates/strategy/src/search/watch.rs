@@ -14,6 +14,9 @@ use std::time::Duration;
 
 /// Share of a run's requests that must be left for a cut to be worth the run's figures.
 const WORTHWHILE: f64 = 0.25;
+/// Standing still for longer than this, and than this share of the run so far, shows in its figures.
+const AWAY: Duration = Duration::from_millis(50);
+const AWAY_SHARE: f64 = 0.02;
 
 /// Looks at a probe's requests on behalf of every target that is still open.
 #[derive(Debug, Clone)]
@@ -31,6 +34,9 @@ pub struct Watch {
     reached: u64,
     /// Requests in flight, as far as they came.
     underway: Vec<RequestLatencies>,
+    /// The time during which the generator stood still, and when the last request ended.
+    away: Duration,
+    last_end: Duration,
 }
 
 /// One criterion and how many of the ended requests satisfied it.
@@ -84,6 +90,8 @@ impl Watch {
             first_end: None,
             reached: 0,
             underway: Vec::new(),
+            away: Duration::ZERO,
+            last_end: Duration::ZERO,
         }
     }
 
@@ -103,6 +111,7 @@ impl Watch {
                 count[1] += u64::from(ratio <= limit && is_settled);
             }
         }
+        self.last_end = self.last_end.max(span.end);
         self.ended += 1;
         self.settled += u64::from(is_settled);
         self.reached = self.reached.max(in_flight + 1);
@@ -116,9 +125,19 @@ impl Watch {
         self.judge()
     }
 
+    /// Takes note of how long the generator has stood still so far. What it is late for says nothing of the server, so a run that is
+    /// disturbed by it is not cut.
+    pub fn note_away(&mut self, total: Duration) {
+        self.away = total;
+    }
+
+    fn is_disturbed(&self) -> bool {
+        self.away > self.last_end.mul_f64(AWAY_SHARE).max(AWAY)
+    }
+
     fn judge(&self) -> Option<Cut> {
         let left = self.question.requests.saturating_sub(self.ended);
-        if (left as f64) < WORTHWHILE * self.question.requests as f64 {
+        if (left as f64) < WORTHWHILE * self.question.requests as f64 || self.is_disturbed() {
             return None;
         }
         let said: Vec<Option<(Verdict, String)>> = self.criteria.iter().map(|one| self.judge_criterion(one)).collect();
@@ -257,6 +276,16 @@ mod tests {
         let mut watch = watch(&[("p99_ttft_ms", "<=500")], 100, false);
         assert_eq!(after(&mut watch, 76, 100.0), None);
         assert_eq!(after(&mut watch, 24, 5000.0), None);
+    }
+
+    #[test]
+    fn a_run_during_which_the_generator_stood_still_is_not_cut() {
+        let cut_after = |away_ms| {
+            let mut watch = watch(&[("p99_ttft_ms", "<=500")], 5000, false);
+            watch.note_away(Duration::from_millis(away_ms));
+            after(&mut watch, 3000, 640.0)
+        };
+        assert_eq!((cut_after(45), cut_after(20_000)), (Some(Verdict::Fail), None));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::journal::run_file::{self, Measured, Provenance};
 use crate::journal::state::FIRST_SLOT;
 use crate::journal::{Directory, Follower, RunFiles};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 use vsweep_plan::cause::{Cause, Outcome};
@@ -312,6 +312,7 @@ impl Actor {
                     stopped: None,
                     readings: BTreeMap::new(),
                     served: None,
+                    disturbances: Vec::new(),
                 })
             }),
             ..RunFinished::default()
@@ -375,6 +376,8 @@ pub(super) fn answer() -> Answer {
         is_coarse: false,
         binding: None,
         probes: 2,
+        disturbed: 0,
+        disturbances: BTreeSet::new(),
         notes: Vec::new(),
         posterior: None,
     }

@@ -63,15 +63,21 @@ impl View<'_> {
             self.brief_note(found),
             self.queue_note(found),
         ];
+        let concerned = self.search.probes.iter().filter(|probe| self.target.concerns(probe));
+        let disturbed = concerned.clone().filter(|probe| probe.is_disturbed());
+        let Settings { vary, tolerance, .. } = self.search.settings;
+        let within = met.map(|value| (vary.floor(high) / value - 1.0).max(0.0));
         Answer {
             target: self.target.name.clone(),
             found,
             low,
             high,
-            within: met.map(|value| (self.search.settings.vary.floor(high) / value - 1.0).max(0.0)),
-            is_coarse: met.is_some_and(|value| !self.is_near(value, high)),
+            within,
+            is_coarse: within.is_some_and(|within| within > tolerance * (1.0 + 1e-9)),
             binding: nearest.and_then(|value| self.target.binding(&self.search.probes, value)),
-            probes: self.levels.iter().map(|level| level.runs).sum(),
+            probes: concerned.count(),
+            disturbed: disturbed.clone().count(),
+            disturbances: disturbed.flat_map(|probe| probe.disturbances.clone()).collect(),
             notes: notes.into_iter().flatten().collect(),
             posterior: self.posterior(),
         }
@@ -161,9 +167,13 @@ impl View<'_> {
             ),
             None => "no load was measured as meeting the target".to_owned(),
         };
-        Some(format!(
-            "{known}; raise sla.max_probes (now {most}), or send more requests a run (num_prompts)"
-        ))
+        Some(match self.spoilt() {
+            0 => format!("{known}; raise sla.max_probes (now {most}), or send more requests a run (num_prompts)"),
+            spoilt => format!(
+                "{known}; {spoilt} runs missed the target while something disturbed them, which shows nothing: measure again \
+                 on a calm machine, or raise sla.max_probes (now {most})"
+            ),
+        })
     }
 
     /// A rate that lasts for a moment says little of one that lasts.

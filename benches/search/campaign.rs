@@ -2,7 +2,7 @@
 //! one percent are left out.
 
 use crate::random::Random;
-use crate::trial::{Trial, choices, report};
+use crate::trial::{Trial, choices, report, report_stalled};
 use crate::truth::Truth;
 use crate::worlds::World;
 use std::process::ExitCode;
@@ -15,8 +15,8 @@ const JUDGED: u64 = 20_000;
 /// Near which load the limits of the plans of real searches lie, roughly.
 const AIM: f64 = 60.0;
 
-/// Searches worlds on every core: drawn ones, or those of the real searches' plans.
-pub fn run(is_drawn: bool) -> ExitCode {
+/// Searches worlds on every core: drawn ones, or those of the real searches' plans; with a generator that stands still now and then, if asked.
+pub fn run(is_drawn: bool, is_stalled: bool) -> ExitCode {
     let numbers: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let number = |at: usize, usual: u64| numbers.get(at).copied().unwrap_or(usual);
     let (worlds, searches, first) = (number(0, 800), number(1, 2), number(2, JUDGED));
@@ -33,7 +33,7 @@ pub fn run(is_drawn: bool) -> ExitCode {
                 true => World::draw(number, folder.path()),
                 false => World::read(crate::real::text(number), AIM, folder.path()),
             };
-            let tally = Tally::of(&world, number, searches);
+            let tally = Tally::of(&world, number, searches, is_stalled);
             tally.trials.iter().for_each(Trial::tell_if_unsafe);
             all.lock().expect("no worker panics").add(tally);
             eprint!("\r{} of {worlds} worlds", index + 1);
@@ -52,7 +52,10 @@ pub fn run(is_drawn: bool) -> ExitCode {
         tally.trials.len(),
         tally.unknown
     );
-    report(&tally.trials, &tally.chosen)
+    match is_stalled {
+        true => report_stalled(&tally.trials),
+        false => report(&tally.trials, &tally.chosen),
+    }
 }
 
 /// What came of worlds so far.
@@ -66,7 +69,7 @@ struct Tally {
 }
 
 impl Tally {
-    fn of(world: &World, index: u64, searches: u64) -> Tally {
+    fn of(world: &World, index: u64, searches: u64, is_stalled: bool) -> Tally {
         let truths = |server: usize| -> Vec<Option<Truth>> {
             let targets = world.servers[server].1.settings.targets.iter();
             targets.map(|target| Truth::find(world, server, target)).collect()
@@ -74,7 +77,7 @@ impl Tally {
         let truths: Vec<Vec<Option<Truth>>> = (0..world.servers.len()).map(truths).collect();
         let mut tally = Tally::default();
         for repetition in 0..searches {
-            let group = search_all(world, &truths, index, repetition);
+            let group = search_all(world, &truths, index, repetition, is_stalled);
             tally.searches += group.len();
             tally.unknown += group.iter().flatten().filter(|trial| trial.is_none()).count();
             tally.chosen.extend(choices(&group, &truths, world.settings().vary));
@@ -92,7 +95,13 @@ impl Tally {
 }
 
 /// Searches every server of a world one after another; for each, its answers.
-fn search_all(world: &World, truths: &[Vec<Option<Truth>>], index: u64, repetition: u64) -> Vec<Vec<Option<Trial>>> {
+fn search_all(
+    world: &World,
+    truths: &[Vec<Option<Truth>>],
+    index: u64,
+    repetition: u64,
+    is_stalled: bool,
+) -> Vec<Vec<Option<Trial>>> {
     let mut random = Random(index * 1009 + repetition * 31 + 5);
     let tolerance = random.one_of(&[0.05, 0.05, 0.1]);
     let mut rivals: Vec<Rival> = Vec::new();
@@ -105,6 +114,7 @@ fn search_all(world: &World, truths: &[Vec<Option<Truth>>], index: u64, repetiti
         let near = truths[server][0].map_or(world.aim, |truth| truth.limit);
         let mut search = Search::new(settings.clone(), seed(&mut random, near)).against(&rivals);
         let mut host = world.host(server, 10_000 + repetition);
+        host.is_stalled = is_stalled;
         let answers = loop {
             match search.ask() {
                 Ok(answers) => break answers,

@@ -4,6 +4,7 @@
 //!   virtual time, on any machine. The method was made with the worlds below 20 000; those from 20 000 on judge it.
 //! - `cargo bench --bench search -- --twins [WORLDS [SEARCHES [FIRST]]]`: the same with the plans of `--real`, the first of them again
 //!   after the last one; a minute for WORLDS = 12, SEARCHES = 8.
+//! - `--stalled` beside either: the generator stands still for 250 ms every 4 s.
 //! - `cargo bench --bench search -- --real [PLANS [SEEDS [FIRST [REQUESTS]]]]`: SEEDS (8) sweeps of each of PLANS (12) fixed plans
 //!   through the real generator, and REQUESTS (20 000) a load for the truth. What a busy machine disturbs is measured again; hours.
 //! - `cargo bench --bench search [-- SERVERS [SET [NAME]]]`: several programs' searches on synthetic servers whose limit is known.
@@ -71,7 +72,7 @@ fn main() -> ExitCode {
     let is_asked = |name: &str| std::env::args().any(|argument| argument == name);
     let (is_drawn, is_twin) = (is_asked("--virtual"), is_asked("--twins"));
     if is_drawn || is_twin {
-        return campaign::run(is_drawn);
+        return campaign::run(is_drawn, is_asked("--stalled"));
     }
     if is_asked("--real") {
         return real::run();

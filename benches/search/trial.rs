@@ -18,6 +18,9 @@ pub struct Trial {
     pub found: Found,
     pub interval: [f64; 2],
     pub runs: usize,
+    /// Runs that something disturbed.
+    #[serde(default)]
+    pub disturbed: usize,
     pub tolerance: f64,
     pub vary: Vary,
     pub truth: Truth,
@@ -36,6 +39,7 @@ impl Trial {
                 .iter()
                 .filter(|probe| asked(&probe.question.target))
                 .count(),
+            disturbed: answer.disturbed,
             tolerance: settings.tolerance,
             vary: settings.vary,
             truth,
@@ -106,7 +110,8 @@ fn said(search: &Search, settings: &Settings, target: &str) -> String {
             .iter()
             .filter_map(|text| probe.readings.get(text))
             .map(|reading| reading.margin());
-        format!("{} {:+.3}", probe.question.value, margins.fold(f64::NAN, f64::max))
+        let mark = if probe.is_disturbed() { "~" } else { "" };
+        format!("{}{mark} {:+.3}", probe.question.value, margins.fold(f64::NAN, f64::max))
     };
     let all: Vec<String> = search.probes().iter().map(of_probe).collect();
     format!("{}: {}", texts.join(", "), all.join("; "))
@@ -174,6 +179,29 @@ pub fn report(trials: &[Trial], chosen: &[f64]) -> ExitCode {
     ];
     println!("{} answers, {} sharp, {} choices", all.len(), sharp.len(), chosen.len());
     for (what, figure, is_kept) in &rows {
+        println!("{what:<50} {figure:<24} {}", if *is_kept { "kept" } else { "MISSED" });
+    }
+    ExitCode::from(u8::from(!rows.iter().all(|(.., is_kept)| *is_kept)))
+}
+
+/// Prints the figures that decide where the generator stands still now and then.
+pub fn report_stalled(trials: &[Trial]) -> ExitCode {
+    let count = |is: &dyn Fn(&Trial) -> bool| trials.iter().filter(|trial| is(trial)).count();
+    let has_interval = |trial: &Trial| matches!(trial.found, Found::Met(_));
+    let (found, covered) = (
+        count(&has_interval),
+        count(&|trial| has_interval(trial) && trial.is_covered()),
+    );
+    let (disturbed, above) = (count(&|trial| trial.disturbed > 0), count(&Trial::is_unsafe));
+    let rows = [
+        ("searches with an interval, half wanted", found, trials.len(), 2 * found >= trials.len()),
+        ("limits in the interval, 90 % wanted", covered, found, 10 * covered >= 9 * found),
+        ("answers above the limit, none wanted", above, trials.len(), above == 0),
+    ];
+    println!("{} answers, {disturbed} of them with disturbed runs", trials.len());
+    for (what, hits, of, is_kept) in &rows {
+        let percent = 100.0 * *hits as f64 / (*of).max(1) as f64;
+        let figure = format!("{percent:.1} % ({hits} of {of})");
         println!("{what:<50} {figure:<24} {}", if *is_kept { "kept" } else { "MISSED" });
     }
     ExitCode::from(u8::from(!rows.iter().all(|(.., is_kept)| *is_kept)))

@@ -129,6 +129,7 @@ impl World {
             server,
             seed,
             runs: 0,
+            is_stalled: false,
         }
     }
 }
@@ -212,7 +213,13 @@ pub struct Host<'w> {
     server: usize,
     seed: u64,
     runs: u64,
+    /// True if its generator stands still now and then.
+    pub is_stalled: bool,
 }
+
+/// The generator of a stalled host stands still for so long, so often.
+const STALL_MS: f64 = 250.0;
+const STALL_EVERY_MS: f64 = 4000.0;
 
 impl Host<'_> {
     /// A whole run of the plan's shape.
@@ -259,17 +266,46 @@ impl Host<'_> {
     /// What that run says.
     pub fn probe(&mut self, question: Question, watch: Watch) -> Probe {
         let measurement = self.answer(&question, Some(watch));
-        let Settings { vary, targets, .. } = &self.world.servers[self.server].1.settings;
+        let mut random = Random(self.seed.wrapping_mul(31).wrapping_add(self.runs) ^ 0xabcd);
+        let first_ms = random.between(0.0, STALL_EVERY_MS);
+        if self.is_stalled && first_ms < duration_ms(&measurement) {
+            return self.stalled_probe(question, random);
+        }
+        let settings = &self.world.servers[self.server].1.settings;
         let metric = |key: &str| measurement.result.get(key).and_then(|value| value.as_f64());
-        Probe::read(
-            question,
-            targets,
-            *vary,
-            metric,
-            &measurement.requests,
-            measurement.cut.as_ref(),
-        )
+        let (requests, cut) = (&measurement.requests, measurement.cut.as_ref());
+        Probe::read(question, &settings.targets, settings.vary, metric, requests, cut)
     }
+
+    /// The same of a run during which the generator stood still: it is not cut, and requests under way then are late.
+    fn stalled_probe(&mut self, question: Question, mut random: Random) -> Probe {
+        self.runs -= 1;
+        let mut measurement = self.answer(&question, None);
+        for request in measurement.requests.iter_mut().filter(|request| request.e2el_ms.is_finite()) {
+            let RequestLatencies { ttft_ms, tpot_ms, e2el_ms } = *request;
+            if random.between(0.0, STALL_EVERY_MS) > e2el_ms + STALL_MS {
+                continue;
+            }
+            let late = random.between(0.0, STALL_MS);
+            match random.between(0.0, e2el_ms) < ttft_ms {
+                true => request.ttft_ms += late,
+                false => request.tpot_ms *= 1.0 + late / (e2el_ms - ttft_ms).max(1.0),
+            }
+            debug_assert!(request.tpot_ms >= tpot_ms);
+            request.e2el_ms += late;
+        }
+        let settings = &self.world.servers[self.server].1.settings;
+        let whole = |key: &str| measurement.result.get(key).and_then(|value| value.as_f64());
+        let metric = |key: &str| figure(&measurement.requests, key).or_else(|| whole(key));
+        let probe = Probe::read(question, &settings.targets, settings.vary, metric, &measurement.requests, None);
+        probe.disturbed_by(vec!["generator_stalled".to_owned()])
+    }
+}
+
+/// From the first request sent to the end of the last; of a run that was cut before any ended, nothing.
+fn duration_ms(measurement: &Measurement) -> f64 {
+    let seconds = measurement.result.get("duration").and_then(|value| value.as_f64());
+    1000.0 * seconds.unwrap_or(0.0)
 }
 
 /// A latency over requests of several runs, as a benchmark states it over those of one; `None` for what is none.

@@ -176,6 +176,15 @@ fn a_machine_that_is_always_disturbed_decides_nothing() {
 }
 
 #[test]
+fn where_every_run_at_a_load_is_disturbed_a_lower_one_is_held() {
+    let busy = |_: usize, probe: Probe| if probe.question.value > 30.0 { stalled(probe) } else { probe };
+    let (answer, probes) = search(Seed::forecast(96.0), &mut Server::new(5, &knee), busy);
+    assert_eq!(answer.found, Found::Undecided, "{answer:?}");
+    assert!(probes.iter().any(|probe| probe.question.value <= 30.0), "{probes:?}");
+    assert!(answer.notes[0].starts_with("max_concurrency = "), "{answer:?}");
+}
+
+#[test]
 fn a_load_that_only_disturbed_runs_missed_is_no_limit() {
     let above = |limit: f64| {
         move |_: usize, probe: Probe| {

@@ -86,6 +86,8 @@ pub const RISK: f64 = 0.005;
 pub const DOUBT: f64 = 0.12;
 /// Share of the runs allowed after which a safe answer is taken as it is: halving an interval by repeats takes four times the runs.
 const PATIENCE: f64 = 0.75;
+/// Disturbed runs in a row at one load before a lower one is tried.
+const REPEATS: usize = 3;
 /// Below so many users one more or less is a difference that a repeat shows.
 const FEW: f64 = 20.0;
 
@@ -223,7 +225,7 @@ impl Evidence {
 impl View<'_> {
     /// The same as `decide`, but for a server that is beaten already no further question.
     fn decide_or_leave(&self) -> Result<Answer, Question> {
-        let decided = self.decide().map_err(|question| self.raise(question));
+        let decided = self.decide().map_err(|question| self.relieve(self.raise(question)));
         decided.or_else(|question| match self.beaten() {
             Some((bound, why)) => Ok(self.beaten_answer(bound, why)),
             None => Err(question),
@@ -294,6 +296,21 @@ impl View<'_> {
         let is_repeat = question.value == lower && self.levels.iter().any(has_passed);
         match is_repeat && !tried.any(|value| value > lower && value <= next) {
             true => self.question(next, false),
+            false => question,
+        }
+    }
+
+    /// The question, at half its load where the last runs asked were all disturbed at this one, and nothing near it is known to be
+    /// held: at least it is known then what is.
+    fn relieve(&self, question: Question) -> Question {
+        let asked = |probe: &&Probe| probe.question.target == self.target.name;
+        let spoilt = |probe: &&Probe| probe.question.value == question.value && self.target.is_spoilt(probe);
+        let last = self.search.probes.iter().rev().filter(asked);
+        let is_stuck = last.clone().take(REPEATS).filter(spoilt).count() == REPEATS;
+        let lower = question.value / 2.0;
+        let is_known = self.passed().next().is_some_and(|held| held.value >= lower);
+        match is_stuck && !is_known {
+            true => self.question(lower, false),
             false => question,
         }
     }

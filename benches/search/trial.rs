@@ -111,7 +111,11 @@ fn said(search: &Search, settings: &Settings, target: &str) -> String {
             .filter_map(|text| probe.readings.get(text))
             .map(|reading| reading.margin());
         let mark = if probe.is_disturbed() { "~" } else { "" };
-        format!("{}{mark} {:+.3}", probe.question.value, margins.fold(f64::NAN, f64::max))
+        format!(
+            "{}{mark} {:+.3}",
+            probe.question.value,
+            margins.fold(f64::NAN, f64::max)
+        )
     };
     let all: Vec<String> = search.probes().iter().map(of_probe).collect();
     format!("{}: {}", texts.join(", "), all.join("; "))
@@ -194,8 +198,18 @@ pub fn report_stalled(trials: &[Trial]) -> ExitCode {
     );
     let (disturbed, above) = (count(&|trial| trial.disturbed > 0), count(&Trial::is_unsafe));
     let rows = [
-        ("searches with an interval, half wanted", found, trials.len(), 2 * found >= trials.len()),
-        ("limits in the interval, 90 % wanted", covered, found, 10 * covered >= 9 * found),
+        (
+            "searches with an interval, half wanted",
+            found,
+            trials.len(),
+            2 * found >= trials.len(),
+        ),
+        (
+            "limits in the interval, 90 % wanted",
+            covered,
+            found,
+            10 * covered >= 9 * found,
+        ),
         ("answers above the limit, none wanted", above, trials.len(), above == 0),
     ];
     println!("{} answers, {disturbed} of them with disturbed runs", trials.len());

@@ -281,8 +281,16 @@ impl Host<'_> {
     fn stalled_probe(&mut self, question: Question, mut random: Random) -> Probe {
         self.runs -= 1;
         let mut measurement = self.answer(&question, None);
-        for request in measurement.requests.iter_mut().filter(|request| request.e2el_ms.is_finite()) {
-            let RequestLatencies { ttft_ms, tpot_ms, e2el_ms } = *request;
+        for request in measurement
+            .requests
+            .iter_mut()
+            .filter(|request| request.e2el_ms.is_finite())
+        {
+            let RequestLatencies {
+                ttft_ms,
+                tpot_ms,
+                e2el_ms,
+            } = *request;
             if random.between(0.0, STALL_EVERY_MS) > e2el_ms + STALL_MS {
                 continue;
             }
@@ -297,7 +305,14 @@ impl Host<'_> {
         let settings = &self.world.servers[self.server].1.settings;
         let whole = |key: &str| measurement.result.get(key).and_then(|value| value.as_f64());
         let metric = |key: &str| figure(&measurement.requests, key).or_else(|| whole(key));
-        let probe = Probe::read(question, &settings.targets, settings.vary, metric, &measurement.requests, None);
+        let probe = Probe::read(
+            question,
+            &settings.targets,
+            settings.vary,
+            metric,
+            &measurement.requests,
+            None,
+        );
         probe.disturbed_by(vec!["generator_stalled".to_owned()])
     }
 }

@@ -177,7 +177,13 @@ fn a_machine_that_is_always_disturbed_decides_nothing() {
 
 #[test]
 fn where_every_run_at_a_load_is_disturbed_a_lower_one_is_held() {
-    let busy = |_: usize, probe: Probe| if probe.question.value > 30.0 { stalled(probe) } else { probe };
+    let busy = |_: usize, probe: Probe| {
+        if probe.question.value > 30.0 {
+            stalled(probe)
+        } else {
+            probe
+        }
+    };
     let (answer, probes) = search(Seed::forecast(96.0), &mut Server::new(5, &knee), busy);
     assert_eq!(answer.found, Found::Undecided, "{answer:?}");
     assert!(probes.iter().any(|probe| probe.question.value <= 30.0), "{probes:?}");

@@ -29,7 +29,7 @@ pub use comparison::compared;
 pub use finals::{Finals, advised};
 pub use schedule::{Group, Schedule, Start};
 pub use step::{Action, ActionOutcome, Ending, Facts, Ran, Run, Signal, Step};
-pub use task::{Evidence, RunReader, SearchReader, Task, is_disturbance, seeded};
+pub use task::{Evidence, RunReader, SearchReader, Task, seeded};
 
 use grid::Grid;
 use launch::Launched;

@@ -77,16 +77,9 @@ pub struct Evidence<'a> {
     pub doubts: &'a [Doubt],
 }
 
-/// True if a code says that something disturbed the run, which is no property of the server under its load.
-pub fn is_disturbance(code: Code) -> bool {
-    matches!(
-        code,
-        Code::GeneratorStopped
-            | Code::GeneratorStalled
-            | Code::GpuNotAlone
-            | Code::ServerNotAlone
-            | Code::GpuSlowedDown
-    )
+/// True if a code says that something disturbed the run, or stopped it.
+fn is_disturbance(code: Code) -> bool {
+    code.is_disturbance() || code == Code::GeneratorStopped
 }
 
 impl Evidence<'_> {

@@ -59,7 +59,7 @@ fn search(evidence: &Evidence<'_>, own: &Sought<'_>, all: &[Sought<'_>]) -> Opti
         other_targets: others.filter(is_held).count(),
         throughput_per_gpu: row.and_then(|row| evidence.points.runs.cell(FRONTIER[1], row).number()),
         starts: starts.collect(),
-        disturbed: (0, answer.probes as u32),
+        disturbed: (answer.disturbed as u32, answer.probes as u32),
     })
 }
 

@@ -179,9 +179,11 @@ pub fn shown(state: &State) -> Vec<ShownAnswer> {
     sought(state).iter().map(show).collect()
 }
 
-/// The load that the searches vary; `None` where no search has begun.
+/// The load that the searches vary; `None` where no search has begun. An exploration has no target.
 pub fn varied(state: &State) -> Option<&'static str> {
-    state.searches().next().map(|record| record.started.vary.name())
+    let mut searches = state.searches();
+    let search = searches.find(|record| !record.started.targets.is_empty());
+    search.map(|record| record.started.vary.name())
 }
 
 /// The answers for a terminal; empty where no search has begun.

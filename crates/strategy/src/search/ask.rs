@@ -86,7 +86,7 @@ pub const RISK: f64 = 0.005;
 pub const DOUBT: f64 = 0.12;
 /// Share of the runs allowed after which a safe answer is taken as it is: halving an interval by repeats takes four times the runs.
 const PATIENCE: f64 = 0.75;
-/// Disturbed runs in a row at one load before a lower one is tried.
+/// Disturbed runs in a row after which a lower load is tried.
 const REPEATS: usize = 3;
 /// Below so many users one more or less is a difference that a repeat shows.
 const FEW: f64 = 20.0;
@@ -300,16 +300,14 @@ impl View<'_> {
         }
     }
 
-    /// The question, at half its load where the last runs asked were all disturbed at this one, and nothing near it is known to be
-    /// held: at least it is known then what is.
+    /// The question, at a lower load after every few disturbed runs in a row, each time farther below, until it is known what is held.
     fn relieve(&self, question: Question) -> Question {
         let asked = |probe: &&Probe| probe.question.target == self.target.name;
-        let spoilt = |probe: &&Probe| probe.question.value == question.value && self.target.is_spoilt(probe);
         let last = self.search.probes.iter().rev().filter(asked);
-        let is_stuck = last.clone().take(REPEATS).filter(spoilt).count() == REPEATS;
-        let lower = question.value / 2.0;
+        let in_a_row = last.take_while(|probe| self.target.is_spoilt(probe)).count();
+        let lower = question.value / f64::powi(2.0, (in_a_row / REPEATS) as i32);
         let is_known = self.passed().next().is_some_and(|held| held.value >= lower);
-        match is_stuck && !is_known {
+        match in_a_row > 0 && in_a_row.is_multiple_of(REPEATS) && !is_known {
             true => self.question(lower, false),
             false => question,
         }

@@ -31,7 +31,7 @@ pub use reading::{Reading, RequestLatencies};
 pub use rival::Rival;
 pub use saved::SavedRequests;
 pub use seed::{Requests, Seed, SeedBasis};
-pub use target::{Answer, Found, Target, others_held};
+pub use target::{Answer, Found, Target};
 pub use verdict::{Verdict, wilson};
 pub use watch::{Cut, Watch};
 

@@ -72,17 +72,6 @@ impl Answer {
         let Answer { disturbed, probes, .. } = self;
         (*disturbed > 0).then(|| format!("{disturbed} of {probes} probes disturbed ({})", codes.join(", ")))
     }
-
-    /// True if the target is met at a load by this answer: it was found to be met there, or at a higher one.
-    pub fn holds(&self, load: f64) -> bool {
-        self.found.value().is_some_and(|value| value >= load)
-    }
-}
-
-/// The number of a search's other targets, apart from the one named, that are met at a load.
-pub fn others_held(answers: &[Answer], target: &str, load: f64) -> usize {
-    let others = answers.iter().filter(|answer| answer.target != target);
-    others.filter(|answer| answer.holds(load)).count()
 }
 
 /// The verdict of a search about one target.

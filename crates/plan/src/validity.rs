@@ -131,14 +131,6 @@ struct CodeFacts {
 }
 
 impl Code {
-    /// True if something disturbed the run that has nothing to do with its load.
-    pub fn is_disturbance(self) -> bool {
-        matches!(
-            self,
-            Code::GeneratorStalled | Code::ServerNotAlone | Code::GpuNotAlone | Code::GpuSlowedDown
-        )
-    }
-
     /// What it makes of the run.
     pub fn severity(self) -> Validity {
         self.facts().severity

@@ -171,7 +171,7 @@ fn judge(plan: &Plan, matrix: &Matrix, state: &State, starts: u32) -> Answer {
     })
 }
 
-/// Names that nobody reads, which are only told from each other.
+/// Names that tell configs, loads and workloads apart, for no reader.
 struct Identities<'a> {
     runs: &'a [&'a RunRecord],
 }
@@ -218,14 +218,18 @@ mod tests {
                     .1;
                 let point = matrix.points_of(&server).next().expect("a point");
                 let launch = slot + 1;
-                let server = server.id;
                 state.imagine(Event::ServerStarting {
-                    server: server.clone(),
+                    server: server.id.clone(),
                     slot,
                     launch,
                     gpus: Vec::new(),
                 });
-                let figures = [("output_throughput".to_owned(), values[slot as usize])];
+                let latency = if server.name.contains("seqs=1") { 100.0 } else { 300.0 };
+                let figures = [
+                    ("output_throughput".to_owned(), values[slot as usize]),
+                    ("p99_ttft_ms".to_owned(), latency),
+                ];
+                let server = server.id;
                 let started = RunStarted {
                     point: point.id,
                     server,
@@ -267,7 +271,7 @@ mod tests {
 
     #[test]
     fn who_breaks_a_requirement_is_no_finalist() {
-        let text = format!("{PLAN}[[assert]]\noutput_throughput = \">=100.5\"\n");
+        let text = format!("{PLAN}[[assert]]\np99_ttft_ms = \"<=200\"\n");
         assert!(found(&text, &CLOSE).is_empty(), "only one of them keeps it");
     }
 }

@@ -1,6 +1,7 @@
 //! The answer as one document: all that a report, a page, a script or an agenda may say about what is best. Its JSON is `answer.json`.
 
-use super::experiment::{Config, Goal, Target};
+use super::asked::{Goal, Target};
+use super::experiment::Config;
 use super::model::NoiseKnown;
 use serde::{Deserialize, Serialize};
 use vsweep_strategy::stats::{Better, Verdict};

@@ -8,6 +8,7 @@
 //!
 //! The order of configs, points and runs changes no byte of an answer, nor does the machine's clock: draws come from the seed.
 
+mod asked;
 mod compare;
 mod comparison;
 mod document;
@@ -18,6 +19,7 @@ mod plain;
 mod random;
 mod rules;
 
+pub use asked::*;
 pub use compare::{Comparing, Limit, compare, verdict};
 pub use comparison::*;
 pub use document::*;

@@ -3,7 +3,7 @@
 use super::{Node, Reader, table};
 use serde::Serialize;
 use std::time::Duration;
-use vsweep_strategy::stats::Margins;
+use vsweep_strategy::stats::{Better, Margins};
 
 /// Starts of a plan that does not say how many.
 const USUAL_STARTS: u32 = 40;
@@ -66,13 +66,24 @@ impl Limit {
         let digits = change.strip_suffix('%').unwrap_or(change).trim();
         let percent: f64 = digits.parse().map_err(|_| wrong())?;
         let is_signed = digits.starts_with(['+', '-']) && percent != 0.0;
-        match is_signed && percent.is_finite() && percent > -100.0 && !metric.trim().is_empty() {
-            true => Ok(Limit {
-                metric: metric.trim().to_owned(),
-                percent,
-            }),
-            false => Err(wrong()),
+        let metric = metric.trim();
+        if !is_signed || !percent.is_finite() || percent <= -100.0 || metric.is_empty() {
+            return Err(wrong());
         }
+        let (good, sign) = match Better::by_name(metric) {
+            Some(Better::Higher) if percent > 0.0 => ("more", '-'),
+            Some(Better::Lower) if percent < 0.0 => ("less", '+'),
+            _ => {
+                return Ok(Limit {
+                    metric: metric.to_owned(),
+                    percent,
+                });
+            }
+        };
+        Err(format!(
+            "`{text}` forbids an improvement, since {good} {metric} is better; write {metric}:{sign}{}%",
+            percent.abs()
+        ))
     }
 }
 
@@ -92,8 +103,12 @@ fn limits(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Limit>
     const REMEDY: &str = "write a metric and a signed change, such as [\"p99_ttft_ms:+5%\"]";
     reader.each(node, what, REMEDY, |reader, node| {
         let text = reader.text(node, what)?;
-        let Ok(Limit { metric, percent }) = Limit::parse(&text) else {
-            return reader.refuse(node.span, format!("`{text}` is no limit of a change"), REMEDY);
+        let Limit { metric, percent } = match Limit::parse(&text) {
+            Ok(limit) => limit,
+            Err(why) => {
+                let (what, remedy) = why.split_once("; ").unwrap_or((&why, REMEDY));
+                return reader.refuse(node.span, what.to_owned(), remedy);
+            }
         };
         let metric = reader.known_metric(metric, node.span)?;
         Some(Limit { metric, percent })

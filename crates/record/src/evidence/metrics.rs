@@ -1,7 +1,7 @@
 //! The metrics that an answer knows: those that points are judged by, that targets bound, and that frontiers trade.
 
 use super::Evidence;
-use super::questions::criteria;
+use super::targets::criteria;
 use crate::table::{Cell, Workload, Yardstick, natural_direction};
 use itertools::Itertools;
 use vsweep_answer::answer::{Better, Metric, NoisePrior, Scale};

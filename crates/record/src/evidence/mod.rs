@@ -6,6 +6,7 @@ mod metrics;
 mod points;
 mod questions;
 mod searches;
+mod targets;
 
 pub use metrics::FRONTIER;
 

@@ -4,7 +4,6 @@ use super::Evidence;
 use crate::table::Workload;
 use std::collections::BTreeMap;
 use vsweep_answer::answer::{Figure, Metric, Point, Run, Scale};
-use vsweep_plan::validity::Code;
 
 /// Every point that has a run that counts.
 pub(super) fn points(evidence: &Evidence<'_>, workloads: &[Workload<'_>], metrics: &[Metric]) -> Vec<Point> {
@@ -38,7 +37,7 @@ fn run(evidence: &Evidence<'_>, row: usize, metrics: &[Metric]) -> Run {
     Run {
         start,
         node: machine.map_or_else(String::new, |machine| machine.node),
-        disturbed: table.codes(row).iter().copied().any(Code::is_disturbance),
+        disturbed: table.is_disturbed(row),
         figures: figures.collect::<BTreeMap<String, Figure>>(),
     }
 }

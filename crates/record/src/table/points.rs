@@ -119,6 +119,11 @@ impl<'t> Points<'t> {
         }
     }
 
+    /// True if the points have the estimates of an answer.
+    pub fn has_estimates(&self) -> bool {
+        !self.estimates.is_empty()
+    }
+
     /// A figure with the answer's estimate of it, if it has one.
     fn judged(&self, point: &Point, metric: &str, spread: Spread) -> Spread {
         match self.estimate(point, metric) {

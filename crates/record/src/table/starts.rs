@@ -2,7 +2,6 @@
 
 use super::{Point, Points, Table};
 use itertools::Itertools;
-use vsweep_plan::validity::Code;
 use vsweep_strategy::stats::Start;
 
 impl Table {
@@ -16,9 +15,9 @@ impl Table {
         self.runs[row].launch
     }
 
-    /// The doubts about a run.
-    pub fn codes(&self, row: usize) -> &[Code] {
-        &self.runs[row].codes
+    /// True if something else than its server and its load had a part in a run.
+    pub fn is_disturbed(&self, row: usize) -> bool {
+        self.runs[row].marks.iter().any(|mark| mark.code.is_disturbance())
     }
 
     /// On how many launches some runs were measured; none where that is not known of all of them.

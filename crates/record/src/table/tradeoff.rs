@@ -80,15 +80,9 @@ impl Measure {
     }
 }
 
-/// The good direction of a metric by its name: times, failures and powers are better low, everything else high.
+/// The good direction of a metric by its name; high of one that says nothing.
 pub fn natural_direction(metric: &str) -> Better {
-    let is_low = metric.ends_with("_ms")
-        || metric.ends_with("_time")
-        || ["duration", "failed", "gpu_count"].contains(&metric)
-        || ["latency", "power", "joule", "cost", "preempt", "startup", "compilation"]
-            .iter()
-            .any(|word| metric.contains(word));
-    if is_low { Better::Lower } else { Better::Higher }
+    Better::by_name(metric).unwrap_or(Better::Higher)
 }
 
 impl<'p> Tradeoff<'p> {

@@ -19,6 +19,25 @@ pub enum Better {
 }
 
 impl Better {
+    /// The good direction of a metric, by its name: times, failures, powers and costs are better low, rates, goodput and attainments high.
+    /// None of a name that says nothing.
+    pub fn by_name(metric: &str) -> Option<Better> {
+        let is_low = metric.ends_with("_ms")
+            || metric.ends_with("_time")
+            || ["duration", "failed", "gpu_count"].contains(&metric)
+            || ["latency", "power", "joule", "cost", "preempt", "startup", "compilation"]
+                .iter()
+                .any(|word| metric.contains(word));
+        let is_high = ["throughput", "goodput", "tokens_per_", "attainment", "completed"]
+            .iter()
+            .any(|word| metric.contains(word));
+        match (is_low, is_high) {
+            (true, _) => Some(Better::Lower),
+            (false, true) => Some(Better::Higher),
+            (false, false) => None,
+        }
+    }
+
     /// The order of two values, the better one first.
     pub fn order(self, one: f64, other: f64) -> Ordering {
         match self {

@@ -1,7 +1,8 @@
 //! The entrants of a question about points: each config with its best load among those that meet the targets.
 
+use super::super::asked::Question;
 use super::super::document::Estimate;
-use super::super::experiment::{Config, Experiment, Question};
+use super::super::experiment::{Config, Experiment};
 use super::super::known::{DRAWS, Known};
 use super::contest::Contender;
 use super::meeting::{Meetings, meets_plainly, points_of};

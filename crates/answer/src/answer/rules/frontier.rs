@@ -1,8 +1,8 @@
 //! The frontier of two metrics: the points that no other beats in both plain estimates, each with the probability that none beats it by
 //! more than the margin in both.
 
+use super::super::asked::FrontierQuestion;
 use super::super::document::{Estimate, Frontier, FrontierPoint};
-use super::super::experiment::FrontierQuestion;
 use super::super::known::{DRAWS, Known, rounded};
 use super::meeting::{meets_plainly, points_of};
 use vsweep_strategy::stats::Better;

@@ -1,7 +1,8 @@
 //! The targets, and the points that meet them: by plain estimates, and in each draw.
 
+use super::super::asked::{About, Bound, Question, Target};
 use super::super::document::Meeting;
-use super::super::experiment::{About, Bound, Experiment, Point, Question, Target};
+use super::super::experiment::{Experiment, Point};
 use super::super::known::{DRAWS, Known, rounded};
 
 /// Which draws of each point meet each target of a question.

@@ -1,7 +1,8 @@
 //! One question from its entrants to its part of the document.
 
+use super::super::asked::{Goal, Question};
 use super::super::document::{Answered, Entrant, Estimate, Nearest, Winner};
-use super::super::experiment::{Goal, Question, Scale};
+use super::super::experiment::Scale;
 use super::super::known::{Known, estimate_by, rounded};
 use super::advice::advice;
 use super::contest::{Contender, Found, Margin, decide};

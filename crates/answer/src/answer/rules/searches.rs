@@ -3,7 +3,8 @@
 //! The limit differs from start to start as much as the limiting figure does, divided by the slope of its curve there. How much starts
 //! differ is estimated from all searches of the target, as it is for any metric.
 
-use super::super::experiment::{Experiment, Figure, Metric, NoisePrior, Point, Question, Run, Scale, Search};
+use super::super::asked::Question;
+use super::super::experiment::{Experiment, Figure, Metric, NoisePrior, Point, Run, Scale, Search};
 use super::super::known::{DRAWS, Known, estimate_by, moments};
 use super::super::model::{Observations, Posterior, shrink};
 use super::super::random::Random;

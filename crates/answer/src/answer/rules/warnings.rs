@@ -1,7 +1,8 @@
 //! Warnings that a user must know before deploying the winner.
 
+use super::super::asked::Question;
 use super::super::document::{Warning, Winner};
-use super::super::experiment::{Config, Experiment, Point, Question, Search};
+use super::super::experiment::{Config, Experiment, Point, Search};
 use super::contest::SURE;
 use std::collections::BTreeSet;
 

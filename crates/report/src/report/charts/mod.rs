@@ -205,17 +205,12 @@ impl Subject<'_> {
         all.any(|point| points.param(point, "simulated") == &Cell::Bool(true))
     }
 
-    /// What the figures and bars of a chart mean.
+    /// The meaning of the figures and bars of a chart.
     fn reading(&self) -> &'static str {
         let points = || self.points.points.iter();
         let repeated = points().any(|point| point.used.len() > 1);
-        let has_starts = |point: &Point| point.starts.is_some_and(|starts| starts > 1);
-        let measured = || points().filter(|point| !point.used.is_empty());
-        if measured().any(has_starts) && measured().all(has_starts) {
-            "Points are medians over runs, bars are 95 % intervals over starts of the server, unless these span more than a factor of ten."
-        } else if measured().any(has_starts) {
-            "Points are medians over runs. Bars are 95 % intervals over starts where a server has several and these span less than a factor \
-             of ten; elsewhere they reach from the lowest to the highest run."
+        if self.points.has_estimates() {
+            "Points are estimates, bars their 95 % intervals, unless these span more than a factor of ten."
         } else if repeated {
             "Points are medians over runs, bars reach from the lowest to the highest run."
         } else {

@@ -45,7 +45,7 @@ pub fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String])
     let labels = label_columns(subject, tradeoff, label_by);
     let placed = || tradeoff.placed.iter();
     let mark = |placed: &PlacedPoint<'_>| {
-        let (low, high) = (placed.y.min, placed.y.max);
+        let (low, high) = placed.y.reach();
         Mark {
             bar: (high > low && low.is_finite() && high.is_finite()).then_some((low, high)),
             suspect: placed.point.is_suspect(),
@@ -110,7 +110,9 @@ fn plain_title(tradeoff: &Tradeoff<'_>) -> String {
 
 fn note(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>) -> String {
     let points = subject.points;
-    let figures = if points.points.iter().any(|point| point.used.len() > 1) {
+    let figures = if points.has_estimates() {
+        "Estimates, bars are their 95 % intervals"
+    } else if points.points.iter().any(|point| point.used.len() > 1) {
         "Medians over runs, bars from the lowest to the highest run"
     } else {
         "Each point is a single run"

@@ -16,7 +16,7 @@ use vsweep_plan::units::show_many;
 /// Points without a counterpart that are named.
 const MOST_NAMED: usize = 5;
 
-/// In the terminal: changes, a block for each point, limits, and the tally as the last line.
+/// In the terminal: the tally, changes, a block for each point, and limits.
 pub fn to_text(comparison: &Comparison) -> String {
     plain(include_str!("compare.txt.jinja"), parts(comparison))
 }

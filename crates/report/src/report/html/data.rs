@@ -14,11 +14,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::hash::Hash;
+use vsweep_answer::answer::PointEstimates;
 use vsweep_plan::shell::{shell_command, shell_line};
 use vsweep_record::evidence::FRONTIER;
 use vsweep_record::journal::RunRecord;
 use vsweep_record::table::Yardstick;
-use vsweep_record::table::{Cell, Column, Section};
+use vsweep_record::table::{Cell, Column, Point, Section};
 
 /// Most bytes of figures, which keeps a page below 3 MB. Beyond it, the figures that fewest people ask for are left out.
 const MOST_BYTES: usize = 2_450_000;
@@ -59,6 +60,7 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
         .map(|plot| json!({"x": plot.x, "y": plot.y, "by": plot.curve_by}))
         .collect();
     page["points"] = ids.into();
+    page["estimates"] = estimates(inputs);
     page["rows"] = rows.into();
     page["suspect"] = points.points.iter().map(|point| point.is_suspect()).collect();
     if !inputs.goals.is_empty() {
@@ -110,6 +112,28 @@ impl<T: Clone + Eq + Hash> Dictionary<T> {
         let at = at.collect();
         Dictionary { of, at }
     }
+}
+
+/// The estimates of the answer by metric: for each point its figure and the ends of its interval, or null.
+fn estimates(inputs: &Inputs<'_>) -> Value {
+    let document = &inputs.answers.document;
+    let of_point: HashMap<&str, &PointEstimates> = document.estimates.iter().map(|own| (&*own.point, own)).collect();
+    let column = |number: usize| -> Value {
+        let estimate = |point: &Point| {
+            let estimate = of_point.get(&*point.id)?.figures[number]?;
+            Some([estimate.value, estimate.low, estimate.high].map(round))
+        };
+        inputs
+            .points
+            .points
+            .iter()
+            .map(|point| json!(estimate(point)))
+            .collect()
+    };
+    let metrics = document.noise.iter().enumerate();
+    metrics
+        .map(|(number, noise)| (noise.metric.clone(), column(number)))
+        .collect()
 }
 
 /// The points of each workload, its frontier and knee, all by place.

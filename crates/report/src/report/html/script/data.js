@@ -20,7 +20,7 @@ function decode(column) {
   return new Array(rowCount).fill(number(column.all));
 }
 
-/** Points with their rows; `used` are the rows their figures come from: valid runs, or suspect ones if none is valid. */
+/** Points with their rows; `used` are the rows their figures come from: runs that are not invalid. */
 const points = data.points.map((id, index) => ({
   id, index, rows: [], used: [], doubtful: data.suspect[index], competes: true,
   meets: data.meets?.of[data.meets.at[index]], spreads: new Map(),
@@ -28,8 +28,7 @@ const points = data.points.map((id, index) => ({
 data.rows.forEach((place, row) => points[place].rows.push(row));
 for (const point of points) {
   const ended = (outcome) => point.rows.filter((row) => runValues("outcome")[row] === outcome && runValues("validity")[row] !== "invalid");
-  point.used = ended("ok");
-  if (!point.used.length) point.used = ended("suspect");
+  point.used = [...ended("ok"), ...ended("suspect")].sort((a, b) => a - b);
 }
 
 data.workloads.forEach((workload, place) => workload.points.forEach((index) => {
@@ -37,7 +36,8 @@ data.workloads.forEach((workload, place) => workload.points.forEach((index) => {
   points[index].competes = workload.open || (data.competes?.[index] ?? true);
 }));
 
-/** A figure of a point over its runs, or a parameter: { median, min, max, count }; null where there is no number. */
+/** A figure of a point, or a parameter: { median, min, max, count }; null where there is no number. A figure that the answer judges is its
+ *  estimate with its interval, any other the median over the runs with the lowest and the highest. */
 function spreadOf(point, column) {
   if (column.kind !== "figure") {
     const value = column.values[point.rows[0]];
@@ -46,7 +46,11 @@ function spreadOf(point, column) {
   if (!point.spreads.has(column)) {
     const numbers = point.used.map((row) => column.values[row]).filter((value) => typeof value === "number");
     numbers.sort((a, b) => a - b);
-    point.spreads.set(column, numbers.length
+    const estimate = data.estimates[column.name]?.[point.index];
+    if (estimate && numbers.length) {
+      const [value, low, high] = estimate;
+      point.spreads.set(column, { median: value, min: low, max: high, count: numbers.length });
+    } else point.spreads.set(column, numbers.length
       ? { median: middle(numbers), min: numbers[0], max: numbers.at(-1), count: numbers.length }
       : null);
   }

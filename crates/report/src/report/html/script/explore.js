@@ -144,13 +144,12 @@ class Panel {
       return el("li", {}, button);
     }));
     const more = series.length - shown.length;
-    const repeated = points.some((point) => point.used.length > 1);
     this.note.textContent = [
       more > 0 ? `${more} more curves; filter, or colour by one setting, to tell them apart.` : "",
       series.some((one) => one.marks.some((mark) => mark.point.doubtful)) ? "Hollow points are suspect." : "",
       series.some((one) => one.marks.some((mark) => mark.faded)) ? "Faded points miss a target." : "",
       !this.frontier && !["*", "-"].includes(this.by.value) ? "Lines are medians over the other settings." : "",
-      repeated ? "Points are medians over runs, bars reach from the lowest to the highest run." : "Each point is a single run.",
+      "Points are estimates with their 95 % intervals; a figure that the answer does not judge is the median of its runs, from the lowest to the highest.",
       `${showCount(count)} point${count === 1 ? "" : "s"}.`,
     ].filter(Boolean).join(" ");
   }

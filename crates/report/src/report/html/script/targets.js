@@ -124,7 +124,7 @@ function winnerOf(place, ranked) {
   const nodesOf = (point) => [...new Set(point.rows.map((row) => columnByName.get("node")?.values[row] ?? ""))].sort().join(", ");
   const apart = next && nodesOf(best) !== nodesOf(next) ? ` It was measured on ${nodesOf(best)}, the next server on ${nodesOf(next)}.` : "";
   return [
-    el("p", { class: "winner" }, `${lead}Run `, el("strong", {}, serverText(best)), ` at ${loadText(best)}: ${goalOf(place).title} ${showNumber(own)}${ratio}.${doubt}${apart} ${ranked.length === 1 ? "1 point meets" : `${showCount(ranked.length)} points meet`} the targets.`),
+    el("p", { class: "winner" }, `${lead}Highest estimate within these limits: `, el("strong", {}, serverText(best)), ` at ${loadText(best)}: ${goalOf(place).title} ${showNumber(own)}${ratio}.${doubt}${apart} ${ranked.length === 1 ? "1 point meets" : `${showCount(ranked.length)} points meet`} the targets.`),
     el("details", {}, el("summary", {}, "Command lines"), commandBlocks(best.rows[0])),
   ];
 }

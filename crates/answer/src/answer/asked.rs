@@ -1,0 +1,146 @@
+//! The questions that an experiment is asked, and the targets that an entrant must meet.
+
+use serde::{Deserialize, Serialize};
+
+/// A goal for a workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// Its name, such as `highest throughput`.
+    pub name: String,
+    /// The workload.
+    pub workload: String,
+    /// Only points at this load compete; none if all do.
+    pub load: Option<String>,
+    /// The name of an earlier question about the workload, at whose winner's load points compete. Without such a winner it is not asked.
+    #[serde(default)]
+    pub load_of: Option<String>,
+    /// By which figure entrants are compared.
+    pub goal: Goal,
+    /// The targets that an entrant must meet.
+    pub targets: Vec<Target>,
+    /// The metrics for which the effect of each setting at the winner is asked.
+    pub effects: Vec<String>,
+}
+
+/// By which figure entrants are compared.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Goal {
+    /// A metric of points.
+    Metric {
+        /// Its name.
+        name: String,
+        /// True if several servers on the user's GPUs add up, as throughput does.
+        adds_up: bool,
+    },
+    /// The load that searches for a target found.
+    Load {
+        /// The target's name.
+        target: String,
+        /// The parameter that the searches vary, such as `max_concurrency`.
+        parameter: String,
+        /// The smallest difference that matters, of one server: one user; 0 for rates.
+        unit: f64,
+    },
+}
+
+/// A bound that an entrant must keep.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    /// The metric.
+    pub metric: String,
+    /// Which side of the limit is allowed.
+    pub bound: Bound,
+    /// The limit, in the metric's unit.
+    pub limit: f64,
+    /// The points that it is about; all if empty. Another point meets it if every one of these points of its config does.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub about: Vec<About>,
+}
+
+/// A point that a target is about.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct About {
+    /// The id of its config.
+    pub config: String,
+    /// Its workload.
+    pub workload: String,
+    /// Its id.
+    pub point: String,
+}
+
+/// The side of a limit that is allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Bound {
+    /// At most the limit.
+    AtMost,
+    /// Below the limit.
+    Below,
+    /// At least the limit.
+    AtLeast,
+    /// Above the limit.
+    Above,
+}
+
+/// A frontier of two metrics for a workload.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct FrontierQuestion {
+    /// The workload.
+    pub workload: String,
+    /// One metric.
+    pub x: String,
+    /// The other.
+    pub y: String,
+    /// The targets that a point must meet.
+    pub targets: Vec<Target>,
+}
+
+impl Bound {
+    /// True if a value keeps a limit.
+    pub fn holds(self, value: f64, limit: f64) -> bool {
+        match self {
+            Bound::AtMost => value <= limit,
+            Bound::Below => value < limit,
+            Bound::AtLeast => value >= limit,
+            Bound::Above => value > limit,
+        }
+    }
+}
+
+impl Question {
+    /// Asks for the config with the most of a metric that adds up over servers, such as throughput.
+    pub fn highest(metric: &str) -> Question {
+        Question::of(
+            &format!("highest {metric}"),
+            Goal::Metric {
+                name: metric.to_owned(),
+                adds_up: true,
+            },
+        )
+    }
+
+    /// Asks for the config that carries the highest load, in whole users, by the searches for a target.
+    pub fn highest_load(target: &str) -> Question {
+        Question::of(
+            target,
+            Goal::Load {
+                target: target.to_owned(),
+                parameter: "max_concurrency".to_owned(),
+                unit: 1.0,
+            },
+        )
+    }
+
+    fn of(name: &str, goal: Goal) -> Question {
+        Question {
+            name: name.to_owned(),
+            workload: String::new(),
+            load: None,
+            load_of: None,
+            goal,
+            targets: Vec::new(),
+            effects: Vec::new(),
+        }
+    }
+}

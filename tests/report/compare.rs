@@ -165,13 +165,13 @@ fn points_that_rest_on_runs_in_doubt_are_told() {
         Side::read(&experiment.write(&folder.path().join(name))).expect("an experiment")
     };
     let sound = side("sound", |_, _| None);
-    let doubtful = side("doubtful", |_, load| (load == 1).then_some(Code::RunTooShort));
+    let doubtful = side("doubtful", |_, load| (load == 1).then_some(Code::GeneratorSaturated));
     let told = |new: &Side| {
         let found = Comparison::of(&sound, new, &question(&[])).expect("common points");
         (found.doubts.clone(), to_text(&found) + &to_markdown(&found))
     };
     let (doubts, text) = told(&doubtful);
-    assert_eq!(doubts, ["1 of 2 points rest on runs in doubt: run_too_short"]);
+    assert_eq!(doubts, ["1 of 2 points rest on runs in doubt: generator_saturated"]);
     assert_eq!(text.matches("1 of 2 points rest on runs in doubt").count(), 2, "{text}");
     assert!(told(&sound).0.is_empty());
 }

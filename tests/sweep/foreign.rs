@@ -103,7 +103,7 @@ label = "-2"
             assert!(is_number || !text.starts_with(['=', '+', '-', '@']), "{name}: {cell}");
         }
     }
-    assert_eq!(rows[0]["output_throughput"], "-1.5");
+    assert_eq!(rows[0]["left"], "-1.5");
     assert_eq!(
         (&*rows[0]["'=1+1"], &*rows[0]["combo"]),
         ("'=HYPERLINK(1)", "'=cmd|' /C calc'!A0")

@@ -11,6 +11,8 @@ use crate::metrics::samples::Samples;
 const PRIOR_DEVIATION: f64 = 0.1;
 /// Deviation of the greatest of some values, by that of each.
 const LAST: f64 = 0.6;
+/// Ends that show how far the last one varies by itself.
+const LAST_ENDS: usize = 4;
 /// A closed loop that is less full than this is limited by something else.
 const FULL: f64 = 0.5;
 
@@ -133,13 +135,19 @@ impl Requests {
         let rate = sum / self.busy();
         let deviation = |(request, amount): (&Request, &f64)| amount - rate * (request.end - request.sent);
         let deviations: Vec<f64> = self.each.iter().zip(amounts).map(deviation).collect();
+        let mean = sum / amounts.len() as f64;
+        let drawn: Vec<f64> = amounts.iter().map(|amount| amount - mean).collect();
+        let of_amounts = error_of_sum(&drawn, 1, PRIOR_DEVIATION * mean);
         let of_latencies = error_of_sum(&deviations, slots, PRIOR_DEVIATION * sum / amounts.len() as f64);
         // The run ends with the last of its slots.
         let last = &self.each[self.each.len().saturating_sub(slots)..];
         let middle = last.iter().map(|request| request.end).sum::<f64>() / last.len() as f64;
         let squares = last.iter().map(|request| (request.end - middle).powi(2)).sum::<f64>();
         let of_end = LAST * (squares / last.len() as f64).sqrt() / self.duration * sum;
-        of_latencies.hypot(of_end)
+        // Where requests wait for each other, latencies differ by their places in the queue, and the pace does not.
+        let last_gaps = last[last.len() - 1].end - last[last.len().saturating_sub(LAST_ENDS)].end;
+        let of_pace = self.pace().hypot(0.5 * last_gaps) / self.duration * sum;
+        of_latencies.hypot(of_end).min(of_amounts.hypot(of_pace))
     }
 
     /// Amounts are drawn. The run ends a latency after its last request is due, or, where the server cannot keep up, as soon as it
@@ -152,24 +160,30 @@ impl Requests {
         let late: Vec<f64> = self.each.iter().map(|request| request.end - request.due).collect();
         let middle = late.iter().sum::<f64>() / n as f64;
         let keeping_up = 2.0 * late.iter().map(|value| (value - middle).powi(2)).sum::<f64>() / n as f64;
-        let batches = BATCHES.min(n / 2);
-        let behind = if batches < 3 {
-            f64::INFINITY
-        } else {
-            let ends = |batch: usize| n * batch / batches;
-            let batch = |at: usize| {
-                let batch = &self.each[ends(at)..ends(at + 1)];
-                batch.iter().map(|request| request.end).sum::<f64>() / batch.len() as f64
-            };
-            let means: Vec<f64> = (0..batches).map(batch).collect();
-            let steps: Vec<f64> = means.windows(2).map(|pair| pair[1] - pair[0]).collect();
-            let step = steps.iter().sum::<f64>() / steps.len() as f64;
-            let squares = steps.iter().map(|value| (value - step).powi(2)).sum::<f64>();
-            // Middles of neighbouring batches differ by two thirds of what their ends do.
-            1.5 * squares / (steps.len() - 1) as f64 * batches as f64 * widening(steps.len() as f64).powi(2)
-        };
-        let of_end = keeping_up.min(behind).sqrt() / self.duration * sum;
+        let of_end = keeping_up.sqrt().min(self.pace()) / self.duration * sum;
         of_amounts.hypot(of_end)
+    }
+
+    /// How far the duration varies as requests end one after the other at the server's own pace: by the time that equal numbers of them
+    /// took.
+    fn pace(&self) -> f64 {
+        let n = self.each.len();
+        let batches = BATCHES.min(n / 2);
+        if batches < 3 {
+            return f64::INFINITY;
+        }
+        let end = |batch: usize| n * batch / batches;
+        let middle = |at: usize| {
+            let batch = &self.each[end(at)..end(at + 1)];
+            batch.iter().map(|request| request.end).sum::<f64>() / batch.len() as f64
+        };
+        let middles: Vec<f64> = (0..batches).map(middle).collect();
+        let steps: Vec<f64> = middles.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        let step = steps.iter().sum::<f64>() / steps.len() as f64;
+        let squares = steps.iter().map(|value| (value - step).powi(2)).sum::<f64>();
+        // Middles of neighbouring batches differ by two thirds of what their ends do.
+        let variance = 1.5 * squares / (steps.len() - 1) as f64 * batches as f64;
+        variance.sqrt() * widening(steps.len() as f64)
     }
 
     /// What ends in equal spans of the time in which requests end.

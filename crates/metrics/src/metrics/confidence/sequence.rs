@@ -7,6 +7,8 @@ use crate::metrics::samples::Samples;
 
 /// Batches that values are divided into.
 pub(super) const BATCHES: usize = 20;
+/// Fewer say nothing of a dependence.
+const FEWEST_BATCHES: usize = 4;
 /// Batches that the assumption of independent values counts as.
 const PRIOR_BATCHES: f64 = 2.0;
 /// Deviation of a single value that is assumed as if it had been seen once, relative to the mean.
@@ -176,7 +178,8 @@ pub(super) fn error_of_sum(deviations: &[f64], wave: usize, prior: f64) -> f64 {
     let independent = squares + prior * prior;
     let plain = independent.sqrt() * widening(n as f64);
     let batches = BATCHES.min(n / wave.max(2));
-    if batches < 2 {
+    // Of few waves the first differs from the others by itself: requests had not met each other yet.
+    if batches < FEWEST_BATCHES {
         return plain;
     }
     let end = |batch: usize| n * batch / batches;

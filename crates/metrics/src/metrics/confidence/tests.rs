@@ -263,3 +263,37 @@ fn a_schedule_with_requests_to_spare() {
         );
     }
 }
+
+#[test]
+fn users_that_wait_for_few_places_know_their_throughput() {
+    // Places of the server, each taking about a second a request, and more users than places.
+    let run = |random: &mut NumpyLegacy| {
+        let (places, users, count) = (8, 38, 150);
+        let (mut free, mut ready) = (vec![0.0f64; places], vec![0.0f64; users]);
+        let first = |times: &[f64]| {
+            (0..times.len())
+                .min_by(|a, b| f64::total_cmp(&times[*a], &times[*b]))
+                .expect("some")
+        };
+        let mut samples: Vec<Sample> = (0..count)
+            .map(|_| {
+                let (place, user) = (first(&free), first(&ready));
+                let sent = ready[user];
+                let end = sent.max(free[place]) + 1.0 + 0.05 * random.normal();
+                (free[place], ready[user]) = (end, end);
+                sample(0.0, sent, end, 100)
+            })
+            .collect();
+        samples.sort_by_key(|sample| sample.end);
+        figures(samples, Flow::Closed(users))
+    };
+    let (_, _, errors) = run(&mut NumpyLegacy::new(1));
+    let error = errors["output_throughput"];
+    assert!((0.001..0.05).contains(&error), "{error}");
+    assert!(errors["mean_e2el_ms"] < 0.1, "{errors:?}");
+    let share = coverage(None, |random| {
+        let (summary, _, errors) = run(random);
+        (summary.output_throughput, errors["output_throughput"])
+    });
+    assert!(share >= 0.9, "{share}");
+}

@@ -150,7 +150,7 @@ fn a_winners_envelope_is_what_the_points_say() {
             .replace("<  this", "");
         let numbers = numbers.split_whitespace().skip(2);
         let numbers: Vec<f64> = numbers.map(|number| number.parse().expect("a number")).collect();
-        let spread = |name: &&str| ["", "_min", "_max"].map(|end| format!("{name}{end}"));
+        let spread = |name: &&str| ["", "_low", "_high"].map(|end| format!("{name}{end}"));
         let names = columns.iter().flat_map(spread).chain(["runs_ok".to_owned()]);
         let expected: Vec<f64> = names.map(|name| point[&name].parse().expect("a number")).collect();
         assert_eq!(numbers.len(), expected.len(), "{text}");
@@ -327,7 +327,7 @@ fn each_load_has_its_winner_even_one_whose_run_was_cut() {
     report(&directory);
     let page = fs::read_to_string(directory.report_html()).expect("readable");
     for sentence in [
-        "Target chat, random_input_len=64: run <strong>concurrency 256</strong>.",
+        "Target chat, random_input_len=64: run <strong>TODO</strong>",
         "Target chat, random_input_len=512: no server is known to meet it.",
     ] {
         let at = page.find(sentence).unwrap_or_else(|| panic!("{sentence}"));

@@ -37,7 +37,7 @@ fn one_page_names_each_experiment() {
         "18 runs of 6 points in 2 experiments",
         "<td>old &lt;b&gt;</td><td>2 points</td>",
         "<td>new</td><td>4 points</td>",
-        "Highest throughput: experiment new, ",
+        "For the highest throughput, run experiment new, ",
         "<svg xmlns",
     ] {
         assert!(

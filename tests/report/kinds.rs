@@ -4,8 +4,10 @@ use crate::experiment::{Experiment, times};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
+use vsweep::answer::Answer;
 use vsweep::journal::{self, Check, Directory};
 use vsweep::plan::ReportOptions;
+use vsweep::report::words::show_number;
 use vsweep::report::write_all;
 
 /// An experiment of one server with a small batch and one with a large one.
@@ -19,7 +21,7 @@ fn experiment(loads: Vec<Value>, figures: fn(&Value, &Value) -> Value) -> Experi
     }
 }
 
-/// The answers of the terminal as a question, the settings and the figure; the page with them and the folder of its charts are checked.
+/// The answers of the document as a question, the settings and the figure; terminal and page are checked to have them.
 fn answers(experiment: &Experiment) -> (Vec<[String; 3]>, String, Vec<String>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let directory = experiment.write(&folder.path().join("demo"));
@@ -27,21 +29,25 @@ fn answers(experiment: &Experiment) -> (Vec<[String; 3]>, String, Vec<String>) {
     let summary = write_all(&directory, &state, &ReportOptions::default())
         .expect("written")
         .summary;
-    let told = summary.lines().filter_map(|line| {
-        let mut parts = line.splitn(3, ": ");
-        let [question, settings, figure] = [parts.next()?, parts.next()?, parts.next()?];
-        let figure = figure
-            .split([',', ' '])
-            .find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
-        (question != "note").then(|| [question, settings, figure.unwrap_or_default()].map(str::to_owned))
+    let text = fs::read_to_string(directory.answer_json()).expect("an answer");
+    let answer: Answer = serde_json::from_str(&text).expect("the document");
+    let told = answer.questions.iter().filter_map(|answered| {
+        let winner = answered.winner.as_ref()?;
+        let settings = format!("{}, {}", winner.load, answer.name_of(&winner.config));
+        Some([answered.question.clone(), settings, show_number(winner.value.value)])
     });
     let told: Vec<[String; 3]> = told.collect();
+    for [_, settings, figure] in &told {
+        let (load, server) = settings.split_once(", ").expect("a load and a server");
+        let is_it = |line: &str| line.contains(load) && line.contains(server) && line.contains(figure);
+        assert!(summary.lines().any(is_it), "{settings}, {figure}: {summary}");
+    }
     agree(&told, &directory);
     let charts = names(&directory.charts());
     (told, summary, charts)
 }
 
-/// The page has a card for each answer, and no other but that of the knee; the summary in Markdown names each.
+/// The page has a card for each answer, and no other; the summary in Markdown names each.
 fn agree(told: &[[String; 3]], directory: &Directory) {
     let page = fs::read_to_string(directory.report_html()).expect("a page");
     let between = |text: &str, open: &str, close: &str| {
@@ -56,7 +62,7 @@ fn agree(told: &[[String; 3]], directory: &Directory) {
             figure,
         ])
     });
-    let cards: Vec<[String; 3]> = cards.filter(|[question, ..]| question != "Best balance").collect();
+    let cards: Vec<[String; 3]> = cards.collect();
     let figure = |text: &String| text.split(',').next().unwrap_or_default().to_owned();
     let cut = |answers: &[[String; 3]]| {
         let cut = answers
@@ -67,9 +73,11 @@ fn agree(told: &[[String; 3]], directory: &Directory) {
     assert_eq!(cut(told), cut(&cards));
     let markdown = fs::read_to_string(directory.report_markdown()).expect("a summary");
     for [question, settings, _] in told {
+        let (load, server) = settings.split_once(", ").expect("a load and a server");
+        assert!(markdown.contains(&question.to_lowercase()), "{question}: {markdown}");
         assert!(
-            markdown.contains(question.as_str()) && markdown.contains(settings.as_str()),
-            "{markdown}"
+            markdown.contains(load) && markdown.contains(server),
+            "{settings}: {markdown}"
         );
     }
 }

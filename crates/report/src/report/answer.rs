@@ -1,5 +1,6 @@
 //! The answer of an experiment on its way into a report: the document, and the places of the points that it names.
 
+use super::goals::Goals;
 use super::names::PointNames;
 use super::variation::name_workload;
 use itertools::Itertools;
@@ -36,6 +37,8 @@ pub struct WorkloadAnswer {
     pub knee: Option<usize>,
     /// Points that were measured and do not compete, because no run of theirs is a measurement of them.
     pub invalid: usize,
+    /// Points that were measured and do not meet what the plan asks.
+    pub missing: usize,
     /// True if points were measured and none of them meets the targets.
     pub none_meets: bool,
     /// True if a point was measured.
@@ -79,7 +82,7 @@ impl Answers {
     }
 
     /// Finds the points of a document.
-    pub fn of(document: Answer, points: &Points<'_>, runs: &[&RunRecord]) -> Answers {
+    pub fn of(document: Answer, points: &Points<'_>, runs: &[&RunRecord], goals: &Goals) -> Answers {
         let places: HashMap<&str, usize> = (points.points.iter().enumerate())
             .map(|(at, point)| (&*point.id, at))
             .collect();
@@ -112,6 +115,11 @@ impl Answers {
                 frontier: front,
                 is_measured: workload.points.iter().any(is_used),
                 none_meets: is_missed(&document, &name),
+                missing: workload
+                    .points
+                    .iter()
+                    .filter(|at| is_used(at) && !goals.competes(**at))
+                    .count(),
                 invalid: workload.points.iter().filter(is_invalid).count(),
                 name,
             }
@@ -157,11 +165,17 @@ impl WorkloadAnswer {
         self.winners.iter().map(|(_, at)| *at).unique()
     }
 
-    /// Sentences about points that do not compete.
-    pub fn left_out(&self) -> Option<String> {
-        let counted = show_many(self.invalid as u64, "point");
-        (self.invalid > 0)
-            .then(|| format!("{counted} left out: no run measured what it claims (invalid); see points.csv"))
+    /// Sentences about points that do not compete for what is `wanted`.
+    pub fn left_out(&self, wanted: &str) -> Vec<String> {
+        let sentence = |count: usize, why: String| {
+            let counted = show_many(count as u64, "point");
+            (count > 0).then(|| format!("{counted} left out{why}; see points.csv"))
+        };
+        let sentences = [
+            sentence(self.invalid, ": no run measured what it claims (invalid)".to_owned()),
+            sentence(self.missing, format!(" for not meeting {wanted}")),
+        ];
+        sentences.into_iter().flatten().collect()
     }
 }
 

@@ -88,7 +88,10 @@ fn winners(inputs: &Inputs<'_>) -> Vec<Winner> {
     let winner = |answered: &Answered| {
         Some(Winner {
             question: answered.title(),
-            reason: sentence(document, answered).text(),
+            reason: match answered.workload.is_empty() {
+                true => sentence(document, answered).text(),
+                false => format!("{}: {}", answered.title(), sentence(document, answered).text()),
+            },
             point: inputs.answers.place_of(answered)?,
         })
     };

@@ -72,7 +72,7 @@ impl<'a> Inputs<'a> {
         let failures = group(points, state);
         let goals = Goals::judge(&options.requirements, state, points);
         let runs: Vec<&RunRecord> = state.runs().collect();
-        let answers = Answers::of(answer, points, &runs);
+        let answers = Answers::of(answer, points, &runs, &goals);
         Inputs {
             directory,
             experiment: directory.name(),

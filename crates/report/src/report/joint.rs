@@ -26,7 +26,7 @@ pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> (String
     let mut points = Points::of(table);
     let document = answer::judge(&State::default(), &points, options, None);
     points.adopt(&document);
-    let answers = Answers::of(document, &points, &[]);
+    let answers = Answers::of(document, &points, &[], &Goals::default());
     let of_experiment = |point: &Point| points.param(point, EXPERIMENT).to_string();
     let names = points.points.iter().map(of_experiment).unique().collect_vec();
     let experiments = names.iter().map(|name| {

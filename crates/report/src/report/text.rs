@@ -54,7 +54,7 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
     let chosen = answer.frontier.iter().copied().chain(answer.bests());
     let mut chosen: Vec<usize> = chosen.filter(|at| throughput(at).is_finite()).unique().collect();
     chosen.order_by(|a, b| throughput(b).total_cmp(&throughput(a)));
-    let remarks = answer.left_out().into_iter().collect_vec();
+    let remarks = answer.left_out(&inputs.goals.wanted());
     let bests = sentences(&inputs.answers.document, &answer.name);
     let bests = bests.iter().map(Sentence::text).collect_vec();
     let name = answer.name.as_str();

@@ -5,80 +5,19 @@
 
 mod answer;
 mod place;
+mod settings;
 
 pub use answer::BRIEF_S;
+pub use settings::Settings;
 
 use super::Vary;
 use super::boundary::Boundary;
 use super::probe::{Probe, Question};
 use super::rival::Rival;
-use super::seed::{Requests, Seed};
+use super::seed::Seed;
 use super::target::{Answer, BEYOND_DOUBT, Found, PooledLevel, Target, levels};
 use super::watch::Watch;
-use std::fmt;
 use std::sync::OnceLock;
-
-/// What to search for, and how hard.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
-    /// The load that is varied.
-    pub vary: Vary,
-    /// The targets, answered in this order.
-    pub targets: Vec<Target>,
-    /// The lowest load to try.
-    pub lower: f64,
-    /// The highest load to try.
-    pub upper: f64,
-    /// How far the answer may be below the boundary, as a ratio: 0.05 for 5 %.
-    pub tolerance: f64,
-    /// At most this many runs are asked for by each target.
-    pub max_probes: usize,
-    /// Whole runs at the answer.
-    pub confirmations: usize,
-    /// Requests of a run.
-    pub requests: Requests,
-    /// Whether a server config is left as soon as another is known to hold more than it can.
-    pub skip_beaten: bool,
-}
-
-impl Settings {
-    /// Settings with the usual bounds, tolerance and numbers of runs.
-    pub fn new(vary: Vary, targets: Vec<Target>) -> Settings {
-        Settings {
-            vary,
-            targets,
-            lower: if vary == Vary::MaxConcurrency { 1.0 } else { 0.01 },
-            upper: 8192.0,
-            tolerance: 0.05,
-            max_probes: 16,
-            confirmations: 1,
-            requests: Requests {
-                per_value: 10.0,
-                min: 200,
-                max: 2000,
-            },
-            skip_beaten: false,
-        }
-    }
-}
-
-impl fmt::Display for Settings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Settings { lower, upper, .. } = self;
-        write!(f, "highest {} from {lower} to {upper} that meets ", self.vary.name())?;
-        let targets = self.targets.iter().map(|target| {
-            let criteria: Vec<String> = target.criteria.iter().map(ToString::to_string).collect();
-            format!("{} ({})", target.name, criteria.join(", "))
-        });
-        f.write_str(&targets.collect::<Vec<_>>().join("; "))?;
-        let (percent, most) = (self.tolerance * 100.0, self.max_probes);
-        write!(f, ", to {percent} %, at most {most} runs asked for by each target")?;
-        match self.skip_beaten {
-            true => f.write_str(", unless another server is known to hold more"),
-            false => Ok(()),
-        }
-    }
-}
 
 /// The risk that an answer lies above the boundary.
 pub const RISK: f64 = 0.005;

@@ -56,7 +56,7 @@ fn of_workload(
         name => answer.name.as_str(),
         place,
         recommended => Serde(sentences(document, &answer.name)),
-        left_out => answer.left_out(),
+        left_out => answer.left_out(&inputs.goals.wanted()),
         bests => answer.winners.iter().filter_map(card).collect_vec(),
         // Of a single point, every card would say the same.
         is_single => workload.points.len() == 1,

@@ -80,7 +80,12 @@ pub fn sentence(answer: &Answer, answered: &Answered) -> Sentence {
         .load
         .as_ref()
         .map_or(String::new(), |load| format!(" at {load}"));
-    let asked = format!("{}{at}", lower(&answered.question));
+    // The points of a workload stand below its name.
+    let workload = match (is_load(answered), answered.workload.as_str()) {
+        (true, workload) if !workload.is_empty() => format!(", {workload}"),
+        _ => String::new(),
+    };
+    let asked = format!("{}{at}{workload}", lower(&answered.question));
     match &answered.winner {
         None => Sentence {
             lead: capital(&asked),

@@ -49,7 +49,7 @@ pub(super) struct Boundary {
 const SLOPES: [f64; 12] = [0.03, 0.07, 0.15, 0.3, 0.6, 1.0, 1.7, 3.0, 6.0, 15.0, 50.0, 200.0];
 /// How far below zero the margin still is where the boundary begins, with how likely that is: a queue that no longer drains, or a
 /// cache that is full, lets it jump.
-const GAPS: [(f64, f64); 4] = [(0.0, 0.7), (0.06, 0.1), (0.15, 0.1), (0.4, 0.1)];
+const GAPS: [(f64, f64); 4] = [(0.0, 0.85), (0.06, 0.05), (0.15, 0.05), (0.4, 0.05)];
 /// The slope below the boundary that is most likely before anything was measured, and the spread of its logarithm.
 const TYPICAL_SLOPE: f64 = 1.0;
 const SLOPE_SPREAD: f64 = 1.3;

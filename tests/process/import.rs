@@ -308,9 +308,12 @@ fn searches_and_explorations_of_every_release_are_vsweeps_own() {
             "vary = \"max_concurrency\"",
             "p99_e2el_ms = \"<=500\"",
             "request_throughput = \">=2\"",
-            "max = 50",
-            "the search ends at max_concurrency = 50, the fewest requests of a load (num_prompts)",
+            "max = 1000",
         ],
+    );
+    assert!(
+        first_sla.contains("# - the search ends at max_concurrency = 1000, the fewest requests of a load"),
+        "{first_sla}"
     );
     assert!(!first_sla.contains("runs = "), "{first_sla}");
 }

@@ -54,7 +54,7 @@ impl Error {
 }
 
 /// What the user can do about an error of the system, where that is plain from its kind.
-fn remedy(source: &io::Error) -> &'static str {
+pub fn remedy(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
             "; make room and give the same command again: nothing that was recorded is lost"

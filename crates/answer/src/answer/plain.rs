@@ -18,6 +18,11 @@ pub fn plain(point: &Point, metric: &Metric) -> Option<f64> {
     {
         return Some(share);
     }
+    let mut placed = figures().filter(|(_, figure)| metric.scale.place(*figure).is_some());
+    // A single run is the estimate, without an error of rounding.
+    if let (Some((_, figure)), None) = (placed.next(), placed.next()) {
+        return Some(scaled(figure));
+    }
     let sizes = figures().filter(|(_, figure)| metric.scale.place(*figure).is_some());
     let sizes = sizes.map(|(_, figure)| scaled(figure).abs());
     let size = match metric.scale {

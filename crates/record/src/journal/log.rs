@@ -7,7 +7,7 @@ use std::fs::{File, Metadata, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use vsweep_plan::error::{Error, Result};
+use vsweep_plan::error::{Error, Result, remedy};
 
 /// A journal that only this process writes.
 #[derive(Debug)]
@@ -74,8 +74,12 @@ impl Log {
             // If this fails too, the torn line is ignored by whoever reads the journal.
             self.is_torn = self.file.set_len(self.length_bytes).is_err();
             let path = self.path.display();
+            let remedy = match remedy(&error) {
+                "" => "; nothing that was recorded is lost: give the same command again",
+                remedy => remedy,
+            };
             return Err(Error::Fatal(format!(
-                "cannot write the journal {path}: {error}; nothing recorded so far is lost: make room or permit writing, then run again"
+                "cannot write the journal {path}: {error}{remedy}"
             )));
         }
         self.next_seq += 1;

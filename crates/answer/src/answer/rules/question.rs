@@ -94,7 +94,7 @@ pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
             question,
             config,
             &winner,
-            assumed_starts(known, question),
+            assumed_starts(known, question).filter(|_| field.placed.len() > 1),
         );
         if let Some(point) = placed.point {
             answered.effects = effects(known, placed.config, point, &question.effects);

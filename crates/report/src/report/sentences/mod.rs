@@ -94,11 +94,16 @@ pub fn sentence(answer: &Answer, answered: &Answered) -> Sentence {
         },
         Some(winner) => Sentence {
             lead: match (answered.entrants.len(), choices) {
+                (..=1, _) if answer.configs.len() > 1 => format!("{},", capital(&asked)),
                 (..=1, _) => capital(&asked),
                 (_, 1) => "Run".to_owned(),
                 _ => format!("For the {asked}, run"),
             },
-            server: server(&Names::of(answer), winner),
+            server: match answer.configs.len() {
+                // Then there is no choice.
+                1 => String::new(),
+                _ => server(&Names::of(answer), winner),
+            },
             why: why(answer, answered, winner),
         },
     }

@@ -234,3 +234,53 @@ GH_PAT = "SECRET"
     let row = &rows(&harness.folder.path().join("d/summary.csv"))[0];
     assert_eq!((&*row["said"], &*row["***"]), ("with ***", "1"));
 }
+
+#[test]
+fn a_result_that_contradicts_itself_or_its_point_is_not_believed() {
+    let harness = Harness::new();
+    let result = |lie: &str| {
+        format!(
+            r#"{{"num_prompts": 400, "max_concurrency": 2, "completed": 400, "duration": 20.0, "total_output_tokens": 3200{lie}}}"#
+        )
+    };
+    for (name, lie) in [
+        ("sound", r#", "output_throughput": 160.0"#),
+        ("negative", r#", "output_throughput": -7"#),
+        ("rate", r#", "output_throughput": 1000000.0"#),
+        ("twice", r#", "output_throughput": 160.0, "output_throughput": 999999"#),
+        ("order", r#", "p90_ttft_ms": 5.0, "p99_ttft_ms": 2.0"#),
+    ] {
+        harness.write(&format!("{name}.json"), &result(lie));
+    }
+    harness.write(
+        "load.json",
+        &result("").replace("\"max_concurrency\": 2", "\"max_concurrency\": 64"),
+    );
+    let plan = r#"
+runs = 1
+[serve]
+command = "vsweep sim serve tiny-8b --sim-start 50ms"
+[bench]
+command = ["sh", "-c", "cp $0.json $VSWEEP_RESULT", "{label}"]
+[bench.params]
+label = ["sound", "negative", "rate", "twice", "order", "load"]
+max_concurrency = 2
+num_prompts = 400
+"#;
+    harness.write("plan.toml", plan);
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let rows = rows(&harness.folder.path().join("out/summary.csv"));
+    for (label, validity, detail) in [
+        ("sound", "valid", ""),
+        ("negative", "", "its result has a negative output_throughput (-7)"),
+        ("rate", "", "its result has output_throughput = 1000000"),
+        ("twice", "", "its result has `output_throughput` twice"),
+        ("order", "", "its result has p99_ttft_ms = 2 below p90_ttft_ms = 5"),
+        ("load", "invalid", "it says max_concurrency = 64, and 2 was asked for"),
+    ] {
+        let row = rows.iter().find(|row| row["label"] == label).expect(label);
+        assert_eq!(row["validity"], validity, "{row:?}");
+        assert!(row["detail"].contains(detail), "{label}: {}", row["detail"]);
+    }
+}

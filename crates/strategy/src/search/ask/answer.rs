@@ -102,6 +102,9 @@ impl View<'_> {
             Found::Met(value) => value,
             Found::Undecided | Found::Skipped => low,
         };
+        if self.is_unbounded() {
+            return (low, f64::INFINITY);
+        }
         (low, high.max(low))
     }
 

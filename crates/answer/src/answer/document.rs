@@ -125,6 +125,8 @@ pub struct Winner {
     pub chosen: Chosen,
     /// Each target, and the chance that it is met.
     pub meets: Vec<Meeting>,
+    /// True if a search found that even the highest load allowed meets the target.
+    pub at_ceiling: bool,
 }
 
 /// Why a config won.

@@ -2,7 +2,7 @@
 
 use super::super::asked::{Goal, Question};
 use super::super::document::{Answered, Entrant, Estimate, Nearest, Winner};
-use super::super::experiment::Scale;
+use super::super::experiment::{Scale, Search};
 use super::super::known::{Known, estimate_by, rounded};
 use super::advice::advice;
 use super::contest::{Contender, Found, Margin, decide};
@@ -88,6 +88,7 @@ pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
             probability: rounded(found.probability[at]),
             chosen: reason.chosen(id),
             meets: placed.point.map_or(Vec::new(), |point| met.each(known, point)),
+            at_ceiling: at_ceiling(known, question, &config.id),
         };
         answered.warnings = warnings(
             known.experiment,
@@ -105,6 +106,17 @@ pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
         });
     }
     Settled { answered, field }
+}
+
+/// True if the search of a config found the highest load allowed.
+fn at_ceiling(known: &Known<'_>, question: &Question, config: &str) -> bool {
+    let Goal::Load { target, .. } = &question.goal else {
+        return false;
+    };
+    let is_it =
+        |search: &&Search| search.config == config && search.workload == question.workload && search.target == *target;
+    let search = known.experiment.searches.iter().find(is_it);
+    search.is_some_and(|search| search.ceiling == Some(search.load))
 }
 
 /// The start noise of the figure that decides, where it was not measured.

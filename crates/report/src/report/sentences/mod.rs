@@ -203,7 +203,13 @@ fn figure(answered: &Answered, winner: &Winner) -> String {
     let value = estimate(&winner.value);
     match &answered.goal {
         Goal::Metric { name, .. } => say(name, &show_number(winner.value.value)) + &value,
-        Goal::Load { parameter, .. } => short_setting_of(parameter, &show_number(winner.value.value)) + &value,
+        Goal::Load { parameter, .. } => {
+            let load = capital(&short_setting_of(parameter, &show_number(winner.value.value)));
+            match winner.at_ceiling {
+                true => load + " or more, the highest load allowed",
+                false => load + &value,
+            }
+        }
     }
 }
 

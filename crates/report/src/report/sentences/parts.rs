@@ -30,9 +30,12 @@ impl<'a> Names<'a> {
     }
 }
 
-/// An interval behind its figure: ` (7,700 to 8,130)`.
+/// An interval behind its figure: ` (7,700 to 8,130)`; nothing of one without extent.
 pub fn estimate(estimate: &Estimate) -> String {
-    format!(" ({} to {})", show_number(estimate.low), show_number(estimate.high))
+    match estimate.high > estimate.low {
+        true => format!(" ({} to {})", show_number(estimate.low), show_number(estimate.high)),
+        false => String::new(),
+    }
 }
 
 /// A probability or a share: `97 %`, `over 99 %`, `under 1 %`.

@@ -118,10 +118,10 @@ fn each_start_has_a_search_of_its_own() {
     assert!(harness.run(&["verify", "out"]).status.success());
 }
 
-/// Two servers with one limit and a third with a lower one. The final is killed amid a search and goes on.
+/// Two servers with one limit and a third with a lower one: either of the two is surely within one user of the best.
 #[test]
 #[ignore = "takes a minute; .ci/run runs it"]
-fn the_best_searches_are_asked_again_on_fresh_starts_and_the_plainer_of_equals_wins() {
+fn of_equal_searches_the_plainer_server_wins_without_a_final() {
     let harness = Harness::new();
     let axis = "[serve.params]\nsim_fault = [\"crash-after:24\", \"crash-after:60\", \"crash-after:150\"]\n";
     let combos = [
@@ -134,41 +134,17 @@ fn the_best_searches_are_asked_again_on_fresh_starts_and_the_plainer_of_equals_w
         .replace("version = 1", "version = 1\nstarts = 2")
         .replace(axis, &combos.concat());
     harness.write("plan.toml", &plan);
-    let directory = harness.folder.path().join("out");
-    let mut vsweep = harness.start(&["run", "plan.toml", "-o", "out", "--quiet"]);
-    let asked = |state: &State| state.runs().filter(|run| run.slot >= 2).count();
-    wait_for("a run of the final", || {
-        directory.join("journal").is_dir() && journal_lines(&directory) > 0 && asked(&state(&directory)) > 0
-    });
-    vsweep.kill().expect("alive until now");
-    vsweep.wait().expect("reaped");
-    harness.wait_until_alone();
-    let output = harness.run(&["run", "plan.toml", "-o", "out", "--dry-run"]);
-    assert!(said(&output).contains("as a finalist"), "{}", said(&output));
     let output = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
-    assert!(
-        said(&output).contains("measured on 2 fresh starts each"),
-        "{}",
-        said(&output)
-    );
-    let state = state(&directory);
-    let mut fresh: Vec<(&str, u32)> = Vec::new();
-    for record in state.searches().filter(|record| record.started.slot >= 2) {
-        assert!(record.ended.is_some(), "{record:?}");
-        let server = &state.servers[&record.started.server];
-        fresh.push((server.combo.as_deref().expect("it has a name"), record.started.slot));
-    }
-    assert_eq!(fresh, [("fancy", 2), ("plain", 2), ("fancy", 3), ("plain", 3)]);
+    let directory = harness.folder.path().join("out");
     let table = rows(&directory.join("sla.csv"));
     let alive = table.iter().filter(|row| row["target"] == "alive");
     let starts: Vec<(&str, &str)> = alive
         .map(|row| (row["combo"].as_str(), row["starts"].as_str()))
         .collect();
-    assert_eq!(starts, [("fancy", "4"), ("plain", "4"), ("low", "2")]);
+    assert_eq!(starts, [("fancy", "2"), ("plain", "2"), ("low", "2")]);
     let best = fs::read_to_string(directory.join("best/target-alive.yaml")).expect("a winner");
     assert!(!best.contains("max-num-seqs"), "the plainer of two equals wins: {best}");
-    assert!(best.contains("cannot be told apart from"), "{best}");
     let again = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
     assert!(harness.run(&["verify", "out"]).status.success());

@@ -176,7 +176,10 @@ fn text_of(value: &Value) -> Option<String> {
 fn are_equal(one: &str, other: &str) -> bool {
     let numbers = one.trim().parse::<f64>().ok().zip(other.trim().parse::<f64>().ok());
     match numbers {
-        Some((one, other)) => one == other || (one - other).abs() <= 1e-6 * one.abs().max(other.abs()),
+        Some((one, other)) if one.is_finite() && other.is_finite() => {
+            (one - other).abs() <= 1e-6 * one.abs().max(other.abs())
+        }
+        Some((one, other)) => one == other,
         None => one.trim() == other.trim(),
     }
 }

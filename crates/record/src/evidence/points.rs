@@ -5,6 +5,9 @@ use crate::table::Workload;
 use std::collections::BTreeMap;
 use vsweep_answer::answer::{Figure, Metric, Point, Run, Scale};
 
+/// The largest sampling error, relative: what was measured lies within a factor of ten of the truth.
+const WIDEST: f64 = 1.0;
+
 /// Every point that has a run that counts.
 pub(super) fn points(evidence: &Evidence<'_>, workloads: &[Workload<'_>], metrics: &[Metric]) -> Vec<Point> {
     let mut found = Vec::new();
@@ -50,7 +53,7 @@ fn figure(evidence: &Evidence<'_>, row: usize, metric: &Metric) -> Option<Figure
     match (metric.scale, requests) {
         (Scale::Share, Some(of)) if of > 0.0 => Some(Figure::Share { met: value * of, of }),
         _ => {
-            let error = table.error(row, &metric.name).unwrap_or(0.0);
+            let error = table.error(row, &metric.name).unwrap_or(0.0).min(WIDEST);
             // Errors are relative; those of other scales are in the figure's own unit.
             let size = if metric.scale == Scale::Log { 1.0 } else { value.abs() };
             Some(Figure::Value {

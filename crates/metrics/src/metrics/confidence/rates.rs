@@ -13,6 +13,8 @@ const PRIOR_DEVIATION: f64 = 0.1;
 const LAST: f64 = 0.6;
 /// Ends that show how far the last one varies by itself.
 const LAST_ENDS: usize = 4;
+/// Fewer waves of requests than this do not tell how waves vary.
+const FEW_WAVES: usize = 10;
 /// A closed loop that is less full than this is limited by something else.
 const FULL: f64 = 0.5;
 
@@ -138,7 +140,12 @@ impl Requests {
         let mean = sum / amounts.len() as f64;
         let drawn: Vec<f64> = amounts.iter().map(|amount| amount - mean).collect();
         let of_amounts = error_of_sum(&drawn, 1, PRIOR_DEVIATION * mean);
-        let of_latencies = error_of_sum(&deviations, slots, PRIOR_DEVIATION * sum / amounts.len() as f64);
+        let of_latencies = match self.each.len() < FEW_WAVES * slots {
+            true => self
+                .of_slots(&deviations, slots)
+                .hypot(PRIOR_DEVIATION * sum / amounts.len() as f64),
+            false => error_of_sum(&deviations, slots, PRIOR_DEVIATION * sum / amounts.len() as f64),
+        };
         // The run ends with the last of its slots.
         let last = &self.each[self.each.len().saturating_sub(slots)..];
         let middle = last.iter().map(|request| request.end).sum::<f64>() / last.len() as f64;
@@ -148,6 +155,27 @@ impl Requests {
         let last_gaps = last[last.len() - 1].end - last[last.len().saturating_sub(LAST_ENDS)].end;
         let of_pace = self.pace().hypot(0.5 * last_gaps) / self.duration * sum;
         of_latencies.hypot(of_end).min(of_amounts.hypot(of_pace))
+    }
+
+    /// The error of a sum over slots, each of which sends its requests one after the other. Waves of requests differ as a run begins and
+    /// ends, in the same way at each repetition; slots do not.
+    fn of_slots(&self, deviations: &[f64], slots: usize) -> f64 {
+        let mut by_start: Vec<(&Request, f64)> = self.each.iter().zip(deviations.iter().copied()).collect();
+        by_start.sort_by(|(one, _), (other, _)| one.sent.total_cmp(&other.sent));
+        // A request is sent by the slot that has been free for the longest time.
+        let mut chains = vec![(f64::NEG_INFINITY, 0.0); slots.min(self.each.len()).max(1)];
+        for (request, deviation) in by_start {
+            let free = chains.iter_mut().min_by(|one, other| one.0.total_cmp(&other.0));
+            let chain = free.expect("there is a slot");
+            *chain = (request.end, chain.1 + deviation);
+        }
+        let count = chains.len() as f64;
+        if count < 2.0 {
+            return f64::INFINITY;
+        }
+        let mean = chains.iter().map(|(_, sum)| sum).sum::<f64>() / count;
+        let squares = chains.iter().map(|(_, sum)| (sum - mean).powi(2)).sum::<f64>();
+        (squares / (count - 1.0) * count).sqrt() * widening(count - 1.0)
     }
 
     /// Amounts are drawn. The run ends a latency after its last request is due, or, where the server cannot keep up, as soon as it

@@ -7,6 +7,7 @@ pub use away::{Cluster, TaskStatus, Worker};
 use super::compared;
 use super::duplicates;
 use super::failures::{Group, Reason, describe_reasons, group_recorded};
+use super::sentences::sentence;
 use super::sla;
 use super::template::plain;
 use itertools::Itertools;
@@ -15,6 +16,7 @@ use minijinja::{Value, context};
 use serde::Serialize;
 use std::fs;
 use std::time::Duration;
+use vsweep_answer::answer::Answer;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::error::Result;
 use vsweep_plan::units::{show_duration, show_many};
@@ -56,7 +58,7 @@ pub struct Status {
     pub searches_left: u64,
     /// The answer so far, as `answer.json` has it; none before the first run.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub answer: Option<serde_json::Value>,
+    pub answer: Option<Answer>,
     /// Seconds since that answer was made.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_age_s: Option<u64>,
@@ -157,6 +159,20 @@ impl Status {
         let written = fs::metadata(&file).and_then(|known| known.modified()).ok();
         let age = written.and_then(|moment| moment.elapsed().ok());
         self.answer_age_s = age.filter(|_| self.answer.is_some()).map(|age| age.as_secs());
+        if let (Some(answer), Some(age)) = (&self.answer, age) {
+            let said = answer.questions.iter().map(|answered| {
+                let workload = match answered.workload.as_str() {
+                    "" => String::new(),
+                    workload => format!("{workload}: "),
+                };
+                workload + &sentence(answer, answered).text() + "\n"
+            });
+            let said: String = said.collect();
+            if !said.is_empty() {
+                let age = show_duration(age);
+                self.answers = format!("the answer so far, made {age} ago:\n{said}{}", self.answers);
+            }
+        }
     }
 
     /// The state that a journal tells, by itself.

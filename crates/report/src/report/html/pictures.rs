@@ -1,4 +1,4 @@
-//! The charts that stand beside a page's answer: what each server can be, and which setting mattered.
+//! The charts that stand beside a page's answer: what each server can be, and the effect of each setting.
 
 use super::text::{escape, safe};
 use crate::report::chart::{Chart, Panel, Style};

@@ -76,10 +76,7 @@ pub fn sentence(answer: &Answer, answered: &Answered) -> Sentence {
         .iter()
         .filter(|other| other.workload == answered.workload);
     let choices = questions.filter(|other| other.entrants.len() > 1).count();
-    let at = answered
-        .load
-        .as_ref()
-        .map_or(String::new(), |load| format!(" at {load}"));
+    let at = answered.load.as_deref().map_or(String::new(), parts::at_load);
     // The points of a workload stand below its name.
     let workload = match (is_load(answered), answered.workload.as_str()) {
         (true, workload) if !workload.is_empty() => format!(", {workload}"),

@@ -205,8 +205,9 @@ impl Ran {
     }
 }
 
-/// Numbers with four significant digits.
+/// Numbers with four significant digits. What is not finite has no place in a line of JSON.
 fn in_brief(mut numbers: Figures) -> Figures {
+    numbers.retain(|_, number| number.is_finite());
     for number in numbers.values_mut() {
         *number = format!("{number:.3e}").parse().unwrap_or(*number);
     }

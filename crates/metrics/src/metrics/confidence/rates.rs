@@ -15,6 +15,8 @@ const LAST: f64 = 0.6;
 const LAST_ENDS: usize = 4;
 /// Fewer waves of requests than this do not tell how waves vary.
 const FEW_WAVES: usize = 10;
+/// Fewer slots do not tell how slots vary.
+const FEWEST_SLOTS: usize = 4;
 /// A closed loop that is less full than this is limited by something else.
 const FULL: f64 = 0.5;
 
@@ -140,7 +142,7 @@ impl Requests {
         let mean = sum / amounts.len() as f64;
         let drawn: Vec<f64> = amounts.iter().map(|amount| amount - mean).collect();
         let of_amounts = error_of_sum(&drawn, 1, PRIOR_DEVIATION * mean);
-        let of_latencies = match self.each.len() < FEW_WAVES * slots {
+        let of_latencies = match slots >= FEWEST_SLOTS && self.each.len() < FEW_WAVES * slots {
             true => self
                 .of_slots(&deviations, slots)
                 .hypot(PRIOR_DEVIATION * sum / amounts.len() as f64),
@@ -170,9 +172,6 @@ impl Requests {
             *chain = (request.end, chain.1 + deviation);
         }
         let count = chains.len() as f64;
-        if count < 2.0 {
-            return f64::INFINITY;
-        }
         let mean = chains.iter().map(|(_, sum)| sum).sum::<f64>() / count;
         let squares = chains.iter().map(|(_, sum)| (sum - mean).powi(2)).sum::<f64>();
         (squares / (count - 1.0) * count).sqrt() * widening(count - 1.0)

@@ -24,6 +24,9 @@ use vsweep_record::table::{Cell, Column, Point, Section};
 /// Most bytes of figures, which keeps a page below 3 MB. Beyond it, the figures that fewest people ask for are left out.
 const MOST_BYTES: usize = 2_450_000;
 
+/// The part of those that estimates may take; a page with more has the runs' figures alone.
+const ESTIMATES: usize = 4;
+
 /// Figures in the order in which they are kept.
 const FOREMOST: [&str; 12] = [
     "output_throughput",
@@ -60,7 +63,11 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
         .map(|plot| json!({"x": plot.x, "y": plot.y, "by": plot.curve_by}))
         .collect();
     page["points"] = ids.into();
-    page["estimates"] = estimates(inputs);
+    let estimates = estimates(inputs);
+    page["estimates"] = match estimates.to_string().len() > MOST_BYTES / ESTIMATES {
+        true => json!({}),
+        false => estimates,
+    };
     page["rows"] = rows.into();
     page["suspect"] = points.points.iter().map(|point| point.is_suspect()).collect();
     if !inputs.goals.is_empty() {

@@ -401,7 +401,8 @@ fn targets_users_and_two_points_are_explored_and_the_address_keeps_them() {
     settle(&browser);
     let by_hand = browser.run(
         "const [[column, limit]] = [...vsweep.targets.limits];
-         const median = (point, name) => { const column = vsweep.data.columns.find((each) => each.name === name);
+         const median = (point, name) => { const estimate = vsweep.data.estimates[name]?.[point.index]; if (estimate) return estimate[0];
+             const column = vsweep.data.columns.find((each) => each.name === name);
              const rows = point.used.map((row) => column.each?.[row] ?? column.of[column.at[row]]).sort((a, b) => a - b); return rows[rows.length >> 1]; };
          const meeting = vsweep.panels.pareto.chart.marks.map((mark) => mark.point).filter((point) => median(point, column.name) <= limit);
          const most = Math.max(...meeting.map((point) => median(point, 'tokens_per_gpu')));

@@ -56,7 +56,7 @@ const NEIGHBOURS: [(&str, &[&str]); 20] = [
     ("search", &["stats"]),
     ("selection", &["stats"]),
     ("checks", &["stats"]),
-    ("answer", &["stats"]),
+    ("answer", &["search", "stats"]),
     ("table", &["journal"]),
     ("evidence", &["journal", "table"]),
     ("server", &["telemetry"]),

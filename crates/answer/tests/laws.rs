@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use vsweep_answer::answer::model::{Noise, Observations, Posterior};
 use vsweep_answer::answer::{
-    Answer, Better, Bound, Config, Experiment, Figure, Located, Metric, NoisePrior, Point, Question, Random, Run,
+    Answer, Better, Config, Experiment, Figure, Located, Metric, NoisePrior, Operator, Point, Question, Random, Run,
     Scale, Search, Target, answer,
 };
 
@@ -46,11 +46,11 @@ fn drawn(seed: u64) -> Experiment {
         about: Vec::new(),
     };
     let targets = match random.below(4) {
-        0 => vec![target(LATENCY, Bound::AtMost, 500.0)],
-        1 => vec![target(ATTAINMENT, Bound::AtLeast, 0.9)],
+        0 => vec![target(LATENCY, Operator::AtMost, 500.0)],
+        1 => vec![target(ATTAINMENT, Operator::AtLeast, 0.9)],
         2 => vec![
-            target(LATENCY, Bound::Below, 520.0),
-            target(ATTAINMENT, Bound::Above, 0.85),
+            target(LATENCY, Operator::Below, 520.0),
+            target(ATTAINMENT, Operator::Above, 0.85),
         ],
         _ => Vec::new(),
     };

@@ -7,7 +7,7 @@ use std::ops::Range;
 use vsweep_answer::answer::{Answer, Answered, Experiment, Goal, answer};
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
 use vsweep_plan::matrix::{Matrix, ServerConfig};
-use vsweep_plan::plan::{Params, Plan, Required, Runs};
+use vsweep_plan::plan::{Params, Plan, Requirement, Runs};
 use vsweep_record::evidence::{Evidence, MARGIN, Names};
 use vsweep_record::journal::{RunRecord, State};
 use vsweep_record::table::{Cell, Points, RunRow, TableBuilder, Workload, Yardstick, count_gpus, is_of_load};
@@ -41,18 +41,10 @@ pub(super) fn figures(plan: &Plan) -> Vec<String> {
     } else {
         figures.extend(Yardstick::all_metrics().map(str::to_owned));
         figures.extend(COUNTS.map(str::to_owned));
-        figures.extend(criteria(plan).map(Criterion::figure));
+        let required = plan.report.requirements.iter();
+        figures.extend(required.flat_map(Requirement::criteria).map(Criterion::figure));
     }
     figures.into_iter().collect()
-}
-
-fn criteria(plan: &Plan) -> impl Iterator<Item = &Criterion> {
-    let required = plan.report.requirements.iter();
-    let assertions = required.filter_map(|required| match &required.what {
-        Required::Points(assertion) => Some(assertion),
-        Required::Target(_) => None,
-    });
-    assertions.flat_map(|assertion| &assertion.criteria)
 }
 
 /// The finalists by the planned starts: they are started afresh as often as they were. None where every winner is clear.

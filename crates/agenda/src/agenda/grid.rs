@@ -69,7 +69,7 @@ pub(super) fn is_wanted(runs: &Runs, point: &PointId, slot: u32, run: u32, state
     }
 }
 
-/// Whether the interval of some runs is narrow enough. Disturbed ones count where there are no others.
+/// True if the interval of some runs is narrow enough. Disturbed ones count where there are no others.
 fn is_enough(rule: Repeats, metric: &str, runs: &[&RunRecord]) -> bool {
     let values = |is_disturbed: bool| -> Vec<f64> {
         let such = runs

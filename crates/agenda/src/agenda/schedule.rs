@@ -91,7 +91,7 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// The same with starts that the answer advises, after all others.
+    /// A schedule that ends with the starts that the answer advises.
     pub fn with_advised(self, advised: &'a Finals) -> Schedule<'a> {
         Schedule {
             advised: Some(advised),

@@ -3,7 +3,8 @@
 use super::planted::{MARGIN, Planted};
 use std::collections::BTreeMap;
 use vsweep_answer::answer::{
-    Better, Bound, Config, Experiment, Facts, Figure, Metric, NoisePrior, Point, Question, Random, Run, Scale, Target,
+    Better, Config, Experiment, Facts, Figure, Metric, NoisePrior, Operator, Point, Question, Random, Run, Scale,
+    Target,
 };
 
 /// The fate of the sweep.
@@ -66,7 +67,7 @@ pub fn play_more(planted: &Planted, fate: Fate, more: &dyn Fn(usize) -> usize) -
     });
     let target = |limit| Target {
         metric: METRICS[1].to_owned(),
-        bound: Bound::AtMost,
+        bound: Operator::AtMost,
         limit,
         about: Vec::new(),
     };

@@ -1,6 +1,7 @@
 //! The questions that an experiment is asked, and the targets that an entrant must meet.
 
 use serde::{Deserialize, Serialize};
+use vsweep_strategy::search::Operator;
 
 /// A goal for a workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -49,8 +50,8 @@ pub enum Goal {
 pub struct Target {
     /// The metric.
     pub metric: String,
-    /// Which side of the limit is allowed.
-    pub bound: Bound,
+    /// The allowed side of the limit.
+    pub bound: Operator,
     /// The limit, in the metric's unit.
     pub limit: f64,
     /// The points that it is about; all if empty. Another point meets it if every one of these points of its config does.
@@ -69,20 +70,6 @@ pub struct About {
     pub point: String,
 }
 
-/// The side of a limit that is allowed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Bound {
-    /// At most the limit.
-    AtMost,
-    /// Below the limit.
-    Below,
-    /// At least the limit.
-    AtLeast,
-    /// Above the limit.
-    Above,
-}
-
 /// A frontier of two metrics for a workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FrontierQuestion {
@@ -94,18 +81,6 @@ pub struct FrontierQuestion {
     pub y: String,
     /// The targets that a point must meet.
     pub targets: Vec<Target>,
-}
-
-impl Bound {
-    /// True if a value keeps a limit.
-    pub fn holds(self, value: f64, limit: f64) -> bool {
-        match self {
-            Bound::AtMost => value <= limit,
-            Bound::Below => value < limit,
-            Bound::AtLeast => value >= limit,
-            Bound::Above => value > limit,
-        }
-    }
 }
 
 impl Question {

@@ -26,6 +26,7 @@ pub use document::*;
 pub use experiment::*;
 pub use plain::plain;
 pub use random::Random;
+pub use vsweep_strategy::search::Operator;
 pub use vsweep_strategy::stats::{Better, Verdict};
 
 use known::{Figures, Fit, Known};

@@ -18,6 +18,21 @@ pub struct Requirement {
     pub servers: Servers,
 }
 
+impl Requirement {
+    /// The assertion; none of a required target.
+    pub fn assertion(&self) -> Option<&Assertion> {
+        match &self.what {
+            Required::Points(assertion) => Some(assertion),
+            Required::Target(_) => None,
+        }
+    }
+
+    /// The bounds of its assertion.
+    pub fn criteria(&self) -> &[Criterion] {
+        self.assertion().map_or(&[], |assertion| &assertion.criteria)
+    }
+}
+
 /// What must hold of a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Required {
@@ -39,7 +54,7 @@ words! {
 }
 
 table! {
-    /// A requirement of ordinary points, judged for each workload by the median of each point's runs. A server meets it if each of its
+    /// A requirement of ordinary points, judged for each workload by the estimate of each point. A server meets it if each of its
     /// points does. Every further key is a bound as in `[[sla.target]]`, such as `p99_ttft_ms = "<=500"`. An `attainment` with
     /// `ttft_ms` or `tpot_ms` needs `save_detailed = true` in `[bench.params]`.
     #[derive(Debug, Clone, PartialEq)]

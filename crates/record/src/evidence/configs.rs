@@ -18,11 +18,17 @@ pub(super) fn configs(evidence: &Evidence<'_>) -> Vec<Config> {
     let settings = columns.filter(|column| column.section == Section::Serve && !column.is_combo());
     let differing = settings.filter(|column| !firsts.iter().map(|(_, row)| &column.cells[*row]).all_equal());
     let differing = differing.collect_vec();
-    let config = |(id, row): (String, usize)| config(evidence, id, row, &differing);
+    // Results that count no more because their run was tried again.
+    let spares = evidence.state.spares().into_iter();
+    let retries = spares.map(|spare| spare.run.server.0.as_str()).counts();
+    let config = |(id, row): (String, usize)| {
+        let retries = retries.get(id.as_str()).copied().unwrap_or(0);
+        config(evidence, id, row, &differing, retries as u32)
+    };
     firsts.into_iter().map(config).collect()
 }
 
-fn config(evidence: &Evidence<'_>, id: String, row: usize, differing: &[&Column]) -> Config {
+fn config(evidence: &Evidence<'_>, id: String, row: usize, differing: &[&Column], retries: u32) -> Config {
     let set = differing.iter().filter(|column| column.cells[row] != Cell::Missing);
     let settings: BTreeMap<String, String> = set
         .map(|column| (column.name.clone(), column.cells[row].to_string()))
@@ -34,7 +40,7 @@ fn config(evidence: &Evidence<'_>, id: String, row: usize, differing: &[&Column]
         settings,
         gpus: gpus.filter(|gpus| gpus.fract() == 0.0).map_or(0, |gpus| gpus as u32),
         seconds_per_start: seconds_per_start(evidence, &id),
-        facts: facts(evidence, &id),
+        facts: facts(evidence, &id, retries),
         id,
     }
 }
@@ -53,7 +59,7 @@ fn seconds_per_start(evidence: &Evidence<'_>, id: &str) -> Option<f64> {
     (launches > 0.0).then(|| (ready.iter().sum::<f64>() + measured) / launches)
 }
 
-fn facts(evidence: &Evidence<'_>, id: &str) -> Facts {
+fn facts(evidence: &Evidence<'_>, id: &str, retries: u32) -> Facts {
     let starts = evidence.state.starts_of(&ServerId(id.to_owned()));
     let deaths = starts.iter().filter(|start| start.exit.cause.is_some()).count();
     let count = |name: &str, row: usize| evidence.points.runs.cell(name, row).number().unwrap_or(0.0) as u64;
@@ -68,15 +74,9 @@ fn facts(evidence: &Evidence<'_>, id: &str) -> Facts {
     Facts {
         launches: starts.len() as u32,
         deaths: deaths as u32,
-        retries: retries(evidence, id),
+        retries,
         requests,
         failed_requests,
         simulated: runs_of(evidence, id).any(|(row, _)| is_simulated(row)),
     }
-}
-
-/// Results that count no more because their run was tried again.
-fn retries(evidence: &Evidence<'_>, id: &str) -> u32 {
-    let spares = evidence.state.spares();
-    spares.iter().filter(|spare| spare.run.server.0 == id).count() as u32
 }

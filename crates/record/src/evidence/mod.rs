@@ -55,11 +55,12 @@ impl Evidence<'_> {
         let workloads = self.points.workloads();
         let metrics = metrics::metrics(self, &workloads);
         let searches = searches::searches(self);
+        let targets = targets::targets(self, &workloads);
         Experiment {
             configs: configs::configs(self),
             points: points::points(self, &workloads, &metrics),
-            questions: questions::questions(self, &workloads, &searches),
-            frontiers: questions::frontiers(self, &workloads),
+            questions: questions::questions(self, &workloads, &searches, &targets),
+            frontiers: questions::frontiers(self, &workloads, &targets),
             searches,
             metrics,
             gpus: self.gpus,

@@ -3,14 +3,18 @@
 
 use super::Evidence;
 use super::metrics::{COST, ENERGY, FRONTIER};
-use super::targets::targets;
 use crate::table::{Workload, Yardstick};
 use itertools::Itertools;
 use vsweep_answer::answer::{FrontierQuestion, Goal, Question, Search, Target};
 use vsweep_strategy::search::Vary;
 
 /// The questions, in the order of the answer.
-pub(super) fn questions(evidence: &Evidence<'_>, workloads: &[Workload<'_>], searches: &[Search]) -> Vec<Question> {
+pub(super) fn questions(
+    evidence: &Evidence<'_>,
+    workloads: &[Workload<'_>],
+    searches: &[Search],
+    targets: &[Target],
+) -> Vec<Question> {
     if evidence.state.compared().is_some() {
         return Vec::new();
     }
@@ -25,8 +29,7 @@ pub(super) fn questions(evidence: &Evidence<'_>, workloads: &[Workload<'_>], sea
             .map(|(target, workload)| of_load(evidence, target, workload))
             .collect();
     }
-    let targets = targets(evidence, workloads);
-    let of_workload = |workload| of_points(evidence, workload, &targets);
+    let of_workload = |workload| of_points(evidence, workload, targets);
     workloads.iter().flat_map(of_workload).collect()
 }
 
@@ -98,8 +101,11 @@ fn gpus_differ(evidence: &Evidence<'_>, workload: &Workload<'_>) -> bool {
 }
 
 /// The frontiers of the workloads that give output.
-pub(super) fn frontiers(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Vec<FrontierQuestion> {
-    let targets = targets(evidence, workloads);
+pub(super) fn frontiers(
+    evidence: &Evidence<'_>,
+    workloads: &[Workload<'_>],
+    targets: &[Target],
+) -> Vec<FrontierQuestion> {
     let with_output = workloads
         .iter()
         .filter(|workload| Yardstick::of(evidence.points, workload).gives_output);
@@ -107,7 +113,7 @@ pub(super) fn frontiers(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> 
         workload: evidence.names.workload(workload),
         x: FRONTIER[0].to_owned(),
         y: FRONTIER[1].to_owned(),
-        targets: targets.clone(),
+        targets: targets.to_vec(),
     };
     with_output.map(frontier).collect()
 }

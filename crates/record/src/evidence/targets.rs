@@ -3,21 +3,13 @@
 use super::Evidence;
 use crate::table::{Point, Workload};
 use itertools::Itertools;
-use vsweep_answer::answer::{About, Bound, Target};
-use vsweep_plan::plan::{Assertion, Params, Required};
-use vsweep_strategy::search::{Criterion, Operator};
-
-fn assertions<'e>(evidence: &Evidence<'e>) -> impl Iterator<Item = &'e Assertion> {
-    let required = evidence.requirements.iter();
-    required.filter_map(|required| match &required.what {
-        Required::Points(assertion) => Some(assertion),
-        Required::Target(_) => None,
-    })
-}
+use vsweep_answer::answer::{About, Target};
+use vsweep_plan::plan::{Assertion, Params, Requirement};
+use vsweep_strategy::search::Criterion;
 
 /// Every bound of every assertion.
 pub(super) fn criteria<'e>(evidence: &Evidence<'e>) -> impl Iterator<Item = &'e Criterion> {
-    assertions(evidence).flat_map(|assertion| &assertion.criteria)
+    evidence.requirements.iter().flat_map(Requirement::criteria)
 }
 
 /// The assertions as targets, each with the points that it is about.
@@ -26,18 +18,14 @@ pub(super) fn targets(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Ve
         let about = about(evidence, workloads, assertion);
         let target = |criterion: &Criterion| Target {
             metric: criterion.figure(),
-            bound: match criterion.operator {
-                Operator::AtMost => Bound::AtMost,
-                Operator::Below => Bound::Below,
-                Operator::AtLeast => Bound::AtLeast,
-                Operator::Above => Bound::Above,
-            },
+            bound: criterion.operator,
             limit: criterion.limit,
             about: about.clone(),
         };
         assertion.criteria.iter().map(target).collect_vec()
     };
-    assertions(evidence).flat_map(of_assertion).collect()
+    let assertions = evidence.requirements.iter().filter_map(Requirement::assertion);
+    assertions.flat_map(of_assertion).collect()
 }
 
 /// The points that an assertion with conditions is about; none listed where it is about all.

@@ -3,7 +3,7 @@
 
 use itertools::Itertools;
 use std::collections::BTreeMap;
-use vsweep_plan::plan::{Required, Requirement};
+use vsweep_plan::plan::Requirement;
 use vsweep_record::table::Cell;
 use vsweep_strategy::search::{Quantity, RequestLimit, SavedRequests, attained};
 
@@ -14,11 +14,7 @@ pub(super) struct Shares(BTreeMap<String, Vec<RequestLimit>>);
 impl Shares {
     /// Those of these requirements.
     pub fn asked_by(required: &[Requirement]) -> Shares {
-        let assertions = required.iter().filter_map(|required| match &required.what {
-            Required::Points(assertion) => Some(assertion),
-            Required::Target(_) => None,
-        });
-        let criteria = assertions.flat_map(|assertion| &assertion.criteria);
+        let criteria = required.iter().flat_map(Requirement::criteria);
         let shares = criteria.filter_map(|criterion| match &criterion.quantity {
             Quantity::Attainment(limits) => Some((criterion.figure(), limits.clone())),
             Quantity::Metric(_) => None,
@@ -44,7 +40,7 @@ impl Shares {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use vsweep_plan::plan::{Assertion, Servers};
+    use vsweep_plan::plan::{Assertion, Required, Servers};
     use vsweep_strategy::search::Criterion;
 
     fn shares(limits: &[(&str, &str)]) -> Shares {

@@ -6,7 +6,7 @@ use super::requirements::{Said, by_server, of_each_point};
 use itertools::Itertools;
 use std::collections::{BTreeMap, HashMap};
 use vsweep_plan::ids::{PointId, ServerId};
-use vsweep_plan::plan::{self, Required};
+use vsweep_plan::plan;
 use vsweep_record::journal::{RunRecord, State};
 use vsweep_record::table::{Cell, Column, Point, Points, Section};
 use vsweep_strategy::search::{Probe, Target};
@@ -44,10 +44,8 @@ impl Goals {
         let is_met = |at| goals.iter().any(|goal| goal.meets[at] == Some(Requirement::Met));
         let places = 0..points.points.len();
         let mut competes: Vec<bool> = places.map(|at| goals.is_empty() || is_met(at)).collect();
-        let assertions = required.iter().filter_map(|required| match &required.what {
-            Required::Points(assertion) => Some((required, assertion)),
-            Required::Target(_) => None,
-        });
+        let assertions = required.iter();
+        let assertions = assertions.filter_map(|required| Some((required, required.assertion()?)));
         for (number, (required, assertion)) in assertions.enumerate() {
             let said = of_each_point(assertion, state, &runs, points);
             for workload in points.workloads() {

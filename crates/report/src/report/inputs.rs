@@ -4,6 +4,7 @@ use super::answer::Answers;
 use super::distributions::Distributions;
 use super::failures::{Group, group, read_excerpts};
 use super::goals::Goals;
+use super::ranking::Ranking;
 use super::requirements::{self, Judged};
 use super::telemetry::{self, Telemetry};
 use super::variation::varying;
@@ -45,6 +46,8 @@ pub struct Inputs<'a> {
     pub answers: Answers,
     /// What was read beside the runs.
     pub telemetry: Telemetry,
+    /// The settings in the order in which charts name them.
+    pub ranking: Ranking,
     /// How latencies are distributed at the points that a page has room for.
     pub distributions: Distributions,
     /// Whether the page is served while the sweep goes on, as its version; none of a page that stands alone.
@@ -92,6 +95,7 @@ impl<'a> Inputs<'a> {
                 points,
                 telemetry::order(points, &answers.workloads),
             ),
+            ranking: Ranking::of(points),
             live: None,
             requirements: requirements::judge(&options.requirements, state, points),
             goals,

@@ -1,6 +1,6 @@
 //! The targets, and the points that meet them: by plain estimates, and in each draw.
 
-use super::super::asked::{About, Bound, Question, Target};
+use super::super::asked::{About, Question, Target};
 use super::super::document::Meeting;
 use super::super::experiment::{Experiment, Point};
 use super::super::known::{DRAWS, Known, rounded};
@@ -120,9 +120,9 @@ pub fn distance(known: &Known<'_>, at: usize, targets: &[Target]) -> f64 {
             return f64::INFINITY;
         };
         let size = target.limit.abs().max(f64::MIN_POSITIVE);
-        let over = values.into_iter().map(|value| match target.bound {
-            Bound::AtMost | Bound::Below => value - target.limit,
-            Bound::AtLeast | Bound::Above => target.limit - value,
+        let over = values.into_iter().map(|value| match target.bound.wants_small() {
+            true => value - target.limit,
+            false => target.limit - value,
         });
         over.fold(0.0, f64::max) / size
     };

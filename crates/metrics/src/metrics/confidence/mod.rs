@@ -1,4 +1,4 @@
-//! How far a run's own figures can be off by chance: a sampling error of each, estimated from the requests of the run.
+//! The sampling error of each figure of a run, estimated from the requests of the run.
 //!
 //! A sampling error is relative to its figure (a standard error of its logarithm). It is widened for few requests, so that
 //! 1.96 of it to either side hold the true figure in 95 of 100 cases. It says nothing of what differs between runs.

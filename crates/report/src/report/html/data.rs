@@ -4,7 +4,6 @@
 use super::text::embed_json;
 use crate::report::inputs::Inputs;
 use crate::report::ordered::Order;
-use crate::report::ranking::Ranking;
 use crate::report::rows::detail_of;
 use crate::report::variation::swept;
 use crate::report::words::{axis_title, short_name};
@@ -56,7 +55,7 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
     page["varying"] = inputs.varied.iter().map(|column| column.name.as_str()).collect();
     page["swept"] = json!(swept(points, &inputs.varied).map(|column| &column.name));
     page["telemetry"] = json!(inputs.telemetry);
-    page["leading"] = json!(Ranking::of(points).leading());
+    page["leading"] = json!(inputs.ranking.leading());
     page["price"] = json!(inputs.options.price_per_gpu_hour);
     page["cdfs"] = inputs.distributions.encode();
     page["plots"] = plots

@@ -10,7 +10,6 @@ pub(super) mod text;
 
 use super::charts::{Subject, effects, families};
 use super::inputs::Inputs;
-use crate::report::ranking::Ranking;
 use itertools::Itertools;
 use minijinja::{Value, context};
 use pictures::{MOST_FRONT, pictures};
@@ -53,7 +52,7 @@ pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
         experiment: &inputs.experiment,
         points: inputs.points,
     };
-    let families = pictures(families::of_each(&subject, &Ranking::of(inputs.points)));
+    let families = pictures(families::of_each(&subject, &inputs.ranking));
     let measured = inputs.answers.workloads.iter().positions(|answer| answer.is_measured);
     let parts = context! {
         data => safe(data::encode(inputs)),

@@ -11,7 +11,7 @@ use crate::report::template::plain;
 use crate::report::words::{say, short_setting_of, show_number, show_ratio};
 use itertools::Itertools;
 use minijinja::context;
-use parts::{Names, estimate, percent, target};
+use parts::{estimate, percent, target};
 use serde::Serialize;
 use vsweep_answer::answer::{Answer, Answered, Better, Chosen, Entrant, Goal, Warning, Winner};
 use vsweep_plan::units::{show_duration, show_many};
@@ -51,14 +51,13 @@ pub fn sentences(answer: &Answer, workload: &str) -> Vec<Sentence> {
 
 /// The sentences about several workloads together.
 pub fn together(answer: &Answer) -> Vec<Sentence> {
-    let names = Names::of(answer);
     let sentence = |together: &vsweep_answer::answer::Together| {
         let config = together.config.as_ref()?;
         let shares = together.shares.iter();
         let mut shares = shares.map(|share| format!("{} of the best for {}", percent(share.share), share.workload));
         Some(Sentence {
             lead: format!("For the {} of all workloads together, run", lower(&together.question)),
-            server: names.config(config).to_owned(),
+            server: answer.name_of(config).to_owned(),
             why: format!(
                 "{}. {}",
                 shares.join(", "),
@@ -99,7 +98,7 @@ pub fn sentence(answer: &Answer, answered: &Answered) -> Sentence {
             server: match answer.configs.len() {
                 // Then there is no choice.
                 1 => String::new(),
-                _ => server(&Names::of(answer), winner),
+                _ => server(answer, winner),
             },
             why: why(answer, answered, winner),
         },
@@ -107,8 +106,8 @@ pub fn sentence(answer: &Answer, answered: &Answered) -> Sentence {
 }
 
 /// `4 × TP 2`.
-fn server(names: &Names<'_>, winner: &Winner) -> String {
-    let name = names.config(&winner.config);
+fn server(answer: &Answer, winner: &Winner) -> String {
+    let name = answer.name_of(&winner.config);
     match winner.replicas {
         1 => name.to_owned(),
         several => format!("{several} × {name}"),
@@ -116,15 +115,18 @@ fn server(names: &Names<'_>, winner: &Winner) -> String {
 }
 
 fn why(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
-    let names = Names::of(answer);
     let others = || answered.entrants.iter().filter(|other| other.config != winner.config);
     let beside = |other: &Entrant| {
         let ratio = other.winner_over?;
         let load = (other.load != winner.load && !is_load(answered)).then(|| other.load.clone());
-        Some(context! { name => names.config(&other.config), ratio => difference(ratio.value, answered.better), load })
+        Some(
+            context! { name => answer.name_of(&other.config), ratio => difference(ratio.value, answered.better), load },
+        )
     };
     let next = others().find(|other| other.meets && other.winner_over.is_some());
     let default = others().find(|other| other.is_default && other.winner_over.is_some());
+    let own = answered.entrants.iter().find(|own| own.config == winner.config);
+    let has_defaults = own.is_some_and(|own| own.is_default);
     let is_next_default = next.is_some_and(|next| next.is_default);
     let chosen = match &winner.chosen {
         Chosen::Best => None,
@@ -132,8 +134,8 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
         Chosen::MorePerGpu { best } => Some((best, "has more throughput per GPU")),
         Chosen::FewerChanges { best } => Some((best, "needs fewer changes from the defaults")),
     };
-    let ties = answered.ties.iter().map(|tie| names.config(tie));
-    let mut too_large = answered.too_large.iter().map(|config| names.config(config));
+    let ties = answered.ties.iter().map(|tie| answer.name_of(tie));
+    let mut too_large = answered.too_large.iter().map(|config| answer.name_of(config));
     let advice = answered.advice.as_ref().map(|advice| {
         context! {
             starts => show_many(advice.starts.into(), "more start"),
@@ -152,8 +154,8 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
         next => next.filter(|next| chosen.is_none_or(|(best, _)| *best != next.config)).and_then(beside),
         default => default.filter(|_| !is_next_default).and_then(beside),
         is_next_default,
-        is_default => names.is_default(&winner.config) && answered.entrants.len() > 1,
-        chosen => chosen.map(|(best, why)| context! { best => names.config(best), why }),
+        is_default => has_defaults && answered.entrants.len() > 1,
+        chosen => chosen.map(|(best, why)| context! { best => answer.name_of(best), why }),
         margin => percent(answer.margin),
         sure => (answered.entrants.len() > 1).then(|| sureness(winner.probability, answer.margin)),
         ties => ties.clone().take(MOST_TIES).join("; "),
@@ -224,7 +226,6 @@ fn cost(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String>
 
 /// The reason why nothing is recommended.
 fn none(answer: &Answer, answered: &Answered) -> String {
-    let names = Names::of(answer);
     let asked = answered.targets.iter().map(target).unique().join(", ");
     let Some(nearest) = &answered.nearest else {
         return match asked.as_str() {
@@ -237,7 +238,7 @@ fn none(answer: &Answer, answered: &Answered) -> String {
         .map(|meeting| say(&meeting.target.metric, &show_number(meeting.value.value)) + &estimate(&meeting.value));
     format!(
         "no server meets {asked}. The nearest is {}{}, with {}; it meets them with a probability of {}.",
-        names.config(&nearest.config),
+        answer.name_of(&nearest.config),
         parts::at_load(&nearest.load),
         missed.join(", "),
         percent(nearest.probability)

@@ -1,34 +1,7 @@
 //! Words that several sentences share.
 
 use crate::report::words::show_number;
-use std::collections::BTreeMap;
-use vsweep_answer::answer::{Answer, Bound, Config, Estimate, Target};
-
-/// The configs of a document by their ids.
-pub struct Names<'a>(BTreeMap<&'a str, &'a Config>);
-
-impl<'a> Names<'a> {
-    /// Those of a document.
-    pub fn of(answer: &'a Answer) -> Names<'a> {
-        Names(answer.configs.iter().map(|config| (&*config.id, config)).collect())
-    }
-
-    /// The name of a config; its id without one.
-    pub fn config<'n>(&self, id: &'n str) -> &'n str
-    where
-        'a: 'n,
-    {
-        match self.0.get(id) {
-            Some(config) if !config.name.is_empty() => &config.name,
-            _ => id,
-        }
-    }
-
-    /// True if a config leaves every setting that varies at the default of its program.
-    pub fn is_default(&self, id: &str) -> bool {
-        self.0.get(id).is_some_and(|config| config.changes == 0)
-    }
-}
+use vsweep_answer::answer::{Estimate, Target};
 
 /// An interval behind its figure: ` (7,700 to 8,130)`; nothing of one without extent.
 pub fn estimate(estimate: &Estimate) -> String {
@@ -57,11 +30,5 @@ pub fn at_load(load: &str) -> String {
 
 /// `p99_ttft_ms<=500`.
 pub fn target(target: &Target) -> String {
-    let sign = match target.bound {
-        Bound::AtMost => "<=",
-        Bound::Below => "<",
-        Bound::AtLeast => ">=",
-        Bound::Above => ">",
-    };
-    format!("{}{sign}{}", target.metric, target.limit)
+    format!("{}{}{}", target.metric, target.bound, target.limit)
 }

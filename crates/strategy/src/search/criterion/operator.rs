@@ -1,9 +1,11 @@
 //! How a measured value is compared with its limit, as a plan writes it: `<=500`. What is compared, the criterion knows.
 
+use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// How a measured value is compared with its limit.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Operator {
     /// `<=`
     AtMost,

@@ -1,91 +1,6 @@
-//! Each rule of an answer with the smallest experiment that shows it.
+//! The winner of a question about points: its ties, targets, unit, effects and warnings.
 
-use vsweep_answer::answer::model::Basis;
-use vsweep_answer::answer::{
-    Answer, Better, Bound, Chosen, Comparing, Config, Experiment, Facts, Figure, FrontierQuestion, Goal, Held, Limit,
-    Located, Metric, NoisePrior, Point, Question, Run, Scale, Search, Target, Verdict, Warning, answer, compare,
-};
-
-const THROUGHPUT: &str = "output_throughput";
-const LATENCY: &str = "p99_ttft_ms";
-
-/// A server with its settings, its changes, and throughput and latency of each start.
-fn server(experiment: &mut Experiment, id: &str, changes: usize, load: &str, starts: &[(f64, f64)]) {
-    if experiment.configs.iter().all(|config| config.id != id) {
-        experiment.configs.push(Config {
-            id: id.to_owned(),
-            settings: id
-                .split(' ')
-                .filter_map(|part| part.split_once('='))
-                .map(|(a, b)| (a.to_owned(), b.to_owned()))
-                .collect(),
-            changes,
-            gpus: 1,
-            ..Config::default()
-        });
-    }
-    let run = |(number, (throughput, latency)): (usize, &(f64, f64))| Run {
-        start: number.to_string(),
-        node: "a".to_owned(),
-        disturbed: false,
-        figures: [
-            (
-                THROUGHPUT.to_owned(),
-                Figure::Value {
-                    value: *throughput,
-                    error: 0.001,
-                },
-            ),
-            (
-                LATENCY.to_owned(),
-                Figure::Value {
-                    value: *latency,
-                    error: 0.01,
-                },
-            ),
-        ]
-        .into(),
-    };
-    experiment.points.push(Point {
-        id: format!("{id}@{load}"),
-        config: id.to_owned(),
-        workload: String::new(),
-        load: load.to_owned(),
-        runs: starts.iter().enumerate().map(run).collect(),
-    });
-}
-
-fn asking(targets: &[(Bound, f64)]) -> Experiment {
-    let metric = |name: &str, better, prior| Metric {
-        name: name.to_owned(),
-        scale: Scale::Log,
-        better,
-        prior,
-    };
-    let target = |(bound, limit): &(Bound, f64)| Target {
-        metric: LATENCY.to_owned(),
-        bound: *bound,
-        limit: *limit,
-        about: Vec::new(),
-    };
-    Experiment {
-        metrics: vec![
-            metric(THROUGHPUT, Better::Higher, NoisePrior::THROUGHPUT),
-            metric(LATENCY, Better::Lower, NoisePrior::LATENCY),
-        ],
-        questions: vec![Question {
-            targets: targets.iter().map(target).collect(),
-            effects: vec![THROUGHPUT.to_owned(), LATENCY.to_owned()],
-            ..Question::highest(THROUGHPUT)
-        }],
-        margin: 0.01,
-        ..Experiment::default()
-    }
-}
-
-fn winner(found: &Answer) -> &str {
-    found.questions[0].winner.as_ref().map_or("", |winner| &winner.config)
-}
+use super::*;
 
 #[test]
 fn a_clear_winner_stands_alone_and_the_others_are_ruled_out() {
@@ -174,7 +89,7 @@ fn within_the_margin_fewer_changes_win_and_say_so() {
 
 #[test]
 fn only_who_meets_the_target_wins_and_its_chance_is_told() {
-    let mut own = asking(&[(Bound::AtMost, 500.0)]);
+    let mut own = asking(&[(Operator::AtMost, 500.0)]);
     server(&mut own, "fast", 0, "8", &[(200.0, 700.0)]);
     server(&mut own, "close", 0, "8", &[(150.0, 497.0)]);
     server(&mut own, "safe", 0, "8", &[(100.0, 300.0)]);
@@ -200,7 +115,7 @@ fn only_who_meets_the_target_wins_and_its_chance_is_told() {
 
 #[test]
 fn a_config_has_the_load_at_which_it_meets_the_target() {
-    let mut own = asking(&[(Bound::Below, 500.0)]);
+    let mut own = asking(&[(Operator::Below, 500.0)]);
     server(&mut own, "a", 0, "8", &[(100.0, 200.0)]);
     server(&mut own, "a", 0, "16", &[(150.0, 400.0)]);
     server(&mut own, "a", 0, "32", &[(200.0, 900.0)]);
@@ -215,7 +130,7 @@ fn a_config_has_the_load_at_which_it_meets_the_target() {
 
 #[test]
 fn where_nobody_meets_the_target_the_nearest_is_named() {
-    let mut own = asking(&[(Bound::AtMost, 100.0)]);
+    let mut own = asking(&[(Operator::AtMost, 100.0)]);
     server(&mut own, "a", 0, "8", &[(200.0, 700.0)]);
     server(&mut own, "b", 0, "8", &[(100.0, 300.0)]);
     let found = answer(&own);
@@ -370,168 +285,4 @@ fn a_disturbed_run_hardly_weighs_beside_others_and_is_wide_alone() {
     let b = found.estimates[1].figures[0].expect("measured");
     assert!(b.high / b.low > 1.4, "{b:?}");
     assert!(found.questions[0].entrants[1].is_disturbed);
-}
-
-fn searched(loads: &[(&str, f64, usize, f64)]) -> Experiment {
-    let mut own = asking(&[]);
-    own.questions[0].goal = Goal::Load {
-        target: "chat".to_owned(),
-        parameter: "max_concurrency".to_owned(),
-        unit: 1.0,
-    };
-    for (id, load, other_targets, per_gpu) in loads {
-        own.configs.push(Config {
-            id: (*id).to_owned(),
-            changes: own.configs.len(),
-            gpus: 1,
-            ..Config::default()
-        });
-        own.searches.push(Search {
-            config: (*id).to_owned(),
-            target: "chat".to_owned(),
-            load: *load,
-            slope: 1.0,
-            other_targets: *other_targets,
-            throughput_per_gpu: Some(*per_gpu),
-            starts: vec![Located {
-                start: "0".to_owned(),
-                node: "a".to_owned(),
-                quantiles: (0..20).map(|at| load * (1.0 + 0.002 * f64::from(at))).collect(),
-            }],
-            ..Search::default()
-        });
-    }
-    own
-}
-
-#[test]
-fn a_search_competes_with_the_load_it_reports() {
-    let found = answer(&searched(&[("a", 40.0, 0, 100.0), ("b", 80.0, 0, 100.0)]));
-    let won = found.questions[0].winner.as_ref().expect("a winner");
-    assert_eq!((&*won.config, &*won.load, won.value.value), ("b", "80", 80.0));
-    assert!(
-        won.value.low <= 80.0 && won.value.high > 80.0 && won.probability > 0.99,
-        "{won:?}"
-    );
-    // The widest quantile of the search alone is 83; starts widen that.
-    assert!(won.value.high > 83.0, "{won:?}");
-}
-
-#[test]
-fn among_equal_loads_other_targets_then_throughput_then_changes_decide() {
-    let chosen = |loads: &[(&str, f64, usize, f64)]| {
-        let found = answer(&searched(loads));
-        let won = found.questions[0].winner.clone().expect("a winner");
-        (won.config, won.chosen)
-    };
-    let best = || "a".to_owned();
-    assert_eq!(
-        chosen(&[("b", 79.5, 0, 100.0), ("a", 80.0, 0, 100.5)]),
-        ("b".to_owned(), Chosen::FewerChanges { best: best() })
-    );
-    assert_eq!(
-        chosen(&[("a", 80.0, 0, 100.0), ("b", 79.5, 0, 110.0)]),
-        ("b".to_owned(), Chosen::MorePerGpu { best: best() })
-    );
-    assert_eq!(
-        chosen(&[("a", 80.0, 1, 110.0), ("b", 79.5, 2, 100.0)]),
-        ("b".to_owned(), Chosen::MoreTargets { best: best() })
-    );
-    // One user is within the margin of few.
-    assert_eq!(
-        chosen(&[("b", 7.0, 0, 100.0), ("a", 8.0, 0, 100.0)]),
-        ("b".to_owned(), Chosen::FewerChanges { best: best() })
-    );
-    assert_eq!(
-        chosen(&[("b", 6.0, 0, 100.0), ("a", 8.0, 0, 100.0)]),
-        ("a".to_owned(), Chosen::Best)
-    );
-}
-
-#[test]
-fn a_comparison_tells_a_regression_from_noise() {
-    let side = |values: &[f64]| {
-        let mut own = asking(&[]);
-        server(
-            &mut own,
-            "s",
-            0,
-            "8",
-            &values.iter().map(|value| (*value, 50.0)).collect::<Vec<_>>(),
-        );
-        own
-    };
-    let base = side(&[100.0, 100.5, 99.5, 100.2, 99.8, 100.0]);
-    let verdict = |new: &Experiment| {
-        let found = compare(&Comparing {
-            base: &base,
-            new,
-            pairs: vec![("s@8".to_owned(), "s@8".to_owned())],
-            margin: 0.03,
-            limits: vec![Limit {
-                metric: THROUGHPUT.to_owned(),
-                change: -0.05,
-            }],
-        });
-        let point = found
-            .points
-            .iter()
-            .find(|point| point.metric == THROUGHPUT)
-            .expect("compared")
-            .clone();
-        (point.verdict, found.requirements[0].held)
-    };
-    assert_eq!(
-        verdict(&side(&[80.0, 80.4, 79.6, 80.1, 79.9, 80.0])),
-        (Verdict::Regressed, Held::Broken)
-    );
-    assert_eq!(
-        verdict(&side(&[100.1, 99.7, 100.3, 99.9, 100.0, 100.2])),
-        (Verdict::Same, Held::Met)
-    );
-    assert_eq!(verdict(&side(&[96.5])), (Verdict::Undecided, Held::Undecided));
-}
-
-#[test]
-fn shares_and_figures_that_can_be_zero_have_intervals_too() {
-    let mut own = asking(&[]);
-    server(&mut own, "a", 0, "8", &[(100.0, 50.0), (101.0, 50.0)]);
-    for (name, scale) in [("attainment", Scale::Share), ("preemptions", Scale::Linear)] {
-        own.metrics.push(Metric {
-            name: name.to_owned(),
-            scale,
-            better: Better::Higher,
-            prior: NoisePrior::SHARE,
-        });
-    }
-    for (run, (met, preemptions)) in own.points[0].runs.iter_mut().zip([(99.0, 0.0), (97.0, 3.0)]) {
-        run.figures
-            .insert("attainment".to_owned(), Figure::Share { met, of: 100.0 });
-        run.figures.insert(
-            "preemptions".to_owned(),
-            Figure::Value {
-                value: preemptions,
-                error: 1.0,
-            },
-        );
-    }
-    let found = answer(&own);
-    let figure = |name: &str| {
-        let at = found
-            .noise
-            .iter()
-            .position(|noise| noise.metric == name)
-            .expect("asked");
-        found.estimates[0].figures[at].expect("measured")
-    };
-    let share = figure("attainment");
-    assert!(
-        (share.value - 0.98).abs() < 1e-9 && share.low > 0.9 && share.high <= 1.0,
-        "{share:?}"
-    );
-    let count = figure("preemptions");
-    assert!(
-        count.low < 1.0 && count.high > 2.0 && count.low <= count.value && count.value <= count.high,
-        "{count:?}"
-    );
 }

@@ -1,0 +1,91 @@
+//! Figures against each other, and figures of other scales.
+
+use super::*;
+
+#[test]
+fn a_comparison_tells_a_regression_from_noise() {
+    let side = |values: &[f64]| {
+        let mut own = asking(&[]);
+        server(
+            &mut own,
+            "s",
+            0,
+            "8",
+            &values.iter().map(|value| (*value, 50.0)).collect::<Vec<_>>(),
+        );
+        own
+    };
+    let base = side(&[100.0, 100.5, 99.5, 100.2, 99.8, 100.0]);
+    let verdict = |new: &Experiment| {
+        let found = compare(&Comparing {
+            base: &base,
+            new,
+            pairs: vec![("s@8".to_owned(), "s@8".to_owned())],
+            margin: 0.03,
+            limits: vec![Limit {
+                metric: THROUGHPUT.to_owned(),
+                change: -0.05,
+            }],
+        });
+        let point = found
+            .points
+            .iter()
+            .find(|point| point.metric == THROUGHPUT)
+            .expect("compared")
+            .clone();
+        (point.verdict, found.requirements[0].held)
+    };
+    assert_eq!(
+        verdict(&side(&[80.0, 80.4, 79.6, 80.1, 79.9, 80.0])),
+        (Verdict::Regressed, Held::Broken)
+    );
+    assert_eq!(
+        verdict(&side(&[100.1, 99.7, 100.3, 99.9, 100.0, 100.2])),
+        (Verdict::Same, Held::Met)
+    );
+    assert_eq!(verdict(&side(&[96.5])), (Verdict::Undecided, Held::Undecided));
+}
+
+#[test]
+fn shares_and_figures_that_can_be_zero_have_intervals_too() {
+    let mut own = asking(&[]);
+    server(&mut own, "a", 0, "8", &[(100.0, 50.0), (101.0, 50.0)]);
+    for (name, scale) in [("attainment", Scale::Share), ("preemptions", Scale::Linear)] {
+        own.metrics.push(Metric {
+            name: name.to_owned(),
+            scale,
+            better: Better::Higher,
+            prior: NoisePrior::SHARE,
+        });
+    }
+    for (run, (met, preemptions)) in own.points[0].runs.iter_mut().zip([(99.0, 0.0), (97.0, 3.0)]) {
+        run.figures
+            .insert("attainment".to_owned(), Figure::Share { met, of: 100.0 });
+        run.figures.insert(
+            "preemptions".to_owned(),
+            Figure::Value {
+                value: preemptions,
+                error: 1.0,
+            },
+        );
+    }
+    let found = answer(&own);
+    let figure = |name: &str| {
+        let at = found
+            .noise
+            .iter()
+            .position(|noise| noise.metric == name)
+            .expect("asked");
+        found.estimates[0].figures[at].expect("measured")
+    };
+    let share = figure("attainment");
+    assert!(
+        (share.value - 0.98).abs() < 1e-9 && share.low > 0.9 && share.high <= 1.0,
+        "{share:?}"
+    );
+    let count = figure("preemptions");
+    assert!(
+        count.low < 1.0 && count.high > 2.0 && count.low <= count.value && count.value <= count.high,
+        "{count:?}"
+    );
+}

@@ -1,0 +1,79 @@
+//! Configs that compete with the loads that their searches found.
+
+use super::*;
+
+fn searched(loads: &[(&str, f64, usize, f64)]) -> Experiment {
+    let mut own = asking(&[]);
+    own.questions[0].goal = Goal::Load {
+        target: "chat".to_owned(),
+        parameter: "max_concurrency".to_owned(),
+        unit: 1.0,
+    };
+    for (id, load, other_targets, per_gpu) in loads {
+        own.configs.push(Config {
+            id: (*id).to_owned(),
+            changes: own.configs.len(),
+            gpus: 1,
+            ..Config::default()
+        });
+        own.searches.push(Search {
+            config: (*id).to_owned(),
+            target: "chat".to_owned(),
+            load: *load,
+            slope: 1.0,
+            other_targets: *other_targets,
+            throughput_per_gpu: Some(*per_gpu),
+            starts: vec![Located {
+                start: "0".to_owned(),
+                node: "a".to_owned(),
+                quantiles: (0..20).map(|at| load * (1.0 + 0.002 * f64::from(at))).collect(),
+            }],
+            ..Search::default()
+        });
+    }
+    own
+}
+
+#[test]
+fn a_search_competes_with_the_load_it_reports() {
+    let found = answer(&searched(&[("a", 40.0, 0, 100.0), ("b", 80.0, 0, 100.0)]));
+    let won = found.questions[0].winner.as_ref().expect("a winner");
+    assert_eq!((&*won.config, &*won.load, won.value.value), ("b", "80", 80.0));
+    assert!(
+        won.value.low <= 80.0 && won.value.high > 80.0 && won.probability > 0.99,
+        "{won:?}"
+    );
+    // The widest quantile of the search alone is 83; starts widen that.
+    assert!(won.value.high > 83.0, "{won:?}");
+}
+
+#[test]
+fn among_equal_loads_other_targets_then_throughput_then_changes_decide() {
+    let chosen = |loads: &[(&str, f64, usize, f64)]| {
+        let found = answer(&searched(loads));
+        let won = found.questions[0].winner.clone().expect("a winner");
+        (won.config, won.chosen)
+    };
+    let best = || "a".to_owned();
+    assert_eq!(
+        chosen(&[("b", 79.5, 0, 100.0), ("a", 80.0, 0, 100.5)]),
+        ("b".to_owned(), Chosen::FewerChanges { best: best() })
+    );
+    assert_eq!(
+        chosen(&[("a", 80.0, 0, 100.0), ("b", 79.5, 0, 110.0)]),
+        ("b".to_owned(), Chosen::MorePerGpu { best: best() })
+    );
+    assert_eq!(
+        chosen(&[("a", 80.0, 1, 110.0), ("b", 79.5, 2, 100.0)]),
+        ("b".to_owned(), Chosen::MoreTargets { best: best() })
+    );
+    // One user is within the margin of few.
+    assert_eq!(
+        chosen(&[("b", 7.0, 0, 100.0), ("a", 8.0, 0, 100.0)]),
+        ("b".to_owned(), Chosen::FewerChanges { best: best() })
+    );
+    assert_eq!(
+        chosen(&[("b", 6.0, 0, 100.0), ("a", 8.0, 0, 100.0)]),
+        ("a".to_owned(), Chosen::Best)
+    );
+}

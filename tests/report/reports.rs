@@ -15,7 +15,7 @@ use vsweep::report::chart::{Chart, MOST_CURVES, Style};
 use vsweep::report::charts::{Subject, make_charts};
 use vsweep::report::status::Status;
 use vsweep::report::verify::verify;
-use vsweep::report::{LiveTables, Written, read_runs, write_all};
+use vsweep::report::{LiveTables, Written, judge, read_runs, write_all};
 use vsweep::search::Criterion;
 use vsweep::table::Points;
 
@@ -310,6 +310,27 @@ fn only_points_that_meet_what_is_asked_are_recommended() {
     assert!(!directory.best().join("highest-throughput.yaml").exists());
     let page = text(&directory.report_html());
     assert!(page.contains("no server meets p99_ttft_ms") && !page.contains("Highest throughput</h3>"));
+}
+
+#[test]
+fn a_requirement_is_judged_alike_whether_or_not_a_report_is_written() {
+    let (_folder, directory) = write(&Experiment {
+        servers: vec![json!({"seed": 0})],
+        loads: vec![json!({"max_concurrency": 4})],
+        runs: 3,
+        fails: |_, _| None,
+        ..small()
+    });
+    report(&directory, &ReportOptions::default());
+    let number = |row: &BTreeMap<String, String>| row["p99_ttft_ms"].parse::<f64>().expect("a number");
+    let mut runs: Vec<f64> = rows(&directory.summary_csv()).iter().map(number).collect();
+    runs.sort_by(f64::total_cmp);
+    let (median, estimate) = (runs[1], number(&rows(&directory.points_csv())[0]));
+    assert_ne!(median, estimate, "the experiment has lost its meaning");
+    let options = asserted("chat", (median + estimate) / 2.0);
+    let written = report(&directory, &options).requirements;
+    let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
+    assert_eq!(judge(&directory, &state, &options), written);
 }
 
 #[test]

@@ -153,7 +153,10 @@ pub fn judge(directory: &Directory, state: &State, options: &ReportOptions) -> V
         return Vec::new();
     }
     let runs = read_asked(directory, state, options, None);
-    requirements::judge(&options.requirements, state, &Points::of(&runs.table))
+    let mut points = Points::of(&runs.table);
+    // The report judges estimates, so this does as well.
+    answer::settle(directory, state, &mut points, options);
+    requirements::judge(&options.requirements, state, &points)
 }
 
 /// Charts drawn at the same time; each takes 25 MB while it is drawn.

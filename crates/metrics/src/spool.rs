@@ -18,7 +18,7 @@ pub struct Spool {
     most: usize,
     file: Option<File>,
     in_file: u64,
-    /// What comes after the file's bytes.
+    /// Content after the file's bytes.
     tail: Vec<u8>,
     /// No file can be had, or no more be written: everything stays in memory then.
     is_stuck: bool,

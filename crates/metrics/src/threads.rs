@@ -6,12 +6,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, Builder};
 
-/// How many threads the machine can run at once.
+/// Number of threads that the machine can run at once.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZeroUsize::get)
 }
 
-/// What `work` makes of each item, in their order, with up to `most` items at a time.
+/// Applies `work` to each item and returns the results in the items' order, with up to `most` items at a time.
 pub fn map<T: Sync, R: Send>(most: usize, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let made = Mutex::new(Vec::with_capacity(items.len()));
@@ -38,7 +38,7 @@ pub fn beside(most: usize, work: impl Fn() + Sync) {
     });
 }
 
-/// Whether the system allows another thread now.
+/// Returns true if the system allows another thread now.
 pub fn is_allowed() -> bool {
     Builder::new().spawn(|| ()).is_ok_and(|thread| thread.join().is_ok())
 }

@@ -39,7 +39,7 @@ impl Goodput {
         Ok((goodput != Goodput::default()).then_some(goodput))
     }
 
-    /// Whether a request met every target (limits included); a failed one never does.
+    /// Returns true if a request met every target (limits included); a failed one never does.
     pub fn is_met(&self, sample: &Sample) -> bool {
         let within = |limit_ms: Option<f64>, value_s: f64| limit_ms.is_none_or(|limit| limit / 1000.0 >= value_s);
         sample.is_ok()

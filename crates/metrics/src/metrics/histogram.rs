@@ -1,6 +1,6 @@
-//! The distribution of a latency in at most 64 counts, small enough for every run file: buckets that grow by a constant factor,
-//! after the exponential histograms of OpenTelemetry. Two of them merge into the one that all their values would have made, as far as
-//! the coarser of both can tell.
+//! The distribution of a latency in at most 64 counts, small enough for every run file. Buckets grow by a constant factor, like the
+//! exponential histograms of OpenTelemetry. Two histograms merge into the one that all their values would have made, at the coarser
+//! resolution.
 
 use super::moments::Nanos;
 use super::samples::Samples;
@@ -69,7 +69,7 @@ impl Histogram {
         self.shrink();
     }
 
-    /// How many values were counted.
+    /// Number of values counted.
     pub fn count(&self) -> u64 {
         self.zeros + self.buckets.values().sum::<u64>()
     }
@@ -104,7 +104,7 @@ impl Histogram {
         begin.into_iter().chain(steps).collect()
     }
 
-    /// How far a quantile may be from the value at its rank, as a ratio: 0.011 at the finest.
+    /// Greatest ratio between a quantile and the true value at its rank, minus one: 0.011 at the finest resolution.
     pub fn relative_error(&self) -> f64 {
         self.edge(0.5) - 1.0
     }

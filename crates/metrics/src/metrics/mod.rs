@@ -1,4 +1,4 @@
-//! What a run measured: the timeline of each request and the metrics of a whole run, each defined in one place.
+//! The measurements of a run: the timeline of each request and the metrics of the whole run, each defined in one place.
 //!
 //! Pure data and arithmetic; clocks and sockets belong to the `load` room.
 

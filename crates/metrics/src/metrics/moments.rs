@@ -39,12 +39,12 @@ impl Moments {
         self.count += 1;
     }
 
-    /// How many there are.
+    /// Number of moments.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no moments.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -64,7 +64,7 @@ impl Moments {
         from_gaps(self.first(), self.gaps())
     }
 
-    /// The same, of moments that are not needed any more.
+    /// Like `each`, but consumes the moments.
     pub fn into_each(self) -> impl Iterator<Item = Nanos> {
         from_gaps(self.first(), self.into_gaps())
     }
@@ -74,7 +74,7 @@ impl Moments {
         decode(self.gaps.iter().copied())
     }
 
-    /// The same, of moments that are not needed any more.
+    /// Like `gaps`, but consumes the moments.
     pub fn into_gaps(self) -> impl Iterator<Item = Nanos> {
         decode(self.gaps.into_iter())
     }

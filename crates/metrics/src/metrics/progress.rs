@@ -1,9 +1,9 @@
-//! What can be seen of a load while it is under way, measured or simulated.
+//! Progress of a load under way, measured or simulated.
 
 use super::moments::Nanos;
 use super::sample::Sample;
 
-/// What a load tells while it is under way.
+/// A progress report of a load under way.
 #[derive(Debug)]
 pub enum LoadProgress<'a> {
     /// A request ended; so many are still in flight.

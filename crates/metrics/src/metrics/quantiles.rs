@@ -15,7 +15,7 @@ pub struct Stats {
     pub std: f64,
     /// Percentiles asked for, as (percent, value).
     pub percentiles: Vec<(f64, f64)>,
-    /// How many values there were.
+    /// Number of values.
     pub count: usize,
 }
 
@@ -34,8 +34,7 @@ impl Stats {
         Stats::with(mean, std, count, percents, |rank| values[rank])
     }
 
-    /// The same for values in nanoseconds that are too many to keep: `walk` yields all of them, in one order, as often as
-    /// it is called.
+    /// Statistics of values in nanoseconds that are too many to keep. `walk` yields all of them, each time in the same order.
     pub fn of_nanos<I: Iterator<Item = Nanos>>(walk: impl Fn() -> I, percents: &[f64]) -> Stats {
         let count = walk().count();
         if count == 0 {
@@ -92,7 +91,7 @@ pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     Some(f64::midpoint(values[last / 2], values[values.len() / 2]))
 }
 
-/// The same of `count` values, of which `at` gives the one at a rank.
+/// Interpolates a percentile of `count` values; `at` returns the value at a rank.
 fn interpolate(count: usize, percent: f64, mut at: impl FnMut(usize) -> f64) -> f64 {
     let Some(top) = count.checked_sub(1) else {
         return 0.0;

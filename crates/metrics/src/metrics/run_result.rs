@@ -8,7 +8,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// What a column says of a request.
+/// The entry of a column for a request.
 type ColumnEntry = fn(Sample) -> Value;
 
 /// Lists with one entry a request, in the order of the requests, by the keys of `vllm bench serve`. Times are in seconds, and
@@ -38,7 +38,7 @@ impl Serialize for Cells<'_> {
     }
 }
 
-/// What is known of one run, in the order of a result file.
+/// The result of one run, in the order of a result file.
 #[derive(Debug, Clone, Default)]
 pub struct RunResult {
     /// Figures and settings; the key of a column holds null.

@@ -3,7 +3,7 @@
 use super::moments::{Moments, Nanos, seconds};
 use serde::{Deserialize, Serialize};
 
-/// What happened to one request. All times are on one clock and read when bytes left or arrived.
+/// The timeline of one request. All times are on one clock and read when bytes left or arrived.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// When the arrival process wanted it sent.
@@ -35,7 +35,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Whether it counts as completed.
+    /// Returns true if the request completed.
     pub fn is_ok(&self) -> bool {
         self.error.is_none()
     }
@@ -65,7 +65,7 @@ impl Sample {
         self.events.gaps()
     }
 
-    /// Whether every event brought one token, as far as the server's count of all tokens tells.
+    /// Returns true if every event brought one token, according to the server's total count of tokens.
     pub fn has_a_token_an_event(&self) -> bool {
         self.tokens_by_event.is_empty() && self.output_len() == self.events.len() as u64
     }

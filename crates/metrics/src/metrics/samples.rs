@@ -1,5 +1,5 @@
-//! The timelines of a run, kept compactly as they end: about ten bytes a moment, beyond a limit in a file. Whoever wants
-//! figures walks over them.
+//! The timelines of a run, stored compactly as they end: about ten bytes a moment, in a file beyond a limit. Figures are computed by
+//! iterating over them.
 
 use super::sample::Sample;
 use crate::spool::Spool;
@@ -43,12 +43,12 @@ impl Samples {
         self.count += 1;
     }
 
-    /// How many there are.
+    /// Number of samples.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no samples.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
@@ -63,7 +63,7 @@ impl Samples {
         self.iter().filter(Sample::is_ok)
     }
 
-    /// How many failed.
+    /// Number of failed samples.
     pub fn failed(&self) -> usize {
         self.iter().filter(|sample| !sample.is_ok()).count()
     }
@@ -89,7 +89,7 @@ impl Samples {
             at = place + u64::from(length);
             io::Result::Ok((index, place, length))
         };
-        // What cannot be read has no bytes, which is no timeline.
+        // An unreadable entry gets length 0, which never decodes to a timeline.
         (0..self.count).map(|_| place().unwrap_or((u32::MAX, 0, 0))).collect()
     }
 

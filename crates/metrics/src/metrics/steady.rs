@@ -20,9 +20,9 @@ pub struct SteadyState {
     pub start: Nanos,
     /// … to the last moment they were.
     pub end: Nanos,
-    /// How many had to be open.
+    /// Number of requests that had to be open at once.
     pub enough: u64,
-    /// How many were, at most.
+    /// Greatest number of requests open at once.
     pub peak: u64,
     /// Requests that began in it.
     pub started: u64,

@@ -62,9 +62,8 @@ impl Metric {
         }
     }
 
-    /// Inter-token latencies a token rather than an event, in milliseconds: an event of three tokens gives three of a
-    /// third each. `None` if some request's events cannot be told from its tokens, because the server packs them and does
-    /// not say how.
+    /// Inter-token latencies per token instead of per event, in milliseconds: an event of three tokens gives three of a third each. `None`
+    /// if the server packs several tokens into an event without saying how many.
     pub fn itl_per_token(samples: &Samples, percents: &[f64]) -> Option<Stats> {
         if samples.ok().all(|sample| sample.has_a_token_an_event()) {
             return Some(Metric::Itl.stats(samples, percents));

@@ -56,7 +56,7 @@ impl NumpyPcg64 {
         low + (product >> 32)
     }
 
-    /// The same for token ids.
+    /// Draws a token id.
     pub fn id(&mut self, ids: Range<u32>) -> u32 {
         self.integer(ids.start.into(), ids.end.into()) as u32
     }

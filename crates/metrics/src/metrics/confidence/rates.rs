@@ -13,14 +13,14 @@ const PRIOR_DEVIATION: f64 = 0.1;
 const LAST: f64 = 0.6;
 /// Ends that show how far the last one varies by itself.
 const LAST_ENDS: usize = 4;
-/// Fewer waves of requests than this do not tell how waves vary.
+/// Fewer waves of requests than this do not show how much waves vary.
 const FEW_WAVES: usize = 10;
-/// Fewer slots do not tell how slots vary.
+/// Fewer slots than this do not show how much slots vary.
 const FEWEST_SLOTS: usize = 4;
 /// A closed loop that is less full than this is limited by something else.
 const FULL: f64 = 0.5;
 
-/// How a load sends its requests.
+/// The way in which a load sends its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
     /// So many in flight: the rate is their number by the mean latency.
@@ -32,7 +32,7 @@ pub enum Flow {
 }
 
 impl Flow {
-    /// How many requests come together.
+    /// Number of requests that are sent together.
     pub fn wave(self) -> usize {
         match self {
             Flow::Closed(slots) => slots,
@@ -63,7 +63,7 @@ struct Request {
     is_good: bool,
 }
 
-/// What a rate counts of a request.
+/// The amount of a request that a rate sums.
 type Amount = fn(&Request) -> f64;
 
 /// All of them, in the order in which they ended.
@@ -134,7 +134,7 @@ impl Requests {
         self.busy() >= FULL * slots.min(self.each.len()) as f64 * self.duration
     }
 
-    /// What a slot does in a second: amounts by latencies, whose chance error is that of a ratio.
+    /// Chance error of a slot's rate (amount per second), as that of a ratio of amounts and latencies.
     fn of_closed(&self, amounts: &[f64], sum: f64, slots: usize) -> f64 {
         let rate = sum / self.busy();
         let deviation = |(request, amount): (&Request, &f64)| amount - rate * (request.end - request.sent);
@@ -191,8 +191,8 @@ impl Requests {
         of_amounts.hypot(of_end)
     }
 
-    /// How far the duration varies as requests end one after the other at the server's own pace: by the time that equal numbers of them
-    /// took.
+    /// Relative variation of the duration if requests end one after the other at the server's own pace. Estimated from the time that equal
+    /// numbers of requests took.
     fn pace(&self) -> f64 {
         let n = self.each.len();
         let batches = BATCHES.min(n / 2);
@@ -213,7 +213,7 @@ impl Requests {
         variance.sqrt() * widening(steps.len() as f64)
     }
 
-    /// What ends in equal spans of the time in which requests end.
+    /// Chance error of the amount that ends in equal spans of the time in which requests end.
     fn of_open(&self, amounts: &[f64]) -> f64 {
         let independent: f64 = amounts.iter().map(|amount| amount * amount).sum();
         let ends = || self.each.iter().map(|request| request.end);

@@ -153,7 +153,7 @@ impl Sequence {
         }
     }
 
-    /// How the logarithm grows beyond the greatest values: their mean excess.
+    /// Growth of the logarithm beyond the greatest values: their mean excess.
     fn tail(&self) -> f64 {
         let n = self.sorted.len();
         let greatest = ((n as f64).sqrt().ceil() as usize).min(n - 1);
@@ -188,7 +188,7 @@ pub(super) fn error_of_sum(deviations: &[f64], wave: usize, prior: f64) -> f64 {
     plain.max(pooled(independent, &sums))
 }
 
-/// How many of `n` values lie above a percentile, as it is read.
+/// Expected number of `n` values above a percentile.
 fn above(share: f64, n: f64) -> f64 {
     (n - 1.0).max(0.0) * (1.0 - share)
 }
@@ -198,12 +198,12 @@ fn reached(share: f64, n: f64) -> f64 {
     digamma(1.0 + n) - digamma(1.0 + above(share, n))
 }
 
-/// How far it varies by chance on that scale.
+/// Chance deviation on that scale.
 pub(super) fn deviation_at(share: f64, n: f64) -> f64 {
     (trigamma(1.0 + above(share, n)) - trigamma(1.0 + n)).max(0.0).sqrt()
 }
 
-/// How far the true percentile lies beyond the values that are to be expected.
+/// Distance of the true percentile beyond the values that can be expected.
 pub(super) fn beyond(share: f64, n: f64) -> f64 {
     (-(1.0 - share).ln() - reached(share, n)).max(0.0)
 }

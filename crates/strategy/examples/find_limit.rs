@@ -1,5 +1,5 @@
-//! Searches for the most users whose p99 TTFT stays below 500 ms, on a server that is invented here:
-//! `cargo run -p vsweep-strategy --example find_limit`. A real caller would run each question and tell what it measured.
+//! Searches for the most users whose p99 TTFT stays below 500 ms, on an invented server: `cargo run -p vsweep-strategy --example
+//! find_limit`. A real caller would run each question and pass the measured probe to `tell`.
 
 use vsweep_strategy::search::{Criterion, Probe, Search, Seed, Settings, Target, Vary};
 

@@ -1,5 +1,5 @@
-//! Which load and which server start to measure next, and what measurements say when each is compared with another: pure data
-//! and pure functions, no clock and no files.
+//! Decides which load and which server start to measure next, and compares measurements with each other. Pure data and pure functions; no
+//! clock and no files.
 
 pub mod checks;
 pub mod search;

@@ -279,7 +279,7 @@ fn an_answer_that_may_be_one_user_off_says_so() {
 
 #[test]
 fn a_low_load_that_passed_twice_is_held() {
-    // So noisy that the curve alone does not tell.
+    // Too noisy to decide from the curve alone.
     for seed in 0..10 {
         let curve = |load: f64| if load < 3.0 { 60.0 + 30.0 * load } else { 100.0 * load };
         let mut server = Server {

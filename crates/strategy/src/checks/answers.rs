@@ -1,4 +1,4 @@
-//! Whether servers answer alike: a few fixed questions, asked greedily at every start, and what the answers say of each other.
+//! Checks that servers give the same answers: a few fixed questions are asked greedily at every start, and the answers are compared.
 //!
 //! Two greedy answers of sound servers part where two tokens are nearly as probable, because the order of sums differs from batch to
 //! batch and from kernel to kernel. So a token at which they part must be among the five most probable of the other, or nearly so. That is
@@ -17,7 +17,7 @@ const ONE: f64 = 1e-3;
 /// A line of a long prompt has more tokens than this, by any tokenizer: it has ten words.
 const TOKENS_A_LINE: u64 = 4;
 
-/// What became of the questions at one start of a server.
+/// Result of asking the questions at one start of a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerCheck {
@@ -34,7 +34,7 @@ pub struct Answers {
     pub model: String,
     /// To each question, asked alone.
     pub alone: Vec<Reply>,
-    /// How far the answers to all questions at once are from these.
+    /// Distance of the answers to all questions at once from these.
     pub together: Vec<Distance>,
     /// To the first two questions with as many lines between text and question as the server takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,10 +58,10 @@ pub struct Reply {
     pub prompt_tokens: Option<u64>,
     /// Tokens of the answer that were asked for.
     pub asked: u32,
-    /// Whether it ended by itself, without being cut.
+    /// True if it ended by itself, without being cut.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_complete: bool,
-    /// Its tokens; words where the server does not tell tokens.
+    /// Its tokens; words if the server does not report tokens.
     pub tokens: Vec<Token>,
 }
 
@@ -71,7 +71,7 @@ pub struct Reply {
 pub struct Token {
     /// Its text.
     pub text: String,
-    /// In nats; none where the server does not tell.
+    /// In nats; `None` if the server does not report it.
     pub logprob: Option<f64>,
     /// The most probable ones, this one among them.
     pub top: Vec<(String, f64)>,
@@ -105,7 +105,7 @@ impl Token {
     }
 }
 
-/// How far two answers to one question are apart.
+/// Distance between two answers to one question.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Distance {
     /// The first token that differs, from 0; none if all are equal.
@@ -114,13 +114,13 @@ pub struct Distance {
     /// By how many nats log probabilities moved, at least: of the common tokens on average, or of the two at which they part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nats: Option<f64>,
-    /// Whether one of these two is not among the most probable of the other.
+    /// True if one of these two is not among the most probable tokens of the other.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_unlikely: bool,
 }
 
 impl Reply {
-    /// How far the other one is from it.
+    /// Returns the distance to another reply.
     pub fn distance(&self, other: &Reply) -> Distance {
         let pairs = || self.tokens.iter().zip(&other.tokens);
         let common = pairs().take_while(|(one, other)| one.text == other.text).count();
@@ -160,7 +160,7 @@ impl Distance {
 }
 
 impl Answers {
-    /// What is wrong with them, whatever other servers answer.
+    /// Returns a fault of the answers that is visible without other servers.
     fn fault(&self) -> Option<String> {
         let long = self.long.iter().flat_map(|long| &long.replies);
         if let Some(cut) = self.alone.iter().chain(long).find(|reply| reply.is_cut()) {
@@ -191,7 +191,7 @@ impl Answers {
         ))
     }
 
-    /// Whether the beginning of a long text is not read, though that of a short one is.
+    /// Returns true if the server does not use the beginning of a long text, although it does use that of a short one.
     fn forgets(&self, long: &Long) -> bool {
         let ([amber, cobalt, ..], [one, other]) = (&self.alone[..], &long.replies[..]) else {
             return false;
@@ -202,7 +202,7 @@ impl Answers {
         knows && guesses && apart.parts_at.is_none() && apart.nats.is_none_or(|nats| nats <= ONE.max(self.noise()))
     }
 
-    /// How far batches alone move log probabilities, in nats.
+    /// Change of log probabilities by batching alone, in nats.
     fn noise(&self) -> f64 {
         self.together
             .iter()
@@ -262,16 +262,16 @@ fn show(distance: &Distance) -> String {
 pub struct AnsweredStart<'a> {
     /// The server config.
     pub server: &'a str,
-    /// How people call it.
+    /// Name for readers.
     pub name: &'a str,
-    /// How many settings it has.
+    /// Number of its settings.
     pub settings: usize,
-    /// What it answered.
+    /// Its answers.
     pub answers: &'a Answers,
 }
 
-/// What is wrong with the answers of each start, given in the order in which they were started. Those of one model are held against the
-/// first start of its baseline: the config with the fewest settings, of equals the one started first, whose answers are without fault.
+/// Returns the fault of each start's answers, if any, for starts in the order in which they were made. Starts of one model are compared
+/// with the first start of its baseline. That is the faultless config with the fewest settings and, among equals, the one started first.
 pub fn judge(starts: &[AnsweredStart<'_>]) -> Vec<Option<String>> {
     let mut said: Vec<Option<String>> = starts.iter().map(|start| start.answers.fault()).collect();
     let mut baselines: BTreeMap<&str, usize> = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Whether a server became slower or faster from its first run to its last: a straight line through the runs of all loads that were measured
-//! on one start, each load with a level of its own.
+//! Detects servers that became slower or faster from their first run to their last, by a straight line through the runs of all loads
+//! measured on one start. Each load has a level of its own.
 
 use crate::stats::{RunPrior, student_quantile};
 

@@ -1,4 +1,4 @@
-//! How long a load must last, and how many requests it takes, for what a result says of it.
+//! The time and the number of requests that a load needs for its results to be meaningful.
 
 /// A shorter run shows its start and its end more than anything between, in seconds.
 const SHORTEST_S: f64 = 0.5;
@@ -14,8 +14,8 @@ pub enum Short {
     Requests,
 }
 
-/// Whether that holds of a load that took so many seconds in all: of a closed loop also by the requests that its slots completed. Fewer
-/// requests than slots are another load.
+/// Checks a load that took `duration_s` seconds in all; for a closed loop also the number of requests that its slots completed. Fewer
+/// requests than slots would be another load.
 pub fn short(duration_s: f64, completed: Option<f64>, slots: Option<f64>) -> Option<Short> {
     if duration_s < SHORTEST_S {
         return Some(Short::Time);

@@ -1,4 +1,4 @@
-//! Whether a run reached a steady state: what comes after its warm-up has no trend to speak of.
+//! Detects runs without a steady state: the values after the warm-up still have a trend.
 //!
 //! The warm-up is cut off by MSER-5 (White 1997; White and Robinson 2010), the trend is tested by Mann and Kendall with Hamed and Rao's correction
 //! for values that depend on those before them (1998), and its size is Theil and Sen's slope.
@@ -23,13 +23,13 @@ pub const LEAST: f64 = 0.1;
 /// Fewer values say nothing of a trend.
 const FEWEST: usize = 20;
 
-/// By how much means over equal spans of time, such as tokens a second, changed after their warm-up from the first to the last, as a part
-/// of their median; None if steady, or too short to tell.
+/// Relative change, from the first to the last, of means over equal spans of time (such as tokens a second) after their warm-up. It is
+/// relative to their median. `None` if they are steady, or too few.
 pub fn unsteady(values: &[f64]) -> Option<f64> {
     changing(&values[mser5(values)..])
 }
 
-/// The same of values that have no warm-up.
+/// Like [`unsteady`], for values without a warm-up.
 pub fn changing(values: &[f64]) -> Option<f64> {
     let found = trend(values).filter(|_| values.len() >= FEWEST)?;
     let change = found.slope * values.len() as f64 / median(values.to_vec());
@@ -37,8 +37,8 @@ pub fn changing(values: &[f64]) -> Option<f64> {
     (is_sure && change.abs() > LEAST).then_some(change)
 }
 
-/// How many values to leave out at the beginning: the multiple of five, up to half of them, for which the mean of the rest, in batches of
-/// five, has the least standard error.
+/// Returns how many values to leave out at the beginning: the multiple of five, up to half of them, for which the mean of the rest, in
+/// batches of five, has the least standard error.
 pub fn mser5(values: &[f64]) -> usize {
     let batches: Vec<f64> = values
         .chunks_exact(5)
@@ -114,7 +114,7 @@ fn sign(value: f64) -> f64 {
     if value == 0.0 { 0.0 } else { value.signum() }
 }
 
-/// How often each value occurs.
+/// Number of occurrences of each value.
 fn groups(values: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,7 +1,7 @@
 //! The search itself: which load to measure next, and when a target is answered.
 //!
-//! One search per server config. Its state is the list of probes told and nothing else: `ask` computes the next
-//! question from that list, so replaying a journal's probes leads to the same question.
+//! One search per server config. Its state is only the list of probes passed to `tell`. `ask` computes the next question from that list, so
+//! replaying a journal's probes leads to the same question.
 
 mod answer;
 mod place;
@@ -38,7 +38,7 @@ pub struct Search {
     /// The best answers of other servers; empty unless `skip_beaten`.
     rivals: Vec<Rival>,
     probes: Vec<Probe>,
-    /// What they say about each target, once somebody has asked.
+    /// Evidence of the probes for each target, computed by the first `ask`.
     evidence: OnceLock<Vec<Evidence>>,
 }
 
@@ -56,8 +56,8 @@ impl Search {
         }
     }
 
-    /// The same search, to tell which server holds more: it looks closer while its rival's load lies within the interval of its
-    /// answer and, with [`Settings::skip_beaten`], ends for a target once its rival is known to hold more than the server can.
+    /// Makes the search compare with rivals. It measures more closely while a rival's load lies within the interval of its answer. With
+    /// [`Settings::skip_beaten`] it ends for a target once its rival is known to hold more than the server can.
     pub fn against(mut self, rivals: &[Rival]) -> Search {
         self.rivals = rivals.to_vec();
         self
@@ -94,7 +94,7 @@ impl Search {
         }
     }
 
-    /// The probes told so far.
+    /// The probes passed to `tell` so far.
     pub fn probes(&self) -> &[Probe] {
         &self.probes
     }
@@ -162,7 +162,7 @@ impl Evidence {
 }
 
 impl View<'_> {
-    /// The same as `decide`, but for a server that is beaten already no further question.
+    /// Like `decide`, but asks nothing more about a server that is already beaten.
     fn decide_or_leave(&self) -> Result<Answer, Question> {
         let decided = self.decide().map_err(|question| self.relieve(self.raise(question)));
         decided.or_else(|question| match self.beaten() {
@@ -171,7 +171,7 @@ impl View<'_> {
         })
     }
 
-    /// What the server does not exceed, if a rival holds as much, and why.
+    /// Returns an upper bound of the server's load with the reason, if a rival holds as much.
     fn beaten(&self) -> Option<(f64, String)> {
         let Settings { vary, upper, .. } = self.search.settings;
         let rival = self.rival().filter(|_| self.search.settings.skip_beaten)?;
@@ -284,7 +284,7 @@ impl View<'_> {
         is_low && runs >= 2 && missing == 0 && below.all(|lower| lower.margin <= 0.0)
     }
 
-    /// Whether the boundary is within the tolerance above `value`, or as near as the runs allowed are likely to bring it.
+    /// Returns true if the boundary is within the tolerance above `value`, or as near as the remaining runs are likely to bring it.
     fn is_enough(&self, value: f64) -> bool {
         let has_top = !self.is_unbounded();
         has_top && (self.is_near(value, self.highest()) || self.told_so_far() as f64 >= self.patience())
@@ -305,7 +305,7 @@ impl View<'_> {
         self.boundary.quantile(1.0 - DOUBT)
     }
 
-    /// Whether an answer of `value` is as near to a boundary as was asked for.
+    /// Returns true if an answer of `value` is as near to a boundary as requested.
     fn is_near(&self, value: f64, boundary: f64) -> bool {
         boundary < self.end(value)
     }
@@ -321,7 +321,7 @@ impl View<'_> {
         }
     }
 
-    /// Whether measuring `value` could still change the decision.
+    /// Returns true if measuring `value` could still change the decision.
     fn learns_at(&self, value: f64) -> bool {
         (RISK..=1.0 - RISK).contains(&self.boundary.chance_below(value))
     }

@@ -17,16 +17,16 @@ pub(super) struct Observation {
     pub margin: f64,
     /// Standard error of the margin, as far as it is known before the runs are compared with one another.
     pub error: f64,
-    /// How far from zero the margin is at least, where no more is known of its size.
+    /// Least absolute margin, if no more is known of its size.
     pub bound: Option<f64>,
     /// The distribution of the run's requests; none if the margin is that of a mean or of the run as a whole.
     pub tail: Option<Tail>,
 }
 
-/// How the requests of a run are spread around the percentile that was read.
+/// Distribution of a run's requests around the percentile that was read.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Tail {
-    /// How much the margin grows for every e-fold fewer requests beyond it.
+    /// Growth of the margin for every e-fold fewer requests beyond it.
     pub growth: f64,
     /// Standard error of the margin if all requests were independent.
     pub error: f64,
@@ -39,7 +39,7 @@ pub(super) struct Boundary {
     grid: Vec<f64>,
     /// Probability that the boundary is at or below each of them.
     cumulative: Vec<f64>,
-    /// How many times the stated error a run's margin scatters.
+    /// Ratio of the actual scatter of a run's margin to its stated error.
     pub noise: f64,
     /// Slope of log margin against log load at the boundary: the geometric mean of those on its two sides.
     pub slope: f64,
@@ -47,8 +47,8 @@ pub(super) struct Boundary {
 
 /// Slopes of log margin against log load: 0.03 is flat, 200 a cliff.
 const SLOPES: [f64; 12] = [0.03, 0.07, 0.15, 0.3, 0.6, 1.0, 1.7, 3.0, 6.0, 15.0, 50.0, 200.0];
-/// How far below zero the margin still is where the boundary begins, with how likely that is: a queue that no longer drains, or a
-/// cache that is full, lets it jump.
+/// Margin below zero at which the boundary begins, with its probability. A queue that no longer drains, or a full cache, makes the margin
+/// jump.
 const GAPS: [(f64, f64); 4] = [(0.0, 0.85), (0.06, 0.05), (0.15, 0.05), (0.4, 0.05)];
 /// The slope below the boundary that is most likely before anything was measured, and the spread of its logarithm.
 const TYPICAL_SLOPE: f64 = 1.0;
@@ -63,7 +63,7 @@ const NOISE_SPREAD: f64 = 0.75;
 pub(super) const FAR: f64 = 1.0;
 /// The stated error of a run that states none.
 pub(super) const TYPICAL_ERROR: f64 = 0.006;
-/// How far a margin may be from its straight line, relative to the line's own margin there.
+/// Greatest deviation of a margin from its straight line, relative to the line's own margin there.
 const BEND: f64 = 0.3;
 /// By how much the percentile of all requests is off that of a typical run for reasons that no run shows, in parts of a run's
 /// noise, with how likely that is: three places stand for a bell.
@@ -116,7 +116,7 @@ impl Boundary {
     }
 }
 
-/// What is weighed at every possible boundary.
+/// Inputs for the likelihood of every possible boundary.
 struct Model {
     seed: Seed,
     width: f64,
@@ -163,7 +163,7 @@ impl Model {
         });
         Boundary {
             cumulative: cumulative.collect(),
-            // Each weight stands for what lies around its place.
+            // Each weight is that of the interval around its point.
             grid: (0..=points).map(|i| start + tally.step * (i as f64 + 0.5)).collect(),
             noise: (tally.noise / total).exp(),
             slope: (tally.slope / total).exp(),

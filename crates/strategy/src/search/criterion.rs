@@ -1,7 +1,7 @@
 //! One condition on a run's result: what is compared, how, and with which limit.
 //!
-//! A criterion reads a run as a [`Reading`], a ratio to its own limit, so criteria in different units are comparable.
-//! What a reading means for the search belongs to the other files of this room.
+//! A criterion reads a run as a [`Reading`], a ratio to its own limit, so criteria in different units are comparable. The rest of this room
+//! interprets readings.
 
 mod operator;
 
@@ -48,7 +48,7 @@ impl Latency {
     }
 }
 
-/// What a single request must satisfy to count as attained: `ttft_ms < 500`.
+/// Condition for a single request to count as attained: `ttft_ms < 500`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct RequestLimit {
     /// The latency.
@@ -85,7 +85,7 @@ impl fmt::Display for RequestLimit {
     }
 }
 
-/// What a criterion compares.
+/// Left side of a criterion.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Quantity {
     /// A metric of the run's result, by its key.
@@ -98,9 +98,9 @@ pub enum Quantity {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Criterion {
-    /// What is compared.
+    /// The quantity that is compared.
     pub quantity: Quantity,
-    /// How.
+    /// The comparison.
     pub operator: Operator,
     /// With what; a share between 0 and 1 for an attainment.
     pub limit: f64,
@@ -146,7 +146,7 @@ impl Criterion {
         }
     }
 
-    /// What one run says about this criterion, from its metrics by key and its requests; None if it says nothing.
+    /// Reads this criterion from one run's metrics, by key, and its requests. `None` if they do not contain it.
     ///
     /// Where the criterion is about single requests (an attainment, or a percentile of a latency), the requests give
     /// the interval; `requests` are in the order in which they were sent, and may be empty if they were not recorded. Where a
@@ -216,9 +216,9 @@ impl Criterion {
         }
     }
 
-    /// How many of `requests` must attain the limits of a single request: with fewer than the first number the criterion
-    /// fails for certain, from the second on it holds for certain. Between them a percentile, which interpolates between two
-    /// requests as numpy does, may be on either side.
+    /// Returns how many of `requests` must attain the limits of a single request. With fewer than the first number the criterion fails for
+    /// certain; from the second on it holds for certain. Between them a percentile, which interpolates between two requests as numpy does,
+    /// may be on either side.
     pub(super) fn needed(&self, requests: u64) -> Option<(u64, u64)> {
         let (share, _) = self.per_request()?;
         let n = requests as f64;
@@ -237,21 +237,21 @@ impl Criterion {
         })
     }
 
-    /// Whether it asks for no less than what the load brings: more of that there is only at a higher load.
+    /// Returns true if it is a lower bound of a throughput. Only a higher load can bring more of that.
     pub(super) fn wants_load(&self) -> bool {
         const BROUGHT: [&str; 3] = ["request_throughput", "output_throughput", "total_token_throughput"];
         let is_brought = matches!(&self.quantity, Quantity::Metric(key) if BROUGHT.contains(&key.as_str()));
         is_brought && !self.operator.wants_small()
     }
 
-    /// Whether it wants requests in time from below, of which a load can bring too few by being too low and by being too high.
+    /// Returns true if it is a lower bound of the goodput. A load can be too low or too high for it.
     pub(super) fn is_goodput(&self) -> bool {
         let is_goodput = matches!(&self.quantity, Quantity::Metric(key) if key == "request_goodput");
         is_goodput && !self.operator.wants_small()
     }
 
-    /// Whether what a run brought at all is too little. A goodput is too small also where requests are late, but not only
-    /// for that if fewer were served in time or late.
+    /// Returns true if the load itself was too small for the criterion. A goodput may also be too small because requests were late. That
+    /// counts only if the requests served, in time or late, were too few.
     fn is_starved(&self, value: f64, served: Option<f64>) -> bool {
         let brought = match self.is_goodput() {
             true => served,
@@ -278,7 +278,7 @@ pub fn attained(limits: &[RequestLimit], requests: &[RequestLatencies]) -> Optio
     (!requests.is_empty()).then(|| met.count() as f64 / requests.len() as f64)
 }
 
-/// How far a request is from the limit it is nearest to breaking, or breaks most.
+/// Greatest ratio of a request's latencies to their limits.
 pub(super) fn worst_ratio(limits: &[RequestLimit], request: &RequestLatencies) -> f64 {
     limits.iter().fold(0.0, |worst: f64, limit| {
         match limit.latency.of(request) / limit.limit_ms {

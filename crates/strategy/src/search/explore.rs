@@ -10,7 +10,7 @@ use super::seed::Requests;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How the first levels between the anchors are spaced.
+/// Spacing of the first levels between the anchors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Spacing {
@@ -20,14 +20,14 @@ pub enum Spacing {
     Linear,
 }
 
-/// What to explore. As JSON, it is part of the exploration's identity.
+/// Settings of an exploration. As JSON, they are part of the exploration's identity.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ExploreSettings {
     /// The load that is varied.
     pub vary: Vary,
     /// Number of loads, both anchors among them.
     pub levels: usize,
-    /// How they are spaced.
+    /// Spacing of the levels.
     pub spacing: Spacing,
     /// Most requests in flight, at the saturated anchor.
     pub max_concurrency: u64,
@@ -35,7 +35,7 @@ pub struct ExploreSettings {
     pub runs: u32,
     /// Requests of a run.
     pub requests: Requests,
-    /// Whether these are so many for each request a second; else for each request in flight.
+    /// True if the number is per request a second, false if it is per request in flight.
     pub requests_per_rate: bool,
 }
 
@@ -48,7 +48,7 @@ impl ExploreSettings {
             spacing: Spacing::Log,
             max_concurrency: 1024,
             runs,
-            // One request at a time takes long, and few of them tell its latency.
+            // One request at a time takes long, and few requests suffice to measure its latency.
             requests: Requests {
                 per_value: 10.0,
                 min: 32,
@@ -118,7 +118,7 @@ impl Load {
 pub struct Level {
     /// The load it ran under.
     pub load: Load,
-    /// What it measured; None if it failed.
+    /// Its measurements; `None` if it failed.
     pub figures: Option<CurvePoint>,
 }
 
@@ -143,7 +143,7 @@ impl CurvePoint {
     }
 }
 
-/// An exploration of one server config: ask and tell, like a search.
+/// An exploration of one server config, with `ask` and `tell` like a search.
 #[derive(Debug, Clone)]
 pub struct Exploration {
     settings: ExploreSettings,
@@ -199,12 +199,12 @@ impl Exploration {
         }
     }
 
-    /// Whether both anchors were measured: without them there is nothing to lie between.
+    /// Returns true if both anchors were measured; levels lie between them.
     pub fn has_anchors(&self) -> bool {
         self.serial().is_some() && self.saturated().is_some()
     }
 
-    /// Whether a load needs no further run: a load that the server cannot bear is not tried again.
+    /// Returns true if a load needs no further run. A load that the server cannot sustain is not tried again.
     fn is_done(&self, runs: &[Level]) -> bool {
         runs.len() >= self.settings.runs.max(1) as usize || runs.last().is_some_and(|run| run.figures.is_none())
     }
@@ -213,7 +213,7 @@ impl Exploration {
         self.runs.first().and_then(|runs| CurvePoint::mean(runs))
     }
 
-    /// Which level is the saturated anchor: those tried before it failed.
+    /// Returns the level that is the saturated anchor; those tried before it failed.
     fn saturated(&self) -> Option<usize> {
         (1..self.runs.len()).find(|level| CurvePoint::mean(&self.runs[*level]).is_some())
     }
@@ -354,7 +354,7 @@ mod tests {
         assert_eq!((levels[0], levels[9]), (1.0, 256.0));
     }
 
-    /// What is asked for while every run measures `figures`.
+    /// Returns the loads asked for while every run measures `figures`.
     fn asked(settings: ExploreSettings, figures: impl Fn(u64) -> Option<CurvePoint>) -> Vec<u64> {
         let mut exploration = Exploration::new(settings);
         let mut asked = Vec::new();

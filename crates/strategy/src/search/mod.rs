@@ -1,9 +1,9 @@
-//! Which load to measure next on one live server, and what the measurements say: the highest load that meets each
-//! target, or a spread of loads that shows the whole curve.
+//! Chooses the load to measure next on one running server and interprets the measurements: finds the highest load that meets each target,
+//! or spreads loads over the whole curve.
 //!
-//! Every strategy is a deterministic state machine: `ask` gives the answer or the next probe for it, `tell` takes what it measured, and the
-//! state is a fold over the probes told. Replaying recorded probes therefore asks exactly the same next question. This
-//! room runs nothing and knows no clock; the `run` room drives it. `docs/search.md` explains the method.
+//! Every strategy is a deterministic state machine. `ask` gives the answer or the next probe for it, `tell` takes the measurement, and the
+//! state is a fold over the probes. Replaying recorded probes therefore leads to the same next question. This room runs nothing and knows
+//! no clock; the `run` room drives it. `docs/search.md` explains the method.
 
 mod ask;
 mod boundary;

@@ -1,5 +1,5 @@
-//! What searches on several starts of one server found together. Each start has a search of its own, and the start is the unit of the
-//! interval, as it is for any figure.
+//! Combines the searches on several starts of one server. Each start has its own search, and the interval is computed over starts, as for
+//! any figure.
 
 use super::target::{Answer, Found};
 use crate::stats::{ALPHA, Interval, RunPrior, Start, estimate};

@@ -1,5 +1,5 @@
-//! A question to the live server and what it answered: the two things a search exchanges with whoever runs it, and all
-//! that a journal must keep of a search.
+//! A question to the running server and its answer: the two values that a search exchanges with its caller, and all that a journal must
+//! keep of a search.
 
 use super::criterion::Criterion;
 use super::reading::Reading;
@@ -16,14 +16,14 @@ pub struct Question {
     pub value: f64,
     /// Requests to send.
     pub requests: u64,
-    /// Whether the value was chosen because it is expected to be the answer: the run confirms or refutes it.
+    /// True if the value is expected to be the answer, so that the run confirms or refutes it.
     pub confirm: bool,
-    /// Which of the search's random draws of prompts and arrivals the run has: every run another one, also at a new load, because
-    /// the same arrivals once more are no further evidence. It is added to the plan's seed.
+    /// Number of the random draw of prompts and arrivals, which is added to the plan's seed. Every run has another one, also at a new load,
+    /// because repeating the same arrivals adds no evidence.
     pub draw: u32,
 }
 
-/// What one run measured. Several probes may have one value: repeats.
+/// Measurement of one run. Several probes may have the same value: repeats.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
     /// The question it answers.
@@ -31,7 +31,7 @@ pub struct Probe {
     /// The verdict that stopped the run before its last request, if one did. A run that failed altogether, because
     /// the server fell under the load, is a probe stopped by [`Verdict::Fail`] without readings.
     pub stopped: Option<Verdict>,
-    /// What it says about each criterion, by the criterion's text; a criterion it says nothing about is absent.
+    /// Readings of the criteria, by the criterion's text. A criterion that the run says nothing about is absent.
     pub readings: BTreeMap<String, Reading>,
     /// Requests answered a second; None of a run that was not measured whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,7 +43,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// What a run says in which the server fell, or too many requests failed: that the load is too high.
+    /// The probe of a run in which the server crashed or too many requests failed: the load is too high.
     pub fn fallen(question: Question) -> Probe {
         Probe {
             question,
@@ -62,7 +62,7 @@ impl Probe {
         }
     }
 
-    /// The same probe, disturbed by what these codes name.
+    /// Marks the probe as disturbed, with the codes of the disturbances.
     pub fn disturbed_by(mut self, codes: Vec<String>) -> Probe {
         self.disturbances = codes;
         self
@@ -73,12 +73,12 @@ impl Probe {
         !self.disturbances.is_empty()
     }
 
-    /// Whether it is such a run.
+    /// Returns true if the server crashed or too many requests failed.
     pub(super) fn has_fallen(&self) -> bool {
         self.stopped == Some(Verdict::Fail) && self.readings.is_empty()
     }
 
-    /// What it says about a criterion.
+    /// Returns the reading of a criterion.
     pub(super) fn reading(&self, criterion: &Criterion) -> Option<&Reading> {
         self.readings.get(&criterion.to_string())
     }

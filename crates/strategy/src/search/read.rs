@@ -1,4 +1,4 @@
-//! What a measured run says to a search.
+//! Reads probes from measured runs.
 
 use super::Vary;
 use super::probe::{Probe, Question};
@@ -7,8 +7,8 @@ use super::target::Target;
 use super::watch::Cut;
 
 impl Probe {
-    /// What a run says about the criteria of the targets: by its figures and requests, in the order of sending, or by what was
-    /// certain when it was cut.
+    /// Reads the criteria of the targets from a run's figures and its requests in the order of sending, or from the facts that were certain
+    /// when it was cut.
     pub fn read(
         question: Question,
         targets: &[Target],

@@ -1,5 +1,5 @@
-//! What one run says about one criterion: how far the measured value is from the limit, and how sure that is from the
-//! run's own requests. The spread from run to run is no business of this file.
+//! The reading of one criterion from one run: the distance of the measured value from the limit, and its error, estimated from the run's
+//! own requests. The spread between runs is not part of it.
 
 use super::Vary;
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,7 @@ pub struct Reading {
     /// The measured ratio.
     #[serde(with = "maybe_infinite")]
     pub ratio: f64,
-    /// Whether the criterion holds for the measured value.
+    /// True if the criterion holds for the measured value.
     pub met: bool,
     /// Lower end of the 90 % interval from the run's own requests; the ratio itself if the run has none.
     #[serde(with = "maybe_infinite")]
@@ -49,11 +49,11 @@ pub struct Reading {
     /// Upper end of that interval; infinite if too few requests were measured to bound it.
     #[serde(with = "maybe_infinite")]
     pub high: f64,
-    /// Whether the load alone was too low for it, whatever the server did: less load cannot meet it either.
+    /// True if the load alone was too low for it, whatever the server did. Less load cannot meet it either.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub starved: bool,
-    /// How much the ratio's logarithm grows for every e-fold fewer requests beyond it, around its share of the requests; 0
-    /// if the criterion is about the run.
+    /// Growth of the ratio's logarithm for every e-fold fewer requests beyond it, around its share of the requests; 0 if the criterion is
+    /// about the run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tail: f64,
     /// Requests beyond the limits of a single request; 0 if the criterion is about the run.
@@ -83,8 +83,8 @@ impl Reading {
         }
     }
 
-    /// What a run says that was cut because it was certain to be clear of the limit: the side, and for the eye the ratio
-    /// `measured` by then, as far as it agrees.
+    /// The reading of a run that was cut because it was certain to be clear of the limit: the side, and for display the ratio `measured` by
+    /// then, if it is on the same side.
     pub(super) fn clear(met: bool, measured: Option<f64>) -> Reading {
         let (low, high) = match met {
             true => (0.0, CLEAR.recip()),
@@ -180,7 +180,7 @@ fn log(ratio: f64) -> f64 {
     ratio.max(f64::MIN_POSITIVE).ln().clamp(-FAR, FAR)
 }
 
-/// How the ratios' logarithms grow towards the end of their tail, from twice to half the share of requests that lie beyond.
+/// Growth of the ratios' logarithms towards the end of their tail, from twice to half the share of requests that lie beyond.
 fn tail(sorted: &[f64], share: f64) -> f64 {
     let n = sorted.len() as f64;
     let beyond = |part: f64| {
@@ -191,10 +191,10 @@ fn tail(sorted: &[f64], share: f64) -> f64 {
     if growth.is_finite() { growth.max(0.0) } else { 0.0 }
 }
 
-/// How many independent requests say as much as these, in the order of sending. Where a concurrency is varied each waits for no
-/// more than those sent with it. Where a rate is varied they queue, and slow ones come in a row: the variance of a mean
-/// grows by (1+r)/(1-r) where each value follows the one before with correlation r. A queue remembers longer than the next
-/// request shows; what that adds, the runs of a search show.
+/// Number of independent requests with as much information as these, given in the order of sending. With a varied concurrency, each request
+/// waits only for those sent with it. With a varied rate they queue, and slow ones come in a row: the variance of a mean grows by
+/// (1+r)/(1-r) where each value follows the one before with correlation r. Correlation over longer distances is not included; it shows in
+/// the scatter of a search's runs.
 fn independent(ratios: &[f64], vary: Vary) -> f64 {
     if vary == Vary::MaxConcurrency {
         return ratios.len() as f64;

@@ -1,5 +1,5 @@
-//! A server config that holds more than the one at hand can: the reason to leave a search undone, where the plan allows that.
-//! Which config that is, whoever runs the searches knows.
+//! A server config that holds more than the current one can, which is a reason to end a search early if the plan allows it. The caller
+//! chooses the rival.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,18 +12,18 @@ pub struct Rival {
     pub server: String,
     /// The highest load at which it was measured to meet the target.
     pub load: f64,
-    /// What the simulator predicts for the server at hand, if it predicts anything.
+    /// Load that the simulator predicts for the current server, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forecast: Option<f64>,
 }
 
-/// By how much a forecast may be too low: twice the factor that one is typically off by, since it is no true bound.
+/// Factor by which a forecast may be too low: twice its typical error, since it is not a strict bound.
 const FORECAST_REACH: f64 = 4.0;
 
 impl Rival {
-    /// A load that the server at hand does not exceed and that is no more than the rival holds, with the reason; None if the
-    /// server may still win. `highest` is the highest load that may be tried, `measured` the highest that the
-    /// server may hold by what was measured so far.
+    /// Returns an upper bound of the current server's load that does not exceed the rival's, with the reason. `None` if the server may
+    /// still win. `highest` is the highest load that may be tried, `measured` the highest that the server may hold according to the
+    /// measurements so far.
     pub(super) fn beats(&self, highest: f64, measured: Option<f64>) -> Option<(f64, String)> {
         let Rival { server, load, .. } = self;
         let unbeaten = |why: String| format!("not searched further: {server} holds {load}, and {why}");

@@ -1,4 +1,4 @@
-//! Single requests as results hold them that were told to save them, such as those of `vllm bench serve --save-detailed`.
+//! Reads single requests from results that contain them, such as those of `vllm bench serve --save-detailed`.
 
 use super::criterion::Latency;
 use super::reading::RequestLatencies;

@@ -9,19 +9,19 @@ pub struct Seed {
     pub value: f64,
     /// The factor by which the answer is typically off, in either direction: 1.5 means two thirds to one and a half.
     pub factor: f64,
-    /// What it comes from.
+    /// Its source.
     pub basis: SeedBasis,
 }
 
-/// What a first guess comes from; those named first are trusted more.
+/// Source of a first guess. Earlier variants are trusted more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SeedBasis {
     /// The answer of another server config.
     Neighbour,
-    /// The same search on the simulated engine.
+    /// A simulated run of this search.
     Forecast,
-    /// How many requests the server's KV cache holds.
+    /// The number of requests that fit the server's KV cache.
     KvCapacity,
     /// Nothing is known.
     Nothing,
@@ -57,8 +57,8 @@ impl Seed {
         Seed::of(answer, 2.0, SeedBasis::Forecast)
     }
 
-    /// From the KV cache: as many requests as fit if each holds its input and, on average, half of its output.
-    /// All counts are tokens. It bounds a concurrency, so it is no guess of a rate.
+    /// Guesses from the KV cache: as many requests as fit if each holds its input and, on average, half of its output. All counts are
+    /// tokens. It limits a concurrency and gives no guess of a rate.
     pub fn kv_capacity(capacity: f64, input: f64, output: f64) -> Seed {
         let requests = capacity / (input + output / 2.0).max(1.0);
         Seed::of(requests.max(1.0), 3.0, SeedBasis::KvCapacity)

@@ -20,7 +20,7 @@ pub struct Target {
     pub criteria: Vec<Criterion>,
 }
 
-/// What a search found for one target on one server config.
+/// Result of a search for one target on one server config.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The target's name.
@@ -33,11 +33,11 @@ pub struct Answer {
     /// The boundary lies below this load, with the same confidence; infinite beyond the highest load tried.
     #[serde(with = "maybe_infinite")]
     pub high: f64,
-    /// How far above the answer the limit may lie by that, as a ratio to the answer: 0.05 for 5 %. Only of a load that meets the
-    /// target while a higher one does not.
+    /// Greatest distance of the limit above the answer, as a ratio to the answer: 0.05 for 5 %. Only for a load that meets the target while
+    /// a higher one does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<f64>,
-    /// Whether that is farther than was asked for.
+    /// True if that is farther than the requested tolerance.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_coarse: bool,
     /// Text of the criterion nearest to its limit at the answer, or that fails where none is found.
@@ -50,7 +50,7 @@ pub struct Answer {
     /// The codes of what disturbed them.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub disturbances: BTreeSet<String>,
-    /// What a reader should know, e.g. that the response is not monotone.
+    /// Notes for the reader, e.g. that the response is not monotone.
     pub notes: Vec<String>,
     /// The distribution of the limit; none of what several starts found together, and none where no limit between two loads was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -84,7 +84,7 @@ pub enum Found {
     None,
     /// The highest allowed load, this one, still meets it.
     Beyond(f64),
-    /// The probes allowed were too few to tell.
+    /// The allowed probes were too few to decide.
     Undecided,
     /// Another server config holds more than this one can, so it was not searched further.
     Skipped,
@@ -121,7 +121,7 @@ pub(super) const BEYOND_DOUBT: f64 = 2.5;
 pub(super) struct PooledLevel {
     pub value: f64,
     pub runs: usize,
-    /// How many of them were measured to their end.
+    /// Number of them that were measured to their end.
     pub whole: usize,
     pub margin: f64,
     pub error: f64,
@@ -134,7 +134,7 @@ impl PooledLevel {
     }
 }
 
-/// What a run at `value` says about a target by the criterion that is nearest to its limit or beyond it most.
+/// Turns a run's reading at `value` into an observation of the boundary.
 fn observe(value: f64, criterion: &Criterion, reading: &Reading, is_cut: bool) -> Observation {
     let margin = reading.margin();
     let bound = match margin.abs() {
@@ -204,8 +204,8 @@ impl Target {
         }
     }
 
-    /// What a probe says of how high is too high; `None` if nothing. A disturbed run that missed the target says nothing, because the
-    /// disturbance may be to blame. One that met it says that the undisturbed figure is no worse.
+    /// Reads an observation of the boundary from a probe; `None` if it has none. A disturbed run that missed the target gives none, because
+    /// the disturbance may be the reason. One that met it shows that the undisturbed figure meets it too.
     fn observe(&self, probe: &Probe) -> Option<Observation> {
         let (_, observation) = self.worst(probe)?;
         if !probe.is_disturbed() {
@@ -230,7 +230,7 @@ impl Target {
         probe.is_disturbed() && self.observe(probe).is_none()
     }
 
-    /// Whether the runs at one load, all of them together, were measured as meeting the target; `None` where they do not say.
+    /// Returns true if the runs at one load, taken together, met the target. `None` if they do not contain its criteria.
     pub fn is_met_by(&self, probes: &[&Probe]) -> Option<bool> {
         let margin = |probe: &&Probe| {
             let readings = self.criteria.iter().filter_map(|criterion| probe.reading(criterion));
@@ -246,7 +246,7 @@ impl Target {
         (!margins.is_empty()).then(|| margins.iter().sum::<f64>() <= 0.0)
     }
 
-    /// Whether the requests of all runs at `value` together miss a criterion about single requests.
+    /// Returns true if the pooled requests of all runs at `value` miss a criterion about single requests.
     fn is_missed(&self, probes: &[Probe], value: f64) -> bool {
         self.criteria.iter().any(|criterion| {
             let undisturbed = at(probes, value).filter(|probe| !probe.is_disturbed());
@@ -259,7 +259,7 @@ impl Target {
         })
     }
 
-    /// How many runs at `value` say something about the target, and how many of them were measured as missing it.
+    /// Returns the number of runs at `value` that contain the target's criteria, and how many of them missed it.
     pub(super) fn runs_missing(&self, probes: &[Probe], value: f64) -> (usize, usize) {
         let margins: Vec<f64> = at(probes, value)
             .filter_map(|probe| Some(self.observe(probe)?.margin))
@@ -294,8 +294,8 @@ impl Target {
     }
 }
 
-/// The same observations, with the errors that runs at like loads have in common: slow requests raise a run's margin and its own
-/// error at once, so if each had its own, low margins would count for more than high ones.
+/// Gives runs at similar loads a common error. Slow requests raise both a run's margin and its estimated error; with separate errors, low
+/// margins would weigh more than high ones.
 fn alike(observations: Vec<Observation>) -> Vec<Observation> {
     let common = |at: &Observation, of: &dyn Fn(&Observation) -> Option<f64>| {
         let near = |run: &&Observation| run.bound.is_none() && (run.value / at.value).ln().abs() <= ALIKE.ln();

@@ -1,9 +1,9 @@
-//! What a probe says about a target, and when the share of requests that attained a limit is beyond doubt. Counts
-//! decide, so any growing transformation of the latencies leaves the verdict alone.
+//! Verdicts of a probe about a target, and the point at which the share of attained requests is beyond doubt. Only counts decide, so a
+//! monotone transformation of the latencies does not change a verdict.
 
 use serde::{Deserialize, Serialize};
 
-/// What a probe says about a target.
+/// Verdict of a probe about a target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -32,7 +32,7 @@ pub(super) struct TargetCounts {
     pub missed: u64,
     /// Requests that ended and were sent after the first wave.
     pub settled: u64,
-    /// How many of these satisfied the limits.
+    /// Number of these that satisfied the limits.
     pub settled_attained: u64,
 }
 
@@ -56,7 +56,8 @@ impl TargetCounts {
         self.planned.saturating_sub(self.attained + self.missed)
     }
 
-    /// How many requests of the whole probe will attain, at least and at most, but for all odds; None while too few have ended.
+    /// Lower and upper bound of the number of requests of the whole probe that will attain, almost certainly. `None` while too few have
+    /// ended.
     ///
     /// The rest is foreseen from what ended after the first wave: the start of a probe happens once, and counts as it was.
     fn foreseen(&self) -> Option<(f64, f64)> {

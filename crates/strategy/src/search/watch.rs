@@ -43,7 +43,7 @@ pub struct Watch {
 #[derive(Debug, Clone)]
 struct Watched {
     text: String,
-    /// How many requests must attain: fewer fail, so many hold for certain.
+    /// Numbers of requests that must attain: below the first the criterion fails, from the second on it certainly holds.
     needed: (u64, u64),
     limits: Vec<RequestLimit>,
     /// Requests clearly within the limits, and those not clearly beyond them; of all and of those after the first wave.
@@ -54,12 +54,12 @@ struct Watched {
 /// Why a probe need not go on.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cut {
-    /// What it says about every open target.
+    /// Verdict about every open target.
     pub verdict: Verdict,
     /// The counts that decided, for people.
     pub why: String,
-    /// Whether the criteria that are certain hold, by their texts: of all others the part of a run says nothing, because what
-    /// ends first is not what is typical.
+    /// The criteria that are certain, by their texts, with their results. The first part of a run proves nothing about the others, because
+    /// requests that end first are not typical.
     pub certain: BTreeMap<String, bool>,
 }
 
@@ -162,7 +162,7 @@ impl Watch {
         })
     }
 
-    /// What is certain of a criterion, and why.
+    /// Returns the verdict about a criterion if it is certain, with the reason.
     fn judge_criterion(&self, watched: &Watched) -> Option<(Verdict, String)> {
         let late = |request: &&RequestLatencies| worst_ratio(&watched.limits, request) > CLEAR;
         let late = self.underway.iter().filter(late).count() as u64;
@@ -224,7 +224,7 @@ mod tests {
         Duration::from_secs(start)..Duration::from_secs(start + 1)
     }
 
-    /// What so many requests decide, in waves of eight, the first of which lasts a second.
+    /// Returns the decision after `count` requests in waves of eight, the first of which lasts a second.
     fn after(watch: &mut Watch, count: usize, ttft_ms: f64) -> Option<Verdict> {
         let cuts = (0..count).map(|i| watch.note_end(request(ttft_ms), span(i as u64 / 8), 7));
         let cuts: Vec<Option<Cut>> = cuts.collect();

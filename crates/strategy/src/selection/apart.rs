@@ -19,7 +19,7 @@ pub struct Work {
     pub starts_apart: bool,
 }
 
-/// One thing that a group does beside the others.
+/// An activity of a group that runs at the same time as others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Doing {
     /// Measures a run.

@@ -28,7 +28,7 @@ pub struct Bracket {
     pub old: usize,
     /// The first entry behind it, as far as is known.
     pub new: usize,
-    /// Whether no entry between the two starts: then the answer is as narrow as it can be.
+    /// True if no entry lies between the two, so that the answer is as narrow as possible.
     pub is_exact: bool,
     /// The probability, by the model, that the change lies here.
     pub probability: f64,
@@ -77,7 +77,7 @@ impl Bisected {
         self.results.push((entry, log));
     }
 
-    /// Where the change is, or the entry of which a start is needed to tell.
+    /// Returns the position of the change, or the entry that must be started next to find it.
     pub fn ask(&self) -> Result<Located, usize> {
         let Some(ends) = self.ends() else {
             return Ok(Located::Unstartable);

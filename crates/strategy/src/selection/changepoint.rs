@@ -42,7 +42,7 @@ impl Posterior {
         let is_observed = |entry: usize| observations.iter().any(|observation| observation.entry == entry);
         let mut fits: Vec<Fit> = Vec::with_capacity(entries - 1);
         for after in 0..entries - 1 {
-            // Places between the same observations cannot be told apart.
+            // Positions between the same observations cannot be distinguished.
             let like_before = fits.last().copied().filter(|_| !is_observed(after));
             fits.push(like_before.unwrap_or_else(|| data.fit(|entry| entry > after)));
         }

@@ -1,7 +1,7 @@
-//! Which server start comes next: two arms in pairs, an ordered axis that is bisected, or many side by side.
+//! Chooses the next server start: for two arms in pairs, for an ordered axis that is bisected, or for many groups at the same time.
 //!
-//! Like a search, a selection is a deterministic state machine: `ask` gives the answer or the next start for it, `tell` takes what that showed, and
-//! the state is a fold over what was told. Starting servers and measuring on them is done elsewhere.
+//! Like a search, a selection is a deterministic state machine. `ask` gives the answer or the next start for it, `tell` takes its result,
+//! and the state is a fold over the results. Starting servers and measuring on them is done elsewhere.
 
 pub mod apart;
 mod bisected;
@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Arm {
-    /// What is known.
+    /// The known side.
     Base,
-    /// What is held against it.
+    /// The side that is compared with it.
     New,
 }

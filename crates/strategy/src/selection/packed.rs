@@ -1,10 +1,10 @@
-//! Which server starts next where several run side by side, and when all of them are done: a list of groups, from which the first
-//! that fits begins as soon as there is room for it.
+//! Chooses the next server if several run at the same time, and predicts when all are done. From a list of groups, the first that fits
+//! begins as soon as resources are free.
 //!
 //! The list is chosen by playing it with the lengths that are expected: a few rules, then random changes of the best one.
 //! With true lengths it is close to the best; where lengths are wrong, whatever fits next still begins at once.
 
-/// How much may run at once.
+/// Resources for groups that run at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     /// GPUs to share out.
@@ -13,21 +13,21 @@ pub struct Room {
     pub groups: u32,
 }
 
-/// What one group needs.
+/// Needs of one group.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Need {
     /// GPUs.
     pub gpus: u32,
-    /// How long it likely takes, in seconds.
+    /// Expected duration, in seconds.
     pub seconds: f64,
-    /// Whether nothing may run beside it.
+    /// True if nothing may run at the same time.
     pub alone: bool,
 }
 
 /// When a group runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Placed {
-    /// Which one.
+    /// Index of the group.
     pub group: usize,
     /// When it begins, in seconds.
     pub from: f64,
@@ -43,7 +43,7 @@ const EFFORT: usize = 300_000;
 const WORTH: f64 = 0.995;
 
 impl Room {
-    /// Whether a group fits beside others that leave so many GPUs free.
+    /// Returns true if a group fits next to others that leave so many GPUs free.
     pub fn has(self, free_gpus: u32, under_way: usize, need: &Need) -> bool {
         need.gpus <= free_gpus && under_way < if need.alone { 1 } else { self.groups as usize }
     }
@@ -148,7 +148,8 @@ impl<'n> Round<'n> {
         }
     }
 
-    /// Begins each group that fits now, after the end of the one given. Each ends as its length says, unless that is told later.
+    /// Begins each group that fits now, after the end of the given one. Each ends after its expected duration, unless another time is
+    /// reported later.
     pub fn begin(&mut self, now: f64, after: Option<usize>) {
         let needs = self.needs;
         self.waiting.retain(|&group| {
@@ -210,7 +211,7 @@ pub fn choose(free: &[u32], count: usize) -> Vec<u32> {
 /// By what a list is sorted.
 type PackingRule = fn(&Need) -> (f64, f64);
 
-/// What comes first has the greatest: wide and then long ones leave no gap that a narrow one could not fill.
+/// The group with the greatest key comes first. Wide and then long groups leave no gap that a narrow one could not fill.
 const RULES: [PackingRule; 3] = [
     |need| (f64::from(need.gpus), need.seconds),
     |need| (need.seconds, f64::from(need.gpus)),

@@ -30,16 +30,16 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// Which set of GPUs it gets where the arms run side by side, 0 or 1.
+    /// Set of GPUs, 0 or 1, that it gets if the arms run at the same time.
     pub fn set(self) -> usize {
         usize::from((self.arm == Arm::New) != (self.pair % 2 == 1))
     }
 }
 
-/// What a start showed of each member: the mean logarithm of its runs ([`crate::stats::Start::mean`]), None where it was not measured.
+/// The result of a start for each member: the mean logarithm of its runs ([`crate::stats::Start::mean`]), `None` if it was not measured.
 pub type Logs = Vec<Option<f64>>;
 
-/// How it ended.
+/// Outcome of a comparison in pairs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PairedOutcome {
     /// One for each member, in the family's order.
@@ -62,7 +62,7 @@ pub enum PairedEnding {
     Unstartable(Arm),
 }
 
-/// What was found of one member.
+/// Finding about one member.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
     /// The pairs it rests on: those at which it was decided, or all.
@@ -73,7 +73,7 @@ pub struct Finding {
     pub interval: Option<Interval>,
     /// The verdict.
     pub verdict: Verdict,
-    /// What became of the requirement, if there is one.
+    /// Result of its requirement, if it has one.
     pub requirement: Option<Requirement>,
     /// Where the question is open: how many more starts would answer it in four of five cases if the estimate were the truth. None if
     /// it is answered, nothing is known, or a thousand pairs would not do.
@@ -125,8 +125,8 @@ impl Paired {
         }
     }
 
-    /// How it ended, or the start that comes next where `pending` have been asked for and are not told yet; None before one of
-    /// them is told.
+    /// Returns the outcome, or the next start if the starts in `pending` have been asked for and have no result yet. `Err(None)` if it must
+    /// wait for one of them.
     pub fn ask(&self, pending: &[Slot]) -> Result<PairedOutcome, Option<Slot>> {
         let starts = self.results.len();
         let done = |ending: PairedEnding| match pending.is_empty() {
@@ -220,7 +220,7 @@ impl Paired {
         }
     }
 
-    /// What the pairs so far have shown, one for each member, in the family's order.
+    /// Findings of the pairs so far, one for each member, in the family's order.
     pub fn findings(&self) -> Vec<Finding> {
         let series = self.pairs(self.looked);
         let found = self.settled.iter().zip(&series).enumerate();
@@ -265,7 +265,7 @@ fn more_starts(asked: &Member, ratio: Estimate, pairs: usize, levels: Levels) ->
 }
 
 impl Finding {
-    /// Whether its question is answered.
+    /// Returns true if its question is answered.
     fn is_final(&self) -> bool {
         match self.requirement {
             Some(requirement) => requirement != Requirement::Undecided,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A metric at a point, and what is asked of its ratio of new over base.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Member {
-    /// Which direction is the better one.
+    /// The better direction.
     pub better: Better,
     /// A change below this does not matter.
     pub margin: Margin,
@@ -35,7 +35,7 @@ const ALPHA_SAME: f64 = 0.0005;
 pub(super) struct Levels {
     /// The chance that the interval against no change, or against a bound, misses.
     pub change: f64,
-    /// The same against the margin.
+    /// The significance level against the margin.
     pub same: f64,
 }
 
@@ -82,7 +82,7 @@ impl Member {
         }
     }
 
-    /// Whether the question is answered by the harmless answer: within the margin, or the bound met.
+    /// Returns true if the result is harmless: within the margin, or the bound met.
     pub(super) fn is_fine(&self, ratio: Estimate, levels: Levels) -> bool {
         match self.bound {
             Some(_) => self.requirement(ratio.interval(levels.change)) == Some(Requirement::Met),
@@ -107,7 +107,7 @@ impl Member {
         (interval, verdict)
     }
 
-    /// What the interval says of the requirement, if there is one.
+    /// Returns the verdict on the requirement, if there is one.
     pub(super) fn requirement(&self, interval: Option<Interval>) -> Option<Requirement> {
         let bound = self.bound?;
         Some(interval.map_or(Requirement::Undecided, |interval| bound.judge(interval)))

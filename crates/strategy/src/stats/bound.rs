@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 pub struct Bound {
     /// The logarithm of the ratio.
     pub log: f64,
-    /// Whether greater ratios are the forbidden ones.
+    /// True if ratios above the bound are forbidden.
     pub is_upper: bool,
 }
 
-/// What became of a requirement. Ordered: the worst is the greatest.
+/// Result of a requirement. Ordered: the worst is the greatest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Requirement {
@@ -28,7 +28,7 @@ pub enum Requirement {
 /// The judgement of one member of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ruling {
-    /// What became of the requirement.
+    /// Result of the requirement.
     pub requirement: Requirement,
     /// The p-value of the hypothesis that the bound is kept, by Holm's correction.
     pub p_value: f64,
@@ -43,12 +43,12 @@ impl Bound {
         }
     }
 
-    /// How far a logarithm lies beyond the bound; negative where it is allowed.
+    /// Distance of a logarithm beyond the bound; negative on the allowed side.
     fn excess(self, log: f64) -> f64 {
         if self.is_upper { log - self.log } else { self.log - log }
     }
 
-    /// What the whole of an interval says.
+    /// Judges the requirement by a whole interval.
     pub(crate) fn judge(self, interval: Interval) -> Requirement {
         match (self.excess(interval.low), self.excess(interval.high)) {
             (low, high) if low < 0.0 && high < 0.0 => Requirement::Met,

@@ -1,4 +1,4 @@
-//! What regressions need of linear algebra: the factor of a symmetric matrix.
+//! Linear algebra for regressions: the factor of a symmetric matrix.
 
 /// A diagonal of the factor whose square is below this share of the matrix's own makes the matrix singular.
 const SINGULAR: f64 = 1e-9;

@@ -1,14 +1,14 @@
-//! How many more starts or pairs would decide, if what was estimated so far were the truth.
+//! Predicts how many more starts or pairs would decide, if the current estimate were the truth.
 
 use super::bound::Bound;
 use super::distribution::{normal_quantile, student_quantile};
 use super::margin::Margin;
 
-/// How intervals are made from a number of units.
+/// Construction of intervals from a number of units.
 pub(crate) struct IntervalRule {
     /// The chance that an interval misses.
     pub alpha: f64,
-    /// The same for an interval that is to lie within the margin.
+    /// Chance that an interval misses if it must lie within the margin.
     pub alpha_same: f64,
     /// Degrees of freedom of so many units.
     pub freedom: fn(usize) -> f64,
@@ -16,7 +16,7 @@ pub(crate) struct IntervalRule {
 
 /// More units than this are as good as never.
 const MOST: usize = 1000;
-/// How often the number given may turn out to be too small, if the estimate is the truth.
+/// Probability that the predicted number is too small, if the estimate is the truth.
 const RISK: f64 = 0.2;
 
 /// The units beyond those at hand, `have`, after which it would be known in four of five cases of a ratio with estimate `log` whether it

@@ -4,7 +4,7 @@
 use super::distribution::{student_quantile, student_two_sided};
 use serde::{Deserialize, Serialize};
 
-/// How far an estimate can be off by chance.
+/// Chance error of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Error {
     /// The standard error, in units of the estimate.
@@ -32,12 +32,12 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Whether `log` lies in it, ends included.
+    /// Returns true if `log` lies in it, ends included.
     pub fn contains(self, log: f64) -> bool {
         self.low <= log && log <= self.high
     }
 
-    /// Whether the two have a value in common.
+    /// Returns true if the two have a value in common.
     pub fn overlaps(self, other: Interval) -> bool {
         self.low <= other.high && other.low <= self.high
     }
@@ -55,7 +55,7 @@ impl Estimate {
         Estimate { log, error }
     }
 
-    /// The mean of some values; one alone does not tell its error.
+    /// The mean of some values. Its error is unknown for a single value.
     pub fn of_mean(values: &[f64]) -> Estimate {
         let n = values.len() as f64;
         let log = values.iter().sum::<f64>() / n;

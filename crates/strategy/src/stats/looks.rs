@@ -1,4 +1,4 @@
-//! What it costs to look at growing data again and again, and to stop at the first look that pleases.
+//! The price of repeated looks at growing data with a stop at the first significant one.
 //!
 //! Each look tests at the same nominal level (Pocock 1977), applied to the p-value of Student's t (Jennison and Turnbull 2000,
 //! section 4.4). The chance that any of the looks is a false alarm is a formula that bounds simulations from above: it grows with the logarithm of the

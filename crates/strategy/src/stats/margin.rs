@@ -1,4 +1,4 @@
-//! How large a change may be that does not matter.
+//! The greatest change that does not matter.
 
 use super::Interval;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ impl Margin {
         }
     }
 
-    /// Whether all of the interval is too small to matter.
+    /// Returns true if the whole interval is too small to matter.
     pub fn holds(self, interval: Interval) -> bool {
         -self.log <= interval.low && interval.high <= self.log
     }
@@ -33,7 +33,7 @@ impl Margin {
 pub struct Margins {
     /// The one that somebody stated, for every metric.
     pub stated: Option<f64>,
-    /// What means nothing by the machine's own noise.
+    /// Margins from the machine's own noise, by metric.
     pub own: BTreeMap<String, f64>,
 }
 

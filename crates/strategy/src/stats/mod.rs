@@ -1,4 +1,4 @@
-//! What measurements say, with their error: intervals over server starts, ratios of two sides, and the verdicts that rest on them.
+//! Statistics of measurements: intervals over server starts, ratios of two sides, and the verdicts based on them.
 //!
 //! The start of a server is the unit. Runs on one start share that start's luck, so they narrow an interval only as far as
 //! noise between runs goes. Everything here is on the logarithm of a metric; a ratio is a difference of logarithms.

@@ -9,11 +9,11 @@ use super::starts::{Start, between_squares, run_squares};
 pub struct Noise {
     /// Between starts.
     pub start_variance: f64,
-    /// How many starts beyond the first of each config it rests on.
+    /// Degrees of freedom between starts: starts beyond the first of each config.
     pub start_freedom: f64,
     /// Between runs of one start.
     pub run_variance: f64,
-    /// How many runs beyond the first of each start it rests on.
+    /// Degrees of freedom between runs: runs beyond the first of each start.
     pub run_freedom: f64,
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 use std::fmt;
 
-/// Which direction of a metric is the better one.
+/// The better direction of a metric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
@@ -72,7 +72,7 @@ impl fmt::Display for Better {
     }
 }
 
-/// What a comparison says.
+/// Verdict of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -82,13 +82,13 @@ pub enum Verdict {
     Regressed,
     /// It lies within the margin.
     Same,
-    /// It does neither: too few starts to tell.
+    /// It does neither: there are too few starts.
     Undecided,
 }
 
 impl Verdict {
-    /// The verdict of a ratio's interval. One within the margin is `same` also where it excludes no change: what the margin
-    /// says does not matter is no regression.
+    /// Judges a ratio's interval. An interval within the margin is `same` even if it excludes no change: a change within the margin does
+    /// not matter.
     pub fn of(interval: Interval, margin: Margin, better: Better) -> Verdict {
         if margin.holds(interval) {
             Verdict::Same

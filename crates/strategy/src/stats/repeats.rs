@@ -12,12 +12,12 @@ pub struct Repeats {
     pub min: usize,
     /// At most this many.
     pub max: usize,
-    /// How far the interval may reach to either side of the mean, as a ratio: 0.03 for 3 %.
+    /// Greatest reach of the interval to either side of the mean, as a ratio: 0.03 for 3 %.
     pub until: f64,
 }
 
 impl Repeats {
-    /// Whether the runs so far, by their values, are enough: the interval is narrow, or no more runs are allowed.
+    /// Returns true if the runs so far are enough: the interval is narrow, or no more runs are allowed.
     pub fn is_enough(self, values: &[f64]) -> bool {
         let is_narrow = |interval: Interval| (interval.high - interval.low) / 2.0 <= self.until.ln_1p();
         values.len() >= self.max || (values.len() >= self.min && self.interval(values).is_some_and(is_narrow))

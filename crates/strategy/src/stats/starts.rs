@@ -15,14 +15,14 @@ pub struct Start {
 }
 
 impl Start {
-    /// A start with a value for each run; None if there is no run, or one whose value has no logarithm.
+    /// A start with a value for each run. `None` if it has no run, or a value without a logarithm.
     pub fn of(values: &[f64]) -> Option<Start> {
         let logs: Vec<f64> = values.iter().map(|value| value.ln()).collect();
         let usable = !logs.is_empty() && logs.iter().all(|log| log.is_finite());
         usable.then_some(Start { logs })
     }
 
-    /// How many runs it has.
+    /// Number of its runs.
     pub fn runs(&self) -> usize {
         self.logs.len()
     }
@@ -39,12 +39,12 @@ impl Start {
     }
 }
 
-/// What is believed of noise between runs before any is seen: few runs say little about it.
+/// Prior of the noise between runs, because few runs say little about it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct RunPrior {
     /// Its standard deviation, as a ratio: 0.01 for 1 %.
     pub sd: f64,
-    /// How many degrees of freedom this belief is worth.
+    /// Weight of the prior, in degrees of freedom.
     pub freedom: f64,
 }
 

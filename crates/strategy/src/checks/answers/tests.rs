@@ -31,7 +31,7 @@ struct Server {
     fault: Fault,
     /// Of the batch, in nats.
     noise: f64,
-    /// Which batches it has.
+    /// Seed of the noise of its batches.
     batch: u64,
 }
 
@@ -114,7 +114,7 @@ fn server(fault: Fault, noise: f64, batch: u64) -> Answers {
     Server { fault, noise, batch }.answers()
 }
 
-/// What is said of a second config against a first one.
+/// Returns the fault of a second config compared with a first one.
 fn against(base: &Answers, new: &Answers) -> Option<String> {
     let asked = |server, answers| AnsweredStart {
         server,

@@ -1,5 +1,5 @@
-//! What is said of a target once its search is over: the verdict, the interval around the limit, and what a reader should
-//! know about them. When it is over, and which load it is, the search decides.
+//! Formulates the answer for a target once its search is over: the verdict, the interval around the limit, and notes for the reader. The
+//! search itself decides when it is over and at which load.
 
 use super::{DOUBT, RISK, Settings, View};
 use crate::search::Vary;
@@ -20,8 +20,8 @@ impl View<'_> {
         }
     }
 
-    /// What is said where the highest load that is not too high brings too little: a lower one brings less. A higher one that
-    /// may not be too high either brings more in proportion at the most.
+    /// Returns the answer if even the highest load that is not too high brings too little; a lower load brings less. A higher load brings
+    /// more at most in proportion.
     fn starved_answer(&self, found: Found, value: f64) -> Option<Answer> {
         let (criterion, lack) = self.target.starving(&self.search.probes, value)?;
         let reach = self.interval(found).1 / value;
@@ -31,7 +31,7 @@ impl View<'_> {
         let mut answer = self.plain_answer(if is_out_of_reach { Found::None } else { Found::Undecided });
         answer.binding = Some(criterion.to_string());
         if is_out_of_reach {
-            // What is missing is no limit between two loads.
+            // A lack of load is not a limit between two loads, so it has no upper end.
             answer.high = f64::INFINITY;
         }
         answer.notes = vec![note];
@@ -83,7 +83,7 @@ impl View<'_> {
         }
     }
 
-    /// What is said of a server that another one beats, whatever its own limit.
+    /// Returns the answer for a server that another one beats, whatever its own limit.
     pub(super) fn beaten_answer(&self, bound: f64, why: String) -> Answer {
         let mut answer = self.answer(Found::Skipped);
         answer.low = self.best().map_or(0.0, |best| best.value);
@@ -157,7 +157,7 @@ impl View<'_> {
         })
     }
 
-    /// What is known although the runs allowed were too few, and what would tell more.
+    /// Describes the knowledge gained although the runs were too few, and a way to learn more.
     fn undecided_note(&self, found: Found) -> Option<String> {
         if found != Found::Undecided {
             return None;

@@ -1,5 +1,5 @@
-//! Which load to measure while a target is open: where its limit lies, then what will be the ends of the answer's interval.
-//! Whether it is still open, the search decides.
+//! Chooses the load to measure while a target is open: first where its limit is expected, then at the ends of the answer's interval. The
+//! search decides whether a target is still open.
 
 use super::{RISK, Settings, View};
 use crate::search::probe::Question;
@@ -11,7 +11,7 @@ const CERTAINTY: f64 = 1.17;
 const LARGEST_STEP: f64 = 4.0;
 /// Once the interval is so many times as wide as the tolerance, runs are at what will be its ends.
 const NARROW: f64 = 3.0;
-/// How well placed a load that was measured must be to be measured again, compared with the best one.
+/// A load that was measured already is preferred if it is placed at least this well relative to the best one.
 const NEARLY: f64 = 0.8;
 /// Loads that are compared to find the best placed one.
 const PLACES: i32 = 24;

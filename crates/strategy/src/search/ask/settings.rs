@@ -16,7 +16,7 @@ pub struct Settings {
     pub lower: f64,
     /// The highest load to try.
     pub upper: f64,
-    /// How far the answer may be below the boundary, as a ratio: 0.05 for 5 %.
+    /// Distance by which the answer may be below the boundary, as a ratio: 0.05 for 5 %.
     pub tolerance: f64,
     /// At most this many runs are asked for by each target.
     pub max_probes: usize,
@@ -24,7 +24,7 @@ pub struct Settings {
     pub confirmations: usize,
     /// Requests of a run.
     pub requests: Requests,
-    /// Whether a server config is left as soon as another is known to hold more than it can.
+    /// True if a server config is left as soon as another is known to hold more than it can.
     pub skip_beaten: bool,
 }
 

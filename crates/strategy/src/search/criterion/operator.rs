@@ -1,9 +1,9 @@
-//! How a measured value is compared with its limit, as a plan writes it: `<=500`. What is compared, the criterion knows.
+//! Comparison of a measured value with its limit, as a plan writes it: `<=500`. The criterion knows what is compared.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How a measured value is compared with its limit.
+/// Comparison of a measured value with its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operator {
@@ -18,7 +18,7 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// Whether `value` satisfies the comparison with `limit`; NaN satisfies none.
+    /// Returns true if `value` satisfies the comparison with `limit`; NaN never does.
     pub fn holds(self, value: f64, limit: f64) -> bool {
         match self {
             Operator::AtMost => value <= limit,
@@ -28,7 +28,7 @@ impl Operator {
         }
     }
 
-    /// Whether small values are the good ones.
+    /// Returns true if small values are the good ones.
     pub fn wants_small(self) -> bool {
         matches!(self, Operator::AtMost | Operator::Below)
     }

@@ -4,7 +4,7 @@ use super::*;
 use crate::stats::{Better, Bound, Margin};
 use proptest::prelude::*;
 
-/// What is compared, and how hard.
+/// Settings of the comparison.
 #[derive(Clone)]
 struct Settings {
     family: Vec<Member>,

@@ -1,8 +1,8 @@
-//! A load generator for LLM servers: `dataset` draws what to ask, `load` sends it when it is due and times every token, and
-//! `params` is how both are told what to do.
+//! A load generator for LLM servers. `dataset` draws the prompts, `load` sends them when they are due and times every token, and `params`
+//! declares the parameters of both.
 //!
-//! What the timings amount to is the `metrics` room's work. Nothing of the simulated server is shared with it: a shared
-//! mistake would be invisible.
+//! The `metrics` room computes figures from the timings. No code is shared with the simulated server, because a shared mistake would be
+//! invisible.
 
 pub mod dataset;
 pub mod load;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use vsweep_metrics::rng::NumpyPcg64;
 
-/// Seeds of what is drawn beside the first turns, so that these are the prompts of the dataset without conversations.
+/// Seed of the later turns, so that the first turns equal the prompts of the dataset without conversations.
 const TURNS_SEED: u64 = 0x7475_726e;
 const LATER_SEED: u64 = 0x6c61_7465;
 
@@ -45,13 +45,13 @@ const SHARE: Bounds = ("a share of at least 0 and below 1", |share| (0.0..1.0).c
 /// Conversations of a dataset.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversations {
-    /// What is said.
+    /// Source of the texts.
     pub of: ConversationSource,
-    /// How many turns a conversation has; for recorded ones the least and the most that are used.
+    /// Number of turns of a conversation; for recorded ones, the fewest and most that are used.
     pub turns: RangeInclusive<u64>,
 }
 
-/// What is said in conversations.
+/// Source of the texts of conversations.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ConversationSource {
     /// Random texts.
@@ -60,7 +60,7 @@ pub enum ConversationSource {
         first: Random,
         /// Tokens of each later turn.
         later_input_len: u64,
-        /// Parts that turns share. With them, every turn stands alone instead of repeating what was said.
+        /// Parts that turns share. With them, every turn is independent instead of repeating the earlier ones.
         shares: Option<Shares>,
     },
     /// The questions of recorded conversations. Answers are the server's own, as long as the recorded ones.
@@ -95,7 +95,7 @@ impl TurnParams {
             return (kind.read)(reader);
         }
         let shares = self.shares(reader);
-        // 0 stands for unset, as in the Rust client.
+        // 0 means unset, as in the Rust client.
         let given = |count: Option<u64>| count.filter(|count| *count > 0);
         let (of, least, most) = match kind.name {
             "random" => {
@@ -137,7 +137,7 @@ impl TurnParams {
 }
 
 impl Conversations {
-    /// Whether a turn repeats what was said before.
+    /// Returns true if a turn repeats the earlier ones.
     fn has_history(&self) -> bool {
         !matches!(self.of, ConversationSource::Random { shares: Some(_), .. })
     }

@@ -1,4 +1,4 @@
-//! The datasets of one's own: `custom` (texts), `custom_image` and `custom_audio` (texts with pictures or sounds beside them).
+//! The user's own datasets: `custom` (texts), `custom_image` and `custom_audio` (texts with pictures or sounds).
 
 use super::kind::PATH;
 use super::rows::{self, DataRow};

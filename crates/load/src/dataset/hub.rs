@@ -94,7 +94,7 @@ impl Hub {
             .unwrap_or("main");
         let files = listing["siblings"].as_array().map(Vec::as_slice).unwrap_or_default();
         let names = files.iter().filter_map(|file| file["rfilename"].as_str());
-        // A name that leads out of the folder is no file of the data set.
+        // Ignore names that lead out of the folder.
         let names: Vec<String> = names
             .filter(|name| name.split('/').all(is_plain))
             .map(str::to_owned)

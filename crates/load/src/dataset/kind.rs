@@ -1,4 +1,4 @@
-//! What a dataset is to the rest of the program: how it can be asked for, and what it draws with.
+//! The interface of a dataset to the rest of the program: its parameters, and the input for drawing prompts.
 
 use super::{ChatTemplate, Item, Prompt, PromptSource, Sampling, Vocabulary};
 use crate::load::Backend;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub struct Kind {
     /// Its `dataset_name`.
     pub name: &'static str,
-    /// What its prompts are, for the docs.
+    /// Description of its prompts, for the docs.
     pub prompts: &'static str,
     /// Tables of its own parameters.
     pub params: &'static [&'static [Param]],
@@ -33,7 +33,7 @@ impl Kind {
         }
     }
 
-    /// Whether it draws from a file, which must be named.
+    /// Returns true if it draws from a file, which must be named.
     pub fn has_file(&self) -> bool {
         self.all_params().any(|param| param.name == PATH.name)
     }
@@ -49,7 +49,7 @@ pub trait Dataset: Debug + Send + Sync {
     /// Draws the requests. Texts from files are put into the chat template, if one is given.
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String>;
 
-    /// What the program must know of it.
+    /// Properties that the rest of the program needs.
     fn traits(&self) -> Traits {
         Traits::default()
     }
@@ -57,7 +57,7 @@ pub trait Dataset: Debug + Send + Sync {
     /// Notes what does not go with an API, or with a number of requests.
     fn check(&self, _backend: Backend, _num_prompts: usize, _reader: &mut ParamReader<'_>) {}
 
-    /// The same as [`Dataset::draw`] in parts, where the requests can be drawn so: not all of them have to be kept then.
+    /// Like [`Dataset::draw`], but in parts if possible, so that not all requests have to be in memory.
     fn draw_in_parts(
         &self,
         draw: &Draw<'_>,
@@ -78,12 +78,12 @@ pub trait Dataset: Debug + Send + Sync {
     }
 }
 
-/// What a dataset draws with.
+/// Input for drawing prompts.
 #[derive(Clone, Copy)]
 pub struct Draw<'a> {
-    /// How many requests, and how they are chosen.
+    /// Number of requests, and how they are chosen.
     pub sampling: Sampling,
-    /// What synthetic prompts are made of, and who counts tokens.
+    /// Source of synthetic prompts, and the tokenizer that counts tokens.
     pub vocabulary: &'a Vocabulary<'a>,
     /// The model's chat template, where the API does not apply it.
     pub template: Option<&'a ChatTemplate>,
@@ -124,14 +124,14 @@ impl<'a> Draw<'a> {
     }
 }
 
-/// What the program must know of a dataset. The default is that of texts from a file.
+/// Properties of a dataset. The default is that of texts from a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Traits {
-    /// What its prompts are made of.
+    /// Material of its prompts.
     pub made_of: Material,
     /// Its texts are put into the model's chat template where the API does not do that itself.
     pub wants_template: bool,
-    /// What it draws depends on how many tokens its texts have.
+    /// Its prompts depend on the number of tokens of its texts.
     pub depends_on_counts: bool,
     /// Prompts that the server's tokenizer finds longer than they should be may be cut.
     pub may_be_cut: bool,
@@ -151,7 +151,7 @@ pub struct Traits {
     pub shared_share: f64,
 }
 
-/// What prompts are made of.
+/// Material of prompts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Material {
     /// Tokens of the vocabulary.
@@ -164,7 +164,7 @@ pub enum Material {
 }
 
 impl Traits {
-    /// How the result file says where prompts come from.
+    /// Source of the prompts for the result file.
     pub fn source(&self, vocabulary: &Vocabulary<'_>, template: Option<&ChatTemplate>) -> PromptSource {
         match self.made_of {
             Material::Vocabulary => vocabulary.source(),

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use vsweep_metrics::rng::NumpyPcg64;
 
-/// How far lengths spread around their mean: a ratio `r` in [0, 1) means from `(1 - r)` to `(1 + r)` times the mean.
+/// Spread of lengths around their mean: a ratio `r` in [0, 1) means from `(1 - r)` to `(1 + r)` times the mean.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 pub struct RangeRatio {
     /// Of input lengths.

@@ -1,4 +1,4 @@
-//! What to ask: one file a dataset, which owns its parameters and draws the prompts of `vllm bench serve` for a seed.
+//! The prompts. Each dataset is one file, which owns its parameters and draws the prompts of `vllm bench serve` for a seed.
 //!
 //! Returns prompts and lengths as data; turning them into requests of an API is the `load` room's work, and when they are
 //! due is decided there too, except for traces that bring their own times.

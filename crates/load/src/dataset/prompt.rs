@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-/// What one request asks.
+/// Content of one request.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Prompt {
@@ -60,9 +60,9 @@ fn begin_text_otherwise(parts: &mut Value) -> bool {
 /// One request's content.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
-    /// What is asked.
+    /// The prompt.
     pub prompt: Prompt,
-    /// Pictures, films or sounds beside it: one part of a message or a list of them.
+    /// Pictures, films or sounds that accompany it: one part of a message or a list of them.
     pub media: Option<Value>,
     /// Its length in tokens, as far as it is known here.
     pub prompt_len: u64,
@@ -94,7 +94,7 @@ impl Item {
     }
 }
 
-/// How prompts were made, as the result file says it.
+/// Origin of prompts, as named in the result file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PromptSource {

@@ -1,4 +1,4 @@
-//! Which dataset draws the prompts of a run, and how many: the parameters that all datasets have in common.
+//! Parameters that all datasets have in common: the choice of the dataset, and the number of prompts.
 
 use super::{Dataset, KINDS, Kind, Sampling, TurnParams};
 use crate::load::Backend;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 crate::params! {
     /// The prompts of a run.
     pub struct PromptParams {
-        /// What to ask: the name of a dataset.
+        /// Dataset of the prompts.
         dataset_name: String = param("dataset_name").default("random"),
         /// File of the dataset, where it has one; for hf also a folder or a name on the Hub.
         dataset_path: Option<String> = param("dataset_path"),
@@ -35,7 +35,7 @@ crate::params! {
 }
 
 impl PromptParams {
-    /// What is asked; `None` if no dataset has this name.
+    /// The dataset; `None` if no dataset has this name.
     pub fn kind(&self) -> Option<&'static Kind> {
         KINDS.iter().find(|kind| kind.name == self.dataset_name)
     }
@@ -54,7 +54,7 @@ impl PromptParams {
         dataset
     }
 
-    /// What a dataset is asked for.
+    /// Returns how many prompts to draw, and how.
     pub fn sampling(&self, num_prompts: usize, seed: u64) -> Sampling {
         Sampling {
             num_prompts,

@@ -96,7 +96,7 @@ impl Dataset for SpeedBench {
 /// A file of questions, some of which are wanted.
 struct QuestionSet<'a> {
     file: &'a Path,
-    /// The column of a row's questions, and where the first one stands in it.
+    /// The column of a row's questions, and the path of the first question in it.
     questions: (&'a str, &'a str),
     /// The parameter that chooses a category, and its value; all are wanted without.
     category: (&'a str, Option<&'a str>),

@@ -150,7 +150,7 @@ impl Random {
     }
 }
 
-/// What the prompts of a draw are made from.
+/// Input for the prompts of a draw.
 pub(super) struct Plan {
     pub allowed: Vec<u32>,
     pub lengths: Lengths,

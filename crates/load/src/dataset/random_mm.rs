@@ -1,4 +1,4 @@
-//! The `random-mm` dataset: random texts with images of random pixels beside them.
+//! The `random-mm` dataset: random texts with images of random pixels.
 
 use super::random::Random;
 use super::{Dataset, Draw, Item, Kind, Material, Traits};
@@ -13,7 +13,7 @@ use vsweep_metrics::rng::NumpyPcg64;
 pub(super) const KIND: Kind =
     Kind::of::<RandomMm>("random-mm", "the same with images of random pixels, in one message");
 
-/// What Pillow uses unless told otherwise.
+/// Pillow's default.
 const JPEG_QUALITY: u8 = 75;
 
 /// The `random-mm` dataset.
@@ -21,7 +21,7 @@ const JPEG_QUALITY: u8 = 75;
 pub struct RandomMm {
     /// The text of each request.
     pub text: Random,
-    /// What stands beside it.
+    /// Images of each request.
     pub images: Images,
 }
 
@@ -37,7 +37,7 @@ impl Declared for RandomMm {
 }
 
 crate::params! {
-    /// Images beside random texts.
+    /// Images that accompany random texts.
     pub struct Images {
         /// Mean images a request.
         mean: u64 = param("random_mm_base_items_per_request").default("1"),
@@ -79,7 +79,7 @@ impl FromParam for Buckets {
                  each size, and its share above 0"
             )
         };
-        // A tuple is no JSON, but a text with one in it is.
+        // A tuple is not valid JSON, but a text that contains one is.
         let quoted = |text: &str| text.replace('(', "\"(").replace(')', ")\"");
         let sizes = match (json_of(value), value) {
             (Value::Null, Value::String(python)) => json_of(&quoted(python).into()),

@@ -39,7 +39,7 @@ pub(super) struct RoundTrip {
     pub ids: Vec<u32>,
     /// The word that each token is from, ascending.
     words: Vec<u32>,
-    /// Whether the tokens give the text; a tokenizer that drops or changes letters gives another one back.
+    /// True if decoding the tokens gives the text. A tokenizer that drops or changes letters gives another text.
     is_faithful: bool,
 }
 
@@ -86,8 +86,8 @@ impl RoundTrip {
         Ok(self)
     }
 
-    /// The round trip of the first `target` ids and the padding, if what is kept can be told from what may change, and
-    /// its ids give its text.
+    /// Returns the round trip of the first `target` ids and the padding. `None` if the unchanged part cannot be separated from the rest, or
+    /// its ids do not decode to its text.
     fn with_end(&self, tokenizer: &Tokenizer, target: usize, padding: &[u32]) -> Result<Option<RoundTrip>, String> {
         let unchanged = target.min(self.ids.len());
         let Some(start) = self.last_start(unchanged).filter(|_| self.is_faithful) else {

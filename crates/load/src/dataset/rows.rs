@@ -1,5 +1,5 @@
-//! Rows of local data files: JSON lines, JSON, CSV, TSV and Parquet, told apart by the file's ending. Knows where each row
-//! stands, so that every complaint names the file, the place and the remedy.
+//! Rows of local data files: JSON lines, JSON, CSV, TSV and Parquet, selected by the file's extension. Keeps the position of each row, so
+//! that every error names the file, the place and the remedy.
 
 use memchr::memchr_iter;
 use serde_json::{Map, Value};
@@ -78,7 +78,7 @@ impl DataRow {
         format!("{}: {problem}", self.place)
     }
 
-    /// A column's text; a number stands for its digits.
+    /// Returns a column's text; a number is returned as its digits.
     pub fn text(&self, column: &str) -> Result<String, String> {
         match self.column(column)? {
             Value::String(text) => Ok(text.clone()),
@@ -101,7 +101,7 @@ impl DataRow {
         })
     }
 
-    /// A column's whole number; what stands behind the point is dropped.
+    /// Returns a column's number, truncated to a whole number.
     pub fn count(&self, column: &str) -> Result<u64, String> {
         self.number(column).map(|number| number as u64)
     }
@@ -158,7 +158,7 @@ fn json(text: &str) -> Result<NumberedRows, String> {
     rows.collect()
 }
 
-/// The parser's message without its place, which is told in the file's own terms.
+/// The parser's message without its position, which is given in the file's own terms.
 fn without_line(error: &serde_json::Error) -> String {
     let message = error.to_string();
     message.split(" at line ").next().unwrap_or(&message).to_owned()

@@ -1,18 +1,18 @@
-//! What all datasets are asked for, and the rules they share: oversampling and the filter of lengths.
+//! The request for prompts that all datasets get, and the rules they share: oversampling and the filter of lengths.
 
 use super::Item;
 use vsweep_metrics::rng::PythonRandom;
 
-/// How many requests are wanted, and how they are chosen.
+/// Number of requests, and how they are chosen.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sampling {
     /// Requests to draw; 0 means every row of a `custom` file.
     pub num_prompts: usize,
     /// Seed of all draws.
     pub seed: u64,
-    /// Whether rows of a file are taken in random order.
+    /// True if rows of a file are taken in random order.
     pub shuffle: bool,
-    /// Whether a file with too few rows is used several times.
+    /// True if a file with too few rows is used several times.
     pub oversample: bool,
 }
 
@@ -25,12 +25,12 @@ impl Sampling {
         items
     }
 
-    /// Whether `have` rows are enough.
+    /// Returns true if `have` rows are enough.
     pub(super) fn is_met(&self, have: usize) -> bool {
         self.num_prompts > 0 && have >= self.num_prompts
     }
 
-    /// What `rows` give in their order until there is as much as was asked for; a row may give nothing.
+    /// Converts `rows` in order until there are enough items. A row may give none.
     pub(super) fn gather<R, T>(
         &self,
         rows: Vec<R>,

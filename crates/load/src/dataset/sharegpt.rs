@@ -109,7 +109,7 @@ impl ShareGpt {
     }
 }
 
-/// What is said in a turn.
+/// Text of a turn.
 fn said<'a>(row: &DataRow, turn: &'a Value) -> Result<&'a str, String> {
     let missing = || row.wrong("a turn without a text as its \"value\"; correct or remove the entry");
     turn["value"].as_str().ok_or_else(missing)

@@ -1,5 +1,5 @@
-//! Which tokens of a model are special: those that its configuration names, as Hugging Face's `transformers` counts them.
-//! What `tokenizer.json` itself marks as special includes others, which `vllm bench serve` puts into random prompts.
+//! The special tokens of a model: those that its configuration names, as Hugging Face's `transformers` counts them. `tokenizer.json` marks
+//! more tokens as special, which `vllm bench serve` does use in random prompts.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;

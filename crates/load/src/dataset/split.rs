@@ -1,4 +1,4 @@
-//! Which of a data set's files make up a subset and a split, by the names that the Hugging Face Hub uses.
+//! Selects the files of a data set that make up a subset and a split, by the names that the Hugging Face Hub uses.
 
 use super::rows::ENDINGS;
 use std::fs;
@@ -110,7 +110,7 @@ fn is_data(name: &str) -> bool {
         && !described.iter().any(|start| file.starts_with(start))
 }
 
-/// The folder of a file, without a leading `data`, which is no subset.
+/// The folder of a file, without a leading `data`, which does not name a subset.
 fn folder(name: &str) -> &str {
     let folder = name.rsplit_once('/').map_or("", |(folder, _)| folder);
     match folder.strip_prefix("data") {

@@ -1,7 +1,7 @@
 //! The `timed_trace` dataset: recorded traffic with the time, the lengths and the shared prefixes of every request.
 //!
-//! Prefixes are told by the hashes of their chunks: equal hashes become equal tokens. The tokens of a chunk are those of
-//! `vllm bench serve` under `PYTHONHASHSEED=0`; without that setting its own differ from run to run.
+//! Prefixes are identified by the hashes of their chunks: equal hashes become equal tokens. The tokens of a chunk are those of `vllm bench
+//! serve` under `PYTHONHASHSEED=0`. Without that setting, its own tokens differ from run to run.
 
 use super::kind::PATH;
 use super::rows::{self, DataRow};
@@ -28,7 +28,7 @@ crate::params! {
     pub struct TimedTrace {
         /// Rows of times, lengths and hashes.
         path: PathBuf = PATH,
-        /// Tokens that one hash of a trace stands for.
+        /// Tokens per hash of a trace.
         chunk_size: u64 = param("timed_trace_chunk_hash_size").least(1).default("16"),
         /// Seconds in one unit of a trace's timestamps.
         second_multiplier: f64 = param("timed_trace_sec_multiplier")

@@ -81,7 +81,7 @@ impl Tokenizer {
         &self.special
     }
 
-    /// How many special tokens it adds to a prompt.
+    /// Number of special tokens that it adds to a prompt.
     pub fn added_specials(&self) -> u64 {
         self.added_specials
     }

@@ -1,4 +1,4 @@
-//! What synthetic prompts are made of: tokens of a tokenizer, bare token ids, or words; and who counts the tokens of texts.
+//! Source of synthetic prompts: tokens of a tokenizer, bare token ids, or words. Also counts the tokens of texts.
 
 use super::round_trip::{RoundTrip, TextDraft};
 use super::tokenizer::Tokenizer;
@@ -8,10 +8,10 @@ use std::ops::Range;
 /// The counter of prompt tokens where nobody counts them.
 pub const ESTIMATE: &str = "estimate";
 
-/// A token of English text is about this long; used where there is no tokenizer to count.
+/// Approximate bytes per token of English text, for use without a tokenizer.
 const BYTES_A_TOKEN: usize = 4;
 
-/// What prompts are made of.
+/// Source of prompts.
 pub enum Vocabulary<'a> {
     /// Text by the model's tokenizer.
     Tokenizer(&'a Tokenizer),
@@ -30,14 +30,14 @@ pub type Count<'a> = Box<dyn Fn(&str) -> Result<u64, String> + 'a>;
 pub struct ServerTokenizer<'a> {
     /// Words that are a token each, alone and side by side; empty if no such words were found.
     pub words: Vec<String>,
-    /// How many special tokens are put around each prompt.
+    /// Number of special tokens that are put around each prompt.
     pub added_specials: u64,
     /// Tokens of a text, special ones included.
     pub count: Count<'a>,
 }
 
 impl Vocabulary<'_> {
-    /// How the result file names it.
+    /// Name of the source for the result file.
     pub fn source(&self) -> PromptSource {
         match self {
             Vocabulary::Tokenizer(_) => PromptSource::Tokenizer,
@@ -47,7 +47,7 @@ impl Vocabulary<'_> {
         }
     }
 
-    /// Who says how many tokens a prompt of this source has, as the result file names it.
+    /// The counter of a prompt's tokens, as named in the result file.
     pub fn counted_by(&self, source: PromptSource) -> &'static str {
         match (self, source) {
             (_, PromptSource::TokenIds) => "token_ids",
@@ -57,7 +57,7 @@ impl Vocabulary<'_> {
         }
     }
 
-    /// Tokens of a text with the special tokens around it; an estimate from its bytes where there is no tokenizer.
+    /// Number of tokens of a text, including the special tokens around it. Without a tokenizer, an estimate from its bytes.
     pub fn count(&self, text: &str) -> Result<u64, String> {
         match self {
             Vocabulary::Tokenizer(tokenizer) => Ok(tokenizer.encode(text, true)?.len() as u64),
@@ -66,7 +66,7 @@ impl Vocabulary<'_> {
         }
     }
 
-    /// How many special tokens are put around each prompt.
+    /// Number of special tokens that are put around each prompt.
     pub(super) fn added_specials(&self) -> u64 {
         match self {
             Vocabulary::Tokenizer(tokenizer) => tokenizer.added_specials(),

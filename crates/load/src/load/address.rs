@@ -7,7 +7,7 @@ use std::time::Duration;
 /// A base URL such as `http://127.0.0.1:8000`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerAddress {
-    /// Whether it speaks TLS.
+    /// True for HTTPS.
     pub is_https: bool,
     /// Host without brackets.
     pub host: String,
@@ -65,7 +65,7 @@ impl ServerAddress {
         }
     }
 
-    /// The addresses its name stands for, in the system's order. Asks the name service, so it may block.
+    /// Resolves the name to addresses, in the system's order. Blocks while it asks the name service.
     pub fn resolve(&self) -> Result<Vec<SocketAddr>, String> {
         let addresses = (self.host.as_str(), self.port).to_socket_addrs();
         addresses

@@ -27,7 +27,7 @@ pub struct Ramp {
 }
 
 crate::one_of! {
-    /// How a ramp grows.
+    /// Growth of a ramp.
     pub enum RampShape {
         /// By equal steps.
         Linear = "linear",
@@ -44,7 +44,7 @@ impl Arrivals {
         ramp: None,
     };
 
-    /// Whether requests have due times of their own, rather than all being due at once.
+    /// Returns true if requests have due times of their own, false if all are due at once.
     pub fn is_open(&self) -> bool {
         self.ramp.is_some() || self.rate.is_finite()
     }
@@ -84,7 +84,7 @@ impl Arrivals {
         due
     }
 
-    /// The same as moments after t0.
+    /// Due times after t0 in nanoseconds.
     pub fn due_times(&self, n: usize, seed: u32) -> Vec<Nanos> {
         self.due_seconds(n, seed)
             .into_iter()

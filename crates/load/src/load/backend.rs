@@ -15,13 +15,13 @@ pub enum Backend {
     Embeddings,
     /// `/v1/embeddings` with messages
     EmbeddingsChat,
-    /// `/v1/embeddings` with messages, for CLIP models: no text beside an image
+    /// `/v1/embeddings` with messages, for CLIP models: a prompt with an image has no text
     EmbeddingsClip,
     /// `/v1/embeddings` with messages, for VLM2Vec models: the image first, then an instruction
     EmbeddingsVlm2vec,
     /// `/embeddings` of an Infinity server
     Infinity,
-    /// The same, with CLIP models
+    /// `/embeddings` of an Infinity server, with CLIP models
     InfinityClip,
     /// `/pooling`
     Pooling,
@@ -29,7 +29,7 @@ pub enum Backend {
     Rerank,
 }
 
-/// How the answer to a request is read.
+/// Format of the response to a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Reply {
     /// A stream of events with `choices`.
@@ -48,7 +48,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// Whether the answer is a stream of output events.
+    /// Returns true if the response is a stream of output events.
     pub fn is_stream(self) -> bool {
         matches!(self, Reply::Choices | Reply::Responses)
     }
@@ -101,7 +101,7 @@ impl Backend {
         }
     }
 
-    /// What the endpoint must end in: one of these.
+    /// Returns the possible ends of the endpoint's path.
     pub fn endpoint_ends(self) -> Vec<&'static str> {
         match self {
             Backend::Audio => vec!["transcriptions", "translations"],
@@ -109,7 +109,7 @@ impl Backend {
         }
     }
 
-    /// Whether it generates tokens; the others answer with vectors or scores.
+    /// Returns true if it generates tokens; the others answer with vectors or scores.
     pub fn generates(self) -> bool {
         matches!(
             self,
@@ -117,7 +117,7 @@ impl Backend {
         )
     }
 
-    /// Whether pictures can be sent beside a prompt.
+    /// Returns true if a prompt can contain pictures.
     pub fn takes_pictures(self) -> bool {
         use Backend::{Chat, EmbeddingsChat, EmbeddingsClip, EmbeddingsVlm2vec, InfinityClip};
         matches!(
@@ -126,12 +126,12 @@ impl Backend {
         )
     }
 
-    /// Whether a prompt of token ids can be sent.
+    /// Returns true if a prompt can be token ids.
     pub fn takes_ids(self) -> bool {
         matches!(self, Backend::Completions | Backend::Embeddings | Backend::Pooling)
     }
 
-    /// How its answers are read, given the `encoding_format` that is asked for.
+    /// Returns the format of its responses for the requested `encoding_format`.
     pub fn reply(self, encoding_format: Option<&str>) -> Reply {
         match (self, encoding_format) {
             (Backend::Responses, _) => Reply::Responses,

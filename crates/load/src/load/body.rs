@@ -1,14 +1,14 @@
-//! What a request says: the JSON body of each backend, with keys in the order of `vllm bench serve`.
+//! Writes the JSON body of a request for each backend, with keys in the order of `vllm bench serve`.
 
 use super::backend::Backend;
 use serde_json::{Map, Value, json};
 
-/// What one request asks.
+/// Content of one request.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Content<'a> {
     /// A text, a list of token ids, a conversation, parts of a message, or a batch.
     pub prompt: Option<&'a Value>,
-    /// Images, videos or audio beside the prompt: one part of a message or a list of them.
+    /// Images, videos or audio that accompany the prompt: one part of a message or a list of them.
     pub media: Option<&'a Value>,
     /// Messages that replace the prompt in a chat.
     pub messages: Option<&'a Value>,
@@ -30,7 +30,7 @@ pub struct Content<'a> {
     pub index: usize,
 }
 
-/// What all bodies of a run share.
+/// Options common to all bodies of a run.
 #[derive(Debug, Clone)]
 pub struct BodyOptions {
     /// The API.

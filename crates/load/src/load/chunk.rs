@@ -1,16 +1,15 @@
-//! What one event of a completion stream says: output, the end, usage, an error.
+//! Parses one event of a completion stream: output, the end, usage, an error.
 //!
-//! The events of a stream differ only in their text. So the first event is parsed as JSON, and what stands before and
-//! after its text is kept as a template; an event with the same frame around a plain string says the same and is
-//! recognised by two comparisons. (The frame ends inside a string literal of valid JSON, so whatever follows it up
-//! to an unescaped quote is that string.) Everything else is parsed.
+//! The events of a stream differ only in their text. So the first event is parsed as JSON, and the bytes before and after its text are kept
+//! as a template. An event with the same frame around a plain string is recognised by two comparisons. This is correct because the frame
+//! ends inside a string literal of valid JSON: everything up to an unescaped quote is that string. All other events are parsed.
 
 use memchr::{memchr, memchr2, memmem};
 use serde::Deserialize;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// No answer has more tokens; a larger count is no count.
+/// A larger count of tokens is not plausible and is ignored.
 const MOST_OUTPUT: u64 = 1 << 24;
 /// No prompt, nor all inputs of a batch together, has more.
 const MOST_PROMPT: u64 = 1 << 32;
@@ -42,7 +41,7 @@ impl Usage {
     }
 }
 
-/// What one event says.
+/// Content of one event.
 #[derive(Debug, Default, PartialEq)]
 pub struct EventFacts<'a> {
     /// Its first choice has a `text` or a `delta`, be it empty: it counts as an output event.

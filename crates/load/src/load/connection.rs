@@ -15,7 +15,7 @@ pub(super) struct Connection {
     pub is_open: bool,
     /// The request it carries, as an index.
     pub carries: Option<usize>,
-    /// How much of the request has been handed over; `None` once the system has all of it.
+    /// Number of bytes of the request that were handed over; `None` once the system has all of it.
     pub unsent: Option<usize>,
     /// Since when it has carried nothing.
     pub idle_since: Instant,

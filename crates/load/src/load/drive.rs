@@ -13,31 +13,31 @@ use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use vsweep_metrics::metrics::{LoadProgress, Nanos, Sample, Samples};
 
-/// What to send, and how.
+/// Requests to send, and how.
 #[derive(Debug, Default)]
 pub struct Load {
     /// Requests in order.
     pub requests: Requests,
     /// When each is due; of a conversation, only the time of its first turn counts.
     pub due: Vec<Nanos>,
-    /// Which requests are turns of conversations, if they are: those after the first have no bytes yet.
+    /// Requests that are turns of conversations, if any. Those after the first turn have no bytes yet.
     pub turns: Option<Turns>,
     /// Most requests, or conversations, at once.
     pub limit: Option<usize>,
-    /// How the answers are read.
+    /// Format of the responses.
     pub reply: Reply,
     /// Limit for one request, from sent to the end of its answer.
     pub request_timeout: Duration,
     /// Limit for the time without a byte of an answer.
     pub silence_timeout: Duration,
-    /// Whether generated texts are kept.
+    /// True if generated texts are kept.
     pub keep_texts: bool,
     /// Send the requests without end, until the watch ends the load: those before this one once, the others again and again.
     pub lap_start: Option<usize>,
 }
 
 impl Load {
-    /// Which request is sent as the `index`-th.
+    /// Returns the request that is sent as the `index`-th.
     pub(super) fn request_at(&self, index: usize) -> usize {
         let count = self.requests.len();
         match (self.lap_start, index.checked_sub(count)) {
@@ -55,7 +55,7 @@ impl Load {
     }
 }
 
-/// What came of a load.
+/// Outcome of a load.
 #[derive(Debug)]
 pub struct LoadOutcome {
     /// One timeline a request that ended, all of them unless the load was cut; those of a load without end as they ended.
@@ -93,13 +93,13 @@ pub(super) struct Drive<'a> {
     pub samples: Samples,
     /// The next request, or the first turn of the next conversation.
     pub next: usize,
-    /// How many of these have been sent.
+    /// Number of these that have been sent.
     pub started: usize,
     pub finished: usize,
     pub in_flight: usize,
     /// Turns that wait for their time, in its order; their slots are kept.
     later: VecDeque<(Nanos, usize)>,
-    /// What was said before each turn under way, and its request.
+    /// Earlier messages of each turn under way, and its request.
     conversations: HashMap<usize, OpenConversation>,
     /// When slots became free that no request has taken since, oldest first; the first ones are free from the start.
     pub freed: VecDeque<Nanos>,
@@ -109,7 +109,7 @@ pub(super) struct Drive<'a> {
     /// Sendings in all.
     pub total: usize,
     pub watch: &'a mut dyn FnMut(LoadProgress<'_>) -> ControlFlow<()>,
-    /// Whether the watch has ended it.
+    /// True if the watch has ended it.
     pub is_cut: bool,
 }
 
@@ -147,7 +147,7 @@ impl<'a> Drive<'a> {
         self.load.limit.is_none_or(|limit| taken < limit.max(1))
     }
 
-    /// Whether a request could be sent now. Looks at the clock only if nothing else forbids it.
+    /// Returns true if a request could be sent now. Reads the clock only if nothing else forbids it.
     pub fn can_send(&self) -> bool {
         self.next_due().is_some_and(|due| due <= self.clock.now())
     }

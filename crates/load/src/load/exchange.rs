@@ -10,11 +10,11 @@ use reqwest::StatusCode;
 use serde::Deserialize;
 use vsweep_metrics::metrics::{Nanos, Sample};
 
-/// How much of a refusal's body is kept, in bytes.
+/// Bytes of an error response's body that are kept.
 const KEPT_OF_REFUSAL: usize = 400;
-/// How much of it is read, so that the connection can be used again.
+/// Bytes of it that are read, so that the connection can be used again.
 const READ_OF_REFUSAL: usize = 64 << 10;
-/// The longest text beside the measured requests, in bytes: `/metrics` of many engines, a million token ids.
+/// Longest text outside the measured requests, in bytes: `/metrics` of many engines, a million token ids.
 const LONGEST_TEXT: usize = 8 << 20;
 /// The longest answer that is kept as a whole, in bytes.
 const LONGEST_BODY: usize = 1 << 30;
@@ -28,7 +28,7 @@ pub(super) struct Exchange {
     heard_at: Nanos,
 }
 
-/// What the answer has said so far.
+/// State of a streamed response.
 #[derive(Debug, Default)]
 struct Stream {
     reply: Reply,
@@ -37,7 +37,7 @@ struct Stream {
     keep_text: bool,
     /// `[DONE]`, a finish reason or the usage at the end was seen: the stream is complete.
     is_complete: bool,
-    /// `[DONE]` was seen: what follows is no part of the answer.
+    /// `[DONE]` was seen; later data is ignored.
     is_over: bool,
     error: Option<String>,
     /// The answer broke off or could not be read: what there is of its text says nothing.
@@ -48,7 +48,7 @@ struct Stream {
     refused: usize,
 }
 
-/// What is read of an answer that comes as a whole.
+/// Content of a response that comes as a whole.
 #[derive(Deserialize)]
 struct Whole {
     #[serde(default)]
@@ -149,7 +149,7 @@ impl Exchange {
         &self.stream.sample
     }
 
-    /// The same of a request that is given up.
+    /// Returns the timeline of a request that is given up.
     pub fn cut(&mut self, now: Nanos) -> Sample {
         let mut sample = std::mem::take(&mut self.stream.sample);
         sample.end = sample.events.last().unwrap_or(now);
@@ -166,12 +166,12 @@ impl Exchange {
         now.saturating_sub(self.heard_at)
     }
 
-    /// Whether the connection can carry another request.
+    /// Returns true if the connection can carry another request.
     pub fn keeps_alive(&self) -> bool {
         self.response.is_done() && self.response.keeps_alive
     }
 
-    /// The finished timeline; `now` stands in for the end if no output event came.
+    /// Returns the finished timeline. Without an output event, `now` is used as the end.
     pub fn finish(&mut self, now: Nanos) -> Sample {
         let Exchange {
             response,
@@ -282,7 +282,7 @@ impl Stream {
         }
     }
 
-    /// Why a complete answer is no success, if it is not.
+    /// Returns the reason why a complete response is not a success, if it is not.
     fn verdict(&self, status: StatusCode, sample: &Sample) -> Option<String> {
         if status != StatusCode::OK {
             return Some(refusal_text(status, &self.body));

@@ -13,7 +13,7 @@ pub(super) struct Sound {
 }
 
 impl Sound {
-    /// The file that `{"audio_path": …}` names; it must be WAV, whose length can be told from its head.
+    /// Reads the file that `{"audio_path": …}` names. It must be WAV, whose duration can be read from its header.
     pub fn read(media: Option<&Value>) -> Result<Sound, String> {
         let path = media.and_then(|media| media["audio_path"].as_str());
         let path = path.ok_or("a request to transcribe has no audio_path; use a dataset of sound files")?;

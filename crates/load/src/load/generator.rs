@@ -1,7 +1,7 @@
 //! The event loop: opens connections, sends each request when it is due and a slot is free, reads the answers.
 //!
-//! One thread, one `epoll`, no runtime. Waiting for due times uses a timer with the kernel's full resolution. When things
-//! arrived, and how long reading them may wait, is told by neighbours.
+//! One thread, one `epoll`, no runtime. Waiting for due times uses a timer with the kernel's full resolution. The submodules determine when
+//! data arrived, and how long reading it may wait.
 
 mod absence;
 mod opening;
@@ -114,7 +114,7 @@ impl Generator {
         })
     }
 
-    /// The same until `watch` breaks it off: what is in flight then is given up.
+    /// Like `drive`, until `watch` stops it; requests in flight are then given up.
     pub fn drive_watched(
         &mut self,
         load: &Load,

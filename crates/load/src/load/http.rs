@@ -63,12 +63,12 @@ impl Response {
         (self.status, self.keeps_alive) = (StatusCode::OK, true);
     }
 
-    /// Whether the response is complete.
+    /// Returns true if the response is complete.
     pub fn is_done(&self) -> bool {
         self.state == Parsing::Done
     }
 
-    /// Whether any byte of it has arrived.
+    /// Returns true if any byte of it has arrived.
     pub fn has_begun(&self) -> bool {
         self.state != Parsing::Head || !self.head.is_empty()
     }

@@ -1,4 +1,4 @@
-//! How many files, and so connections, the process may have open.
+//! Limit of open files, and so of connections, of the process.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 

@@ -1,5 +1,5 @@
-//! How long reading may wait. While much arrives, one wake-up serves many connections, as network cards moderate their
-//! interrupts: waking a sleeping core for every token costs the client, and the server that wakes it, more than reading does.
+//! Decides how long reading may wait. Under heavy traffic one wake-up serves many connections, like the interrupt moderation of network
+//! cards. Waking a sleeping core for every token costs the client, and the server that wakes it, more than reading does.
 //!
 //! Times of arrival are the kernel's, so waiting changes none of them; where they are not, nothing waits.
 
@@ -33,8 +33,8 @@ impl Moderation {
         }
     }
 
-    /// How long to sleep at `now` before the network is looked at again, after a turn that began at `turn_began`. Nothing may
-    /// be late for it that is due at a known time.
+    /// Returns how long to sleep at `now` before the network is looked at again, after a turn that began at `turn_began`. Never sleeps past
+    /// `due`.
     pub fn pause(&self, turn_began: Nanos, now: Nanos, due: Option<Nanos>) -> Option<Duration> {
         let until = turn_began + PERIOD;
         let is_free = until > now && due.is_none_or(|due| due >= until);

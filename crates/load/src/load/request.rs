@@ -6,7 +6,7 @@ use super::form::Sound;
 use serde_json::Value;
 use std::fmt::Write;
 
-/// What the heads of all requests of a run share.
+/// Header options common to all requests of a run.
 #[derive(Debug, Clone)]
 pub struct RequestOptions {
     /// `Host` header: host and port.
@@ -15,7 +15,7 @@ pub struct RequestOptions {
     pub path: String,
     /// Header lines beyond the standard ones, in order; a later one wins over an earlier one of its name.
     pub headers: Vec<(String, String)>,
-    /// What the bodies say.
+    /// Options of the bodies.
     pub body: BodyOptions,
 }
 
@@ -72,7 +72,7 @@ impl RequestOptions {
         }
     }
 
-    /// How answers are read.
+    /// Returns the format of the responses.
     pub fn reply(&self) -> Reply {
         let format = self.body.extra.get("encoding_format").and_then(Value::as_str);
         self.body.backend.reply(format)

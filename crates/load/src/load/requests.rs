@@ -36,12 +36,12 @@ impl Default for Requests {
 }
 
 impl Requests {
-    /// How many there are.
+    /// Number of requests.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no requests.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

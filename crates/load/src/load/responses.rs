@@ -1,4 +1,4 @@
-//! What one event of the Responses API says: typed events, of which two kinds carry output and two end the stream.
+//! Parses one event of the Responses API: typed events, of which two kinds carry output and two end the stream.
 
 use super::chunk::{EventFacts, Usage, error_text};
 use serde::Deserialize;

@@ -1,8 +1,8 @@
 //! Server-sent events from bytes, after the WHATWG standard: LF, CR and CRLF line ends, comments, fields with and without
 //! a space, several data lines an event, any split of the stream into reads.
 //!
-//! Two liberties: bytes are passed on as they are (whoever reads a text validates it), and an event that lacks its
-//! blank line when the stream ends is delivered, because some servers end with a bare `data: [DONE]`.
+//! Two liberties: bytes are passed on unchecked (code that reads them as text validates them), and an event that lacks its blank line when
+//! the stream ends is delivered, because some servers end with a bare `data: [DONE]`.
 
 use memchr::memchr2;
 use vsweep_metrics::metrics::Nanos;

@@ -1,8 +1,8 @@
 //! When bytes arrived. The kernel stamps segments as they come in; this module asks it to, reads the stamps, and brings them
 //! to the run's clock, so that the time of an event does not depend on how soon it is read.
 //!
-//! Stamps are told by the system's wall clock, which can be set. Both clocks are read once a turn. Where no stamp came, or
-//! the wall clock was set since the last turn, the time of reading stands for that of arrival.
+//! Stamps use the system's wall clock, which can be set. Both clocks are read once a turn. Without a stamp, or if the wall clock was set
+//! since the last turn, the time of reading is used as the time of arrival.
 
 use super::clock::Clock;
 use mio::net::TcpStream;
@@ -49,7 +49,7 @@ pub(super) struct ArrivalClock {
     clock: Clock,
     /// The wall clock's time at the run's zero, as the last look had it.
     wall_zero: i64,
-    /// Whether the wall clock has not been set since the look before.
+    /// True if the wall clock has not been set since the previous turn.
     is_steady: bool,
     looked_at: Nanos,
     /// Reads whose time is the kernel's, and all reads.

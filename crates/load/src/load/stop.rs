@@ -19,7 +19,7 @@ impl Stop {
         let _ = self.waker.wake();
     }
 
-    /// Whether it was asked to end.
+    /// Returns true if it was asked to end.
     pub fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }

@@ -1,6 +1,6 @@
 //! Bytes to and from the server: plain TCP, or TLS over it. Never blocks.
 //!
-//! Under TLS there is no stamp: what is decrypted need not have come at one time.
+//! Under TLS there are no stamps: decrypted data need not have arrived at one time.
 
 use super::stamps::{Stamp, ask_for_stamps, receive};
 use mio::event::Source;
@@ -14,7 +14,7 @@ use rustls_platform_verifier::BuilderVerifierExt;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
 
-/// How to speak TLS with one server.
+/// TLS settings for one server.
 #[derive(Debug, Clone)]
 pub struct Tls {
     config: Arc<ClientConfig>,
@@ -53,7 +53,7 @@ pub(super) struct Transport {
     tls: Option<Box<ClientConnection>>,
 }
 
-/// What a read brought.
+/// Result of a read.
 pub(super) enum Arrived {
     Bytes {
         count: usize,
@@ -85,7 +85,7 @@ impl Transport {
         self.tcp.deregister(registry)
     }
 
-    /// Whether it is open, as far as the system and the handshake have come.
+    /// Returns true if it is open, as far as the system and the handshake have come.
     pub fn confirm(&mut self) -> io::Result<bool> {
         if let Some(error) = self.tcp.take_error()? {
             return Err(error);
@@ -123,7 +123,7 @@ impl Transport {
         };
         loop {
             match tls.reader().read(buffer) {
-                // Whether the answer is complete is told by HTTP, not by how the connection ends.
+                // HTTP shows whether the response is complete, not the way the connection ends.
                 Ok(0) => return Ok(Arrived::End),
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Arrived::End),
                 Ok(count) => {
@@ -154,7 +154,7 @@ impl Transport {
         }
     }
 
-    /// Whether all that was taken has been handed to the system.
+    /// Returns true if all data taken has been handed to the system.
     pub fn flush(&mut self) -> io::Result<bool> {
         let Some(tls) = &mut self.tls else { return Ok(true) };
         while tls.wants_write() {

@@ -10,17 +10,17 @@ use vsweep_metrics::metrics::Nanos;
 /// The turns of a load, one for each of its requests, in order.
 #[derive(Debug)]
 pub struct Turns {
-    /// How requests are written.
+    /// Options for writing requests.
     pub options: RequestOptions,
-    /// What each says.
+    /// Content of each turn.
     pub each: Vec<Turn>,
     /// From an answer to the next turn.
     pub pause: Nanos,
-    /// Whether a turn repeats what was said before, rather than standing alone.
+    /// True if a turn repeats the earlier ones, false if it is independent.
     pub with_history: bool,
 }
 
-/// What one turn says.
+/// Content of one turn.
 #[derive(Debug, Clone, Default)]
 pub struct Turn {
     /// The user's text.
@@ -35,7 +35,7 @@ pub struct Turn {
     pub session: String,
     /// The adapter to use instead of the model.
     pub adapter: Option<String>,
-    /// Whether the conversation ends with it.
+    /// True if the conversation ends with it.
     pub is_last: bool,
 }
 

@@ -1,9 +1,8 @@
 //! Parameters of a benchmark, each declared once.
 //!
-//! [`params!`](crate::params!) makes a struct of them: a field is where the value goes, its doc comment is the help, and
-//! behind it stand the name, the default and the bounds. The same lines make the table that checks, command lines, help and
-//! docs read. How values of each type are written is the work of `value`; taking them out of a table of parameters is that
-//! of `reader`. What values mean together is checked by whoever owns the struct.
+//! [`params!`](crate::params!) makes a struct of them. A field is the destination of the value and its doc comment is the help; name,
+//! default and bounds follow. The same lines make the table for checks, command lines, help and docs. `value` parses values of each type,
+//! and `reader` takes them out of a table of parameters. The struct's owner checks values against each other.
 
 mod reader;
 mod value;
@@ -18,7 +17,7 @@ pub(crate) use value::json_of;
 pub struct Param {
     /// Its name in snake case, as in `vllm bench serve`.
     pub name: &'static str,
-    /// What it takes.
+    /// Type of its value.
     pub takes: Takes,
     help: &'static str,
     stand_in: Option<&'static str>,
@@ -30,7 +29,7 @@ pub struct Param {
     fits: fn(f64) -> bool,
 }
 
-/// What a parameter takes.
+/// Type of a parameter's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Takes {
     /// A whole number of at least 0.
@@ -47,10 +46,10 @@ pub enum Takes {
     Nothing,
 }
 
-/// Which numbers fit, in words and as a rule.
+/// Valid range of a number, in words and as a function.
 pub type Bounds = (&'static str, fn(f64) -> bool);
 
-/// What is made of parameters.
+/// A type that is read from parameters.
 pub trait Declared: Sized {
     /// Tables of its parameters.
     const TABLES: &'static [&'static [Param]];
@@ -98,19 +97,19 @@ impl Param {
         Param { default, ..self }
     }
 
-    /// What holds if it is not given, in words.
+    /// Sets the description of the default.
     pub const fn otherwise(self, words: &'static str) -> Param {
         let otherwise = Some(words);
         Param { otherwise, ..self }
     }
 
-    /// It must be given, as these words tell; with a default, which then only stands in.
+    /// Makes it required, with this explanation. A default is then only a placeholder.
     pub const fn required(self, says: &'static str) -> Param {
         let required = Some(says);
         Param { required, ..self }
     }
 
-    /// A more general parameter that stands in where this one is not given.
+    /// Names a more general parameter that is used if this one is missing.
     pub const fn or(self, general: &'static str) -> Param {
         let stand_in = Some(general);
         Param { stand_in, ..self }
@@ -121,23 +120,23 @@ impl Param {
         Param { least, ..self }
     }
 
-    /// Which numbers fit, in words and as a rule.
+    /// Sets the valid range, in words and as a function.
     pub const fn within(self, wants: &'static str, fits: fn(f64) -> bool) -> Param {
         Param { wants, fits, ..self }
     }
 
-    /// The same, for bounds that several parameters have.
+    /// Sets a range that several parameters share.
     pub const fn bounded(self, (wants, fits): Bounds) -> Param {
         self.within(wants, fits)
     }
 
-    /// The same for a field of type `T`, with the help.
+    /// Sets the help and the type of a field of type `T`.
     pub const fn described<T: FromParam>(self, help: &'static str) -> Param {
         let takes = T::TAKES;
         Param { takes, help, ..self }
     }
 
-    /// One line of help; in brackets stands what holds if it is not given.
+    /// One line of help, with the default in brackets.
     pub fn help(&self) -> String {
         let help = self.help.trim().trim_end_matches('.');
         let unset = self.otherwise.or(self.default).filter(|_| self.required.is_none());
@@ -148,7 +147,7 @@ impl Param {
         }
     }
 
-    /// What its value must be, in words.
+    /// Valid values, in words.
     pub fn wants(&self) -> String {
         match (self.wants, self.takes) {
             ("", Takes::Count) => format!("a whole number of at least {}", self.least),

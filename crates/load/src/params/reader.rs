@@ -57,7 +57,7 @@ impl<'a> ParamReader<'a> {
             .expect("only optional parameters have no default")
     }
 
-    /// Whether a parameter is given.
+    /// Returns true if a parameter is given.
     pub fn has(&self, name: &str) -> bool {
         self.values.contains_key(name)
     }
@@ -76,7 +76,7 @@ impl<'a> ParamReader<'a> {
         self.problem(format!("{name} is {value}; it must be {wants}"));
     }
 
-    /// What was read, if nothing was wrong.
+    /// Returns the parsed value if there were no problems.
     pub fn finish<T>(self, read: T) -> Result<T, Vec<String>> {
         match self.problems.is_empty() {
             true => Ok(read),
@@ -84,7 +84,7 @@ impl<'a> ParamReader<'a> {
         }
     }
 
-    /// Whether nothing is wrong so far.
+    /// Returns true if there are no problems so far.
     pub fn is_sound(&self) -> bool {
         self.problems.is_empty()
     }

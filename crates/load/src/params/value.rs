@@ -1,4 +1,4 @@
-//! How values of each type are written in plans and on command lines: numbers and lists may be texts, flags may be empty.
+//! Parses values of each type from plans and command lines: numbers and lists may be texts, flags may be empty.
 
 use super::{Param, Takes};
 use serde_json::{Map, Value};
@@ -12,7 +12,7 @@ const LONGEST_S: f64 = 1e9;
 
 /// A value that a parameter can have.
 pub trait FromParam: Sized {
-    /// How it is written.
+    /// Its type.
     const TAKES: Takes;
 
     /// Reads it; the error is a sentence that names the parameter.

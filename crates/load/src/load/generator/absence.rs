@@ -1,5 +1,5 @@
-//! How long the loop did not look at the network, because it was busy or because nobody let it run. The first is seen from
-//! within; of the second only the sweeper's timer tells, which should have woken the loop before.
+//! Measures how long the loop did not look at the network, because it was busy or because it was not scheduled. The loop sees the first
+//! itself. The second shows only by the sweeper's timer, which should have woken the loop earlier.
 
 use vsweep_metrics::metrics::Nanos;
 

@@ -1,6 +1,5 @@
-//! The engine process: what a supervisor sees of vLLM's `EngineCore`. It computes nothing. It carries the name, holds a
-//! shared memory segment, outlives a killed parent, is deaf to SIGTERM for a while, and leaves nothing behind if it is
-//! told to stop in order.
+//! The engine process, as a supervisor sees vLLM's `EngineCore`. It computes nothing. It carries the name, holds a shared memory segment,
+//! survives a killed parent, ignores SIGTERM for a while, and leaves nothing behind after an orderly stop.
 
 use super::log::{self, Source};
 use nix::sys::prctl;
@@ -17,14 +16,14 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// The name that vLLM gives the process.
 const NAME: &str = "VLLM::EngineCore";
-/// How long it stays deaf to SIGTERM, once its parent is gone.
+/// Time during which it ignores SIGTERM after its parent has died.
 const DEAF: Duration = Duration::from_secs(3);
-/// How long an orphan lives at most: long enough to be in the way, short enough not to pile up after failed tests.
+/// Longest life of an orphan: long enough to be in the way, short enough not to accumulate after failed tests.
 const ORPHAN_LIFE: Duration = Duration::from_secs(180);
-/// How long the parent waits for an orderly end before it kills.
+/// Time that the parent waits for an orderly end before it kills.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Which process to be.
+/// Role of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// The engine, tied to its parent.
@@ -36,7 +35,7 @@ pub enum Role {
 /// A running engine process, seen from the API server.
 pub struct EngineProcess {
     child: Child,
-    /// Kept beside the child: waiting for a child closes the pipe it holds, and a closed pipe means a dead parent.
+    /// A separate handle, because waiting for a child closes the pipe in it, and a closed pipe means a dead parent.
     orders: Option<ChildStdin>,
 }
 

@@ -1,5 +1,5 @@
-//! Faults that the simulator can be told to have: one closed list, one word each. Where each one strikes is written at
-//! the place it strikes; this file only says what there is.
+//! The faults that the simulator can be given: one closed list, one word each. This file only declares them; their effects are where they
+//! occur.
 
 use super::driver::Strike;
 use std::str::FromStr;
@@ -61,7 +61,7 @@ faults! {
     IgnoreFlag(String) = "ignore-flag": "NAME" flag;
     /// SIGTERM and SIGINT do nothing.
     IgnoreTerm = "ignore-term";
-    /// Told to stop with a stream in flight, stops the engine and then waits for ever, as vLLM may.
+    /// On SIGTERM with a stream in flight, stops the engine and then waits for ever, as vLLM may.
     HangOnTerm = "hang-on-term";
     /// Starts a process in a session of its own that ignores SIGTERM and outlives the server.
     LeakChild = "leak-child";
@@ -120,7 +120,7 @@ fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
     PLAIN.iter().copied().chain(STRIKES.map(|(word, _)| (word, "N")))
 }
 
-/// What can strike under load.
+/// Faults that occur under load.
 const STRIKES: [(&str, Strike); 6] = [
     ("crash-after", Strike::Crash),
     ("oom-after", Strike::OutOfMemory),

@@ -94,7 +94,7 @@ pub enum Objection {
     Value {
         /// The flag as it is typed, without a value in the same word.
         flag: String,
-        /// What argparse says, such as `invalid int value: 'many'`.
+        /// The error of argparse, such as `invalid int value: 'many'`.
         why: String,
     },
     /// A word that belongs to no flag, when the model is known already.
@@ -172,7 +172,7 @@ impl Flags {
         self.values.insert(name.to_owned(), value);
     }
 
-    /// The same without some of the flags.
+    /// Returns the flags without some of them.
     pub fn without(&self, leave_out: impl Fn(&str) -> bool) -> Flags {
         let mut kept = self.clone();
         kept.values.retain(|name, _| !leave_out(name));
@@ -195,7 +195,7 @@ impl Flags {
         list.unwrap_or_default()
     }
 
-    /// Whether a switch is on.
+    /// Returns true if a switch is on.
     pub fn on(&self, name: &str, default: bool) -> bool {
         self.get(name).and_then(Value::as_bool).unwrap_or(default)
     }

@@ -1,7 +1,6 @@
-//! The memory of simulated GPUs, so that a supervisor that looks at GPU memory has something to look at. With
-//! `VSWEEP_SIM_GPUS=FOLDER` every server notes there what its engine holds; `vsweep sim nvidia-smi` answers the queries
-//! of `nvidia-smi` from those notes. What a process held is free once the process is gone, or later if so told. The node
-//! has eight GPUs, whatever holds most of one says which kind.
+//! The memory of simulated GPUs, for supervisors that read GPU memory. With `VSWEEP_SIM_GPUS=FOLDER` every server records there what its
+//! engine holds, and `vsweep sim nvidia-smi` answers the queries of `nvidia-smi` from these records. Memory is free once the process has
+//! ended, or after a configured delay. The node has eight GPUs of one kind: that of the recorded GPU with the most memory.
 
 use super::engine::gpu::{GPUS, Gpu};
 use serde::{Deserialize, Serialize};
@@ -12,10 +11,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// GPUs of the simulated node.
 const NODE: usize = 8;
 const MIB: f64 = 1024.0 * 1024.0;
-/// What a GPU has in use when nothing runs, in MiB.
+/// Memory in use on an idle GPU, in MiB.
 const IDLE_MIB: u64 = 4;
 
-/// What one engine process holds on each of some GPUs.
+/// Memory that one engine process holds on some GPUs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Holding {
     /// The engine process.
@@ -24,11 +23,11 @@ pub struct Holding {
     pub started: Option<u64>,
     /// The kind of GPU, by its name for `--sim-gpu`.
     pub gpu: String,
-    /// Which ones.
+    /// Indexes of the GPUs.
     pub devices: Vec<usize>,
-    /// How much of each, in MiB.
+    /// Memory on each, in MiB.
     pub mib: u64,
-    /// How long it stays taken once the process is gone, in milliseconds.
+    /// Time for which it stays taken after the process has ended, in milliseconds.
     pub late_ms: u64,
 }
 
@@ -66,8 +65,8 @@ fn in_force(path: &Path) -> Option<Holding> {
     (lives || !released(path, holding.late_ms)).then_some(holding)
 }
 
-/// Whether the memory of a process that is gone is free. The delay counts from when it was first seen to be gone: a
-/// killed process can note nothing.
+/// Returns true if the memory of an ended process is free. The delay begins when the end is first noticed, because a killed process cannot
+/// record it.
 fn released(path: &Path, late_ms: u64) -> bool {
     let gone = path.with_extension("gone");
     let now = SystemTime::now()
@@ -96,7 +95,7 @@ pub fn started(pid: u32) -> Option<u64> {
     fields.get(19)?.parse().ok()
 }
 
-/// Whether a process of this id runs.
+/// Returns true if a process with this id runs.
 pub fn is_alive(pid: u32) -> bool {
     started(pid).is_some()
 }
@@ -109,13 +108,13 @@ pub fn taken(folder: &Path, devices: &[usize], pid: u32) -> f64 {
     fullest.unwrap_or(0) as f64 * MIB
 }
 
-/// What these holdings take of one device, in MiB.
+/// Memory that these holdings take of one device, in MiB.
 fn held(holdings: &[Holding], device: usize) -> u64 {
     let here = holdings.iter().filter(|holding| holding.devices.contains(&device));
     here.map(|holding| holding.mib).sum()
 }
 
-/// What `nvidia-smi` would print for these arguments; `None` for a query that it is not asked here.
+/// Returns the output of `nvidia-smi` for these arguments; `None` for an unsupported query.
 pub fn smi(folder: &Path, args: &[String]) -> Option<String> {
     let query = |name: &str| args.iter().find_map(|arg| arg.strip_prefix(name)?.strip_prefix('='));
     let holdings = holdings(folder);

@@ -1,4 +1,4 @@
-//! Log lines in vLLM's shape. Information goes to stdout, tracebacks to stderr; a reader that is gone is no reason to end.
+//! Log lines in vLLM's shape. Information goes to stdout, tracebacks to stderr. Write errors are ignored.
 
 use std::io::Write;
 
@@ -39,7 +39,7 @@ pub fn error(text: impl std::fmt::Display) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
-/// What Python prints when an exception ends the program, in short: the last frame and the exception.
+/// Writes a short form of Python's output for an uncaught exception: the last frame and the exception.
 pub fn traceback(file: &str, exception: &str) {
     let mut err = std::io::stderr().lock();
     let _ = writeln!(

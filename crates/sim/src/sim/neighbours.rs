@@ -1,5 +1,5 @@
-//! What simulated servers of one node do to each other: a server is slower while another one works, or starts. Each says in the node's
-//! folder (`VSWEEP_SIM_GPUS`) what it is at. Servers that were not told to slow down say nothing and heed nobody.
+//! Contention between simulated servers of one node: a server is slower while another one works or starts. Each server records its activity
+//! in the node's folder (`VSWEEP_SIM_GPUS`). Servers without configured contention record nothing and read nothing.
 
 use super::gpus::is_alive;
 use std::fs;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// By which share a server is slower beside others.
+/// Share by which a server is slower next to others.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct CrossTalk {
     /// While another one answers requests.
@@ -18,7 +18,7 @@ pub struct CrossTalk {
     pub starting: f64,
 }
 
-/// How much longer everything takes at the moment: a factor that those who compute share with whoever looks around.
+/// Current slow-down: a factor shared between the thread that polls the neighbours and those that compute.
 #[derive(Debug, Clone)]
 pub struct Crowd(Arc<AtomicU64>);
 
@@ -48,7 +48,7 @@ const STARTING: &str = "starting";
 pub struct Neighbour {
     folder: PathBuf,
     cross_talk: CrossTalk,
-    /// What it says that it is at.
+    /// The activity that it recorded last.
     said: Option<&'static str>,
 }
 

@@ -1,5 +1,5 @@
-//! How long a start takes, phase by phase, if a real server of this model on this hardware were started. Round numbers
-//! from what logs of real servers show (see `docs/simulator.md`), not measurements of this one. Pure: it knows no clock.
+//! The duration of each phase of a start, if a real server of this model on this hardware were started. Round numbers from logs of real
+//! servers (see `docs/simulator.md`), not measurements of this one. Pure: it knows no clock.
 
 use super::engine::cost::CostModel;
 use std::time::Duration;
@@ -58,7 +58,7 @@ impl StartPhases {
         self.import + self.weights + self.compile + self.profile + self.capture
     }
 
-    /// The same proportions, `total` in all.
+    /// Scales the phases to `total` in all.
     pub fn within(self, total: Duration) -> StartPhases {
         let whole = self.total().as_secs_f64();
         let share = |phase: Duration| match whole > 0.0 {
@@ -75,7 +75,7 @@ impl StartPhases {
     }
 }
 
-/// How many batch sizes vLLM captures: 1, 2, 4, every 8th up to 256, every 16th above.
+/// Number of batch sizes that vLLM captures: 1, 2, 4, every 8th up to 256, every 16th above.
 pub fn capture_sizes(largest: usize) -> usize {
     let small = [1, 2, 4].iter().filter(|size| **size <= largest).count();
     small + largest.min(248) / 8 + (largest.max(240) - 240) / 16

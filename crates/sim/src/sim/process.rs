@@ -108,7 +108,7 @@ async fn live(settings: ServerSettings) -> Result<u8, u8> {
     code
 }
 
-/// The life of the server beside its engine process.
+/// The life of the server while its engine process runs.
 async fn live_with(
     engine: &mut EngineProcess,
     mut settings: ServerSettings,
@@ -314,7 +314,7 @@ async fn stop(app: &App, engine: &mut EngineProcess) {
     engine.stop().await;
 }
 
-/// What vLLM does when its engine died: errors to every stream, 503 for some seconds, then the end.
+/// Imitates vLLM after its engine has died: errors to every stream, 503 for some seconds, then the end.
 async fn mourn(app: &App) {
     app.engine_dead.store(true, Ordering::Relaxed);
     app.driver.end(EngineEvent::EngineDead);

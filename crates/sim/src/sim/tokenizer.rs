@@ -62,7 +62,7 @@ impl Tokenizer {
         }
     }
 
-    /// Appends the text of one token of an answer as it stands in a JSON string.
+    /// Appends the text of one token of an answer, escaped for a JSON string.
     pub fn append(&self, id: u32, out: &mut Vec<u8>) {
         match self {
             // The words of answers, without an allocation for each.
@@ -90,7 +90,7 @@ impl Tokenizer {
     }
 }
 
-/// Writes a text as it stands between the quotes of a JSON string.
+/// Writes a text with the escapes of a JSON string, without its quotes.
 fn escape(text: &str, out: &mut Vec<u8>) {
     if text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\') {
         out.extend_from_slice(text.as_bytes());

@@ -41,7 +41,7 @@ impl Truth {
     pub(super) fn write(&self, sequence: &SequenceTimes) {
         let line = serde_json::to_string(sequence).expect("numbers and a text") + "\n";
         let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // A full disk must not stop the server; whoever reads the file will miss the line.
+        // A full disk must not stop the server; the file then lacks the line.
         let _ = file.write_all(line.as_bytes());
     }
 }

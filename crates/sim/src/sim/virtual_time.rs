@@ -2,7 +2,7 @@
 //! threads or sleeping. It yields the timelines that a load generator would have measured. They are simulated, never
 //! measurements.
 //!
-//! What to send and when is the caller's; how tokens come about is the engine's.
+//! The caller decides what to send and when; the engine makes the tokens.
 
 mod book;
 
@@ -14,7 +14,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use vsweep_metrics::metrics::{LoadProgress, Nanos, Sample};
 
-/// What to send, and how.
+/// Requests to send, and how.
 #[derive(Debug, Default)]
 pub struct VirtualLoad {
     /// Requests in order.
@@ -30,7 +30,7 @@ pub struct VirtualLoad {
     pub delay: Nanos,
 }
 
-/// What came of a load.
+/// Result of a load.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Simulated {
     /// One timeline a request, in order.
@@ -52,7 +52,7 @@ pub struct VirtualServer {
     /// Seconds since it was ready.
     now: f64,
     longest: usize,
-    /// Whether steps may be performed many at a time; the outcome is the same.
+    /// True if several steps may be performed at once; the result does not change.
     leaps: bool,
 }
 
@@ -70,7 +70,7 @@ impl VirtualServer {
         })
     }
 
-    /// The same server, performing every step by itself.
+    /// Performs every step separately.
     pub fn step_by_step(self) -> VirtualServer {
         VirtualServer { leaps: false, ..self }
     }
@@ -85,7 +85,7 @@ impl VirtualServer {
         Drive::new(self, load, None).perform()
     }
 
-    /// The same under the eyes of an observer, who may end it early: what is then in flight is aborted and has failed.
+    /// Drives the load with an observer that may end it early. Requests in flight are then aborted and count as failed.
     pub fn drive_watched(&mut self, load: VirtualLoad, observer: &mut Observer<'_>) -> Simulated {
         Drive::new(self, load, Some(observer)).perform()
     }
@@ -259,7 +259,7 @@ impl<'a, 'o> Drive<'a, 'o> {
         self.is_broken_off = observer(LoadProgress::Underway(now, &underway)).is_break();
     }
 
-    /// What the engine cannot finish is failed: nothing that it waits for will come.
+    /// Fails the requests that the engine can never finish.
     fn give_up_the_rest(&mut self) {
         let stuck = self.server.engine.waiting() + self.server.engine.running();
         if stuck == 0 && self.next == self.book.samples.len() {

@@ -20,7 +20,7 @@ pub const EVENTS_AT_ONCE: usize = 512;
 /// So many of the most probable tokens have a log probability at each place.
 const RANKS: usize = 5;
 
-/// Which of the two interfaces was asked.
+/// The requested interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
     /// `/v1/completions`.
@@ -44,7 +44,7 @@ pub struct Choice {
     pub finish_reason: &'static str,
     /// The stop text that ended it.
     pub stop_reason: Option<String>,
-    /// Ids of its prompt, if they are to be told.
+    /// Ids of its prompt, if they were requested.
     pub prompt_ids: Option<Vec<u32>>,
     /// Text of its prompt, if it is to be repeated.
     pub echo: Option<String>,
@@ -60,21 +60,21 @@ impl Choice {
 pub struct PendingAnswer {
     /// `cmpl-…` or `chatcmpl-…`.
     pub id: String,
-    /// Which interface.
+    /// The interface.
     pub style: Style,
     /// The choices, in order.
     pub choices: Vec<Choice>,
     /// Tokens of all prompts.
     pub prompt_tokens: usize,
-    /// Whether token ids are told.
+    /// True if token ids are returned.
     pub token_ids: bool,
-    /// How many alternatives each token's log probabilities have; `None` for no log probabilities.
+    /// Number of alternatives in each token's log probabilities; `None` without log probabilities.
     pub logprobs: Option<usize>,
-    /// Whether the stream ends with usage.
+    /// True if the stream ends with usage.
     pub usage: bool,
-    /// Whether every chunk carries usage.
+    /// True if every chunk carries usage.
     pub continuous_usage: bool,
-    /// What the faults make of it.
+    /// Effects of the faults on it.
     pub spoilt: Spoilt,
     /// The name of the model that answers.
     pub model: String,
@@ -82,11 +82,11 @@ pub struct PendingAnswer {
     pub created: u64,
     /// The server.
     pub app: Arc<App>,
-    /// What happens to it.
+    /// Events of its sequences.
     pub events: UnboundedReceiver<EngineEvent>,
 }
 
-/// What faults make of an answer.
+/// Effects of faults on an answer.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Spoilt {
     /// The stream is cut.
@@ -102,7 +102,7 @@ pub struct Spoilt {
 }
 
 impl Spoilt {
-    /// Whether it changes which tokens are told.
+    /// Returns true if it changes the returned tokens.
     fn changes_tokens(&self) -> bool {
         self.wrong + self.repeated + self.noise > 0.0
     }
@@ -121,7 +121,7 @@ impl PendingAnswer {
         self.choices.iter().map(|choice| choice.written).sum()
     }
 
-    /// Whether all tokens have come.
+    /// Returns true if all tokens have come.
     pub fn is_complete(&self) -> bool {
         self.choices.iter().all(Choice::is_complete)
     }
@@ -147,23 +147,23 @@ impl PendingAnswer {
         self.app.tokenizer.piece(self.token(choice, index))
     }
 
-    /// Text of some tokens of a choice; before the first one stands the prompt, if it is to be repeated.
+    /// Text of some tokens of a choice. The prompt precedes the first one if it was requested.
     pub fn text(&self, choice: &Choice, tokens: Range<usize>) -> String {
         let echo = choice.echo.clone().filter(|_| tokens.start == 0);
         let pieces = tokens.map(|place| self.piece(choice, place));
         echo.map(Cow::Owned).into_iter().chain(pieces).collect()
     }
 
-    /// Ids of some tokens of a choice, if they are to be told.
+    /// Ids of some tokens of a choice, if they were requested.
     pub fn ids(&self, choice: &Choice, tokens: Range<usize>) -> Option<Vec<u32>> {
         let ids = || tokens.map(|place| self.token(choice, place)).collect();
         self.token_ids.then(ids)
     }
 
-    /// Log probabilities of some tokens, if they are to be told, in the shape of the interface.
+    /// Log probabilities of some tokens, if they were requested, in the shape of the interface.
     pub fn logprobs_of(&self, choice: &Choice, tokens: Range<usize>) -> Option<Value> {
         let top = self.logprobs?;
-        // As vLLM does, the token that is told has an entry, however few are asked for.
+        // As in vLLM, the returned token has an entry, however few are requested.
         let entries = |place| -> Vec<(String, f64)> {
             let ranked = self.ranked(choice, place).into_iter().take(top.max(1));
             let entry = |(id, logprob)| (self.app.tokenizer.piece(id).into_owned(), logprob);
@@ -206,8 +206,8 @@ impl PendingAnswer {
         }
     }
 
-    /// The most probable tokens at a place with their log probabilities, the one that is told first. The values are made up: the first
-    /// is one in ten, and others may be nearly as probable.
+    /// The most probable tokens at a place with their log probabilities, the returned one first. The values are made up: the first has a
+    /// probability of one in ten, and others may be nearly as probable.
     pub fn ranked(&self, choice: &Choice, index: usize) -> [(u32, f64); RANKS] {
         const FIRST: f64 = -std::f64::consts::LN_10;
         let (spoilt, place) = (self.spoilt, index as u64);

@@ -74,7 +74,7 @@ fn go_on(answer: Value) -> MethodRouter<Arc<App>> {
     })
 }
 
-/// Whether scheduling is stopped, under this key: as in vLLM, a server that is paused sleeps, and one that sleeps is paused.
+/// Route that reports under this key if scheduling is stopped. As in vLLM, a paused server sleeps, and a sleeping one is paused.
 fn is_paused(key: &'static str) -> MethodRouter<Arc<App>> {
     get(async move |State(app): State<Arc<App>>| Json(json!({key: app.paused.load(Ordering::Relaxed)})))
 }

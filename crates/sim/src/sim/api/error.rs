@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
-/// What vLLM says when its engine is gone.
+/// Error message of vLLM after its engine has died.
 pub const ENGINE_DEAD: &str = "EngineCore encountered an issue. See stack trace (above) for the root cause.";
 
 /// One refusal.

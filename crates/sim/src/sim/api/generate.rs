@@ -100,7 +100,7 @@ fn rank(app: &App, headers: &HeaderMap) -> Result<Option<usize>, ApiError> {
     }
 }
 
-/// What becomes of the answer; or the error this request is drawn to get.
+/// Draws the effects of random faults on the answer, or an error for this request.
 fn random_faults(app: &App, number: u64) -> Result<Spoilt, ApiError> {
     let mut spoilt = Spoilt::default();
     for (place, fault) in app.settings.faults.iter().enumerate() {
@@ -125,7 +125,7 @@ fn random_faults(app: &App, number: u64) -> Result<Spoilt, ApiError> {
     Ok(spoilt)
 }
 
-/// What is to be written for a request, and what the engine computes for it: `n` answers to each prompt.
+/// The choices to be written for a request, and the work of the engine for it: `n` answers to each prompt.
 fn choices(
     app: &App,
     style: Style,
@@ -181,7 +181,7 @@ fn choices(
     Ok(choices)
 }
 
-/// How many tokens an answer may have, and what is read of its prompt, after the faults that shorten them.
+/// Returns the greatest number of tokens of an answer, and the part of its prompt that is read, after the faults that shorten them.
 fn shortened<'p>(app: &App, mut most: usize, prompt: &'p Prompt) -> (usize, &'p [u32]) {
     let mut read = &prompt.ids[..];
     for fault in &app.settings.faults {

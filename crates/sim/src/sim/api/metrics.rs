@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use std::fmt::Write;
 use std::sync::Arc;
 
-/// What a metric is of an engine.
+/// Kind of a metric, and its source in an engine's statistics.
 enum Figure {
     Gauge(fn(&Stats) -> f64),
     Counter(fn(&Stats) -> u64),

@@ -29,19 +29,19 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// The version of vLLM that is imitated.
 pub const VERSION: &str = "0.32.0";
 
-/// What every route sees.
+/// State shared by all routes.
 pub struct App {
-    /// How the server was started.
+    /// Settings of the server.
     pub settings: ServerSettings,
     /// Text to tokens.
     pub tokenizer: Tokenizer,
     /// The engine.
     pub driver: Handle,
-    /// Whether the engine process is gone.
+    /// True if the engine process has died.
     pub engine_dead: AtomicBool,
-    /// Whether nothing is answered any more.
+    /// True if the server no longer answers anything.
     pub mute: AtomicBool,
-    /// Whether scheduling was paused.
+    /// True if scheduling was paused.
     pub paused: AtomicBool,
     /// Requests for text so far, by which random faults are drawn.
     pub requests: AtomicU64,

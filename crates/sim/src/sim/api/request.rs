@@ -1,5 +1,5 @@
-//! What a request for text asks: the fields of its JSON body, refused in pydantic's words where these do not take them; its prompts
-//! in all their forms (text, token ids, lists of either, chats); how long its answer may be, and what ends an answer before.
+//! Parses a request for text: the fields of its JSON body, with pydantic's errors; its prompts in all their forms (text, token ids, lists
+//! of either, chats); the limit of its answer, and the conditions that end an answer earlier.
 
 use super::App;
 use super::answer::Style;
@@ -92,7 +92,7 @@ impl Body {
     }
 }
 
-/// How pydantic refuses what is no text.
+/// Pydantic's error for a value that is not a text.
 pub const NO_TEXT: (&str, &str) = ("string_type", "Input should be a valid string");
 
 /// A prompt as token ids, with its text where it is known.
@@ -155,7 +155,7 @@ fn chat_text(messages: &Value) -> Result<String, ApiError> {
     Ok(text)
 }
 
-/// How many tokens an answer may have; vLLM's refusals of what is too long.
+/// Returns the greatest number of tokens of an answer, or vLLM's error for a request that is too long.
 pub fn output_limit(app: &App, style: Style, prompt: usize, asked: Option<i64>) -> Result<usize, ApiError> {
     let longest = app.settings.limits.max_model_len;
     let context = format!("This model's maximum context length is {longest} tokens. However,");
@@ -192,7 +192,7 @@ pub fn output_limit(app: &App, style: Style, prompt: usize, asked: Option<i64>) 
     Err(ApiError::bad_request(param, sentence))
 }
 
-/// What may end an answer before its limit.
+/// Conditions that may end an answer before its limit.
 pub struct Stop {
     texts: Vec<String>,
     ids: Vec<u32>,

@@ -13,13 +13,13 @@ use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// What stands before and after the text in the chunks of a choice.
+/// JSON before and after the text in the chunks of a choice.
 type Frame = (String, String);
 
 /// The body of a streaming answer.
 struct Chunks {
     answer: PendingAnswer,
-    /// What stands before the choice in every chunk.
+    /// JSON before the choice in every chunk.
     head: String,
     /// Of each choice, unless its chunks differ in more than their text.
     frames: Vec<Option<Frame>>,
@@ -173,7 +173,7 @@ impl Chunks {
         self.send(Some(body), &more);
     }
 
-    /// What every chunk says of usage, if it was asked for.
+    /// The usage in every chunk, if it was requested.
     fn continuous_usage(&self, index: usize, tokens: usize) -> Option<(&'static str, Value)> {
         let answer = &self.answer;
         let usage = || usage(answer.choices[index].prompt_len, answer.counted(tokens));

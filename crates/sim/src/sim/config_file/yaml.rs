@@ -35,7 +35,7 @@ impl<'t> TextLine<'t> {
         self.text == "-" || self.text.starts_with("- ")
     }
 
-    /// The key of a table's entry, and what stands behind its colon.
+    /// The key of a table's entry, and the text after its colon.
     fn entry(&self) -> Result<(String, &'t str), String> {
         let is_colon = |(at, _): &(usize, &str)| matches!(self.text[at + 1..].chars().next(), None | Some(' '));
         let split = match quoted(self.text).map_err(|why| self.wrong(&why))? {
@@ -51,7 +51,7 @@ impl<'t> TextLine<'t> {
         Ok((key, after.trim_start_matches(' ')))
     }
 
-    /// The value that a part of the line is; `None` where only a comment stands.
+    /// Parses a part of the line as a value; `None` if it is only a comment.
     fn value(&self, part: &'t str) -> Result<Option<Value>, String> {
         if part.is_empty() || part.starts_with('#') {
             return Ok(None);
@@ -132,7 +132,7 @@ fn value(text: &str) -> Result<(Value, &str), String> {
         if let Some(Ok(value)) = json.next() {
             return Ok((value, &text[json.byte_offset()..]));
         }
-        // A list of plain values, such as `[a, b]`, is no JSON.
+        // Lists of plain values, such as `[a, b]`, are not valid JSON.
         let list = text.strip_prefix('[').and_then(|list| list.split_once(']'));
         let list = list.filter(|(items, _)| !items.contains(['[', '{', '}', '"', '\'', '#']) && !items.contains(": "));
         let (items, rest) =
@@ -197,12 +197,12 @@ fn quoted(text: &str) -> Result<Option<(String, &str)>, String> {
     Err(open.into())
 }
 
-/// What begins something else than a text.
+/// Characters that begin something other than a text.
 const SPECIAL: &[char] = &[
     '&', '*', '!', '|', '>', '%', '@', '`', '"', '\'', '[', ']', '{', '}', ',', '#', '?', ':', '-',
 ];
 
-/// What a text without quotes stands for, as Python's reader has it.
+/// Parses a text without quotes, as Python's reader does.
 fn scalar(text: &str) -> Result<Value, String> {
     let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
     let is_numeric = digits.starts_with(|c: char| c.is_ascii_digit() || c == '.');

@@ -23,7 +23,7 @@ struct Owner {
     times: Option<SequenceTimes>,
 }
 
-/// What a lane is told to do, between two steps or while one lasts.
+/// A task for a lane, run between two steps or during one.
 type LaneTask = Box<dyn FnOnce(&mut Lane) + Send>;
 
 /// A lane, seen from outside.
@@ -168,7 +168,7 @@ impl Lane {
         }
     }
 
-    /// What the metrics show.
+    /// Statistics for the metrics.
     pub(super) fn stats(&mut self) -> Stats {
         let mut stats = self.engine.stats();
         if let Some(shown) = self.shown {
@@ -219,12 +219,12 @@ impl Lane {
         }
     }
 
-    /// Takes the sequences of some requests out, each of which is told by this event.
+    /// Removes the sequences of some requests and sends each of them this event.
     pub(super) fn abort(&mut self, event: EngineEvent, is_meant: impl Fn(&str) -> bool) {
         for (key, owner) in self.owners.extract_if(.., |_, owner| is_meant(&owner.id)) {
             let _ = owner.events.send(event);
             if self.shared.hung.load(Ordering::Relaxed) {
-                // The engine does not hear of it, and what it last said stands in the metrics.
+                // The engine does not learn of it, and its last state remains in the metrics.
                 continue;
             }
             self.unfinished.fetch_sub(1, Ordering::Relaxed);

@@ -1,6 +1,6 @@
-//! The running engines: a command goes in here, tokens come out to whoever asked. Each replica (`data_parallel_size`) is
-//! an engine of its own on a thread of its own (`lane`); a request goes to the one with the fewest unfinished ones, as
-//! vLLM's balancer does. Knows nothing of HTTP.
+//! The running engines: commands go in, tokens come out to the requester. Each replica (`data_parallel_size`) is a separate engine on a
+//! thread of its own (`lane`). A request goes to the one with the fewest unfinished requests, as with vLLM's balancer. Knows nothing of
+//! HTTP.
 
 mod lane;
 
@@ -14,19 +14,19 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::oneshot;
 
-/// What happens to one request's sequences, by the index of the choice.
+/// An event of one request's sequences, with the index of the choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineEvent {
     /// The next tokens of a choice are there: one, or what a step with guesses yielded.
     Tokens {
         /// Index of the choice.
         choice: u32,
-        /// How many.
+        /// Number of tokens.
         count: u32,
-        /// Whether they are the choice's last.
+        /// True if they are the choice's last.
         last: bool,
     },
-    /// The server was told to stop.
+    /// The server was asked to stop.
     Aborted,
     /// The engine is gone.
     EngineDead,
@@ -44,7 +44,7 @@ pub struct Submission {
     pub events: UnboundedSender<EngineEvent>,
 }
 
-/// What the process must do when a fault strikes under load.
+/// Effect of a fault under load on the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strike {
     /// Die at once.
@@ -61,10 +61,10 @@ pub enum Strike {
     Mute,
 }
 
-/// What all lanes share.
+/// State shared by all lanes.
 struct Shared {
     truth: Option<Truth>,
-    /// What happens once so many requests were admitted.
+    /// Faults that occur once this many requests were admitted.
     ambushes: Mutex<Vec<(u64, Strike)>>,
     strikes: UnboundedSender<Strike>,
     admitted: AtomicU64,
@@ -80,7 +80,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Starts a thread for each engine. What each ambush does once so many requests were admitted is told to `strikes`.
+    /// Starts a thread for each engine. The faults of `ambushes` are sent to `strikes` once the given number of requests was admitted.
     pub fn start(
         engines: Vec<Engine>,
         truth: Option<Truth>,

@@ -1,11 +1,10 @@
-//! What a step costs: its work, and the model and hardware that do it, with the tokens that are guessed ahead. The time of a step
-//! is `roofline`'s.
+//! The cost of a step: its work, and the model and hardware that perform it, with speculative tokens. `roofline` computes the time.
 
 use super::gpu::Gpu;
 use super::model::Model;
 use super::noise::{mix, uniform};
 
-/// What one step computes, summed over its sequences.
+/// Work of one step, summed over its sequences.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Work {
     /// Tokens, prefill and decode.
@@ -58,8 +57,8 @@ pub struct Speculation {
 }
 
 impl Speculation {
-    /// How many of `guesses`, made at `now` after `produced` tokens of the answer with this seed, are right before the first
-    /// wrong one.
+    /// Returns how many of `guesses`, made at `now` after `produced` tokens of the answer with this seed, are right before the first wrong
+    /// one.
     pub fn accepted(&self, seed: u64, produced: usize, guesses: usize, now: f64) -> usize {
         let left = (1.0 - self.falling * now / 60.0).max(0.0);
         let right = |place: &usize| uniform(mix(seed ^ 0x5BEC), (produced + place) as u64) < left * self.chance(*place);
@@ -91,11 +90,11 @@ pub struct CostModel {
     pub weight_bytes: f64,
     /// Bytes of one number in the KV cache.
     pub kv_bytes: f64,
-    /// Whether matrix products run in 8 bits.
+    /// True if matrix products run in 8 bits.
     pub eight_bit: bool,
-    /// Whether kernels are launched one by one.
+    /// True if kernels are launched one by one.
     pub eager: bool,
-    /// How many times faster than the model everything goes; infinite for no time at all.
+    /// Factor by which everything is faster than in the model; infinite for no time at all.
     pub speed: f64,
 }
 

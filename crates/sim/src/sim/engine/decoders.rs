@@ -46,7 +46,7 @@ impl Decoders {
         self.count += 1;
     }
 
-    /// How many there are.
+    /// Number of requests.
     pub fn count(&self) -> usize {
         self.count
     }
@@ -103,7 +103,7 @@ impl Decoders {
         }
     }
 
-    /// Where in `full` a request stands that has so many tokens computed now.
+    /// Index in `full` of a request with this number of computed tokens.
     fn place(&self, computed: usize) -> usize {
         let size = self.full.len();
         ((self.round % size as u64) as usize + size - computed % size) % size

@@ -19,7 +19,7 @@ pub struct Gpu {
     pub link: f64,
     /// Fixed cost of one collective operation in seconds.
     pub link_latency: f64,
-    /// How far the model is off published throughput on it: root mean square of the ratio's logarithm (tests/pure/calibration.rs).
+    /// Error of the model against published throughput on it: root mean square of the ratio's logarithm (tests/pure/calibration.rs).
     pub model_error: f64,
 }
 

@@ -21,17 +21,17 @@ struct Block {
 #[derive(Debug, Default)]
 pub struct HeldBlocks {
     count: usize,
-    /// Which they are, if that is of consequence.
+    /// Their ids, if they matter.
     ids: Vec<BlockId>,
 }
 
 impl HeldBlocks {
-    /// How many they are.
+    /// Number of blocks.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Which one the `place`-th is; only known in a pool of content.
+    /// Id of the `place`-th block. Only known in a pool that keeps content.
     pub fn id(&self, place: usize) -> BlockId {
         self.ids[place]
     }
@@ -87,7 +87,7 @@ impl Pool {
         pool
     }
 
-    /// Whether blocks are only counted.
+    /// Returns true if blocks are only counted.
     pub fn only_counts(&self) -> bool {
         self.blocks.is_empty()
     }

@@ -1,12 +1,12 @@
-//! Steps in quick succession: as long as blocks last and the oldest requests are those that decode, a step is told by what
-//! changes in it, so thousands of requests cost no more than one. The outcome is that of the steps one by one, to the last
-//! bit of every time; a test of `virtual_time` compares the two.
+//! Performs many steps at once. While there are free blocks and the oldest requests are those that decode, a step is described by its
+//! changes, so thousands of requests cost no more than one. The result equals that of single steps, to the last bit of every time; a test
+//! of `virtual_time` compares the two.
 
 use super::decoders::Decoders;
 use super::sequence::Sequence;
 use super::{Engine, Key, NewToken};
 
-/// What some steps in quick succession yielded.
+/// Result of several steps performed at once.
 #[derive(Debug, Clone, Copy)]
 pub struct Leap<'a> {
     /// Requests that got one token from each of the steps and still run.

@@ -1,4 +1,4 @@
-//! What fits into the GPUs: weights, activations and what is left for the KV cache, with vLLM's words for what does not.
+//! Memory of the GPUs: weights, activations and the rest for the KV cache, with vLLM's messages if it does not fit.
 
 use super::Limits;
 use super::cost::CostModel;

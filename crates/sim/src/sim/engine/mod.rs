@@ -52,13 +52,13 @@ pub struct Limits {
     pub gpu_memory_utilization: f64,
     /// KV blocks, if the user says how many.
     pub num_gpu_blocks_override: Option<usize>,
-    /// Whether full blocks are kept and found again by content.
+    /// True if full blocks are kept and found again by content.
     pub prefix_caching: bool,
-    /// Whether a prompt may be split over several steps.
+    /// True if a prompt may be split over several steps.
     pub chunked_prefill: bool,
     /// Most tokens of one prompt in one step; 0 for no limit.
     pub long_prefill_token_threshold: usize,
-    /// Whether a smaller `priority` goes first, instead of the earlier arrival.
+    /// True if a smaller `priority` goes first, instead of the earlier arrival.
     pub by_priority: bool,
 }
 
@@ -73,7 +73,7 @@ pub struct SequenceRequest {
     pub seed: u64,
     /// Smaller goes first under priority scheduling.
     pub priority: i64,
-    /// Whether `output_len` is the answer's own end rather than its limit.
+    /// True if `output_len` is the answer's own end, false if it is its limit.
     pub stops: bool,
     /// Blocks are only shared with requests of the same salt: adapters must not share.
     pub salt: u64,
@@ -87,9 +87,9 @@ pub type Key = u64;
 pub struct NewToken {
     /// The request that got the token.
     pub key: Key,
-    /// Which token of the answer it is, from 0.
+    /// Index of the token in the answer, from 0.
     pub index: usize,
-    /// Whether it is the last one.
+    /// True if it is the last one.
     pub finished: bool,
 }
 
@@ -178,7 +178,7 @@ impl Engine {
         }
     }
 
-    /// Whether any request waits or runs.
+    /// Returns true if any request waits or runs.
     pub fn is_busy(&self) -> bool {
         !self.sequences.is_empty()
     }
@@ -225,12 +225,12 @@ impl Engine {
         Some(self.time(now, &work))
     }
 
-    /// The same engine, slowed down by others as these say.
+    /// Slows the engine down by the given contention.
     pub fn among(self, crowd: Crowd) -> Engine {
         Engine { crowd, ..self }
     }
 
-    /// How long a step from `now` on takes; counts it.
+    /// Returns the duration of a step that begins at `now`, and counts the step.
     fn time(&mut self, now: f64, work: &Work) -> f64 {
         self.stats.iteration_tokens.observe(work.tokens as f64);
         self.noise.stretch(now, self.roofline.seconds(work)) * self.crowd.factor()

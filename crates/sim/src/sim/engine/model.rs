@@ -77,13 +77,13 @@ impl Model {
         }
     }
 
-    /// Whether a name says how large the model is; [`Model::named`] guesses where it does not.
+    /// Returns true if a name contains the size of the model. [`Model::named`] guesses it otherwise.
     pub fn states_its_size(name: &str) -> bool {
         Size::in_name(name).is_some()
     }
 
-    /// The model that a folder's `config.json` describes; `None` if there is no such file. An unreadable or incomplete
-    /// one is an error that names the key.
+    /// The model that a folder's `config.json` describes; `None` without such a file. The error for an unreadable or incomplete one names
+    /// the key.
     pub fn in_folder(folder: &Path) -> Option<Result<Model, String>> {
         let text = std::fs::read_to_string(folder.join("config.json")).ok()?;
         Some(match serde_json::from_str(&text) {

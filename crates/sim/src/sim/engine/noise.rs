@@ -19,14 +19,14 @@ pub fn uniform(seed: u64, index: u64) -> f64 {
     (mix(seed ^ mix(index)) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// How real a server's times are: what makes them differ from the model's. Everything off is [`Spread::default`].
+/// Deviations of a server's times from the model. [`Spread::default`] has none.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Spread {
     /// Standard deviation of the logarithm of each step's time.
     pub step: f64,
     /// Standard deviation of the logarithm of a factor that one server keeps for life.
     pub server: f64,
-    /// How far times swing up and down, slowly: 0.05 is 5 %.
+    /// Amplitude of slow oscillations of all times: 0.05 is 5 %.
     pub drift: f64,
     /// By how much times grow in a minute, as a part: a server that becomes slower and slower.
     pub slowing: f64,
@@ -63,7 +63,7 @@ impl Noise {
         }
     }
 
-    /// How long a step really takes that begins at `now` and should take `seconds`.
+    /// Returns the actual duration of a step that begins at `now` and should take `seconds`.
     pub fn stretch(&mut self, now: f64, seconds: f64) -> f64 {
         let spread = self.spread;
         if spread == Spread::default() {

@@ -1,7 +1,7 @@
-//! How long a step lasts: a roofline. Dense layers and attention each take the longer of their arithmetic and their
-//! memory traffic; tensor parallelism divides both and adds two all-reduces a layer; pipeline parallelism lets parts of
-//! the batch follow each other through the stages; replicas of a mixture of experts share the experts; every step and
-//! every sequence costs the host something. The efficiencies are assumptions (see `docs/simulator.md`).
+//! The duration of a step, by a roofline model. Dense layers and attention each take the longer of their arithmetic and their memory
+//! traffic. Tensor parallelism divides both and adds two all-reduces per layer. Pipeline parallelism moves parts of the batch through the
+//! stages one after the other. Replicas of a mixture of experts share the experts. Every step and every sequence costs the host some time.
+//! The efficiencies are assumptions (see `docs/simulator.md`).
 //!
 //! Everything that no step changes is worked out once: a day in virtual time has tens of millions of steps.
 
@@ -49,7 +49,7 @@ pub(super) struct Roofline {
     /// Communication of a step, and of a token in it.
     link: (f64, f64),
     drafts: Option<Drafts>,
-    /// What a step costs the host without its sequences.
+    /// Cost of a step for the host, without its sequences.
     host: f64,
     stages: usize,
     speed: f64,

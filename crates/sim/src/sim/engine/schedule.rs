@@ -1,4 +1,4 @@
-//! Which tokens a step computes, by the rules of vLLM's v1 scheduler.
+//! Chooses the tokens that a step computes, by the rules of vLLM's v1 scheduler.
 
 use super::cost::Work;
 use super::{Engine, Key};
@@ -93,7 +93,7 @@ impl Engine {
         }
     }
 
-    /// How many tokens of a request fit into this step, guesses ahead included.
+    /// Number of tokens of a request that fit into this step, including speculative ones.
     pub(super) fn chunk(&self, key: Key, budget: usize) -> usize {
         let sequence = &self.sequences[&key];
         let most = self.cost.speculation.as_ref().map_or(0, |guess| guess.tokens);

@@ -30,7 +30,7 @@ pub(super) struct Sequence {
     pub(super) blocks: HeldBlocks,
     /// Content hashes of the full blocks of prompt and answer, as far as known.
     pub(super) hashes: Vec<u64>,
-    /// Leading blocks that the pool was told the content of.
+    /// Leading blocks whose content the pool knows.
     pub(super) remembered: usize,
     pub(super) cached_prompt: usize,
     /// The round of the decoders at which `produced` and `computed` were true; of no meaning elsewhere.
@@ -73,7 +73,7 @@ impl Sequence {
         needed.saturating_sub(self.blocks.count())
     }
 
-    /// How many guesses ahead would be of use now, out of `most`.
+    /// Number of speculative tokens that would be useful now, out of `most`.
     pub(super) fn guesses(&self, most: usize) -> usize {
         match self.produced > 0 && self.missing() == 1 {
             true => most.min(self.request.output_len - self.produced - 1),

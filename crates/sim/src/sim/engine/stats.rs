@@ -1,4 +1,4 @@
-//! What the engine counts, with vLLM's buckets, so that `/metrics` only has to write it down. Times in seconds.
+//! Statistics of the engine, with vLLM's buckets, so that `/metrics` only formats them. Times in seconds.
 
 use super::sequence::Sequence;
 

@@ -1,4 +1,4 @@
-//! What must hold for every engine, whatever its settings: run under a virtual clock, hundreds of engines a second.
+//! Properties of every engine, whatever its settings, tested under a virtual clock with hundreds of engines a second.
 
 use super::cost::CostModel;
 use super::cost::Speculation;

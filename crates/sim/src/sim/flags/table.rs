@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::iter::Peekable;
 use std::sync::LazyLock;
 
-/// How a flag takes its value; in the tables in small letters.
+/// Form of a flag's value; in lower case in the tables.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum FlagKind {
@@ -16,7 +16,7 @@ pub(super) enum FlagKind {
     Int,
     /// An integer that may be written `1k`, `2M`, `4K`, `1.5m`.
     Human,
-    /// The same, or `auto` or -1.
+    /// Like `Human`, or `auto` or -1.
     HumanOrAuto,
     Float,
     Json,
@@ -58,7 +58,7 @@ fn flag(line: &'static str) -> Flag {
     }
 }
 
-/// What the simulator's own flags mean, a line each.
+/// Help of the simulator's own flags, one line each.
 pub fn help() -> String {
     let of_flag = |line: &str| format!("  {}\n", line.split_once(' ').unwrap_or_default().1);
     SIMULATOR_FLAGS.lines().map(of_flag).collect()
@@ -70,7 +70,7 @@ pub fn names() -> Vec<&'static str> {
     names.filter(|name| name.starts_with("--")).collect()
 }
 
-/// Whether a flag has a `--no-` form.
+/// Returns true if a flag has a `--no-` form.
 pub fn has_negative(name: &str) -> bool {
     find(&format!("--no-{name}")).is_some_and(|found| found.negated)
 }
@@ -113,7 +113,7 @@ pub(super) fn take_value<'a>(
 pub(super) struct FoundFlag {
     pub flag: &'static Flag,
     negated: bool,
-    /// What follows the first dot of `--compilation-config.mode`.
+    /// The part after the first dot of `--compilation-config.mode`.
     pub path: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the engine's flags mean: vLLM's defaults by GPU, its checks that need no GPU, and its words for what they refuse.
+//! Interprets the engine's flags: vLLM's defaults by GPU, its checks that need no GPU, and its error messages.
 
 use super::{own, positive, validation, value_error};
 use crate::sim::engine::Limits;
@@ -89,7 +89,7 @@ pub(super) fn limits(flags: &Flags, gpu: &Gpu, model: &Model) -> Result<Limits, 
     })
 }
 
-/// What names of quantisations in four bits have in them.
+/// Parts of the names of 4-bit quantisations.
 const FOUR_BITS: [&str; 5] = ["awq", "gptq", "fp4", "int4", "bitsandbytes"];
 
 /// Bytes of a weight, and whether the arithmetic is in 8 bits.

@@ -1,4 +1,4 @@
-//! What the command line means: vLLM's defaults, its checks that do not need a GPU, and the simulator's own settings.
+//! Interprets the command line: vLLM's defaults, its checks that do not need a GPU, and the simulator's own settings.
 
 mod engine;
 mod own;
@@ -24,31 +24,31 @@ pub struct ServerSettings {
     pub model: String,
     /// Names under which it is served; the first one is shown.
     pub served_names: Vec<String>,
-    /// Adapters served beside it.
+    /// Adapters served in addition to it.
     pub adapters: Vec<Adapter>,
     /// Address to listen on.
     pub host: String,
-    /// Whether it has an engine and no port, as the other nodes of a server do.
+    /// True if it has an engine and no port, like the other nodes of a server.
     pub is_headless: bool,
     /// Port; 0 lets the system choose.
     pub port: u16,
     /// Keys of which a request must carry one, if any.
     pub api_keys: Vec<String>,
-    /// Whether the development routes exist (`VLLM_SERVER_DEV_MODE=1`).
+    /// True if the development routes exist (`VLLM_SERVER_DEV_MODE=1`).
     pub dev_mode: bool,
-    /// Whether every request is logged.
+    /// True if every request is logged.
     pub access_log: bool,
-    /// Whether streams carry usage unasked.
+    /// True if streams carry usage without a request for it.
     pub force_usage: bool,
-    /// Time that running requests get when told to stop.
+    /// Time that running requests get after a request to stop.
     pub shutdown_timeout: Duration,
     /// The scheduler's limits and those of the KV cache; `num_blocks` is filled in when memory is planned.
     pub limits: Limits,
     /// Step times.
     pub cost: CostModel,
-    /// How far times differ from the model's.
+    /// Deviations of times from the model's.
     pub spread: Spread,
-    /// How servers of the node slow each other down.
+    /// Contention between servers of the node.
     pub cross_talk: CrossTalk,
     /// By how much they do at the moment.
     pub crowd: Crowd,
@@ -56,7 +56,7 @@ pub struct ServerSettings {
     pub seed: u64,
     /// Tells servers of other settings apart, whatever their port.
     pub server: u64,
-    /// How long the start takes in all; unset means as long as its phases do by the model.
+    /// Duration of the whole start. If unset, its phases take as long as the model says.
     pub start: Option<Duration>,
     /// Folder in which compiled graphs are kept, if any: what is there need not be compiled again.
     pub compile_cache: Option<PathBuf>,
@@ -66,7 +66,7 @@ pub struct ServerSettings {
     pub devices: Option<String>,
     /// Where to write the truth about each request.
     pub truth: Option<PathBuf>,
-    /// What to do wrong.
+    /// Faults of the server.
     pub faults: Vec<Fault>,
 }
 
@@ -208,7 +208,7 @@ impl ServerSettings {
         Engine::new(self.limits.clone(), self.cost.clone(), noise, vocabulary).among(self.crowd.clone())
     }
 
-    /// How long each phase of the start takes.
+    /// Duration of each phase of the start.
     pub fn phases(&self) -> StartPhases {
         let warm = self.graph_cache().is_some_and(|path| path.is_file());
         let phases = StartPhases::of(&self.cost, self.limits.max_num_seqs, warm);
@@ -233,7 +233,7 @@ impl ServerSettings {
         self.cost.tensor_parallel * self.cost.pipeline_parallel * self.cost.data_parallel
     }
 
-    /// Whether this fault was asked for.
+    /// Returns true if this fault is set.
     pub fn has(&self, fault: Fault) -> bool {
         self.faults.contains(&fault)
     }
@@ -246,7 +246,7 @@ fn fingerprint(flags: &Flags) -> u64 {
     mix_text(0, &text)
 }
 
-/// The flags that count: a server may be told to ignore some.
+/// Returns the flags without those that a fault makes the server ignore.
 fn without_ignored(flags: &Flags, faults: &[Fault]) -> Flags {
     flags.without(|name| faults.contains(&Fault::IgnoreFlag(name.to_owned())))
 }

@@ -1,4 +1,4 @@
-//! What the simulator's own flags mean: speed, noise, start, faults.
+//! Interprets the simulator's own flags: speed, noise, start, faults.
 
 use crate::sim::engine::noise::{Spread, uniform};
 use crate::sim::fault::Fault;
@@ -55,8 +55,8 @@ fn duration(flags: &Flags, name: &str) -> Result<Option<Duration>, Refusal> {
     parsed.map(Some).map_err(refusal)
 }
 
-/// How long the start takes in all; `None` means as long as its phases do by the model. Short unless asked otherwise, so that a
-/// sweep of many servers is a demo and not a wait.
+/// Duration of the whole start; `None` if its phases take as long as the model says. Short by default, so that a sweep of many servers is a
+/// demo and not a wait.
 pub(super) fn start(flags: &Flags, faults: &[Fault]) -> Result<Option<Duration>, Refusal> {
     if let Some(Fault::SlowStart(time)) = faults.iter().find(|fault| matches!(fault, Fault::SlowStart(_))) {
         return Ok(Some(*time));

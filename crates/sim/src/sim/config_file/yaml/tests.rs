@@ -1,4 +1,4 @@
-//! What is read, what is refused with its line, and that another reader of YAML reads the same.
+//! Tests of values that are read, of errors with their lines, and of agreement with another YAML reader.
 
 use super::*;
 use proptest::prelude::*;
@@ -86,7 +86,7 @@ fn everything_else_is_refused_with_its_line() {
     assert!(read(&deep).expect_err("too deep").contains("brackets"));
 }
 
-/// Whether another reader, of YAML 1.2, takes it for the same; versions differ in `yes` and `1e5`.
+/// Returns true if another reader, of YAML 1.2, gives the same value. Versions differ in `yes` and `1e5`.
 fn is_same(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
         (Value::Bool(ours), Value::String(theirs)) => match theirs.to_ascii_lowercase().as_str() {

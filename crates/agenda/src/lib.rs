@@ -1,4 +1,4 @@
-//! The rules of a sweep: which run comes next on a server, and what follows when something fails. Pure data and pure
-//! functions; whoever starts servers and measures asks here what to do.
+//! The rules of a sweep: the next run on a server, and the consequences of failures. Pure data and pure functions. The code that starts
+//! servers and measures asks here for the next action.
 
 pub mod agenda;

@@ -8,16 +8,16 @@ use vsweep_plan::plan::Plan;
 use vsweep_record::journal::{FIRST_SLOT, SearchRecord, SearchStarted, State};
 use vsweep_strategy::search::{Question, Rival, Seed, SeedBasis, Vary};
 
-/// What is known of a search from outside before it begins.
+/// External knowledge about a search before it begins.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Hint {
-    /// What it will likely find, by the name of the target.
+    /// Its expected answers, by the name of the target.
     pub forecast: Option<BTreeMap<String, f64>>,
     /// Mean input and output of its requests, in tokens.
     pub lengths: Option<(f64, f64)>,
 }
 
-/// What is known of searches from outside; of those that are not listed nothing is.
+/// External knowledge about searches; those not listed have none.
 pub type Hints = BTreeMap<SearchId, Hint>;
 
 impl Hint {
@@ -30,7 +30,7 @@ impl Hint {
     }
 }
 
-/// A run that a search may ask for, to tell how long its requests are.
+/// A run that a search may ask for, used to find the lengths of its requests.
 pub fn first_point(matrix: &Matrix, planned: &LoadSearch) -> vsweep_plan::matrix::Point {
     let settings = &planned.settings;
     let question = Question {
@@ -43,7 +43,7 @@ pub fn first_point(matrix: &Matrix, planned: &LoadSearch) -> vsweep_plan::matrix
     matrix.point_for(planned, &question)
 }
 
-/// What a search looks for, where it starts and whom its server must beat, as far as no server need be asked.
+/// Builds the definition of a search, with its starting point and its rivals, as far as that is possible without the server.
 pub(super) fn search_started(
     planned: &LoadSearch,
     slot: u32,
@@ -93,15 +93,14 @@ pub(super) fn begun<S>(planned: &LoadFinder<S>, vary: Vary, slot: u32, plan: &Pl
     }
 }
 
-/// Whether a forecast would say something new about a search: it has not begun, and no neighbour is known or its server may
-/// be skipped.
+/// Returns true if a forecast would help a search: it has not begun, and no neighbour is known or its server may be skipped.
 pub fn wants_forecast(planned: &LoadSearch, plan: &Plan, state: &State) -> bool {
     let is_new = state.search(&planned.id, FIRST_SLOT).is_none();
     let has_neighbour = || search_started(planned, FIRST_SLOT, plan, state, None).seed.basis == SeedBasis::Neighbour;
     is_new && (planned.settings.skip_beaten || !has_neighbour())
 }
 
-/// Whether two searches ask the same of two servers.
+/// Returns true if two searches ask the same questions about two servers.
 fn is_alike(one: &SearchStarted, other: &SearchStarted) -> bool {
     (one.vary, &one.params, &one.targets) == (other.vary, &other.params, &other.targets) && one.search != other.search
 }

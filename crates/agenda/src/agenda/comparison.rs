@@ -1,4 +1,4 @@
-//! What the `[compare]` table of a plan comes to: its servers as entrants, and what is asked of each metric at each load.
+//! Turns the `[compare]` table of a plan into entrants and questions about each metric at each load.
 
 use vsweep_plan::matrix::{Matrix, ServerConfig};
 use vsweep_plan::plan::{Compare, Parallel, Plan};
@@ -36,7 +36,7 @@ pub fn compared(plan: &Plan, matrix: &Matrix) -> Option<Compared> {
     })
 }
 
-/// What is asked at one load. A metric that has a limit is judged by that alone.
+/// The questions at one load. A metric with a limit is judged by the limit alone.
 fn metrics_at(compare: &Compare, load: usize) -> Vec<AskedMetric> {
     let limited = |metric: &String| compare.fail_on.iter().any(|limit| limit.metric == *metric);
     let plain = compare.metrics.iter().filter(|metric| !limited(metric));

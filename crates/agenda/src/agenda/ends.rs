@@ -46,7 +46,7 @@ fn plan(strategy: usize, servers: &str) -> (Plan, Matrix) {
     (plan, matrix)
 }
 
-/// What happens to an action, drawn as a number.
+/// An outcome of an action, drawn by a number.
 fn outcome(action: &Action, drawn: u8) -> ActionOutcome {
     let failure = Failure::new(Cause::BenchFailed, "in this test");
     match action {

@@ -13,7 +13,7 @@ use vsweep_record::journal::{RunRecord, State};
 use vsweep_record::table::{Cell, Points, RunRow, TableBuilder, Workload, Yardstick, count_gpus, is_of_load};
 use vsweep_strategy::search::Criterion;
 
-/// Counts of requests, which tell how sure a share of them is.
+/// Counts of requests, which determine the error of a share of them.
 const COUNTS: [&str; 2] = ["completed", "failed"];
 
 /// The configs that are started again, and the parts of them that are measured.
@@ -163,7 +163,7 @@ fn judge(plan: &Plan, matrix: &Matrix, state: &State, starts: u32) -> Answer {
     })
 }
 
-/// Names that tell configs, loads and workloads apart, for no reader.
+/// Internal names that distinguish configs, loads and workloads.
 struct Identities<'a> {
     runs: &'a [&'a RunRecord],
 }

@@ -1,6 +1,6 @@
-//! The runs of a plan's points on one start, in order: one repetition of every point after the other. Where the plan repeats until an
-//! interval is narrow, a repetition that is no longer needed is left out. A plan may have the first point measured once more at the end:
-//! that run comes after as many as there may be.
+//! The runs of a plan's points on one start, in order: all points once, then all points again. If the plan repeats until an interval is
+//! narrow, unnecessary repetitions are left out. If the first point is measured once more at the end, that run comes after the greatest
+//! possible number of repetitions.
 
 use super::task::Task;
 use std::collections::VecDeque;
@@ -53,7 +53,7 @@ impl Grid {
     }
 }
 
-/// Whether a repetition may still be needed, after those before it.
+/// Returns true if a repetition may still be needed, after those before it.
 pub(super) fn is_wanted(runs: &Runs, point: &PointId, slot: u32, run: u32, state: &State) -> bool {
     match runs {
         _ if run >= runs.most() => true,

@@ -13,9 +13,9 @@ use vsweep_strategy::checks::AnswerCheck;
 pub(super) struct Launched {
     pub id: Launch,
     pub is_ready: bool,
-    /// Size of its KV cache in tokens, where it told.
+    /// Size of its KV cache in tokens, if it reported that.
     pub kv_tokens: Option<u64>,
-    /// Whether a run used it, so that its caches hold something.
+    /// True if a run used it, so that its caches are not empty.
     pub is_used: bool,
     /// The loads that it has held.
     pub warmth: Warmth,
@@ -59,7 +59,7 @@ impl Agenda<'_> {
         let launched = self.launched.as_mut().expect("a start was recorded");
         launched.is_ready = started.is_ok();
         match started {
-            // There is no server, and nothing was started yet.
+            // Offline benchmarks have no server, and nothing was started yet.
             Ok(_) if self.schedule.plan.bench.runner.offline().is_some() => {}
             Ok(facts) => {
                 launched.kv_tokens = facts.kv_tokens;
@@ -77,7 +77,7 @@ impl Agenda<'_> {
         }
     }
 
-    /// What the user is told of the answers of the last start: that its runs are invalid for them, or once that there are none.
+    /// Note for the user about the answers of the last start: its runs will be invalid because of them, or, once, that there are none.
     pub(super) fn note_of_answers(&self, state: &State) -> Option<String> {
         let id = self.launched.as_ref()?.id;
         let name = self.schedule.plan.secrets.redact(&self.server.name);

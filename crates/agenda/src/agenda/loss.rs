@@ -1,4 +1,4 @@
-//! What is lost when a server dies or does not start, and what is tried again.
+//! Decides what is lost when a server dies or does not start, and what is tried again.
 
 use super::probing::{Ask, Probing};
 use super::run::{Attempt, failed};
@@ -105,7 +105,7 @@ impl Agenda<'_> {
         }));
     }
 
-    /// Records that everything that is left has failed: searches that have not begun are begun first, so that each is told.
+    /// Records everything that is left as failed. Searches that have not begun are begun first, so that each is reported.
     pub(super) fn give_up_rest(&mut self, state: &State) -> Option<Step> {
         let AgendaPhase::GivingUp(lost) = &mut self.phase else {
             unreachable!("only what is lost is given up");
@@ -133,8 +133,8 @@ impl Agenda<'_> {
         given_up
     }
 
-    /// Why there is no server. One that died under a run and did not come back has the cause of its death: the other
-    /// failure only follows from it. A server of ours that another run survived has none but its own.
+    /// Returns the reason for the missing server. If the server died under a run and did not come back, the cause of its death is the
+    /// reason: the later failure follows from it. A server of ours that another run survived has only its own failure.
     fn blame(&self, failure: Failure, died_here: bool) -> Failure {
         let is_attached = matches!(self.schedule.plan.serve.target, Target::Attach(_));
         match &self.death {

@@ -44,19 +44,19 @@ use vsweep_plan::plan::{OnFailure, Target};
 use vsweep_record::journal::{Entry, Event, GroupBegun, LineId, SearchEnd, SearchStarted, Seen, ServerDeclared, State};
 use vsweep_strategy::search::Seed;
 
-/// How often the same thing is tried when the cause of its failure may pass.
+/// Attempts at the same thing if the cause of its failure is transient.
 const TRIES: u32 = 2;
 /// After this many lost points with no measured run between them, the server config is given up.
 const LOST_POINTS: u32 = 3;
 
-/// What is left to do on one server.
+/// The remaining work on one server.
 #[derive(Debug)]
 pub struct Agenda<'p> {
     schedule: Schedule<'p>,
     server: ServerConfig,
     /// The planned start of the server.
     slot: u32,
-    /// What it was given beside other servers, for the record.
+    /// GPUs of the server if several run at the same time, for the record.
     gpus: Vec<u32>,
     /// The one that is worked on comes first.
     probings: VecDeque<Probing>,
@@ -76,7 +76,7 @@ pub struct Agenda<'p> {
     lost_in_a_row: u32,
     /// Starts that failed at the end of a session that was killed: tries that are used up.
     failed_starts: u32,
-    /// Why the server did not start, until a run is told.
+    /// Reason why the server did not start, until a run reports it.
     failed_start: Option<Failure>,
     /// Why the server died last, until something is measured again.
     death: Option<Failure>,
@@ -93,7 +93,7 @@ enum AgendaPhase {
 }
 
 impl<'p> Agenda<'p> {
-    /// What a group has to do after what is recorded.
+    /// The work of a group that the journal still lacks.
     pub fn new(schedule: Schedule<'p>, group: Group, mut hints: Hints, state: &State) -> Agenda<'p> {
         let grid = Probing::Grid(Grid::of(group.tasks, schedule.plan));
         let searches = group.searches.into_iter().map(|search| {
@@ -121,7 +121,7 @@ impl<'p> Agenda<'p> {
         }
     }
 
-    /// The same on these GPUs of the machine.
+    /// Assigns GPUs of the machine.
     pub fn on(self, gpus: Vec<u32>) -> Agenda<'p> {
         Agenda { gpus, ..self }
     }
@@ -279,7 +279,7 @@ impl<'p> Agenda<'p> {
         Some(search_finished(search, end, self.slot, state))
     }
 
-    /// What remains is to stop the server.
+    /// Leaves only stopping the server.
     fn leave(&mut self, ending: Ending) {
         let is_ready = self.launched.as_ref().is_some_and(|launched| launched.is_ready);
         if ending == Ending::Interrupted && is_ready && self.signal >= Some(Signal::Interrupt) {
@@ -321,7 +321,7 @@ fn search_finished(search: SearchId, end: SearchEnd, slot: u32, state: &State) -
     })
 }
 
-/// What the next line of a search follows.
+/// Returns the line that the next line of a search follows.
 fn tip(search: &SearchId, slot: u32, state: &State) -> LineId {
     state.search(search, slot).expect("a search begins before it asks").tip
 }

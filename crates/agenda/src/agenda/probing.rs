@@ -1,5 +1,5 @@
-//! What is measured on a server: the points of a grid, a search, or an exploration. Each says which run it wants next, from
-//! nothing but the recorded ones, so one that was interrupted goes on where it was.
+//! The measurements on a server: the points of a grid, a search, or an exploration. Each derives the run that it wants next from the
+//! recorded ones alone, so an interrupted one continues at the same place.
 
 use super::begin::{Hint, begun, search_started};
 use super::grid::Grid;
@@ -24,7 +24,7 @@ pub(super) enum Probing {
     Exploration(Box<LoadExploration>),
 }
 
-/// What a probing wants.
+/// Next request of a probing.
 #[derive(Debug)]
 pub(super) enum Ask {
     /// That its beginning is recorded.
@@ -38,7 +38,7 @@ pub(super) enum Ask {
 }
 
 impl Probing {
-    /// What comes next.
+    /// Returns the next request.
     pub fn ask(&self, schedule: Schedule<'_>, slot: u32, state: &State) -> Ask {
         match self {
             Probing::Grid(grid) => match grid.tasks.front() {
@@ -59,7 +59,7 @@ impl Probing {
         }
     }
 
-    /// What it would still measure, as far as that is known.
+    /// Returns the runs that it would still measure, as far as they are known.
     pub fn left(&self, schedule: Schedule<'_>, slot: u32, state: &State) -> Vec<Task> {
         match self {
             Probing::Grid(grid) => grid.owed(),
@@ -70,7 +70,7 @@ impl Probing {
         }
     }
 
-    /// Whether some of it has failed before and is wanted again.
+    /// Returns true if a part of it failed before and is wanted again.
     pub fn has_failed(&self, slot: u32, state: &State) -> bool {
         let has_failed = |task: &Task| state.outcome(&task.point.id, task.slot, task.run) == Some(Outcome::Failed);
         match self {
@@ -139,7 +139,7 @@ fn ask_exploration(planned: &LoadExploration, schedule: Schedule<'_>, slot: u32,
     run(point, slot, RunReader::Exploration { id, load }, state)
 }
 
-/// The next repetition of a point, for whoever reads it so.
+/// Requests the next repetition of a point, to be read by `reader`.
 fn run(point: Point, slot: u32, reader: RunReader, state: &State) -> Ask {
     let run = state.free_run(&point.id, slot);
     Ask::Run(Box::new(Task {
@@ -148,7 +148,7 @@ fn run(point: Point, slot: u32, reader: RunReader, state: &State) -> Ask {
     }))
 }
 
-/// Whether a search has runs, and not a single one gave figures.
+/// Returns true if a search has runs and none of them gave figures.
 fn has_measured_nothing(search: &SearchId, slot: u32, state: &State) -> bool {
     let mut probes = state.probes(search, slot).peekable();
     probes.peek().is_some() && probes.all(|probe| probe.readings.is_empty() && !probe.is_disturbed())
@@ -190,7 +190,7 @@ fn objection(planned: &LoadSearch, task: &Task, state: &State) -> Option<Failure
     })
 }
 
-/// A run that did not measure what it claims is no answer: the question is asked again. Two of them in a row end the search.
+/// Returns a failure if the last two runs in a row were invalid, which ends the search. After one invalid run the question is asked again.
 fn invalid_again(task: &Task, run: &RunRecord, state: &State) -> Option<Failure> {
     let before = state.run(&task.point.id, task.slot, task.run.checked_sub(1)?)?;
     let mut doubts = run.doubts.iter();

@@ -19,12 +19,12 @@ pub(super) struct Attempt {
     pub started: Option<Entry>,
     /// That of a try under which the server died.
     pub under: Option<Entry>,
-    /// Whether the server was found to be the same before this try.
+    /// True if the server was checked to be the same before this try.
     pub is_looked_at: bool,
-    /// Whether the caches were reset for this try, and what the server refused.
+    /// True if the caches were reset for this try; `refusal` is the error of the server.
     pub is_reset: bool,
     pub refusal: Option<String>,
-    /// How long the reset took, in seconds.
+    /// Time that the reset took, in seconds.
     pub reset_seconds: Option<f64>,
     /// Why the server died under it, and how long it had taken by then, in seconds.
     pub death: Option<(Failure, f64)>,
@@ -138,7 +138,7 @@ impl Agenda<'_> {
         self.due.push_back(Step::Act(Action::Stop));
     }
 
-    /// What the end of a run means for what is measured next.
+    /// Decides what is measured after the end of a run.
     pub(super) fn end_run(&mut self, task: Task, outcome: Outcome) {
         match self.probings.front() {
             // A search looks for loads at which runs fail.

@@ -1,6 +1,6 @@
-//! What is left to do, in order: all server configs in the order of the plan, then all of them again on their next start, so that the
-//! starts of a config are spread over the sweep. Each start launches its server once. Within it goes one repetition of every
-//! point after the other, so that drift of the machine spreads over all points instead of favouring some.
+//! The remaining work, in order: all server configs in the order of the plan, then all of them again on their next start, so that the
+//! starts of a config are spread over the sweep. Each start launches its server once. Within a start, all points are measured once, then
+//! all again, so that drift of the machine spreads over all points instead of favouring some.
 
 use super::comparison::compared;
 use super::finals::{Finals, figures, finalists};
@@ -31,11 +31,11 @@ pub struct Schedule<'a> {
 pub struct Start {
     /// The server.
     pub server: ServerConfig,
-    /// Which of its starts, from 0.
+    /// Number of the start, from 0.
     pub slot: u32,
-    /// What is measured on it; everything unless it is one of a final.
+    /// The measurements of a final; `None` means everything.
     pub only: Option<Arc<Finals>>,
-    /// Which of two sets of GPUs it gets, where the arms of a comparison run side by side.
+    /// The set of GPUs that it gets, of two, if the arms of a comparison run at the same time.
     pub set: Option<usize>,
 }
 
@@ -56,7 +56,7 @@ impl Start {
 pub struct Group {
     /// The server.
     pub server: ServerConfig,
-    /// Which of its planned starts.
+    /// Number of the planned start.
     pub slot: u32,
     /// The runs, in order; those that turn out not to be needed are left out.
     pub tasks: Vec<Task>,
@@ -166,14 +166,14 @@ impl<'a> Schedule<'a> {
         })
     }
 
-    /// The starts that are foreseen, in order, whether or not anything is left on them: for whoever tells what lies ahead.
+    /// All expected starts in order, including finished ones; used for forecasts.
     pub fn foreseen(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
         let has_ended = self.plan.compare.is_some() && self.wanted_starts(state, &[]).is_empty();
         let starts = (!has_ended).then(|| self.starts());
         starts.into_iter().flatten().chain(self.finals(state))
     }
 
-    /// Whether every planned start of every server has all its results.
+    /// Returns true if every planned start of every server has all its results.
     fn is_measured(self, state: &State) -> bool {
         let all = Schedule {
             shard: Shard::WHOLE,
@@ -183,7 +183,7 @@ impl<'a> Schedule<'a> {
         all.starts().all(|start| all.group(&start, state).is_none())
     }
 
-    /// What may be left on a start, if anything.
+    /// Returns the possible remaining work of a start, if any.
     pub fn group(self, start: &Start, state: &State) -> Option<Group> {
         self.group_of(start, state, false)
     }
@@ -214,7 +214,7 @@ impl<'a> Schedule<'a> {
             .collect();
         let searches = self.matrix.searches_of(server).filter_map(|mut search| {
             if let Some(only) = &start.only {
-                // Fresh starts tell how much a finalist holds, whoever holds more.
+                // Fresh starts measure how much a finalist holds, even if another holds more.
                 search.settings.skip_beaten = false;
                 only.searches.contains(&search.id).then_some(())?;
             }
@@ -244,7 +244,7 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// Whether anything is left in all.
+    /// Returns true if any work is left.
     pub fn has_work(self, state: &State) -> bool {
         if self.plan.compare.is_some() {
             return !self.wanted_starts(state, &[]).is_empty();
@@ -254,13 +254,13 @@ impl<'a> Schedule<'a> {
     }
 }
 
-/// Whether a search was left undone under a plan that allowed that, and this one does not.
+/// Returns true if a search was skipped under a plan that allowed that, and this plan does not.
 fn was_skipped_before(search: &LoadSearch, slot: u32, state: &State) -> bool {
     let answers = state.search(&search.id, slot).map_or(&[][..], SearchRecord::answers);
     !search.settings.skip_beaten && answers.iter().any(|answer| answer.found == Found::Skipped)
 }
 
-/// Whether an outcome means that a run need not be measured again.
+/// Returns true if a run with this outcome need not be measured again.
 fn is_settled(outcome: Option<Outcome>, retry_failed: bool) -> bool {
     outcome.is_some_and(|outcome| outcome != Outcome::Failed || !retry_failed)
 }

@@ -1,4 +1,4 @@
-//! What an agenda asks for, and what it is told: the words between the rules and whoever acts on a server.
+//! The messages between an agenda and its stage: actions and their outcomes.
 
 use super::task::Task;
 use vsweep_plan::cause::Failure;
@@ -6,13 +6,13 @@ use vsweep_plan::plan::Warmup;
 use vsweep_plan::validity::Doubt;
 use vsweep_record::journal::{Beside, Entry, Event, Figures, Launch, Learned, Measured, RunFiles, ServerReady};
 
-/// What comes next on a server.
+/// The next step on a server.
 #[derive(Debug)]
 pub enum Step {
     /// Write this event; of a measured run its figures first, for which the event vouches. No other step may be asked for before
     /// it is on disk.
     Record(Box<Event>, Option<Box<Measured>>),
-    /// Tell the user.
+    /// Show a note to the user.
     Note(String),
     /// Do this, and settle its outcome.
     Act(Action),
@@ -20,10 +20,10 @@ pub enum Step {
     Done(Ending),
 }
 
-/// What is to be done with the server.
+/// An action on the server.
 #[derive(Debug)]
 pub enum Action {
-    /// Wait until it may start beside the other servers.
+    /// Wait until it may start next to the other servers.
     Await,
     /// Launch it, or connect to it, and wait until it is ready.
     Start(Launch),
@@ -42,13 +42,13 @@ pub enum Action {
 /// A run that is about to be measured.
 #[derive(Debug)]
 pub struct Run {
-    /// What is to be measured.
+    /// The run to measure.
     pub task: Task,
-    /// What its files are called.
+    /// Names of its files.
     pub files: RunFiles,
     /// Unmeasured requests before.
     pub warmup: Warmup,
-    /// Whether the server has held this load since it started.
+    /// True if the server has held this load since it started.
     pub is_warm: bool,
 }
 
@@ -64,7 +64,7 @@ impl Run {
     }
 }
 
-/// What came of an action.
+/// The outcome of an action.
 #[derive(Debug)]
 pub enum ActionOutcome {
     /// Of a wait: it may start.
@@ -79,9 +79,9 @@ pub enum ActionOutcome {
     Disturbed,
     /// Of a reset.
     Reset {
-        /// What the server refused, as a sentence.
+        /// The server's refusal, as a sentence.
         result: Result<(), String>,
-        /// How long it took, in seconds.
+        /// Time that it took, in seconds.
         seconds: f64,
     },
     /// Of a run.
@@ -95,21 +95,21 @@ pub enum ActionOutcome {
     Died {
         /// Why.
         failure: Failure,
-        /// How long the run had taken, in seconds.
+        /// Time that the run had taken, in seconds.
         seconds: f64,
     },
     /// Of a stop or a kill: the server is gone.
     Stopped {
-        /// How long that took, in seconds.
+        /// Time that it took, in seconds.
         seconds: f64,
-        /// How long it was there, from the beginning of its start, in seconds; none where that was not measured.
+        /// Lifetime of the server, from the beginning of its start, in seconds; `None` if it was not measured.
         held_seconds: Option<f64>,
     },
     /// The action was given up, as [`Agenda::signal`](super::Agenda::signal) demanded.
     Abandoned,
 }
 
-/// What a ready server says of itself.
+/// Properties that a ready server reports.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Facts {
     /// For the record; the agenda adds which server and launch it is.
@@ -118,7 +118,7 @@ pub struct Facts {
     pub kv_tokens: Option<u64>,
 }
 
-/// What a run measured.
+/// Measurements of a run.
 #[derive(Debug, Default)]
 pub struct Ran {
     /// Relative sampling errors of its figures.
@@ -129,17 +129,17 @@ pub struct Ran {
     pub doubts: Vec<Doubt>,
     /// Why the run was ended before its last request, if it was.
     pub cut: Option<String>,
-    /// What went on beside it, where servers run side by side.
+    /// Activity on the machine during the run, if servers run at the same time.
     pub beside: Option<Beside>,
-    /// How long its warm-up took, in seconds, if it had one.
+    /// Time that its warm-up took, in seconds, if it had one.
     pub warmup_seconds: Option<f64>,
-    /// What it says to the search that asked for it.
+    /// Figures for the search that asked for it.
     pub learned: Option<Learned>,
     /// The figures; `None` if there are none to be kept.
     pub measured: Option<Measured>,
 }
 
-/// What whoever runs a sweep wants of it, the least urgent first.
+/// A request of the user or the system to end the sweep, the least urgent first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Signal {
     /// Finish the run that is under way, then end.
@@ -150,7 +150,7 @@ pub enum Signal {
     Kill,
 }
 
-/// How work ended, on one server or in a whole sweep.
+/// End of the work on one server or of a whole sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
     /// Everything was recorded before; nothing was started.

@@ -1,4 +1,4 @@
-//! One run to be measured, and how whoever asked for it reads what was measured.
+//! One run to be measured, and the way in which its requester reads the result.
 
 use serde_json::Value;
 use std::sync::Arc;
@@ -22,39 +22,39 @@ pub struct Task {
     pub slot: u32,
     /// Its repetition on that start, from 0.
     pub run: u32,
-    /// How the search or exploration that asks for it reads it; a point of the plan has no reader.
+    /// Reader of the search or exploration that asks for it; a point of the plan has none.
     pub reader: Option<RunReader>,
     /// The metrics that decide how often its point is measured.
     pub figures: Arc<[String]>,
 }
 
-/// How far the draws of one start are from those of the next: more than a start has runs.
+/// Distance between the draws of consecutive starts: more than a start has runs.
 const DRAWS: u32 = 10_000;
 
-/// How a run is read by whoever asked for it.
+/// The requester's way to read a run.
 #[derive(Debug, Clone)]
 pub enum RunReader {
     /// By a search.
     Search(Box<SearchReader>),
     /// By an exploration.
     Exploration {
-        /// Which one.
+        /// The exploration.
         id: SearchId,
         /// The load that it asked for.
         load: Load,
     },
 }
 
-/// How a search reads a run.
+/// A search's way to read a run.
 #[derive(Debug, Clone)]
 pub struct SearchReader {
-    /// Which search.
+    /// The search.
     pub id: SearchId,
     /// Its question.
     pub question: Question,
     /// The targets that the run is to say something about.
     pub targets: Arc<[Target]>,
-    /// What the search varies.
+    /// The load that the search varies.
     pub vary: Vary,
     /// Ends the run once its verdict is certain.
     pub watch: Watch,
@@ -62,7 +62,7 @@ pub struct SearchReader {
     pub endured: f64,
 }
 
-/// What a benchmark gave, as a reader sees it.
+/// Result of a benchmark, as a reader sees it.
 #[derive(Debug, Clone, Copy)]
 pub struct Evidence<'a> {
     /// The figures.
@@ -71,7 +71,7 @@ pub struct Evidence<'a> {
     pub requests: &'a [RequestLatencies],
     /// Why the run was ended before its last request.
     pub cut: Option<&'a Cut>,
-    /// Whether the figures mean nothing.
+    /// True if the figures are meaningless.
     pub is_failed: bool,
     /// The reasons not to believe them.
     pub doubts: &'a [Doubt],
@@ -128,13 +128,13 @@ impl Task {
         }
     }
 
-    /// What is added to the plan's seed for a run of a point of the plan.
+    /// Number that is added to the plan's seed for a run of a point of the plan.
     pub fn draw_of(slot: u32, run: u32) -> u32 {
         slot * DRAWS + run
     }
 
-    /// What is added to the plan's seed, so that this run has prompts and arrivals of its own. Repetitions of a point
-    /// differ in it, and so do all runs of a search; the levels of an exploration do not.
+    /// Number that is added to the plan's seed, so that this run has its own prompts and arrivals. It differs between repetitions of a
+    /// point and between all runs of a search, but not between the levels of an exploration.
     pub fn draw(&self) -> u32 {
         match &self.reader {
             Some(RunReader::Search(reader)) => reader.question.draw,
@@ -151,7 +151,7 @@ impl Task {
         }
     }
 
-    /// What a measured run says to whatever decides by it; `None` if nothing.
+    /// Returns the figures of a measured run that later decisions use; `None` if there are none.
     pub fn learn(&self, seen: Evidence<'_>) -> Option<Learned> {
         match &self.reader {
             Some(RunReader::Search(reader)) => reader.probe(seen).map(Learned::Probe),
@@ -164,7 +164,7 @@ impl Task {
         }
     }
 
-    /// The same of a run without figures.
+    /// Like `learn`, for a run without figures.
     pub(super) fn learn_of_failure(&self, failure: &Failure) -> Option<Learned> {
         match self.reader.as_ref()? {
             RunReader::Search(reader) => reader.probe_of_failure(failure).map(Learned::Probe),
@@ -172,7 +172,7 @@ impl Task {
         }
     }
 
-    /// What ends the run once its verdict is certain.
+    /// The watch that ends the run once its verdict is certain.
     pub fn watch(&self) -> Option<&Watch> {
         match &self.reader {
             Some(RunReader::Search(reader)) => Some(&reader.watch),
@@ -190,7 +190,7 @@ impl RunReader {
         }
     }
 
-    /// How a search reads the answer to its question.
+    /// Creates the reader for the answer to a search's question.
     pub(super) fn of_search(planned: &LoadSearch, search: &Search, question: Question) -> RunReader {
         let probes = search.probes().iter();
         let whole = probes.filter(|probe| probe.stopped.is_none() && !probe.readings.is_empty());
@@ -223,8 +223,8 @@ impl SearchReader {
         Some(probe.disturbed_by(seen.disturbances()))
     }
 
-    /// What a run without figures says: that the load is too high, if that is what its cause may come from. Few requests
-    /// in flight, or a low rate, take long by themselves: where a higher load ended in time, slowness is no sign of load.
+    /// Reads a run without figures: the load is too high, if its cause may come from load. A low load takes long by itself. If a higher
+    /// load ended in time, a timeout does not count as a sign of too much load.
     fn probe_of_failure(&self, failure: &Failure) -> Option<Probe> {
         let is_slow_alone = failure.cause == Cause::BenchTimeout && self.question.value < self.endured;
         let is_of_load = failure.cause.may_come_from_load() && !is_slow_alone;

@@ -11,7 +11,7 @@ use vsweep_record::journal::Shard;
 const PLAN: &str = "version = 1\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[bench.params]\nmax_concurrency = [1, 2, 3, 4, 5]\n\
                     num_prompts = 9\n";
 
-/// What a scripted server does with the next action.
+/// Performs the next action on a scripted server.
 type Script<'s> = &'s mut dyn FnMut(&mut Agenda<'_>, &Action) -> ActionOutcome;
 
 fn plan(text: &str) -> (Plan, Matrix) {
@@ -26,7 +26,7 @@ fn perform(text: &str, script: Script<'_>) -> (String, Ending) {
     perform_next(&plan, &matrix, &mut State::default(), false, script)
 }
 
-/// The same on the first server with something left to do.
+/// Like `perform`, on the first server with remaining work.
 fn perform_next(
     plan: &Plan,
     matrix: &Matrix,
@@ -149,7 +149,7 @@ fn after_three_lost_points_the_config_is_given_up() {
     assert_eq!((steps, ending), (format!("start {lost}"), Ending::Finished));
 }
 
-/// What the next session does after one that was killed with vsweep as it began its start number `kill_at`.
+/// Returns the actions of the session after one that was killed with vsweep as it began its start number `kill_at`.
 fn killed(kill_at: u32, script: Script<'_>) -> String {
     let (plan, matrix) = plan(PLAN);
     let (mut state, mut starts) = (State::default(), 0);

@@ -11,11 +11,11 @@ pub(crate) struct Warmth(Vec<HeldLoad>);
 /// One of them.
 #[derive(Debug, Clone, PartialEq)]
 struct HeldLoad {
-    /// What was asked, apart from how much of it came at once.
+    /// Parameters of the requests, without those that set how many come at once.
     workload: Params,
     /// Most requests at once, and requests a second; infinite where nothing limits them.
     height: (f64, f64),
-    /// How many there were.
+    /// Number of requests.
     requests: f64,
 }
 
@@ -30,7 +30,7 @@ impl HeldLoad {
         }
     }
 
-    /// Whether a server that held this is warm for the other.
+    /// Returns true if a server that held this load is warm for the other.
     fn covers(&self, other: &HeldLoad) -> bool {
         // Without any limit all requests come at once.
         let is_at_once = other.height == (f64::INFINITY, f64::INFINITY);
@@ -42,7 +42,7 @@ impl HeldLoad {
 }
 
 impl Warmth {
-    /// Whether a load with these bench parameters needs no warm-up any more.
+    /// Returns true if a load with these bench parameters needs no further warm-up.
     pub fn covers(&self, params: &Params) -> bool {
         let wanted = HeldLoad::of(params);
         self.0.iter().any(|held| held.covers(&wanted))

@@ -1,5 +1,5 @@
-//! What a session declares before it works: its plan with the ids of its points and searches, written once in a directory for all
-//! sessions that have it; what each server config is, without its secrets; and the comparison that it asks for.
+//! Declarations of a session before it works: its plan with the ids of its points and searches, written once per directory for all sessions
+//! that have it; each server config, without its secrets; and the comparison, if any.
 
 use super::rank::Nonce;
 use serde::{Deserialize, Serialize};
@@ -68,7 +68,7 @@ impl Default for PlanContent {
     }
 }
 
-/// What a server config is.
+/// Description of a server config.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerDeclared {
     /// Short text for people.
@@ -85,7 +85,7 @@ pub struct ServerDeclared {
 }
 
 impl ServerDeclared {
-    /// What is recorded of a config: all but its secrets.
+    /// Describes a config without its secrets.
     pub fn of(server: &ServerConfig, secrets: &Secrets) -> ServerDeclared {
         ServerDeclared {
             name: server.name.clone(),
@@ -102,9 +102,9 @@ impl ServerDeclared {
 pub struct Compared {
     /// In their order; the first is the base, or the old end.
     pub entrants: Vec<Entrant>,
-    /// What the loads are called.
+    /// Names of the loads.
     pub loads: Vec<String>,
-    /// What is asked of the metrics; of an axis one.
+    /// Questions about metrics; one for an axis.
     pub family: Vec<AskedMetric>,
     /// Repetitions of each load on each start.
     pub runs: u32,
@@ -125,7 +125,7 @@ fn is_in_turn(placement: &Placement) -> bool {
 /// One of the server configs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Entrant {
-    /// Which one.
+    /// The server config.
     pub server: ServerId,
     /// Short text for people.
     pub name: String,
@@ -133,20 +133,20 @@ pub struct Entrant {
     pub points: Vec<PointId>,
 }
 
-/// What is asked of a metric at a load.
+/// The question about a metric at a load.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AskedMetric {
     /// The metric of the result.
     pub metric: String,
     /// The load, by its place.
     pub load: usize,
-    /// What is asked.
+    /// The question.
     #[serde(flatten)]
     pub member: Member,
 }
 
 impl Compared {
-    /// Whether it is an axis, and not two arms.
+    /// Returns true if it is an axis instead of two arms.
     pub fn is_axis(&self) -> bool {
         self.entrants.len() > 2
     }

@@ -33,7 +33,7 @@ names! {
     manifest "manifest.json";
     /// One row a run.
     summary_csv "summary.csv";
-    /// The same with the types of its columns.
+    /// Like `summary.csv`, with the types of its columns.
     summary_parquet "summary.parquet";
     /// One row a point.
     points_csv "points.csv";
@@ -97,12 +97,12 @@ impl Directory {
         Ok(())
     }
 
-    /// Whether a journal is here.
+    /// Returns true if there is a journal.
     pub fn is_experiment(&self) -> bool {
         self.journals().is_ok_and(|journals| !journals.is_empty())
     }
 
-    /// Whether an experiment may be begun or continued here: one is here already, or nothing that is not an experiment's.
+    /// Returns true if an experiment may begin or continue here: the directory holds one already, or nothing else.
     pub fn is_ours(&self) -> bool {
         let Ok(entries) = fs::read_dir(&self.root) else {
             return true;
@@ -143,12 +143,12 @@ impl Directory {
         })
     }
 
-    /// Whether no sweep was begun in it yet.
+    /// Returns true if no sweep was begun here yet.
     pub fn is_new(&self) -> bool {
         !self.journal_folder().exists() && !self.has_runs()
     }
 
-    /// Whether results of runs are here.
+    /// Returns true if there are results of runs.
     pub fn has_runs(&self) -> bool {
         fs::read_dir(self.runs_folder()).is_ok_and(|mut entries| entries.next().is_some())
     }
@@ -176,7 +176,7 @@ impl Directory {
         self.root.join(Directory::server_log_file(server, launch))
     }
 
-    /// The same, relative to the directory.
+    /// Path of a launch's log, relative to the directory.
     pub fn server_log_file(server: &ServerId, launch: Launch) -> String {
         format!("servers/{server}/{launch}.log")
     }
@@ -187,7 +187,7 @@ impl Directory {
     }
 }
 
-/// What the files of one run are called. Nobody else writes files of these names: the line that began the run is part of them.
+/// Names of the files of one run. They contain the line that began the run, so no other session writes files of these names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunFiles {
     /// Relative to the directory, with forward slashes, without an extension.
@@ -207,7 +207,7 @@ impl RunFiles {
         format!("{}.json", self.stem)
     }
 
-    /// What was read of the server and the machine while it was measured.
+    /// Readings of the server and the machine during the run.
     pub fn telemetry(&self, directory: &Directory) -> PathBuf {
         directory.root.join(format!("{}.telemetry.csv", self.stem))
     }
@@ -231,7 +231,7 @@ impl Shard {
     /// Everything in one journal.
     pub const WHOLE: Shard = Shard { index: 1, count: 1 };
 
-    /// Whether the server group at this position belongs to the shard.
+    /// Returns true if the server group at this position belongs to the shard.
     pub fn takes(self, position: usize) -> bool {
         position as u64 % u64::from(self.count) == u64::from(self.index - 1)
     }

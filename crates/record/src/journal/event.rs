@@ -20,7 +20,7 @@ use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
 /// - 1.0: the events below.
 pub const FORMAT: (u32, u32) = (1, 0);
 
-/// What can happen to an experiment.
+/// An event in the life of an experiment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Event {
@@ -30,7 +30,7 @@ pub enum Event {
         format: String,
         /// vsweep's own version.
         vsweep: String,
-        /// Which share of the server groups the session takes, e.g. `1-of-1`.
+        /// The share of the server groups that the session takes, e.g. `1-of-1`.
         shard: String,
     },
     /// Second line of a journal: who works here, on which plan.
@@ -41,7 +41,7 @@ pub enum Event {
     SearchStarted(Box<SearchStarted>),
     /// A search has its answers, or was given up.
     SearchFinished {
-        /// Which search.
+        /// The search.
         search: SearchId,
         /// The last probe of the chain that led here; the search's beginning if it asked nothing.
         after: LineId,
@@ -49,14 +49,14 @@ pub enum Event {
         answers: Vec<Answer>,
         /// Why it was given up.
         cause: Option<Cause>,
-        /// What was seen; empty if nothing is to be said.
+        /// The observation; empty if there is nothing to say.
         detail: String,
     },
     /// A server process is being started, or a connection made to one that runs.
     ServerStarting {
-        /// Which config.
+        /// The config.
         server: ServerId,
-        /// The planned start that it stands for, from 0.
+        /// The planned start, from 0.
         slot: u32,
         /// Counts the launches of this session from 1.
         launch: u32,
@@ -74,9 +74,9 @@ pub enum Event {
     RunFinished(Box<RunFinished>),
     /// Runs that will not be tried, because their server or their point is beyond hope: each of them has failed.
     GroupGivenUp(Box<GroupGivenUp>),
-    /// What this session knows to be measured on a server counts no more: the server is another one now.
+    /// The results on a server that this session knows no longer count: another server answers there now.
     ResultsRetired {
-        /// Which config.
+        /// The config.
         server: ServerId,
         /// Why, as a sentence.
         reason: String,
@@ -94,19 +94,19 @@ pub enum Event {
 pub struct SessionStarted {
     /// Name of the machine.
     pub host: String,
-    /// Which boot of it: process ids are given out anew after each.
+    /// The boot of that machine: process ids are only unique within one.
     pub boot: String,
     /// Process id of vsweep.
     pub pid: u32,
     /// When the process started, in clock ticks since the boot.
     pub started: u64,
-    /// What tells the machine from others.
+    /// Properties that distinguish the machine from others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<Box<Machine>>,
-    /// Whether it took up the plan that it found, as a worker does: then it does not decide which plan counts.
+    /// True if it continued the plan that it found, as a worker does. Such a session does not decide which plan counts.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub joined: bool,
-    /// What is to be measured.
+    /// The plan to measure.
     pub plan: RecordedPlan,
     /// Servers of the plan.
     pub servers: u64,
@@ -122,7 +122,7 @@ pub struct SessionStarted {
     /// The comparison that the plan asks for; it decides itself on its starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare: Option<Box<Compared>>,
-    /// What of the other journals the session had read.
+    /// The parts of other journals that the session had read.
     pub seen: Seen,
 }
 
@@ -135,10 +135,10 @@ fn is_one(count: &u32) -> bool {
     *count == 1
 }
 
-/// How far journals were read.
+/// The read part of each journal.
 pub type Seen = BTreeMap<Nonce, SeenJournal>;
 
-/// How far one journal was read.
+/// The read part of one journal.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenJournal {
     /// Number of lines.
@@ -154,7 +154,7 @@ pub struct GroupBegun {
     pub server: ServerId,
     /// The planned start, from 0.
     pub slot: u32,
-    /// What it is.
+    /// Its description.
     pub config: ServerDeclared,
     /// Journals that have grown.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -164,22 +164,22 @@ pub struct GroupBegun {
 /// A server that is ready, and what it says of itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerReady {
-    /// Which config.
+    /// The config.
     pub server: ServerId,
-    /// Which launch of this session.
+    /// The launch of this session.
     pub launch: u32,
     /// From launch to ready, in seconds.
     pub seconds: f64,
     /// Name of the model it serves.
     pub model: String,
-    /// What `/version` said.
+    /// The answer of `/version`.
     pub version: Option<String>,
-    /// Whether it is the simulator.
+    /// True if it is the simulator.
     pub simulated: bool,
-    /// What tells it from another one, if somebody else runs it.
+    /// Identifies it among other servers, if somebody else runs it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<Box<Fingerprint>>,
-    /// What became of the fixed questions; none if they were not asked.
+    /// Result of the fixed questions; `None` if they were not asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<Box<AnswerCheck>>,
 }
@@ -187,15 +187,15 @@ pub struct ServerReady {
 /// The end of a server.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerExited {
-    /// Which config.
+    /// The config.
     pub server: ServerId,
-    /// Which launch of this session.
+    /// The launch of this session.
     pub launch: u32,
     /// Why, unless we stopped it.
     pub cause: Option<Cause>,
-    /// What it said.
+    /// The observation.
     pub detail: String,
-    /// How long ending it took, in seconds, once it has ended.
+    /// Time that ending it took, in seconds, once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
     /// From its launch to its end by a clock that nobody sets, in seconds; none where it was not launched by us.
@@ -203,7 +203,7 @@ pub struct ServerExited {
     pub held_seconds: Option<f64>,
 }
 
-/// What a search looks for. Together with the probes of its runs it decides the next question.
+/// Definition of a search. Together with the probes of its runs it decides the next question.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SearchStarted {
     /// Its identity.
@@ -230,15 +230,15 @@ pub struct SearchStarted {
 /// Everything that is to be known of a run before it is measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunStarted {
-    /// Which point.
+    /// The point.
     pub point: PointId,
     /// The server config it belongs to.
     pub server: ServerId,
     /// The planned start of the server, from 0.
     pub slot: u32,
-    /// Which repetition, from 0.
+    /// Number of the repetition, from 0.
     pub run: u32,
-    /// Which launch of this session.
+    /// The launch of this session.
     pub launch: u32,
     /// Short text of the point for people.
     pub name: String,
@@ -262,29 +262,29 @@ pub struct Link {
     pub id: SearchId,
     /// The `run_started` of the probe before; the search's beginning for the first one.
     pub after: LineId,
-    /// How many probes are before it.
+    /// Number of probes before it.
     pub step: u32,
-    /// What is added to the plan's seed.
+    /// Number that is added to the plan's seed.
     pub draw: u32,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunFinished {
     /// Its `run_started` in the same journal.
     pub started: u64,
-    /// How it ended.
+    /// Outcome of the run.
     pub outcome: Outcome,
-    /// Whether its figures may be believed.
+    /// Validity of its figures.
     pub validity: Validity,
     /// Why they may not.
     #[serde(default, rename = "codes", skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<Doubt>,
     /// Why it failed.
     pub cause: Option<Cause>,
-    /// What was seen, in one line; empty if nothing is to be said.
+    /// The observation, in one line; empty if there is nothing to say.
     pub detail: String,
-    /// What failed requests said most often, where that is why.
+    /// The most frequent error of failed requests, if they are the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_error: Option<RequestError>,
     /// Relative sampling errors of its figures (standard errors of their logarithms), as far as the run tells.
@@ -292,23 +292,23 @@ pub struct RunFinished {
     pub errors: Figures,
     /// From start to end of the benchmark without its warm-up, in seconds.
     pub seconds: f64,
-    /// How long it took to reset the caches before it, in seconds; none where they were not.
+    /// Time that resetting the caches before it took, in seconds; `None` if they were not reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_seconds: Option<f64>,
-    /// How long the warm-up before it took, in seconds; none without one that is known.
+    /// Time that the warm-up before it took, in seconds; `None` if unknown or without a warm-up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmup_seconds: Option<f64>,
     /// Where the figures are; `None` if nothing was measured.
     pub file: Option<StoredFile>,
-    /// What is decided by it: by the search that asked for it, or by how often its point is measured; `None` if nothing.
+    /// The figures that later decisions use: those of a search, an exploration, or the rules that repeat runs and starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub learned: Option<Learned>,
-    /// What went on beside it, where servers run side by side.
+    /// Activity on the machine during the run, if servers run at the same time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<Beside>,
 }
 
-/// What else went on on the machine during a run, as far as the session did it: shares of the run's time from 0 to 1.
+/// Other activity of the session on the machine during a run: shares of the run's time from 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Beside {
     /// Other servers were measured.
@@ -332,7 +332,7 @@ impl RunFinished {
 /// Figures of a run by the name of the metric.
 pub type Figures = BTreeMap<String, f64>;
 
-/// What a run says to whatever decides by it.
+/// The figures of a run that later decisions use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Learned {
@@ -356,7 +356,7 @@ pub struct StoredFile {
 }
 
 impl StoredFile {
-    /// What a journal notes of a file with this content.
+    /// The entry of a journal for a file with this content.
     pub fn of(path: String, content: &[u8]) -> StoredFile {
         StoredFile {
             path,

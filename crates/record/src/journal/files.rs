@@ -1,5 +1,4 @@
-//! The run files beside the journals: which are no longer what was recorded, which say what a lost line said, and which
-//! nobody names.
+//! Compares the run files with the journals: finds files that were changed, files that replace a lost line, and files that no line names.
 
 use super::directory::Directory;
 use super::event::StoredFile;
@@ -13,10 +12,10 @@ use vsweep_plan::error::{Error, Result};
 use vsweep_plan::ids::sha256_hex;
 use vsweep_plan::units::show_many;
 
-/// How closely run files are compared with what was recorded of them.
+/// Thoroughness of the comparison of run files with the journals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Check {
-    /// By their lengths: for a look at how it stands.
+    /// By their lengths, for a quick look at the status.
     Lengths,
     /// Byte for byte.
     Hashes,

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use vsweep_plan::error::{Error, Result};
 
-/// The journals of a directory and what they tell so far.
+/// The journals of a directory and the state after all lines read so far.
 #[derive(Debug)]
 pub struct Follower {
     directory: Directory,
@@ -19,7 +19,7 @@ pub struct Follower {
     readers: BTreeMap<Nonce, Reader>,
     /// The journal that this process writes itself, and how many lines it has.
     own: Option<(Nonce, u64)>,
-    /// What is wrong with files of the journal folder.
+    /// Defects of files of the journal folder.
     damage: Vec<String>,
 }
 
@@ -75,7 +75,7 @@ impl Follower {
         Ok(())
     }
 
-    /// What is known.
+    /// The current state.
     pub fn state(&self) -> &State {
         &self.state
     }
@@ -87,7 +87,7 @@ impl Follower {
         self.state
     }
 
-    /// Whether there is not a single line.
+    /// Returns true if there are no lines at all.
     pub(super) fn is_blank(&self) -> bool {
         self.readers.values().all(|reader| reader.length() == 0)
     }
@@ -103,7 +103,7 @@ impl Follower {
         self.state.apply(entry);
     }
 
-    /// What is wrong with the journals, one sentence each.
+    /// Defects of the journals, one sentence each.
     pub fn damage(&self) -> Vec<String> {
         let of_readers = self.readers.values().flat_map(|reader| reader.damage.iter().cloned());
         let mut damage: Vec<String> = self.damage.iter().cloned().chain(of_readers).collect();
@@ -120,7 +120,7 @@ impl Follower {
         damage
     }
 
-    /// What is wrong with a journal that a session saw.
+    /// Compares a journal with the part of it that a session saw, and describes the difference.
     fn compare(&self, nonce: Nonce, seen: &SeenJournal) -> Option<String> {
         if self.own.is_some_and(|(own, _)| own == nonce) {
             return None;
@@ -144,7 +144,7 @@ impl Follower {
         is_other.then(|| format!("journal/{nonce}.jsonl is not what a session saw of it; {remedy}"))
     }
 
-    /// What is missing so that nothing may be said of the experiment.
+    /// Missing records without which nothing can be said of the experiment.
     pub fn gaps(&self) -> Vec<Gap> {
         let mut gaps = self.state.gaps();
         for reader in self.readers.values() {
@@ -172,7 +172,7 @@ impl Follower {
         gaps
     }
 
-    /// How far each journal was read, this process's own left out.
+    /// The read part of each journal, except this process's own.
     pub(super) fn seen(&self) -> Seen {
         let seen = self.readers.values().map(|reader| {
             let (lines, sum) = (reader.length(), reader.last_sum());

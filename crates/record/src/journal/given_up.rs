@@ -16,7 +16,7 @@ pub struct GroupGivenUp {
     pub slot: u32,
     /// Why.
     pub cause: Cause,
-    /// What was seen.
+    /// The observation.
     pub detail: String,
     /// That it was not started for want of memory, where that is what was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,7 +35,7 @@ pub struct GroupGivenUp {
 /// Runs of one point that will not be tried.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Untried {
-    /// Which point.
+    /// The point.
     pub point: PointId,
     /// Its repetitions, from 0.
     pub runs: Vec<u32>,

@@ -1,5 +1,5 @@
-//! A line of a journal: its event, where it stands among all lines, and its text with the checksum. See
-//! `docs/formats.md`. Files and folds are not its business.
+//! A line of a journal: its event, its position among all lines, and its text with the checksum. See `docs/formats.md`. It knows no files
+//! and no folds.
 
 use super::event::Event;
 use super::rank::{Rank, Sum};
@@ -9,11 +9,11 @@ use serde_json::Value;
 /// One line.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
-    /// Where it stands.
+    /// Its rank.
     pub rank: Rank,
     /// When it was written, RFC 3339 in UTC. For people only: nothing is decided by it.
     pub at: String,
-    /// What happened.
+    /// The event.
     pub event: Event,
     /// The sum of the line before; the nonce in the first line.
     pub prev: Sum,
@@ -28,7 +28,7 @@ pub struct Line<A, E> {
     pub lamport: u64,
     /// When it was written.
     pub at: A,
-    /// What happened.
+    /// The event.
     pub event: E,
     /// The sum of the line before.
     pub prev: Sum,
@@ -46,7 +46,7 @@ impl<A, E> Line<A, E> {
     }
 }
 
-/// What stands between a line and its sum, and behind it.
+/// Text between a line and its checksum, and after it.
 const BEFORE_SUM: &str = ",\"sum\":\"";
 const AFTER_SUM: &str = "\"}";
 
@@ -93,7 +93,7 @@ impl Entry {
     }
 }
 
-/// A line as it is read. In place of an event that only a newer version knows stands what is wrong with it.
+/// A decoded line. An event that only a newer version knows is replaced by a description of the problem.
 pub type DecodedLine = Line<String, Result<Event, String>>;
 
 /// Reads a line without its line feed, with its sum; `None` if it is damaged.

@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vsweep_plan::error::{Error, Result};
 
-/// A held lock; released when dropped, or by the system when the process dies. A whole sweep holds `lock` alone; shards
-/// hold it together, and each its own beside it.
+/// A held lock; released when dropped, or by the system when the process dies. A whole sweep holds `lock` exclusively. Shards share it, and
+/// each also holds a lock of its own.
 #[derive(Debug)]
 pub struct Lock {
     _held: Vec<File>,
 }
 
 impl Lock {
-    /// Takes the lock for a shard, or names the process that is in the way: a second vsweep on the same share, a whole
-    /// sweep beside shards, or shards of another count.
+    /// Takes the lock for a shard. The error names the process that holds it: a second vsweep on the same share, a whole sweep, or shards
+    /// of another count.
     pub fn take(directory: &Directory, shard: Shard) -> Result<Lock> {
         let whole = directory.lock(Shard::WHOLE);
         if shard == Shard::WHOLE {
@@ -49,7 +49,7 @@ enum Hold {
     Together,
 }
 
-/// How often a lock is tried, and how long between two tries: somebody may only be looking who holds it.
+/// Attempts to take a lock, and the time between two. Another process may hold it only for a moment to find its owner.
 const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(20);
 

@@ -18,7 +18,7 @@ pub struct Log {
     next_seq: u64,
     prev: Sum,
     length_bytes: u64,
-    /// Whether a torn line may stand at the end: nothing may follow it.
+    /// True if the file may end in a torn line, after which nothing may be written.
     is_torn: bool,
 }
 
@@ -71,7 +71,7 @@ impl Log {
             true => Err(std::io::Error::other("an earlier event could not be written")),
         };
         if let Err(error) = written {
-            // If this fails too, the torn line is ignored by whoever reads the journal.
+            // If this fails too, readers ignore the torn line.
             self.is_torn = self.file.set_len(self.length_bytes).is_err();
             let path = self.path.display();
             let remedy = match remedy(&error) {
@@ -88,7 +88,7 @@ impl Log {
         Ok(entry)
     }
 
-    /// Whether the path still leads to the open file: what is written to a deleted one is lost.
+    /// Returns true if the path still leads to the open file. Data written to a deleted file would be lost.
     fn is_in_place(&self) -> bool {
         let id = |metadata: Metadata| (metadata.dev(), metadata.ino());
         let there = std::fs::metadata(&self.path).map(id);

@@ -1,5 +1,5 @@
-//! What tells the machine of a session from others: its name, its GPUs and their driver. Reading that is the `run` room's work; what
-//! follows for comparisons is the report's.
+//! Properties that distinguish the machine of a session: its name, its GPUs and their driver. The `run` room reads them, and `report` draws
+//! conclusions for comparisons.
 
 use itertools::Itertools;
 use serde::{Deserialize, Serialize};
@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 /// A node, as far as it matters to what is measured there.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Machine {
-    /// What the cluster, else the machine itself, calls it.
+    /// Its name in the cluster, or else its own.
     pub node: String,
     /// Model name of the processor; empty if it is not known.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -60,7 +60,7 @@ impl Machine {
         kinds.join(" and ")
     }
 
-    /// Whether these are one node as it was, as far as it is known.
+    /// Returns true if these are one unchanged node, as far as it is known.
     pub fn are_one(machines: &BTreeSet<Machine>) -> bool {
         let is_one = |pair: [&Machine; 2]| pair[0].node == pair[1].node && pair[0].differences(pair[1]).is_empty();
         machines.iter().array_combinations().all(is_one)

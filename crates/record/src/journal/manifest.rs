@@ -31,7 +31,7 @@ pub struct Manifest {
     pub gpu_driver: Option<String>,
     /// Commit of the repository that holds the plan.
     pub git_commit: Option<String>,
-    /// Whether that repository had uncommitted changes.
+    /// True if that repository had uncommitted changes.
     pub git_dirty: Option<bool>,
     /// Path of the plan as given.
     pub plan: String,

@@ -1,5 +1,5 @@
-//! Where a comparison stands: a fold over the starts that have all their results. Nothing but the journal decides which start comes
-//! next, so one that was interrupted goes on as it would have. Starts of different nodes are never held against each other.
+//! State of a comparison: a fold over the starts that have all their results. Only the journal decides which start comes next, so an
+//! interrupted comparison continues in the same way. Starts of different nodes are never compared.
 
 use super::declared::{AskedMetric, Compared, Entrant};
 use super::machine::Machine;
@@ -11,7 +11,7 @@ use vsweep_plan::validity::Validity;
 use vsweep_strategy::selection::{Arm, Bisected, Located, Logs, Paired, PairedEnding, PairedOutcome, Placement, Slot};
 use vsweep_strategy::stats::Start;
 
-/// How far a comparison is.
+/// State of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ComparisonProgress {
     /// These starts are to be measured next; of two arms side by side both at once.
@@ -25,26 +25,26 @@ pub enum ComparisonProgress {
 pub struct NextStart {
     /// Of which entrant, by its place.
     pub entrant: usize,
-    /// Which of its starts.
+    /// The number of its planned start.
     pub slot: u32,
-    /// Which of two sets of GPUs it gets; none where all get the same.
+    /// The set of GPUs that it gets, of two; `None` if all starts get the same.
     pub set: Option<usize>,
 }
 
-/// What a comparison has found.
+/// Result of a comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conclusion {
-    /// What was found.
+    /// The finding.
     pub found: ComparisonFound,
     /// Starts used, failed ones included.
     pub starts: usize,
     /// Those of them that do not count, because they ran on another node than what they would be held against.
     pub apart: usize,
-    /// Whether it ended because its time is spent.
+    /// True if it ended because its time was used up.
     pub is_out_of_time: bool,
 }
 
-/// What two arms or an axis have shown.
+/// Result of two arms or of an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ComparisonFound {
     /// Of two arms.
@@ -59,7 +59,7 @@ enum Selection {
     Axis(Bisected),
 }
 
-/// What a selection asks for.
+/// The next start that a selection asks for.
 #[derive(Clone, Copy)]
 struct Wanted {
     entrant: usize,
@@ -77,7 +77,7 @@ struct MeasuredStart {
 }
 
 impl Compared {
-    /// Where it stands. A failed start of which `retries` holds is to be measured again.
+    /// Returns the state of the comparison. A failed start for which `retries` returns true is measured again.
     pub fn progress(&self, state: &State, retries: &dyn Fn(&ServerId, u32) -> bool) -> ComparisonProgress {
         let mut selection = self.selection(self.max_starts);
         let mut slots = vec![0; self.entrants.len()];
@@ -136,7 +136,7 @@ impl Compared {
         }
     }
 
-    /// What a start showed: for each member of the family the mean logarithm of its runs. None while it lacks results.
+    /// Returns the measurements of a start: for each member of the family the mean logarithm of its runs. `None` while results are missing.
     fn measured(
         &self,
         entrant: usize,
@@ -189,7 +189,7 @@ impl Compared {
 }
 
 impl Selection {
-    /// What is known where no further start may begin.
+    /// Returns the finding so far, if no further start may begin.
     fn found_so_far(self, starts: usize) -> ComparisonFound {
         match self {
             Selection::Pairs(paired) => ComparisonFound::Pairs(PairedOutcome {
@@ -201,7 +201,7 @@ impl Selection {
         }
     }
 
-    /// What was found, or what to start beside what is pending, if anything.
+    /// Returns the finding, or the next start, if any, while the starts in `pending` are under way.
     fn ask(&self, pending: &[Slot]) -> Result<ComparisonFound, Option<Wanted>> {
         let of_pair = |slot: Slot| Wanted {
             entrant: usize::from(slot.arm == Arm::New),
@@ -249,7 +249,7 @@ struct MeasuredOn {
     machines: BTreeSet<Machine>,
 }
 
-/// How the node of a start fits those before.
+/// Comparison of a start's node with the nodes of earlier starts.
 enum Joined {
     /// It is the same, or not known.
     Alike,

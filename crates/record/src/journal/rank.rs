@@ -1,4 +1,4 @@
-//! Names of sessions and lines, and where a line stands among all lines.
+//! Names of sessions and lines, and the rank of a line among all lines.
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -114,7 +114,7 @@ macro_rules! as_text {
 }
 as_text!(Hex64, LineId);
 
-/// Where a line stands in the total order of all lines of a directory. No clock is part of it.
+/// Position of a line in the total order of all lines of a directory. No clock is part of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Rank {
     /// One more than the greatest that the session had seen.

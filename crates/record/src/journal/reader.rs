@@ -18,7 +18,7 @@ const LONGEST_GAP: u64 = 1 << 24;
 pub(super) struct Reader {
     pub path: PathBuf,
     pub nonce: Nonce,
-    /// What is wrong, one sentence each.
+    /// Defects, one sentence each.
     pub damage: Vec<String>,
     /// Physical lines that are damaged and may have retired results.
     pub doubtful: Vec<u64>,
@@ -29,19 +29,19 @@ pub(super) struct Reader {
     sums: Vec<Option<Sum>>,
     /// Sums that missing lines must have, by their number.
     wanted: BTreeMap<u64, Sum>,
-    /// How many lines are damaged since the last intact one.
+    /// Number of damaged lines since the last intact one.
     damaged: u64,
     is_of_newer_minor: bool,
 }
 
-/// What came of reading on.
+/// Result of reading further.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read {
     /// Everything that is written was read.
     On,
     /// The file has changed before where reading went on: all of it must be read again.
     Changed,
-    /// It is no journal of the name it has.
+    /// It is not the journal that its name claims.
     Foreign,
 }
 
@@ -92,7 +92,7 @@ impl Reader {
         }
     }
 
-    /// How many lines the journal has, those that are missing or damaged included.
+    /// Number of lines of the journal, including missing and damaged ones.
     pub fn length(&self) -> u64 {
         self.sums.len() as u64 + self.damaged
     }
@@ -214,7 +214,7 @@ impl Reader {
     }
 }
 
-/// Whether a word occurs at the beginning of a line, up to two wrong bytes.
+/// Returns true if a word occurs at the beginning of a line, with up to two wrong bytes.
 fn looks_like(line: &[u8], word: &[u8]) -> bool {
     let head = &line[..line.len().min(200)];
     let wrong = |window: &[u8]| window.iter().zip(word).filter(|(one, other)| one != other).count();

@@ -32,7 +32,7 @@ pub struct Recorder {
     launches: u32,
     /// The runs that were begun and have no result, by their lines.
     begun: BTreeMap<u64, Entry>,
-    /// What of other journals was recorded as read.
+    /// The parts of other journals that were recorded as read.
     last_seen: Seen,
     _lock: Lock,
 }
@@ -45,8 +45,8 @@ impl Recorder {
         Recorder::begin_with(directory, shard, lock, Check::Hashes)
     }
 
-    /// The same beside other sessions, which share the work out by leases. Sizes of run files are compared and not their hashes, so
-    /// that many can begin at once.
+    /// Begins a session that shares the work with others by leases. Compares only the sizes of run files and not their hashes, so that many
+    /// sessions can begin at once.
     pub fn join(directory: Directory) -> Result<Recorder> {
         directory.create()?;
         let lock = Lock::join(&directory)?;
@@ -88,7 +88,7 @@ impl Recorder {
         self.follower.state()
     }
 
-    /// What is lost or damaged, one sentence each.
+    /// Lost and damaged records, one sentence each.
     pub fn damage(&self) -> Vec<String> {
         let mut damage = self.state().damage.clone();
         damage.extend(self.follower.damage());
@@ -101,12 +101,12 @@ impl Recorder {
         self.nonce
     }
 
-    /// What is missing of the record that this session makes good by what it records.
+    /// Missing records that this session replaces by what it records.
     pub fn gaps(&self) -> Vec<Gap> {
         self.follower.gaps()
     }
 
-    /// Whether another session's plan counts now.
+    /// Returns true if another session's plan counts now.
     pub fn is_superseded(&self) -> bool {
         let sessions = self.state().sessions();
         let own = sessions.iter().find(|session| session.rank.line.journal == self.nonce);
@@ -120,7 +120,7 @@ impl Recorder {
         self.follower.refresh()
     }
 
-    /// How far other journals were read, as far as that has changed since it was last asked: to be recorded.
+    /// Returns the parts of other journals that were read since the last call, in order to record them.
     fn news(&mut self) -> Seen {
         let mut seen = self.follower.seen();
         seen.retain(|name, now| self.last_seen.get(name) != Some(now));
@@ -220,8 +220,8 @@ impl Recorder {
     }
 }
 
-/// An event on its way to disk, with all that is to be written, so that another thread can write it while whoever watches servers goes
-/// on. What it says counts once it is written and the recorder was told. No other may be drafted before.
+/// An event on its way to disk, with everything to be written. Another thread can write it, so that supervision of servers continues. It
+/// takes effect once it is written and given to [`super::Recorder::settle`]. No other event may be drafted before that.
 #[derive(Debug)]
 pub struct Draft {
     log: Arc<Mutex<Log>>,
@@ -242,7 +242,7 @@ struct MeasuredRun {
 }
 
 impl Draft {
-    /// Writes it, and waits until it is on disk. The recorder is to be told of the line: [`super::Recorder::settle`].
+    /// Writes the event and waits until it is on disk. Pass the line to [`super::Recorder::settle`].
     pub fn write(self) -> Result<Entry> {
         let mut event = self.event;
         if let (Event::RunFinished(finished), Some(run)) = (&mut event, self.run) {
@@ -282,8 +282,8 @@ pub(super) fn follow(directory: &Directory, check: Check) -> Result<Follower> {
     Ok(follower)
 }
 
-/// Everything that the journals and the run files of a directory tell, without changing anything. An error if something is
-/// missing without which the tables would be those of an earlier time.
+/// Loads the state from the journals and run files of a directory, without changing anything. Fails if a missing record would bring back
+/// the tables of an earlier time.
 pub fn load(directory: &Directory, check: Check) -> Result<State> {
     let follower = follow(directory, check)?;
     match follower.gaps().into_iter().next() {

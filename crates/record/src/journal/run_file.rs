@@ -1,5 +1,5 @@
-//! A run's file: its result, the parameters beside it, and all that its lines say of it, with a sum of itself. So it is a
-//! commit of its own: what a lost line told can be read here.
+//! The file of a run: its result with parameters and the content of its lines, with a checksum of its own. It is a commit by itself: the
+//! content of a lost line can be read here.
 
 use super::declared::ServerDeclared;
 use super::event::{RunFinished, RunStarted};
@@ -13,21 +13,21 @@ use vsweep_plan::plan::{Secrets, spelling};
 /// The key of what its lines say.
 pub(super) const PROVENANCE: &str = "vsweep";
 
-/// What a benchmark gave, and on what kind of server.
+/// The result of a benchmark, and the kind of server.
 #[derive(Debug, Clone)]
 pub struct Measured {
-    /// What the benchmark gave.
+    /// The result of the benchmark.
     pub result: RunResult,
-    /// Whether the server was the simulator.
+    /// True if the server was the simulator.
     pub simulated: bool,
 }
 
-/// What the lines of a run say of it.
+/// The content of a run's lines.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Provenance {
     /// Its `run_started`.
     pub line: LineId,
-    /// Where that stands.
+    /// The rank of that line.
     pub lamport: u64,
     /// When it was written.
     pub at: String,
@@ -45,7 +45,7 @@ impl Provenance {
         }
     }
 
-    /// What a run file says; `None` if it is damaged.
+    /// Reads the content of the lines from a run file; `None` if it is damaged.
     pub fn read(content: &[u8]) -> Option<(Provenance, bool)> {
         #[derive(Deserialize)]
         struct Part {

@@ -1,5 +1,5 @@
-//! What is known after all lines so far: a pure fold, in whatever order the lines of different journals come, because every
-//! decision compares places in the total order. Resume asks it what is missing; tables, status and reports are made from it.
+//! The state after all lines so far: a pure fold. The lines of different journals may come in any order, because every decision compares
+//! positions in the total order. Resuming a sweep, tables, status and reports all use it.
 //!
 //! Owns which result of a run counts, which chain of a search counts, and which points belong to the experiment. Reads no
 //! file: who does tells it which results are lost.
@@ -32,19 +32,19 @@ use vsweep_plan::ids::{PointId, SearchId, ServerId};
 use vsweep_plan::validity::Doubt;
 use vsweep_strategy::search::{Level, Probe};
 
-/// Everything that the journals of a directory tell.
+/// The content of all journals of a directory.
 #[derive(Debug, Clone, Default)]
 pub struct State {
     /// Server configs that were used.
     pub servers: BTreeMap<ServerId, ServerRecord>,
-    /// What is lost or damaged, one sentence each.
+    /// Lost and damaged records, one sentence each.
     pub damage: Vec<String>,
     sessions: Vec<Session>,
-    /// How sessions ended.
+    /// The end of each session.
     endings: BTreeMap<Nonce, String>,
     /// Number and moment of the last line of each session.
     last_lines: BTreeMap<Nonce, (u64, String)>,
-    /// What sessions had read of other journals, by which of their lines.
+    /// The parts of other journals that sessions had read, with the lines that say so.
     seen: BTreeMap<Nonce, Vec<(u64, Seen)>>,
     /// Every try at a run, and every run that was given up untried.
     attempts: Vec<RunRecord>,
@@ -56,7 +56,7 @@ pub struct State {
     retirements: Vec<Retirement>,
     /// Starts whose answers to the fixed questions speak against what was measured on them.
     answers_doubted: BTreeMap<Launch, Doubt>,
-    /// How far each journal was read; empty unless the state was loaded from a directory.
+    /// The read part of each journal; empty unless the state was loaded from a directory.
     read: Seen,
     lamport: u64,
     /// The attempts that count, in the order of the tables; made when asked for.
@@ -95,7 +95,7 @@ impl State {
         self.runs().filter(|run| !run.is_lost())
     }
 
-    /// How many of [`State::runs`] are lost.
+    /// Number of [`State::runs`] that are lost.
     pub fn lost(&self) -> usize {
         self.runs().filter(|run| run.is_lost()).count()
     }
@@ -121,13 +121,13 @@ impl State {
             .map_or(0, |planned| planned.searches.saturating_sub(ended))
     }
 
-    /// How many searches of the plan were given up.
+    /// Number of searches of the plan that were given up.
     pub fn searches_given_up(&self) -> usize {
         let is_given_up = |record: &&SearchRecord| matches!(record.ended, Some(SearchEnd::GivenUp(..)));
         self.searches().filter(is_given_up).count()
     }
 
-    /// How many runs failed; a probe that failed under its load is an answer and does not count.
+    /// Number of failed runs. A probe that failed under its load is an answer and does not count.
     pub fn failures(&self) -> usize {
         self.runs()
             .filter(|run| run.outcome == Outcome::Failed && run.probe().is_none())
@@ -183,12 +183,12 @@ impl State {
         begun.into_iter().map(|(_, record)| record)
     }
 
-    /// What a search has learned on a planned start, in the order in which it did.
+    /// The probes of a search on a planned start, in order.
     pub fn probes(&self, search: &SearchId, slot: u32) -> impl Iterator<Item = &Probe> {
         self.chained(search, slot).filter_map(RunRecord::probe)
     }
 
-    /// What an exploration has learned, in the order in which it did.
+    /// The levels of an exploration on a planned start, in order.
     pub fn levels(&self, exploration: &SearchId, slot: u32) -> impl Iterator<Item = &Level> {
         self.chained(exploration, slot).filter_map(RunRecord::level)
     }
@@ -276,7 +276,7 @@ impl State {
         self.lamport
     }
 
-    /// What the state was made of: how far each journal was read and its last sum, and how much is damaged. Equal texts of one
+    /// Describes the source of the state: the length and the last checksum of each journal, and the number of damages. Equal texts of one
     /// directory mean equal states.
     pub fn basis(&self) -> String {
         let journals = self
@@ -298,7 +298,7 @@ impl State {
         self.seen.values().flatten().flat_map(|(_, seen)| seen)
     }
 
-    /// Whether some session had read so many lines of a journal.
+    /// Returns true if some session had read so many lines of a journal.
     pub(super) fn is_known(&self, journal: Nonce, lines: u64) -> bool {
         self.all_seen()
             .any(|(other, seen)| *other == journal && seen.lines >= lines)

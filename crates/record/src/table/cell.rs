@@ -93,7 +93,7 @@ impl Cell {
         }
     }
 
-    /// Whether there is no value.
+    /// Returns true if the value is missing.
     pub fn is_missing(&self) -> bool {
         matches!(self, Cell::Missing)
     }

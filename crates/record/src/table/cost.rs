@@ -1,4 +1,4 @@
-//! What tokens cost: money where a price is known, energy where it was measured.
+//! The cost of tokens: money if a price is known, energy if it was measured.
 
 use super::{Column, Section, Table};
 

@@ -18,7 +18,7 @@ pub fn write_csv(table: &Table, out: impl Write) -> io::Result<()> {
     writer.flush()
 }
 
-/// What a formula begins with, in the letters of full width too.
+/// Characters that begin a formula, including full-width ones.
 const BEGINNINGS: [char; 8] = ['=', '+', '-', '@', '＝', '＋', '－', '＠'];
 
 /// A text with an apostrophe before it if it begins like a formula, or with an apostrophe: taking one off gives the text back. A

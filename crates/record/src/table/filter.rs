@@ -12,9 +12,9 @@ use vsweep_plan::plan::condition::OPERATORS;
 pub struct Filter {
     /// The column, as typed.
     pub column: String,
-    /// How its cells are compared.
+    /// The comparison.
     pub comparison: Op,
-    /// What they are compared with, without its quotes.
+    /// The right side, without its quotes.
     pub target: String,
     quoted: bool,
 }

@@ -20,7 +20,7 @@ impl Mark {
         Mark { code, figures }
     }
 
-    /// Whether it speaks against a figure.
+    /// Returns true if it casts doubt on a figure.
     pub fn touches(&self, figure: &str) -> bool {
         match self.figures.is_empty() {
             true => self.code.touches(figure),
@@ -28,7 +28,7 @@ impl Mark {
         }
     }
 
-    /// What is left of it where the run is one of several of its point, which are as long together, and as many requests.
+    /// Returns the mark for a point with several runs. Marks for too little time or too few requests are judged again by the runs' sums.
     pub fn of_point(&self, runs: &Table, rows: &[usize]) -> Option<Mark> {
         let sum = |name: &str| -> f64 { rows.iter().filter_map(|row| runs.cell(name, *row).number()).sum() };
         match self.code {

@@ -47,13 +47,13 @@ pub use vsweep_strategy::stats::Better;
 pub use workload::{Workload, is_of_load};
 pub use yardstick::{Shown, Yardstick};
 
-/// The column with the name of a combination, on either side; names tell settings better than their parameters do.
+/// The column with the name of a combination, on either side. Names are more readable than the combination's parameters.
 pub const COMBO: &str = "combo";
 
-/// What a column is about; tables list their columns in this order.
+/// The topic of a column. Tables list their columns in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Section {
-    /// Which run or point the row is, and how it ended.
+    /// Identity of the run or point of the row, and its outcome.
     Identity,
     /// A server parameter.
     Serve,
@@ -65,12 +65,12 @@ pub enum Section {
     Metric,
     /// A figure computed from others: users, GPUs, and tokens per user and per GPU.
     Derived,
-    /// What was seen of the row's cause, and what to do about it.
+    /// Observations about the row's cause, and the remedy.
     Cause,
 }
 
 impl Section {
-    /// Whether a column of this section is a setting rather than a figure.
+    /// Returns true if a column of this section is a setting instead of a figure.
     pub fn is_parameter(self) -> bool {
         matches!(self, Section::Serve | Section::Bench)
     }
@@ -81,7 +81,7 @@ impl Section {
 pub struct Column {
     /// Unique within its table.
     pub name: String,
-    /// What the column is about.
+    /// The topic of the column.
     pub section: Section,
     /// One cell a row.
     pub cells: Vec<Cell>,
@@ -103,7 +103,7 @@ impl Column {
 pub struct Table {
     columns: Vec<Column>,
     rows: usize,
-    /// What is known of each row; empty in tables of other things than runs.
+    /// Facts about each row; empty in tables of other things than runs.
     runs: Vec<row::RunFacts>,
 }
 

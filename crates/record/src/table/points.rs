@@ -12,7 +12,7 @@ use vsweep_answer::answer::{Answer, Estimate, PointEstimates};
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::validity::{Code, Validity};
 
-/// What the runs of one point amount to.
+/// Combined outcome of the runs of one point.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PointOutcome {
@@ -40,11 +40,11 @@ impl fmt::Display for PointOutcome {
 pub struct Point {
     /// The point's id.
     pub id: Box<str>,
-    /// What its runs amount to.
+    /// Combined outcome of its runs.
     pub outcome: PointOutcome,
-    /// Whether its figures may be believed; `None` where nothing was measured.
+    /// Validity of its figures; `None` if nothing was measured.
     pub validity: Option<Validity>,
-    /// What is to be said against it or some of its figures, each code once.
+    /// Doubts about it or some of its figures, each code once.
     pub codes: Vec<Code>,
     pub(super) marks: Vec<Mark>,
     /// Good runs.
@@ -106,8 +106,8 @@ impl<'t> Points<'t> {
         }
     }
 
-    /// Takes over the estimates of an answer: from now on they are the points' figures, with their intervals. One that was made of other
-    /// runs of a point is no estimate of it.
+    /// Replaces the points' figures and intervals by the estimates of an answer. Estimates that were made from other runs of a point are
+    /// ignored.
     pub fn adopt(&mut self, answer: &Answer) {
         let used: HashMap<&str, usize> = self.points.iter().map(|point| (&*point.id, point.used.len())).collect();
         let is_current = |of_point: &&PointEstimates| used.get(&*of_point.point) == Some(&of_point.runs);
@@ -168,8 +168,8 @@ impl<'t> Points<'t> {
         self.runs.cell(name, point.row)
     }
 
-    /// One row a point: outcome, validity and counts, parameters, then each figure's median by the figure's own name, with its
-    /// smallest and largest value beside it. `more` columns of identity stand before the parameters.
+    /// One row per point: outcome, validity and counts, parameters, then each figure's median under the figure's own name, followed by its
+    /// smallest and largest value. `more` adds columns of identity before the parameters.
     pub fn to_table(&self, more: Vec<Column>) -> Table {
         let column = |name: &str, section, cell: &dyn Fn(&Point) -> Cell| {
             Column::of(name, section, self.points.iter().map(cell))
@@ -313,7 +313,7 @@ impl Point {
         }
     }
 
-    /// Whether its figures may be believed, by the best of the runs that they come from and by how these agree.
+    /// Judges its validity by the best of the runs behind its figures and by how well these agree.
     fn judge(&mut self, runs: &Table, drifting: &[Drifting]) {
         let judged = || self.judged().iter().map(|row| &runs.runs[*row]);
         let of_runs = judged().flat_map(|run| &run.marks);
@@ -339,20 +339,20 @@ impl Point {
         self.marks = marks;
     }
 
-    /// What is to be said against one of its figures, each code once.
+    /// Doubts about one of its figures, each code once.
     pub fn doubts_of(&self, metric: &str) -> Vec<Code> {
         let touching = self.marks.iter().filter(|mark| mark.touches(metric));
         touching.map(|mark| mark.code).sorted().dedup().collect()
     }
 
-    /// Whether it is measured and marked: it competes, and whoever shows it says so.
+    /// Returns true if it is measured but marked. It competes, and is shown with its mark.
     pub fn is_suspect(&self) -> bool {
         self.validity == Some(Validity::Suspect)
     }
 }
 
 impl Column {
-    /// Whether any row has a value.
+    /// Returns true if any row has a value.
     pub(super) fn is_known(&self) -> bool {
         self.cells.iter().any(|cell| !cell.is_missing())
     }

@@ -1,4 +1,4 @@
-//! One run as a table takes it in, and what the table keeps of it beside its cells.
+//! One run as input of a table, and the facts that the table keeps besides its cells.
 
 use super::Cell;
 use super::marks::Mark;
@@ -15,21 +15,21 @@ pub struct RunRow<'a> {
     pub point: &'a str,
     /// Repetition of the point, as numbered in the journal.
     pub run: u32,
-    /// How the run ended.
+    /// Outcome of the run.
     pub outcome: Outcome,
-    /// Whether its figures may be believed; nothing to say of a run without any.
+    /// Validity of its figures; `None` for a run without figures.
     pub validity: Option<Validity>,
     /// Why not.
     pub doubts: &'a [Doubt],
     /// Why it failed.
     pub cause: Option<Cause>,
-    /// What was seen of the cause; empty if there is none.
+    /// Observation of the cause; empty if there is none.
     pub detail: &'a str,
     /// Every server parameter.
     pub serve: Option<&'a Params>,
     /// Every bench parameter.
     pub bench: Option<&'a Params>,
-    /// Whether the figures come from the simulator, where known.
+    /// True if the figures come from the simulator; `None` if unknown.
     pub simulated: Option<bool>,
     /// Number of GPUs the server used, where known.
     pub gpus: Option<f64>,
@@ -47,12 +47,12 @@ pub struct RunRow<'a> {
     pub machine: Option<Machine>,
 }
 
-/// What a table keeps of a run beside its cells.
+/// Facts about a run that a table keeps besides its cells.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RunFacts {
-    /// How the run ended.
+    /// Outcome of the run.
     pub outcome: Outcome,
-    /// Whether its figures may be believed.
+    /// Validity of its figures.
     pub validity: Option<Validity>,
     /// Why not.
     pub marks: Vec<Mark>,

@@ -1,4 +1,4 @@
-//! How far the figures of a row can be off by chance: as the run says, else by what its other figures tell.
+//! Chance error of the figures of a row: as the run states it, or estimated from its other figures.
 
 use super::{Section, Table, normal};
 use vsweep_metrics::metrics::confidence::assumed_error;

@@ -1,4 +1,4 @@
-//! How many users a load stands for and how many GPUs a server uses, and what each of them gets of the throughput.
+//! Number of users of a load and of GPUs of a server, and the share of the throughput for each of them.
 
 use super::{Cell, RunRow, Table, normal};
 use vsweep_plan::plan::{Params, ServeCommand};
@@ -14,7 +14,7 @@ pub const DEGREES: [[&str; 2]; 3] = [
 /// parameters or else from the command line (`-tp 2` in a base command counts; as in vLLM, the last one wins).
 pub fn count_gpus(params: &Params, argv: &[String]) -> f64 {
     let param = |names: &[&str]| {
-        // The long name wins, wherever it stands.
+        // The long name wins, whatever the order.
         let mut named = names
             .iter()
             .flat_map(|name| params.iter().filter(move |(key, _)| normal(key) == *name));
@@ -51,9 +51,9 @@ pub(super) fn derive(row: &RunRow<'_>) -> [(&'static str, Option<f64>); 4] {
 /// Share of its slots that a closed loop fills on average if it was full but for its beginning and its end.
 const FULL: f64 = 0.9;
 
-/// Users are the requests that were in flight. A closed loop that was full stands for as many as it has slots; one that was
-/// not, because it had too few requests or long ones came last, for the mean number in flight, as an open loop does. Where no
-/// latency says that, the observed peak counts.
+/// Users are the requests that were in flight. A full closed loop has as many users as slots. One that was not full, because it had too few
+/// requests or long ones came last, has the mean number of requests in flight, as an open loop does. If no latency gives that mean, the
+/// observed peak counts.
 fn count_users(row: &RunRow<'_>) -> Option<f64> {
     // Of a batch that decodes, each sequence is a user's.
     if let Some(batch) = metric(row, "global_batch_size").filter(positive) {
@@ -63,7 +63,7 @@ fn count_users(row: &RunRow<'_>) -> Option<f64> {
     let peak = metric(row, "peak_concurrent_requests").or_else(|| metric(row, "max_concurrent_requests"));
     let peak = peak.filter(positive);
     let mean = mean_in_flight(row).filter(positive);
-    // A limit beside a rate is seldom reached: it bounds the users and does not count them.
+    // With a rate, the limit is seldom reached, so it does not count the users.
     let slots = limit.filter(|_| load(row, "request_rate").is_none());
     match (slots, mean) {
         (Some(slots), mean) => {
@@ -82,8 +82,8 @@ fn mean_in_flight(row: &RunRow<'_>) -> Option<f64> {
     Some(mean_ms * metric(row, "completed")? / duration_ms)
 }
 
-/// Mean latency of a request from its parts, where the benchmark was not asked for E2EL (`vllm bench serve` is not unless
-/// told): time to first token, and the mean time of every further one.
+/// Mean latency of a request, computed from time to first token and the mean time of every further token. Used if the benchmark did not
+/// report E2EL, as `vllm bench serve` does only on request.
 fn mean_latency_ms(row: &RunRow<'_>) -> Option<f64> {
     let tokens = metric(row, "total_output_tokens")? / metric(row, "completed").filter(positive)?;
     let further = (tokens - 1.0).max(0.0);

@@ -13,9 +13,9 @@ pub struct Sought<'a> {
     pub starts: Vec<&'a SearchRecord>,
     /// The target.
     pub target: &'a Target,
-    /// What all starts found together, once the search has ended on every planned one.
+    /// Common answer of all starts, once the search has ended on every planned one.
     answer: Option<Answer>,
-    /// What the journals tell.
+    /// The state of the journals.
     pub state: &'a State,
 }
 
@@ -32,7 +32,7 @@ pub fn sought(state: &State) -> Vec<Sought<'_>> {
     all.collect()
 }
 
-/// What is alike together, in the order in which the first of each group came.
+/// Groups similar items, in the order of the first item of each group.
 fn grouped<T>(all: impl IntoIterator<Item = T>, are_alike: impl Fn(&T, &T) -> bool) -> Vec<Vec<T>> {
     let mut groups: Vec<Vec<T>> = Vec::new();
     for one in all {
@@ -85,7 +85,7 @@ impl<'a> Sought<'a> {
         self.answer.as_ref().filter(|_| self.doubt().is_none())
     }
 
-    /// The same by the planned starts alone, without the fresh ones of finalists.
+    /// Like `answer`, by the planned starts alone, without the fresh ones of finalists.
     pub fn planned_answer(&self) -> Option<Answer> {
         self.answer()?;
         self.answer_over(FIRST_SLOT..self.planned())
@@ -104,12 +104,12 @@ impl<'a> Sought<'a> {
         })
     }
 
-    /// Why nothing on this server counts, as its answers to the fixed questions tell.
+    /// The doubt because of the server's answers to the fixed questions. With it, nothing on this server counts.
     pub fn doubt(&self) -> Option<&'a Doubt> {
         self.state.doubted_server(&self.record().started.server)
     }
 
-    /// Whether the search has not ended on every planned start, so that its answer is not known yet.
+    /// Returns true if the search has not ended on every planned start, so that its answer is not known yet.
     pub fn is_open(&self) -> bool {
         self.ended(FIRST_SLOT..self.planned()).count() < self.planned() as usize
     }

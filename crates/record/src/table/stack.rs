@@ -4,8 +4,8 @@ use super::row::RunFacts;
 use super::{Cell, Column, Section, Table};
 use std::collections::HashMap;
 
-/// The column that says which experiment a row is from. It stands among the settings of servers, so results of two experiments are
-/// never taken for one, and compete with each other.
+/// The column that names the experiment of a row. It is among the settings of servers, so results of two experiments are never mistaken for
+/// one, and compete with each other.
 pub const EXPERIMENT: &str = "experiment";
 
 impl Table {

@@ -1,5 +1,5 @@
-//! What speaks against the runs of a point together: that they differ by more than noise explains, which is a disturbance of the
-//! machine or a truth about the server that the median alone would hide; and that a start of their server became slower or faster.
+//! Doubts about the runs of a point together. They may differ by more than noise explains, which is a disturbance of the machine or a
+//! property of the server that the median alone would hide. Or a start of their server became slower or faster.
 
 use super::marks::slots;
 use super::{Spread, Table};
@@ -30,7 +30,7 @@ pub struct Disagreement {
     pub metric: &'static str,
     /// Its values.
     pub spread: Spread,
-    /// How far they are apart, as a multiple of what is allowed.
+    /// Distance between the runs, as a multiple of the allowed one.
     pub excess: f64,
 }
 
@@ -68,7 +68,7 @@ const OPEN: RunPrior = RunPrior { sd: 0.04, freedom: 8.0 };
 /// A start that changed while it was measured.
 #[derive(Debug, Clone, Copy)]
 pub struct Drifting {
-    /// What it is called.
+    /// Its code.
     pub code: Code,
     /// The figure that shows it.
     pub metric: &'static str,
@@ -80,7 +80,7 @@ pub struct Drifting {
 }
 
 impl Drifting {
-    /// Whether any of these runs was measured on it.
+    /// Returns true if any of these runs was measured on it.
     pub(super) fn concerns(&self, runs: &Table, rows: &[usize]) -> bool {
         rows.iter().any(|row| runs.runs[*row].launch == Some(self.launch))
     }

@@ -21,18 +21,18 @@ pub struct PlacedPoint<'p> {
     pub x: Spread,
     /// Its second figure over its runs.
     pub y: Spread,
-    /// Whether no other point of its workload beats it.
+    /// True if no other point of its workload beats it.
     pub on_frontier: bool,
-    /// Whether it is the frontier's knee.
+    /// True if it is the frontier's knee.
     pub is_knee: bool,
 }
 
 /// The points of one workload in the plane of two figures.
 #[derive(Debug, Clone)]
 pub struct Tradeoff<'p> {
-    /// What lies along the horizontal axis.
+    /// Measure of the horizontal axis.
     pub x: Measure,
-    /// What lies along the vertical axis.
+    /// Measure of the vertical axis.
     pub y: Measure,
     /// The points that have both figures, in the order of the table.
     pub placed: Vec<PlacedPoint<'p>>,

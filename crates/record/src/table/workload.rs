@@ -28,7 +28,7 @@ const LOAD: [&str; 19] = [
     "warmups",
 ];
 
-/// Whether a bench parameter says how much comes at once, or how long it is measured, rather than what is asked.
+/// Returns true if a bench parameter sets the amount or duration of the load, as opposed to the content of requests.
 pub fn is_of_load(name: &str) -> bool {
     LOAD.contains(&normal(name).as_str())
 }
@@ -36,21 +36,21 @@ pub fn is_of_load(name: &str) -> bool {
 /// The points of one workload.
 #[derive(Debug, Clone)]
 pub struct Workload<'t> {
-    /// The parameters that tell it from the others; none if it is the only one.
+    /// Parameters that distinguish it from the other workloads; none if it is the only one.
     pub settings: Vec<&'t Column>,
     /// Its points by place in [`Points::points`], in their order there.
     pub points: Vec<usize>,
 }
 
 impl Column {
-    /// Whether it is a parameter of the workload rather than of the server or of the load.
+    /// Returns true if it is a parameter of the workload and not of the server or the load.
     pub fn is_of_workload(&self) -> bool {
         let name = normal(&self.name);
         let name = name.strip_prefix("bench.").unwrap_or(&name);
         self.section == Section::Bench && name != COMBO && !is_of_load(name)
     }
 
-    /// Whether it names combinations of parameters.
+    /// Returns true if it names combinations of parameters.
     pub fn is_combo(&self) -> bool {
         self.section.is_parameter() && self.name.rsplit('.').next() == Some(COMBO)
     }
@@ -79,8 +79,8 @@ impl<'t> Points<'t> {
         }
     }
 
-    /// Whether a point measured the prefill alone: it makes next to no output, so its throughput is that of prompts, and there is no
-    /// speed of a user to trade it for.
+    /// Returns true if a point measured the prefill alone. It makes almost no output, so its throughput is that of prompts, and no speed
+    /// per user can be traded for it.
     pub fn reads_prompts_only(&self, point: &Point) -> bool {
         ["phase", "mode"]
             .map(|name| self.param(point, name).to_string())
@@ -108,7 +108,7 @@ impl<'t> Points<'t> {
         }
     }
 
-    /// Whether a column tells points apart exactly as these do together.
+    /// Returns true if a column distinguishes points exactly as these columns do together.
     fn tell_alike(&self, column: &Column, others: &[&Column]) -> bool {
         let one = |row: usize| vec![column.cells[row].to_string()];
         let all = |row: usize| {
@@ -121,12 +121,12 @@ impl<'t> Points<'t> {
         self.points.iter().all(is_named) && self.pair_up(one, all)
     }
 
-    /// Whether each value of one parameter goes with one value of the other, and the other way round.
+    /// Returns true if each value of one parameter goes with one value of the other, and vice versa.
     pub fn is_one_to_one(&self, a: &Column, b: &Column) -> bool {
         self.pair_up(|row| a.cells[row].to_string(), |row| b.cells[row].to_string())
     }
 
-    /// Whether there are as many pairs of values as values on either side.
+    /// Returns true if there are as many pairs of values as values on either side.
     fn pair_up<A: Ord, B: Ord>(&self, a: impl Fn(usize) -> A, b: impl Fn(usize) -> B) -> bool {
         let pairs = self.points.iter().map(|point| (a(point.row), b(point.row)));
         let pairs: BTreeSet<(A, B)> = pairs.collect();
@@ -136,7 +136,7 @@ impl<'t> Points<'t> {
 }
 
 impl Workload<'_> {
-    /// Whether there is no other.
+    /// Returns true if it is the only workload.
     pub fn is_only(&self) -> bool {
         self.settings.is_empty()
     }

@@ -27,11 +27,11 @@ pub struct Shown {
 /// The figures that the points of a workload are judged by.
 #[derive(Debug)]
 pub struct Yardstick {
-    /// How much they do: the question, and the figure that answers it. More is better.
+    /// Throughput: the question, and the figure that answers it. More is better.
     pub throughput: (&'static str, &'static str),
-    /// How long they take: the question, and figures of which the first that was measured answers it. Less is better.
+    /// Latency: the question, and figures of which the first measured one answers it. Less is better.
     pub latency: (&'static str, &'static [&'static str]),
-    /// Whether output is what they are for, so that speed per user and throughput per GPU mean something.
+    /// True if output is the purpose, so that speed per user and throughput per GPU are meaningful.
     pub gives_output: bool,
     /// The figures of a table.
     pub shown: &'static [Shown],
@@ -134,12 +134,12 @@ impl Yardstick {
         }
     }
 
-    /// Whether a figure says anything of such points.
+    /// Returns true if a figure is meaningful for such points.
     pub fn knows(&self, metric: &str) -> bool {
         self.gives_output || !["output_throughput", "tokens_per_gpu", "tokens_per_user"].contains(&metric)
     }
 
-    /// The figures of a workload, as far as it was measured: throughput, of a GPU where that can be told, and latency.
+    /// The figures of a workload, as far as they were measured: throughput, per GPU if possible, and latency.
     pub fn measured(points: &Points<'_>, workload: &Workload<'_>) -> [Option<&'static str>; 2] {
         let is_measured = |metric: &&str| {
             let mut own = workload.points.iter().map(|at| &points.points[*at]);

@@ -1,4 +1,4 @@
-//! A session that does as it is told: it writes its journal and its files as `vsweep run` does, and dies at any moment.
+//! A scripted session: it writes its journal and its files as `vsweep run` does, and dies at any moment.
 
 use crate::journal::declared::ServerDeclared;
 use crate::journal::event::*;

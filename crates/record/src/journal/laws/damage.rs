@@ -42,13 +42,13 @@ pub(super) fn damage() -> impl Strategy<Value = Damage> {
     ]
 }
 
-/// What a damage did.
+/// Effect of a damage.
 #[derive(Debug)]
 pub(super) struct Done {
     pub(super) what: String,
-    /// Whether it may leave what cannot be told from a session that died.
+    /// True if the damage may look like a session that died.
     pub(super) cuts: bool,
-    /// Whether it may make everything uncertain.
+    /// True if it may make everything uncertain.
     pub(super) may_stop: bool,
     /// The run whose line it hit, if it may cost no other.
     pub(super) costs: Option<(PointId, u32)>,

@@ -61,7 +61,7 @@ fn rows(directory: &Directory, state: &State) -> Vec<Row> {
     state.runs().map(|run| row(directory, state, run)).collect()
 }
 
-/// What a directory says of its search: how it ended and what it learned.
+/// Returns the state of the search: its end, the values of its probes, and its tip.
 fn search_of(state: &State) -> Option<(Option<SearchEnd>, Vec<f64>, LineId)> {
     let record = state.search(&search(), 0)?;
     let probes = state.probes(&search(), 0).map(|probe| probe.question.value).collect();
@@ -87,7 +87,7 @@ proptest! {
             .map(|run| ((run.point.clone(), run.run), run.rank.line))
             .collect();
         prop_assert_eq!(found, world.expected(&state));
-        // Every figure stands in the row of its own run.
+        // Every figure is in the row of its own run.
         for row in rows(&directory, &state) {
             if let Some(value) = &row.6 {
                 prop_assert_eq!(value, &row.5.to_string());
@@ -97,7 +97,7 @@ proptest! {
         for (rank, ..) in &world.results {
             prop_assert_eq!(state.is_retired(rank.line), world.retired.contains(&rank.line), "{:?}", rank);
         }
-        // Every result is somewhere: in the tables, beside them, or of a point that is not in the plan.
+        // Every result exists somewhere: in the tables, as a duplicate, or for a point that is not in the plan.
         let spare: BTreeSet<LineId> = state.spares().iter().map(|spare| spare.run.rank.line).collect();
         for (rank, started, _) in &world.results {
             let counts = state.runs().filter(|run| run.rank.line == rank.line).count();
@@ -165,8 +165,8 @@ proptest! {
         };
         let rows_after = rows(&directory, &after);
         if after.damage.is_empty() {
-            // What its session had only begun to write cannot be told from what was lost, and neither can the plan of a session
-            // that nobody saw, nor a file that is lost together with the line that names it; any other measured run can.
+            // An unfinished line cannot be distinguished from a lost one. The same holds for the plan of a session that nobody saw, and for
+            // a file lost together with its line. Every other measured run must be reported.
             let is_cut = done.iter().any(|done| done.cuts);
             let is_hidden = |done: &Done| done.cuts && done.may_stop || is_cut && done.what.starts_with("lose");
             if !done.iter().any(is_hidden) {
@@ -218,7 +218,7 @@ proptest! {
     }
 }
 
-/// How many cases to try: `PROPTEST_CASES` for campaigns.
+/// Number of cases to try: `PROPTEST_CASES` for campaigns.
 fn cases(usual: u32) -> u32 {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
     asked.unwrap_or(usual)

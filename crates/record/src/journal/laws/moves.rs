@@ -1,4 +1,4 @@
-//! What sessions do in the world, and the points, servers and plans that they know.
+//! Actions of sessions, and the points, servers and plans that they know.
 
 use crate::journal::declared::RecordedPlan;
 use proptest::prelude::*;
@@ -30,7 +30,7 @@ pub(super) fn plan(number: usize) -> RecordedPlan {
     RecordedPlan::new("p", format!("plan {number}"), &points, &[search()])
 }
 
-/// What a session does next.
+/// Next action of a session.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Move {
     Begin(usize),

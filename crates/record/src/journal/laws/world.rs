@@ -17,7 +17,7 @@ pub(super) struct World {
     pub(super) folder: tempfile::TempDir,
     pub(super) actors: Vec<Option<Actor>>,
     pub(super) nonces: u64,
-    /// Every result that was written down whole: its `run_started`, and where it stands.
+    /// Every complete result, with its `run_started` and the rank of that line.
     pub(super) results: Vec<(Rank, RunStarted, Result)>,
     /// Every run that a session knew of when it retired those of its server.
     pub(super) retired: BTreeSet<LineId>,

@@ -1,5 +1,5 @@
-//! What the answers to the fixed questions say against the runs of a start. A pure fold: a start that is read later, with the answers of the
-//! baseline, changes what is said of the runs that were read before.
+//! Marks runs of starts whose answers to the fixed questions differ. A pure fold: a start that is read later, with the answers of the
+//! baseline, changes the marks of runs that were read before.
 
 use super::{Launch, RunRecord, State};
 use std::collections::BTreeMap;
@@ -9,12 +9,12 @@ use vsweep_plan::validity::{Code, Doubt, Validity};
 use vsweep_strategy::checks::{AnswerCheck, AnsweredStart, judge};
 
 impl State {
-    /// Why runs on a start may not be believed, as its answers tell.
+    /// The doubt about the runs of a start because of its answers.
     pub fn doubted_for_answers(&self, launch: Launch) -> Option<&Doubt> {
         self.answers_doubted.get(&launch)
     }
 
-    /// The same of a server: of the first of its starts about which there is something to say.
+    /// The doubt about a server: that of the first of its starts that has one.
     pub fn doubted_server(&self, server: &ServerId) -> Option<&Doubt> {
         let mut starts = self.starts_of(server).iter();
         starts.find_map(|start| self.doubted_for_answers(start.launch))

@@ -1,4 +1,4 @@
-//! What each event adds to what is known: the step of the fold.
+//! The step of the fold: the effect of each event on the state.
 
 use super::chains::Facts;
 use super::records::Standing;
@@ -149,7 +149,7 @@ impl State {
         slots.for_each(|(_, facts)| facts.counts = OnceLock::new());
     }
 
-    /// What lines tell of a search on a start slot, to be added to: its chain is to be chosen anew.
+    /// Returns the lines of a search on a start slot for changing them; its chain is then chosen anew.
     fn search_facts(&mut self, search: &SearchId, slot: u32) -> &mut Facts {
         let facts = self.searches.entry((search.clone(), slot)).or_default();
         facts.counts = OnceLock::new();

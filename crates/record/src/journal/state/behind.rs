@@ -1,5 +1,4 @@
-//! Whether the server behind an address is the one that was measured there: what is read of it against what is recorded of
-//! each launch that still counts.
+//! Recognises the server behind an address: compares what is read from it with the records of each launch that still counts.
 
 use super::records::Standing;
 use super::{Launch, RunRecord, StartRecord, State};
@@ -8,7 +7,7 @@ use itertools::Itertools;
 use vsweep_plan::fingerprint::{Differences, Fingerprint};
 use vsweep_plan::ids::ServerId;
 
-/// What a reading of a server says beside what is recorded of it.
+/// Result of comparing a server with its records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Recognised {
     /// Nothing contradicts: its results may go on.
@@ -62,13 +61,13 @@ impl State {
         Some(starts.iter().find(is_it).map_or(launch, |first| first.launch))
     }
 
-    /// Whether any result of a server config counts, in the plan or not.
+    /// Returns true if any result of a server config counts, in the plan or not.
     pub fn has_results(&self, server: &ServerId) -> bool {
         self.recorded()
             .any(|run| run.server == *server && self.retirement_of(run).is_none())
     }
 
-    /// What was retired, oldest first: why, and how many results of points in the plan.
+    /// The retirements, oldest first: the reason, and the number of retired results of points in the plan.
     pub fn retired(&self) -> Vec<(&str, usize)> {
         let planned = self.planned_points();
         let mut counts = vec![0; self.retirements.len()];

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use vsweep_plan::ids::SearchId;
 
-/// All that lines tell of one search on one start slot.
+/// All lines of one search on one start slot.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Facts {
     /// Where it began: once for each session that did not know that it had begun.
@@ -39,11 +39,11 @@ impl State {
         facts.counts.get_or_init(|| self.choose(facts, ends)).as_ref()
     }
 
-    /// Whether an attempt is a candidate as far as searches go: a point of the plan is, a probe if its chain counts.
+    /// Returns true if searches do not rule out an attempt: it belongs to a point of the plan, or it is a probe of the chain that counts.
     pub(super) fn is_chained(&self, at: usize) -> bool {
         let run = &self.attempts[at];
         match &run.search {
-            // A probe that was given up untried stands in no chain.
+            // A probe that was given up untried belongs to no chain.
             Some(search) if run.after.is_some() => {
                 let chain = self.search(search, run.slot);
                 chain.is_some_and(|chain| chain.probes.contains(&at))
@@ -86,7 +86,7 @@ impl State {
         let (_, started) = facts.roots.iter().find(|(rank, _)| *rank == begun)?;
         let tip = places[places.len() - 1].line;
         let of_tip = ends.into_iter().filter(|(_, after, _)| *after == tip);
-        // An answer stands; a search that was given up may have gone on and been given up again.
+        // An answer is final. A search that was given up may have continued and been given up again.
         let ended = of_tip.max_by_key(|(rank, _, end)| match end {
             SearchEnd::Answered(_) => (true, Reverse(Some(*rank)), None),
             SearchEnd::GivenUp(..) => (false, Reverse(None), Some(*rank)),

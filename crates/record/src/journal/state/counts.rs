@@ -1,4 +1,4 @@
-//! Which result of a run counts, and which runs are in the tables.
+//! Decides which result of a run counts, and which runs are in the tables.
 
 use super::records::Standing;
 use super::{Retirement, RunRecord, Session, State};
@@ -10,7 +10,7 @@ use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::{Ids, PointId, SearchId, ServerId};
 use vsweep_plan::validity::Validity;
 
-/// How good a candidate is, best first: a better one counts, whatever the order.
+/// Rank of a candidate, best first. A better one counts, whatever the order of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Class {
     Ok,
@@ -85,7 +85,7 @@ impl State {
         best.map(|(_, at)| at)
     }
 
-    /// How good an attempt is; `None` if it is no candidate.
+    /// Returns the rank of an attempt; `None` if it cannot count.
     fn class(&self, at: usize) -> Option<Class> {
         let run = &self.attempts[at];
         if run.standing == Standing::Open || self.retirement_of(run).is_some() || !self.is_chained(at) {
@@ -115,7 +115,7 @@ impl State {
             .find(|retired| self.had_seen(retired.rank.line, line))
     }
 
-    /// Whether the session of one line had read another line before it wrote that one.
+    /// Returns true if the session of the line `of` had read the line `other` before it wrote `of`.
     pub(super) fn had_seen(&self, of: LineId, other: LineId) -> bool {
         if of.journal == other.journal {
             return other.seq < of.seq;
@@ -148,7 +148,7 @@ impl State {
         })
     }
 
-    /// Whether a search is in the plan.
+    /// Returns true if a search is in the plan.
     pub(super) fn is_planned_search(&self, search: &SearchId) -> bool {
         self.plan().is_none_or(|(_, searches)| searches.contains(&search.0))
     }
@@ -218,7 +218,7 @@ impl State {
 
 #[cfg(test)]
 impl State {
-    /// Whether the result that a line began is retired.
+    /// Returns true if the result that a line began is retired.
     pub(in crate::journal) fn is_retired(&self, line: LineId) -> bool {
         let run = self.by_line.get(&line).map(|at| &self.attempts[*at]);
         run.is_some_and(|run| self.retirement_of(run).is_some())

@@ -1,4 +1,4 @@
-//! What the run files say to the fold: which results are lost, and what lost lines have told.
+//! Combines the run files with the fold: finds lost results, and restores the content of lost lines.
 
 use super::State;
 use super::records::Standing;
@@ -33,7 +33,7 @@ impl State {
         files.map(|file| file.path.clone()).collect()
     }
 
-    /// Whether a session that knew of a lost result has measured it again, or it would not count.
+    /// Returns true if a session that knew of a lost result has measured it again, or the result would not count.
     fn is_made_good(&self, at: usize) -> bool {
         let run = &self.attempts[at];
         if self.retirement_of(run).is_some() {
@@ -80,7 +80,7 @@ impl State {
             .collect()
     }
 
-    /// What a run file says of a server of which no line tells enough.
+    /// Restores a server from a run file if its lines are incomplete.
     pub(in crate::journal) fn recover_server(
         &mut self,
         server: &ServerId,

@@ -1,4 +1,4 @@
-//! What is known of one run, search, server, launch and session.
+//! Records of one run, search, server, launch and session.
 
 use super::FIRST_SLOT;
 use crate::journal::declared::ServerDeclared;
@@ -20,13 +20,13 @@ use vsweep_strategy::search::{Answer, Found, Level, Probe};
 /// One try at a run and its result, or a run that was given up untried.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunRecord {
-    /// Which point.
+    /// The point.
     pub point: PointId,
     /// The server config it belongs to.
     pub server: ServerId,
     /// The planned start of the server that it belongs to, from 0.
     pub slot: u32,
-    /// Which repetition, from 0.
+    /// Number of the repetition, from 0.
     pub run: u32,
     /// The start of a server process that it was measured on; intervals group by it. `None` where none was ready.
     pub launch: Option<Launch>,
@@ -36,13 +36,13 @@ pub struct RunRecord {
     pub params: Arc<Params>,
     /// Name of the load's combination, if the plan names one.
     pub combo: Option<String>,
-    /// Whether it was tried. One that was not failed for what happened to another.
+    /// True if it was tried. An untried run failed because of another one's failure.
     pub tried: bool,
     /// That its server was not started for want of memory, where that is why it was not tried.
     pub ruled_out: Option<Arc<RuledOut>>,
     /// The search that asked for it.
     pub search: Option<SearchId>,
-    /// Where the line stands that began it, or that gave it up; its files are named by it.
+    /// Rank of the line that began it, or that gave it up. Its files are named after that line.
     pub rank: Rank,
     /// When it ended, RFC 3339; for people only.
     pub finished_at: String,
@@ -70,7 +70,7 @@ pub(super) enum Standing {
     Lost,
 }
 
-/// What came of it can be asked of its record.
+/// Gives access to the fields of its result.
 impl Deref for RunRecord {
     type Target = RunFinished;
 
@@ -111,27 +111,27 @@ impl RunRecord {
         }
     }
 
-    /// Whether its file is missing or not what was recorded, as far as that was looked at.
+    /// Returns true if its file is missing or differs from the record, as far as that was checked.
     pub fn is_lost(&self) -> bool {
         self.standing == Standing::Lost
     }
 
-    /// Whether it was given up with others, for a failure of their server.
+    /// Returns true if it was given up with others after a failure of their server.
     pub(in crate::journal) fn is_given_up(&self) -> bool {
         self.finished == Some(self.rank.line)
     }
 
-    /// Whether something came of it, by itself.
+    /// Returns true if it ended by itself.
     pub(super) fn is_result(&self) -> bool {
         self.standing != Standing::Open && !self.is_given_up()
     }
 
-    /// Where it stands among all runs.
+    /// Position among all runs.
     pub(super) fn order(&self) -> (Rank, u32) {
         (self.rank, self.index)
     }
 
-    /// What its files are called.
+    /// Names of its files.
     pub fn files(&self) -> RunFiles {
         RunFiles::of(&self.point, self.slot, self.run, self.rank.line)
     }
@@ -141,7 +141,7 @@ impl RunRecord {
         number(self.slot, self.run)
     }
 
-    /// Whether something else than the server and its load had a part in it.
+    /// Returns true if something other than the server and its load influenced it.
     pub fn is_disturbed(&self) -> bool {
         self.doubts.iter().any(|doubt| doubt.code.is_disturbance())
     }
@@ -183,11 +183,11 @@ pub fn number(slot: u32, run: u32) -> String {
 /// One search, as the chain of probes that counts tells it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchRecord {
-    /// What it looks for.
+    /// Its definition.
     pub started: SearchStarted,
-    /// How it ended, if it did.
+    /// Its end, if it has ended.
     pub ended: Option<SearchEnd>,
-    /// What the next probe follows: the last one, or the search's beginning.
+    /// The line that the next probe follows: the last probe, or the search's beginning.
     pub tip: LineId,
     /// The attempts of its probes, in their order.
     pub(super) probes: Vec<usize>,
@@ -207,13 +207,13 @@ impl SearchRecord {
         self.answers().iter().find(|answer| answer.target == target)
     }
 
-    /// How many probes it has.
+    /// Number of its probes.
     pub fn steps(&self) -> u32 {
         self.probes.len() as u32
     }
 }
 
-/// How a search ended.
+/// End of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SearchEnd {
     /// With an answer for each target.
@@ -223,7 +223,7 @@ pub enum SearchEnd {
 }
 
 impl SearchEnd {
-    /// Whether every target has its answer. A search that was skipped has not: another plan may go on with it.
+    /// Returns true if every target has its answer. A skipped search is not final: another plan may continue it.
     pub(super) fn is_final(&self) -> bool {
         match self {
             SearchEnd::Answered(answers) => answers.iter().all(|answer| answer.found != Found::Skipped),
@@ -235,28 +235,28 @@ impl SearchEnd {
 /// One server config that was used.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ServerRecord {
-    /// What it is.
+    /// Its description.
     pub config: ServerDeclared,
     /// Its starts, oldest first.
     pub starts: Vec<StartRecord>,
-    /// Whether a run's file says that it is the simulator, where no line does.
+    /// True if a run's file says that it is the simulator and no line does.
     pub(super) simulated: Option<bool>,
     /// Where it was declared last; `None` if no intact line does.
     pub(super) declared: Option<Rank>,
 }
 
 impl ServerRecord {
-    /// Whether it is the simulator; unknown if it never became ready.
+    /// Returns true if it is the simulator; `None` if it never became ready.
     pub fn is_simulated(&self) -> Option<bool> {
         self.ready().last().map(|ready| ready.simulated).or(self.simulated)
     }
 
-    /// What its starts said that got ready, oldest first.
+    /// The records of its starts that became ready, oldest first.
     pub fn ready(&self) -> impl Iterator<Item = &ServerReady> {
         self.starts.iter().filter_map(|start| start.ready.as_deref())
     }
 
-    /// Whether one of its starts got ready.
+    /// Returns true if one of its starts became ready.
     pub fn was_ready(&self) -> bool {
         self.ready().next().is_some()
     }
@@ -274,19 +274,19 @@ impl Deref for ServerRecord {
 /// One start of a server.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct StartRecord {
-    /// Which one.
+    /// The launch.
     pub launch: Launch,
-    /// The planned start that it stands for, from 0.
+    /// The planned start, from 0.
     pub slot: u32,
     /// The GPUs that it was given, by their numbers, if any were.
     pub gpus: Vec<u32>,
     /// When it was launched, RFC 3339.
     pub started_at: String,
-    /// What it said when it was ready, if it got there; what tells it from another server is always known then.
+    /// Its record from the moment it was ready, if it got there. That always includes its identity.
     pub ready: Option<Box<ServerReady>>,
     /// When it was gone, RFC 3339.
     pub exited_at: Option<String>,
-    /// How it ended, once it has.
+    /// Its end.
     pub exit: ServerExited,
     pub(super) rank: Rank,
 }
@@ -297,12 +297,12 @@ impl StartRecord {
         self.ready.as_ref().map(|ready| ready.seconds)
     }
 
-    /// What tells it from another server, once it was ready.
+    /// Identifies it among other servers, once it was ready.
     pub fn identity(&self) -> Option<&Fingerprint> {
         self.ready.as_ref()?.identity.as_deref()
     }
 
-    /// What became of the fixed questions; none if they were not asked.
+    /// Result of the fixed questions; `None` if they were not asked.
     pub fn answers(&self) -> Option<&AnswerCheck> {
         self.ready.as_ref()?.answers.as_deref()
     }
@@ -313,13 +313,13 @@ impl StartRecord {
 pub struct Session {
     /// When it began, RFC 3339.
     pub started_at: String,
-    /// How it ended; `None` if it was killed, or is still running.
+    /// Its end; `None` if it was killed, or is still running.
     pub ended: Option<String>,
     pub(in crate::journal) rank: Rank,
     pub(in crate::journal) said: SessionStarted,
 }
 
-/// What it said when it began can be asked of its record.
+/// Gives access to the fields of its beginning.
 impl Deref for Session {
     type Target = SessionStarted;
 

@@ -1,5 +1,5 @@
-//! What a session that goes on must know of those before it: tries that are used up, points that were lost in a row, and what
-//! is missing so that nothing can be said.
+//! Facts that a continuing session needs about earlier ones: tries that are used up, points that were lost in a row, and missing records
+//! that prevent any statement.
 
 use super::records::Standing;
 use super::{RunRecord, State};
@@ -15,9 +15,9 @@ use vsweep_plan::plan::needs_as_much;
 /// Something without which the tables would silently be those of an earlier time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
-    /// What is missing and what to do, as a sentence.
+    /// The missing record and a remedy, as a sentence.
     pub text: String,
-    /// Whether `vsweep run` makes it good: it records the plan, or begins the search, anew.
+    /// True if `vsweep run` repairs it, by recording the plan or beginning the search anew.
     pub heals: bool,
 }
 
@@ -47,8 +47,8 @@ impl State {
         is_last.then(|| Failure::new(cause, start.exit.detail.clone()))
     }
 
-    /// How many runs in a row a planned start of a server config died under since something was measured on it or a session ended its work: what
-    /// a session that was killed or interrupted leaves to the next one.
+    /// Number of runs in a row during which a planned start of a server config died, since something was measured on it or a session ended
+    /// its work. A killed or interrupted session passes this number on to the next one.
     pub fn lost_in_a_row(&self, server: &ServerId, slot: u32) -> u32 {
         let since = self.sessions.iter().rev().find(|session| {
             let ended = session.ended.as_deref();
@@ -95,7 +95,7 @@ impl State {
         None
     }
 
-    /// How many launches for a slot of a server config failed in a row for a cause that may pass, at the end of a session that was
+    /// Number of launches for a slot of a server config that failed in a row for a transient cause, at the end of a session that was
     /// killed.
     pub fn failed_starts(&self, server: &ServerId, slot: u32) -> u32 {
         let starts = self.starts_of(server);
@@ -124,7 +124,7 @@ impl State {
         own.map(|retired| retired.rank.line.seq).max()
     }
 
-    /// What is missing so that nothing may be said of the experiment.
+    /// Missing records without which nothing can be said of the experiment.
     pub fn gaps(&self) -> Vec<Gap> {
         let mut gaps = Vec::new();
         gaps.extend(self.lost_plan());

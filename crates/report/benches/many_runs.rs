@@ -1,5 +1,5 @@
-//! How long it takes to look at, go on with and report 100 000 runs in 8 journals, and in how much memory:
-//! `cargo bench -p vsweep-report --bench many_runs`.
+//! Measures the time and memory for showing the status of, continuing and reporting 100 000 runs in 8 journals: `cargo bench -p
+//! vsweep-report --bench many_runs`.
 
 use serde_json::{Value, json};
 use std::fs;

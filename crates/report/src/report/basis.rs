@@ -1,5 +1,5 @@
-//! What a report was made of, as its last line says: whether it is up to date is asked of that line and of no clock, because
-//! a report that is written last may be made of journals that were read first.
+//! The source of a report, as its last line states it. That line, and no clock, shows if the report is current: a report that is written
+//! last may come from journals that were read first.
 
 use std::fs;
 use std::path::Path;
@@ -20,8 +20,8 @@ pub(super) fn line(directory: &Directory, state: &State, configs: usize) -> Stri
     )
 }
 
-/// Whether the tables, the reports, the charts and the files of `best/` are there and made of this state. Their content is
-/// not compared.
+/// Returns true if the tables, the reports, the charts and the files of `best/` exist and were made from this state. Their content is not
+/// compared.
 pub fn is_current(directory: &Directory, state: &State) -> bool {
     let files = [
         directory.summary_csv(),

@@ -8,13 +8,13 @@ use serde::Serialize;
 pub struct Chart {
     /// File name without extension; unique among the charts of one report.
     pub name: String,
-    /// What the picture shows.
+    /// Subject of the picture.
     pub title: String,
-    /// How to read it: what is averaged, what the bars are, what was left out.
+    /// Explanation: which figures are averaged, the meaning of the bars, what was left out.
     pub note: String,
     /// Where the figures come from: experiment, runs per point.
     pub footer: String,
-    /// Whether any of the figures come from the simulator.
+    /// True if any of the figures come from the simulator.
     pub simulated: bool,
     /// Panels in one row of the grid; at least one.
     pub columns: usize,
@@ -25,7 +25,7 @@ pub struct Chart {
 /// One pair of axes with what is drawn between them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Panel {
-    /// What is special about this panel; empty where nothing is.
+    /// Values that are specific to this panel; empty if there are none.
     pub title: String,
     /// Horizontal axis.
     pub x: Axis,
@@ -52,7 +52,7 @@ impl Panel {
 /// One axis.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Axis {
-    /// What is measured, with its unit: `p99 TTFT (ms)`.
+    /// Quantity with its unit: `p99 TTFT (ms)`.
     pub title: String,
     /// Spacing of values.
     pub scale: Scale,
@@ -73,13 +73,13 @@ impl Axis {
         }
     }
 
-    /// The same with ticks of its own.
+    /// Replaces the ticks.
     pub fn with_ticks(self, ticks: impl IntoIterator<Item = Tick>) -> Axis {
         let ticks = ticks.into_iter().collect();
         Axis { ticks, ..self }
     }
 
-    /// The same reaching these values.
+    /// Makes the axis cover these values.
     pub fn covering(self, low: f64, high: f64) -> Axis {
         let covers = Some((low, high));
         Axis { covers, ..self }
@@ -91,11 +91,11 @@ impl Axis {
 pub struct Tick {
     /// Position on the axis.
     pub at: f64,
-    /// Text beside it.
+    /// Text next to it.
     pub label: String,
 }
 
-/// How values are spaced along an axis.
+/// Spacing of values along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
@@ -112,7 +112,7 @@ pub enum Scale {
 pub struct Series {
     /// Name in the legend.
     pub name: String,
-    /// How it looks.
+    /// Its appearance.
     pub style: Style,
     /// Ordered along x where they are connected.
     pub points: Vec<Mark>,
@@ -126,7 +126,7 @@ impl Series {
     }
 }
 
-/// How a series looks.
+/// Appearance of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Style {
@@ -146,7 +146,7 @@ pub enum Style {
     Ring,
     /// The area between the ends of the error bars, in the colour of the curve of this number.
     Band(usize),
-    /// A bar from zero to each point, along x, in the strength of this number: 0 stands out. Error bars lie along x as well.
+    /// A bar from zero to each point, along x, in the strength of this number: 0 is the strongest. Error bars lie along x as well.
     Bar(usize),
 }
 
@@ -159,15 +159,15 @@ pub struct Mark {
     pub y: f64,
     /// Lower and upper end of the error bar along the vertical axis; of a [`Style::Bar`] along the horizontal one.
     pub bar: Option<(f64, f64)>,
-    /// Lines of text beside it.
+    /// Lines of text next to it.
     pub label: Vec<String>,
-    /// Whether its figures may not be believed: it is drawn hollow.
+    /// True if its figures are suspect; it is then drawn hollow.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub suspect: bool,
 }
 
 impl Mark {
-    /// A mark with nothing beside it.
+    /// A mark without a label.
     pub fn at(x: f64, y: f64) -> Mark {
         Mark {
             x,

@@ -1,5 +1,5 @@
-//! What is known of the columns of a table by their names: what people call them, and which of our benchmarks fill them, for whoever
-//! must know before there is a run. `columns.csv` has a line for each.
+//! Knowledge of a table's columns by their names: their titles, and which of our benchmarks fill them, for checks before there is a run.
+//! `columns.csv` has a line for each.
 
 use itertools::Itertools;
 use std::sync::LazyLock;
@@ -68,7 +68,7 @@ pub fn short_name(name: &str) -> String {
     short.filter(|short| !short.is_empty()).unwrap_or(&plain).to_owned()
 }
 
-/// Whether a run may fill a column of this name. What an external benchmark writes into its result is its own affair.
+/// Returns true if a run may fill a column of this name. External benchmarks may write any column.
 pub fn is_known(runner: &BenchRunner, column: &str) -> bool {
     let column = column.replace('-', "_");
     let is_time = |name: &str| name.ends_with("_time") && name.starts_with('p');

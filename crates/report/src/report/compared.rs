@@ -1,4 +1,4 @@
-//! What the comparison of a plan has found, in words.
+//! Describes the result of a plan's comparison.
 
 use super::compare::{between_servers, word};
 use itertools::Itertools;
@@ -42,13 +42,13 @@ pub(super) fn doubts<'a>(compared: &'a Compared, state: &'a State) -> impl Itera
     doubted.map(|(entrant, doubt)| format!("{} is invalid: {}: {}", entrant.name, doubt.code, doubt.detail))
 }
 
-/// Whether the comparison of the plan has ended; none without one.
+/// Returns true if the comparison of the plan has ended; `None` without one.
 pub fn is_decided(state: &State) -> Option<bool> {
     let progress = state.compared()?.progress(state, &|_, _| false);
     Some(matches!(progress, ComparisonProgress::Ended(_)))
 }
 
-/// What its pairs have found, one for each member of its family; empty as long as they go on.
+/// Findings of its pairs, one for each member of its family; empty while they continue.
 pub(super) fn findings(compared: &Compared, state: &State) -> Vec<Finding> {
     match compared.progress(state, &|_, _| false) {
         ComparisonProgress::Ended(Conclusion {
@@ -128,7 +128,7 @@ fn axis(compared: &Compared, located: Option<&Located>, conclusion: &Conclusion,
     std::iter::once(first).chain(difference).collect()
 }
 
-/// What differs between the servers on either side of the change.
+/// Differences between the servers on either side of the change.
 fn differing(old: &Entrant, new: &Entrant, state: &State) -> Option<String> {
     let changes = between_servers(state.servers.get(&old.server)?, state.servers.get(&new.server)?);
     let names = format!("between {} and {}", old.name, new.name);

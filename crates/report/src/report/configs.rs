@@ -26,7 +26,7 @@ use vsweep_record::table::{Cell, Column, Point, Section, Spread};
 
 /// Loads of the envelope.
 const MOST_LOADS: usize = 40;
-/// What a reader of the file asks about its measurement; the report has the rest.
+/// Facts about the measurement for readers of the file; the report has the rest.
 const FACTS: [&str; 7] = [
     "host",
     "cpu",
@@ -40,7 +40,7 @@ const FACTS: [&str; 7] = [
 /// A file for `vllm serve --config`.
 #[derive(Debug)]
 pub struct Config {
-    /// What its settings are best at, as the answer asks it: `Highest throughput`, `Target chat`.
+    /// The question that its settings answer best: `Highest throughput`, `Target chat`.
     pub question: String,
     /// Its name in the folder `best`.
     pub file: String,
@@ -50,7 +50,7 @@ pub struct Config {
 
 /// A configuration to deploy.
 struct Winner {
-    /// What it is best at.
+    /// The question that it answers best.
     question: String,
     /// Why, with the figure that decided.
     reason: String,
@@ -98,7 +98,7 @@ fn winners(inputs: &Inputs<'_>) -> Vec<Winner> {
     document.questions.iter().filter_map(winner).collect()
 }
 
-/// What stands above the settings: why these, how to start them, what was measured, where.
+/// Comment above the settings: the reason for them, how to start them, the measurements and the machine.
 fn comments(
     inputs: &Inputs<'_>,
     runs: &[&RunRecord],

@@ -1,5 +1,5 @@
-//! How the latencies of a point's requests are distributed: the histograms of its runs' files, put together. A file that is missing or
-//! damaged leaves its run out.
+//! The distribution of request latencies of a point: the merged histograms of its runs' files. A run whose file is missing or damaged is
+//! left out.
 
 use super::rows::read_content;
 use serde::Deserialize;

@@ -42,7 +42,7 @@ pub fn to_csv(directory: &Directory, state: &State) -> Option<Vec<u8>> {
     files::to_csv(&state.spares().into_iter().map(row).collect_vec())
 }
 
-/// What is in no table because its server is another one now or is measured anew, a sentence a reason.
+/// Results that are in no table because their server was replaced or is measured anew, one sentence per reason.
 pub(super) fn retired(state: &State) -> Vec<String> {
     let retired = state.retired().into_iter();
     let lines = retired.map(|(reason, runs)| {

@@ -37,7 +37,7 @@ pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
     facts
 }
 
-/// What tells the experiment from others in a few words: models, GPUs, version of the server, day.
+/// Identifies the experiment in a few words: models, GPUs, version of the server, day.
 pub fn origin(manifest: &Value, state: &State) -> Vec<String> {
     let ready = state.servers.values().flat_map(ServerRecord::ready);
     let models: BTreeSet<&str> = ready.map(|ready| ready.model.as_str()).collect();
@@ -57,7 +57,7 @@ pub fn origin(manifest: &Value, state: &State) -> Vec<String> {
     facts.into_iter().flatten().filter(|fact| !fact.is_empty()).collect()
 }
 
-/// Of the servers; an empty text where none told its own.
+/// Versions of the servers; empty if none reported one.
 fn versions(state: &State) -> String {
     let ready = state.servers.values().flat_map(ServerRecord::ready);
     let versions: BTreeSet<&str> = ready.filter_map(|ready| ready.version.as_deref()).collect();
@@ -70,7 +70,7 @@ pub fn sign(mut chart: Chart, manifest: &Value, state: &State) -> Chart {
     chart
 }
 
-/// The same with the time that it took.
+/// Like `origin`, with the time that measuring took.
 pub fn head(manifest: &Value, state: &State) -> Vec<String> {
     let mut facts = origin(manifest, state);
     facts.push(format!("{} measuring", time_measuring(state)));

@@ -1,5 +1,4 @@
-//! What went wrong in an experiment, grouped by causes of failures and codes of doubts, and what the servers' logs say about
-//! it.
+//! Groups the failures of an experiment by causes and codes of doubts, with excerpts from the servers' logs.
 
 mod words;
 
@@ -43,21 +42,21 @@ impl Reason {
     }
 }
 
-/// What was seen of some runs.
+/// An observation of some runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Detail {
-    /// What one of them said, in one line.
+    /// Text of one of them, in one line.
     #[serde(rename = "example")]
     pub text: String,
     /// Number of runs.
     pub runs: usize,
-    /// What failed requests said most often, where that is what was seen.
+    /// The most frequent error of failed requests, if that is the observation.
     #[serde(skip)]
     pub request_error: Option<RequestError>,
     /// That a server was not started for want of memory, where that is what was seen.
     #[serde(skip)]
     pub ruled_out: Option<Arc<RuledOut>>,
-    /// Whether others of them said it with other numbers.
+    /// True if others of them differ in numbers.
     #[serde(skip)]
     pub differs: bool,
 }
@@ -68,16 +67,16 @@ pub struct Group {
     /// Why they failed or are in doubt.
     #[serde(flatten)]
     pub reason: Reason,
-    /// What a doubt makes of the runs.
+    /// Validity of the runs with a doubt.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub validity: Option<Validity>,
     /// Number of runs.
     pub runs: usize,
-    /// What most of them saw.
+    /// The most frequent observation.
     pub example: String,
-    /// What was seen, like with like, most frequent first.
+    /// Observations, similar ones combined, most frequent first.
     pub seen: Vec<Detail>,
-    /// What to do about it.
+    /// The remedy.
     pub advice: String,
     /// Rows of the run table, one for each point, in order.
     #[serde(skip)]
@@ -91,7 +90,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// What its runs are: `failed`, `invalid`, `suspect`.
+    /// State of its runs: `failed`, `invalid`, `suspect`.
     pub fn verb(&self) -> &'static str {
         self.validity.map_or("failed", Validity::name)
     }
@@ -130,7 +129,7 @@ impl Group {
     }
 }
 
-/// What to do about it: of failures that need several remedies, what their cause has in general.
+/// Returns the remedy. For failures that need several remedies, that is the cause's general one.
 fn advice(reason: Reason, details: &[Detail], log: Option<&str>) -> String {
     let cause = match reason {
         Reason::Failed(cause) => cause,
@@ -148,8 +147,8 @@ fn advice(reason: Reason, details: &[Detail], log: Option<&str>) -> String {
     }
 }
 
-/// What was seen, without regard to the numbers in it: `3 of 40 requests failed` is `5 of 40 requests failed`. What most
-/// requests of a run failed with tells its kind, digits (an HTTP status) included.
+/// Combines observations that differ only in numbers: `3 of 40 requests failed` equals `5 of 40 requests failed`. The most frequent error
+/// of requests is compared with its digits, such as an HTTP status.
 fn like_with_like(details: &[Detail]) -> Vec<Detail> {
     let kind = |detail: &Detail| match &detail.request_error {
         Some(error) => error.said.clone(),
@@ -212,7 +211,7 @@ pub fn group_recorded(state: &State) -> Vec<Group> {
 /// A run in one group, and what was seen of it.
 type Member<'a> = (usize, &'a RunRecord, Seen<'a>);
 
-/// A text, and what it is beside that as a value.
+/// A text, and its content as values.
 type Seen<'a> = (&'a str, Option<&'a RequestError>, Option<&'a Arc<RuledOut>>);
 
 /// Each reason of a run, with what was seen of it.
@@ -221,7 +220,7 @@ fn reasons(row: usize, run: &RunRecord, cause: Option<Cause>) -> impl Iterator<I
         let seen = (&*run.detail, run.request_error.as_ref(), run.ruled_out.as_ref());
         (Reason::Failed(cause), (row, run, seen))
     });
-    // What only marks some figures is told at these.
+    // Doubts that only mark some figures are shown next to these.
     let is_told = move |doubt: &&Doubt| cause.is_none() && doubt.code.severity() != Validity::Valid;
     let doubts = run.doubts.iter().filter(is_told);
     let doubted = doubts.map(move |doubt| {
@@ -231,7 +230,7 @@ fn reasons(row: usize, run: &RunRecord, cause: Option<Cause>) -> impl Iterator<I
     failed.into_iter().chain(doubted)
 }
 
-/// Failures first, then what is no measurement, then what is one with a mark, each with the most frequent first.
+/// Failures first, then invalid runs, then suspect ones, each with the most frequent first.
 fn group_runs<'a>(runs: impl Iterator<Item = (Reason, Member<'a>)>, state: &State) -> Vec<Group> {
     let groups = runs.into_group_map().into_iter().ordered_by_key(|(reason, _)| *reason);
     let groups = groups.map(|(reason, runs)| Group::of(reason, &runs, state));
@@ -276,7 +275,7 @@ fn choose_lines(log: &str, decisive: &str) -> String {
     shown.collect::<Vec<_>>().join("\n")
 }
 
-/// Whether a detail quotes the line; a few characters would match anything.
+/// Returns true if a detail quotes the line. A few characters would match anything.
 fn is_within(line: &str, detail: &str) -> bool {
     line.trim().len() >= 20 && detail.contains(line.trim())
 }

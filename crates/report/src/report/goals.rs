@@ -1,6 +1,5 @@
-//! Which points meet what the plan asks of points: the targets of its searches, and each `[[assert]]`. Tables mark the points by
-//! it, and only those that meet it are recommended. Whether a requirement holds of the whole sweep is judged in
-//! [`super::requirements`].
+//! Judges the points by the plan's goals: the targets of its searches, and each `[[assert]]`. Tables mark the points accordingly, and only
+//! those that meet the goals are recommended. Requirements on the whole sweep are judged in [`super::requirements`].
 
 use super::requirements::{Said, by_server, of_each_point};
 use itertools::Itertools;
@@ -15,11 +14,11 @@ use vsweep_strategy::stats::Requirement;
 /// Longest text that is a name by itself, in characters.
 const LONGEST_NAME: usize = 24;
 
-/// What the plan asks, and which points meet it.
+/// The plan's goals, and the points that meet them.
 #[derive(Debug, Default)]
 pub struct Goals {
     goals: Vec<Goal>,
-    /// Whether a point, by its place, meets what it must to be recommended.
+    /// For each point, true if it may be recommended.
     competes: Vec<bool>,
 }
 
@@ -28,11 +27,11 @@ pub struct Goals {
 struct Goal {
     /// Short enough for a table.
     name: String,
-    /// What it bounds.
+    /// Its bound.
     text: String,
     is_target: bool,
-    /// Whether each point meets it; none where it is not about the point, or the point has no figure to tell. Undecided is a target
-    /// that was measured as met at a load above the search's answer: for all that the search knows, by chance.
+    /// The verdict for each point; `None` if the goal does not apply to the point, or the point lacks the figure. A target that was met at
+    /// a load above the search's answer is undecided, because it may have been met by chance.
     meets: Vec<Option<Requirement>>,
 }
 
@@ -72,12 +71,12 @@ impl Goals {
         Goals { goals, competes }
     }
 
-    /// Whether the plan asks nothing of points.
+    /// Returns true if the plan has no goals for points.
     pub fn is_empty(&self) -> bool {
         self.goals.is_empty()
     }
 
-    /// Whether a point meets one of the targets, if there are any, and each assertion that is about it or its server.
+    /// Returns true if a point meets one of the targets, if there are any, and each assertion that applies to it or its server.
     pub fn competes(&self, point: usize) -> bool {
         self.competes.get(point).copied().unwrap_or(true)
     }
@@ -105,7 +104,7 @@ impl Goals {
         (!missed.is_empty()).then_some(missed)
     }
 
-    /// What a point must meet to be recommended: `chat or batch`, `steady and (chat or batch)`.
+    /// The condition for a recommendation: `chat or batch`, `steady and (chat or batch)`.
     pub fn wanted(&self) -> String {
         let (targets, assertions): (Vec<&Goal>, Vec<&Goal>) = self.goals.iter().partition(|goal| goal.is_target);
         let names = |goals: &[&Goal], word: &str| goals.iter().map(|goal| &goal.name).join(word);
@@ -118,7 +117,7 @@ impl Goals {
         }
     }
 
-    /// What each name stands for, where it does not say so itself: `chat: p99_ttft_ms<=500, p99_tpot_ms<=8`.
+    /// Meanings of names that are not self-explanatory: `chat: p99_ttft_ms<=500, p99_tpot_ms<=8`.
     pub fn legend(&self) -> Vec<String> {
         let named = self.goals.iter().filter(|goal| goal.name != goal.text);
         let named = named.map(|goal| format!("{}: {}", goal.name, goal.text));

@@ -1,4 +1,4 @@
-//! What a machine showed before: the experiments in one folder that were measured on it. They say how far two measurements of the same thing
+//! The history of a machine: the experiments in one folder that were measured on it. They show how much two measurements of the same thing
 //! differ there, which is the margin of a comparison.
 //!
 //! Equal things are points of one id, which holds settings, environment and load, on one version of the server. Reading only; what is

@@ -24,37 +24,37 @@ pub struct Inputs<'a> {
     pub directory: &'a Directory,
     /// Its name.
     pub experiment: String,
-    /// What the plan asks of a report.
+    /// The plan's options for the report.
     pub options: &'a ReportOptions,
     /// The plan's text, secrets redacted; empty if it is not there.
     pub plan: String,
     /// `manifest.json`; null if it is not there.
     pub manifest: Value,
-    /// What the journal tells.
+    /// The state of the journals.
     pub state: &'a State,
     /// Its runs, one row for each of `state.runs()` in order, grouped into points.
     pub points: &'a Points<'a>,
-    /// The parameters that tell points apart.
+    /// The parameters that distinguish points.
     pub varied: Vec<&'a Column>,
-    /// What went wrong.
+    /// The failures.
     pub failures: Vec<Group>,
     /// For each group of failures, a part of a server's log.
     pub excerpts: Vec<Option<String>>,
-    /// Who measured the loads.
+    /// The source of the load.
     pub bench: BenchRunner,
     /// The answer.
     pub answers: Answers,
-    /// What was read beside the runs.
+    /// Telemetry read during the runs.
     pub telemetry: Telemetry,
     /// The settings in the order in which charts name them.
     pub ranking: Ranking,
-    /// How latencies are distributed at the points that a page has room for.
+    /// Distributions of latencies at the points that are shown on the page.
     pub distributions: Distributions,
-    /// Whether the page is served while the sweep goes on, as its version; none of a page that stands alone.
+    /// Version of a page that is served during the sweep; `None` for a stand-alone page.
     pub live: Option<u64>,
-    /// What the plan requires, and whether it holds.
+    /// Results of the plan's requirements.
     pub requirements: Vec<Judged>,
-    /// Which points meet what the plan asks of them.
+    /// The plan's goals for points, and the points that meet them.
     pub goals: Goals,
 }
 
@@ -116,8 +116,8 @@ impl<'a> Inputs<'a> {
     }
 }
 
-/// Who measured the loads, as the plan has it; the native generator is assumed where the plan cannot be read without the files and
-/// variables of the place where it ran.
+/// The source of the load, from the plan. The native generator is assumed if the plan cannot be read without the files and variables of its
+/// original place.
 fn runner(plan: Option<&(String, Format)>) -> BenchRunner {
     let Some((text, format)) = plan else {
         return BenchRunner::Native;

@@ -1,5 +1,5 @@
-//! One page over several experiments: what is best among all of them, which experiment that is of, and charts in which each has curves of
-//! its own. It rests on their runs alone; what a plan requires, and its searches, are told by each experiment's own report.
+//! One page over several experiments: the best of all of them, with its experiment, and charts in which each experiment has its own curves.
+//! It uses only their runs. Requirements and searches are in each experiment's own report.
 
 use super::answer::{self, Answers};
 use super::charts::{Subject, make_charts};
@@ -41,7 +41,7 @@ pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> (String
     let goals = Goals::judge(&[], &State::default(), &points);
     let workloads = points.workloads();
     let sections = workloads.iter().zip(&answers.workloads).map(|(workload, answer)| {
-        // Its settings may tell which experiment a point is of, but a reader need not know.
+        // The settings may identify the experiment of a point, but a reader need not know that.
         let others = varying_within(&points, workload).into_iter();
         let others = others.filter(|column| column.name != EXPERIMENT);
         let words = PointWords {

@@ -1,5 +1,5 @@
-//! What goes on in an experiment now, for a page that asks again and again: counts, what each server does, the runs that ended last, and
-//! the readings of the last minutes.
+//! The current activity of an experiment, for a page that polls it: counts, the activity of each server, the runs that ended last, and the
+//! readings of the last minutes.
 
 use super::progress::run_name;
 use super::status::Status;
@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use vsweep_plan::ids::ServerId;
 use vsweep_record::journal::{Directory, RunRecord, ServerRecord, State};
 
-/// How far the readings go back.
+/// Minutes of readings that are shown.
 const MINUTES: i64 = 5;
 /// Runs whose readings are shown, and runs that are listed.
 const MOST_READ: usize = 40;
@@ -22,18 +22,18 @@ const MOST_LISTED: usize = 12;
 /// Servers side by side whose readings are shown.
 const MOST_APART: usize = 8;
 
-/// What goes on now, as the page reads it.
+/// The current activity, as the page reads it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Now {
-    /// Which page holds everything up to now.
+    /// Version of the page that includes everything up to now.
     pub version: u64,
     /// The moment, RFC 3339.
     pub at: String,
-    /// How far the sweep is, in a sentence.
+    /// Progress of the sweep, as a sentence.
     pub count: String,
-    /// Whether a vsweep works on the directory.
+    /// True if a vsweep works on the directory.
     pub working: bool,
-    /// What each server that is up does: `server`, `what`, and `since` when, where that is told.
+    /// Activity of each running server: `server`, `what`, and `since` when, if known.
     pub doing: Vec<Value>,
     /// The runs that ended last, the latest first: `name`, `outcome`, `at`.
     pub last: Vec<Value>,
@@ -43,8 +43,7 @@ pub struct Now {
 }
 
 impl Now {
-    /// At a moment, by what the journals tell, and by the seconds that are left, if they are known. Counts alone tell what is done by
-    /// sessions that are gone.
+    /// Returns the activity at a moment from the journals and the predicted seconds left. Sessions that have ended contribute only counts.
     pub fn of(directory: &Directory, state: &State, seconds_left: Option<f64>, working: bool, at: Timestamp) -> Now {
         let mut status = Status::of(&directory.name(), state);
         status.seconds_left = seconds_left;

@@ -1,5 +1,5 @@
-//! The report as Markdown for a pull request, short enough for a comment: the page has the rest. Its text stands in
-//! `report.md.jinja`. What is put into it shows as it is and means nothing in Markdown, HTML or on GitHub.
+//! The report as Markdown for a pull request, short enough for a comment; the page has the rest. Its text is in `report.md.jinja`. Inserted
+//! values are escaped, so that they mean nothing in Markdown, HTML or on GitHub.
 
 use super::template::{fill, of_lines, share};
 use minijinja::{Environment, Value};

@@ -1,5 +1,5 @@
-//! What people see of an experiment: tables and charts made from the journal, a summary in the terminal, the state of a
-//! sweep, and its progress while it runs.
+//! The presentation of an experiment: tables and charts made from the journal, a summary in the terminal, the state of a sweep, and its
+//! progress while it runs.
 //!
 //! Everything here is a fold over what is recorded: no runtime, no network, no process. Charts are data ([`chart`]), made
 //! one file a kind ([`charts`]) and drawn in one place ([`picture`]); nothing is measured or decided here.

@@ -10,7 +10,7 @@ use vsweep_record::table::{Cell, Points};
 
 /// Nodes that are named.
 const MOST_NAMED: usize = 8;
-/// Whether results come from several nodes, or from one that was changed meanwhile.
+/// Returns true if results come from several nodes, or from one that was changed meanwhile.
 pub fn are_told_apart(state: &State) -> bool {
     let machines = state.machines();
     let nodes: BTreeSet<&str> = machines.iter().map(|machine| &*machine.node).collect();
@@ -33,7 +33,7 @@ pub fn describe(state: &State, host: &str) -> Option<String> {
     (is_elsewhere || are_told_apart(state)).then(|| machines.iter().map(describe).join("; "))
 }
 
-/// What a reader of a comparison must know, a sentence each; nothing where all results come from one node as it was.
+/// Notes for readers of a comparison, one sentence each; empty if all results come from one unchanged node.
 pub fn remarks(state: &State) -> Vec<String> {
     let machines = state.machines();
     let unlike = unlike(&machines).into_iter().take(MOST_NAMED).map(|(pair, how)| {
@@ -52,7 +52,7 @@ pub fn remarks(state: &State) -> Vec<String> {
     unlike.chain(several).collect()
 }
 
-/// That runs had servers of other sessions beside them, if any had.
+/// Reports runs that shared the machine with servers of other sessions, if there are any.
 pub fn shared(points: &Points<'_>) -> Option<String> {
     let others = points.runs.column("other_servers_beside")?.cells.iter();
     let had = others.filter_map(Cell::number).filter(|count| *count > 0.0).count();

@@ -34,7 +34,7 @@ impl Phases {
         }
     }
 
-    /// Whether nothing was measured.
+    /// Returns true if nothing was measured.
     pub fn is_empty(&self) -> bool {
         self.prefill.is_empty() && self.decode.is_empty()
     }
@@ -196,7 +196,7 @@ fn interval(row: &Row) -> Option<(f64, f64)> {
     Some((ends[0].as_f64()?, ends[1].as_f64()?))
 }
 
-/// What is known of a setting.
+/// Replaces a missing setting by `unknown`.
 fn known(value: minijinja::Value) -> minijinja::Value {
     match value.is_none() || value.is_undefined() {
         true => "unknown".into(),
@@ -204,7 +204,7 @@ fn known(value: minijinja::Value) -> minijinja::Value {
     }
 }
 
-/// A figure with one decimal, or a dash, which is no list here.
+/// Formats a figure with one decimal, or a dash, escaped because Markdown would take it for a list.
 fn rate(value: minijinja::Value) -> minijinja::Value {
     safe(f64::try_from(value).map_or("-".to_owned(), |rate| format!("{rate:.1}")))
 }

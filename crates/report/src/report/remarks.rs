@@ -1,4 +1,4 @@
-//! What a reader must know beside the figures, once for terminal, Markdown and page.
+//! Remarks that a reader of the figures needs, common to terminal, Markdown and page.
 
 use super::{duplicates, nodes, unsteady};
 use itertools::Itertools;
@@ -27,7 +27,7 @@ pub fn remarks(state: &State, points: &Points<'_>) -> Vec<Remark> {
     all.into_iter().flat_map(remarks).collect()
 }
 
-/// Servers behind a URL that were measured on several starts and do not tell all of their settings.
+/// Servers behind a URL that were measured on several starts and do not report all of their settings.
 fn started_again(state: &State) -> Vec<String> {
     let attached = state.servers.iter().filter(|(_, server)| server.argv.is_empty());
     let lines = attached.filter_map(|(id, server)| {

@@ -1,5 +1,5 @@
-//! Whether what a plan requires holds of what was measured. Pure: the tables' points and the searches' answers go in, verdicts
-//! come out. Which exit code they make is the `cli` room's affair.
+//! Judges the plan's requirements by the measurements. Pure: the tables' points and the searches' answers go in, verdicts come out. The
+//! `cli` room chooses the exit code.
 
 use super::compared;
 use super::sla;
@@ -18,11 +18,11 @@ use vsweep_strategy::stats::Requirement;
 /// A requirement of the plan, judged for one workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
-    /// What is required, of which workload if there are several.
+    /// The requirement, with its workload if there are several.
     pub text: String,
-    /// Whether it holds.
+    /// The verdict.
     pub verdict: Requirement,
-    /// What was seen.
+    /// The observation behind it.
     pub why: String,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Display for Judged {
     }
 }
 
-/// What one server, or one of its points, says: its verdict, and why.
+/// Verdict of one server, or of one of its points, with the reason.
 pub(super) type Said = (Requirement, String);
 
 /// Judges every requirement for each workload.
@@ -50,7 +50,7 @@ pub fn judge(required: &[plan::Requirement], state: &State, points: &Points<'_>)
     judged.chain(of_comparison(state)).collect()
 }
 
-/// What became of each change that must not happen, by the comparison of the plan.
+/// Results of the changes that must not happen, by the plan's comparison.
 fn of_comparison(state: &State) -> Vec<Judged> {
     let Some(compared) = state.compared() else {
         return Vec::new();
@@ -124,7 +124,7 @@ fn of_points(required: &plan::Requirement, assertion: &Assertion, state: &State,
     judged.collect()
 }
 
-/// What each point says of an assertion, by its place; none where the assertion is not about it. `runs` are those of the table's rows.
+/// Verdict of each point on an assertion, by its index; `None` if the assertion does not apply. `runs` are those of the table's rows.
 pub(super) fn of_each_point(
     assertion: &Assertion,
     state: &State,
@@ -135,7 +135,7 @@ pub(super) fn of_each_point(
     points.points.iter().map(said).collect()
 }
 
-/// What each server says under one workload: the worst of what its points say, in the order of the points.
+/// Verdict of each server under one workload: the worst of its points' verdicts, in the order of the points.
 pub(super) fn by_server<'s>(
     workload: &Workload<'_>,
     said: &'s [Option<Said>],
@@ -154,7 +154,7 @@ pub(super) fn by_server<'s>(
     })
 }
 
-/// What the medians of a point say: the criterion that decides, and the load where it did. None where the assertion is not about it.
+/// Verdict of a point by its medians: the deciding criterion, and its load. `None` if the assertion does not apply.
 fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, state: &State, points: &Points<'_>) -> Option<Said> {
     let none = Params::new();
     let serve = state.servers.get(&run.server).map_or(&none, |server| &server.params);
@@ -181,7 +181,7 @@ fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, state: &State
     Some((verdict, format!("{why} at {}", run.name)))
 }
 
-/// What all servers say together. Before the sweep is finished another one may still say otherwise.
+/// Combines the verdicts of all servers. Before the sweep is finished another server may still change the result.
 fn conclude(required: &plan::Requirement, workload: String, said: Vec<Said>, state: &State) -> Judged {
     let verdicts = said.iter().map(|(verdict, _)| *verdict);
     let (servers, verdict) = match required.servers {

@@ -37,8 +37,8 @@ pub fn read_runs(directory: &Directory, state: &State) -> Runs {
     read_asked(directory, state, &ReportOptions::default(), None)
 }
 
-/// The same with the columns that a plan asks for: shares of requests within limits, and what tokens cost. What was believed before is
-/// not read again.
+/// Like `read_runs`, with the columns that a plan asks for: shares of requests within limits, and the cost of tokens. Files in `believed`
+/// are not read again.
 pub fn read_asked(
     directory: &Directory,
     state: &State,
@@ -73,7 +73,7 @@ pub fn read_asked(
             let (outcome, validity, cause, figures) = match figures {
                 Ok(figures) => (run.outcome, measured, run.cause, figures),
                 Err(problem) => {
-                    // What was lost before is told of all together.
+                    // Results lost earlier are reported together elsewhere.
                     if !run.is_lost() {
                         damaged.push(problem);
                     }
@@ -125,7 +125,7 @@ pub(super) fn with_combo<'p>(params: &'p Params, combo: Option<&str>) -> Cow<'p,
     }
 }
 
-/// What was seen of a run, for people.
+/// The observation of a run, for people.
 pub(super) fn detail_of(run: &RunRecord) -> Cow<'_, str> {
     match run.tried {
         true => Cow::Borrowed(&run.detail),

@@ -15,7 +15,7 @@ use vsweep_record::journal::{SearchRecord, SearchStarted, ServerRecord, State};
 use vsweep_record::table::{Sought, sought};
 use vsweep_strategy::search::{Answer, DOUBT, Found, Probe, RISK, Vary, Verdict};
 
-/// What the interval beside an answer means.
+/// Meaning of the interval of an answer.
 pub fn explain_interval() -> String {
     format!(
         "by the search's model, the true limit lies below the interval in {} % of cases, and above it in {} %",
@@ -24,7 +24,7 @@ pub fn explain_interval() -> String {
     )
 }
 
-/// What to do about answers that are less sure than was asked for.
+/// Remedy for answers that are less precise than the requested tolerance.
 pub const COARSE: &str = "where the answer says within how many percent, the runs allowed were too few for sla.tolerance; raise \
                           sla.max_probes, or send more requests a run (num_prompts)";
 
@@ -64,7 +64,7 @@ fn word(sought: &Sought<'_>) -> &'static str {
     }
 }
 
-/// The same for people: `met, within 14 %` where that is less sure than was asked for.
+/// The verdict for people: `met, within 14 %` if it is less precise than requested.
 pub(super) fn words(sought: &Sought<'_>) -> String {
     let answer = sought.answer();
     answer.map_or_else(|| word(sought).to_owned(), Answer::words)
@@ -87,7 +87,7 @@ pub(super) fn interval(sought: &Sought<'_>) -> Option<(f64, f64)> {
     })
 }
 
-/// What a reader of the answer should know; empty if nothing.
+/// Notes for the reader of the answer; empty if there are none.
 pub(super) fn notes(sought: &Sought<'_>) -> String {
     if let Some(doubt) = sought.doubt() {
         return doubt.to_string();
@@ -100,7 +100,7 @@ pub(super) fn notes(sought: &Sought<'_>) -> String {
     }
 }
 
-/// What the runs of a search without an answer have shown.
+/// Findings of the runs of a search without an answer.
 fn seen(sought: &Sought<'_>) -> String {
     let started = sought.starts.iter().map(|record| &record.started);
     let probes = started.flat_map(|started| sought.state.probes(&started.search, started.slot));
@@ -115,7 +115,7 @@ fn seen(sought: &Sought<'_>) -> String {
     }
 }
 
-/// What tells a search from the others: its server, its load unless that is the only one, and its start where there are several.
+/// Name that distinguishes a search: its server, its load unless that is the only one, and its start if there are several.
 pub fn search_name(record: &SearchRecord, state: &State) -> String {
     let name = name_on_any_start(&record.started, state);
     match state.planning_session().is_some_and(|planned| planned.starts > 1) {
@@ -151,7 +151,7 @@ pub struct ShownAnswer {
     pub binding: String,
     /// Runs that said something about the target, or a dash.
     pub probes: String,
-    /// What a reader should know; empty if nothing.
+    /// Notes for the reader; empty if there are none.
     pub notes: String,
 }
 

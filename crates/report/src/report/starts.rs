@@ -20,13 +20,12 @@ struct Taken<'s> {
     start: &'s StartRecord,
     node: String,
     gpus: f64,
-    /// From its launch to its end, or to the last line of its session where that has not told the end, by a clock that may have been set
-    /// meanwhile.
+    /// From its launch to its end, or to the last line of its session if its end is unknown, by a clock that may have been set meanwhile.
     span: Option<(Timestamp, Timestamp)>,
     spent: Spent,
 }
 
-/// What the runs in the tables took of a start, in seconds.
+/// Time of a start used by the runs in the tables, in seconds.
 #[derive(Debug, Clone, Copy, Default)]
 struct Spent {
     runs: usize,
@@ -39,8 +38,8 @@ struct Spent {
 const SLACK_S: f64 = 1.0;
 
 impl Taken<'_> {
-    /// How long it held its GPUs: as measured, or by the clock where its end is not recorded. A time that is shorter than what was done
-    /// in it is none: the clock was set.
+    /// Time for which it held its GPUs: as measured, or by the clock if its end is not recorded. `None` if that is shorter than the work
+    /// done in it, because the clock was set.
     fn held_s(&self) -> Option<f64> {
         self.start.exit.held_seconds.or_else(|| {
             let (start, spent) = (self.start, self.spent);
@@ -56,7 +55,7 @@ impl Taken<'_> {
         Some(to.duration_since(from).as_secs_f64())
     }
 
-    /// Whether its times of day are as far apart as it was there.
+    /// Returns true if its times of day agree with the measured duration.
     fn is_on_time(&self) -> bool {
         let both = self.held_s().zip(self.span_s());
         both.is_some_and(|(held_s, span_s)| (held_s - span_s).abs() <= SLACK_S + held_s / 100.0)
@@ -145,7 +144,7 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
 
 /// `3 in 2 server starts, 40 % of it measuring; 8 GPUs were held 93 % of the time`; nothing without any, and of simulated ones.
 pub(super) fn in_words(state: &State) -> Option<String> {
-    // One that never got ready has not told what it is: it is what the others are.
+    // A server that never became ready has not reported its kind; it is assumed to be like the others.
     let any_simulated = state.servers.values().any(|server| server.is_simulated() == Some(true));
     let is_real = |taken: &Taken<'_>| !taken.server.is_simulated().unwrap_or(any_simulated) && taken.span.is_some();
     let (taken, unknown): (Vec<Taken<'_>>, Vec<Taken<'_>>) = taken(state)
@@ -177,8 +176,8 @@ pub(super) fn in_words(state: &State) -> Option<String> {
     })
 }
 
-/// How many GPUs were ever held on all nodes, and for what share of the time in which any of their node was; none where fewer than two
-/// were given out, or a clock was set.
+/// Number of GPUs ever held on all nodes, and the share of their nodes' busy time for which they were held. `None` if fewer than two were
+/// assigned, or a clock was set.
 fn held_share(taken: &[Taken<'_>]) -> Option<(usize, f64)> {
     if !taken.iter().all(Taken::is_on_time) {
         return None;

@@ -1,4 +1,4 @@
-//! Where a sweep stands: done, failed with causes, left, and the time that will take, learned from what is done.
+//! The status of a sweep: done, failed with causes, left, and the remaining time, predicted from finished runs.
 
 mod away;
 
@@ -44,10 +44,10 @@ pub struct Status {
     /// Recorded runs whose file is missing or damaged: they are measured again, so they count among those left.
     #[serde(skip_serializing_if = "is_zero")]
     pub damaged: u64,
-    /// What is lost or damaged, one sentence each.
+    /// Lost and damaged records, one sentence each.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<String>,
-    /// What is in no table because its server is another one now or is measured anew, one sentence a reason.
+    /// Results that are in no table because their server was replaced or is measured anew, one sentence per reason.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub retired: Vec<String>,
     /// Searches of the plan; they decide on their runs themselves, so those are not counted before they are done.
@@ -69,9 +69,9 @@ pub struct Status {
     pub causes: Vec<Group>,
     /// Why measured runs may not be believed, invalid ones first.
     pub doubts: Vec<Group>,
-    /// Estimate for the runs left, in seconds; whoever can predict it fills it in, once a run is done.
+    /// Estimate for the remaining runs, in seconds. Filled in by a caller that can predict it, once a run is done.
     pub seconds_left: Option<f64>,
-    /// Whether a session was ever begun.
+    /// True if a session was ever begun.
     #[serde(skip)]
     pub has_begun: bool,
     /// Process ids of the vsweeps that work on the directory now.
@@ -82,10 +82,10 @@ pub struct Status {
     /// Workers that gave a sign of life not long ago; who can look at leases fills them in.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workers: Vec<Worker>,
-    /// What a cluster says of its tasks, if any were handed to it; who can ask it fills it in.
+    /// The cluster's report about its tasks, if any were submitted. Filled in by a caller that can ask it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster: Option<Cluster>,
-    /// How the last session ended: `finished`, `interrupted`, `stopped`, or `null` if it was killed or still runs.
+    /// End of the last session: `finished`, `interrupted`, `stopped`, or `null` if it was killed or still runs.
     pub ended: Option<String>,
     /// Process ids of the vsweeps whose sessions did not end. Who can look at processes fills in what they left.
     #[serde(skip)]
@@ -141,7 +141,7 @@ impl Status {
         Status::now(directory, &journal::load(directory, Check::Lengths)?)
     }
 
-    /// The state that the journals of a directory tell, and who works on it now.
+    /// The status from the journals of a directory, with the processes that work on it now.
     pub fn now(directory: &Directory, state: &State) -> Result<Status> {
         let mut status = Status::of(&directory.name(), state);
         status.read_answer(directory);
@@ -212,12 +212,12 @@ impl Status {
         }
     }
 
-    /// Whether somebody works on the directory or will, as far as is known.
+    /// Returns true if anybody works on the directory or will, as far as is known.
     pub fn is_at_work(&self) -> bool {
         !self.running.is_empty() || !self.workers.is_empty() || self.cluster.as_ref().is_some_and(Cluster::is_at_work)
     }
 
-    /// How far the sweep is: `22 of 24 runs done (16 ok, 6 suspect), 2 left`.
+    /// Progress of the sweep: `22 of 24 runs done (16 ok, 6 suspect), 2 left`.
     pub fn progress(&self) -> String {
         let mut text = format!("{} of {} runs done", self.done, self.planned);
         let parts = [
@@ -257,7 +257,7 @@ impl Status {
     }
 }
 
-/// What is left of the plan, for a report that is made before its end; `None` where nothing is.
+/// The remaining part of the plan, for a report before its end; `None` if nothing is left.
 pub(super) fn unfinished(state: &State) -> Option<String> {
     if let Some(is_decided) = compared::is_decided(state) {
         return (!is_decided).then(|| "the comparison is not decided yet".to_owned());

@@ -1,5 +1,5 @@
-//! What was read beside the runs, as small charts: `runs/<point>/<k>.telemetry.csv` of the runs that a page has room for,
-//! thinned out. A file that is missing or damaged leaves its run without charts; nothing else depends on it.
+//! Small charts of the telemetry: `runs/<point>/<k>.telemetry.csv` of the runs that are shown on the page, thinned out. A run whose file is
+//! missing or damaged has no charts; nothing else depends on it.
 
 use super::answer::WorkloadAnswer;
 use super::distributions::shorten;
@@ -97,10 +97,10 @@ pub(super) fn order(points: &Points<'_>, answers: &[WorkloadAnswer]) -> Vec<usiz
     bests.chain(front).chain(0..points.points.len()).unique().collect()
 }
 
-/// How a value is read.
+/// Reads a value.
 type Measured = fn(&CsvLine<'_>) -> Option<f64>;
 
-/// What is drawn of the readings: the title of the chart, its unit, the name of the line where a chart has several, and its value.
+/// The charts of the readings: title, unit, name of the line if a chart has several, and value.
 const LINES: [(&str, &str, &str, Measured); 11] = [
     ("Requests", "", "running", |line| line.number("running")),
     ("Requests", "", "waiting", |line| line.number("waiting")),
@@ -127,13 +127,13 @@ const LINES: [(&str, &str, &str, Measured); 11] = [
 /// Charts that are left out where nothing happened.
 const SELDOM: [&str; 2] = ["Preemptions so far", "GPUs slowed down"];
 
-/// What was read at one moment, or the means of several: a value for each of [`LINES`], where it is known.
+/// The readings of one moment, or the means of several: a value for each of [`LINES`], if known.
 struct TelemetryReading {
     second: f64,
     values: [Option<f64>; LINES.len()],
 }
 
-/// The readings of a file; none of one that is no telemetry.
+/// The readings of a file; empty if it does not hold telemetry.
 fn read(path: &Path) -> Vec<TelemetryReading> {
     let Ok(mut reader) = csv::Reader::from_path(path) else {
         return Vec::new();
@@ -161,7 +161,7 @@ fn percent(share: Option<f64>) -> Option<f64> {
     Some(share? * 100.0)
 }
 
-/// A line of a file, and the one before; an empty or unreadable cell is no number.
+/// A line of a file, and the one before. Empty or unreadable cells have no value.
 struct CsvLine<'a> {
     names: &'a csv::StringRecord,
     record: &'a csv::StringRecord,
@@ -185,7 +185,7 @@ impl CsvLine<'_> {
         own.map(|(_, cell)| cell)
     }
 
-    /// One figure of all GPUs together; unknown where one of them does not tell.
+    /// One figure of all GPUs together; `None` if one of them lacks it.
     fn over_gpus(&self, end: &str, join: fn(f64, f64) -> f64) -> Option<f64> {
         let numbers = self.of_gpus(end).map(|cell| cell.parse().ok());
         numbers.reduce(|one, other| Some(join(one?, other?)))?

@@ -22,7 +22,7 @@ pub fn environment(escape: fn(&str) -> String) -> Environment<'static> {
     environment
 }
 
-/// The same for texts that are read as they are written: a tag on a line of its own leaves no line.
+/// Like `environment`, for texts whose lines matter: a tag on a line of its own leaves no line.
 pub fn of_lines(escape: fn(&str) -> String) -> Environment<'static> {
     let mut environment = environment(escape);
     let syntax = SyntaxConfig::builder()

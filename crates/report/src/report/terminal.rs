@@ -1,10 +1,10 @@
-//! How wide a terminal is, and text on its way to one: broken to its width, with colours for the words that judge. Colours are left
-//! out where `NO_COLOR` is set. Knows no more of a text than these words.
+//! The width of a terminal, and text for it: wrapped to its width, with colours for words of judgement. No colours if `NO_COLOR` is set.
+//! Other words are not interpreted.
 
 use console::{Color, Style, Term, measure_text_width};
 use std::io::{self, Write};
 
-/// How far the rest of a broken line stands in.
+/// Indentation of the rest of a wrapped line.
 const INDENT: usize = 4;
 
 /// Columns of a terminal; `None` if it is none.
@@ -18,7 +18,7 @@ pub fn wrap(text: &str, most: usize) -> Vec<String> {
     wrap_within(text, most, most)
 }
 
-/// The same with another width for all lines but the first.
+/// Like `wrap`, with another width for all lines but the first.
 fn wrap_within(text: &str, first: usize, rest: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for mut word in text.split(' ') {
@@ -104,7 +104,7 @@ impl<W: Write> Drop for Screen<W> {
     }
 }
 
-/// What a word says of what it is about: good, doubtful or bad.
+/// Colour of a word of judgement: good, doubtful or bad.
 fn colour(word: &str) -> Option<Color> {
     Some(match word {
         "ok" | "improved" | "met" | "up" => Color::Green,
@@ -153,7 +153,7 @@ fn paint_line(line: &str) -> String {
     painted.collect::<Vec<_>>().join(" ")
 }
 
-/// The same for what shows a place in a file: its lines are left as they are, so that marks stay below what they mark.
+/// Like `show`, for text that points into a file: such lines are not wrapped, so that marks stay below their target.
 pub fn show_places(text: &str, on: &Term) -> String {
     let fold = |line: &str| match width(on) {
         Some(width) if !console::strip_ansi_codes(line).contains(" |") => fold_to(line, width),
@@ -164,7 +164,7 @@ pub fn show_places(text: &str, on: &Term) -> String {
 
 fn fold_to(text: &str, width: usize) -> String {
     let line = |line: &str| {
-        // How far the first cell of a table stands in says nothing of the others.
+        // The indentation of a table's first cell does not count as a column.
         let is_row = line.trim().contains("  ");
         let indent = if is_row {
             0
@@ -174,7 +174,7 @@ fn fold_to(text: &str, width: usize) -> String {
         match measure_text_width(line) > width {
             false => line.to_owned(),
             true => {
-                // However far a line stands in, half of the width is left for words.
+                // Half of the width is left for words, whatever the indentation.
                 let indent = (indent + INDENT).min(width / 2);
                 wrap_within(line, width, width - indent).join(&format!("\n{:1$}", "", indent))
             }

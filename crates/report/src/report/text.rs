@@ -1,5 +1,5 @@
-//! The report in the terminal after a sweep: the best points with their settings, and what failed. Its text stands in
-//! `text.txt.jinja`; here is what goes into it beside the `document`.
+//! The report in the terminal after a sweep: the best points with their settings, and the failures. Its text is in `text.txt.jinja`; this
+//! file prepares data in addition to the `document`.
 
 use super::align::align;
 use super::answer::{WorkloadAnswer, mark};
@@ -16,7 +16,7 @@ use minijinja::{Value, context};
 use vsweep_record::evidence::FRONTIER;
 use vsweep_record::table::{Shown, Workload, Yardstick};
 
-/// The unit that the headings of times end in; below the table it is told once.
+/// The unit at the end of headings of times, which is shown once below the table.
 const MILLISECONDS: &str = " ms";
 /// Rows of the table of points.
 const MOST_ROWS: usize = 10;

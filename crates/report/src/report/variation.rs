@@ -1,4 +1,4 @@
-//! What a sweep varied: which parameters tell its points apart, and which of them is the load along the x axis.
+//! The varied parameters of a sweep: those that distinguish its points, and the load for the x axis.
 
 use super::words::{SIZING, short_name, short_setting};
 use crate::report::ordered::Order;
@@ -33,7 +33,7 @@ pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
         let place = FOREMOST.iter().position(|name| bare_name(column) == *name);
         (
             SIZING.contains(&bare_name(column).as_str()),
-            // The load is what it is; whatever else goes with a combination is told by its name.
+            // The load always counts, and the name of a combination represents its other parameters.
             (!is_load(column), !column.is_combo()),
             place.unwrap_or(FOREMOST.len()),
         )
@@ -70,7 +70,7 @@ fn is_load(column: &Column) -> bool {
     )
 }
 
-/// The parameters that tell the points of one workload apart.
+/// The parameters that distinguish the points of one workload.
 pub fn varying_within<'t>(points: &Points<'t>, workload: &Workload<'_>) -> Vec<&'t Column> {
     within(&varying(points), workload).collect()
 }
@@ -96,8 +96,8 @@ pub fn swept<'t>(points: &Points<'t>, varying: &[&'t Column]) -> Option<&'t Colu
     load.or_else(|| side(Section::Bench)).or_else(|| side(Section::Serve))
 }
 
-/// The parameters whose combinations are curves of their own along `x`: those that are asked for, then whatever else varies
-/// and is not told by what is `apart` already. A line through points of several settings would show what none of them did.
+/// The parameters whose combinations are separate curves along `x`: those asked for, then all other varied ones that `apart` does not
+/// determine. A line through points of several settings would show the behaviour of none of them.
 pub fn curves_along<'t>(
     points: &Points<'t>,
     x: &'t Column,
@@ -116,7 +116,7 @@ pub fn curves_along<'t>(
     asked.into_iter().chain(others).collect()
 }
 
-/// Whether points that agree in some parameters agree in this one.
+/// Returns true if points that agree in some parameters also agree in this one.
 fn follows_from(points: &Points<'_>, others: &[&Column], column: &Column) -> bool {
     let mut known: BTreeMap<Vec<String>, String> = BTreeMap::new();
     points.points.iter().all(|point| {
@@ -129,7 +129,7 @@ fn follows_from(points: &Points<'_>, others: &[&Column], column: &Column) -> boo
     })
 }
 
-/// What tells the point of a row from the others: `concurrency 8, TP 2`.
+/// Settings that distinguish the point of a row: `concurrency 8, TP 2`.
 pub fn settings(varying: &[&Column], row: usize) -> String {
     let (unset, set): (Vec<&Column>, Vec<&Column>) = varying.iter().partition(|column| column.cells[row].is_missing());
     let shown = if set.is_empty() { unset } else { set };
@@ -142,7 +142,7 @@ pub fn settings(varying: &[&Column], row: usize) -> String {
     }
 }
 
-/// What tells a workload from the others: `512 in, 16 out`; empty if it is the only one.
+/// Name that distinguishes a workload: `512 in, 16 out`; empty if it is the only one.
 pub fn name_workload(points: &Points<'_>, workload: &Workload<'_>) -> String {
     let Some(point) = workload.points.first().filter(|_| !workload.is_only()) else {
         return String::new();

@@ -1,5 +1,5 @@
-//! Whether the tables and pages of an experiment say what its journals and run files say: makes each anew in memory, and names
-//! every figure that differs. Pictures are not looked at.
+//! Checks the tables and pages of an experiment against its journals and run files: makes each anew in memory, and names every figure that
+//! differs. Pictures are not checked.
 
 use super::inputs::Inputs;
 use super::pages::Pages;
@@ -20,12 +20,12 @@ const MOST_NAMED: usize = 20;
 /// Characters of a line that are shown.
 const MOST_CHARACTERS: usize = 100;
 
-/// What was looked at, and what is wrong.
+/// Result of the check.
 #[derive(Debug, Default)]
 pub struct Verified {
     /// Names of the files that were compared.
     pub files: Vec<String>,
-    /// Runs that they tell of.
+    /// Number of runs in them.
     pub runs: usize,
     /// One sentence for each figure that differs, and for each file that is missing or too many.
     pub differences: Vec<String>,
@@ -175,7 +175,7 @@ fn short(text: &str) -> String {
     }
 }
 
-/// What surrounds the figures of a page.
+/// Text around the figures of a page.
 const DATA: (&str, &str) = ("<script type=\"application/json\" id=\"data\">", "</script>");
 
 /// Differences of two pages: figure by figure in their data, line by line in what is written out.

@@ -22,7 +22,7 @@ use vsweep_record::table::{COMBO, count_gpus, inert};
 /// Names of files have no more bytes.
 const LONGEST_NAME: usize = 255;
 
-/// What an export came to.
+/// Result of an export.
 #[derive(Debug, Default)]
 pub struct Exported {
     /// Runs with figures.
@@ -76,7 +76,7 @@ fn believed(run: &RunRecord) -> bool {
     is_measured && run.validity != Validity::Invalid && run.file.is_some()
 }
 
-/// What vLLM's sweeps call the side of the load; that of `vllm bench startup` has a name of its own.
+/// Prefix of the load's side in vLLM's sweeps; `vllm bench startup` has its own.
 fn side_of_load(directory: &Directory, state: &State) -> &'static str {
     let first = state.runs().find(|run| believed(run));
     let content = first.and_then(|run| read_content(directory.root(), run).ok());
@@ -87,7 +87,7 @@ fn side_of_load(directory: &Directory, state: &State) -> &'static str {
     }
 }
 
-/// The runs of each point by its folder: named as vLLM names it, by ids where that is no name for a file or another's.
+/// The runs of each point by its folder. A folder has vLLM's name, or the ids if that is not a valid file name or already used.
 fn folders<'s>(state: &'s State, side: &str) -> Vec<(String, Vec<&'s RunRecord>)> {
     let unknown = ServerRecord::default();
     let mut runs = state.runs().into_group_map_by(|run| &run.point);

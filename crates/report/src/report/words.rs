@@ -1,4 +1,4 @@
-//! Figures, settings and servers in words: how every text, label and axis has them. What columns are called stands in `columns`.
+//! Figures, settings and servers in words, as used by every text, label and axis. Titles of columns are in `columns`.
 
 pub use super::columns::{axis_title, short_name};
 
@@ -23,7 +23,7 @@ pub fn say(column: &str, figure: &str) -> String {
     }
 }
 
-/// Parameters that decide how long a run takes rather than what is measured; they follow the load and tell nothing apart.
+/// Parameters that decide the duration of a run and not its subject. They follow the load and distinguish nothing.
 pub const SIZING: [&str; 2] = ["num_prompts", "num_warmups"];
 
 /// A label of the plan as short as it can be understood: `fast TP 2, concurrency 8` for
@@ -144,7 +144,7 @@ pub fn show_alike(values: &[f64]) -> Vec<String> {
     values.iter().map(show).collect()
 }
 
-/// How a figure stands to another: `1.24 times`, or `within 1 % of` where a ratio is not worth its digits.
+/// Formats a ratio: `1.24 times`, or `within 1 % of` if the difference is negligible.
 pub fn show_ratio(ratio: f64) -> String {
     match (ratio - 1.0).abs() < ALIKE {
         true => "within 1 % of".to_owned(),
@@ -152,7 +152,7 @@ pub fn show_ratio(ratio: f64) -> String {
     }
 }
 
-/// What a number of a column is shown as: money with its sign in front.
+/// Formats a number of a column: money with its sign in front.
 pub fn show_of(column: &str, value: f64) -> String {
     match axis_title(column).ends_with("($)") {
         true => format!("${}", show_number(value)),

@@ -25,7 +25,7 @@ use vsweep_plan::plan::ReportOptions;
 use vsweep_record::journal::{Directory, State};
 use vsweep_record::table::{Points, Table, to_parquet, write_csv};
 
-/// What a report consists of.
+/// Result of writing a report.
 #[derive(Debug, Default)]
 pub struct Written {
     /// Files written, tables first.
@@ -38,7 +38,7 @@ pub struct Written {
     pub runs: usize,
     /// The answer in a few lines, for a terminal.
     pub summary: String,
-    /// What the plan requires, and whether it holds.
+    /// Results of the plan's requirements.
     pub requirements: Vec<Judged>,
 }
 
@@ -73,7 +73,7 @@ impl LiveTables {
         }
     }
 
-    /// Replaces the tables in text by what the journals tell now.
+    /// Replaces the text tables by the current state of the journals.
     pub fn write(&mut self, state: &State) -> Result<Written> {
         let runs = read_asked(&self.directory, state, &self.options, Some(&mut self.believed));
         let mut points = Points::of(&runs.table);
@@ -147,7 +147,7 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
     Ok(written)
 }
 
-/// Whether what the plan requires holds of what is recorded, where nothing is to be written.
+/// Judges the plan's requirements by the record, without writing anything.
 pub fn judge(directory: &Directory, state: &State, options: &ReportOptions) -> Vec<Judged> {
     if options.requirements.is_empty() && state.compared().is_none() {
         return Vec::new();

@@ -37,8 +37,7 @@ fn scalar(text: &str) -> String {
     format!("\"{}\"", escaped.collect::<String>())
 }
 
-/// Whether every reader of YAML takes the text for a number and shows it as it stands here: `8`, `0.9`, but neither `010`
-/// nor `0.90`.
+/// Returns true if every reader of YAML takes the text for a number and shows it unchanged: `8`, `0.9`, but neither `010` nor `0.90`.
 fn is_plain_number(text: &str) -> bool {
     let is_whole = text.parse::<i64>().is_ok_and(|whole| whole.to_string() == text);
     let is_decimal =

@@ -1,5 +1,5 @@
-//! What lies along an x axis: the steps of a setting (numbers at their value, and beyond them, each with a tick of its own, whatever
-//! is no finite number) or a figure. And the spacing that suits the values of an axis.
+//! The x axis: the steps of a setting, or a figure. Numbers are placed at their value; other values of a setting follow, each with its own
+//! tick. Also chooses the spacing that suits the values of an axis.
 
 use crate::report::chart::{Axis, Scale, Tick};
 use crate::report::ordered::Ordered;
@@ -16,7 +16,7 @@ const WIDE_FIGURES: f64 = 60.0;
 pub struct Along<'a> {
     /// The column.
     pub column: &'a Column,
-    /// Whether runs lie at the value of a setting, and not at the median of a figure.
+    /// True if runs lie at the value of a setting, false if at the median of a figure.
     is_setting: bool,
     scale: Scale,
     /// One for each value.

@@ -1,4 +1,4 @@
-//! How latencies are distributed at the points that an answer names: the share of requests that were at most so slow.
+//! The distribution of latencies at the points that an answer names: the share of requests that took at most this long.
 
 use super::{Subject, numbered, of_workload};
 use crate::report::answer::WorkloadAnswer;

@@ -17,7 +17,7 @@ use vsweep_record::table::{Column, Point, Points, Workload};
 /// From the lower to the upper end of an interval that is drawn, at the most.
 const WIDEST: f64 = 10.0;
 
-/// What to draw against what.
+/// Columns to draw against each other.
 pub struct Lines<'a> {
     /// File name of the chart.
     pub name: String,
@@ -29,11 +29,11 @@ pub struct Lines<'a> {
     pub ys: &'a [String],
     /// Parameters whose combinations make the curves; each workload has a picture of its own in any case.
     pub curve_by: Vec<&'a Column>,
-    /// Whether these were asked for: then their order says which matters most, and not what was measured.
+    /// True if the user chose these parameters. Their order then decides which is most important, instead of the measurements.
     pub is_asked: bool,
 }
 
-/// Panels beside each other where there is but one metric.
+/// Greatest number of panels in a row if there is only one metric.
 const MOST_COLUMNS: usize = 3;
 
 /// The charts that show these lines: one for each workload that has any.
@@ -52,7 +52,7 @@ pub fn draw(subject: &Subject<'_>, lines: &Lines<'_>, ranking: &Ranking) -> Vec<
     pictures
 }
 
-/// The picture of one workload, of its measured points and the parameters that tell them apart.
+/// Draws one workload from its measured points and the parameters that distinguish them.
 fn picture(
     subject: &Subject<'_>,
     lines: &Lines<'_>,
@@ -150,7 +150,7 @@ fn share_scale(panels: &mut [Panel]) {
     }
 }
 
-/// What all panels of a picture share.
+/// Data common to all panels of a picture.
 struct Sketch<'a> {
     points: &'a Points<'a>,
     along: Along<'a>,
@@ -178,9 +178,9 @@ impl Sketch<'_> {
         }
     }
 
-    /// The marks of a curve from left to right, and whether any stands for several points.
+    /// Returns the marks of a curve from left to right, and true if any of them combines several points.
     fn marks(&self, curve: &Curve<'_>, y: &str) -> (Vec<Mark>, bool) {
-        // Without a parameter along the curve each point stands for itself.
+        // Without a parameter along the curve every point has its own mark.
         let places = match self.traced {
             Some(traced) => groups(&curve.points, &[traced], |point| point.row),
             None => curve.points.iter().map(|point| vec![*point]).collect(),

@@ -8,7 +8,7 @@ use crate::report::words::axis_title;
 use itertools::Itertools;
 use vsweep_answer::answer::{Effect, Verdict};
 
-/// The room beside the longest bar, for the figures at the ends of bars.
+/// Space after the longest bar, for the figures at the ends of bars.
 const ROOM: f64 = 1.3;
 /// Bars of a panel.
 const MOST_BARS: usize = 12;

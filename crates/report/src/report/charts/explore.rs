@@ -1,4 +1,4 @@
-//! What explorations found: how latency grows with throughput from one request at a time to saturation.
+//! The results of explorations: latency against throughput, from one request at a time to saturation.
 
 use super::{Subject, mean_of};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
@@ -10,7 +10,7 @@ use vsweep_record::journal::{SearchRecord, State};
 use vsweep_record::table::{Better, frontier, knee};
 use vsweep_strategy::search::{Load, Vary};
 
-/// One chart, split where there are more explorations than curves that can be told apart.
+/// Draws one chart, split if there are more explorations than curves that can be distinguished.
 pub fn charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
     let curves = explored(state).filter(|(_, marks)| !marks.is_empty());
     let curves = curves.map(|(record, marks)| (search_name(record, state), name_points(marks)));
@@ -57,7 +57,7 @@ fn knee_of(marks: &[Mark]) -> Option<usize> {
     knee(&places, &frontier(&places, directions), directions)
 }
 
-/// Says which points are the knees and the saturated ones; where the curves begin, there is no room for words.
+/// Labels the knees and the saturated points. Labels do not fit where the curves begin.
 fn name_points(mut marks: Vec<Mark>) -> Vec<Mark> {
     if let Some(knee) = knee_of(&marks) {
         marks[knee].label = vec!["knee".to_owned()];

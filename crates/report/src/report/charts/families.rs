@@ -1,5 +1,5 @@
-//! One curve a server config in the plane of throughput per GPU against speed per user, with the load along it: what each server can
-//! be, beside what every other can be. The setting that matters most gives the colours.
+//! One curve per server config in the plane of throughput per GPU against speed per user, with the load along it: the possibilities of each
+//! server, compared with all others. The most important setting gives the colours.
 
 use super::multiples::groups;
 use super::{Subject, of_workload};
@@ -17,7 +17,7 @@ use vsweep_record::table::{Column, Measure, PlacedPoint, Section, Tradeoff};
 const MOST_OWN: usize = 6;
 /// Servers that stay in the background.
 const MOST_FAINT: usize = 40;
-/// Points of a curve whose load stands beside them.
+/// Greatest number of points of a curve that are labelled with their load.
 const MOST_LABELS: usize = 10;
 
 /// The chart of each workload, in their order; `None` for those that have none.
@@ -63,7 +63,7 @@ fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, ranked: &[String]) -> Op
             true => settings(&server, row),
             false => short_setting(&leading?.name, &leading?.cells[row]),
         };
-        // Of the servers of one colour, only the best one stands out.
+        // Of the servers of one colour, only the best one is drawn strongly.
         if shown.contains(&colour) || shown.len() == MOST_CURVES {
             faint += 1;
             if faint <= MOST_FAINT {
@@ -99,7 +99,7 @@ fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, ranked: &[String]) -> Op
     Some(subject.chart(title, note, vec![panel]))
 }
 
-/// The points of a server config; beside some of them stands their load, if it is to be told.
+/// Returns the points of a server config. Some of them are labelled with their load, if it is given.
 fn marks(family: &[&PlacedPoint<'_>], load: Option<&Column>) -> Vec<Mark> {
     let step = family.len().div_ceil(MOST_LABELS);
     let mark = |(i, placed): (usize, &&PlacedPoint<'_>)| {

@@ -11,14 +11,14 @@ use itertools::Itertools;
 use vsweep_plan::validity::Validity;
 use vsweep_record::table::{Cell, Column, Table};
 
-/// What to draw against what.
+/// Columns to draw against each other.
 #[derive(Debug)]
 pub struct Grid<'a> {
     /// The runs.
     pub runs: &'a Table,
     /// Column along the x axis.
     pub x: &'a Column,
-    /// Whether runs belong together that have the same `x`; if not, the runs of a point do, at the median of their `x`.
+    /// True if runs with the same `x` belong together; otherwise the runs of a point do, at the median of their `x`.
     pub x_is_setting: bool,
     /// Column along the y axis.
     pub y: &'a Column,
@@ -30,11 +30,11 @@ pub struct Grid<'a> {
     pub col_by: Vec<&'a Column>,
     /// A curve for each combination of these.
     pub curve_by: Vec<&'a Column>,
-    /// What else varies: each point is a median over it as well.
+    /// Other varied columns: each point is a median over them as well.
     pub over: Vec<&'a Column>,
     /// Spacing of the axes; what suits the values if not given.
     pub scales: (Option<Scale>, Option<Scale>),
-    /// Whether bars reach from the lowest to the highest run.
+    /// True if bars reach from the lowest to the highest run.
     pub error_bars: bool,
     /// First part of the pictures' names.
     pub name: String,
@@ -45,9 +45,9 @@ pub struct Grid<'a> {
 /// One picture of a grid.
 #[derive(Debug)]
 pub struct GridPicture {
-    /// What to draw.
+    /// The chart.
     pub chart: Chart,
-    /// What its runs share: names and values of `fig_by`.
+    /// Names and values of `fig_by` that its runs have in common.
     pub group: String,
     /// Runs that have no place: no number for `y`, or none that its axis can show.
     pub left_out: usize,

@@ -1,4 +1,4 @@
-//! Which charts an experiment deserves, one file a kind. Everything here is data: see [`super::chart`].
+//! Chooses the charts of an experiment, one file for each kind. Everything here is data: see [`super::chart`].
 
 mod along;
 pub(super) mod cdf;
@@ -23,7 +23,7 @@ use vsweep_plan::validity::Validity;
 use vsweep_record::journal::State;
 use vsweep_record::table::{Cell, Point, Points};
 
-/// What every chart of a report shares.
+/// Data common to all charts of a report.
 #[derive(Debug)]
 pub struct Subject<'a> {
     /// Name of the experiment.
@@ -154,7 +154,7 @@ impl Subject<'_> {
         self.footer_with(self.points.points.iter().any(Point::is_suspect))
     }
 
-    /// The same of a chart in which suspect points are hollow, if any are there.
+    /// Returns the footer of a chart, which explains hollow points if there are any.
     fn footer_with(&self, has_hollow: bool) -> String {
         let counts = self.points.points.iter().map(|point| point.used.len());
         let runs = match counts.filter(|count| *count > 0).minmax().into_option() {

@@ -1,5 +1,5 @@
-//! How the curves of a picture are arranged so that it can be read: in one panel if they are few, else in a panel for each value of the
-//! setting that matters most; what would still be too much is left to be drawn as a median.
+//! Arranges the curves of a picture so that it can be read: in one panel if they are few, else in a panel for each value of the most
+//! important setting. Further settings are reduced to a median.
 
 use crate::report::chart::MOST_CURVES;
 use crate::report::ordered::Ordered;
@@ -27,7 +27,7 @@ pub struct Curve<'a> {
 pub struct Arranged<'a> {
     /// Panels with their titles.
     pub panels: Vec<(String, Vec<Curve<'a>>)>,
-    /// The parameters that panels and curves are told apart by.
+    /// The parameters that distinguish panels and curves.
     pub distinct_by: Vec<&'a Column>,
     /// Panels that are not drawn.
     pub left_out: usize,
@@ -106,13 +106,13 @@ fn count(points: &[&Point], columns: &[&Column]) -> usize {
     grouped(points, columns).len()
 }
 
-/// Which of two rows comes first by its values of some parameters.
+/// Compares two rows by their values of some parameters.
 pub fn order(by: &[&Column], a: usize, b: usize) -> Ordering {
     let mut orders = by.iter().map(|column| column.cells[a].order(&column.cells[b]));
     orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-/// What agrees in some parameters, in the order of their values; all in one group if there are no parameters.
+/// Groups items that agree in some parameters, in the order of their values. Without parameters, all items are one group.
 pub fn groups<T: Copy>(all: &[T], by: &[&Column], row: impl Fn(&T) -> usize) -> Vec<Vec<T>> {
     let order = |a: &T, b: &T| order(by, row(a), row(b));
     let sorted: Vec<T> = all.iter().copied().ordered_by(order).collect();

@@ -13,7 +13,7 @@ use vsweep_strategy::search::{Answer, Criterion, Found, Quantity, Reading, Targe
 /// From this ratio of the largest to the smallest figure, an axis is logarithmic.
 const WIDE_FIGURES: f64 = 20.0;
 
-/// One chart for each target, split where there are more searches than curves that can be told apart.
+/// Draws one chart for each target, split if there are more searches than curves that can be distinguished.
 pub fn charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
     let searches: Vec<&SearchRecord> = state.searches().collect();
     let targets = searches.iter().flat_map(|record| &record.started.targets);
@@ -83,7 +83,7 @@ fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], sta
     Some(Panel::of(x, y, series))
 }
 
-/// What stands beside an answer: whose it is, since a probe that was stopped early has no colour, and the load.
+/// Returns the label of an answer: the name of its search, because a probe that was stopped early has no colour, and the load.
 fn ring_label(answer: Option<&Answer>, name: String) -> Vec<String> {
     let load = answer.and_then(|answer| match answer.found {
         Found::Beyond(value) => Some(format!("{} or more", show_number(value))),
@@ -92,8 +92,8 @@ fn ring_label(answer: Option<&Answer>, name: String) -> Vec<String> {
     load.map_or_else(Vec::new, |load| vec![name, load])
 }
 
-/// What the probes of a search measured, repeats at one load as their mean with a bar from lowest to highest; of those that
-/// were stopped early, what they had measured by then.
+/// Returns the measurements of a search's probes. Repeats at one load are drawn as their mean with a bar from lowest to highest. Probes
+/// that were stopped early have their last measurement.
 fn marks(criterion: &Criterion, record: &SearchRecord, state: &State, cut: bool) -> Vec<Mark> {
     let text = criterion.to_string();
     let probes = state

@@ -1,5 +1,5 @@
-//! What a start costs and what it brings: seconds until a server is ready against the throughput that it then has. Levels of
-//! optimisation trade one for the other.
+//! The price and the benefit of a start: seconds until a server is ready, against its throughput afterwards. Optimisation levels trade one
+//! for the other.
 
 use super::Subject;
 use super::multiples::groups;
@@ -11,7 +11,7 @@ use vsweep_record::table::{Column, Measure, PlacedPoint, Section, Tradeoff};
 /// Seconds from launch to ready.
 const STARTUP: &str = "startup_s";
 
-/// The chart of the workload with the most servers; none where fewer than two servers tell how long they took to start.
+/// Draws the workload with the most servers. No chart if fewer than two servers have a known start-up time.
 pub fn charts(subject: &Subject<'_>) -> Vec<Chart> {
     let points = subject.points;
     let has = |metric: &&str| points.points.iter().any(|point| points.spread(point, metric).is_some());

@@ -11,7 +11,7 @@ use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_record::table::Points;
 
-/// What the table shows of a latency, and how fast is fast enough.
+/// The latency statistic of the table, and the limits for being fast enough.
 #[derive(Debug, Clone)]
 pub struct Speed {
     /// `p99` or `median`.
@@ -106,7 +106,7 @@ fn gather(
         let sides = sides.into_iter().map(|figures| figures.map(mean)).collect();
         LoadRow { load, sides }
     };
-    // What is no number comes last.
+    // Non-numeric values come last.
     let number = |row: &LoadRow| row.load.parse::<f64>().unwrap_or(f64::INFINITY);
     let in_order = |loads: BTreeMap<String, OfSides>| {
         let rows = loads.into_iter().map(row);

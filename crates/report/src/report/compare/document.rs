@@ -58,7 +58,7 @@ pub fn to_bmf(comparison: &Comparison) -> String {
     serde_json::to_string_pretty(&benchmarks).expect("plain data always serialises") + "\n"
 }
 
-/// What all forms in words say.
+/// Data for all text forms.
 fn parts(comparison: &Comparison) -> Value {
     let limits = comparison.limits.iter().map(|judged| {
         [
@@ -69,7 +69,7 @@ fn parts(comparison: &Comparison) -> Value {
             word(judged.requirement),
         ]
     });
-    // What is the same everywhere is told once in the terminal.
+    // In the terminal, a number of starts common to all rows is shown once.
     let starts = comparison.figures().map(|figure| figure.starts).unique().collect_vec();
     let has_interval = comparison.figures().any(|figure| figure.interval.is_some());
     let is_shown = |(column, _): &(usize, String)| match HEADS[*column] {

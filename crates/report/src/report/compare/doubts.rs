@@ -1,5 +1,5 @@
-//! How far the points of a comparison may be believed: which of them rest on runs in doubt, where such runs are left out, and whether both
-//! sides were measured on the same nodes. What differs between nodes looks like what differs between the sides.
+//! Doubts about the points of a comparison: points that rest on suspect runs, points that leave such runs out, and sides that were measured
+//! on different nodes. A difference between nodes looks like a difference between the sides.
 
 use super::Side;
 use super::matching::PointPair;
@@ -10,7 +10,7 @@ use vsweep_plan::units::show_many;
 use vsweep_record::journal::Machine;
 use vsweep_record::table::Point;
 
-/// What is to be said of runs in doubt, a sentence each; nothing where no run is in doubt.
+/// Describes suspect runs, one sentence each; empty if there are none.
 pub fn of_runs(pairs: &[PointPair<'_>]) -> Vec<String> {
     let all = show_many(pairs.len() as u64, "point");
     let having = |has: fn(&Point) -> bool| pairs.iter().filter(move |pair| has(pair.base) || has(pair.new));
@@ -33,8 +33,8 @@ pub fn of_runs(pairs: &[PointPair<'_>]) -> Vec<String> {
 /// Nodes that are named.
 const MOST_NAMED: usize = 4;
 
-/// What is to be said of the nodes of points whose two sides, or runs of one side, come from several nodes or from one before and after a change;
-/// nothing if there are none.
+/// Describes points whose two sides, or runs of one side, come from several nodes or from one before and after a change. `None` if there
+/// are no such points.
 pub fn of_nodes(base: &Side, new: &Side, pairs: &[PointPair<'_>]) -> Option<String> {
     let mixed: Vec<BTreeSet<Machine>> = pairs
         .iter()

@@ -1,4 +1,4 @@
-//! Which point of one side is which point of the other: those that agree in every setting that either side varies.
+//! Matches the points of the two sides: those that agree in every setting that either side varies.
 
 use crate::report::ordered::Ordered;
 use crate::report::variation::{bare_name, settings, varying};
@@ -53,7 +53,7 @@ pub fn match_points<'p>(base: &'p Points<'_>, new: &'p Points<'_>) -> Matched<'p
     }
 }
 
-/// Which settings decided, for a sentence that says why nothing matches.
+/// The deciding settings, for a message that explains why nothing matches.
 pub fn reason(keys: &BTreeSet<String>) -> String {
     match keys.is_empty() {
         true => String::new(),
@@ -68,14 +68,14 @@ fn by_key<'p>(points: &'p Points<'_>, keys: &BTreeSet<String>) -> HashMap<Vec<St
     measured.into_group_map_by(|point| values(point))
 }
 
-/// What gives the values of a point in these settings.
+/// Returns a function that gives the values of a point in these settings.
 pub fn values_of<'p>(points: &'p Points<'_>, keys: &BTreeSet<String>) -> impl Fn(&Point) -> Vec<String> + use<'p> {
     let columns: BTreeMap<String, &Column> = settings_of(points).map(|column| (plain(column), column)).collect();
     let columns: Vec<Option<&Column>> = keys.iter().map(|key| columns.get(key).copied()).collect();
     move |point| {
         let value = |column: &Option<&Column>| {
             let value = column.map(|column| column.cells[point.row].to_string());
-            // Without a rate all requests come at once, whoever says it how.
+            // Without a rate all requests come at once, and sides may express that differently.
             value.filter(|value| value != "inf").unwrap_or_default()
         };
         columns.iter().map(value).collect()

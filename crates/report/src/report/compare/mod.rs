@@ -27,7 +27,7 @@ use vsweep_plan::units::show_many;
 use vsweep_record::table::{Measure, Points};
 use vsweep_strategy::stats::{self, Bound, Estimate, Margin, Margins, Requirement, RunPrior, Start, Verdict};
 
-/// What is compared where nothing else is asked for, as far as both sides have it.
+/// Metrics compared by default, if both sides have them.
 const METRICS: [&str; 8] = [
     "request_throughput",
     "output_throughput",
@@ -39,7 +39,7 @@ const METRICS: [&str; 8] = [
     "p99_e2el_ms",
 ];
 
-/// What to compare, and against what.
+/// The metrics to compare, and the criteria.
 #[derive(Debug, Clone)]
 pub struct Question {
     /// The metrics; empty for the usual ones.
@@ -59,15 +59,15 @@ pub struct Comparison {
     pub new: String,
     /// The change in percent that does not matter, where nothing is known of the machine's noise.
     pub margin_percent: f64,
-    /// The same by the machine's own noise, by metric.
+    /// Margins from the machine's own noise, by metric.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub own_margins: BTreeMap<String, f64>,
-    /// What differs besides the figures.
+    /// Differences other than the figures.
     pub changes: Vec<Change>,
-    /// Whether the sides were measured on one node, in words; none where they were, and where that is not known.
+    /// Describes the nodes if the sides were not measured on one; `None` if they were, or if that is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nodes: Option<String>,
-    /// How far the points may be believed, in words.
+    /// Doubts about the points, in words.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<String>,
     /// Points that both sides have.
@@ -76,14 +76,14 @@ pub struct Comparison {
     pub only_base: Vec<String>,
     /// Points that the new side alone has, by their settings.
     pub only_new: Vec<String>,
-    /// What became of each limit at each point.
+    /// Result of each limit at each point.
     pub limits: Vec<Judged>,
 }
 
 /// One point on both sides.
 #[derive(Debug, Clone, Serialize)]
 pub struct Pair {
-    /// What tells it from the other points.
+    /// Settings that distinguish it from the other points.
     pub settings: String,
     /// Its metrics.
     pub figures: Vec<Figure>,
@@ -104,7 +104,7 @@ pub struct Figure {
     pub ratio: f64,
     /// The 95 % interval of the ratio; none where a side has one start.
     pub interval: Option<(f64, f64)>,
-    /// What the interval says against the margin.
+    /// Verdict of the interval against the margin.
     pub verdict: Verdict,
     /// Starts of the base and of the new side.
     pub starts: (usize, usize),
@@ -128,9 +128,9 @@ pub struct Judged {
     pub ratio: f64,
     /// The 95 % interval of the ratio; none where a side has one start.
     pub interval: Option<(f64, f64)>,
-    /// Whether the limit is kept.
+    /// Result of the limit.
     pub requirement: Requirement,
-    /// How likely so large a ratio is by chance if the limit is kept, after Holm's correction.
+    /// Probability of so large a ratio by chance if the limit is kept, after Holm's correction.
     pub p_value: f64,
 }
 
@@ -246,17 +246,17 @@ impl Comparison {
         self.points.iter().flat_map(|pair| &pair.figures)
     }
 
-    /// How many figures got this verdict.
+    /// Number of figures with this verdict.
     pub fn count(&self, verdict: Verdict) -> usize {
         self.figures().filter(|figure| figure.verdict == verdict).count()
     }
 
-    /// What the limits come to together: broken if one is, else undecided if one is, else met; none without limits.
+    /// Combined result of the limits: broken if one is, else undecided if one is, else met. `None` without limits.
     pub fn requirement(&self) -> Option<Requirement> {
         self.limits.iter().map(|judged| judged.requirement).max()
     }
 
-    /// What a reader of the verdicts must know.
+    /// Notes for a reader of the verdicts.
     fn notes(&self) -> Vec<String> {
         // Of a figure on one start nothing is known of the noise between starts.
         let one_start = self.figures().any(|figure| figure.interval.is_none());

@@ -19,7 +19,7 @@ use vsweep_record::table::{Points, Table};
 /// Results, and what is known of how they came about.
 #[derive(Debug, Clone, Default)]
 pub struct Side {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// Its runs.
     pub table: Table,
@@ -29,7 +29,7 @@ pub struct Side {
     pub facts: BTreeMap<String, BTreeSet<String>>,
     /// Programs, environment variables, models and flags of its servers; a flag as the setting that it is, `serve.dtype`.
     pub servers: BTreeMap<String, BTreeSet<String>>,
-    /// What could not be believed.
+    /// Descriptions of damaged run files.
     pub damaged: Vec<String>,
 }
 
@@ -150,7 +150,7 @@ fn of_server(server: &ServerRecord) -> BTreeMap<String, BTreeSet<String>> {
 /// Something that is not equal on both sides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// What it is.
+    /// Name of the setting or fact.
     pub name: String,
     /// Its value in the base; empty if it has none.
     pub base: String,
@@ -176,7 +176,7 @@ pub fn between(base: &Side, new: &Side, keys: &BTreeSet<String>) -> Vec<Change> 
     changes
 }
 
-/// What differs between two servers of one experiment, their versions included.
+/// Differences between two servers of one experiment, including their versions.
 pub fn between_servers(base: &ServerRecord, new: &ServerRecord) -> Vec<Change> {
     let facts = |server: &ServerRecord| {
         let mut facts = of_server(server);
@@ -187,7 +187,7 @@ pub fn between_servers(base: &ServerRecord, new: &ServerRecord) -> Vec<Change> {
     differing(&facts(base), &facts(new))
 }
 
-/// Whether a clock differs by less than it wanders from run to run.
+/// Returns true if clocks differ by less than they vary from run to run.
 fn is_same_clock(change: &Change) -> bool {
     let mhz = |text: &str| text.strip_suffix(" MHz")?.parse::<f64>().ok();
     let clocks = mhz(&change.base).zip(mhz(&change.new));

@@ -10,7 +10,7 @@ use minijinja::{Value, context};
 use vsweep_plan::shell::{shell_command, shell_line};
 use vsweep_record::table::Yardstick;
 
-/// Figures shown beside the one a point is best at, after those that its workload is judged by.
+/// Further figures of a winner, after those that its workload is judged by.
 const COSTS: [&str; 2] = ["cost_per_million_output_tokens", "joules_per_output_token"];
 
 /// The card of a point that is best in a metric. Its configuration file has the question that it is the answer to.

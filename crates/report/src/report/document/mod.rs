@@ -1,4 +1,4 @@
-//! The report as one document: all that the page, the text for a pull request and the terminal tell, as their templates take it.
+//! The report as one document: the input of the templates for the page, the text for a pull request and the terminal.
 
 mod card;
 pub mod points;
@@ -79,14 +79,14 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
     }
 }
 
-/// How many of the figures are of the simulator, if any are.
+/// Returns `Some` or `All` if that many of the figures come from the simulator.
 fn simulated(points: &Points<'_>) -> Option<&'static str> {
     let has = |cell: Cell| (0..points.runs.rows()).any(|row| points.runs.cell("simulated", row) == &cell);
-    // Runs whose server never came up have no figures, whoever would have made them.
+    // Runs whose server never became ready have no figures of either kind.
     has(Cell::Bool(true)).then(|| if has(Cell::Bool(false)) { "Some" } else { "All" })
 }
 
-/// What went wrong with one cause.
+/// Data of the failures with one cause.
 fn failure(inputs: &Inputs<'_>, group: &Group, excerpt: Option<&str>) -> Value {
     let rows = group.rows.iter().take(MOST_ROWS);
     context! {

@@ -7,18 +7,18 @@ use crate::report::words::show_number;
 use minijinja::{Value, context};
 use vsweep_record::table::{Column, Points};
 
-/// What points are told by.
+/// Context for describing points.
 pub struct PointWords<'a> {
     /// The points, which have their places here.
     pub points: &'a Points<'a>,
-    /// What is asked of them.
+    /// Goals for the points.
     pub goals: &'a Goals,
-    /// The parameters that tell them apart.
+    /// The parameters that distinguish the points.
     pub params: Vec<&'a Column>,
 }
 
 impl PointWords<'_> {
-    /// What tells a point from the others.
+    /// Settings that distinguish a point from the others.
     pub fn settings(&self, at: usize) -> String {
         settings(&self.params, self.points.points[at].row)
     }

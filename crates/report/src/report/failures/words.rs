@@ -1,11 +1,11 @@
-//! What went wrong, in words for a terminal.
+//! Describes failures for a terminal.
 
 use super::{Detail, Group, one_line};
 use crate::report::words::shortened;
 
-/// What is told of one cause.
+/// Greatest number of observations per cause.
 const MOST_SEEN: usize = 3;
-/// Length of what is told.
+/// Length limit of an observation.
 const MOST_CHARACTERS: usize = 160;
 
 /// One paragraph a reason: how many runs, what was seen, what to do.
@@ -27,7 +27,7 @@ pub fn describe_reasons<'g>(groups: impl IntoIterator<Item = &'g Group>) -> Stri
                 let texts: Vec<(String, String)> = texts.map(|text| (shorten(&text), text)).collect();
                 let line = |(seen, (short, whole)): (&Detail, &(String, String))| {
                     let such_as = if seen.differs { ", such as" } else { "" };
-                    // Of lines that begin alike, all is told: they stay different.
+                    // Lines that begin alike are shown in full, so that they stay different.
                     let is_alone = texts.iter().filter(|(other, _)| other == short).count() == 1;
                     let text = if is_alone { short } else { whole };
                     format!("\n    {}{such_as}: {text}", seen.runs)

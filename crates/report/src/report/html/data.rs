@@ -165,7 +165,7 @@ fn workloads(inputs: &Inputs<'_>) -> Vec<Value> {
     of_answer.collect()
 }
 
-/// Whether a column is worth its room: texts that the benchmark repeats in every run are not.
+/// Returns true for columns that are useful on the page. Texts that the benchmark repeats in every run are not.
 fn is_shown(column: &Column) -> bool {
     match column.section {
         Section::Identity => column.name != "point",
@@ -176,7 +176,7 @@ fn is_shown(column: &Column) -> bool {
     }
 }
 
-/// The servers, and what each run has beside its figures, by row.
+/// The servers, and the data of each run other than its figures, by row.
 fn runs(inputs: &Inputs<'_>) -> Value {
     let began = began(inputs);
     let runs: Vec<&RunRecord> = inputs.state.runs().collect();

@@ -1,8 +1,7 @@
 //! The report as one web page: `report.html` holds its styles, its script and its data, and asks nobody for anything.
 //!
-//! What must be readable everywhere (the answer, failures, the environment, the plan) is plain HTML made of the
-//! `document`; charts, the run table and the timeline are drawn by the page's own script from the figures in
-//! `data`. Equal experiments give equal bytes.
+//! Content that must be readable everywhere (the answer, failures, the environment, the plan) is plain HTML made from the `document`. The
+//! page's own script draws charts, the run table and the timeline from the figures in `data`. Equal experiments give equal bytes.
 
 mod data;
 mod pictures;
@@ -58,7 +57,7 @@ pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
         data => safe(data::encode(inputs)),
         script => safe(script),
         front => MOST_FRONT,
-        // The chart of the first workload that has one stands beside what is said of all.
+        // The chart of the first workload that has one is shown next to the common text.
         charted => measured.take(MOST_FRONT).find(|place| families[*place].is_some()),
         families,
         effects => pictures(effects::of_each(&subject, &inputs.answers)),

@@ -1,17 +1,17 @@
-//! The charts that stand beside a page's answer: what each server can be, and the effect of each setting.
+//! The charts next to a page's answer: the possibilities of each server, and the effect of each setting.
 
 use super::text::{escape, safe};
 use crate::report::chart::{Chart, Panel, Style};
 use crate::report::picture::to_svg;
 use minijinja::{Value, context};
 
-/// Workloads whose answer stands at the top, and whose chart is shown.
+/// Workloads whose answer and chart are shown at the top.
 pub const MOST_FRONT: usize = 3;
-/// Points of a chart that is shown so; a larger one stands in `charts/` only, so that the page stays small.
+/// Greatest number of points of such a chart. A larger chart is only in `charts/`, so that the page stays small.
 const MOST_MARKS: usize = 600;
-/// Size of a panel of such a chart: small, so that its letters can be read beside text and on a phone.
+/// Size of a panel of such a chart: small, so that its letters are readable next to text and on a phone.
 const PANEL: (f64, f64) = (800.0, 560.0);
-/// Height of a panel of bars beside its bars, and of each of them.
+/// Height of a panel of bars without its bars, and of each bar.
 const ROOM_OF_AXES: f64 = 170.0;
 const ROOM_OF_BAR: f64 = 64.0;
 

@@ -7,7 +7,7 @@ use vsweep_plan::printable::{printable_json, printable_lines};
 /// The styles that every page of ours begins with.
 pub const STYLE: &str = include_str!("page.css");
 
-/// What may not stand in HTML, and what stands for it; the first begins all others.
+/// Characters that HTML reserves, and their entities. `&` comes first, because all entities begin with it.
 const ENTITIES: [(&str, &str); 5] = [
     ("&", "&amp;"),
     ("<", "&lt;"),
@@ -51,7 +51,7 @@ fn capitalise(sentence: &str) -> String {
         .map_or(String::new(), |first| first.to_uppercase().chain(rest).collect())
 }
 
-/// What stands between backticks, as code.
+/// Formats text between backticks as code.
 fn with_code(text: &str) -> Value {
     let escaped = escape(text);
     let parts = escaped.split('`').enumerate();

@@ -5,7 +5,7 @@ use super::font::{Type, text_width};
 use super::palette::{INK, WHITE, look};
 use crate::report::chart::Style;
 
-/// Words beside a point or a bar.
+/// Text next to a point or a bar.
 pub const LABEL: Type = Type::light(21.0, INK);
 /// Height of a bar.
 const HEIGHT: f64 = 34.0;
@@ -32,7 +32,7 @@ pub fn draw(
         canvas.interval(ends, 7.0, 3.0, INK);
         right = right.max(ends[1].0);
     }
-    // At the end of its own bar, never beside that of another.
+    // At the end of its own bar, never next to that of another.
     let ground = (right + 18.0 + text_width(label, LABEL), end.1 + half);
     canvas.rectangle((right + 6.0, end.1 - half), ground, WHITE);
     canvas.text((right + 10.0, end.1), label, LABEL, Align::Left);

@@ -1,5 +1,5 @@
-//! What a picture is made of: lines, shapes and text, measured in units that are pixels of a picture at its natural size. A canvas collects
-//! them; [`super::bitmap`] and [`super::vector`] make files of it.
+//! The elements of a picture: lines, shapes and text, measured in units that are pixels of a picture at its natural size. A canvas collects
+//! them; [`super::bitmap`] and [`super::vector`] make files from it.
 
 use super::font::{Type, above_baseline, text_width};
 use super::palette::{Colour, Shape, WHITE};
@@ -7,7 +7,7 @@ use super::palette::{Colour, Shape, WHITE};
 /// A position: right of the left edge and below the upper edge.
 pub type Position = (f64, f64);
 
-/// What is drawn in one colour.
+/// A shape or text in one colour.
 pub enum Element {
     /// A filled polygon; an opacity below 1 lets what lies behind shine through.
     Polygon { corners: Vec<Position>, opacity: f64 },
@@ -28,11 +28,11 @@ pub enum Element {
 pub struct Canvas {
     /// Its width and height.
     pub size: Position,
-    /// What covers other things comes after them.
+    /// In drawing order: later elements cover earlier ones.
     pub elements: Vec<(Element, Colour)>,
 }
 
-/// How a text lies relative to its place.
+/// Position of a text relative to its place.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Align {
     /// The place is the left end.
@@ -82,7 +82,7 @@ impl Canvas {
         }
     }
 
-    /// A marker with a white edge, so that it stands out from lines and other markers; a ring stands around one.
+    /// A marker with a white edge, which separates it from lines and other markers. A ring surrounds another marker and has no edge.
     pub fn marker(&mut self, shape: Shape, at: Position, radius: f64, colour: Colour) {
         if shape != Shape::Ring {
             self.shape(shape, at, radius + 2.0, WHITE);
@@ -142,7 +142,7 @@ impl Canvas {
     }
 }
 
-/// How much smaller letters may become so that a text fits.
+/// Smallest factor by which letters may shrink so that a text fits.
 const SMALLEST: f64 = 0.7;
 
 /// The text, or as much of its beginning and end as fits the width, with an ellipsis between.

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 pub struct Type {
     /// Pixels from one line to the next, roughly.
     pub size: f64,
-    /// Whether it stands out.
+    /// True for bold type.
     pub is_bold: bool,
     /// Colour.
     pub colour: Colour,
@@ -23,7 +23,7 @@ impl Type {
         Type { size, is_bold, colour }
     }
 
-    /// A text that stands out.
+    /// Bold type.
     pub const fn bold(size: f64, colour: Colour) -> Type {
         let is_bold = true;
         Type { size, is_bold, colour }
@@ -48,7 +48,7 @@ pub fn text_width(text: &str, kind: Type) -> f64 {
     end + kind.shift()
 }
 
-/// How far the middle of capital letters is above the baseline.
+/// Height of the middle of capital letters above the baseline.
 pub fn above_baseline(size: f64) -> f64 {
     size * CAPITAL_HEIGHT / 2.0
 }

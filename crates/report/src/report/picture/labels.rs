@@ -30,7 +30,7 @@ impl Rect {
         self.left >= outer.left && self.right <= outer.right && self.top >= outer.top && self.bottom <= outer.bottom
     }
 
-    /// Whether the line between two places touches the box (Liang–Barsky clipping).
+    /// Returns true if the line between two places touches the box (Liang–Barsky clipping).
     fn is_crossed(&self, from: (f64, f64), to: (f64, f64)) -> bool {
         let (dx, dy) = (to.0 - from.0, to.1 - from.1);
         let (mut enter, mut leave) = (0.0_f64, 1.0_f64);
@@ -64,7 +64,7 @@ pub struct Label {
     pub height: f64,
 }
 
-/// What a label must keep clear of.
+/// Obstacles for a label.
 #[derive(Debug)]
 pub struct Surroundings {
     /// The area that labels must stay in.
@@ -82,7 +82,7 @@ pub struct Surroundings {
 /// Distances from the point at which a label is tried; the far ones are joined to their point by a thin line.
 const DISTANCES: [f64; 7] = [20.0, 32.0, 52.0, 84.0, 124.0, 170.0, 230.0];
 const DIRECTIONS: usize = 16;
-/// How many of the distances are near.
+/// Number of the distances that count as near.
 const NEAR: usize = 4;
 
 /// For each label the box it gets, or `None` where no room is left.

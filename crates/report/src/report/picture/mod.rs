@@ -74,7 +74,7 @@ pub fn to_svg(chart: &Chart, panel: Option<(f64, f64)>) -> String {
     vector::to_svg(&draw(chart, panel))
 }
 
-/// How large to draw.
+/// Size of a picture.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Size {
     /// Width and height of each panel with its axes, in units; without it, panels share the natural width.

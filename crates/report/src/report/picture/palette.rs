@@ -1,6 +1,6 @@
-//! Colours and shapes. Curves differ in colour, in the shape of their markers and, from the seventh on, in their line, so
-//! that they can be told apart in grey and by people who see few colours. The hues were searched for the largest distance between
-//! the nearest two as seen by a trichromat, a protanope and a deuteranope; the page has the same.
+//! Colours and shapes. Curves differ in colour, in the shape of their markers and, from the seventh on, in their line, so that they can be
+//! distinguished in grey and by colour-blind people. The hues maximise the distance between the nearest two as seen by a trichromat, a
+//! protanope and a deuteranope. The page uses the same ones.
 
 use crate::report::chart::Style;
 
@@ -41,7 +41,7 @@ pub const MUTED: Colour = Colour(92, 99, 110);
 pub const GRID: Colour = Colour(228, 231, 235);
 /// Points behind the data.
 pub const BACKGROUND: Colour = Colour(168, 177, 189);
-/// What the picture is about.
+/// Colour of the main subject.
 pub const ACCENT: Colour = Colour(0, 98, 165);
 /// The ring around a point: no curve has its colour.
 pub const RING: Colour = INK;
@@ -73,11 +73,11 @@ pub const MARKER: f64 = 7.5;
 /// Radius of a ring around one.
 pub const RING_RADIUS: f64 = MARKER + 8.0;
 
-/// How a series is drawn.
+/// Appearance of a series.
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
     pub colour: Colour,
-    /// What connects its points: how wide a line, and whether it is dashed.
+    /// The connection of its points: width of the line, and true if it is dashed.
     pub line: Option<(f64, bool)>,
     /// The shape of its points, and their radius.
     pub marker: Option<(Shape, f64)>,
@@ -98,7 +98,7 @@ pub fn look(style: Style) -> Look {
         Style::Frontier => (ACCENT, Some((4.0, false)), Some((Shape::Circle, MARKER + 1.5))),
         Style::Limit => (RING, Some((3.0, true)), None),
         Style::Ring => (RING, None, Some((Shape::Ring, RING_RADIUS))),
-        // The first of them stands out.
+        // The first bar is the strongest.
         Style::Bar(0) => (ACCENT, None, None),
         Style::Bar(_) => (BACKGROUND, None, None),
     };
@@ -126,7 +126,7 @@ mod tests {
         matrix.map(|row| row.iter().zip(colour).map(|(a, b)| a * b).sum())
     }
 
-    /// How a colour looks to everybody, to a protanope and to a deuteranope (Machado, Oliveira and Fernandes 2009, severity 1).
+    /// Returns a colour as seen by everybody, by a protanope and by a deuteranope (Machado, Oliveira and Fernandes 2009, severity 1).
     fn seen(colour: Light) -> [Light; 3] {
         let protanope = [
             [0.152_286, 1.052_583, -0.204_868],

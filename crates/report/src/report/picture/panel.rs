@@ -15,21 +15,21 @@ const TICK: Type = Type::light(24.0, MUTED);
 /// Ticks along y, and room for one along x.
 const Y_TICKS: usize = 7;
 const X_TICK: f64 = 130.0;
-/// Ticks that tell what an axis measures.
+/// Least number of ticks that make an axis readable.
 const FEWEST_TICKS: usize = 2;
 const RIM: Type = Type { colour: WHITE, ..LABEL };
 /// Height of one line of a label.
 const LABEL_LINE: f64 = 23.0;
 /// Width to which a line of a label is cut.
 const LABEL_WIDTH: f64 = 330.0;
-/// The share of a panel that the texts beside its vertical axis take at most.
+/// Greatest share of a panel for the texts of its vertical axis.
 const WIDEST_TICK: f64 = 0.45;
 /// Radius of the hole in a marker whose figures are in doubt.
 const HOLE: f64 = 3.5;
-/// How much of a band's colour is seen.
+/// Opacity of a band.
 const OPACITY: f64 = 0.16;
-/// How far the bars of curves are moved from their points at most, so that those at one x can be told apart: no farther than
-/// the marker, which still shows whose they are.
+/// Greatest shift of a curve's bars from its points, so that bars at one x can be distinguished. At most the size of the marker, so that
+/// they still visibly belong to it.
 const BAR_SHIFT: f64 = MARKER - 1.0;
 
 /// The area of the data and the two axes that map it.
@@ -119,7 +119,7 @@ pub fn draw(canvas: &mut Canvas, panel: &Panel, (left, top): Position, (right, b
     draw_labels(canvas, &frame, &panel.series);
 }
 
-/// What stands beside an axis: a logarithmic one says so.
+/// Title of an axis; a logarithmic one says so.
 fn title(axis: &Axis, span: &Span) -> String {
     match span.is_log() && !axis.title.is_empty() {
         true => format!("{} · log", axis.title),

@@ -46,7 +46,7 @@ impl Span {
         Span { scale, from, to }
     }
 
-    /// Whether equal steps are equal ratios.
+    /// Returns true if equal steps are equal ratios.
     pub fn is_log(&self) -> bool {
         self.scale != Scale::Linear
     }
@@ -86,7 +86,7 @@ impl Span {
             .collect()
     }
 
-    /// The same extent, longer where its last tick would stand below this value.
+    /// Extends the span if its last tick would lie below this value.
     pub fn up_to_a_tick_above(self, most: f64, wanted: usize) -> Span {
         let to = match self.scale {
             Scale::Linear => match self.even(wanted)[..] {

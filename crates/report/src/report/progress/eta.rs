@@ -1,5 +1,5 @@
-//! The work that one invocation has before it, counted. Knows nothing of the plan: whoever drives the sweep says what is to be
-//! done, and how long that will take.
+//! Counts the work of one invocation. It does not know the plan: the driver of the sweep reports what is to be done, and how long that will
+//! take.
 
 use std::collections::{BTreeMap, BTreeSet};
 use vsweep_plan::ids::{SearchId, ServerId};
@@ -8,14 +8,14 @@ use vsweep_record::journal::{Entry, Event, StartRecord, State};
 /// A planned start of a server.
 type PlannedStart = (ServerId, u32);
 
-/// What lies ahead of one invocation.
+/// Remaining work of one invocation.
 #[derive(Debug, Clone, Default)]
 pub struct Eta {
-    /// What is left on each start: how many runs of a load, and its searches, by name.
+    /// Remaining work of each start: the number of runs of each load, and its searches, by name.
     open: BTreeMap<PlannedStart, BTreeMap<String, u64>>,
     /// Runs that this invocation has to do in all, without those of searches.
     pub total: u64,
-    /// How many of them are done.
+    /// Number of finished runs.
     pub done: u64,
     /// Servers under a run that has begun.
     measured: BTreeSet<ServerId>,
@@ -23,14 +23,14 @@ pub struct Eta {
     begun: BTreeSet<PlannedStart>,
     /// Time that the rest will take, in seconds, if it is known.
     pub seconds_left: Option<f64>,
-    /// What a start takes by a forecast, in seconds; told as long as none was measured.
+    /// Predicted duration of a start, in seconds; used until one was measured.
     pub predicted_start: Option<f64>,
-    /// Whether the runs load the engine themselves, so that no server is started or stopped for them.
+    /// True if the runs load the engine themselves, so that no server is started or stopped for them.
     pub without_server: bool,
 }
 
 impl Eta {
-    /// What one config is called.
+    /// Noun for one config.
     pub fn noun(&self) -> &'static str {
         if self.without_server { "engine" } else { "server" }
     }
@@ -48,7 +48,7 @@ impl Eta {
         open.insert(search.to_string(), 1);
     }
 
-    /// Whether anything is known to be left on this start of a server.
+    /// Returns true if this start of a server has known remaining work.
     pub fn knows(&self, server: &ServerId, slot: u32) -> bool {
         self.open.contains_key(&(server.clone(), slot))
     }
@@ -125,19 +125,19 @@ impl Eta {
         true
     }
 
-    /// Whether a run on this server has begun and is not told of yet.
+    /// Returns true if a run on this server has begun and was not reported yet.
     pub fn is_measured(&self, server: &ServerId) -> bool {
         self.measured.contains(server)
     }
 
-    /// How many starts of servers were begun or given up, and how many there are in all.
+    /// Number of starts of servers that were begun or given up, and the number of all starts.
     pub fn servers(&self) -> (u64, u64) {
         let begun = self.begun.len() as u64;
         let to_come = self.open.keys().filter(|start| !self.begun.contains(start));
         (begun, begun + to_come.count() as u64)
     }
 
-    /// What a server's start will take, in seconds, and how that is known.
+    /// Expected duration of a server's start, in seconds, with the source of the number.
     pub fn expected_start(&self, state: &State) -> Option<(&'static str, f64)> {
         let starts = state.starts();
         let ready: Vec<f64> = starts.filter_map(StartRecord::ready_seconds).collect();

@@ -1,5 +1,5 @@
-//! One line of a sweep's story: a word for what happened, right-aligned and coloured as in cargo, then the story. Colours are left
-//! out where standard error is no terminal, and where `NO_COLOR` is set.
+//! One line of a sweep's progress: a word for the event, right-aligned and coloured as in cargo, then the details. No colours if standard
+//! error is not a terminal or `NO_COLOR` is set.
 
 use crate::report::terminal::{width, wrap};
 use console::{Color, Style, Term, measure_text_width};
@@ -11,7 +11,7 @@ const JOINT: &str = " · ";
 /// The column of the words.
 const COLUMN: usize = 8;
 
-/// What a line is about: its word, and the colour of that.
+/// First word of a line, and its colour.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Headword(&'static str, Color);
 
@@ -76,8 +76,8 @@ impl Line {
         format!("{before}{:before_word$}{word} {text}", "")
     }
 
-    /// The same in a single line of the terminal: the name that it begins with is shortened before what is said of it, and that loses
-    /// its end. The summary at the end of a sweep has all of it.
+    /// Formats the line to fit one line of the terminal. The name at its beginning is shortened first, then the end of the rest is cut. The
+    /// summary after the sweep has the full text.
     pub fn paint_short(&self, names: &Names) -> String {
         let Some(width) = width(&Term::stderr()) else {
             return self.paint(None);

@@ -1,5 +1,5 @@
-//! The live display: one line for each server that is up and what it does, one for the runs, drawn again a few times a second.
-//! What goes wrong stays on the screen above them.
+//! The live display: one line for each running server and its activity, one for the runs, redrawn a few times a second. Problems stay on
+//! the screen above them.
 
 use super::line::{Headword, Line, Names, fit};
 use super::wording::{bracket, describe, outcome, show_seconds, time_left};
@@ -43,15 +43,15 @@ struct Bar {
     on: String,
 }
 
-/// What a server does, or how far the runs are.
+/// Activity of a server, or progress of the runs.
 struct Shown {
-    /// What it is about, if that has a name.
+    /// Names of its subject, if it has one.
     names: Names,
     what: Vec<String>,
     since: Instant,
     /// The run that has begun, and what more is to be said of it; it is shown once requests are sent, after a reset for example.
     run: Option<(Names, Vec<String>)>,
-    /// What is known of its run or its start by now, given the time since; nothing more than that time where nobody knows.
+    /// Progress of its run or start for a given duration; `None` if only the duration is known.
     so_far: Option<SoFar>,
 }
 
@@ -128,7 +128,7 @@ impl Live {
         self.count(state, eta);
     }
 
-    /// How far the sweep is.
+    /// Shows the progress of the sweep.
     fn count(&self, state: &State, eta: &Eta) {
         let failed = state.runs().filter(|run| run.outcome == Outcome::Failed).count() as u64;
         let (server, servers) = eta.servers();
@@ -209,7 +209,7 @@ impl Bar {
         let draw = move |_: &ProgressState, out: &mut dyn Write| {
             let shown = drawn.lock().unwrap_or_else(PoisonError::into_inner);
             let parts = line(&shown);
-            // A display that cannot be written has nobody to tell.
+            // Ignore errors: the terminal is gone.
             let _ = out.write_str(&fit(&shown.names, &parts, indent));
         };
         let style = ProgressStyle::with_template(template).expect("the templates are part of the program");
@@ -225,8 +225,7 @@ impl Bar {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows something else from now on, with a clock that begins anew. Asks nothing of the bar: whoever draws it holds the bar, and
-    /// waits for what is shown.
+    /// Shows another activity, with a new clock. Must not use the bar: the drawing thread holds it while it waits for `shown`.
     fn set(&self, names: Names, what: Vec<String>) {
         let mut shown = self.lock();
         shown.names = names;
@@ -245,14 +244,14 @@ impl Bar {
     }
 }
 
-/// How far the runs are, and for how long already.
+/// Progress and duration of the runs.
 fn total_line(shown: &Shown) -> Vec<String> {
     let mut parts = shown.what.clone();
     parts.push(format!("{} so far", clock(shown.since.elapsed())));
     parts
 }
 
-/// What a server does, and the figures of its run so far; until there are any, for how long it has been at it.
+/// Activity of a server, and the figures of its run so far, or its duration until there are any.
 fn server_line(shown: &Shown) -> Vec<String> {
     let time = clock(shown.since.elapsed());
     let so_far = match &shown.so_far {
@@ -262,7 +261,7 @@ fn server_line(shown: &Shown) -> Vec<String> {
     [so_far, shown.what.clone()].concat()
 }
 
-/// What is known of a run in progress; until that is anything, how long it has taken.
+/// Figures of a run in progress; its duration until there are any.
 pub fn figures(requests: &RequestsSoFar, time: &str) -> Vec<String> {
     let RequestsSoFar { planned, finished, .. } = *requests;
     let count = match (requests.phase, planned) {

@@ -21,7 +21,7 @@ use vsweep_plan::ids::ServerId;
 use vsweep_plan::printable::printable_json;
 use vsweep_record::journal::{Entry, State};
 
-/// How progress is shown.
+/// Kind of progress display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
     /// A live display if standard error is a terminal, plain lines otherwise.
@@ -34,7 +34,7 @@ pub enum Mode {
     Quiet,
 }
 
-/// What a run is at.
+/// Phase of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum RunPhase {
     /// Its requests are being made.
@@ -49,7 +49,7 @@ pub enum RunPhase {
 /// The run in progress so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RequestsSoFar {
-    /// What it is at.
+    /// Phase of the run.
     pub phase: RunPhase,
     /// Requests to be sent; 0 if not known.
     pub planned: u64,
@@ -72,9 +72,9 @@ pub fn so_far(requests: &RequestsSoFar, elapsed: Duration, indent: usize) -> Str
     )
 }
 
-/// What a server is at. What is asked for more is called a few times a second while a live display is shown.
+/// Activity of a server. The functions in it are called a few times a second while a live display is shown.
 pub enum ServerActivity {
-    /// A step beside its runs.
+    /// A step between its runs.
     Step(&'static str),
     /// It starts, and says how far it is; an empty text if that is not known.
     Starting(Box<dyn Fn() -> &'static str + Send>),
@@ -101,7 +101,7 @@ impl Progress {
         Progress { mode, live, eta }
     }
 
-    /// What lies ahead, for what becomes known only on the way.
+    /// Remaining work, for updates during the sweep.
     pub fn eta(&mut self) -> &mut Eta {
         &mut self.eta
     }

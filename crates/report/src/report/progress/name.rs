@@ -1,4 +1,4 @@
-//! What a run or a server is called, from its full name to the shortest one that still tells it from those around it.
+//! Names of a run or a server, from its full name to the shortest one that distinguishes it from its neighbours.
 
 use super::line::Names;
 use super::wording::run_name;
@@ -38,7 +38,7 @@ impl Names {
         Names(forms.map(|form| printable(&form).into_owned()).collect())
     }
 
-    /// The same with more around each form.
+    /// Adds text around each form.
     pub fn within(self, before: &str, after: &str) -> Names {
         let forms = self.0.iter().map(|form| format!("{before}{form}{after}"));
         Names(forms.collect())

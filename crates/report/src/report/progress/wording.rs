@@ -1,4 +1,4 @@
-//! What each event is called in one line.
+//! Describes each event in one line.
 
 use super::Eta;
 use super::line::{Headword, Line};
@@ -101,7 +101,7 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
     })
 }
 
-/// What a session has to do.
+/// Work of a session.
 fn begin(session: &SessionStarted, state: &State, eta: &Eta) -> String {
     let servers = show_many(session.servers, eta.noun());
     if session.searches > 0 {
@@ -121,11 +121,11 @@ fn starting(server: &ServerId, state: &State) -> String {
     }
 }
 
-/// What is lost with a server, and why unless that was just said.
+/// Describes the work that is lost with a server, and the reason unless it was just shown.
 fn lost(given_up: &GroupGivenUp, state: &State) -> String {
     let (name, cause) = (server_name(&given_up.server, state), given_up.cause);
     let runs = given_up.points.iter().map(|point| point.runs.len() as u64).sum();
-    // The run under which it died was told of.
+    // The run under which it died was reported before.
     let more = if given_up.blamed.is_some() { "more " } else { "" };
     let lost = [(runs, "run"), (given_up.searches.len() as u64, "search")];
     let lost = lost.iter().filter(|(count, _)| *count > 0);
@@ -142,7 +142,7 @@ fn lost(given_up: &GroupGivenUp, state: &State) -> String {
     }
 }
 
-/// Whether the last start of a server came to be ready.
+/// Returns true if the last start of a server became ready.
 fn was_ready(server: &ServerId, state: &State) -> bool {
     let last = state.starts_of(server).last();
     last.is_some_and(|start| start.ready.is_some())
@@ -165,7 +165,7 @@ fn search_for(started: &SearchStarted, state: &State) -> String {
     format!("{name}: searching {vary} for {}{from}", names.join(", "))
 }
 
-/// What a search knows of the target that it asks about: `chat between 41 and 48`.
+/// Bounds of the target that a search asks about: `chat between 41 and 48`.
 pub fn bracket(search: &SearchId, state: &State) -> Option<String> {
     let record = state.latest_search(search)?;
     let slot = record.started.slot;
@@ -189,7 +189,7 @@ pub fn bracket(search: &SearchId, state: &State) -> Option<String> {
     })
 }
 
-/// What a run is called: `TP 2, concurrency 8 #1`.
+/// Name of a run: `TP 2, concurrency 8 #1`.
 pub fn run_name(server: &ServerId, load: &str, number: &str, state: &State) -> String {
     let names = [server_name(server, state), short_label(load)];
     let says = |name: &String| !matches!(name.as_str(), "" | "default");
@@ -247,7 +247,7 @@ pub fn time_left(eta: &Eta) -> Option<String> {
     Some(format!("about {} left", show_seconds(seconds)))
 }
 
-/// Whether vsweep only measures the server, so that it neither starts nor stops it.
+/// Returns true if vsweep only measures the server and neither starts nor stops it.
 fn is_attached(server: &ServerId, state: &State) -> bool {
     state.servers.get(server).is_some_and(|record| record.argv.is_empty())
 }

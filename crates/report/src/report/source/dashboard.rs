@@ -50,7 +50,7 @@ const FIGURES: [(&str, &str); 21] = [
     ("Total # of tokens", "total_num_tokens"),
 ];
 
-/// Whether a record is such a row.
+/// Returns true if a record is such a row.
 pub fn is_row(record: &Params) -> bool {
     record.contains_key(TEST)
 }

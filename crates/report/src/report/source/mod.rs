@@ -91,7 +91,7 @@ fn of_client(file: &str, record: Params) -> std::result::Result<Record, String> 
     ))
 }
 
-/// What a result has at least one of.
+/// Figures of which a result has at least one.
 const FIGURES: [&str; 4] = [
     "request_throughput",
     "output_throughput",
@@ -166,8 +166,8 @@ fn is_of_load(name: &str) -> bool {
     ECHOED.contains(&name.as_str()) || OF_LOAD.iter().any(|begin| name.starts_with(begin))
 }
 
-/// One run in a `summary.json`: what was measured, then `run_number`, then the parameters that the sweep set. A parameter
-/// that has the name of a result's key stands in that key's place.
+/// One run in a `summary.json`: the measurements, then `run_number`, then the parameters that the sweep set. A parameter with the name of a
+/// result's key replaces that key.
 #[derive(Default)]
 struct Record {
     figures: Vec<(Box<str>, Cell)>,
@@ -263,7 +263,7 @@ impl Record {
         }
     }
 
-    /// What the record says of the GPUs of its server: the parameters of the sweep, before those of `--metadata`, whose values are texts.
+    /// Parameters that decide the number of GPUs of its server: those of the sweep, before those of `--metadata`, whose values are texts.
     fn gpu_params(&self) -> Params {
         let params = self
             .figures

@@ -1,5 +1,4 @@
-//! Work on an experiment that is done elsewhere: workers that give signs of life, and the tasks of a cluster. Both are looked at by
-//! whoever can; here is what is said of them.
+//! Work on an experiment elsewhere: active workers, and the tasks of a cluster. Callers gather the facts; this file describes them.
 
 use super::Status;
 use crate::report::ordered::Ordered;
@@ -19,7 +18,7 @@ pub struct Worker {
     pub group: String,
 }
 
-/// What a cluster says of the tasks that were handed to it.
+/// The cluster's report about its submitted tasks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Cluster {
     /// Why it cannot be asked; then nothing is known of its tasks.
@@ -31,24 +30,24 @@ pub struct Cluster {
 /// A task of a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TaskStatus {
-    /// What the cluster calls it.
+    /// Its id in the cluster.
     pub job: String,
     /// The server start that it works on.
     pub group: String,
     /// Its state in the cluster's words.
     pub state: String,
-    /// Whether it may still run.
+    /// True if it may still run.
     pub is_live: bool,
     /// Why it waits, in the cluster's words; empty if it does not.
     pub reason: String,
     /// Where it runs or ran.
     pub node: String,
-    /// What to do about it if it will not start by itself.
+    /// Remedy if it will not start by itself.
     pub remedy: Option<&'static str>,
 }
 
 impl Cluster {
-    /// Whether a task is waiting or running, as far as is known.
+    /// Returns true if a task is waiting or running, as far as is known.
     pub fn is_at_work(&self) -> bool {
         self.tasks.iter().any(|task| task.is_live)
     }
@@ -97,7 +96,7 @@ impl Cluster {
 }
 
 impl Status {
-    /// Who works on the directory, or why nobody does.
+    /// The processes that work on the directory, or the reason why there are none.
     pub(super) fn standing(&self, is_done: bool) -> String {
         match (self.running.as_slice(), &self.ended) {
             ([], _) if !self.workers.is_empty() => at_work(&self.workers),

@@ -19,7 +19,7 @@ const SAFE_VOCABULARY: u32 = 32_000;
 const FIRST_PLAIN_ID: u32 = 260;
 
 crate::params! {
-    /// What every benchmark of exact prompts is told about them.
+    /// Parameters of the prompts that all benchmarks of exact prompts share.
     pub struct ExactParams {
         /// Token ids below this may be used in prompts.
         vocab_size: Option<u32> = param("vocab_size").least(1).otherwise("the model's, else 32000"),
@@ -33,7 +33,7 @@ crate::params! {
 }
 
 crate::one_of! {
-    /// Which phase of serving is measured.
+    /// Phase of serving that is measured.
     pub enum ServingPhase {
         /// Prompts are computed, up to their first token.
         Prefill = "prefill",
@@ -79,7 +79,7 @@ pub(super) fn request(
     })
 }
 
-/// Ids that may stand in prompts when there is no tokenizer.
+/// Token ids for prompts without a tokenizer.
 pub(super) fn plain_ids(vocab_size: Option<u32>, model_root: &str) -> Range<u32> {
     let known = vocab_size.or_else(|| vocabulary_of(Path::new(model_root)));
     let end = known.unwrap_or(SAFE_VOCABULARY);

@@ -38,7 +38,7 @@ use std::time::{Duration, Instant};
 /// Limit of a run that has no other.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// What a benchmark needs to know.
+/// Input of a benchmark.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// Base URL of the server, without a trailing slash.
@@ -51,7 +51,7 @@ pub struct Job {
     pub params: Params,
     /// The key that the server asks for, where that is known; else `OPENAI_API_KEY` holds it.
     pub api_key: Option<String>,
-    /// Who performs it when there is no command line.
+    /// Runner without a command line.
     pub runner: BenchRunner,
     /// Command line of an external benchmark; `None` for one of ours.
     pub argv: Option<Vec<String>>,
@@ -113,11 +113,11 @@ pub struct Counters {
     pub ttft_ns: AtomicU64,
     /// When the first measured request was due.
     pub sending: OnceLock<Instant>,
-    /// What is being done, as sentences.
+    /// Current activities, as sentences.
     pub notes: Mutex<Vec<String>>,
-    /// What the user should know before trusting the run, as sentences.
+    /// Warnings about the run for the user, as sentences.
     pub cautions: Mutex<Vec<String>>,
-    /// The server's profiler was told to start, and not yet to stop.
+    /// True while the server's profiler runs.
     pub is_profiling: AtomicBool,
     /// When the warm-up began, and how long it took once it is over.
     warmup: (OnceLock<Instant>, OnceLock<Duration>),
@@ -145,12 +145,12 @@ impl Counters {
         sentences(&self.cautions).push(sentence.into());
     }
 
-    /// Whether the warm-up is under way.
+    /// Returns true while the warm-up is under way.
     pub fn is_warming_up(&self) -> bool {
         self.warmup.0.get().is_some() && self.warmup.1.get().is_none()
     }
 
-    /// How long the warm-up has taken so far.
+    /// Duration of the warm-up so far.
     pub(crate) fn warmed_for(&self) -> Duration {
         let (began, took) = &self.warmup;
         let so_far = || began.get().map(Instant::elapsed);
@@ -199,7 +199,7 @@ impl Measurement {
         }
     }
 
-    /// Whether the figures can be believed.
+    /// Validity of the figures.
     pub fn validity(&self) -> Validity {
         Validity::of(self.doubts.iter().map(|doubt| doubt.code))
     }
@@ -216,7 +216,7 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
     probe(job, None).await
 }
 
-/// The same, ended as soon as the watch has seen enough. Only the load generator can be watched; all others run to their
+/// Runs the benchmark and ends it as soon as the watch has seen enough. Only the load generator can be watched; all others run to their
 /// end.
 pub async fn probe(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
     if job.argv.is_some() || job.runner != BenchRunner::Native {

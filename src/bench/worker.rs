@@ -23,7 +23,7 @@ impl Drop for Worker {
     }
 }
 
-/// What becomes of a thread whose work is given up.
+/// Fate of a thread whose work is given up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum GivenUp {
     /// It is waited for, since it tidies up behind itself.

@@ -47,7 +47,7 @@ const AIPERF: [(&str, &str); 9] = [
 ];
 const GUIDELLM: [(&str, &str); 8] = [
     ("completed", "/metrics/request_totals/successful"),
-    // A request that the end of the benchmark cut short is no failure.
+    // A request that the end of the benchmark cut short did not fail.
     ("failed", "/metrics/request_totals/errored"),
     ("duration", "/duration"),
     ("total_input_tokens", "/metrics/prompt_token_count/successful/total_sum"),
@@ -112,7 +112,7 @@ pub fn records(result: Params, places: &BTreeMap<String, FigurePlace>) -> Result
     }
 }
 
-/// What the plan says of where the figures stand.
+/// Reads the figures from the places that the plan names.
 fn at_places(result: &Value, places: &BTreeMap<String, FigurePlace>) -> Result<Params, String> {
     let mut figures = Params::new();
     for (name, place) in places {
@@ -229,7 +229,7 @@ mod tests {
             .unwrap_or_else(|| panic!("{name} of {record:?}"))
     }
 
-    /// What is true of every result, whoever wrote it.
+    /// Checks the properties that every client's result has.
     fn check(record: &Params) {
         let of = |name: &str| figure(record, name);
         let near = |a: f64, b: f64, share: f64| assert!((a / b - 1.0).abs() < share, "{a} is not near {b}");

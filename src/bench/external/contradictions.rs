@@ -1,5 +1,5 @@
-//! What another program's result must agree with: itself, and the load that it was asked for. Whatever contradicts itself is no
-//! result; one of another load is no measurement of its point.
+//! Checks another program's result against itself and against the requested load. A result that contradicts itself is rejected; one of
+//! another load does not measure its point.
 
 use crate::plan::{Params, spelling};
 use crate::validity::{Code, Doubt};
@@ -24,12 +24,12 @@ const RATES: [(&str, &[&str]); 3] = [
     ("output_throughput", &["total_output_tokens"]),
     ("total_token_throughput", &["total_input_tokens", "total_output_tokens"]),
 ];
-/// How far a rate may be from its count over the duration: in the words of `vllm bench serve` that is its definition, other
-/// clients leave out their ramp.
+/// Greatest ratio between a rate and its count over the duration. For `vllm bench serve` they are equal by definition; other clients leave
+/// out their ramp.
 const NEAR: f64 = 1.1;
 const NEAR_OF_CLIENTS: f64 = 2.0;
 
-/// What a program was asked for.
+/// Load that a program was asked for.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
     /// Its parameters, as far as they are known.
@@ -38,7 +38,7 @@ pub struct Asked<'a> {
     pub models: &'a [&'a str],
 }
 
-/// How a result contradicts itself, if it does; completes a sentence that begins with it.
+/// Returns the contradiction within a result, if there is one, to complete a sentence that begins with the result.
 pub fn in_itself(result: &Params) -> Option<String> {
     not_a_number(result)
         .or_else(|| falling(result))
@@ -72,7 +72,7 @@ pub fn with_load(result: &Params, asked: Asked<'_>) -> Option<Doubt> {
     Some(Doubt::new(Code::OtherLoad, found))
 }
 
-/// The same of a record in which parameters follow the figures, as vLLM's sweep writes it.
+/// Like `in_itself`, for a record in which parameters follow the figures, as vLLM's sweep writes it.
 pub fn of_figures(record: &Params) -> Option<String> {
     let measured = record.iter().take_while(|(name, _)| *name != "run_number");
     let measured = measured.map(|(name, value)| (name.clone(), value.clone()));

@@ -1,5 +1,5 @@
-//! What vLLM's benchmarks without a server write, as the figures of one row: nested members come to the top, and what has a name in
-//! `vllm bench serve` gets it, with its unit. vLLM's own keys stay.
+//! Converts results of vLLM's benchmarks without a server to the figures of one row: nested members come to the top, and figures that exist
+//! in `vllm bench serve` get its name and unit. vLLM's own keys stay.
 
 use crate::plan::{Params, ServeCommand};
 use serde_json::{Map, Value, json};

@@ -1,5 +1,5 @@
-//! Any program as a benchmark: told where our server is and where its result must go, run under a guard, and judged by
-//! what it leaves.
+//! Runs any program as a benchmark: passes it the address of our server and the path for its result, runs it under a guard, and reads its
+//! result.
 //!
 //! A command like `vllm bench serve` gets the flags it needs. Any other program finds the same in its environment
 //! (`VSWEEP_BASE_URL`, `VSWEEP_MODEL`, `VSWEEP_RESULT`), and in all of them `{base_url}`, `{host}`, `{port}`, `{model}`
@@ -44,10 +44,10 @@ use tokio::time::timeout;
 /// Time from TERM to KILL: a benchmark has nothing to save.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What the program prints, in the scratch folder of its run.
+/// Output of the program, in the scratch folder of its run.
 pub const LOG: &str = "bench.log";
 
-/// What the program writes its figures to, in the scratch folder of its run.
+/// File for the program's figures, in the scratch folder of its run.
 pub const RESULT: &str = "result.json";
 
 /// Performs one run with an external program. Dropping the future ends the program.
@@ -272,15 +272,15 @@ fn warmups(job: &Job, argv: &[String]) -> usize {
     }
 }
 
-/// Whether a command has the flags of `vllm bench serve`: that itself (also below `python -m` and other launchers), and
-/// the programs whose `bench` is its like.
+/// Returns true if a command has the flags of `vllm bench serve`: the command itself (also below `python -m` and other launchers), and
+/// compatible programs with a `bench` command.
 fn speaks_vllm_bench(argv: &[String]) -> bool {
     let program = argv.first().map(|word| word.rsplit('/').next().unwrap_or(word));
     let alike = matches!(program, Some("vllm-rs" | "vsweep")) && argv.get(1).is_some_and(|word| word == "bench");
     alike || argv.windows(2).any(|pair| pair[0] == "bench" && pair[1] == "serve")
 }
 
-/// aiperf's result in the folder that it is told to write to.
+/// Name of aiperf's result in its output folder.
 pub const AIPERF_RESULT: &str = "profile_export_aiperf.json";
 
 /// The figures that the program left.
@@ -319,7 +319,7 @@ pub fn read_result(json: &[u8]) -> Result<Params, String> {
     }
 }
 
-/// What another program says comes in here: its texts and keys must not act on whoever shows them.
+/// Escapes texts and keys of other programs, so that they have no effect where they are shown.
 fn harmless(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(printable(&text).into_owned()),

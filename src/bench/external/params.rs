@@ -1,5 +1,4 @@
-//! What the command line of `vllm bench serve` says of the load, without running it. Whether the program does as told is not
-//! known here.
+//! Reads the load from the command line of `vllm bench serve`, without running it. The program may behave differently.
 
 use crate::bench::native::settings::TABLE;
 use crate::bench::params::Takes;

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time to reach the queue, unless told otherwise: for every batch, and for each of its sequences.
+/// Default time to reach the queue: for every batch, and for each of its sequences.
 const SETTLE: (Duration, Duration) = (Duration::from_millis(100), Duration::from_micros(500));
 /// A batch that came apart is tried again this often, each time with four times as long to settle.
 const TRIES: u32 = 3;
@@ -27,7 +27,7 @@ pub(super) struct Batch {
     output_len: usize,
 }
 
-/// What one batch took. Times are seconds since the servers were let go.
+/// Duration of one batch. Times are seconds since the servers were released.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Timing {
     /// Until the last token of the last sequence.
@@ -44,7 +44,7 @@ pub(super) struct Timing {
     pub prompt_tokens: u64,
     /// Generated tokens by the servers' count.
     pub completion_tokens: u64,
-    /// What the servers counted, if they show it.
+    /// Counters of the servers, if they publish them.
     pub counts: Option<ServerCounters>,
     /// Steps of an engine beyond those that one batch takes, if that is known.
     pub extra_steps: Option<f64>,
@@ -209,7 +209,7 @@ fn whole(outcomes: Vec<LoadOutcome>) -> Result<Vec<LoadOutcome>, Failure> {
     Err(Failure::of_requests(detail, commonest))
 }
 
-/// What all servers have counted so far; nothing if one does not count its steps.
+/// Sum of the counters of all servers; `None` if one of them does not count its steps.
 fn counts(endpoints: &[Endpoint]) -> Option<ServerCounters> {
     let each = endpoints.iter().map(|endpoint| {
         let counters = endpoint.counters().ok()?;

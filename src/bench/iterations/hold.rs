@@ -47,7 +47,7 @@ impl<'a> Held<'a> {
     fn wake(&mut self) -> Result<(), String> {
         let (_, route) = self.hold.routes();
         let held = std::mem::take(&mut self.endpoints);
-        // All of them, before the first error is told.
+        // Wake all of them before the first error is returned.
         let woken = threads::map(held.len(), held, |endpoint| wake(endpoint, route));
         woken.into_iter().collect()
     }
@@ -55,7 +55,7 @@ impl<'a> Held<'a> {
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // Whoever drops a hold already has something worse to report.
+        // The caller already has a worse error to report.
         let _ = self.wake();
     }
 }

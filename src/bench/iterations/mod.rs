@@ -93,7 +93,7 @@ impl Bench {
         [context, &input].concat()
     }
 
-    /// Whether a server can run the batch as one, as far as it says what it can.
+    /// Checks that a server can run the batch as one, as far as it reports its limits.
     fn fits(&self, facts: &ServerLimits) -> Result<(), String> {
         let settings = &self.settings;
         let length = (settings.prompt_len() + settings.output_len()) as u64;
@@ -130,7 +130,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Starts or stops the profilers; a server without one is no reason to stop.
+    /// Starts or stops the profilers. Servers without one are ignored.
     fn profile(&self, action: &str) {
         if !self.settings.batch.profile {
             return;

@@ -14,7 +14,7 @@ use serde_json::json;
 /// Above this share of its context that had to be computed again, a batch had no context.
 const LOST_CONTEXT: f64 = 0.5;
 
-/// What one batch says of a figure.
+/// Computes a figure of one batch.
 type Figure<'a> = &'a dyn Fn(&Timing) -> Option<f64>;
 
 pub(super) fn measurement(bench: &Bench, facts: &[ServerLimits], sequences: usize, timings: &[Timing]) -> Measurement {

@@ -38,7 +38,7 @@ crate::params! {
         repeats: usize = param("repeats").least(1).default("3"),
         /// Batches of each shape before, not counted.
         warmups: usize = param("warmups").default("1"),
-        /// How the server is held while the batch queues: sleep (/sleep?level=0) or pause (/pause?mode=keep).
+        /// Way to hold the server while the batch queues: sleep (/sleep?level=0) or pause (/pause?mode=keep).
         hold: Hold = param("pause").default("sleep"),
         /// Time for the batch to reach the queue; a batch that came apart is tried again with more.
         settle_ms: Option<f64> = param("settle_ms")
@@ -52,7 +52,7 @@ crate::params! {
 }
 
 crate::one_of! {
-    /// How a server is held.
+    /// Way to hold a server.
     pub enum Hold {
         /// `/sleep?level=0` and `/wake_up`.
         Sleep = "sleep",
@@ -62,8 +62,8 @@ crate::one_of! {
 }
 
 impl Hold {
-    /// The routes that begin and end it. What runs already is frozen, not aborted. vLLM 0.32 empties the prefix cache in a
-    /// pause of any mode, whatever its documentation says, unless told not to.
+    /// The routes that begin and end the hold. Running requests are frozen, not aborted. vLLM 0.32 empties the prefix cache in a pause of
+    /// any mode, contrary to its documentation, unless `clear_cache` is false.
     pub(super) fn routes(self) -> (&'static str, &'static str) {
         match self {
             Hold::Sleep => ("/sleep?level=0&mode=keep", "/wake_up"),
@@ -72,12 +72,12 @@ impl Hold {
     }
 }
 
-/// Everything the benchmark was told.
+/// All parameters of the benchmark.
 #[derive(Debug, Clone)]
 pub struct IterationSettings {
     /// Where the server is.
     pub server: ServerParams,
-    /// What its requests are made of.
+    /// Parameters of the prompts.
     pub exact: ExactParams,
     /// The batch.
     pub batch: BatchParams,

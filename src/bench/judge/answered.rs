@@ -1,4 +1,4 @@
-//! Whether a server answered as it was asked to: with as many tokens, and from what it computed rather than from its cache.
+//! Checks that a server answered as requested: with the right number of tokens, computed and not taken from its cache.
 
 use crate::validity::{Code, Doubt};
 
@@ -14,8 +14,8 @@ const MISSING: f64 = 0.01;
 /// Above this share of hits beyond what the prompts share on purpose, a run was answered from the cache.
 const UNEXPECTED_HITS: f64 = 0.1;
 
-/// What to object to if the server counted more output tokens than were asked for, which makes its counts doubtful, or fewer although
-/// answers were to go on after the end of sequence. `answers` are tokens counted and asked for, of each answer.
+/// Returns a doubt if the server counted more output tokens than requested, which makes its counts doubtful, or fewer although answers had
+/// to continue after the end of sequence. `answers` are tokens counted and requested, of each answer.
 pub fn lengths(answers: &[(u64, u64)], goes_on: bool) -> Option<Doubt> {
     let doubt = |detail| Some(Doubt::new(Code::OutputLengthsDiffer, detail));
     let exceeding = || answers.iter().filter(|(counted, asked)| counted > asked);
@@ -35,8 +35,8 @@ pub fn lengths(answers: &[(u64, u64)], goes_on: bool) -> Option<Doubt> {
     }
 }
 
-/// What to object to if the server counted fewer prompt tokens than were sent. `prompts` are tokens counted and sent, of each request;
-/// how many were sent may be an estimate.
+/// Returns a doubt if the server counted fewer prompt tokens than were sent. `prompts` are tokens counted and sent, of each request; the
+/// number sent may be an estimate.
 pub fn inputs(prompts: &[(u64, u64)], is_estimate: bool) -> Option<Doubt> {
     let least = if is_estimate { LEAST_OF_WORDS } else { LEAST_OF_PROMPT };
     let is_cut = |(counted, sent): &&(u64, u64)| (counted + SPECIAL_TOKENS) as f64 <= least * *sent as f64;
@@ -54,7 +54,7 @@ pub fn inputs(prompts: &[(u64, u64)], is_estimate: bool) -> Option<Doubt> {
     })
 }
 
-/// The same if the prefix cache held more than `expected` of the prompts' tokens, the share that they have in common.
+/// Returns a doubt if the prefix cache held more than `expected` of the prompts' tokens, the share that they have in common.
 pub fn cached(share: f64, expected: f64) -> Option<Doubt> {
     (share > expected + UNEXPECTED_HITS).then(|| {
         let detail = format!(

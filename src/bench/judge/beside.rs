@@ -1,4 +1,4 @@
-//! What was read of the server and its machine beside a run: whether it was alone, steady, and as fast as it could be.
+//! Judges the telemetry of a run: the server had the machine for itself, was steady, and as fast as it could be.
 
 use super::RunFigures;
 use crate::checks::{changing, unsteady};
@@ -18,7 +18,7 @@ const ERRORS: f64 = 4.0;
 /// Share of readings above which a GPU that was slowed down, or had somebody else on it, shows.
 const SHOWS: f64 = 0.1;
 
-/// Every reason to doubt a whole run by what was read beside it.
+/// Returns all doubts about a whole run that follow from its telemetry.
 pub fn beside(figures: &Params, course: &Course) -> Vec<Doubt> {
     let seen = RunFigures::whole(figures);
     let of_gpus = |code, share: Option<f64>, what: &str| {

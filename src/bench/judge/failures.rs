@@ -20,7 +20,7 @@ pub(in crate::bench) fn refuse_empty(samples: &Samples) -> Result<(), Failure> {
     Err(Failure::of_requests(detail, commonest_error([samples])))
 }
 
-/// What failed requests said most often, if any failed.
+/// Returns the most frequent error of failed requests, if any failed.
 pub(in crate::bench) fn commonest_error<'a>(samples: impl IntoIterator<Item = &'a Samples>) -> Option<RequestError> {
     let samples = samples.into_iter().flat_map(Samples::iter);
     let errors = samples.filter_map(|sample| Some((sample.error?, sample.error_status)));

@@ -1,4 +1,4 @@
-//! Whether the load generator did its part: it did not stand still, and it was not the limit.
+//! Checks that the load generator did not stall and was not the limit.
 
 use super::RunFigures;
 use crate::validity::{Code, Doubt};
@@ -6,7 +6,7 @@ use crate::validity::{Code, Doubt};
 /// Share of the run above which standing still made another run of it, if it took longer than so many milliseconds: a busy
 /// machine's scheduler alone takes less.
 const STOPPED: (f64, f64) = (0.2, 500.0);
-/// The same from which on it shows.
+/// The shares above which stalls affect the result.
 const STALLED: (f64, f64) = (0.02, 50.0);
 /// So long shows in some request, however long the run, in milliseconds.
 const LONG_MS: f64 = 1000.0;

@@ -1,4 +1,4 @@
-//! Whether the load that was asked for was there, for long enough, and with enough requests for what the result says.
+//! Checks that the requested load was reached, for long enough, and with enough requests for the figures.
 
 use super::RunFigures;
 use crate::checks::{Short, needed, percentile, short};

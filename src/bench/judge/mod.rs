@@ -1,8 +1,7 @@
-//! Whether a run's figures can be believed, judged by the figures themselves. Each check is a pure function from what a run
-//! shows to a doubt, if there is one; a new one is a function in a file of this folder and an entry in `CHECKS`.
+//! Judges the validity of a run by its own figures. Each check is a pure function that returns a doubt, if there is one. A new check is a
+//! function in a file of this folder and an entry in `CHECKS`.
 //!
-//! What was read beside a run is judged by [`beside`]. What neither shows (caches that were not reset, a server that was cold) the `run`
-//! room adds.
+//! [`beside`] judges the telemetry of a run. The `run` room adds the rest: caches that were not reset, a server that was cold.
 
 mod answered;
 mod beside;
@@ -22,18 +21,18 @@ use crate::request_error::RequestError;
 use crate::validity::Doubt;
 use serde_json::Value;
 
-/// What a run shows of itself: figures and settings by the keys of `vllm bench serve`, ours among them.
+/// Data of a run for its checks: figures and settings by the keys of `vllm bench serve`, and our own.
 #[derive(Debug, Clone, Copy)]
 pub struct RunFigures<'a> {
     /// The result, or as much of it as there is.
     pub figures: &'a Params,
-    /// Whether every request was sent. One that was cut says nothing of how long it would have taken.
+    /// True if every request was sent. The duration of a run that was cut says nothing.
     pub is_whole: bool,
-    /// What failed requests said most often; none where only the result tells.
+    /// The most frequent error of failed requests; `None` if only the result is known.
     pub commonest_error: Option<&'a RequestError>,
 }
 
-/// Every check, in the order in which doubts are told.
+/// All checks, in the order in which doubts are reported.
 const CHECKS: [fn(RunFigures<'_>) -> Option<Doubt>; 6] = [
     load::not_reached,
     generator::stood_still,
@@ -79,7 +78,7 @@ impl<'a> RunFigures<'a> {
         seconds.filter(|seconds| *seconds > 0.0)
     }
 
-    /// Whether requests were due at times of their own.
+    /// Returns true if requests had due times of their own.
     fn is_open_loop(self) -> bool {
         self.number("request_rate").is_some() || self.figures.contains_key("mean_ttft_from_due_ms")
     }

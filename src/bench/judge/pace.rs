@@ -1,4 +1,4 @@
-//! Whether tokens came as fast at the end of a run as at its beginning, by the requests themselves.
+//! Checks, by the requests themselves, that tokens came as fast at the end of a run as at its beginning.
 
 use crate::checks::changing;
 use crate::metrics::{Sample, Samples, median, seconds};
@@ -21,7 +21,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// What a request amounts to; none if it failed, or had a single token.
+    /// Reads a request; `None` if it failed, or had a single token.
     pub fn of(sample: &Sample) -> Option<Served> {
         let tpot = sample.tpot().filter(|tpot| *tpot > 0.0 && sample.is_ok())?;
         Some(Served {
@@ -32,7 +32,7 @@ impl Served {
     }
 }
 
-/// The same of a whole run.
+/// Checks a whole run.
 pub(in crate::bench) fn pace(samples: &Samples) -> Option<Doubt> {
     let served: Vec<Served> = samples.iter().filter_map(|sample| Served::of(&sample)).collect();
     paced(&served)

@@ -1,5 +1,4 @@
-//! How the requests of a native benchmark look: the API they speak, the model or adapter they name, and what their bodies
-//! hold besides the prompt.
+//! The form of a native benchmark's requests: the API, the name of the model or adapter, and the bodies apart from the prompt.
 
 use crate::bench::params::headers::{is_path, is_value};
 use crate::load::Backend;
@@ -8,7 +7,7 @@ use crate::rng::PythonRandom;
 use serde_json::{Map, Value, json};
 
 crate::params! {
-    /// What requests say besides their prompts.
+    /// Content of requests apart from their prompts.
     pub struct Api {
         /// API to speak: openai or vllm (completions), openai-chat, openai-responses, openai-embeddings, vllm-rerank, ….
         backend_name: String = param("backend").default("openai"),
@@ -18,7 +17,7 @@ crate::params! {
         served_model_name: Option<String> = param("served_model_name").otherwise("the model"),
         /// Adapters to use instead of the model.
         adapters: Vec<String> = param("lora_modules"),
-        /// How adapters are chosen: random or round-robin.
+        /// Choice of adapters: random or round-robin.
         assignment: Assignment = param("lora_assignment").default("random"),
         /// Start of each x-request-id.
         request_id_prefix: Option<String> = param("request_id_prefix").otherwise("bench-RANDOM-"),
@@ -32,7 +31,7 @@ crate::params! {
 }
 
 crate::one_of! {
-    /// How adapters are chosen.
+    /// Choice of adapters.
     pub enum Assignment {
         /// By chance.
         Random = "random",

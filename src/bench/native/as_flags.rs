@@ -1,5 +1,5 @@
-//! A plan's parameters as `vsweep bench` is to be told them: a plan allows more spellings of a value than a command line,
-//! and other metrics are the default there.
+//! Converts a plan's parameters to flags of `vsweep bench`. A plan allows more spellings of a value than a command line, and the command
+//! line has other default metrics.
 
 use super::figures::{PLAN_METRICS, PLAN_PERCENTILES};
 use super::settings::{NativeSettings, TABLE};

@@ -1,16 +1,16 @@
-//! What the result of a native benchmark holds besides counts: which metrics and percentiles, which requests are good, when
-//! a closed loop counts as steady.
+//! Selects the figures in a native benchmark's result: the metrics and percentiles, the definition of good requests, and the steady state
+//! of a closed loop.
 
 use crate::metrics::{Goodput, Metric};
 use crate::params::{FromParam, Param, ParamReader, Takes};
 use serde_json::Value;
 
-/// What a plan's result holds unless it says otherwise.
+/// Metrics in a plan's result by default.
 pub(in crate::bench) const PLAN_METRICS: &str = "ttft,tpot,itl,e2el";
 pub(in crate::bench) const PLAN_PERCENTILES: &str = "50,90,95,99";
 
 crate::params! {
-    /// What the result holds.
+    /// Content of the result.
     pub struct FigureParams {
         /// Metrics in the result: ttft,tpot,itl,e2el,client_queue_time,e2el_including_client_queue.
         metrics: Metrics = param("percentile_metrics").default(PLAN_METRICS).otherwise("ttft,tpot,itl; in a plan also e2el"),
@@ -50,7 +50,7 @@ impl FigureParams {
         figures
     }
 
-    /// Which requests are good, if that is said.
+    /// The definition of good requests, if there is one.
     pub fn goodput(&self) -> Option<Goodput> {
         let pairs: Vec<String> = self.target_pairs().collect();
         Goodput::parse(&pairs).ok().flatten()

@@ -1,4 +1,4 @@
-//! Whether prompts and answers were as long as was asked for.
+//! Checks that prompts and answers were as long as requested.
 
 use super::settings::NativeSettings;
 use crate::bench::judge;
@@ -10,8 +10,8 @@ use crate::validity::Doubt;
 /// Body keys that overrule the length a dataset asks for.
 const LIMITS: [&str; 3] = ["max_tokens", "max_completion_tokens", "max_output_tokens"];
 
-/// What is to be said against the lengths of the prompts, as the server counted them. How long the later turns of a conversation are is
-/// not known beforehand, and media are counted by the server alone.
+/// Returns a doubt about the lengths of the prompts, as the server counted them. Later turns of a conversation are not checked because
+/// their length is not known in advance. Media are not either, because only the server counts them.
 pub(super) fn of_prompts(settings: &NativeSettings, counted_by: &str, load: &Load, samples: &Samples) -> Option<Doubt> {
     let reads_text = matches!(
         settings.api.backend(),
@@ -26,7 +26,7 @@ pub(super) fn of_prompts(settings: &NativeSettings, counted_by: &str, load: &Loa
     judge::inputs(&prompts, counted_by == ESTIMATE)
 }
 
-/// What is to be said against the lengths of the answers; nothing where they were not to have any.
+/// Returns a doubt about the lengths of the answers; `None` if they had no fixed length.
 pub(super) fn of_answers(settings: &NativeSettings, load: &Load, samples: &Samples) -> Option<Doubt> {
     if !settings.api.backend().generates() || LIMITS.iter().any(|key| settings.api.extra_body.contains_key(*key)) {
         return None;

@@ -86,8 +86,8 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
     })
 }
 
-/// What a run of these timelines would be measured as, as far as timelines tell; `None` if every request failed. For
-/// those that come from a forecast and not from a server.
+/// Returns the measurement that these timelines would give, as far as timelines suffice; `None` if every request failed. For timelines that
+/// come from a forecast instead of a server.
 pub fn measurement_of(settings: &NativeSettings, samples: &Samples, duration: Nanos) -> Option<Measurement> {
     refuse_empty(samples).ok()?;
     let figures = figures(settings, samples, duration);
@@ -183,7 +183,7 @@ impl NativeRun {
             }
             None => lengths::of_answers(&self.settings, &load, &outcome.samples),
         };
-        // A million requests would lie beside their results for nothing.
+        // The results do not need the requests, of which there may be a million.
         let turns = load.turns.take();
         // The later turns of a conversation have longer prompts.
         let paced = pace(&outcome.samples).filter(|_| cut.is_none() && turns.is_none());
@@ -241,7 +241,7 @@ impl NativeRun {
         failure
     }
 
-    /// How many connections to open before the run.
+    /// Number of connections to open before the run.
     fn connections(&self, total: usize) -> usize {
         let wanted = match self.settings.concurrency() {
             Some(limit) => limit,
@@ -262,7 +262,7 @@ fn requests(samples: &Samples) -> Vec<RequestLatencies> {
     samples.in_order().map(|sample| latencies(&sample)).collect()
 }
 
-/// What a search says to how a load goes on.
+/// Passes the progress of a load to a search's watch.
 pub fn seen_by(watch: &mut Watch, progress: &LoadProgress<'_>) -> Option<Cut> {
     match progress {
         LoadProgress::Ended(sample, in_flight) => watch.note_end(latencies(sample), span(sample), *in_flight as u64),
@@ -276,7 +276,7 @@ pub fn seen_by(watch: &mut Watch, progress: &LoadProgress<'_>) -> Option<Cut> {
     }
 }
 
-/// What a search reads of a request.
+/// The latencies of a request for a search.
 fn latencies(sample: &Sample) -> RequestLatencies {
     if !sample.is_ok() {
         return RequestLatencies::FAILED;

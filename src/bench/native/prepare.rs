@@ -1,4 +1,4 @@
-//! What happens between the drawing of the prompts and t0, and its counterparts after the run.
+//! The steps between drawing the prompts and t0, and their counterparts after the run.
 
 use super::prompts::Prompts;
 use super::traffic::traffic;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// A probe in flight at the end is awaited for at most this long.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What to say of warm-ups that failed.
+/// Returns a warning if warm-ups failed.
 fn failed_warmups(samples: &Samples) -> Option<String> {
     let error = samples.iter().find_map(|sample| sample.error)?;
     let (failed, all) = (samples.failed(), samples.len());

@@ -1,5 +1,5 @@
-//! The server's profiler around a run: started before t0, and stopped once the figures are safe, because a server may
-//! write its traces for minutes. A server without one is no reason to stop.
+//! Profiles the server during a run. The profiler is started before t0, and stopped once the figures are safe, because a server may write
+//! its traces for minutes. A server without a profiler is ignored.
 
 use super::{NativeRun, open};
 use crate::bench::native::settings::NativeSettings;

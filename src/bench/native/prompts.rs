@@ -18,14 +18,14 @@ const WARMUP_SEED: u64 = 0x7761_726d;
 pub(super) struct Prompts {
     /// The measured ones.
     pub load: Load,
-    /// How many of them wait for no other.
+    /// Number of them that wait for no other.
     pub starts: usize,
     /// For the ready check.
     pub first: Request,
     pub warmup: Vec<Request>,
     pub probe: Option<Request>,
     pub origin: PromptOrigin,
-    /// What to say of how they were made.
+    /// Warnings about how they were made.
     pub warnings: Vec<String>,
 }
 
@@ -142,8 +142,8 @@ impl NativeRun {
         Ok(tokenizer)
     }
 
-    /// What prompts are made of, and who counts texts: the model's tokenizer; without one bare ids where they can be sent,
-    /// else what the server's own tokenizer can do, else common words.
+    /// Chooses the vocabulary for prompts and the counter of tokens. The first available of: the model's tokenizer, bare ids if they can be
+    /// sent, the server's own tokenizer, common words.
     fn vocabulary<'a>(
         &'a self,
         tokenizer: Option<&'a Tokenizer>,
@@ -252,14 +252,14 @@ impl NativeRun {
     }
 }
 
-/// What tells a request's pictures, films and sounds from those of others.
+/// A hash that identifies a request's pictures, films and sounds.
 fn media_of(item: &Item) -> Option<u64> {
     let mut hasher = DefaultHasher::new();
     item.media.as_ref()?.to_string().hash(&mut hasher);
     Some(hasher.finish())
 }
 
-/// What prompts are where no tokenizer is at hand, if that makes a difference.
+/// Describes prompts made without a tokenizer, if that makes a difference.
 fn without_tokenizer(traits: Traits, source: PromptSource, counted_by: &str) -> Option<String> {
     match source {
         PromptSource::TokenIds => Some("prompts are lists of token ids, not text".to_owned()),

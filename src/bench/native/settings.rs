@@ -18,30 +18,30 @@ use std::time::Duration;
 /// Warm-ups are all in memory before the run.
 const MOST_WARMUPS: usize = 100_000;
 
-/// Everything a native benchmark was told.
+/// All parameters of a native benchmark.
 #[derive(Debug, Clone)]
 pub struct NativeSettings {
     /// Where the server is.
     pub server: ServerParams,
-    /// How requests look.
+    /// Form of the requests.
     pub api: Api,
-    /// How many prompts, and how they are chosen.
+    /// Number of prompts, and how they are chosen.
     pub prompts: PromptParams,
-    /// What draws them.
+    /// Source of the prompts.
     pub dataset: Arc<dyn Dataset>,
     /// Conversations, if they are asked for.
     pub turns: TurnParams,
-    /// What text is made of, and who counts its tokens.
+    /// Source of text, and counter of its tokens.
     pub tokens: Tokens,
     /// When requests are sent.
     pub arrival: ArrivalParams,
-    /// How long is waited.
+    /// Time limits.
     pub limits: Limits,
-    /// What is sent beside the load.
+    /// Requests in addition to the load.
     pub side: SideParams,
-    /// What the result holds.
+    /// Content of the result.
     pub figures: FigureParams,
-    /// Where a benchmark that stands alone writes its result.
+    /// Destination of the result of a benchmark outside a sweep.
     pub output: Output,
 }
 
@@ -69,19 +69,19 @@ const GROUPS: &[ParamGroup] = &[
 ];
 
 crate::params! {
-    /// What text is made of, and who counts its tokens.
+    /// Source of text, and counter of its tokens.
     pub struct Tokens {
         /// Tokenizer folder, tokenizer.json or cached hub name.
         tokenizer: Option<String> = param("tokenizer").otherwise("the model"),
         /// Use token ids or common words instead of the tokenizer.
         is_skipped: bool = param("skip_tokenizer_init"),
-        /// Token ids below this may be used when there is no tokenizer.
+        /// Limit of token ids in prompts without a tokenizer.
         vocab_size: Option<u32> = param("vocab_size").least(1),
     }
 }
 
 crate::params! {
-    /// How long is waited.
+    /// Time limits.
     pub struct Limits {
         /// Seconds to wait for a first request to succeed.
         ready_check: Duration = param("ready_check_timeout_sec").bounded(NOT_NEGATIVE).default("0")
@@ -97,13 +97,13 @@ const NOT_NEGATIVE: Bounds = ("a number of seconds of at least 0", |seconds| sec
 const ABOVE_0: Bounds = ("a number of seconds above 0", |seconds| seconds > 0.0);
 
 crate::params! {
-    /// What is sent beside the load.
+    /// Requests in addition to the load.
     pub struct SideParams {
         /// Requests before the measurement, not counted.
         num_warmups: usize = param("num_warmups").default("0"),
         /// Profile the server during the run.
         profile: bool = param("profile"),
-        /// Small requests a second beside the load, outside its limits.
+        /// Small requests a second in addition to the load, outside its limits.
         probe_request_rate: f64 = param("probe_request_rate")
             .within("a rate of at least 0", |rate| (0.0..1e6).contains(&rate))
             .default("0"),
@@ -111,7 +111,7 @@ crate::params! {
 }
 
 crate::params! {
-    /// Where a benchmark that stands alone writes its result.
+    /// Destination of the result of a benchmark outside a sweep.
     pub struct Output {
         /// Write the result to a JSON file.
         save_result: bool = param("save_result"),
@@ -127,7 +127,7 @@ crate::params! {
 }
 
 impl Limits {
-    /// How long to wait for a first request to succeed; `None` for no such check.
+    /// Time to wait for a first request to succeed; `None` without that check.
     pub fn ready(&self) -> Option<Duration> {
         Some(self.ready_check).filter(|limit| !limit.is_zero())
     }
@@ -141,7 +141,7 @@ impl SideParams {
 }
 
 impl Output {
-    /// Whether a file is written.
+    /// Returns true if a file is written.
     pub fn is_wanted(&self) -> bool {
         self.save_result || self.append_result
     }
@@ -194,17 +194,17 @@ impl NativeSettings {
         self.turns.concurrency.or(self.arrival.max_concurrency)
     }
 
-    /// Whether requests are due when the dataset says.
+    /// Returns true if the dataset gives the due times.
     pub fn is_self_timed(&self) -> bool {
         self.dataset.traits().is_timed && !self.arrival.no_self_timed
     }
 
-    /// Whether requests have due times of their own, rather than all being due at once.
+    /// Returns true if requests have due times of their own, false if all are due at once.
     pub fn is_open_loop(&self) -> bool {
         self.is_self_timed() || self.arrival.arrivals().is_open()
     }
 
-    /// Whether requests generate on after the end of sequence: as given, else as the dataset wants it.
+    /// Returns true if answers continue after the end of sequence: as given, else as the dataset wants it.
     pub fn ignores_eos(&self) -> bool {
         let backend = self.api.backend();
         let ends_never = matches!(backend, Backend::Completions | Backend::Chat | Backend::Responses);
@@ -212,7 +212,7 @@ impl NativeSettings {
         self.api.ignore_eos.unwrap_or(wanted)
     }
 
-    /// Whether all that prompts have in common is what the dataset says.
+    /// Returns true if prompts have nothing in common except by the design of the dataset.
     pub fn shares_by_design_only(&self) -> bool {
         let is_made_up = self.dataset.traits().made_of != Material::Text;
         is_made_up && self.api.backend() == Backend::Completions

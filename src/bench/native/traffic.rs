@@ -1,4 +1,4 @@
-//! What a native benchmark says of its load before it sends it, in the words of `vllm bench serve`.
+//! Describes the load of a native benchmark before it is sent, in the words of `vllm bench serve`.
 
 use super::settings::NativeSettings;
 use crate::load::arrival::Ramp;

@@ -1,5 +1,5 @@
-//! How much a server is warmed up before a load is measured: as much as the load holds. The first requests pay for code that
-//! is compiled, memory that is taken and caches that are filled; measured ones should not.
+//! The amount of warm-up before a load is measured: as much as the load holds. The first requests pay for code that is compiled, memory
+//! that is allocated and caches that are filled. Measured ones should not.
 
 use super::settings::NativeSettings;
 use crate::plan::Warmup;
@@ -50,7 +50,7 @@ impl Amount {
         }
     }
 
-    /// The same as one number, for whoever cannot wait for a first request: what a second brings.
+    /// The amount as a number of requests, for callers that cannot wait for a first request: those of one second.
     pub fn count(self) -> usize {
         match self {
             Amount::AtOnce(count) => count,

@@ -1,12 +1,12 @@
-//! What may stand in the head of a request: names and values of headers, request ids, paths. Anything else could end the
-//! head early, or say twice how long the body is.
+//! Checks the parts of a request's head: names and values of headers, request ids, paths. Invalid characters could end the head early, or
+//! give the body a second length.
 
 use reqwest::header::HeaderName;
 
 /// Headers that follow from the body and the connection.
 const OURS: [&str; 2] = ["content-length", "transfer-encoding"];
 
-/// What is wrong with a header, if it cannot be sent as it is.
+/// Returns the problem of a header that cannot be sent as it is.
 pub(super) fn wrong_header(name: &str, value: &str) -> Option<String> {
     if HeaderName::from_bytes(name.as_bytes()).is_err() {
         return Some(format!(

@@ -1,6 +1,5 @@
-//! The parameters of our benchmarks, one table for each: checks of plans, command lines and their help all read it. What a
-//! parameter is, how it is declared and how its value is read is the work of `load::params`; each group of them stands where
-//! it is used, those of a dataset beside the dataset.
+//! The parameters of our benchmarks, one table for each: checks of plans, command lines and their help all read it. `load::params` declares
+//! and reads parameters. Each group is declared where it is used, those of a dataset next to the dataset.
 
 pub(in crate::bench) mod docs;
 pub(in crate::bench) mod headers;
@@ -20,9 +19,9 @@ pub struct Table {
     pub whose: &'static str,
     /// Its own parameters, in the order of the help.
     pub groups: &'static [ParamGroup],
-    /// Whether those of all datasets are among them.
+    /// True if it includes the parameters of all datasets.
     pub has_datasets: bool,
-    /// What to do about a name that is like none of them.
+    /// Remedy for an unknown name without similar ones.
     pub remedy: &'static str,
     /// Names that are refused, with the reason.
     pub refused: &'static [(&'static str, &'static str)],
@@ -52,7 +51,7 @@ impl Table {
         ParamReader::new(params, |name| self.find(name), |name| self.unknown(name))
     }
 
-    /// What to say about a name that it lacks.
+    /// Returns the message for an unknown name.
     fn unknown(&self, name: &str) -> String {
         let wanted = name.replace('-', "_");
         let refused = self.refused.iter().find(|(refused, _)| *refused == wanted);

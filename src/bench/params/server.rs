@@ -43,7 +43,7 @@ impl ServerParams {
         server
     }
 
-    /// Base URL, for a benchmark that stands alone.
+    /// Base URL, for a benchmark outside a sweep.
     pub fn url(&self) -> String {
         let (host, port) = (&self.host, self.port);
         match &self.base_url {

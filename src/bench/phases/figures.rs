@@ -1,5 +1,5 @@
-//! What happened within the window: tokens, requests and latencies, counted from the timelines of all requests that
-//! touched it, also of those that were cut.
+//! The events within the window: tokens, requests and latencies, counted from the timelines of all requests that touched it, including
+//! those that were cut.
 
 use crate::metrics::confidence::{Errors, of_events, of_values};
 use crate::metrics::{Nanos, Sample, Samples, Stats, seconds};

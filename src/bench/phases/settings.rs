@@ -21,7 +21,7 @@ pub const TABLE: Table = Table {
 };
 
 crate::params! {
-    /// What is measured, and for how long.
+    /// The phase to measure, and for how long.
     pub struct WindowParams {
         /// prefill or decode (required).
         phase: ServingPhase = param("phase").default("prefill")
@@ -57,12 +57,12 @@ const LONGEST_WARMUP: Duration = Duration::from_secs(120);
 /// The shortest, as a share of the measured time: 5 s of 15 s.
 const SHORTEST_WARMUP: f64 = 1.0 / 3.0;
 
-/// Everything the benchmark was told.
+/// All parameters of the benchmark.
 #[derive(Debug, Clone)]
 pub struct PhaseSettings {
     /// Where the server is.
     pub server: ServerParams,
-    /// What its requests are made of.
+    /// Parameters of the prompts.
     pub exact: ExactParams,
     /// The window.
     pub window: WindowParams,

@@ -77,7 +77,7 @@ impl LoadWindow {
         start..start.saturating_add(self.length)
     }
 
-    /// Whether the server was given up.
+    /// Returns true if the server was given up.
     pub fn is_hopeless(&self) -> bool {
         self.failed_in_a_row > self.slots + HOPELESS
     }

@@ -1,4 +1,4 @@
-//! What the result says of conversations. The keys are those of the Rust client of vLLM.
+//! The results of conversations. The keys are those of the Rust client of vLLM.
 
 use crate::bench::members;
 use crate::bench::native::settings::NativeSettings;

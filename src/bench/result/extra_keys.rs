@@ -72,7 +72,7 @@ pub(in crate::bench) fn write(context: &Context<'_>, summary: &Summary, outcome:
     }
 }
 
-/// How the generator did its part: what its judges look at.
+/// Performance of the load generator, for its checks.
 pub(in crate::bench) fn generator(outcome: &LoadOutcome) -> Params {
     members(json!({
         "generator_cpu_share": cpu_share(outcome),
@@ -88,7 +88,7 @@ pub(super) fn from_due(samples: &Samples, of: Latency) -> Vec<f64> {
     values.collect()
 }
 
-/// What chance alone may have done to rates and percentiles.
+/// Intervals of rates and percentiles due to chance alone.
 fn intervals(context: &Context<'_>, result: &Params) -> Value {
     let settings = context.settings;
     let rates = ["request_throughput", "output_throughput"].map(str::to_owned);

@@ -25,17 +25,17 @@ const OF_POOLING: [&str; 4] = ["input_lens", "latencies", "queue_times", "errors
 /// Columns of every result.
 const ALWAYS: [&str; 2] = ["latencies", "queue_times"];
 
-/// How prompts were made.
+/// Origin of the prompts.
 #[derive(Debug)]
 pub(super) struct PromptOrigin {
     pub tokenizer_id: Option<String>,
     pub source: PromptSource,
-    /// Who said how many tokens they have.
+    /// Counter of their tokens.
     pub counted_by: &'static str,
     pub alignment: Alignment,
 }
 
-/// What the result says beside the samples.
+/// Content of the result apart from the samples.
 #[derive(Debug)]
 pub(super) struct Context<'a> {
     pub settings: &'a NativeSettings,
@@ -47,7 +47,7 @@ pub(super) struct Context<'a> {
     /// The wall clock at t0.
     pub began: jiff::Zoned,
     pub probes: ProbeCounts,
-    /// What the server counted during the run.
+    /// Growth of the server's counters during the run.
     pub server: ServerCounters,
     /// Relative sampling errors of the figures.
     pub errors: &'a Errors,
@@ -252,7 +252,7 @@ pub(super) fn cpu_share(outcome: &LoadOutcome) -> f64 {
     outcome.cpu.as_secs_f64() / seconds(outcome.duration.max(1))
 }
 
-/// How often each error occurred.
+/// Number of occurrences of each error.
 pub(super) fn failure_reasons(samples: &Samples) -> BTreeMap<String, u64> {
     let mut reasons = BTreeMap::new();
     for error in samples.iter().filter_map(|sample| sample.error) {

@@ -18,13 +18,13 @@ pub(in crate::bench) fn of_objections(result: &mut Params, objections: impl Iter
     }
 }
 
-/// What to say of a run that a search ended.
+/// Returns the warning for a run that a search ended.
 pub(in crate::bench) fn of_cut(cut: &Cut) -> String {
     format!("these are the figures of a part of a run: {}", cut.why)
 }
 
-/// What to say of a request beside the run that got no answer; nothing of one that the server refused, since not every
-/// server has such a route.
+/// Returns the warning for a request outside the load that got no answer. `None` if the server refused it, since not every server has such
+/// a route.
 pub(in crate::bench) fn of_silence(path: &str, error: &NoAnswer, consequence: &str) -> Option<String> {
     (!error.is_refusal()).then(|| format!("{path} could not be read: {error}; {consequence}"))
 }

@@ -1,5 +1,4 @@
-//! What a server counted during a run, as the growth of its `/metrics`: engine steps, hits of its prefix cache, speculative
-//! decoding, diffusion.
+//! Counters of a server during a run, as the growth of its `/metrics`: engine steps, prefix cache hits, speculative decoding, diffusion.
 
 use crate::bench::members;
 use crate::plan::Params;
@@ -38,7 +37,7 @@ impl ServerCounters {
         self
     }
 
-    /// How they grew since `before`.
+    /// Growth since `before`.
     pub fn since(mut self, before: &ServerCounters) -> ServerCounters {
         for (key, value) in &mut self.0 {
             *value -= before.0.get(key).unwrap_or(&0.0);

@@ -1,5 +1,5 @@
-//! One server of a benchmark: its address, how requests to it look, and a generator of its own for what is asked beside the
-//! measured requests. A request that was refused is known by its status, never by its text.
+//! One server of a benchmark: its address, the form of requests to it, and a separate generator for requests outside the measured load. A
+//! refusal is recognised by its status, never by its text.
 
 use super::counters::ServerCounters;
 use crate::bench::params::server::ServerParams;
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Limit for opening the connections of a load.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
-/// The same for the connection beside it.
+/// Time limit for the connection outside the load.
 const CONNECT_BESIDE: Duration = Duration::from_secs(10);
 /// Requests in flight.
 const AT_ONCE: usize = 64;
@@ -30,11 +30,11 @@ pub(in crate::bench) const PROFILER: Duration = Duration::from_secs(600);
 pub(in crate::bench) struct Endpoint {
     pub url: String,
     pub target: ServerAddress,
-    /// How requests to it look.
+    /// Form of requests to it.
     pub options: RequestOptions,
     addresses: Vec<SocketAddr>,
     tls: Option<Tls>,
-    /// For what is asked beside the load.
+    /// Generator for requests outside the load.
     control: Mutex<Generator>,
 }
 
@@ -55,7 +55,7 @@ impl NoAnswer {
         }
     }
 
-    /// Whether the server has no such route, or none for us.
+    /// Returns true if the server has no such route, or none for us.
     pub fn is_refusal(&self) -> bool {
         self.status
             .is_some_and(|status| status.is_client_error() || status == StatusCode::NOT_IMPLEMENTED)
@@ -132,7 +132,7 @@ impl Endpoint {
         self.control().stop_handle()
     }
 
-    /// The body of the answer to a request for what stands there.
+    /// Returns the body of the answer to a GET request.
     pub fn get(&self, path: &str, limit: Duration) -> Result<String, NoAnswer> {
         self.ask("GET", path, String::new(), limit)
     }
@@ -148,7 +148,7 @@ impl Endpoint {
         self.ask("POST", path, question, SHORT)
     }
 
-    /// The same for several questions; each may lack an answer by itself.
+    /// Sends several requests; each may fail by itself.
     pub fn questions(
         &self,
         path: &str,
@@ -228,7 +228,7 @@ impl Endpoint {
         let _ = self.post("/reset_prefix_cache", SHORT);
     }
 
-    /// What the server has counted so far.
+    /// Current counters of the server.
     pub fn counters(&self) -> Result<ServerCounters, NoAnswer> {
         Ok(ServerCounters::read(&self.get("/metrics", SHORT)?))
     }

@@ -1,6 +1,5 @@
-//! What a server says about itself that decides which batches fit: its engines, their KV cache, its limits. From
-//! `/metrics` and `/v1/models`, which every vLLM has, and `/server_info`, which needs the development mode. What it does not
-//! say stays unknown.
+//! Limits of a server that decide which batches fit: its engines, their KV cache, its configuration. Read from `/metrics` and `/v1/models`,
+//! which every vLLM has, and `/server_info`, which needs the development mode. Limits that it does not report are unknown.
 
 use super::endpoint::{Endpoint, SHORT};
 use crate::telemetry::prometheus;
@@ -21,7 +20,7 @@ pub(in crate::bench) struct ServerLimits {
     pub kv_cache_tokens: Option<u64>,
     /// Type of the KV cache's numbers.
     pub cache_dtype: Option<String>,
-    /// Whether prompts may be answered from the cache.
+    /// True if prompts may be answered from the cache.
     pub prefix_caching: Option<bool>,
     /// Longest sequence.
     pub max_model_len: Option<u64>,

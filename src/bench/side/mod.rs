@@ -1,5 +1,5 @@
-//! What is asked of a server beside the measured requests: its counters, its limits, its tokenizer, its profiler, and small
-//! probes of its latency. How they are asked is the work of `endpoint`; what the answers mean for a result is not done here.
+//! Requests to a server outside the measured load: for its counters, its limits, its tokenizer, its profiler, and small probes of its
+//! latency. `endpoint` sends them; other rooms interpret the answers.
 
 pub(in crate::bench) mod counters;
 pub(in crate::bench) mod endpoint;

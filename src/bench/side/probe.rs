@@ -1,5 +1,4 @@
-//! Probes: one small request after the other beside the load, on a connection and a thread of their own, so that they wait
-//! for no slot.
+//! Probes: one small request after the other in addition to the load, on a separate connection and thread, so that they wait for no slot.
 
 use crate::bench::members;
 use crate::load::{Generator, Load};
@@ -21,7 +20,7 @@ pub(in crate::bench) struct Probe {
     thread: JoinHandle<ProbeCounts>,
 }
 
-/// What came of the probes.
+/// Result of the probes.
 #[derive(Debug, Default)]
 pub(in crate::bench) struct ProbeCounts {
     latencies_s: Vec<f64>,

@@ -9,7 +9,7 @@ const FEWEST_WORDS: usize = 8;
 /// Ids whose text can stand for words where common ones are no tokens of their own.
 const IDS_OF_WORDS: std::ops::Range<u32> = 260..1300;
 
-/// How prompts compared with the server's own tokenizer.
+/// Agreement of prompts with the server's own tokenizer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::bench) enum Alignment {
     /// The server counts as we do.
@@ -109,7 +109,7 @@ impl Endpoint {
         })
     }
 
-    /// How many tokens the server finds in each text; `None` where it does not say.
+    /// Number of tokens that the server counts in each text; `None` if it does not say.
     fn counts(&self, texts: &[String], with_specials: bool) -> Vec<Option<usize>> {
         let questions = texts.iter().map(|text| how_many(text, with_specials));
         let answers = self.questions("/tokenize", questions).unwrap_or_default();
@@ -117,8 +117,8 @@ impl Endpoint {
         answers.into_iter().map(count).collect()
     }
 
-    /// Which of the words are a token each wherever they stand: at the start, and behind every other one of them. Whole
-    /// prompts then have as many tokens as words. None if that holds for too few.
+    /// Returns the words that are one token each in any position: at the start, and after any other one of them. Whole prompts then have as
+    /// many tokens as words. `None` if too few words qualify.
     fn one_token_words(&self, words: Vec<String>) -> Option<Vec<String>> {
         let doubled: Vec<String> = words.iter().map(|word| format!("{word} {word}")).collect();
         let counts = self.counts(&doubled, false);
@@ -154,7 +154,7 @@ fn how_many(text: &str, with_specials: bool) -> Value {
     json!({"prompt": text, "add_special_tokens": with_specials})
 }
 
-/// A sequence in which every word stands behind every word, itself included (a de Bruijn sequence of order two).
+/// Returns a sequence in which every word follows every word, itself included (a de Bruijn sequence of order two).
 fn every_pair(words: &[String]) -> Vec<&str> {
     let mut sequence = Vec::with_capacity(words.len() * words.len() + 1);
     for (i, word) in words.iter().enumerate() {

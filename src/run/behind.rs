@@ -1,6 +1,5 @@
-//! Who answers behind `serve.url`, and what a session retires when it begins: what was measured on a server that is another one
-//! now, or everything if the plan asks for that. The rule of what is a change is the fingerprint's; what the record says of
-//! the servers before is its own.
+//! Identifies the server behind `serve.url`, and retires results when a session begins: those of a server that was replaced, or all if the
+//! plan asks for that. The fingerprint defines which differences count as a change.
 
 use super::writer::SessionWriter;
 use super::{Interrupt, Sweep, Writer};
@@ -12,10 +11,11 @@ use crate::matrix::ServerConfig;
 use crate::plan::{Secrets, Serve, Target};
 use crate::server::Server;
 
-/// How often a server that seems to be another one is asked again: behind a balancer the first one answers again.
+/// Number of readings of a server that seems to be another one, because behind a balancer the first one may answer again.
 const LOOKS: usize = 5;
 
-/// What a server behind a URL says, without secrets, or in what it is another one. An error if different servers answer in turn.
+/// Reads the properties of the server behind a URL, without secrets, or the differences that make it another one. Fails if different
+/// servers answer in turn.
 pub(super) async fn recognise(
     server: &Server,
     secrets: &Secrets,
@@ -61,8 +61,8 @@ pub(super) fn reason(differences: &Differences) -> String {
     format!("another server answers now: {differences}")
 }
 
-/// What to tell of a server that was started again since it was measured last. Only vLLM's development mode shows whether its
-/// scheduler is the same.
+/// Note for the user about a server that was started again since it was measured last. Only vLLM's development mode shows that its
+/// scheduler has the same settings.
 pub(super) fn restarted(url: &str, read: &Fingerprint) -> String {
     let hidden = match read.settings.contains_key("max_num_seqs") {
         true => "",
@@ -78,7 +78,7 @@ pub(super) fn restarted(url: &str, read: &Fingerprint) -> String {
 const ASKED: &str = "measured anew, as serve.fresh asks";
 
 impl Sweep<'_> {
-    /// Whether a session that begins now measures anew what is behind the URL, as the plan asks. What was interrupted is
+    /// Returns true if a session that begins now must measure the server behind the URL anew, as the plan asks. Interrupted work is
     /// finished first.
     fn begins_anew(&self, state: &State) -> bool {
         let last = state.last_session().and_then(|session| session.ended.as_deref());

@@ -1,5 +1,4 @@
-//! What an edited plan means for what was measured before: which points stay, which are new and why, which leave the
-//! tables.
+//! The effect of an edited plan on earlier measurements: points that stay, points that are new and why, and points that leave the tables.
 
 use crate::ids::{PointId, ServerId};
 use crate::journal::{RecordedPlan, State};
@@ -18,9 +17,9 @@ pub struct Changes {
     pub plan: RecordedPlan,
     /// Points of the plan with a record.
     kept: usize,
-    /// Whether recorded points are not in the plan that were until now.
+    /// True if recorded points are no longer in the plan.
     has_dropped: bool,
-    /// What to tell the user; nothing if nothing changed.
+    /// Notes for the user; empty if nothing changed.
     notes: Vec<String>,
 }
 
@@ -118,12 +117,12 @@ impl Changes {
         is_foreign.then_some(&recorded.name)
     }
 
-    /// Whether the record must say that something changed.
+    /// Returns true if the change must be recorded.
     pub fn is_any(&self) -> bool {
         !self.notes.is_empty()
     }
 
-    /// What to tell the user; nothing if nothing changed.
+    /// Notes for the user; empty if nothing changed.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

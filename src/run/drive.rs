@@ -36,7 +36,7 @@ pub trait Writer {
     fn note(&self, note: &str) -> Result<(), Self::Error>;
 }
 
-/// What the user wants, as it comes in.
+/// Source of the user's signals.
 pub trait Signals {
     /// Resolves with the next one, at once if it came in already. Nothing is lost if this is dropped.
     fn next(&mut self) -> impl Future<Output = Signal>;

@@ -1,4 +1,4 @@
-//! What the manifest says about the machine and the plan's repository. A fact that cannot be had is left out.
+//! Facts for the manifest about the machine and the plan's repository. Unavailable facts are left out.
 
 use crate::files::process_started;
 use crate::journal::{GpuKind, Machine, Manifest, SessionStarted};
@@ -41,7 +41,7 @@ pub async fn collect(plan: &Plan) -> Manifest {
     }
 }
 
-/// A session of this process, told so exactly that no other one on any machine is taken for it.
+/// Describes a session of this process so precisely that it cannot be mistaken for another one on any machine.
 pub fn session() -> SessionStarted {
     let pid = std::process::id();
     SessionStarted {
@@ -53,7 +53,7 @@ pub fn session() -> SessionStarted {
     }
 }
 
-/// What tells this machine from others, as far as it matters to what is measured on the GPUs that are ours.
+/// Properties that distinguish this machine from others, as far as they matter for measurements on our GPUs.
 pub async fn machine() -> Machine {
     let named = |name: &str| std::env::var(name).ok().filter(|node| !node.is_empty());
     let gpus = gpu::visible(&BTreeMap::new()).await;

@@ -1,5 +1,5 @@
-//! The gate among the groups under way for being measured and started at the same time: a start that is kept apart waits until nobody is
-//! measured, and whoever comes after it waits for it. Notes also what went on beside each run. Starts nothing itself.
+//! Decides which groups may measure or start servers at the same time. A start that is kept apart waits until no group measures, and later
+//! requests wait for it. Also records the activity during each run. Starts nothing itself.
 
 use crate::journal::Beside;
 pub use crate::selection::apart::Doing;
@@ -49,7 +49,7 @@ impl Default for Floor {
 }
 
 impl Floor {
-    /// One whose time is told by this.
+    /// Uses this clock.
     pub fn by(now: impl Fn() -> Duration + 'static) -> Floor {
         Floor {
             hall: RefCell::default(),

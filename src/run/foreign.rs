@@ -13,13 +13,13 @@ use crate::table::ECHOED;
 use crate::validity::{Code, Doubt};
 use std::path::Path;
 
-/// What is said of each run that comes from elsewhere.
+/// Remark on every imported run.
 const LABEL: &str = "imported from a tree of vLLM; which start of the server it was measured on is not known";
 
 /// One run of another program.
 #[derive(Debug)]
 pub struct Foreign {
-    /// Which repetition, from 0.
+    /// Number of the repetition, from 0.
     pub run: u32,
     /// The result of its client, with the number of the run and what the sweep set behind it; or why it failed.
     pub result: std::result::Result<Params, String>,
@@ -160,7 +160,7 @@ fn record(
 fn of_other_load(measured: &Measurement, server: &ServerConfig, point: &Point) -> Option<Doubt> {
     let argv = point.argv.as_deref().unwrap_or_default();
     let params = params_of(argv).unwrap_or_else(|| point.params.clone());
-    // Of what the benchmark is told, or else finds at the server.
+    // The benchmark's model is the one in its parameters, or else the server's.
     let told = ServeCommand::of(argv).value("model");
     let served = ServeCommand::of(&server.argv);
     let found = served.model_names().into_iter().chain(served.model());
@@ -172,13 +172,13 @@ fn of_other_load(measured: &Measurement, server: &ServerConfig, point: &Point) -
     with_load(&measured.result.values, asked)
 }
 
-/// Whether the client was told to warm up.
+/// Returns true if the client performed a warm-up.
 fn warms_up(point: &Point) -> bool {
     let params = point.argv.as_deref().and_then(params_of).unwrap_or_default();
     spelling::find(&params, "num_warmups").is_some()
 }
 
-/// What the client measured: all before the number of the run, but for what the sweep wrote over it.
+/// Returns the client's measurements: all keys before the number of the run, except those that the sweep overwrote.
 fn figures(result: Params, server: &ServerConfig, point: &Point, hidden: &mut Vec<String>) -> Params {
     let set = |name: &str| {
         let is_set = spelling::find(&server.params, name)

@@ -1,5 +1,4 @@
-//! Groups under way: each start that a place gives is seen through beside the others, until the place has none left or something ends
-//! the sweep.
+//! Runs the groups concurrently, until the place has no further start or the sweep must end.
 
 use super::drive::Signals;
 use super::lease::Lease;
@@ -125,7 +124,7 @@ impl Sweep<'_> {
         }
     }
 
-    /// What is known of a search from outside.
+    /// External knowledge about a search.
     fn hint(&self, search: &LoadSearch) -> Hint {
         let point = first_point(self.wanted, search);
         let params = match (&self.plan.bench.runner, &point.argv) {
@@ -140,16 +139,15 @@ impl Sweep<'_> {
     }
 }
 
-/// What is wanted of one group: what the user wants, and that it comes to an end soon because another group ended the sweep, or another
-/// worker has the group now.
+/// Signals for one group: those of the user, the end of the sweep because of another group, and the loss of the group to another worker.
 struct Wishes {
     /// Those of the user.
     interrupt: Interrupt,
     /// Holds once the sweep is to end.
     ends: watch::Receiver<bool>,
-    /// What another worker may take.
+    /// The lease that another worker may take over.
     lease: Option<Rc<Lease>>,
-    /// Whether it was told to end.
+    /// True if it was asked to end.
     is_draining: bool,
 }
 

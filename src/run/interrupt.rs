@@ -11,17 +11,17 @@ use std::thread;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
-/// How urgently the user wants the sweep to end. Cheap to clone; every clone sees every signal.
+/// Urgency with which the user wants the sweep to end. Cheap to clone; every clone sees every signal.
 #[derive(Debug, Clone)]
 pub struct Interrupt {
     asked: watch::Receiver<Presses>,
-    /// What of it was passed on as signals.
+    /// The part of it that was passed on as signals.
     passed_on: Presses,
-    /// Whether somebody ends in order when asked to.
+    /// True if a receiver ends in an orderly way.
     is_heeded: Arc<AtomicBool>,
 }
 
-/// What came in so far.
+/// Signals received so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Presses {
     /// Ctrl-C and its relatives.
@@ -76,8 +76,8 @@ impl Interrupt {
         })
     }
 
-    /// The same from the first moment of a command, whatever it is busy with: until [`Interrupt::heed`] there is nothing to end in order,
-    /// and `leave` is called at once.
+    /// Installs the handler at the start of a command. Until [`Interrupt::heed`], nothing has to be ended in an orderly way, and `leave` is
+    /// called at once.
     pub fn install_early(leave: impl FnOnce() + Send + 'static) -> Result<Interrupt> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build();
         let runtime = runtime.map_err(cannot_watch)?;
@@ -97,12 +97,12 @@ impl Interrupt {
         Ok(interrupt)
     }
 
-    /// From now on, whoever holds this ends in order.
+    /// Declares that the holder ends in an orderly way from now on.
     pub fn heed(&self) {
         self.is_heeded.store(true, Ordering::SeqCst);
     }
 
-    /// Whether the user asked to end, in whatever way.
+    /// Returns true if the user asked to end, in any way.
     pub fn is_requested(&self) -> bool {
         *self.asked.borrow() != Presses::default()
     }
@@ -135,7 +135,7 @@ fn cannot_watch(error: io::Error) -> Error {
     Error::Fatal(format!("cannot watch for signals: {error}"))
 }
 
-/// The mask of signals that this process ignores; bit n - 1 stands for signal n.
+/// The mask of signals that this process ignores; bit n - 1 is signal n.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -1,7 +1,7 @@
-//! Leases: which worker is at which group, so that several on one directory do not do the same. A lease is an exclusively created
-//! file that its owner rewrites again and again; one that stands still for long, or whose owner is known to be dead, is followed by
-//! another file with the next number, which only one can create. No file is ever removed or written by two, and no clock of another
-//! machine is read. Leases only save work: what two workers record of one group is never mixed.
+//! Leases record which worker has which group, so that several workers on one directory do not repeat work. A lease is an exclusively
+//! created file that its owner rewrites regularly. If it does not change for long, or its owner is known to be dead, another worker takes
+//! over with a file of the next number, which only one can create. Files are never removed or written by two processes, and no clock of
+//! another machine is read. Leases only save work: records of two workers on one group are never mixed.
 
 use crate::error::{Error, Result};
 use crate::files::{create_folder, is_process_dead, this_process};
@@ -24,7 +24,7 @@ pub const BEAT: Duration = Duration::from_secs(5);
 /// A lease that its reader saw unchanged for so long is nobody's: six beats, since a shared disk may be slow.
 const STANDS_STILL: Duration = Duration::from_secs(30);
 
-/// What stands in the file of a lease.
+/// Content of a lease file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sign {
     /// The machine, for people.
@@ -33,7 +33,7 @@ pub struct Sign {
     pub owner: String,
     /// Counts the signs of life.
     pub beat: u64,
-    /// Whether the owner is done with the group, or has given it back.
+    /// True if the owner is done with the group, or has given it back.
     pub is_over: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct Lease {
 }
 
 impl Lease {
-    /// Whether another worker has taken the group, because this one gave no sign of life.
+    /// Returns true if another worker has taken the group over, because this one stopped renewing the lease.
     pub fn is_lost(&self) -> bool {
         *self.lost.borrow()
     }
@@ -69,7 +69,7 @@ impl Drop for Lease {
     }
 }
 
-/// What this session took, while it has it, and whether that was lost.
+/// A group that this session has taken, while it holds it, and true if it was lost.
 type OwnLease = (Weak<Lease>, watch::Receiver<bool>);
 
 /// The leases of a directory, as one session sees them.
@@ -77,7 +77,7 @@ type OwnLease = (Weak<Lease>, watch::Receiver<bool>);
 pub struct Leases {
     folder: PathBuf,
     host: String,
-    /// What was read of the leases of others, and when it was read so first.
+    /// Last content of the leases of others, and when each was first read.
     seen: RefCell<BTreeMap<PathBuf, (Vec<u8>, Instant)>>,
     taken: RefCell<BTreeMap<String, OwnLease>>,
 }
@@ -93,7 +93,7 @@ impl Leases {
         }
     }
 
-    /// Whether this session has or had a group, and did not lose it.
+    /// Returns true if this session has or had a group, and did not lose it.
     pub fn had(&self, group: &str) -> bool {
         let taken = self.taken.borrow();
         taken.get(group).is_some_and(|(_, lost)| !*lost.borrow())
@@ -120,7 +120,7 @@ impl Leases {
         Ok(Some(lease))
     }
 
-    /// Whether a lease of somebody else is nobody's any more.
+    /// Returns true if another worker's lease has expired.
     fn is_free(&self, path: &Path) -> bool {
         let Ok(content) = fs::read(path) else { return false };
         let sign: Option<Sign> = serde_json::from_slice(&content).ok();

@@ -50,29 +50,29 @@ use writer::SessionWriter;
 
 /// Runs that a search takes as long as nothing is known of it.
 const USUAL_PROBES: usize = 8;
-/// What the guards of a killed vsweep may need beyond the grace period.
+/// Time that the guards of a killed vsweep may need beyond the grace period.
 const ORPHANS_MARGIN: Duration = Duration::from_secs(5);
 
-/// What a sweep tells its observer.
+/// An update for the observer of a sweep.
 #[derive(Debug)]
 pub enum Update<'a> {
     /// An event is on disk.
     Recorded(&'a Entry),
     /// A benchmark begins on this server; its counters move on their own from now on.
     Running(&'a ServerId, &'a Arc<Counters>),
-    /// A server is acted on, beside its runs.
+    /// An action on a server, apart from its runs.
     Acting(&'a ServerId, &'a Action),
     /// Something the user should read once.
     Note(&'a str),
 }
 
-/// Receives updates; an error ends the sweep in order (a report that cannot be written is no reason to lose results).
+/// Receives updates. An error ends the sweep in an orderly way, because results must not be lost with a display.
 pub type Observer<'a> = dyn FnMut(Update<'_>, &Recorder) -> Result<()> + 'a;
 
-/// What searches will likely find, by search and by the name of the target; of what is not listed nothing is predicted.
+/// Expected answers of searches, by search and by the name of the target. Searches not listed have no prediction.
 pub type Forecasts = BTreeMap<SearchId, BTreeMap<String, f64>>;
 
-/// How long the work on each server will likely take, in seconds.
+/// Expected duration of the work on each server, in seconds.
 pub type Lengths = BTreeMap<ServerId, f64>;
 
 /// One session of work on an experiment.
@@ -84,7 +84,7 @@ pub struct Sweep<'a> {
     pub whole: &'a Matrix,
     /// The part of it to work on now (the whole, unless `--only` was given).
     pub wanted: &'a Matrix,
-    /// Which share of the server groups is ours.
+    /// Our share of the server groups.
     pub shard: Shard,
     /// Measure failed runs again.
     pub retry_failed: bool,
@@ -92,9 +92,9 @@ pub struct Sweep<'a> {
     pub forecasts: &'a Forecasts,
     /// The machine, if servers run side by side.
     pub node: Option<&'a Node>,
-    /// How long the work on each server will likely take, in seconds; of what is not listed nothing is known.
+    /// Expected duration of the work on each server, in seconds; servers not listed have none.
     pub lengths: &'a Lengths,
-    /// What a worker takes beside others; `None` for a session that has the experiment to itself.
+    /// The share of a worker among others; `None` for a session that has the experiment to itself.
     pub share: Option<&'a Share>,
     /// Starts beyond those of the plan, as the answer advises them.
     pub advised: Option<&'a Finals>,
@@ -179,12 +179,12 @@ impl Sweep<'_> {
         }
     }
 
-    /// How long guards may take to end what a killed vsweep had started.
+    /// Time limit for guards to end the processes of a killed vsweep.
     fn patience(&self) -> Duration {
         self.plan.serve.stop_grace + ORPHANS_MARGIN
     }
 
-    /// What there is to do.
+    /// The remaining work.
     pub fn schedule(&self) -> Schedule<'_> {
         let schedule = Schedule::new(self.plan, self.wanted, self.shard, self.retry_failed);
         self.advised.map_or(schedule, |advised| schedule.with_advised(advised))
@@ -218,7 +218,7 @@ impl Sweep<'_> {
         self.work_at(&place, writer, interrupt).await
     }
 
-    /// The fresh starts of the finalists, of which the user is told.
+    /// The fresh starts of the finalists, after a note to the user.
     fn finals(&self, writer: &SessionWriter<'_>) -> Vec<Start> {
         let schedule = self.schedule();
         let starts: Vec<Start> = writer.look(|state| {
@@ -236,7 +236,7 @@ impl Sweep<'_> {
                 show_many(slots.len() as u64, "fresh start"),
                 names.into_values().join("; ")
             );
-            // Whoever cannot read this loses nothing else.
+            // Best effort: a failed note must not end the sweep.
             let _ = writer.note(&note);
         }
         starts

@@ -1,5 +1,5 @@
-//! What of this machine is shared out among servers that run side by side: GPUs and cores, and how many groups at once; and what one
-//! group has of it while it runs, and how its server learns of that. Who gets what is decided elsewhere.
+//! The resources of this machine that are divided among concurrent servers: GPUs, cores, and the number of groups. Also the part of one
+//! group, and the environment that restricts its server to it. Other files decide which group gets what.
 
 use super::lease::Lease;
 use crate::matrix::ServerConfig;
@@ -15,7 +15,7 @@ use std::rc::Rc;
 /// A machine, as far as a plan shares it out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// How much runs at once.
+    /// Resources that may be used at the same time.
     pub room: Room,
     /// GPUs by their numbers; none if none are shared out.
     pub gpus: Vec<u32>,
@@ -24,18 +24,18 @@ pub struct Node {
     division: Option<(Division, Cpus)>,
 }
 
-/// What a group has of the machine for itself.
+/// The part of the machine that a group has for itself.
 #[derive(Debug, Default)]
 pub struct Seat {
     /// GPUs by their numbers; none where they are not shared out.
     pub gpus: Vec<u32>,
-    /// Whether nothing may run beside it.
+    /// True if nothing may run at the same time.
     pub alone: bool,
     /// CPUs; those of vsweep where they are not shared out.
     pub cpus: Option<Cpus>,
-    /// What keeps other vsweeps off these GPUs.
+    /// Claims that keep other vsweeps off these GPUs.
     pub _claims: Vec<Claim>,
-    /// What keeps other workers off the group.
+    /// Lease that keeps other workers off the group.
     pub lease: Option<Rc<Lease>>,
 }
 
@@ -58,7 +58,8 @@ impl Seat {
     }
 }
 
-/// How much of a machine with so many GPUs a plan uses at once; `None` if its servers run one after the other.
+/// Returns the resources of a machine with this number of GPUs that a plan uses at the same time; `None` if its servers run one after the
+/// other.
 pub fn room(exec: &Exec, gpus: u32) -> Option<Room> {
     let gpus = if exec.gpus == Some(0) { 0 } else { gpus };
     match exec.parallel {
@@ -68,7 +69,7 @@ pub fn room(exec: &Exec, gpus: u32) -> Option<Room> {
     }
 }
 
-/// How many GPUs a server takes of what is shared out.
+/// Number of GPUs that a server takes.
 pub fn demand(exec: &Exec, room: Room, server: &ServerConfig) -> u32 {
     match (room.gpus, exec.gpus) {
         (0, _) => 0,
@@ -113,7 +114,7 @@ impl Node {
         [first, second]
     }
 
-    /// The CPUs that a group with these GPUs, or of this set, gets beside others; `None` where they are not shared out.
+    /// Returns the CPUs for a group with these GPUs, or of this set; `None` if CPUs are not divided.
     pub(super) fn cpus_for(&self, gpus: &[u32], set: Option<usize>, under_way: &[Rc<Seat>]) -> Option<Cpus> {
         let (Division { shares, .. }, _) = self.division.as_ref()?;
         let is_free = |share: &&Cpus| under_way.iter().all(|seat| seat.cpus.as_ref() != Some(share));

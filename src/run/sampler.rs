@@ -1,6 +1,6 @@
-//! Reads the server, its GPUs and the machine while a run is on, once a second, on a thread of its own: neither the load
-//! generator nor the loop that watches the server ever waits for it. Each reading is appended to the run's file at once, for whoever
-//! looks at the sweep; what the run keeps is written when it has ended, and replaces that.
+//! Reads the server, its GPUs and the machine during a run, once a second, on a separate thread, so that neither the load generator nor the
+//! supervision of the server ever waits for it. Each reading is appended to the run's file at once, for observers of the sweep. After the
+//! run, its final readings replace that file.
 
 use crate::server::http::Http;
 use crate::telemetry::csv::Columns;
@@ -18,10 +18,10 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 
 /// Time between two readings. A scrape costs vLLM's front end some milliseconds, so more would disturb what is measured.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How long a server may take to answer one: one that is in trouble must not hold up the sweep.
+/// Time limit for a scrape. A server in trouble must not delay the sweep.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// How long the readings may take to end: one scrape, and GPUs that answer late.
+/// Time limit for ending the readings: one scrape, and GPUs that answer late.
 const LAST: Duration = Duration::from_secs(10);
 
 /// A running sampler; dropping it stops the readings.
@@ -36,7 +36,7 @@ pub(super) fn start(http: Option<Http>, gpus: impl Fn() -> Vec<GpuReading> + Sen
     let (stop, stopped) = oneshot::channel();
     let (report, series) = oneshot::channel();
     let thread = thread::Builder::new().name("vsweep-telemetry".into());
-    // Without the thread there is no series, which `finish` takes for an empty one.
+    // Without the thread, `finish` returns an empty series.
     let _ = thread.spawn(move || {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let _ = report.send(runtime.map_or_else(
@@ -185,7 +185,7 @@ mod tests {
             .collect();
         let counted: Vec<_> = (0..series.0.len()).map(|count| Some(count as f64)).collect();
         assert_eq!(running, counted);
-        // Whoever looks while it goes on reads the same, but for where seconds begin.
+        // The file during the run is equal, except for the zero of its seconds.
         let begun = fs::read_to_string(file).expect("written as it went");
         let window = crate::telemetry::series::Window {
             from: series.0[0].at,

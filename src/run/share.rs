@@ -1,4 +1,4 @@
-//! What several sessions share: a plan that is recorded for them, and starts of which each takes what the others leave.
+//! Sharing an experiment between sessions: a plan that is recorded for them, and starts that they divide by leases.
 
 use super::lease::Leases;
 use super::writer::SessionWriter;
@@ -9,28 +9,28 @@ use crate::journal::{Event, FIRST_SLOT, Recorder, State};
 use crate::matrix::ServerConfig;
 use std::iter;
 
-/// How a session ends that only recorded a plan.
+/// End of a session that only recorded a plan.
 const SUBMITTED: &str = "submitted";
 /// The name of a comparison's lease: its starts are one worker's, since each depends on those before.
 pub const COMPARISON: &str = "compare";
 
-/// What a worker takes of an experiment.
+/// The part of an experiment that a worker takes.
 #[derive(Debug)]
 pub struct Share {
-    /// Which groups others are at.
+    /// Leases of the groups.
     pub leases: Leases,
     /// The only group that is wanted; all of them if there is none.
     pub group: Option<String>,
 }
 
 impl Share {
-    /// Whether a group is wanted, and this session neither has nor had it.
+    /// Returns true if a group is wanted, and this session neither has nor had it.
     fn wants(&self, group: &str) -> bool {
         self.group.as_ref().is_none_or(|only| only == group) && !self.leases.had(group)
     }
 }
 
-/// What leases, command lines and scripts call a start: `<server>-<slot>`, or the whole comparison.
+/// Name of a start in leases, command lines and scripts: `<server>-<slot>`, or one name for the whole comparison.
 pub fn group_name(is_compared: bool, start: &Start) -> String {
     match is_compared {
         true => COMPARISON.to_owned(),
@@ -67,7 +67,7 @@ impl Sweep<'_> {
             .collect()
     }
 
-    /// Whether others are at something that may yet come to this worker.
+    /// Returns true if other workers hold groups that may still come to this worker.
     pub(super) fn is_left_to(&self, share: &Share, state: &State) -> bool {
         self.left(state).iter().any(|(group, _)| share.wants(group))
     }

@@ -10,10 +10,10 @@ use std::sync::mpsc;
 use std::thread;
 use tokio::sync::{Mutex, oneshot};
 
-/// A recorder and whoever is told of what it writes.
+/// A recorder and the observer of its events.
 pub struct SessionWriter<'w> {
     desk: RefCell<Desk<'w>>,
-    /// Whoever holds it writes; the others wait in line.
+    /// Serialises the writers; the holder writes.
     turn: Mutex<()>,
     disk: Disk,
 }
@@ -81,10 +81,10 @@ impl Writer for SessionWriter<'_> {
     }
 }
 
-/// What is to be written, and where the answer goes.
+/// A draft, and the channel for its result.
 type WriteTask = (Draft, oneshot::Sender<Result<Entry>>);
 
-/// The thread that waits for the disk; it ends when this is dropped. Without one, whoever writes waits.
+/// The thread that waits for the disk; it ends when this is dropped. Without it, the writer itself waits.
 struct Disk(Option<mpsc::Sender<WriteTask>>);
 
 impl Disk {

@@ -141,7 +141,7 @@ impl Signals for User<'_> {
     }
 }
 
-/// What a whole sweep did, what it noted of its runs, and how many groups were interrupted.
+/// The actions of a whole sweep, the activity recorded with its runs, and the number of interrupted groups.
 struct Swept {
     done: Vec<Span>,
     beside: Vec<Beside>,

@@ -15,8 +15,8 @@ use crate::run::drive::Writer;
 const DISTURBANCES: u32 = 3;
 
 impl Live<'_, '_> {
-    /// Who answers at an address that was just connected to: what it says, or in what it is another one than was measured. `None`
-    /// of a server of ours.
+    /// Identifies the server at an address after connecting to it: its properties, or the differences from the one that was measured.
+    /// `None` for a server of ours.
     pub(super) async fn recognise_attached(&mut self) -> Result<std::result::Result<Option<Fingerprint>, Differences>> {
         let (Target::Attach(url), Some(running)) = (&self.plan.serve.target, &self.running) else {
             return Ok(Ok(None));
@@ -42,7 +42,7 @@ impl Live<'_, '_> {
         Ok(Ok(Some(read)))
     }
 
-    /// What became of the server since it was read last.
+    /// Returns the change of the server since it was read last.
     async fn look(&mut self) -> Result<Change> {
         let Some(Running {
             server,

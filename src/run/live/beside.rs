@@ -1,5 +1,5 @@
-//! What ran beside a run on the same machine, for whoever doubts its figures: other servers of the sweep, and which of them were
-//! starting, which costs the host most.
+//! Records the other servers of the sweep on this machine during a run: all of them, and those that were starting, which costs the host
+//! most.
 
 use super::Live;
 use crate::agenda::ActionOutcome;
@@ -25,7 +25,7 @@ impl Live<'_, '_> {
         self.writer.with(|recorder| recorder.nonce()).to_string()
     }
 
-    /// Adds to a run what went on beside it.
+    /// Adds the activity on the machine to a run.
     pub(super) fn note_company(&self, outcome: &mut ActionOutcome, leave: &Leave<'_>) {
         if self.plan.exec.parallel != Parallel::No
             && let ActionOutcome::Ran { result: Ok(ran), .. } = outcome
@@ -34,8 +34,8 @@ impl Live<'_, '_> {
         }
     }
 
-    /// How many other servers of this session were up, and how many starting, at any time since then; nothing where servers run one
-    /// after the other.
+    /// Number of other servers of this session that ran, and that were starting, at any time since then. Empty if servers run one after the
+    /// other.
     pub(super) fn beside(&self, since: Timestamp) -> Params {
         if self.plan.exec.parallel == Parallel::No {
             return Params::new();

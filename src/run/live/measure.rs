@@ -20,11 +20,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::timeout;
 
-/// How long a server whose engine died may take to show it: a real vLLM needed 0.2 s.
+/// Time after which a server shows that its engine died: a real vLLM needed 0.2 s.
 const SHOWS: Duration = Duration::from_millis(500);
-/// How long a server that shows it may take to end: a real vLLM needed 5.5 s, and its log then says why.
+/// Time for such a server to end, after which its log names the reason: a real vLLM needed 5.5 s.
 const ENDS: Duration = Duration::from_secs(20);
-/// How long a server may take to go on with the requests of a run that took too long.
+/// Time in which a server must make progress with the requests of a run that took too long.
 const GOES_ON: Duration = Duration::from_secs(20);
 
 impl Live<'_, '_> {
@@ -108,7 +108,7 @@ impl Live<'_, '_> {
         self.confirm(outcome, is_sound).await
     }
 
-    /// The folder of a run's benchmark, and the file of what is read beside it.
+    /// The folder of a run's benchmark, and the file of its telemetry.
     pub(super) fn files(&self, run: &agenda::Run) -> (PathBuf, PathBuf) {
         let of = |recorder: &mut Recorder| {
             let directory = recorder.directory();
@@ -119,7 +119,7 @@ impl Live<'_, '_> {
         (std::path::absolute(&scratch).unwrap_or(scratch), telemetry)
     }
 
-    /// Ends the readings beside a run: what they and the other servers amount to, and how the run went.
+    /// Ends the telemetry of a run and summarises it, together with the other servers and the course of the run.
     pub(super) async fn read_beside(
         &self,
         admitted: Timestamp,
@@ -150,7 +150,7 @@ impl Live<'_, '_> {
     }
 }
 
-/// What a sampler has read, if there was one.
+/// The readings of a sampler, if there was one.
 async fn readings(sampler: Option<Sampler>) -> Series {
     match sampler {
         Some(sampler) => sampler.finish().await,
@@ -215,7 +215,7 @@ fn job(plan: &Plan, run: &agenda::Run, running: &Running, identity: &Identity, s
     }
 }
 
-/// What is recorded of a measurement, and what it says to whoever asked for it.
+/// Reduces a measurement to its record and the figures for its requester.
 pub(crate) fn reduce(measurement: Measurement, task: &Task, simulated: bool) -> Ran {
     let seen = Evidence {
         result: &measurement.result,

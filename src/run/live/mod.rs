@@ -65,9 +65,9 @@ pub struct Live<'p, 'w> {
 /// A server that was spawned or attached to.
 struct Running {
     server: Server,
-    /// What it says of itself, once it is ready.
+    /// Its identity, once it is ready.
     identity: Option<Identity>,
-    /// What tells it from another one, if somebody else runs it.
+    /// Its fingerprint, if somebody else runs it.
     behind: Option<Fingerprint>,
     /// In what it is not as planned, by its own words.
     unlike: Option<Doubt>,
@@ -75,9 +75,9 @@ struct Running {
     gpus: Arc<Gpus>,
     /// Processes on these before it was started, by the driver's ids.
     before: BTreeSet<u32>,
-    /// How long its start and the phases of it took.
+    /// Duration of its start and of the phases of it.
     startup: Params,
-    /// Whether the last run was cut, so that it may still work on requests that nobody waits for.
+    /// True if the last run was cut, so that it may still work on abandoned requests.
     has_leftovers: bool,
 }
 
@@ -158,7 +158,7 @@ impl<'p, 'w> Live<'p, 'w> {
         for hidden in [in_log, self.hide_in_scratch()] {
             if let Err(error) = hidden {
                 let note = format!("a log may hold secrets of the plan, and they could not be hidden: {error}");
-                // Whether or not it can be told, the sweep goes on.
+                // The sweep continues even if the note cannot be shown.
                 let _ = self.writer.tell(Update::Note(&note));
             }
         }
@@ -170,7 +170,7 @@ impl<'p, 'w> Live<'p, 'w> {
         self.scratch.take().map_or(Ok(()), hide)
     }
 
-    /// What a start of the server is to the others.
+    /// Activity of a start of the server for the gate between groups.
     fn starting(&self) -> Doing {
         let exec = &self.plan.exec;
         match exec.starts_apart(&self.config.argv, self.seat.gpus.len() as u32) {

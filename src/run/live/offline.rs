@@ -1,5 +1,5 @@
-//! A run of a benchmark that loads the engine itself (`vllm bench startup`): there is no server, so its start only waits until the
-//! machine is free, and the program of the run is what is ended.
+//! Runs a benchmark that loads the engine itself (`vllm bench startup`). Without a server, its start only waits until the machine is free,
+//! and interrupting the run ends the program.
 
 use super::measure::{add, ran};
 use super::{Live, reduce};

@@ -1,8 +1,8 @@
-//! Whether a server runs what the plan asks for: what it says of its settings, held against its command line or, of one that
-//! somebody else started, against the parameters of the plan.
+//! Checks that a server runs with the planned settings: compares its reported settings with its command line, or with the parameters of the
+//! plan if somebody else started it.
 //!
-//! Only settings that the plan gives count, and only values that vLLM takes as they are given: numbers, switches and names of
-//! number formats. What a server does not say, neither when asked nor in its log, is no difference.
+//! Only settings that the plan gives are compared, and only values that vLLM takes unchanged: numbers, switches and names of number
+//! formats. A setting that a server reports neither through its API nor in its log is not a difference.
 
 use crate::fingerprint::Fingerprint;
 use crate::matrix::ServerConfig;
@@ -11,7 +11,7 @@ use crate::printable::printable;
 use crate::validity::{Code, Doubt};
 use std::collections::BTreeMap;
 
-/// Settings that a server may tell under the names of its flags.
+/// Settings that a server may report under the names of its flags.
 const NAMES: [&str; 12] = [
     "tensor_parallel_size",
     "pipeline_parallel_size",
@@ -30,7 +30,7 @@ const NAMES: [&str; 12] = [
 /// Words of vLLM's log before the flags that it was given.
 const LOGGED: &str = "non-default args: {";
 
-/// What stands for a flag that the log would show, had it been given.
+/// Value of a flag that is missing from the log and would be there if it had been given.
 const NOT_GIVEN: &str = "what the server chose";
 
 /// Settings by name, as a log tells them.
@@ -43,7 +43,7 @@ pub(super) fn doubt(config: &ServerConfig, read: &Fingerprint, logged: &Logged) 
     (!differences.is_empty()).then(|| Doubt::new(Code::NotAsPlanned, differences.join(", ")))
 }
 
-/// What a log of vLLM tells of its settings. `None` if it is another's, or if several servers wrote it.
+/// Reads settings from a log of vLLM. `None` if it is another program's, or if several servers wrote it.
 pub(super) fn logged(log: &str) -> Option<Logged> {
     let mut lines = log.lines().filter_map(|line| line.split_once(LOGGED));
     let (Some((_, given)), None) = (lines.next(), lines.next()) else {
@@ -81,7 +81,7 @@ fn difference(name: &str, config: &ServerConfig, read: &Fingerprint, logged: &Lo
     (!is_same).then(|| format!("{name} is {actual} instead of {planned}"))
 }
 
-/// What the plan says of a setting.
+/// Planned value of a setting.
 fn planned(name: &str, config: &ServerConfig) -> Option<String> {
     if config.argv.is_empty() {
         return spelling::find(&config.params, name).map(show);
@@ -136,7 +136,7 @@ mod tests {
         }
     }
 
-    /// What a real vLLM says.
+    /// The report of a real vLLM.
     fn real() -> Fingerprint {
         let settings = [
             ("max_num_seqs", "64"),

@@ -24,9 +24,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// How long a ready server may take to tell of its KV cache. Its answer saves a run or two, no more.
+/// Time limit for a ready server to report its KV cache. The answer saves only a run or two.
 const LIMIT: Duration = Duration::from_secs(10);
-/// How long a server may take to give up the requests of a run that was cut.
+/// Time limit for a server to give up the requests of a run that was cut.
 const IDLES: Duration = Duration::from_secs(20);
 
 impl Live<'_, '_> {
@@ -84,8 +84,7 @@ impl Live<'_, '_> {
         Ok(ActionOutcome::Started(Ok(facts)))
     }
 
-    /// What it answers to the fixed questions, which come before anything is measured. Of one that dies or hangs under them, the first
-    /// run tells.
+    /// Asks the fixed questions before anything is measured. If the server dies or hangs, the first run reports it.
     async fn ask(&mut self, identity: &Identity) -> Option<AnswerCheck> {
         if !self.plan.serve.answer_check {
             return None;
@@ -204,7 +203,7 @@ impl Live<'_, '_> {
         Gpus::of_server(&self.env(), count)
     }
 
-    /// The server's environment: that of the plan, and what keeps it to its GPUs. The latter is no part of its identity.
+    /// The server's environment: that of the plan, and variables that keep it on its GPUs. The latter are not part of its identity.
     pub(super) fn env(&self) -> BTreeMap<String, String> {
         let mut env = self.config.env.clone();
         env.extend(self.seat.env());

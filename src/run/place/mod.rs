@@ -15,13 +15,13 @@ use std::rc::Rc;
 
 /// Where groups run.
 pub trait Place {
-    /// Waits until a group may begin beside those that are under way, and says which start of which server it is, and what it gets;
-    /// `None` once no group is left. May be dropped and asked again at any time.
+    /// Waits until a group may begin in addition to those under way. Returns its start and its resources; `None` once no group is left. May
+    /// be dropped and called again at any time.
     async fn next(&self, under_way: &[Rc<Seat>], writer: &SessionWriter<'_>) -> Result<Option<(Start, Seat)>>;
 
-    /// What each server passes before it starts.
+    /// The gate that each server passes before it starts.
     fn gate(&self) -> &Gate;
 
-    /// What the groups under way do at the moment.
+    /// The activities of the groups under way.
     fn floor(&self) -> &Floor;
 }

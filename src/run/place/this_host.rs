@@ -1,6 +1,6 @@
-//! This host, as a place: it works on one group after the other, or on as many side by side as its GPUs hold, each with GPUs, cores and a
-//! port of its own. Beside other workers a group is leased first, and what
-//! others have is left to them. The pure policy of `selection` says which one comes first; this file looks which GPUs somebody else uses.
+//! This host, as a place. It works on one group after the other, or on as many at once as its GPUs hold, each with its own GPUs, cores and
+//! port. In a worker, a group is leased first, and resources of other workers are left alone. The pure policy of `selection` chooses the
+//! order; this file finds the GPUs that others use.
 
 use super::Place;
 use crate::agenda::Start;
@@ -37,7 +37,7 @@ pub struct ThisHost<'a> {
     gate: Gate,
     floor: Floor,
     node: &'a Node,
-    /// What is leased before it begins; `None` where no other worker is.
+    /// Leases for groups; `None` without other workers.
     share: Option<&'a Share>,
     rounds: RefCell<Rounds<'a>>,
     /// Those of this round that are left, in the order in which they are asked whether they fit.
@@ -79,7 +79,7 @@ impl<'a> ThisHost<'a> {
         }
     }
 
-    /// The next group, whoever else may be at it.
+    /// The next group, without regard to other workers.
     async fn next_here(&self, under_way: &[Rc<Seat>], writer: &SessionWriter<'_>) -> Result<Option<(Start, Seat)>> {
         loop {
             if self.waiting.borrow().is_empty() {
@@ -161,7 +161,7 @@ impl<'a> ThisHost<'a> {
         }
     }
 
-    /// Whether one of those that are left would fit on so many GPUs.
+    /// Returns true if one of the remaining groups would fit on this number of GPUs.
     fn has_room(&self, free: usize, under_way: usize) -> bool {
         let waiting = self.waiting.borrow();
         waiting.iter().any(|(_, need)| self.fits(free, under_way, need))

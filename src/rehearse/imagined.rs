@@ -12,7 +12,7 @@ pub struct Imagined<'a> {
     state: RefCell<&'a mut State>,
     forecast: &'a RefCell<Forecast>,
     steps: &'a Steps<'a>,
-    /// Whether the last run that began is one of the plan's.
+    /// True if the last run that began is one of the plan's.
     is_of_grid: Cell<bool>,
 }
 
@@ -60,7 +60,7 @@ impl<'a> Imagined<'a> {
             Event::GroupGivenUp(given_up) => {
                 let runs = given_up.points.iter().map(|point| point.runs.len() as u64);
                 forecast.runs += runs.sum::<u64>();
-                // Why it is not even started; of one that is, its start has told.
+                // The reason why it is not even started. If it is, its start has reported the failure.
                 if given_up.blamed.is_none() && forecast.failure.is_none() {
                     forecast.failure = Some(given_up.failure());
                 }

@@ -1,5 +1,5 @@
-//! What an experiment's own record teaches a forecast: how long its servers took to start and its runs to measure,
-//! compared with what the model says of the very same ones.
+//! Calibrates a forecast by an experiment's own record: compares the durations of its starts and runs with the model's durations of the
+//! same ones.
 
 use super::load::{Play, Player, overhead_s};
 use super::server::ModelledServer;
@@ -18,25 +18,25 @@ use std::collections::{BTreeMap, HashMap};
 /// Recorded runs that are played again to compare: more teach little and cost time.
 const MOST_COMPARED: usize = 16;
 
-/// What lies between two runs, in seconds: resets, files that are synced to disk, tables.
+/// Time between two runs, in seconds: resets, files that are synced to disk, tables.
 pub const PAUSE_S: f64 = 0.01;
 
 /// Runs that a search takes which cannot be played.
 pub const USUAL_PROBES: f64 = 8.0;
 
-/// How well that is known: disks differ.
+/// Uncertainty of that time: disks differ.
 const PAUSE: Belief = Belief::of(1.0, 0.7);
 
-/// How far repetitions of a point that was measured differ.
+/// Variation between repetitions of a measured point.
 pub const REPEATED: Belief = Belief::of(0.02, 0.05);
 
-/// How well what a run takes besides its load is known.
+/// Uncertainty of the time that a run takes in addition to its load.
 pub const OVERHEAD: Belief = Belief::of(0.5, 0.3);
 
-/// How far runs that cannot be played are off the measured ones.
+/// Uncertainty of runs that cannot be played, by the measured ones.
 pub const USUAL: Belief = Belief::of(0.3, 0.5);
 
-/// What is believed after the record was read.
+/// Calibration from the record.
 #[derive(Debug, Clone)]
 pub struct Lessons {
     /// Of server starts.
@@ -47,9 +47,9 @@ pub struct Lessons {
     pub pause: Belief,
     /// Mean size of a run's file and rows, if any was recorded.
     pub run_bytes: Option<u64>,
-    /// What was learned from, in words.
+    /// The measurements used, in words.
     pub sources: Vec<String>,
-    /// What measured runs took, in seconds: by point, by load, and all.
+    /// Durations of measured runs, in seconds: by point, by load, and all.
     by_point: HashMap<PointId, Vec<f64>>,
     by_load: HashMap<String, Vec<f64>>,
     all: Vec<f64>,
@@ -60,7 +60,7 @@ fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// Whether any run was measured.
+/// Returns true if any run was measured.
 pub fn is_measured(state: &State) -> bool {
     state.runs().any(|run| is_good(&run))
 }
@@ -70,7 +70,7 @@ fn is_good(run: &&RunRecord) -> bool {
 }
 
 impl Lessons {
-    /// What is believed of servers of which this is one, without any record.
+    /// Calibration without any record, for servers like this one.
     pub fn prior(server: &ModelledServer) -> Lessons {
         Lessons {
             start: server.start_belief(),
@@ -112,7 +112,7 @@ impl Lessons {
         mean(self.by_point.get(point)?)
     }
 
-    /// What a run that is not played will take by the measured ones, in seconds: those of its point, of the same load, or all.
+    /// Predicts a run that is not played from measured ones, in seconds: those of its point, of the same load, or all.
     pub fn usual(&self, point: &Point) -> Option<f64> {
         let by_load = || mean(self.by_load.get(&point.name)?);
         self.measured(&point.id).or_else(by_load).or_else(|| mean(&self.all))
@@ -185,7 +185,7 @@ impl Lessons {
     }
 }
 
-/// How much longer a run took than the model says.
+/// Ratio of a run's duration to the model's.
 fn ratio(
     run: &RunRecord,
     plan: &Plan,

@@ -24,9 +24,9 @@ const VOCABULARY: std::ops::Range<u32> = 260..32_000;
 /// From a client's sending to the engine's queue, in nanoseconds.
 const DELAY: u64 = 400_000;
 
-/// What a run takes besides its load, in seconds, by the command line of its point: vsweep's own generator its thread and
-/// connections; `vllm bench serve`, or a command that takes its flags, the start of Python with its imports and the tokenizer.
-/// Nothing is known of other programs.
+/// Time of a run in addition to its load, in seconds, by the command line of its point. vsweep's own generator needs its thread and
+/// connections. `vllm bench serve`, or a compatible command, needs the start of Python with its imports and the tokenizer. `None` for other
+/// programs.
 pub fn overhead_s(argv: Option<&[String]>) -> Option<f64> {
     match argv {
         None => Some(0.005),
@@ -38,9 +38,9 @@ pub fn overhead_s(argv: Option<&[String]>) -> Option<f64> {
 #[derive(Debug)]
 pub struct Player<'a> {
     stand_in: &'a ModelledServer,
-    /// Whether caches keep what earlier runs left in them.
+    /// True if caches keep the content of earlier runs.
     keeps_caches: bool,
-    /// Whether somebody reads the gaps between tokens, the only figure that needs the time of every token.
+    /// True if the gaps between tokens are needed, the only figure that needs the time of every token.
     reads_gaps: bool,
     /// A server, and whether the content of prompts counts on it.
     server: Option<(bool, VirtualServer)>,
@@ -55,7 +55,7 @@ pub struct Play<'a> {
     pub warmup: Warmup,
     /// Ends the run once its verdict is certain.
     pub watch: Option<Watch>,
-    /// What it is charged to.
+    /// Budget that pays for it.
     pub budget: &'a Budget,
 }
 

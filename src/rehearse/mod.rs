@@ -1,8 +1,7 @@
 //! The whole plan in virtual time: the schedule and the searches of the real run on a simulated engine, and what that says
 //! about the real one before it begins: how long it takes, how much disk it needs, which servers will likely not fit.
 //!
-//! Everything here is predicted, nothing measured; whoever shows it says so. Starts no process, opens no connection,
-//! writes nothing.
+//! All results are predictions and must be shown as such. Starts no process, opens no connection, writes nothing.
 
 mod budget;
 mod imagined;
@@ -37,22 +36,22 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What a rehearsal is told beside the plan.
+/// Input of a rehearsal in addition to the plan.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The GPU of a real server; of one whose GPU is not known nothing is predicted.
     pub card: Option<Card>,
     /// GPUs of the machine, for servers that run side by side.
     pub gpus: u32,
-    /// How their number is known, as a phrase.
+    /// Source of that number, as a phrase.
     pub gpus_whence: &'static str,
     /// The `config.json` of the model of a real server.
     pub model_config: Option<PathBuf>,
-    /// How much may be computed.
+    /// Limits of the computation.
     pub limits: Limits,
-    /// Whether a session works on what is rehearsed: a server that is up then needs no start.
+    /// True if a session works on the rehearsed plan. A server that is up then needs no start.
     pub at_work: bool,
-    /// What was played already: who predicts again plays it once.
+    /// Cache of played runs, for repeated predictions.
     pub plays: Arc<Plays>,
 }
 
@@ -61,9 +60,9 @@ pub struct Options {
 pub struct Card {
     /// The GPU.
     pub gpu: Gpu,
-    /// How it is known, as a phrase.
+    /// Source of the GPU's name, as a phrase.
     pub whence: &'static str,
-    /// Whether this machine may have another one, or none.
+    /// True if this machine may have another GPU, or none.
     pub is_assumed: bool,
 }
 
@@ -94,14 +93,14 @@ pub struct Loss {
     pub failure: Failure,
 }
 
-/// What is predicted for one server config.
+/// Prediction for one server config.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Forecast {
-    /// Which one.
+    /// The server config.
     pub server: ServerId,
     /// Short text for people.
     pub name: String,
-    /// How often it is started.
+    /// Number of its starts.
     pub starts: u32,
     /// Runs on it, those of searches included.
     pub runs: u64,
@@ -115,24 +114,24 @@ pub struct Forecast {
     pub losses: Vec<Loss>,
     /// Room that its files take, in bytes.
     pub disk_bytes: u64,
-    /// How long it all takes.
+    /// Total duration.
     pub total: Total,
 }
 
-/// What is predicted for a whole plan, or for what is left of it.
+/// Prediction for a whole plan, or for its remaining part.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rehearsal {
     /// One a server, in the order of the plan.
     pub servers: Vec<Forecast>,
-    /// How long it all takes.
+    /// Total duration.
     pub total: Total,
-    /// How its servers share the machine, if they run side by side.
+    /// Division of the machine, if its servers run at the same time.
     pub packed: Option<Packed>,
     /// Room that all files take, in bytes.
     pub disk_bytes: u64,
-    /// What was assumed, as sentences.
+    /// Assumptions, as sentences.
     pub assumptions: Vec<String>,
-    /// What was learned from, as phrases such as `3 measured server starts`.
+    /// Sources of the calibration, as phrases such as `3 measured server starts`.
     pub learned_from: Vec<String>,
 }
 
@@ -147,7 +146,7 @@ impl Rehearsal {
         self.servers.iter().map(|server| server.runs).sum()
     }
 
-    /// Whether some runs will likely fail.
+    /// Returns true if some runs will likely fail.
     pub fn foresees_failures(&self) -> bool {
         let mut servers = self.servers.iter();
         servers.any(|server| server.failure.is_some() || !server.losses.is_empty())
@@ -159,7 +158,7 @@ impl Rehearsal {
     }
 }
 
-/// What every server is played with.
+/// Common input for playing every server.
 struct Rehearsers<'a> {
     schedule: Schedule<'a>,
     options: &'a Options,
@@ -206,8 +205,7 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
     Ok(rehearsal)
 }
 
-/// What the searches that the schedule has still to begin will likely find, as far as that is known and the limits allow:
-/// where they may start.
+/// Predicts the answers of the searches that have not begun yet, as far as the limits allow. Searches use them as starting points.
 pub fn foresee(schedule: Schedule<'_>, done: &State, options: &Options) -> Forecasts {
     let budget = Budget::new(&options.limits);
     let mut forecasts = Forecasts::new();
@@ -240,7 +238,7 @@ pub fn foresee(schedule: Schedule<'_>, done: &State, options: &Options) -> Forec
     forecasts
 }
 
-/// What is assumed, a sentence a line.
+/// The assumptions, one sentence a line.
 const ASSUMPTIONS: &str = include_str!("assumptions.jinja");
 
 fn assumptions(plan: &Plan, stand_in: &ModelledServer, options: &Options) -> Vec<String> {

@@ -11,16 +11,16 @@ use crate::units::show_duration;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How the servers of a rehearsal share the machine.
+/// The division of the machine between the servers of a rehearsal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Packed {
-    /// How much runs at once.
+    /// Resources that may be used at the same time.
     pub room: Room,
     /// When each server likely begins, in seconds, in the order of the forecasts.
     pub begins: Vec<f64>,
     /// The servers that take as long as all: each begins with the end of the one before.
     chain: Vec<usize>,
-    /// How long these wait for the starts and runs of others, in seconds.
+    /// Time for which these wait for the starts and runs of others, in seconds.
     waited_s: f64,
 }
 
@@ -90,7 +90,7 @@ pub(super) fn pack(
 }
 
 impl Packed {
-    /// How long it all takes: errors of what runs beside the longest chain hardly matter.
+    /// Total duration. Errors outside the longest chain hardly matter.
     pub(super) fn total(&self, forecasts: &[Forecast]) -> Total {
         let mut total = Total::default();
         for server in &self.chain {
@@ -103,7 +103,7 @@ impl Packed {
         }
     }
 
-    /// What starts that are kept apart from runs cost.
+    /// The cost of keeping starts apart from runs.
     pub(super) fn remark(&self) -> Option<String> {
         let waited = Duration::from_secs_f64(self.waited_s);
         let text = format!(

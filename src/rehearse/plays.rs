@@ -1,4 +1,4 @@
-//! What was played already, kept for whoever predicts the same plan again and again while it is done.
+//! Cache of played runs, for repeated predictions of the same plan during its sweep.
 
 use crate::cause::Failure;
 use crate::ids::PointId;
@@ -12,11 +12,11 @@ pub struct Plays {
     count: AtomicU64,
     /// By the start slot, too: starts are played side by side, and each draws its own load.
     points: Mutex<HashMap<(PointId, u32), Timing>>,
-    /// What the model says of recorded runs, in seconds: by point, start slot and number.
+    /// Model's duration of recorded runs, in seconds: by point, start slot and number.
     recorded: Mutex<HashMap<(PointId, u32, u32), Option<f64>>>,
 }
 
-/// What one run takes. Repetitions of a point are alike but for their random choices, so one of them is played for all.
+/// Duration of one run. Repetitions of a point differ only by random choices, so one of them is played for all.
 #[derive(Debug, Clone)]
 pub struct Timing {
     /// The load, in seconds.
@@ -47,7 +47,7 @@ impl Plays {
         lock(&self.points).insert((point.clone(), slot), timing);
     }
 
-    /// What the model says of a recorded run, played unless it was before.
+    /// Returns the model's duration of a recorded run, played unless it was before.
     pub(super) fn recorded(&self, run: (PointId, u32, u32), play: impl FnOnce() -> Option<f64>) -> Option<f64> {
         let known = lock(&self.recorded).get(&run).copied();
         known.unwrap_or_else(|| {

@@ -1,5 +1,5 @@
-//! What a server's command line becomes in virtual time: the settings of the engine model, how long a start takes, and
-//! why it will likely fail. Starts nothing and asks no network; what cannot be known from the command line is said.
+//! Models a server from its command line in virtual time: the settings of the engine model, the duration of a start, and a likely failure.
+//! Starts nothing and uses no network. Reports facts that the command line does not show.
 
 use super::Options;
 use super::spread::Belief;
@@ -21,10 +21,10 @@ use std::path::Path;
 /// A server as it is in virtual time.
 #[derive(Debug, Clone, Default)]
 pub struct ModelledServer {
-    /// Whether the simulator itself answers in the real run: then the model is right by construction, and only the machine's own work
-    /// is missing in it. Else a real vLLM does, and the model is a guess.
+    /// True if the real run uses the simulator. The model is then right by construction, except for the machine's own work. Otherwise the
+    /// real run uses vLLM, and the model is a guess.
     pub is_simulator: bool,
-    /// What the engine model needs to know; unset if the command line would be refused, or nothing is known of it.
+    /// Settings of the engine model; `None` if the command line would be rejected, or too little is known.
     pub settings: Option<ServerSettings>,
     /// Why it will not get ready.
     pub failure: Option<Failure>,
@@ -34,17 +34,17 @@ pub struct ModelledServer {
     pub stop_s: f64,
 }
 
-/// How long vLLM takes to stop and to give its memory back, in seconds.
+/// Time for vLLM to stop and to release its memory, in seconds.
 const VLLM_STOP_S: f64 = 6.0;
-/// What starting and stopping the simulator takes besides the time it was told, in seconds.
+/// Time for starting and stopping the simulator, in addition to its configured times, in seconds.
 const SIMULATOR_START_S: f64 = 0.19;
 const SIMULATOR_STOP_S: f64 = 0.03;
-/// How far a vLLM of some version, with its flags, is off the engines whose figures the model is held against: standard
-/// deviation of the logarithm, a guess.
+/// Deviation of a vLLM of another version or with other flags from the engines that the model was calibrated with: standard deviation of
+/// the logarithm, a guess.
 const OTHER_ENGINE: f64 = 0.3;
 
 impl ModelledServer {
-    /// What is believed of start times before any was measured.
+    /// Uncertainty of start times before any was measured.
     pub fn start_belief(&self) -> Belief {
         match self.is_simulator {
             true => Belief::of(0.1, 0.1),
@@ -52,7 +52,7 @@ impl ModelledServer {
         }
     }
 
-    /// What is believed of run times before any was measured: as little as the model is right about this GPU.
+    /// Uncertainty of run times before any was measured: the error of the model for this GPU.
     pub fn run_belief(&self) -> Belief {
         let gpu = self.settings.as_ref().map_or(GPUS[0], |settings| settings.cost.gpu);
         match self.is_simulator {
@@ -61,7 +61,7 @@ impl ModelledServer {
         }
     }
 
-    /// The stand-in of a server config; `Err` says what is not known and how to tell it.
+    /// The model of a server config. The error names the missing fact and a way to provide it.
     pub fn of(server: &ServerConfig, options: &Options) -> Result<ModelledServer, String> {
         let (is_simulator, args) = command(&server.argv)?;
         let environment = |name: &str| {
@@ -123,7 +123,7 @@ impl ModelledServer {
     }
 }
 
-/// Whether a command line is the simulator's, and the arguments after `serve`.
+/// Returns true if a command line is the simulator's, and the arguments after `serve`.
 fn command(argv: &[String]) -> Result<(bool, &[String]), String> {
     if argv.is_empty() {
         return Err("the plan attaches to a running server, whose settings are not known".to_owned());
@@ -139,7 +139,7 @@ fn command(argv: &[String]) -> Result<(bool, &[String]), String> {
     }
 }
 
-/// Whether a plan's first server is one whose speed depends on this machine's GPU.
+/// Returns true if the speed of a plan's first server depends on this machine's GPU.
 pub fn needs_gpu(matrix: &Matrix) -> bool {
     let first = matrix.servers().next();
     first.is_some_and(|server| matches!(command(&server.argv), Ok((false, _))))
@@ -171,7 +171,7 @@ fn on_card(mut flags: Flags, options: &Options) -> Result<Flags, String> {
     }
 }
 
-/// The failure that the simulator was told to show while it starts.
+/// The failure that the simulator is configured to have while it starts.
 fn fault(settings: &ServerSettings) -> Option<Failure> {
     let failure = |cause, detail: &str| Some(Failure::new(cause, detail));
     settings.faults.iter().find_map(|fault| match fault {

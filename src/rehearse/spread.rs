@@ -18,22 +18,22 @@ pub struct TimeInterval {
     pub high: f64,
 }
 
-/// What is believed of the ratio between what really happens and what the model says.
+/// Distribution of the ratio between real durations and the model's.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Belief {
     /// The likely ratio.
     pub factor: f64,
-    /// How far the ratio may be off for all alike: standard deviation of its logarithm.
+    /// Common uncertainty of all: standard deviation of the ratio's logarithm.
     pub common: f64,
-    /// How far a single one is off besides: standard deviation of its logarithm.
+    /// Additional deviation of a single one: standard deviation of its logarithm.
     pub own: f64,
 }
 
-/// How much slower or faster the machine may be than when it was measured, or than one on which nothing else runs: standard deviation
-/// of the logarithm. No record makes it smaller.
+/// Difference in speed of the machine to when it was measured, or to one on which nothing else runs: standard deviation of the logarithm.
+/// Records do not reduce it.
 const DRIFT: f64 = 0.08;
 
-/// How many measured ratios the prior idea of the scatter is worth.
+/// Weight of the prior for the scatter, in measured ratios.
 const PATIENCE: f64 = 4.0;
 
 impl Belief {
@@ -62,7 +62,7 @@ impl Belief {
         }
     }
 
-    /// What it makes of a time that the model says, in seconds.
+    /// Corrects a time of the model, in seconds.
     pub fn time(&self, seconds: f64) -> Time {
         let likely = seconds * self.factor;
         Time {
@@ -119,7 +119,7 @@ impl Total {
         }
     }
 
-    /// The same, so many times as long.
+    /// Multiplies all times by a factor.
     pub(super) fn stretched(self, factor: f64) -> Total {
         let stretched = |time: Time| Time {
             likely: time.likely * factor,

@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// How much room a sweep's files take, in bytes: figures from real directories, rounded up. Report, charts, manifest and plan:
+/// Size of a sweep's files, in bytes: figures from real directories, rounded up. Report, charts, manifest and plan:
 pub const BASE_BYTES: u64 = 2_000_000;
 /// A run's result without its lists, its journal lines and its rows in the tables.
 const RUN_BYTES: u64 = 12_000;
@@ -47,7 +47,7 @@ struct VirtualStage<'a> {
     steps: &'a Steps<'a>,
     /// Runs that each exploration still lacks.
     levels_left: BTreeMap<SearchId, usize>,
-    /// Whether the server is up and stays so.
+    /// True if the server is up and stays so.
     is_up: bool,
 }
 
@@ -69,7 +69,7 @@ pub fn play_group(
     play(rehearsers, group, hints, stand_in, state)
 }
 
-/// What a search will likely find, by target, played to its end on a state of its own.
+/// Plays a search to its end on a state of its own, and returns its answers by target.
 pub fn foresee(
     rehearsers: &Rehearsers<'_>,
     group: &Group,
@@ -197,7 +197,7 @@ impl VirtualStage<'_> {
         })
     }
 
-    /// What the fixed questions after a start take, in seconds: each alone, then all at once. The long ones take little more.
+    /// Duration of the fixed questions after a start, in seconds: each alone, then all at once. The long ones take little more.
     fn questions_s(&self) -> f64 {
         let rounds = answers::PROMPTS + 1;
         let params = json!({"random_input_len": 30, "random_output_len": answers::TOKENS, "num_prompts": rounds, "max_concurrency": 1});
@@ -346,7 +346,7 @@ impl VirtualStage<'_> {
     }
 }
 
-/// Whether the last process of a server that is known is up, for this start.
+/// Returns true if the last known process of a server is up, for this start.
 fn is_up(state: &State, server: &ServerId, slot: u32) -> bool {
     let last = state.starts_of(server).last();
     last.is_some_and(|start| start.slot == slot && start.exited_at.is_none() && start.ready.is_some())

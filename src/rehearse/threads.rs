@@ -14,7 +14,7 @@ use std::collections::HashMap;
 /// Into how many parts the starts are divided for each processor: some take longer than others.
 const PARTS: usize = 4;
 
-/// What was played, and which start of the plan it was.
+/// Result of playing a start, with its position in the plan.
 type Placed = (usize, Result<(Forecast, Ending), Unknown>);
 
 impl Rehearsers<'_> {

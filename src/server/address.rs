@@ -18,11 +18,11 @@ pub struct Address {
     pub host: Option<String>,
     /// As given; `None` leaves the server's default.
     pub port: Option<u16>,
-    /// Whether the command line says by [`PORT`] where a port belongs that is chosen for it.
+    /// True if the command line contains [`PORT`], so that a port is chosen for it.
     is_placed: bool,
 }
 
-/// Stands in a command line for the port that is chosen.
+/// Placeholder in a command line for the chosen port.
 pub const PORT: &str = "{port}";
 
 /// Words of a command line as a server would read them: with some port in place of the one that its start will choose.
@@ -97,7 +97,7 @@ impl Address {
         }
     }
 
-    /// Whether somebody holds the port that the server is about to listen on, and who.
+    /// Returns the process that holds the port that the server will listen on, if there is one.
     pub fn taken(&self) -> Option<Taken> {
         let port = self.port?;
         if !self.listening_ips().into_iter().any(|ip| is_in_use(ip, port)) {
@@ -136,11 +136,11 @@ impl Address {
 pub struct Taken {
     /// The failure of a server that cannot start for it.
     pub failure: Failure,
-    /// Whether it will not be free again by itself: somebody listens who is none of ours.
+    /// True if it will not become free by itself, because its listener is not ours.
     pub stays: bool,
 }
 
-/// Whether a command line is vLLM's server or a look-alike with the same flags.
+/// Returns true if a command line starts vLLM's server or one with the same flags.
 fn speaks_vllm(argv: &[String]) -> bool {
     argv.iter()
         .any(|word| word == "serve" || word.starts_with("vllm.entrypoints"))
@@ -150,11 +150,11 @@ fn speaks_vllm(argv: &[String]) -> bool {
 const TRIED_FROM: u16 = 20_000;
 /// Between the first ports of processes with successive ids.
 const STRIDE: usize = 97;
-/// How many ports were tried. It takes a while until a server listens on its own, so none is given to two.
+/// Number of ports tried. A server takes a while until it listens, so no port is given to two.
 static TRIED: Mutex<usize> = Mutex::new(0);
 
-/// A port that is free on both loopback addresses and all interfaces at this moment. It is none that the kernel gives to connections,
-/// if there are others: those of a load beside the start of a server would take it.
+/// Returns a port that is free on both loopback addresses and all interfaces at this moment. Ports that the kernel gives to connections are
+/// avoided if possible: connections of a load during the server's start could take them.
 fn free_port() -> std::io::Result<u16> {
     let own = TRIED_FROM..ephemeral().filter(|first| *first > TRIED_FROM).unwrap_or(u16::MAX);
     // Two vsweeps that ask at once rarely begin at the same port.

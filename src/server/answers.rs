@@ -9,7 +9,7 @@ use reqwest::StatusCode;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-/// The text of the first two questions around what stands between.
+/// Text of the first two questions before and after the filler.
 const FIRST: [&str; 2] = [
     "The code word of this text is amber. ",
     "The code word of this text is cobalt. ",
@@ -30,12 +30,12 @@ pub const LONG_TOKENS: u32 = 8;
 pub const LINES: [u32; 3] = [400, 100, 25];
 /// So many tokens a line may have with most tokenizers.
 const TOKENS_A_LINE: u64 = 14;
-/// Most probable tokens that are told at each place: as many as any server of OpenAI's interface tells.
+/// Number of most probable tokens requested at each place: the most that any OpenAI-compatible server returns.
 const TOP: u32 = 5;
 /// One answer of 32 tokens takes seconds; a server that needs longer is not asked on.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Why there is no answer.
+/// Reason for a missing answer.
 enum Refusal {
     /// The server has answered so.
     Status(StatusCode),
@@ -49,13 +49,13 @@ impl From<Silence> for Refusal {
     }
 }
 
-/// How a server likes to be asked.
+/// The form of questions that a server accepts.
 struct Asking<'a> {
     http: &'a Http,
     model: &'a str,
     /// Of one answer.
     limit: Duration,
-    /// What is asked beyond OpenAI's interface and beyond the text: what the server refuses is left out.
+    /// Fields other than the text and those of OpenAI's interface. Fields that the server rejects are left out.
     extras: Map<String, Value>,
 }
 

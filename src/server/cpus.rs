@@ -16,7 +16,7 @@ const LEAST_CORES: usize = 3;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cpus(BTreeSet<usize>);
 
-/// Who may use which CPUs.
+/// The division of CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Division {
     /// Those of each server's share, in the order in which they were asked for.
@@ -72,7 +72,7 @@ impl Cpus {
             }
             for (share, cores) in shares.iter().zip(cores.chunks(each)) {
                 let taken: BTreeSet<usize> = cores[1..].iter().flatten().copied().collect();
-                // Devices whose neighbourhoods overlap in part cannot be told apart.
+                // Devices with partly overlapping neighbourhoods cannot be separated.
                 if !taken.is_subset(&division.rest.0) {
                     return None;
                 }

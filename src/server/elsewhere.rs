@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long the command may take.
+/// Time limit of the command.
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
 const TICK: Duration = Duration::from_millis(50);
 
@@ -16,7 +16,7 @@ pub(super) fn end(stop: &[String]) -> bool {
     let ended = try_end(stop);
     if let Err(why) = &ended {
         let stop = crate::shell::shell_line(stop);
-        // Where nobody can be told, the command is still tried again.
+        // The command is tried again even if this message is lost.
         let _ = writeln!(
             io::stderr(),
             "vsweep: the stop command `{stop}` {why}; its server may still run"

@@ -1,5 +1,5 @@
-//! Who answers at an address: a running server is asked for what tells it from another one. What it does not say stays
-//! unknown, so servers other than vLLM are welcome.
+//! Identifies the server at an address by properties that distinguish it from others. A property that it does not report is unknown, so
+//! servers other than vLLM work too.
 //!
 //! Changes nothing and judges nothing: the rule of what is a change is [`Fingerprint`]'s.
 
@@ -29,7 +29,7 @@ const NO_SETTINGS: [&str; 6] = [
     "num_cpu_blocks",
     "num_gpu_blocks",
 ];
-/// What is read of the configuration that vLLM shows in its development mode; the rest follows from it, or changes nothing.
+/// Settings that are read from the configuration of vLLM's development mode. The others follow from these, or have no effect.
 const CONFIG: [(&str, &str); 8] = [
     ("parallel_config", "tensor_parallel_size"),
     ("parallel_config", "pipeline_parallel_size"),
@@ -42,8 +42,8 @@ const CONFIG: [(&str, &str); 8] = [
 ];
 
 impl Server {
-    /// What tells it from another server, as far as it says that now. Asks for its metrics at the beginning and near the end, so
-    /// that several different servers behind one address show: `Err` is in what they differ.
+    /// Reads the properties that distinguish the server from others. Reads its metrics at the beginning and near the end, to detect several
+    /// servers behind one address; the error contains their differences.
     pub async fn read_identity(&self) -> Result<Fingerprint, Differences> {
         let http = &self.http;
         let Ok(metrics) = http.get("/metrics", PROBE).await else {
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// What a real vLLM said.
+    /// The answer of a real vLLM.
     const PAGE: &str = "process_start_time_seconds 1.79516695783e+09\n\
         vllm:cache_config_info{_block_size_resolved=\"True\",block_size=\"128\",cache_dtype=\"auto\",engine=\"0\",\
         enable_prefix_caching=\"True\",kv_cache_max_concurrency=\"1024.0\",kv_cache_memory_bytes=\"1073741824\",\

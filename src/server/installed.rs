@@ -23,14 +23,14 @@ const FEWEST: usize = 50;
 /// The flags of one installation.
 #[derive(Debug)]
 pub struct InstalledFlags {
-    /// What was asked.
+    /// The program that was asked.
     pub program: PathBuf,
     names: BTreeSet<String>,
 }
 
 impl InstalledFlags {
-    /// Those of a command (`serve`) of the program that this word starts, with this environment. `tell` is called if it has to be
-    /// asked. `None` if it is not here, or does not answer as vLLM does.
+    /// Returns the flags of a command (`serve`) of the program that this word starts, in this environment. Calls `tell` before it runs the
+    /// program. `None` if the program does not exist, or does not answer as vLLM does.
     pub fn of(
         program: &str,
         command: &[&str],
@@ -60,7 +60,7 @@ impl InstalledFlags {
         Some(InstalledFlags { program, names })
     }
 
-    /// Whether it has a flag, in any spelling; of one with a dot what stands before it counts.
+    /// Returns true if it has a flag, in any spelling. Only the part before a dot counts.
     pub fn has(&self, flag: &str) -> bool {
         let plain = flag.split('.').next().unwrap_or(flag);
         match plain.strip_prefix("--") {

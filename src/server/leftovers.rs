@@ -1,16 +1,16 @@
-//! What a tree leaves behind when it is killed: shared memory and rendezvous files of vLLM, and servers that run elsewhere.
+//! Finds remains of a killed tree: shared memory and rendezvous files of vLLM, and servers that run elsewhere.
 //!
-//! A server that its command started elsewhere is ended by the plan's stop command. It runs once the tree is gone, by whoever
-//! then removes what the tree left: its guard, the vsweep that started it, or the next one.
+//! A server that its command started elsewhere is ended by the plan's stop command. The command runs once the tree is gone, in the process
+//! that then removes the remains: the tree's guard, the vsweep that started it, or the next one.
 //!
 //! A file is removed only if it was not there before the launch, was made by the tree (one of its processes held it, or
 //! the server's log names it), and nobody holds it once the tree is gone. The tree's guard finds and removes such files.
 //! Looking is cheap as long as nothing new appears: two directory listings.
 //!
-//! What the guard learns it writes down at once, so that others can remove it if the guard is killed: in the tree's inventory,
-//! `/dev/shm/vsweep-<mark>`, beside the shared memory that it names. Both are of one machine, and of one container unless
-//! containers share it, and both end with it. Each line is a [`Note`] in JSON. A path that is no UTF-8 is in none, and so is
-//! never removed.
+//! The guard records remains at once, so that others can remove them if the guard is killed. The record is the tree's inventory,
+//! `/dev/shm/vsweep-<mark>`, in the same folder as the shared memory that it names. Both belong to one machine, and to one container unless
+//! containers share the folder, and both end with it. Each line is a [`Note`] in JSON. Paths that are not valid UTF-8 are not recorded and
+//! so never removed.
 
 use super::elsewhere;
 use super::procfs::{self, Process};
@@ -28,22 +28,22 @@ use std::path::{Path, PathBuf};
 
 /// Where shared memory has its names.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// How the name of an inventory begins.
+/// Prefix of an inventory's name.
 const PREFIX: &str = "vsweep-";
 /// vLLM's file for the rendezvous of its workers: `$TMPDIR/vllm_dist_<uuid>`; nobody keeps it open.
 const RENDEZVOUS: &str = "vllm_dist_";
 /// Looks at a new file that no process of the tree seems to hold, before waiting for the end to look again.
 const LOOKS: u32 = 3;
-/// How much of the log is searched for names of rendezvous files, which vLLM prints while it starts.
+/// Bytes of the log that are searched for names of rendezvous files, which vLLM prints while it starts.
 const LOG_BYTES: u64 = 4 << 20;
 
-/// What a tree may leave behind.
+/// Possible remains of a tree.
 #[derive(Debug, Default)]
 pub(super) struct Leftovers {
     mark: String,
-    /// What was there before its launch.
+    /// Files that existed before its launch.
     before: HashSet<PathBuf>,
-    /// What it made, with the inodes.
+    /// Files that it made, with their inodes.
     made: BTreeMap<PathBuf, u64>,
     /// Processes that its guard adopted, by id and start.
     adopted: HashSet<(i32, u64)>,
@@ -88,7 +88,7 @@ impl Leftovers {
         }
     }
 
-    /// What the guard of the tree with this mark has written down, if that is ours. More can be added.
+    /// Reads the inventory of the tree with this mark, if it belongs to this user. More can be added.
     pub fn of(mark: &str) -> Option<Leftovers> {
         let path = inventory(mark);
         is_ours(&path).then_some(())?;
@@ -126,7 +126,7 @@ impl Leftovers {
         }
     }
 
-    /// Looks for files that the tree below this process made, and for what it adopted beside its leader.
+    /// Looks for files that the tree below this process made, and for processes that it adopted in addition to its leader.
     pub fn look(&mut self, leader: i32) {
         self.attribute(LOOKS);
         self.note_adopted(leader);
@@ -180,7 +180,7 @@ impl Leftovers {
         self.note(made.into_iter().filter_map(entry));
     }
 
-    /// A process that left its parent, and perhaps its environment, is found again by whoever must end it.
+    /// Records adopted processes. A process that left its parent, and perhaps its environment, can then still be found and ended.
     fn note_adopted(&mut self, leader: i32) {
         let children = procfs::children_of_this_thread().into_iter();
         let adopted = children.filter(|pid| *pid != leader).filter_map(procfs::process);
@@ -192,14 +192,14 @@ impl Leftovers {
         self.note(entries);
     }
 
-    /// Whether something runs elsewhere that a command must end.
+    /// Returns true if something runs elsewhere that a command must end.
     pub fn is_elsewhere(&self) -> bool {
         !self.stop.is_empty()
     }
 
-    /// Ends what the tree started elsewhere and removes what it left, now that it is gone; returns what was removed. Its
-    /// inventory goes, too, unless something is still held: a process that was killed gives back its memory last, and what is no
-    /// longer noted would stay for ever. So it is with a server that could not be ended while its vsweep may still be told.
+    /// Ends processes elsewhere and removes the remains, now that the tree is gone. Returns the removed files. The inventory is removed
+    /// too, unless something is still held: a killed process releases its memory last, and remains without a record would stay for ever. It
+    /// also stays if a server could not be ended while its vsweep still lives.
     pub fn remove(self) -> Vec<String> {
         let is_ended = self.stop.is_empty() || elsewhere::end(&self.stop);
         let is_kept = !is_ended && !is_ownerless(&self.mark);
@@ -233,7 +233,7 @@ pub(super) fn note_held(left: impl Iterator<Item = i32> + Clone) {
     }
 }
 
-/// Whether there is anything to remove or to wait for: an inventory of a dead vsweep.
+/// Returns true if there is an inventory of a dead vsweep, so that something must be removed or awaited.
 pub(super) fn are_noted() -> bool {
     !ownerless().is_empty()
 }
@@ -298,7 +298,7 @@ fn inventory(mark: &str) -> PathBuf {
     Path::new(SHARED_MEMORY).join(format!("{PREFIX}{mark}"))
 }
 
-/// Whether a path is a file of this user; a link may lead anywhere.
+/// Returns true if a path is a file of this user. Links are excluded, because they may lead anywhere.
 fn is_ours(path: &Path) -> bool {
     let me = nix::unistd::geteuid().as_raw();
     fs::symlink_metadata(path).is_ok_and(|meta| meta.is_file() && meta.uid() == me)
@@ -314,7 +314,7 @@ fn present() -> HashSet<PathBuf> {
         .collect()
 }
 
-/// Whether a file is of a kind that vLLM leaves behind, with a name that an inventory can hold.
+/// Returns true if a file is of a kind that vLLM leaves behind, with a name that an inventory can hold.
 fn is_of_a_kind(path: &Path) -> bool {
     path.to_str().is_some() && (is_rendezvous(path) || path.parent() == Some(Path::new(SHARED_MEMORY)))
 }

@@ -45,7 +45,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How to start one server.
+/// The start of one server.
 #[derive(Debug, Clone)]
 pub struct Launch {
     /// Program and arguments. A program called `vsweep` runs this very binary.
@@ -62,14 +62,14 @@ pub struct Launch {
     pub stop_grace: Duration,
     /// No progress with requests in flight for this long means hung.
     pub hang_timeout: Duration,
-    /// How it differs from vLLM.
+    /// Differences from vLLM.
     pub manners: Manners,
 }
 
-/// Stands in a command line for a name that no other start of a server has.
+/// Placeholder in a command line for a name that no other start of a server has.
 pub const NAME: &str = "{name}";
 
-/// What a ready server says about itself.
+/// Properties that a ready server reports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// First entry of `/v1/models`: the name requests must use.
@@ -82,7 +82,7 @@ pub struct Identity {
     pub max_model_len: Option<u64>,
     /// From `/version`, if it answers.
     pub version: Option<String>,
-    /// Whether the server is vsweep's simulator (its `/version` says so).
+    /// True if the server is vsweep's simulator, according to its `/version`.
     pub simulated: bool,
 }
 
@@ -99,7 +99,7 @@ pub struct Server {
 #[derive(Debug)]
 struct Process {
     launch: Launch,
-    /// Its commands and their guards: last the one that answers, before it those that run beside it.
+    /// Its commands and their guards. The last one answers requests.
     commands: Vec<(String, Guarded)>,
     launched: Instant,
     /// Length of the log in bytes when the server became ready: what follows was written under load.
@@ -159,7 +159,7 @@ impl Server {
         })
     }
 
-    /// The same for a server with another route for its health.
+    /// Sets another health route.
     pub fn with_health(self, route: &str) -> Server {
         let http = self.http.with_health(route);
         Server { http, ..self }
@@ -191,7 +191,7 @@ impl Server {
         self.process.as_ref().and_then(|process| api_key(&process.launch))
     }
 
-    /// Whether it runs on this machine.
+    /// Returns true if it runs on this machine.
     pub fn is_local(&self) -> bool {
         self.process.is_some() || http::is_loopback(self.base_url())
     }
@@ -234,7 +234,7 @@ impl Server {
         }
     }
 
-    /// The same without a grace period, for a user who cannot wait.
+    /// Stops the server without a grace period, for a user who cannot wait.
     pub async fn kill(&mut self) {
         if let Some(process) = &mut self.process {
             join_all(process.commands.iter_mut().map(|(_, guarded)| guarded.kill())).await;
@@ -257,7 +257,7 @@ impl Launch {
         }
     }
 
-    /// Fills in the name of the first node, and gives the command lines that run beside this one. A server that has none is on one node.
+    /// Fills in the name of the first node, and returns the command lines of the members. A server without members is on one node.
     fn fill_in_nodes(&mut self) -> Result<Vec<Vec<String>>, Failure> {
         let members = &self.manners.members;
         let has_head = |word: &String| word.contains(HEAD);

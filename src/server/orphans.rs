@@ -1,5 +1,5 @@
-//! What is left of process trees when those who owned them are gone. As long as a tree's guard or its vsweep lives, the tree is
-//! theirs; what is left when both are dead is found by its mark, named, and ended.
+//! Finds and ends the remains of process trees whose owners have died. While a tree's guard or its vsweep lives, the tree belongs to them.
+//! If both are dead, its processes are found by their mark, named and ended.
 
 use super::leftovers;
 use super::procfs::{self, Process};
@@ -20,18 +20,17 @@ pub struct Orphan {
     started: u64,
 }
 
-/// What is left of the trees of some vsweeps that are dead.
+/// Remains of the trees of some dead vsweeps.
 #[derive(Debug, Default)]
 pub struct Remains {
-    /// Whether a guard is still at work: it ends its tree by itself.
+    /// True if a guard is still at work. It ends its tree by itself.
     pub is_guarded: bool,
     /// Processes without a guard.
     pub orphans: Vec<Orphan>,
 }
 
 impl Remains {
-    /// Looks for what is left of the trees that the vsweeps of these process ids started. One that lives owns its trees, and
-    /// they are not told of.
+    /// Finds remains of the trees that the vsweeps with these process ids started. Trees of a living vsweep are left out.
     pub fn of(vsweeps: &[u32]) -> Remains {
         if vsweeps.is_empty() {
             return Remains::default();
@@ -71,7 +70,7 @@ impl Remains {
         }
     }
 
-    /// Whether nothing is left.
+    /// Returns true if nothing is left.
     pub fn is_empty(&self) -> bool {
         !self.is_guarded && self.orphans.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What `/proc` says about other processes: who descends from whom, who holds a file or a port.
+//! Reads `/proc`: descendants of processes, and holders of files and ports.
 //!
 //! Reading only. Everything here can change or vanish between two reads, so nothing is an error: a process that went
 //! away is simply not in the answer.
@@ -17,13 +17,13 @@ pub struct Process {
     pub parent: i32,
     /// Id of its session's leader.
     pub session: i32,
-    /// Whether it has ended and only waits to be reaped.
+    /// True if it has ended and only waits to be reaped.
     pub zombie: bool,
     /// When it started, in clock ticks since boot.
     pub started: u64,
 }
 
-/// Whether processes can be looked at at all.
+/// Returns true if `/proc` can be read at all.
 pub fn is_there() -> bool {
     process(std::process::id() as i32).is_some()
 }
@@ -45,7 +45,7 @@ pub fn process(pid: i32) -> Option<Process> {
     parse_stat(pid, &fs::read(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Whether the process of this id that started then has not ended; a number may be given out again.
+/// Returns true if the process with this id and start time has not ended. Ids are reused.
 pub fn lives(pid: i32, started: u64) -> bool {
     process(pid).is_some_and(|process| process.started == started && !process.zombie)
 }
@@ -131,7 +131,7 @@ fn open_files(pid: i32) -> impl Iterator<Item = PathBuf> {
     entries.filter_map(|entry| fs::read_link(entry.path()).ok())
 }
 
-/// Who listens on a TCP port; `None` if nobody does.
+/// Returns the listener on a TCP port; `None` if there is none.
 pub fn listener(port: u16) -> Option<Listener> {
     let sockets: HashSet<PathBuf> = ["/proc/net/tcp", "/proc/net/tcp6"]
         .iter()
@@ -147,7 +147,7 @@ pub fn listener(port: u16) -> Option<Listener> {
     Some(holder.map_or(Listener::Hidden, Listener::Process))
 }
 
-/// Who listens.
+/// The listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Listener {
     /// The process of this id.

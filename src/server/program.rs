@@ -1,4 +1,4 @@
-//! Which file a command's program is: this very binary for `vsweep`, else what PATH says.
+//! Finds the file of a command's program: this very binary for `vsweep`, else the one in PATH.
 
 use crate::cause::{Cause, Failure};
 use std::collections::BTreeMap;

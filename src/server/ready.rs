@@ -128,7 +128,7 @@ async fn identify(http: &Http, expected: &[&str], seen: &mut String) -> Result<I
     })
 }
 
-/// What an answer to `/health` means that no waiting changes.
+/// Returns the remedy for an answer to `/health` that will not change by waiting.
 fn refusal(status: StatusCode) -> Option<&'static str> {
     match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Some("set OPENAI_API_KEY to a key that it accepts"),
@@ -145,7 +145,7 @@ fn listed_models(answer: &HttpAnswer) -> Option<Vec<Value>> {
     (answer.status.is_success() && models.iter().any(|model| model["id"].is_string())).then_some(models)
 }
 
-/// Whether one of the expected names is among the served ones, by id or root. Nothing expected means anything will do.
+/// Returns true if one of the expected names is among the served ones, by id or root. Without expected names, any model will do.
 fn serves(models: &[Value], expected: &[&str]) -> bool {
     let same = |found: &Value, name: &&str| {
         found

@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 /// The routes that empty vLLM's caches, in the order in which they are called; only the first must exist.
 pub const ROUTES: [&str; 3] = ["/reset_prefix_cache", "/reset_mm_cache", "/reset_encoder_cache"];
-/// The same of SGLang.
+/// Route that resets the cache of SGLang.
 pub const SGLANG_ROUTES: [&str; 1] = ["/flush_cache"];
 /// Limit of one request.
 const LIMIT: Duration = Duration::from_secs(30);

@@ -15,14 +15,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
-/// What may differ from the level before, in MiB: contexts of other programs come and go.
+/// Tolerated increase since the previous level, in MiB: contexts of other programs come and go.
 const SLACK_MIB: u64 = 512;
 /// Waits between two looks grow from the first to the second of these.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LONGEST_WAIT: Duration = Duration::from_secs(2);
-/// How long ports and GPU memory of an earlier server of ours may take to be free again.
+/// Time limit for ports and GPU memory of an earlier server of ours to become free.
 const SETTLE_LIMIT: Duration = Duration::from_secs(60);
-/// How long a killed process may hold its memory.
+/// Time for which a killed process may hold its memory.
 const HOLDS: Duration = Duration::from_secs(5);
 
 /// A GPU of which more than this share is held has somebody on it: vLLM leaves as much to others.
@@ -42,7 +42,7 @@ pub async fn held_by_others(numbers: &[u32]) -> Vec<Gpu> {
     gpus
 }
 
-/// Who keeps these GPUs from being used, as a sentence.
+/// Describes the processes that hold these GPUs, as a sentence.
 pub async fn holders_of(numbers: &[u32]) -> String {
     let gpus = held_by_others(numbers).await;
     let held: Vec<&Gpu> = gpus.iter().collect();
@@ -96,7 +96,7 @@ pub async fn clear_away(vsweeps: &[u32], limit: Duration) -> Option<String> {
 pub struct Gate {
     /// Memory in use before the first server, by GPU. Without GPUs there is nothing to wait for later.
     used_mib: BTreeMap<String, u64>,
-    /// How long the first server waits, and the others.
+    /// Waiting times of the first server, and of the others.
     limits: [Duration; 2],
     is_passed: Cell<bool>,
 }
@@ -116,7 +116,7 @@ impl Gate {
         gate
     }
 
-    /// The same where somebody else may take a GPU beside the servers of a sweep: each waits at least so long.
+    /// A gate for sweeps in which others may take a GPU: each server waits at least `limit`.
     pub async fn patient(limit: Duration) -> Gate {
         Gate::waiting([limit, limit.max(SETTLE_LIMIT)]).await
     }
@@ -151,7 +151,7 @@ impl Gate {
         Ok(())
     }
 
-    /// What is in a server's way, and whether waiting would not help.
+    /// Returns the obstacle to a server's start, and true if waiting would not help.
     async fn obstacle(&self, address: &Address, env: &BTreeMap<String, String>) -> Option<(Failure, bool)> {
         if let Some(taken) = address.taken() {
             return Some((taken.failure, taken.stays));

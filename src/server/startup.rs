@@ -20,7 +20,7 @@ const PHASES: [(&str, &str, &str); 6] = [
         " s",
     ),
 ];
-/// Parts of a compilation, for logs that do not tell of it as a whole.
+/// Parts of a compilation, for logs that do not report it as a whole.
 const COMPILATION: [(&str, &str); 2] = [
     ("Dynamo bytecode transform time: ", " s"),
     ("Compiling a graph for compile range ", " s"),

@@ -1,5 +1,6 @@
-//! The mark that every process of a tree carries in its environment, and which tells whose tree it is. A mark is `VSWEEP_TREE=<process>-<count>`: the vsweep that owns the tree, told so exactly that no other process of this or another
-//! container is taken for it, and the number of the tree.
+//! The mark in the environment of every process of a tree, which identifies its owner. A mark is `VSWEEP_TREE=<process>-<count>`: the
+//! vsweep that owns the tree, described so precisely that no other process of this or another container is mistaken for it, and the number
+//! of the tree.
 
 use super::procfs;
 use crate::files::{is_process_dead, this_process};
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Name of the variable.
 pub(super) const TREE: &str = "VSWEEP_TREE";
 
-/// What a guard calls itself: `pkill -9 vsweep` must leave the one process alive that cleans up after the others.
+/// Name of a guard's process: `pkill -9 vsweep` must leave the one process alive that cleans up after the others.
 pub(super) const GUARD: &str = "server-guard";
 
 /// The vsweep that a mark names, in words.
@@ -16,7 +17,7 @@ pub(super) fn owner(mark: &str) -> Option<&str> {
     Some(mark.rsplit_once('-')?.0)
 }
 
-/// Whether the process belongs to a tree that will be cleaned up anyway: one of ours, or of a vsweep that is dead.
+/// Returns true if the process belongs to a tree that will be cleaned up anyway: one of ours, or of a dead vsweep.
 pub(super) fn will_end(pid: i32) -> bool {
     let mark = procfs::environment(pid, TREE);
     let owner = mark.as_deref().and_then(owner);

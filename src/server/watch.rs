@@ -24,7 +24,7 @@ const COUNTERS: [&str; 4] = [
     "vllm:iteration_tokens_total_count",
     "vllm:request_success_total",
 ];
-/// What is said of a server that shows nothing.
+/// Message for a server that does not answer at all.
 const SILENT: &str = "no answer from /health and /metrics";
 /// Gauges whose sum is the number of requests in flight.
 const IN_FLIGHT: [&str; 2] = ["vllm:num_requests_running", "vllm:num_requests_waiting"];
@@ -49,8 +49,8 @@ impl Server {
         }
     }
 
-    /// Whether it says, right now, that its engine is dead, or does not listen any more. It may take some seconds more
-    /// until [`Server::failed`] knows why.
+    /// Returns true if it reports right now that its engine is dead, or no longer listens. [`Server::failed`] may need some seconds more to
+    /// find the reason.
     pub async fn is_ill(&self) -> bool {
         matches!(look(&self.http).await, Health::Ill(_))
     }
@@ -112,7 +112,7 @@ async fn distress(http: &Http, progress: &mut Progress) -> Failure {
     }
 }
 
-/// What one look at a server found.
+/// Result of one health check.
 #[derive(Debug, Clone, PartialEq)]
 enum Health {
     /// It says that its engine is dead, or nobody listens any more.

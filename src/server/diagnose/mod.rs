@@ -16,14 +16,14 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// How much of a log is read: more than enough for the tracebacks of a few processes.
+/// Bytes of a log that are read: more than enough for the tracebacks of a few processes.
 const LOG_BYTES: u64 = 4 << 20;
-/// How many lines of a log stand for a cause that nobody knows.
+/// Number of a log's lines that are shown if the cause is unknown.
 const LAST_LINES: usize = 3;
 /// Longest detail in characters.
 const DETAIL: usize = 400;
 
-/// How far the server had come.
+/// State of a server before it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// It was not ready yet.
@@ -93,7 +93,7 @@ fn complaint(lines: &[&str], at: usize) -> String {
     clean(&said.join("; "))
 }
 
-/// Whether a line only tells or warns, as its level says.
+/// Returns true if the level of a line is that of information or a warning.
 fn is_informative(line: &str) -> bool {
     let line = without_source(line);
     let levels = ["DEBUG", "INFO", "WARNING"];
@@ -119,7 +119,7 @@ fn is_glog_warning(line: &str) -> bool {
     matches!(day, Some(3 | 4))
 }
 
-/// Whether a line names an exception or is what a validation says of a setting.
+/// Returns true if a line names an exception or is a validation error of a setting.
 fn is_error(line: &str) -> bool {
     let text = without_prefix(line);
     let name = text.split(':').next().unwrap_or_default();
@@ -130,18 +130,18 @@ fn is_error(line: &str) -> bool {
     is_exception(last) || (is_marked && !is_of_traceback(line))
 }
 
-/// Whether a word is the name of a Python exception.
+/// Returns true if a word is the name of a Python exception.
 fn is_exception(word: &str) -> bool {
     (word.ends_with("Error") || word.ends_with("Exception")) && word.starts_with(|c: char| c.is_ascii_uppercase())
 }
 
-/// Whether a line shows where an exception came from: a place, or the source there.
+/// Returns true if a line is part of a traceback: a place, or the source there.
 fn is_of_traceback(line: &str) -> bool {
     let after = line.split_once("] ").map_or(line, |(_, after)| after);
     after.starts_with("  ") && !after.contains("Value error, ")
 }
 
-/// What to show of a log that has no known words: the exception that ended it, else its last lines.
+/// Returns the excerpt of a log without known words: the exception that ended it, else its last lines.
 fn last_lines(log: &str) -> String {
     let decisive = decisive_line(log);
     if is_error(decisive) {
@@ -232,7 +232,7 @@ fn without_prefix(line: &str) -> &str {
     text
 }
 
-/// What a log holds from `offset` on, without colours; of a very long one the beginning is left out.
+/// Reads a log from `offset` on, without colours. Of a very long log the beginning is left out.
 pub fn read_log(path: &Path, offset: u64) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(path)?;

@@ -1,18 +1,18 @@
-//! What servers write when they fail, and what it means: words that stand together on a line that complains.
+//! Messages of failing servers and their meaning: words that occur together on an error line.
 //!
-//! The words come from real logs (tests/data/logs, whose index names each one's source). First stand whole phrases, then
-//! words that tell a kind of failure in any phrase of it, so that a message of another release or server is understood too.
+//! The words come from real logs (tests/data/logs, whose index names each one's source). Whole phrases come first, then words that identify
+//! a kind of failure in any phrase, so that messages of other releases or servers are understood too.
 
 use super::Phase;
 use crate::cause::Cause;
 
-/// Words that tell a cause.
+/// Words that identify a cause.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pattern {
     /// All of them stand on the line, in lower case.
     pub words: &'static [&'static str],
     cause: Cause,
-    /// Whether they count only on the line that names an exception, since they are usual elsewhere.
+    /// True if they count only on the line that names an exception, because they are common elsewhere.
     pub is_loose: bool,
 }
 
@@ -75,12 +75,12 @@ pub(super) const PATTERNS: &[Pattern] = &[
 ];
 
 impl Pattern {
-    /// Whether a line, in lower case, has it.
+    /// Returns true if a line, in lower case, contains all words.
     pub fn is_in(&self, line: &str) -> bool {
         self.words.iter().all(|word| line.contains(word))
     }
 
-    /// What it means of a server that was so far; `None` where it says nothing of why one fails that was ready.
+    /// Returns its cause for a server in this phase; `None` if the words do not explain the failure of a ready server.
     pub fn cause(&self, phase: Phase) -> Option<Cause> {
         match (phase, self.cause) {
             (Phase::Starting, cause) => Some(cause),

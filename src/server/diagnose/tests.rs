@@ -61,7 +61,7 @@ fn log(name: &str) -> String {
         .text
 }
 
-/// What is made of a log without the knowledge of some patterns.
+/// Diagnoses a log with only some of the patterns.
 fn judged<'a>(patterns: impl IntoIterator<Item = &'a Pattern>, log: &Recorded) -> Option<Cause> {
     let usage = diagnose(log.phase, log.exit, &log.text);
     match (usage.cause, recognise(patterns, log.phase, &log.text)) {

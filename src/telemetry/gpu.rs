@@ -99,7 +99,7 @@ pub async fn holders() -> Vec<Holder> {
     query("--query-compute-apps=gpu_uuid,pid,process_name", holder).await
 }
 
-/// What is read of each line of an answer that has N fields.
+/// Queries fields and parses each line of the answer, which has N fields.
 async fn query<const N: usize, T>(fields: &str, read: impl Fn([&str; N]) -> Option<T>) -> Vec<T> {
     let mut command = Command::new("nvidia-smi");
     command
@@ -145,7 +145,7 @@ fn names(wanted: &str, gpu: &Gpu) -> bool {
     names.any(|name| is_named(name, gpu.index, &gpu.uuid))
 }
 
-/// Whether a name in `CUDA_VISIBLE_DEVICES`, a number or the start of a UUID, fits a GPU.
+/// Returns true if a name in `CUDA_VISIBLE_DEVICES`, a number or the start of a UUID, fits a GPU.
 pub(super) fn is_named(name: &str, index: u32, uuid: &str) -> bool {
     match name.parse::<u32>() {
         Ok(number) => number == index,

@@ -1,4 +1,4 @@
-//! How busy the machine is that vsweep runs on, from `/proc` and the process clock.
+//! The utilisation of vsweep's machine, from `/proc` and the process clock.
 
 use nix::time::{ClockId, clock_gettime};
 use std::fs;
@@ -23,7 +23,7 @@ pub struct HostWatch {
     at: Instant,
 }
 
-/// What all cores did since the machine started, in ticks of the kernel: those that were idle, and all.
+/// Ticks of all cores since the machine started: the idle ones, and all.
 type Ticks = (u64, u64);
 
 impl HostWatch {
@@ -68,7 +68,7 @@ fn busy((idle, all): Ticks, before: Ticks) -> Option<f64> {
     Some((all - idle) as f64 / all as f64)
 }
 
-/// Whether a process is this one or was started below it. One that cannot be seen from here is not.
+/// Returns true if a process is this one or was started below it. False if it is not visible from here.
 pub(super) fn is_below_us(pid: u32) -> bool {
     let parent = |pid: &u32| {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;

@@ -1,5 +1,5 @@
-//! What can be read from outside about a server and its machine: Prometheus text, GPUs, the host; and what a series of such
-//! readings amounts to. Reading only; when to read, and judging what it means, belongs to the rooms that ask.
+//! Readings of a server and its machine from outside: Prometheus text, GPUs, the host, and summaries of a series of readings. Reading only;
+//! the callers decide when to read, and interpret the figures.
 
 pub mod csv;
 pub mod gpu;

@@ -27,20 +27,20 @@ pub struct GpuReading {
     pub memory_clock_mhz: Option<f64>,
     /// Temperature of the die, in °C.
     pub temperature_celsius: Option<f64>,
-    /// What slows it down; empty if nothing does. Idling and clocks set by the user are no such reasons.
+    /// Reasons why it is slowed down; empty if it is not. Idling and clocks set by the user do not count.
     pub throttle: Option<Vec<&'static str>>,
-    /// How many processes compute on it that are not the server's.
+    /// Number of processes that compute on it and do not belong to the server.
     pub strangers: Option<f64>,
 }
 
 impl GpuReading {
-    /// 1 if this holds of what slows it down, else 0; unknown where it does not tell.
+    /// 1 if the reasons for slowing it down meet a condition, else 0; `None` if unknown.
     pub(super) fn is(&self, holds: impl Fn(&[&'static str]) -> bool) -> Option<f64> {
         Some(f64::from(u8::from(holds(self.throttle.as_ref()?))))
     }
 }
 
-/// What slows a GPU down, by NVML's names.
+/// Reasons for slowing a GPU down, by NVML's names.
 const REASONS: [(ThrottleReasons, &str); 6] = [
     (ThrottleReasons::SW_POWER_CAP, "sw_power_cap"),
     (ThrottleReasons::HW_SLOWDOWN, "hw_slowdown"),
@@ -147,7 +147,7 @@ fn choose(all: &[(u32, String)], wanted: Option<&str>) -> Vec<u32> {
     wanted.split(',').map(str::trim).map_while(find).collect()
 }
 
-/// Processes that compute on a GPU; none if it does not tell.
+/// Processes that compute on a GPU; `None` if unknown.
 fn processes(gpu: &Device<'_>) -> Option<Vec<u32>> {
     let all = gpu.running_compute_processes().ok()?;
     let has_context = |memory: &UsedGpuMemory| !matches!(memory, UsedGpuMemory::Used(bytes) if *bytes < CONTEXT);

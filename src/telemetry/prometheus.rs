@@ -1,12 +1,11 @@
-//! Prometheus' text exposition format, as far as names and values go. Any bytes are accepted: a line that is no sample is
-//! skipped.
+//! Prometheus' text exposition format, as far as names and values go. Any bytes are accepted; lines that are not samples are skipped.
 
 /// One sample: a metric's name (with `_total`, `_count` and the like as written), its labels and its value.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample<'a> {
     /// `vllm:num_requests_running`
     pub name: &'a str,
-    /// What stands between the braces, as written; empty without labels.
+    /// The text between the braces; empty without labels.
     pub labels: &'a str,
     /// The value; a timestamp behind it is ignored.
     pub value: f64,

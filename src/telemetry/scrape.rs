@@ -1,4 +1,4 @@
-//! What a server's `/metrics` says about its load at one moment, by vLLM's names.
+//! The load of a server at one moment, from its `/metrics`, by vLLM's names.
 
 use super::prometheus::{self, Sample};
 

@@ -13,7 +13,7 @@ use std::time::Instant;
 pub struct Reading {
     /// When.
     pub at: Instant,
-    /// What the server said; `None` if it gave no answer.
+    /// Readings of the server; `None` if it gave no answer.
     pub server: Option<Scrape>,
     /// The server's GPUs; none without a driver.
     pub gpus: Vec<GpuReading>,
@@ -34,7 +34,7 @@ pub struct Window {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Series(pub Vec<Reading>);
 
-/// How a run went, for whoever doubts it.
+/// The course of a run, for the judgement of its validity.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Course {
     /// Generated tokens a second from each reading to the next.
@@ -46,7 +46,7 @@ pub struct Course {
     /// Share of the readings that found a GPU slowed down for its heat or its supply; none without GPUs. A power cap is what a GPU at work
     /// meets, and no reason.
     pub slowed_share: Option<f64>,
-    /// Share of the readings that found a process on a GPU that is not the server's; none where that is not told.
+    /// Share of the readings that found a process on a GPU that is not the server's; `None` if unknown.
     pub shared_share: Option<f64>,
     /// Share of the tokens guessed ahead that were right, from each reading to the next in which some were.
     pub acceptance: Vec<f64>,
@@ -77,8 +77,8 @@ impl Series {
         Some(measured.unwrap_or_else(|| between(busy.unwrap_or(all))))
     }
 
-    /// What the readings of a window amount to. Gauges come from the readings within it, counters from the nearest ones
-    /// around it; what these do not tell is null.
+    /// Summarises the readings of a window. Gauges come from the readings within it, counters from the nearest ones around it. Unknown
+    /// figures are null.
     pub fn summarize(&self, window: Window) -> Params {
         let inside: Vec<&Reading> = self.0.iter().filter(|reading| window.contains(reading.at)).collect();
         let mut figures = Params::new();
@@ -118,7 +118,7 @@ impl Series {
         figures
     }
 
-    /// How the run of a window went.
+    /// The course of the run of a window.
     pub fn course(&self, window: Window) -> Course {
         let inside = || self.0.iter().filter(|reading| window.contains(reading.at));
         let servers: Vec<(Instant, Scrape)> = inside()
@@ -152,8 +152,8 @@ impl Series {
         }
     }
 
-    /// How far a counter grew from the last reading before a window to the first one after it; `None` if either is missing or
-    /// the counter was set back.
+    /// Growth of a counter from the last reading before a window to the first one after it; `None` if either is missing or the counter was
+    /// reset.
     fn growth(&self, window: Window, of: impl Fn(&Reading) -> Option<f64>) -> Option<f64> {
         let before = self.0.iter().rfind(|reading| reading.at <= window.from)?;
         let after = self.0.iter().find(|reading| reading.at >= window.to)?;
@@ -176,7 +176,7 @@ impl Series {
 }
 
 impl Reading {
-    /// A figure of all GPUs together, which means nothing while one of them does not tell.
+    /// A figure of all GPUs together; `None` if one of them does not report it.
     fn of_all_gpus(&self, of: fn(&GpuReading) -> Option<f64>) -> Option<f64> {
         self.gpus.iter().map(of).sum()
     }
@@ -258,7 +258,7 @@ fn value_at(curve: &[(Instant, f64)], moment: Instant) -> Option<f64> {
     Some(before + (value - before) * share)
 }
 
-/// What a curve amounts to over time, by trapezia: watts become joules.
+/// Integrates a curve over time, by trapezia: watts become joules.
 fn integrate(curve: &[(Instant, f64)]) -> Vec<(Instant, f64)> {
     let mut sum = 0.0;
     let mut integral: Vec<(Instant, f64)> = curve.first().map(|(at, _)| (*at, 0.0)).into_iter().collect();

@@ -1,5 +1,5 @@
-//! What is handed to a cluster: arrays of tasks, each of which is a worker with one server start. Owns the record of what was handed
-//! over, so that nothing is twice on purpose, and how tasks are told of. Results are in the journals; nothing here decides on them.
+//! Submission to a cluster: arrays of tasks, each of which is a worker with one server start. Owns the record of submissions, so that
+//! nothing is submitted twice on purpose, and the description of tasks. Results are in the journals; this room does not interpret them.
 
 pub mod slurm;
 
@@ -21,9 +21,9 @@ pub struct Array {
     pub number: u64,
     /// GPUs of each task.
     pub gpus: u32,
-    /// What each task works on, by its index.
+    /// The group of each task, by its index.
     pub groups: Vec<String>,
-    /// What the cluster calls it, once that is known.
+    /// Its id in the cluster, once that is known.
     pub job: Option<String>,
 }
 
@@ -71,7 +71,7 @@ pub fn take_turn(directory: &Directory) -> Result<File> {
     Ok(file)
 }
 
-/// What was handed over of an experiment, the earliest first.
+/// The submissions of an experiment, the earliest first.
 pub fn handed_over(directory: &Directory) -> Result<Vec<Array>> {
     let folder = directory.submissions();
     let mut arrays: Vec<Array> = Vec::new();

@@ -15,10 +15,10 @@ use std::time::Duration;
 
 /// Elements of an array where the site does not say: Slurm's own default.
 const USUAL_ARRAY: usize = 1001;
-/// Before the time limit, beside the time that a server has to stop: a run that is under way may end meanwhile.
+/// Time before the time limit, in addition to the server's stop time, in which a run under way may end.
 const LAST_RUN: Duration = Duration::from_secs(120);
 
-/// How sbatch is called for an array; its script comes from standard input.
+/// Arguments of sbatch for an array; its script comes from standard input.
 pub fn arguments(array: &Array, plan: &Plan, folder: &Path, further: &[String]) -> Vec<String> {
     let slurm = &plan.slurm;
     let last = array.groups.len().saturating_sub(1);
@@ -57,7 +57,7 @@ pub fn arguments(array: &Array, plan: &Plan, folder: &Path, further: &[String]) 
     arguments
 }
 
-/// How long before the time limit nothing more is begun.
+/// Time before the time limit after which nothing more is begun.
 fn warning(plan: &Plan) -> Duration {
     let warning = plan.serve.stop_grace + LAST_RUN;
     plan.slurm.time.map_or(warning, |time| warning.min(time / 3))
@@ -90,7 +90,7 @@ pub fn script(array: &Array, plan: &Plan, directory: &Path, program: &Path, work
     lines.join("\n") + "\n"
 }
 
-/// How many elements an array may have on this site.
+/// Limit of elements in an array on this site.
 pub fn most_tasks() -> Result<usize> {
     let config = answer("scontrol", &["show", "config"], "")?;
     let lines = config.lines().filter_map(|line| line.split_once('='));
@@ -109,7 +109,7 @@ pub fn hand_over(arguments: &[String], script: &str) -> Result<String> {
     }
 }
 
-/// What Slurm says of these arrays; `Err` if it cannot be asked, which says nothing of them.
+/// Slurm's report about these arrays. Fails if Slurm cannot be asked; the arrays' state is then unknown.
 pub fn queue(arrays: &[Array]) -> Result<Vec<TaskStatus>> {
     if arrays.is_empty() {
         return Ok(Vec::new());
@@ -156,14 +156,14 @@ fn tasks(arrays: &[Array], lines: &str) -> Vec<TaskStatus> {
     tasks.into_iter().map(|(_, task)| task).collect()
 }
 
-/// Whether a task in this state will not run again by itself. A state that is not known may.
+/// Returns true if a task in this state will not run again by itself. In an unknown state it may.
 fn is_over(state: &str) -> bool {
     const OVER: &str =
         "COMPLETED FAILED CANCELLED TIMEOUT NODE_FAIL PREEMPTED BOOT_FAIL DEADLINE OUT_OF_MEMORY REVOKED";
     OVER.split(' ').any(|over| over == state)
 }
 
-/// What to do about a task that waits for a reason which does not pass by itself, each behind the beginning of that reason.
+/// Remedies for tasks that wait for a reason that will not pass by itself, each after the beginning of that reason.
 const REMEDIES: &str = "\
 PartitionTimeLimit: it asks for more time than its partition allows: lower slurm.time
 PartitionNodeLimit: it asks for more nodes than its partition has: choose another slurm.partition
@@ -180,14 +180,14 @@ QOSNotAllowed: the partition does not take this quality of service
 Assoc: a limit of the account is reached: ask the site, or wait if it is shared
 QOS: a limit of the quality of service is reached: ask the site, or wait if it is shared";
 
-/// What to do about a task that waits for this reason.
+/// Returns the remedy for a task that waits for this reason.
 fn remedy(reason: &str) -> Option<&'static str> {
     let known = REMEDIES.lines().filter_map(|line| line.split_once(": "));
     let mut known = known.filter(|(start, _)| reason.starts_with(start));
     known.next().map(|(_, remedy)| remedy)
 }
 
-/// What a command of Slurm prints, which reads this input.
+/// Runs a command of Slurm with this input and returns its output.
 fn answer(program: &str, arguments: &[impl AsRef<OsStr>], input: &str) -> Result<String> {
     let absent = |error: io::Error| {
         Error::Fatal(match error.kind() {

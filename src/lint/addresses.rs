@@ -1,4 +1,4 @@
-//! What stands against the addresses of a plan's servers: that no server could obey it, or that somebody else listens there.
+//! Checks the addresses of a plan's servers: addresses that no server could use, or that somebody else listens on.
 
 use super::launched;
 use crate::cause::Failure;

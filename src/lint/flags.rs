@@ -1,6 +1,6 @@
-//! What vLLM would refuse in the command lines of a plan's servers, or of its benchmarks that need none: flags that it does not have, and values that they do not
-//! take. A flag that the vLLM installed here does not have is an error. Where none is, the flags are those of the release that
-//! the simulator imitates; another one may have more, so these are warnings.
+//! Checks the command lines of a plan's servers, or of its benchmarks that need none, for flags and values that vLLM would reject. A flag
+//! that the installed vLLM does not have is an error. Without an installation, the flags are those of the release that the simulator
+//! imitates. Another release may have more, so these are warnings.
 
 use super::{launched, loads, place_of_param};
 use crate::matrix::Matrix;
@@ -16,7 +16,7 @@ use std::path::Path;
 /// The release whose flags are known without asking.
 const RELEASE: &str = "vLLM 0.32";
 
-/// What the servers of one program are given.
+/// Arguments of the servers of one program.
 #[derive(Default)]
 struct Given {
     objections: BTreeSet<Objection>,
@@ -24,7 +24,7 @@ struct Given {
     env: BTreeMap<String, String>,
 }
 
-/// Whether a benchmark without a server has an option of this name: one of its own, or one of the engine.
+/// Returns true if a benchmark without a server has an option of this name: one of its own, or one of the engine.
 pub fn has(offline: Offline, name: &str) -> bool {
     let flag = format!("--{}", spelling::flag(name));
     let plain = flag.split('.').next().unwrap_or(&flag);
@@ -33,8 +33,8 @@ pub fn has(offline: Offline, name: &str) -> bool {
     is_own || (!is_of_server(plain) && names().iter().any(|known| *known == plain || *known == positive))
 }
 
-/// Checks the flags of every server that the plan launches, if its program is vLLM or the simulator; `asking` is told of a program that
-/// is asked for them.
+/// Checks the flags of every launched server whose program is vLLM or the simulator. `asking` is called before a program is asked for its
+/// flags.
 pub(super) fn check(plan: &Plan, matrix: &Matrix, asking: fn(&Path), found: &mut Diagnostics) {
     let offline = plan.bench.runner.offline();
     // By the program where that is vLLM itself, and not something that starts it.
@@ -88,7 +88,7 @@ fn check_given(plan: &Plan, given: &Given, installed: Option<&InstalledFlags>, f
             _ => found.warn(problem(plan, objection)),
         }
     }
-    // A help may be silent about a flag that the program takes all the same, so this is no error.
+    // The program may accept flags that its help does not list, so this is not an error.
     let Some(installed) = installed else { return };
     for flag in given.flags.iter().filter(|flag| !installed.has(flag)) {
         let is_it = |objection: &Objection| matches!(objection, Objection::Unknown { flag: other } if other == flag);
@@ -103,7 +103,7 @@ fn release_flags<'a>() -> impl Iterator<Item = &'a str> {
     names().into_iter().filter(|name| !name.starts_with("--sim-"))
 }
 
-/// Whether the flags of an installation are just those that are known without asking, and so take the same values.
+/// Returns true if an installation has exactly the flags of the known release, and so takes the same values.
 fn is_release(installed: &InstalledFlags) -> bool {
     let known: BTreeSet<&str> = release_flags().collect();
     let mut theirs = installed
@@ -116,7 +116,7 @@ fn is_release(installed: &InstalledFlags) -> bool {
     known.iter().all(|name| installed.has(name)) && theirs.all(|name| known.contains(name) || positive(name))
 }
 
-/// Whether it comes from a parameter's name that is refused already: a short form, or one with dashes before it.
+/// Returns true if it comes from a parameter's name that is rejected already: a short form, or one with dashes before it.
 fn is_refused_by_name(objection: &Objection) -> bool {
     match objection {
         Objection::Unknown { flag } => {

@@ -1,4 +1,4 @@
-//! What a benchmark of ours objects to in a plan's loads.
+//! Checks a plan's loads by the rules of our own benchmarks.
 
 use super::{launched, loads, place_of_param};
 use crate::bench;
@@ -22,8 +22,8 @@ const OURS: [&str; 7] = [
     "result_filename",
 ];
 
-/// Checks the loads of a plan that is to be measured by one of our own benchmarks. Of a plan that could not be read as a
-/// whole only what names a parameter is told: the rest may follow from what is missing.
+/// Checks the loads of a plan that one of our own benchmarks will measure. For an incomplete plan only problems that name a parameter are
+/// reported; others may be a consequence of the missing parts.
 pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     if let BenchRunner::Command(_) = plan.bench.runner {
         return;
@@ -99,8 +99,8 @@ fn unreported(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     }
 }
 
-/// What lets a load report a figure for which it does not ask. Means, medians and deviations are in a result only for the latencies
-/// that it is asked for; percentiles come from the requests themselves.
+/// Returns a remedy for a figure that the load does not report. Means, medians and deviations are in a result only for the requested
+/// latencies; percentiles come from the requests themselves.
 fn how_to_ask(key: &str, load: &Params) -> Option<String> {
     if key == GOODPUT {
         let is_asked = spelling::find(load, "goodput").is_some();

@@ -1,4 +1,4 @@
-//! What a sweep needs of this machine: the plan's programs, the ports of its servers, its GPUs, and the files of its datasets.
+//! Checks this machine for the needs of a sweep: the plan's programs, the ports of its servers, its GPUs, and the files of its datasets.
 
 use super::addresses::check_ports;
 use super::{MOST, launched, loads};
@@ -44,7 +44,7 @@ pub fn check(plan: &Plan, matrix: &Matrix, node: Option<&Node>, found: &mut Diag
     }
 }
 
-/// Servers that run side by side need GPUs to be told apart by, and each as many as there are at the most.
+/// Checks that there are GPUs for servers that run at the same time, and enough for each of them.
 fn gpus(plan: &Plan, matrix: &Matrix, room: Room, found: &mut Diagnostics) {
     let place = plan.origin.value_span(&["exec", "parallel"]);
     if plan.exec.parallel == Parallel::Gpus && room.gpus == 0 {

@@ -1,5 +1,5 @@
-//! What stands against a plan that can be read, found before anything starts: a night is too long to learn of a misspelt name from
-//! its failures. Each file looks for one kind of mistake and points at its place in the plan. Prints nothing and changes nothing.
+//! Checks a parsed plan before anything starts, so that a typo does not cost a night. Each file looks for one kind of mistake and points at
+//! its place in the plan. Prints nothing and changes nothing.
 
 mod addresses;
 mod columns;
@@ -23,16 +23,16 @@ pub struct CheckedPlan {
     pub plan: Plan,
     /// All its servers and loads.
     pub matrix: Matrix,
-    /// What would not give what the user wants.
+    /// Settings that probably do not give what the user wants.
     pub warnings: Option<Problems>,
 }
 
-/// All that stands against a plan that cannot be used.
+/// All problems of a plan that cannot be used.
 #[derive(Debug)]
 pub struct Objections {
     /// Why it cannot.
     pub errors: Problems,
-    /// What would not give what the user wants if it could.
+    /// Settings that probably would not give what the user wants.
     pub warnings: Option<Problems>,
 }
 
@@ -42,7 +42,7 @@ impl From<Problems> for Objections {
     }
 }
 
-/// Expands a plan that was read and checks it. `asking` is told of a program that takes a while to say which flags it has.
+/// Expands a plan and checks it. `asking` is called before a program is asked for its flags, which takes a while.
 pub fn examine(draft: Draft, asking: fn(&Path)) -> Result<CheckedPlan, Objections> {
     let Draft { plan, mut found } = draft;
     let matrix = Matrix::draft(&plan, &mut found);

@@ -29,7 +29,7 @@ fn is_release() -> bool {
     std::env::var("PROFILE").is_ok_and(|profile| profile == "release")
 }
 
-/// What git says of this checkout; nothing where there is no git, or no checkout.
+/// Runs git in this checkout; `None` without git or a checkout.
 fn git(words: &[&str]) -> Option<String> {
     let output = Command::new("git").args(words).output().ok()?;
     let said = output.status.success().then_some(output.stdout)?;

@@ -35,7 +35,7 @@ pub use vsweep_sim::sim;
 pub mod rehearse;
 pub mod run;
 
-// Layer 6: what is shown, and what stands around the work on a plan.
+// Layer 6: presentation, and checks and submission of a plan.
 pub mod cluster;
 pub mod lint;
 pub use vsweep_report::report;

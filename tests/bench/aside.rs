@@ -1,4 +1,4 @@
-//! What the native benchmark asks beside its load: the server's tokenizer, its profiler and its counters.
+//! Requests of the native benchmark outside its load: the server's tokenizer, its profiler and its counters.
 
 use crate::scripted::{self, Server, completion, refusal};
 use serde_json::{Value, json};

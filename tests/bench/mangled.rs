@@ -1,5 +1,5 @@
-//! Answers that were mangled on their way: bytes flipped, lost, repeated or put in at any place of a valid stream. Nothing
-//! panics, every request ends, and one that lost something which a reader can notice is no success.
+//! Answers damaged on their way: bytes flipped, lost, repeated or inserted at any place of a valid stream. Nothing panics, every request
+//! ends, and one with a detectable loss does not count as a success.
 
 use crate::scripted::{self, Answer, STREAM_HEAD, Server, completion, run};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use vsweep::rng::NumpyPcg64;
 
 const REQUESTS: usize = 400;
 
-/// What is done to an answer.
+/// Damage to an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Harm {
     None,
@@ -45,7 +45,7 @@ fn mangled(index: usize, whole: &[u8]) -> (Harm, Vec<u8>) {
     (harm, bytes)
 }
 
-/// The body behind the head's empty line, as it stands.
+/// The body after the head's empty line, unchanged.
 fn body(answer: &[u8]) -> Option<&[u8]> {
     let ends = (0..answer.len()).filter(|at| answer[*at] == b'\n');
     let mut bodies = ends.filter_map(|at| {
@@ -101,7 +101,7 @@ fn text_of(stream: &[u8]) -> Option<String> {
     has_ended.then_some(text)
 }
 
-/// Whether the answer can be read as this text, with its framing or, should that have been lost from its head, without.
+/// Returns true if the answer can be read as this text, with its framing or, if its head lost that, without.
 fn can_mean(answer: &[u8], text: &str) -> bool {
     let Some(body) = body(answer) else { return false };
     let in_chunks = without_chunks(body);

@@ -1,4 +1,4 @@
-//! Pictures and sounds beside prompts, from the dataset's file to the body that a server gets.
+//! Pictures and sounds with prompts, from the dataset's file to the body that a server gets.
 
 use crate::scripted::{Server, chat, run};
 use serde_json::{Value, json};

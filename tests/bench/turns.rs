@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use vsweep::bench;
 use vsweep::plan::BenchRunner;
 
-/// Answers with words that tell which request they answer.
+/// Answers with words that identify their requests.
 async fn server() -> Server {
     Server::start(|seen| chat(&answer(seen), 10)).await
 }

@@ -49,8 +49,8 @@ fn blocks<'t>(text: &'t str, fences: &[&str]) -> Vec<&'t str> {
     found
 }
 
-/// What ends by itself and needs neither a GPU nor another program is marked `sh run`. All blocks follow each other in one folder, as
-/// a reader would type them who begins with the first sweep; a simulator stands for the server on port 8000.
+/// Blocks that end by themselves and need neither a GPU nor another program are marked `sh run`. All blocks run after each other in one
+/// folder, as a reader would type them from the first sweep on; a simulator replaces the server on port 8000.
 #[test]
 #[ignore = "takes a minute; .ci/run runs it"]
 fn commands_run() {

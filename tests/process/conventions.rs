@@ -1,4 +1,4 @@
-//! What users of other command-line tools expect of every command: `-` for standard input, several files, JSON, `-q`.
+//! Conventions that users of other command-line tools expect of every command: `-` for standard input, several files, JSON, `-q`.
 
 use crate::deadline::output_of;
 use serde_json::{Value, json};

@@ -38,7 +38,7 @@ fn import(folder: &Path, words: &[&str]) -> (String, String) {
     (plan, text(&output.stderr))
 }
 
-/// What it comes to.
+/// The expanded plan.
 fn planned(folder: &Path) -> Value {
     let output = vsweep(folder, &["plan", "plan.toml", "--format", "json"]);
     assert!(output.status.success(), "{}", text(&output.stderr));

@@ -1,5 +1,5 @@
-//! What `check` says of a server's flags: everything at once, each at its place, by the vLLM that is installed if one is, and nothing
-//! of programs that it does not know.
+//! The check of a server's flags: everything at once, each problem at its place, by the installed vLLM if there is one, and nothing about
+//! unknown programs.
 
 use crate::deadline::output;
 use std::fs;

@@ -74,7 +74,7 @@ fn a_plan_extends_another_key_by_key() {
     assert_eq!(*param(&plan, "x"), Axis::Fixed(json!([1])));
     assert_eq!(*param(&plan, "y"), Axis::Fixed(json!(5)));
 
-    // What is kept with the results stands alone.
+    // The copy that is kept with the results is self-contained.
     fs::write(folder.path().join("kept.toml"), plan.redacted_text()).expect("a file");
     let kept = load(&folder, "kept.toml", &[]);
     assert_eq!((kept.runs.least(), &kept.serve.env), (7, &plan.serve.env));

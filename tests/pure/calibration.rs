@@ -1,6 +1,6 @@
-//! The engine model beside published figures (tests/data/calibration): predicted over published, row by row. Run it with
-//! `cargo test --test pure calibration -- --nocapture` to see the table that docs/simulator.md sums up. The bounds are the
-//! error that the docs own up to: a change of the model that breaks them must change the docs.
+//! Compares the engine model with published figures (tests/data/calibration): predicted over published, row by row. `cargo test --test pure
+//! calibration -- --nocapture` prints the table that docs/simulator.md summarises. The bounds are the errors stated there, so a change of
+//! the model that breaks them must change the docs.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;

@@ -42,7 +42,7 @@ fn roots() -> Vec<PathBuf> {
     super::layers::source_folders().into_iter().chain(with_a_main).collect()
 }
 
-/// What the files of one crate need, by their modules and texts.
+/// Dependencies of the files of one crate, given as modules and texts.
 fn needs_of(files: &[(&str, &str)]) -> BTreeMap<Module, BTreeSet<Module>> {
     needs(
         &files
@@ -110,7 +110,7 @@ fn modules(folder: &Path) -> BTreeMap<Module, String> {
     texts.map(|(module, text)| (module, code(&text))).collect()
 }
 
-/// Which modules each module needs, apart from those above it.
+/// Dependencies of each module, apart from the modules above it.
 fn needs(files: &BTreeMap<Module, String>) -> BTreeMap<Module, BTreeSet<Module>> {
     let passed_on: BTreeMap<(Module, String), Module> = files
         .iter()

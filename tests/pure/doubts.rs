@@ -1,4 +1,4 @@
-//! How sure the doubts of a run are: of faults that are put into runs none passes as valid, and good runs are left alone.
+//! Reliability of the doubts of a run: runs with injected faults never pass as valid, and good runs get no doubt.
 //!
 //! A run is drawn as a load on a server with slots, arrivals and lengths by chance, and looked at once a second, as telemetry does.
 
@@ -208,7 +208,7 @@ const SLOWING: (f64, f64) = (0.3, 1.0);
 const ROUNDS: (f64, f64) = (0.2, 0.4);
 const AGAIN: (f64, f64) = (0.5, 1.0);
 
-/// The faults that are put into runs, with the code that is to tell each.
+/// The faults that are injected into runs, by the code that must report each.
 const FAULTS: [Code; 14] = [
     Code::LoadNotReached,
     Code::GeneratorStopped,

@@ -1,5 +1,5 @@
-//! The house rules that a compiler does not check: which rooms of one crate may use each other, what must stay out of the
-//! pure ones, and that every module says what it owns. Which crate may use which stands in their manifests.
+//! The rules of the architecture that a compiler does not check: the rooms of one crate that may use each other, the dependencies that pure
+//! rooms must not have, and that every module describes what it owns. The manifests decide which crate may use which.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ const LAYERS: [&[&str]; 8] = [
     &["cli", "main", "lib"],
 ];
 
-/// What a room may use in its own layer.
+/// Rooms that a room may use in its own layer.
 const NEIGHBOURS: [(&str, &[&str]); 20] = [
     ("request_error", &["printable"]),
     ("cause", &["printable", "request_error"]),
@@ -67,7 +67,7 @@ const NEIGHBOURS: [(&str, &[&str]); 20] = [
     ("cluster", &["report"]),
 ];
 
-/// What a room may not use although it lies below: what measures does not record.
+/// Rooms that a room must not use although they are in a lower layer: measuring rooms do not record.
 const NEVER: (&[&str], &[&str]) = (&["server", "bench", "telemetry"], &["journal", "table"]);
 
 /// Rooms that know no clock and no network.
@@ -276,14 +276,14 @@ fn used_rooms(code: &str) -> Vec<String> {
     let rooms = rooms.iter().map(|text| {
         let text = text.trim_start();
         let name: String = text.chars().take_while(is_word).collect();
-        // A macro stands at the root of its crate, not in a room.
+        // A macro is at the root of its crate, not in a room.
         let is_macro = text[name.len()..].starts_with('!');
         if is_macro { String::new() } else { name }
     });
     rooms.filter(|room| !room.is_empty()).collect()
 }
 
-/// The comma-separated items up to the brace that closes the group, without what stands in inner braces.
+/// The comma-separated items up to the brace that closes the group, without the content of inner braces.
 fn outermost_names(group: &str) -> Vec<String> {
     let mut names = vec![String::new()];
     let mut depth = 0;

@@ -1,5 +1,5 @@
-//! What needs no server: plans and their expansion, the laws of the search, the engine model beside published figures, faulty
-//! files, and the house rules.
+//! Tests that need no server: plans and their expansion, the laws of the search, the engine model compared with published figures, faulty
+//! files, and the rules of the architecture.
 
 mod calibration;
 mod circles;
@@ -13,7 +13,7 @@ mod plans;
 mod search;
 mod servers;
 
-/// How many cases to try: `PROPTEST_CASES` for campaigns, which a number in the code would overrule.
+/// Number of cases to try: `PROPTEST_CASES` for campaigns, which a number in the code would override.
 fn cases(usual: u32) -> proptest::prelude::ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok());
     proptest::prelude::ProptestConfig::with_cases(asked.unwrap_or(usual))

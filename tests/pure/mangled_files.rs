@@ -1,5 +1,4 @@
-//! Files with faults: whatever stands in a dataset or a tokenizer, there are prompts or a complaint, never a panic, and
-//! never a run of nothing.
+//! Damaged files: with any content of a dataset or a tokenizer there are prompts or an error, never a panic, and never an empty run.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -213,7 +212,7 @@ fn datasets(folder: &Path) -> Vec<(Arc<dyn Dataset>, PathBuf, Vec<u8>)> {
     ]
 }
 
-/// How many of the datasets there are; the strategies need a number beforehand.
+/// Number of datasets, which the strategies need in advance.
 const DATASETS: usize = 13;
 
 const DRAW: Draw<'static> = Draw {
@@ -316,7 +315,7 @@ proptest! {
     }
 }
 
-/// What other clients wrote, and a run file of ours.
+/// Results of other clients, and a run file of ours.
 const RESULTS: [&str; 3] = [
     "tests/data/clients/aiperf-0.13.0.json",
     "tests/data/clients/guidellm-0.8.1.json",

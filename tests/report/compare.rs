@@ -51,7 +51,7 @@ fn sides() -> (TempDir, Side, Side) {
     (folder, base, new)
 }
 
-/// The same runs as in such a tree; with each on a start of its own, if `has_starts`.
+/// The runs of such a tree; each on a start of its own if `has_starts`.
 fn side(name: &str, flag: &str, loads: &[(u64, &[(f64, f64)])], has_starts: bool) -> Side {
     let mut builder = TableBuilder::new();
     let serve = Params::from_iter([("attention_backend".to_owned(), json!(flag))]);

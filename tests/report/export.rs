@@ -1,4 +1,4 @@
-//! What a report hands on to other programs: the winners' configuration files and the runs as Parquet.
+//! Exports of a report for other programs: the winners' configuration files and the runs as Parquet.
 
 use crate::deadline::ended;
 use crate::experiment::{Experiment, times};

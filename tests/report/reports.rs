@@ -237,7 +237,7 @@ fn points_compete_within_their_workload() {
         );
     }
     let page = text(&directory.report_html());
-    // Each stands above its answer and above its cards.
+    // Each heading is above its answer and its cards.
     assert_eq!(page.matches("<h3 class=\"workload\">").count(), 4);
     assert_eq!(text(&directory.report_markdown()).matches(" out\n").count(), 2);
 }

@@ -20,7 +20,7 @@ use vsweep::plan::Params;
 use vsweep::request_error::RequestError;
 use vsweep::validity::{Code, Doubt, Validity};
 
-/// What to write.
+/// Content of a made-up experiment.
 pub struct Experiment {
     /// The command line of every server.
     pub command: &'static str,
@@ -36,17 +36,17 @@ pub struct Experiment {
     pub fails: fn(usize, usize) -> Option<Cause>,
     /// Decides which measured runs are in doubt, by server and load.
     pub doubts: fn(usize, usize) -> Option<Code>,
-    /// Whether the servers are simulated.
+    /// True if the servers are simulated.
     pub simulated: bool,
-    /// How many times as long as usual everything takes.
+    /// Factor by which everything is slower than usual.
     pub slowness: f64,
-    /// How far a run's times are from usual at most, as a part of them.
+    /// Greatest deviation of a run's times from the usual ones, as a fraction of them.
     pub noise: f64,
     /// GPUs that the servers are given in turn; 0: none.
     pub gpus: u32,
     /// Mean clock of the GPUs, if it was read.
     pub clock_mhz: Option<f64>,
-    /// Figures that stand beside or in place of the usual ones, by server and load; null leaves one out.
+    /// Figures that are added to the usual ones or replace them, by server and load; null removes one.
     pub figures: fn(&Value, &Value) -> Value,
 }
 

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A scratch folder whose processes can be told from all others by an environment variable.
+/// A scratch folder whose processes are identified by an environment variable.
 pub struct Harness {
     pub folder: tempfile::TempDir,
     marker: String,
@@ -175,7 +175,7 @@ pub fn run_files(directory: &Path) -> Vec<PathBuf> {
     points.iter().flat_map(|point| files(point, ".json")).collect()
 }
 
-/// What was read of servers and machine during the runs of a point.
+/// Files with the telemetry of a point's runs.
 pub fn telemetry_files(directory: &Path, point: &str) -> Vec<PathBuf> {
     files(&directory.join("runs").join(point), ".telemetry.csv")
 }
@@ -197,8 +197,8 @@ pub fn journal_lines(directory: &Path) -> usize {
         .sum()
 }
 
-/// How often each (point, run) has a result: by a line of a journal, or by the file of a run whose vsweep was killed between its
-/// file and its line.
+/// Number of results of each (point, run): in a line of a journal, or in the file of a run whose vsweep was killed between its file and its
+/// line.
 pub fn recorded_outcomes(directory: &Path) -> BTreeMap<(String, u64), usize> {
     let mut count: BTreeMap<(String, u64), usize> = BTreeMap::new();
     for path in journal_files(directory) {

@@ -30,7 +30,7 @@ pub async fn run(url: &str, params: Value) -> Result<Measurement, Failure> {
     measure(&job(url, params)).await
 }
 
-/// How long a process under test may take on a loaded machine.
+/// Time limit for a process under test on a loaded machine.
 pub const PATIENCE: Duration = Duration::from_secs(180);
 
 /// Runs a command to its end and returns what it printed.
@@ -39,7 +39,7 @@ pub async fn output(command: &mut Command) -> Output {
     output_of(piped.spawn().expect("the binary runs")).await
 }
 
-/// What a command prints on its piped streams until it ends.
+/// Returns the output of a command until it ends, from its piped streams.
 pub async fn output_of(child: Child) -> Output {
     let ended = tokio::time::timeout(PATIENCE, child.wait_with_output()).await;
     ended.expect("it ends by itself").expect("its output can be read")
@@ -52,7 +52,7 @@ pub struct Seen {
     pub body: Value,
 }
 
-/// What the server does with one request.
+/// Reaction of the server to one request.
 #[derive(Debug, Clone)]
 pub enum Answer {
     /// Sends these pieces, each in a write of its own, and keeps the connection.
@@ -73,7 +73,7 @@ pub type Script = Arc<dyn Fn(&Seen) -> Answer + Send + Sync>;
 pub struct Server {
     pub url: String,
     pub seen: Arc<Mutex<Vec<Seen>>>,
-    /// What `/metrics` answers, one after the other; then it is not there. Asking for it is not among `seen`.
+    /// Answers of `/metrics`, one after the other; then the route does not exist. These requests are not among `seen`.
     pub metrics: Arc<Mutex<VecDeque<String>>>,
 }
 

@@ -34,7 +34,7 @@ num_prompts = 16
 max_concurrency = 4
 "#;
 
-/// What is seen of each combination.
+/// Values of a column for each combination.
 fn seen(directory: &Path, column: &str) -> BTreeMap<String, String> {
     let rows = rows(&directory.join("points.csv"));
     rows.iter()

@@ -271,11 +271,11 @@ fn a_server_that_was_only_started_again_goes_on() {
     let _again = start(Some(port));
     let output = harness.run(&["run", &path, "-o", "out"]);
     assert!(output.status.success(), "{}", said(&output));
-    // Without the development mode it does not tell all of its settings.
+    // Without the development mode it does not report all of its settings.
     let told =
         "was started again since the last run there; whether max_num_seqs and the like are as before, it does not say";
     assert!(said(&output).contains(told), "{}", said(&output));
-    // Whoever reads the results later must know it as well.
+    // Later readers of the results must see it as well.
     for file in ["report.md", "report.html"] {
         let text = std::fs::read_to_string(harness.folder.path().join("out").join(file)).expect("readable");
         let told = "was started again between its runs: its figures are of 2 starts";
@@ -290,7 +290,7 @@ fn a_run_under_which_the_server_was_started_again_is_tried_again() {
     let harness = Harness::new();
     let slow = || Standing::start(&harness, &["--max-num-seqs", "4", "--sim-speed", "2"], true);
     let first = slow();
-    // Start times are told to a hundredth of a second.
+    // Start times are reported to a hundredth of a second.
     std::thread::sleep(Duration::from_millis(100));
     let second = slow();
     let proxy = Proxy::to(first.port, Vec::new());

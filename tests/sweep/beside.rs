@@ -53,7 +53,7 @@ fn met(directory: &Path) -> [usize; 3] {
 
 #[test]
 fn no_start_meets_a_run_if_they_are_kept_apart() {
-    // Two loads, so that the server that dies is started again but once, beside the others.
+    // Two loads, so that the server that dies is started again only once, next to the others.
     let with = |exec: &str, fault: &str| {
         let combo = |seqs: u32| format!("[[serve.combos]]\nmax_num_seqs = {seqs}\n");
         let combos: String = (1..=6).map(combo).collect();

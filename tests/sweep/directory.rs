@@ -1,5 +1,5 @@
-//! What stands in an experiment directory decides what is done there: other people's files do not, lost and damaged ones
-//! do, and one address must not stand for two models.
+//! The content of an experiment directory decides what is done there: other people's files do not matter, lost and damaged ones do, and one
+//! address must not have two models.
 
 use crate::harness::{Harness, journal_files, rows, run_files, said};
 use crate::standing::Standing;

@@ -23,12 +23,12 @@ max_concurrency = [1, 2]
 num_prompts = 4
 "#;
 
-/// What becomes of an operation.
+/// Injected fault of an operation.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     Eio,
     Enospc,
-    /// It ends early, which is no failure.
+    /// It ends early, which is not an error.
     Short,
 }
 
@@ -60,7 +60,7 @@ struct Disks {
     operations: u64,
 }
 
-/// What tells that a run was measured.
+/// The columns that show that a run was measured.
 fn table(directory: &Path) -> Vec<BTreeMap<String, String>> {
     let mut table = rows(&directory.join("summary.csv"));
     for row in &mut table {

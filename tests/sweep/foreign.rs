@@ -164,8 +164,8 @@ MY_TOKEN = "Zx9-quiet-key"
     assert_hidden_by_the_next(plan, "the benchmark");
 }
 
-/// Kills vsweep while a program of the plan holds the key `Zx9-quiet-key`, which it has told when it makes the file `up`. The next vsweep,
-/// under which that program fails, hides what was told.
+/// Kills vsweep while a program of the plan holds the key `Zx9-quiet-key`, which it has printed when it makes the file `up`. The next
+/// vsweep, under which that program fails, hides the key.
 fn assert_hidden_by_the_next(plan: &str, program: &str) {
     let harness = Harness::new();
     harness.write("plan.toml", plan);

@@ -71,7 +71,7 @@ fn the_manifest_is_what_the_schemas_of_kubernetes_take() {
     assert!(!is_good, "a misspelled key is seen: {what}");
 }
 
-/// What a pod of the Job runs, with these results in place of those that the manifest names.
+/// Runs a pod of the Job, with `results` in place of the directory in the manifest.
 fn pod(harness: &Harness, job: &Value, results: &str, index: usize) -> Child {
     let words = &job["spec"]["template"]["spec"]["containers"][0]["command"];
     let words = words.as_array().expect("a command").iter();

@@ -1,4 +1,4 @@
-//! `vsweep report --live` beside a sweep that runs, is killed, and goes on; and reports written to a place of their own.
+//! `vsweep report --live` during a sweep that runs, is killed, and continues; and reports written to a separate place.
 
 use crate::harness::{Harness, said, wait_for};
 use serde_json::Value;

@@ -401,7 +401,7 @@ fn gpus_of_somebody_else_are_waited_for_with_a_limit() {
         "it says nothing of any config"
     );
 
-    // One that goes away meanwhile is no obstacle.
+    // A process that ends meanwhile is not an obstacle.
     let mut vsweep = node.start(&["run", "plan.toml", "-o", "out", "--quiet", "--set", "exec.wait=1h"]);
     let sessions = || {
         journals(&node.out("out"))

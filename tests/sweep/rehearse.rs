@@ -125,7 +125,7 @@ fn plan_run_status_and_rehearse_have_one_forecast() {
     assert_eq!(rest, predicted(&says(&["run", "plan.toml"])));
 }
 
-/// Of a server that the engine model does not know, measured runs tell how long the others take.
+/// For a server that the engine model does not know, durations are predicted from measured runs.
 #[test]
 fn what_cannot_be_played_takes_as_long_as_what_was_measured() {
     let folder = plan(&SMALL.replace("vsweep sim", "./wrapped sim"));
@@ -276,7 +276,7 @@ fn what_does_not_fit_is_named_with_its_cause() {
     }
 }
 
-/// What one server's start says of others is known to all, whichever thread plays them, as in the sweep.
+/// The failure of one server's start rules out the same servers in every playing thread, as in the sweep.
 #[test]
 fn servers_that_an_earlier_failure_rules_out_are_not_started() {
     let text = SMALL.replace(

@@ -1,4 +1,4 @@
-//! What a plan requires decides the exit code: of the sweep, of a sweep that has nothing left to do, and of the report.
+//! The requirements of a plan decide the exit code: of the sweep, of a sweep that has nothing left to do, and of the report.
 
 use crate::harness::{Harness, said};
 use std::process::Output;

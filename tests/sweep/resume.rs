@@ -113,7 +113,7 @@ fn an_interrupt_in_the_first_moments_ends_in_words() {
 #[test]
 fn what_outlives_its_vsweep_and_its_guard_is_named_and_ended() {
     let harness = Harness::new();
-    // Beside the engine a daemon is left, of which neither parent nor environment tell whose it is.
+    // The engine and a daemon are left, and neither parent nor environment show the daemon's owner.
     let script = "(setsid env -i sh -c 'echo $$ >daemon.new; mv daemon.new daemon; exec sleep 1000' &); exec \"$@\"";
     harness.write("start.sh", script);
     let start = format!("sh start.sh {} sim", env!("CARGO_BIN_EXE_vsweep"));
@@ -183,7 +183,7 @@ fn what_outlives_its_vsweep_and_its_guard_is_named_and_ended() {
     assert!(left.is_empty(), "shared memory of the dead server is left: {left:?}");
 }
 
-/// A limit on the size of files stands for a disk without room: writing fails the same way, without privileges.
+/// A limit on the size of files simulates a full disk: writing fails in the same way, without privileges.
 #[test]
 fn a_disk_that_takes_no_more_stops_the_sweep_with_nothing_lost() {
     let harness = Harness::new();

@@ -343,7 +343,7 @@ fn fresh_starts_over_beside_and_a_foreign_directory_is_left_alone() {
     );
 }
 
-/// Whether the only journal of a directory can be changed by this.
+/// Edits the only journal of a directory, and checks that the text changed.
 fn edit_journal(directory: &Path, edit: impl Fn(&str) -> String) {
     let [journal] = &journal_files(directory)[..] else {
         panic!("one journal")

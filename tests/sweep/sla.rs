@@ -284,7 +284,7 @@ fn assert_open_searches_are_told(harness: &Harness, name: &str) {
     }
 }
 
-/// The same while searches are still to begin.
+/// The check while searches are still to begin.
 fn assert_questions_follow_so_far(state: &State, settings: &[Settings]) {
     let begun = state.searches().count();
     assert_questions_follow(state, &settings[..begun]);

@@ -40,7 +40,7 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// `None`, and a word about it, where there is no Slurm.
+    /// Returns `None`, with a message, if Slurm is not installed.
     fn up() -> Option<Cluster> {
         let is_there = ["slurmctld", "slurmd", "sbatch", "munged"].iter().all(|program| {
             let found = Command::new("sh")
@@ -351,7 +351,7 @@ fn whatever_happens_to_tasks_the_table_is_that_of_one_machine() {
     cluster.again(&["node", "n1"]);
     cluster.wait_until_over("out");
 
-    // The worker that died is no task any more, so it is handed over again, and nothing else.
+    // The task of the dead worker has ended, so exactly its start is submitted again.
     let left = recorded_outcomes(&cluster.out("out")).len();
     if left < 24 {
         cluster.says(&submit, 0, "server start");
@@ -539,7 +539,7 @@ fn engines(cluster: &Cluster, node: &str) -> Vec<i32> {
 #[test]
 fn a_server_on_two_nodes_is_started_watched_and_stopped_as_one() {
     let Some(cluster) = Cluster::up() else { return };
-    // The engine of each node is told by its ledger of GPUs.
+    // The engine of each node is identified by its ledger of GPUs.
     let vsweep = Path::new(env!("CARGO_BIN_EXE_vsweep"));
     let step = cluster.harness.write(
         "step",

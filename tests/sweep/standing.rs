@@ -1,4 +1,4 @@
-//! A simulated server that stands while a test measures it.
+//! A simulated server that runs while a test measures it.
 
 use crate::harness::{Harness, wait_for};
 use nix::sys::signal::{Signal, kill};
@@ -24,7 +24,7 @@ impl Standing {
         Standing::start_at(port.expect("a free port").port(), harness, args, dev_mode)
     }
 
-    /// The same at a port of the caller's choice.
+    /// Like `start`, at the given port.
     pub fn start_at(port: u16, harness: &Harness, args: &[&str], dev_mode: bool) -> Standing {
         let port_text = port.to_string();
         let start = ["sim", "serve", "demo-8b", "--sim-start", "20ms", "--port", &port_text];
@@ -66,7 +66,7 @@ impl Standing {
         self.try_ask(method, path).expect("the server answers")
     }
 
-    /// Whether scheduling is held.
+    /// Returns true if scheduling is held.
     pub fn is_held(&self) -> bool {
         self.ask("GET", "/is_sleeping").contains("true")
     }

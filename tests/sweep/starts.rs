@@ -101,7 +101,7 @@ fn finalists_are_measured_on_fresh_starts_and_the_plainer_of_equals_wins() {
     let fresh = events(&harness, "server_starting");
     let fresh = fresh.iter().filter(|start| start["slot"].as_u64() >= Some(3));
     let fresh: BTreeSet<String> = fresh.map(|start| start["server"].to_string()).collect();
-    // Noise tells two equal configs apart in one of a hundred cases; then there is no final.
+    // Noise makes two equal configs look different in one of a hundred cases; then there are no finals.
     assert!([0, 2].contains(&fresh.len()), "both or none: {}", said(&output));
     let told = said(&output).contains("measured on 3 fresh starts each");
     assert_eq!(told, !fresh.is_empty(), "{}", said(&output));

@@ -50,7 +50,7 @@ fn session(path: &Path) -> Vec<Entry> {
 
 /// A session that is played again.
 struct Replay {
-    /// What was recorded before.
+    /// Events recorded before.
     before: RefCell<Vec<Entry>>,
     left: RefCell<VecDeque<Entry>>,
     state: RefCell<State>,
@@ -67,7 +67,7 @@ impl Replay {
         self.left.borrow().front().is_some_and(|entry| test(&entry.event))
     }
 
-    /// What the real search was told from outside: how long its requests are, and a forecast if it started from one.
+    /// External knowledge of the real search: the lengths of its requests, and a forecast if it started from one.
     fn hint(&self, matrix: &Matrix, search: &LoadSearch) -> Hint {
         let left = self.left.borrow();
         let mut begun = left.iter().filter_map(|entry| match &entry.event {
@@ -81,7 +81,7 @@ impl Replay {
         }
     }
 
-    /// What came of the last start, by the line that follows.
+    /// Outcome of the last start, from the next line.
     fn started(&self) -> Result<ActionOutcome, Killed> {
         match self.left.borrow().front().map(|entry| &entry.event) {
             Some(Event::ServerReady(ready)) => Ok(ActionOutcome::Started(Ok(Facts {
@@ -139,7 +139,7 @@ impl Replay {
         }))
     }
 
-    /// What the server said to a reset, and how long that took: a run tells.
+    /// Outcome and duration of a reset, from the next run.
     fn reset(&self) -> ActionOutcome {
         let seconds = match self.left.borrow().front().map(|entry| &entry.event) {
             Some(Event::RunFinished(finished)) => finished.reset_seconds.unwrap_or_default(),
@@ -160,7 +160,7 @@ impl Replay {
         }
     }
 
-    /// How long the server took to end: the line that follows tells.
+    /// Time that the server took to end, from the next line.
     fn stopped(&self) -> ActionOutcome {
         match self.left.borrow().front().map(|entry| &entry.event) {
             Some(Event::ServerExited(exited)) => ActionOutcome::Stopped {
@@ -218,7 +218,7 @@ impl Writer for &Replay {
     }
 }
 
-/// An event without what its writer adds, what a death under a run took, and what a search was told from outside.
+/// An event without the fields that its writer adds, the duration of a run under which a server died, and external knowledge of a search.
 fn comparable(mut event: Event) -> Event {
     match &mut event {
         Event::GroupBegun(begun) => begun.seen = Seen::new(),

@@ -1,4 +1,4 @@
-//! What is read beside a run: of a launched and of an attached server, of GPUs through the driver's library, or not at all.
+//! Telemetry of a run: of a launched and of an attached server, of GPUs through the driver's library, or none at all.
 
 use crate::deadline::output;
 use crate::harness::{Harness, rows, said, telemetry_files};
@@ -41,7 +41,7 @@ max_concurrency = 1
 const LAUNCHED: &str = r#"command = "vsweep sim serve tiny-8b --sim-start 50ms --sim-speed 50"
 stop_grace = "1s""#;
 
-/// Rows of `summary.csv`, and of the readings beside each.
+/// Rows of `summary.csv`, and the readings of each.
 fn read(directory: &Path) -> (Vec<Row>, Vec<Vec<Row>>) {
     let runs = rows(&directory.join("summary.csv"));
     let telemetry = |row: &Row| {
@@ -133,7 +133,7 @@ fn build_driver(folder: &Path, recording: &str) {
     assert!(output.status.success(), "{}", said(&output));
 }
 
-/// A server that is no simulator, as far as anyone can tell.
+/// A server without any sign of being a simulator.
 fn answer(seen: &Seen) -> Answer {
     let json = |body: &str| refusal("200 OK", body);
     match seen.head.split(' ').nth(1).unwrap_or_default() {
@@ -241,7 +241,7 @@ async fn the_energy_of_visible_gpus_becomes_joules_a_token() {
     );
 }
 
-/// What becomes of a GPU during a run makes the run suspect, and nothing else does.
+/// Only events on a GPU during a run make the run suspect.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "takes a minute; .ci/run runs it"]
 async fn a_recorded_gpu_that_is_too_hot_or_shared_makes_its_run_suspect() {
@@ -274,7 +274,7 @@ async fn a_recorded_gpu_that_is_too_hot_or_shared_makes_its_run_suspect() {
     }
 }
 
-/// A library that is no driver, or one without a GPU behind it, leaves the sweep as it is.
+/// A library that is not a driver, or has no GPU, does not change the sweep.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_driver_is_none() {
     let harness = Harness::new();

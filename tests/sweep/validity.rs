@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
-/// One workload on the server that stands; `bench` is added to its table, `load` to its parameters.
+/// One workload on the running server; `bench` is added to its table, `load` to its parameters.
 fn plan(server: &Standing, bench: &str, load: &str) -> String {
     format!(
         r#"
@@ -34,7 +34,7 @@ fn summary(harness: &Harness, file: &str) -> Vec<BTreeMap<String, String>> {
     rows(&harness.folder.path().join("out").join(file))
 }
 
-/// Whether the codes of a row hold one of these.
+/// Returns true if the codes of a row contain one of these.
 fn has(row: &BTreeMap<String, String>, codes: &[&str]) -> bool {
     row["codes"].split(' ').any(|code| codes.contains(&code))
 }
@@ -180,7 +180,7 @@ num_prompts = {{ per = "max_concurrency", times = 14 }}
     }
 }
 
-/// Draft tokens that are right less and less often, read beside the run once a second.
+/// Draft tokens that are accepted less and less often, measured once a second during the run.
 #[test]
 #[ignore = "takes a minute; .ci/run runs it"]
 fn speculation_whose_guesses_become_worse_is_marked() {

@@ -1,4 +1,4 @@
-//! Several workers on one directory: what they measure together is what one `run` would, whoever dies or sleeps meanwhile.
+//! Several workers on one directory: together they measure the same as one `run`, even if some die or sleep meanwhile.
 
 use crate::deadline::ended;
 use crate::harness::{Harness, journal_lines, journals, recorded_outcomes, rows, said, wait_for};
@@ -39,7 +39,7 @@ fn table(harness: &Harness, directory: &Path) -> Vec<(String, String, String)> {
     table
 }
 
-/// What one `run` of the plan alone gives.
+/// Result of one `run` of the plan alone.
 fn alone(harness: &Harness) -> Vec<(String, String, String)> {
     let alone = harness.run(&["run", "plan.toml", "-o", "alone", "--quiet"]);
     assert_eq!(alone.status.code(), Some(0), "{}", said(&alone));

@@ -179,7 +179,7 @@ fn sample(record: &Value) -> Sample {
 #[test]
 fn metrics_of_a_run() {
     for (name, vector) in vectors()["calculate_metrics"].as_object().expect("sets") {
-        // Without a count from the server, the number of events stands in: see docs/differences-bench.md.
+        // Without a count from the server, the number of events is used: see docs/differences-bench.md.
         let uncounted = vector["outputs"]
             .as_array()
             .expect("outputs")

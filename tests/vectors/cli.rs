@@ -57,7 +57,7 @@ fn shape(text: &str) -> String {
     text.lines().filter_map(shape_of).collect()
 }
 
-/// What is printed without the block of our own, which follows those of vLLM.
+/// The output without our own block, which follows those of vLLM.
 fn without_own_block(text: &str) -> String {
     let (theirs, own) = text
         .split_once("=========== How Sure These Figures Are ===========\n")

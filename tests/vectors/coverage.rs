@@ -32,7 +32,7 @@ const TAKEN_BY_NAME: [&str; 5] = [
 const PUT_TOGETHER: [(&str, &str); 1] = [("seed0_gamma_shape", "seed0_gamma_shape{shape}_scale1_5")];
 /// Kinds that are met below.
 const HERE: [&str; 2] = ["cli", "streamed_response_handler"];
-/// What says where the vectors come from.
+/// Keys that describe the origin of the vectors.
 const ABOUT: [&str; 3] = ["about", "source", "datasets_tokenizer"];
 
 const TESTS: [&str; 5] = [
@@ -98,7 +98,7 @@ fn every_flag_is_known_or_refused_with_a_reason() {
     assert_eq!(unknown, Vec::<String>::new());
 }
 
-/// What a message says: its `data` lines.
+/// Content of a message: its `data` lines.
 fn data_of(message: &str) -> Option<String> {
     let lines: Vec<&str> = message.lines().filter_map(|line| line.strip_prefix("data:")).collect();
     let values: Vec<&str> = lines
@@ -210,7 +210,7 @@ fn every_file_of_vectors_is_read_whole() {
     assert_eq!(faults, Vec::<String>::new());
 }
 
-/// Whether a whole sweep is met by a test of its name, or in the table of differences beside a test that there is.
+/// Returns true if a whole sweep has a test of its name, or is in the table of differences with an existing test.
 fn is_told(id: &str) -> bool {
     let docs = include_str!("../../docs/differences.md");
     let row = docs.lines().find(|line| line.starts_with(&format!("| `{id}` |")));

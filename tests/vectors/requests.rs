@@ -7,7 +7,7 @@ use std::time::Duration;
 use vsweep::load::{Backend, BodyOptions, Content, Generator, Load, RequestOptions, ServerAddress};
 use vsweep::metrics::Sample;
 
-/// What was asked in one vector, which its record does not say.
+/// The request of one vector, which is not in its record.
 struct Asked {
     backend: &'static str,
     prompt: Value,

@@ -64,7 +64,7 @@ async fn caches_are_reset_through_three_routes() {
         .await
         .expect("accepted");
     let seen = seen.lock().expect("not poisoned").clone();
-    // Beside the resets, vsweep looks whether the server is still well.
+    // In addition to the resets, vsweep checks the health of the server.
     let resets = seen.iter().filter(|line| line.starts_with("POST "));
     let urls = resets.map(|line| {
         let path = line.trim_start_matches("POST ").trim_end_matches(" HTTP/1.1");

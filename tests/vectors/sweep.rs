@@ -1,4 +1,4 @@
-//! What `vllm bench sweep` does in small cases, recorded by running it: vsweep does the same, or the case is listed in
+//! The behaviour of `vllm bench sweep` in small cases, recorded by running it: vsweep does the same, or the case is listed in
 //! docs/differences.md with the reason, and then it really differs.
 //!
 //! Each kind of case is one function from the case's input to what vsweep makes of it.
@@ -16,10 +16,10 @@ use vsweep::plan::{self, BenchRunner, Format, Offline, World, spelling};
 use vsweep::report::charts::grid::file_name;
 use vsweep::table::{Bin, Cell, Filter, RunRow, Table, TableBuilder};
 
-/// What vsweep makes of a case: a value, or a refusal.
+/// vsweep's result for a case: a value, or an error.
 type Outcome = Result<Value, String>;
 
-/// The kinds of cases and what stands for them in vsweep.
+/// The kinds of cases, and their functions in vsweep.
 fn perform(kind: &str, input: &Value) -> Option<Outcome> {
     match kind {
         "apply_to_cmd" => Some(apply_to_cmd(input)),
@@ -184,7 +184,7 @@ fn comb_dir(input: &Value) -> Outcome {
     Ok(json!(format!("R/E/{folder}").trim_end_matches('/')))
 }
 
-/// Whether a parameter of this name reaches `vllm bench startup`; `_benchmark_name` is that of the combination.
+/// Returns true if a parameter of this name reaches `vllm bench startup`; `_benchmark_name` is that of the combination.
 fn is_option_of_startup(name: &str) -> bool {
     name == "_benchmark_name" || flags::has(Offline::Startup, name)
 }
@@ -223,7 +223,7 @@ fn inf_nan_strings(input: &Value) -> Outcome {
     Ok(json!([read.collect::<Map<_, _>>()]))
 }
 
-/// What vLLM made of a case, unless it failed, be it only when it used what it had read.
+/// vLLM's result for a case; `None` if it failed at any step.
 fn theirs(case: &Value) -> Option<&Value> {
     let made = case["expected"].get("ok")?;
     let fails = ["rows", "values"]
@@ -272,7 +272,7 @@ fn every_case_is_met_or_a_listed_difference() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What an import compares a plan with is what vLLM does.
+/// The model of vLLM's behaviour that an import compares a plan with is correct.
 #[test]
 fn their_own_command_lines_links_and_names_are_known() {
     let all = cases();

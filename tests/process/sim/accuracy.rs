@@ -1,5 +1,5 @@
-//! What `vsweep bench` measures against what the simulator did: every request and every token is there, in order, and
-//! no measured time is shorter than the true one. That a measured time is longer is the machine's business, not a test's.
+//! Compares the measurements of `vsweep bench` with the simulator's actions: every request and every token is there, in order, and no
+//! measured time is shorter than the true one. Longer times depend on the machine and are not tested.
 
 use super::server::Server;
 use crate::deadline::output;

@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
-/// What the fake `nvidia-smi` says is in use on the first GPU, in MiB.
+/// Memory in use on the first GPU by the fake `nvidia-smi`, in MiB.
 fn used(folder: &Path) -> u64 {
     let mut query = Command::new(env!("CARGO_BIN_EXE_vsweep"));
     query

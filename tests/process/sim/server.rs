@@ -37,7 +37,7 @@ impl Server {
         Self::launch_in(&[], args)
     }
 
-    /// The same with more environment variables.
+    /// Like `launch`, with more environment variables.
     pub fn launch_in(environment: &[(&str, &str)], args: &[&str]) -> Server {
         let mut child = Command::new(env!("CARGO_BIN_EXE_vsweep"))
             .args(["sim", "serve", "demo-8b", "--port", "0", "--sim-start", "20ms"])
@@ -80,7 +80,7 @@ impl Server {
         Self::start_in(&[], args)
     }
 
-    /// The same with more environment variables.
+    /// Like `start`, with more environment variables.
     pub fn start_in(environment: &[(&str, &str)], args: &[&str]) -> Server {
         let mut server = Server::launch_in(environment, args);
         server.wait_for_output("Application startup complete.");
@@ -107,7 +107,7 @@ impl Server {
         });
     }
 
-    /// What it has printed, both streams.
+    /// Everything printed so far, both streams.
     pub fn output(&self) -> String {
         self.output.lock().expect("no reader panics").clone()
     }
@@ -228,7 +228,7 @@ pub fn wait(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process with this pid lives and is an engine process of the simulator.
+/// Returns true if a process with this pid lives and is an engine process of the simulator.
 pub fn is_engine(pid: i32) -> bool {
     let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     line.starts_with("VLLM::EngineCore")

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// A start of vLLM takes a minute on a quiet machine.
 const LONG: Duration = Duration::from_secs(40 * 60);
-/// What is left goes within the grace period and a little more.
+/// Remains must disappear within the grace period and a little more.
 const SOON: Duration = Duration::from_secs(3 * 60);
 
 const PLAN: &str = r#"

@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 struct Simulated {
     marked: Marked,
     launch: Launch,
-    /// What the server had open when it was ready.
+    /// Shared memory and other files that the server had open when it was ready.
     segments: RefCell<Vec<PathBuf>>,
 }
 

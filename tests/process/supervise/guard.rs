@@ -1,4 +1,4 @@
-//! The guard alone: whatever its tree does and whoever dies first, nothing is left.
+//! The guard alone: whatever its tree does, and in whatever order they die, nothing is left.
 
 use super::tree::{Daemon, Marked, VSWEEP, first_line, wait_for};
 use crate::deadline::ended;
@@ -20,7 +20,7 @@ const LONG: Duration = Duration::from_secs(600);
 /// Children in the same session, in another one, and a double fork; says `up` when all are there.
 const FAMILY: &str = "sleep 1000 & setsid sh -c 'sleep 1000 & (setsid sleep 1000 &); sleep 1000' & \
                       echo up > \"$TMPDIR/up\"; wait";
-/// The same, deaf to polite signals.
+/// A tree that ignores polite signals.
 const DEAF: &str = "trap '' TERM INT HUP; sleep 1000 & setsid sh -c 'trap \"\" TERM; sleep 1000; sleep 1000' & \
                     echo up > \"$TMPDIR/up\"; while :; do sleep 1000; done";
 
@@ -150,7 +150,7 @@ async fn a_program_that_cannot_run_is_reported() {
     tree.gone().await;
 }
 
-/// How long the log of a tree is at this moment.
+/// Current length of a tree's log, in bytes.
 fn log_bytes(marked: &Marked) -> u64 {
     fs::metadata(marked.path("log")).map_or(0, |meta| meta.len())
 }
@@ -277,7 +277,7 @@ async fn a_killed_guards_tree_leaves_no_shared_memory() {
     let tree = marked.script(&script, LONG);
     first_line(&marked.path("up"));
     fs::write(&foreign.0, "").expect("written");
-    // As soon as a segment is there the guard is told of it: after two more waits it has seen this one.
+    // The guard is notified of a new segment at once: after two more waits it has seen this one.
     let waits = waits(tree.guard());
     wait_for("the guard to look", || self::waits(tree.guard()) >= waits + 2);
     send(tree.guard(), Signal::SIGKILL);
@@ -287,7 +287,7 @@ async fn a_killed_guards_tree_leaves_no_shared_memory() {
     assert!(before.0.exists() && foreign.0.exists(), "what others made stays");
 }
 
-/// How often a process has gone to sleep.
+/// Number of times that a process has gone to sleep.
 fn waits(pid: i32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).expect("it is there");
     let line = status

@@ -54,7 +54,7 @@ impl Marked {
         self.script_on(None, script, grace)
     }
 
-    /// The same on some CPUs.
+    /// Like `script`, on some CPUs.
     pub fn script_on(&self, cpus: Option<&Cpus>, script: &str, grace: Duration) -> Guarded {
         let argv = ["sh", "-c", script].map(str::to_owned);
         let log = File::options()
@@ -137,7 +137,7 @@ impl Drop for Daemon {
     }
 }
 
-/// One that is gone already is no error.
+/// Ignores processes that have ended already.
 fn end(pid: i32) {
     let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGKILL);
 }

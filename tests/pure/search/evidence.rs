@@ -1,5 +1,5 @@
-//! What a search takes for evidence: runs that are draws of their own, requests pooled over the runs at a load, loads that
-//! are far enough from one that failed, and rates that last.
+//! The evidence of a search: independent random draws for runs, requests pooled over the runs at a load, loads that are far enough from one
+//! that failed, and rates that last.
 
 use std::time::Duration;
 use vsweep::search::{

@@ -137,7 +137,7 @@ fn a_run_that_one_target_stopped_says_nothing_of_another() {
         ..settings.clone()
     };
     let mut second = Search::new(alone, Seed::neighbour(64.0));
-    // Which draw of arrivals a run has is another with every run told.
+    // The draw of arrivals changes with every reported run.
     let asked = |search: &Search| match search.ask() {
         Err(question) => Question { draw: 0, ..question },
         Ok(answers) => panic!("one run is no answer: {answers:?}"),

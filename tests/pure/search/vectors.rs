@@ -1,4 +1,4 @@
-//! What the earlier algorithms probed and answered on known curves, from `tests/data/vectors/search.json`.
+//! Probes and answers of the earlier algorithms on known curves, from `tests/data/vectors/search.json`.
 
 use super::history::{
     INFINITE, Measured, Outcome, adaptive_concurrency, double_and_bisect, generation1, generation1b, generation2,

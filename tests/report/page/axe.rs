@@ -1,4 +1,4 @@
-//! What axe-core finds in our pages: nothing. `.ci/run` installs it; without it the test says that it was skipped.
+//! axe-core finds no problems in our pages. `.ci/run` installs it; without it the test reports that it was skipped.
 
 use super::browser::Browser;
 use super::{realistic, samples, set_width, write};
@@ -21,7 +21,7 @@ fn script() -> Option<String> {
     found.filter_map(|path| fs::read_to_string(path).ok()).next()
 }
 
-/// What axe finds in what the browser shows: a line for each element that breaks a rule.
+/// Violations that axe finds in the browser's page: a line for each element that breaks a rule.
 fn violations(browser: &Browser, axe: &str) -> Vec<String> {
     let found = browser.run(&format!(
         "{axe}; return axe.run(document, {{ resultTypes: ['violations'] }}).then(({{ violations }}) =>

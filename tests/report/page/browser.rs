@@ -11,7 +11,7 @@ use tempfile::TempDir;
 /// Longest wait for anything; only a broken page takes it.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// What Chromium needs to run as root, offline and without a screen.
+/// Flags with which Chromium runs as root, offline and without a screen.
 const FLAGS: [&str; 8] = [
     "--headless",
     "--no-sandbox",
@@ -195,7 +195,7 @@ impl Browser {
             .collect()
     }
 
-    /// The same, once there are any.
+    /// Waits for the first requests.
     pub fn requests_until_some(&self) -> Vec<String> {
         let until = Instant::now() + PATIENCE;
         loop {

@@ -79,7 +79,7 @@ fn write(experiment: &Experiment) -> (TempDir, Directory) {
     (folder, directory)
 }
 
-/// Readings of two GPUs beside the first run of many points.
+/// Writes readings of two GPUs for the first run of many points.
 fn watch(directory: &Directory) {
     let mut points: Vec<_> = fs::read_dir(directory.root().join("runs"))
         .expect("runs")
@@ -153,7 +153,7 @@ fn settle(browser: &Browser) {
 
 fn assert_quiet(browser: &Browser, page: &Path) {
     assert_eq!(browser.complaints(), Vec::<String>::new());
-    // What the browser asked for may be told late.
+    // The browser may report its requests late.
     let asked = browser.requests_until_some();
     assert_eq!(asked, [format!("file://{}", page.display())]);
 }
@@ -243,7 +243,7 @@ fn the_page_works_by_mouse_and_keyboard() {
     let (first, second) = (browser.run(key), browser.run(key));
     assert!(first.as_str().expect("text").contains("ready after"), "{first}");
     assert_ne!(first, second);
-    // What a server does between its runs is told apart.
+    // The phases of a server between its runs are distinguished.
     let legend =
         browser.run("return [...document.querySelectorAll('#lanes .legend li')].map((item) => item.textContent)");
     for look in ["resetting caches", "warm-up", "stopping"] {
@@ -761,7 +761,7 @@ fn the_timeline_of_a_thousand_requests_is_usable() {
     );
     assert_eq!(browser.run(pieces), json!(2));
 
-    // Pointing and arrow keys tell the story of a request; a failed one says why.
+    // Pointing and arrow keys show the course of a request; a failed one shows its error.
     let place = browser.run("const frame = document.getElementById('canvas').getBoundingClientRect(); return [frame.left + 300, frame.top + 24 + 7 * 14 + 7]");
     browser.point_at(place[0].as_f64().expect("pixels"), place[1].as_f64().expect("pixels"));
     browser.wait("return document.getElementById('story').textContent.includes('failed: HTTP 503 </script>')");

@@ -1,5 +1,5 @@
-//! How large pages are and how quickly they answer: `cargo test --test report speed -- --nocapture` prints it. Times are for people to
-//! look at; only sizes are judged.
+//! The size of pages and their response times: `cargo test --test report speed -- --nocapture` prints them. Times are for people to look
+//! at; only sizes are checked.
 
 use super::browser::Browser;
 use super::{large, realistic, set_width, write};

@@ -1,4 +1,4 @@
-//! How long a million points take to expand, and how much memory: `cargo bench --bench expand`.
+//! Measures the time and memory for expanding a million points: `cargo bench --bench expand`.
 //!
 //! Measured twice: as a plan whose two sides are alike in size, and as one whose load side alone has a million. Every
 //! server and point is made once, with its command line and identity.

@@ -1,4 +1,4 @@
-//! What vsweep adds to a run beyond the benchmark itself: `cargo bench --bench overhead`.
+//! Measures the time that vsweep adds to a run beyond the benchmark itself: `cargo bench --bench overhead`.
 //!
 //! Runs a real sweep of many short runs against a simulated server that takes no time, and compares the time from the
 //! first run's start to the last one's end with the sum of what the benchmarks took by their own clocks. The rest is resets, health

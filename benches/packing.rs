@@ -1,4 +1,4 @@
-//! How well groups are packed on a node of eight GPUs, in virtual time: `cargo bench --bench packing`.
+//! Measures the packing of groups on a node of eight GPUs, in virtual time: `cargo bench --bench packing`.
 //!
 //! Forty random plans whose servers take 1, 2, 4 or 8 GPUs. With 24 groups or more, the time that all of them take is held
 //! against the lower bound by area (all GPUs busy all the time, or the longest group alone), once with true lengths and once with
@@ -20,7 +20,7 @@ const ORDERS: usize = 1000;
 /// Standard deviation of the logarithm of a wrong length.
 const WRONG: f64 = 0.2;
 
-/// What a ratio may be at most.
+/// Upper limit of a ratio.
 const MOST_TRUE: f64 = 1.05;
 const MOST_WRONG: f64 = 1.20;
 const MOST_FEW: f64 = 1.10;

@@ -106,7 +106,7 @@ fn experiment(runs: u32) -> Experiment {
     }
 }
 
-/// The same runs as `vllm bench sweep serve` leaves them: a folder for each combination, with a list of its runs.
+/// Writes the same runs as `vllm bench sweep serve` does: a folder for each combination, with a list of its runs.
 fn write_tree(experiment: &Experiment, root: &Path) {
     for server in &experiment.servers {
         for load in &experiment.loads {
@@ -125,7 +125,7 @@ fn write_tree(experiment: &Experiment, root: &Path) {
     }
 }
 
-/// Seconds that a command takes, which must succeed; `None` if there is no such program.
+/// Seconds that a command takes, which must succeed; `None` if the program does not exist.
 fn run(command: &mut Command) -> Option<f64> {
     let start = Instant::now();
     let status = command.stdout(Stdio::null()).stderr(Stdio::null()).status().ok()?;

@@ -1,4 +1,4 @@
-//! How well rehearsals foretell: `cargo bench --bench rehearse`.
+//! Measures the accuracy of rehearsals: `cargo bench --bench rehearse`.
 //!
 //! Rehearses twenty short and varied plans, runs each on the simulator, and counts how often the time that the sweep took, from
 //! the first server's start to the last one's end, lay in the predicted 80 % interval, and how wide that is: once without any

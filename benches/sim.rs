@@ -1,4 +1,4 @@
-//! How fast the simulated engine is in virtual time: `cargo bench --bench sim`.
+//! Measures the speed of the simulated engine in virtual time: `cargo bench --bench sim`.
 //!
 //! Plays loads of a whole day and prints simulated seconds per second, with and without leaps in one go, and what a token
 //! costs. The day is that of the demo model on eight GPUs: each load for an equal share of 24 hours. Then it rehearses
@@ -55,7 +55,7 @@ fn main() {
     sweep();
 }
 
-/// How long a rehearsal of a real sweep's day takes.
+/// Measures the duration of a rehearsal of a real sweep's day.
 fn sweep() {
     let began = Instant::now();
     let output = Command::new(env!("CARGO_BIN_EXE_vsweep"))

@@ -1,4 +1,4 @@
-//! What the simulator costs: `cargo bench --bench sim_server`.
+//! Measures the cost of the simulator: `cargo bench --bench sim_server`.
 //!
 //! Three figures: the engine model alone in nanoseconds a token; the server at zero step time in tokens for each second of
 //! processor time that it uses (so neither the client nor the number of cores counts); and ten thousand streams open at

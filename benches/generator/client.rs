@@ -1,11 +1,11 @@
-//! The clients that are compared: how each is told its workload, and its figures read from the file it writes.
+//! The clients that are compared: their arguments for a workload, and the reader of their result files.
 
 use super::process::{Cost, Server, cost};
 use serde_json::{Value, json};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// What one run asks for.
+/// The load of one run.
 #[derive(Debug, Clone, Copy)]
 pub struct Workload {
     pub requests: usize,
@@ -27,12 +27,12 @@ pub enum Client {
     Foreign { client: Foreign, program: PathBuf },
 }
 
-/// What a run cost and said.
+/// Cost and result of a run.
 pub struct Figures {
     pub cost: Cost,
     /// The result by the keys of `vllm bench serve`.
     pub result: Value,
-    /// What the server saw.
+    /// Observations of the server.
     pub truth: Value,
 }
 
@@ -132,7 +132,7 @@ impl Foreign {
         }
     }
 
-    /// What follows the program's name. Its result is to be `file`.
+    /// The arguments after the program's name. The result is written to `file`.
     pub fn arguments(self, address: &str, tokenizer: &Path, workload: Workload, file: &Path) -> Vec<String> {
         let Workload {
             requests,

@@ -1,5 +1,5 @@
-//! What the load generator costs and how far off its figures are, against a server that does no work; beside it the least
-//! a client can cost, and other clients if they are named. Client and server are processes pinned to different cores.
+//! Measures the cost of the load generator and the errors of its figures, against a server that does no work. Compares it with the least
+//! possible cost of a client, and with other clients if they are named. Client and server are processes pinned to different cores.
 //!
 //! `cargo bench --bench generator -- [--vllm-rs PROGRAM] [--vllm PROGRAM] [--guidellm PROGRAM] [--aiperf PROGRAM]
 //! [--repeats N] [--streams N]... [capacity|accuracy|start|many|viewers]...`; `many` and `viewers` are left out unless they are
@@ -151,7 +151,7 @@ fn compare(args: &[String]) -> io::Result<()> {
     Ok(())
 }
 
-/// What more requests cost.
+/// Measures the cost of more requests.
 fn many(clients: &[Client]) -> io::Result<()> {
     let server = Server::start(&[4])?;
     for requests in MANY {

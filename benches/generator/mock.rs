@@ -39,7 +39,7 @@ pub enum Pace {
     Exact { first: Duration, between: Duration },
 }
 
-/// What really happened since it was last asked for.
+/// The true course of the load since the last query.
 struct Truth {
     since: Instant,
     cpu_before: Duration,

@@ -8,7 +8,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
-/// What a client cost, start-up and end included.
+/// Cost of a client, start-up and end included.
 #[derive(Debug, Clone, Copy)]
 pub struct Cost {
     /// From exec to exit.
@@ -94,7 +94,7 @@ impl Server {
         })
     }
 
-    /// What really happened since this was last asked.
+    /// Returns the true course of the load since the last call.
     pub fn truth(&self) -> io::Result<serde_json::Value> {
         let mut stream = TcpStream::connect(&self.address)?;
         stream.write_all(b"GET /truth HTTP/1.1\r\n\r\n")?;

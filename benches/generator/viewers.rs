@@ -1,6 +1,6 @@
-//! What many readers of a live report cost the load generator: the bench of 1024 paced streams with nobody looking, and with 100 who do,
-//! in turn; and the processor time of the process that serves them. Client and server have a core each, so that the process that serves
-//! the report, and the readers, meet the client on any machine with two.
+//! Measures the cost of many readers of a live report for the load generator: the bench of 1024 paced streams without readers and with 100
+//! of them, in turn; and the processor time of the process that serves them. Client and server have a core each, so that on a machine with
+//! only two the serving process and the readers compete with the client.
 
 use super::client::{Client, Figures, Workload};
 use super::process::Server;
@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const READERS: usize = 100;
-/// How often each asks, as the page does.
+/// Interval between the requests of a reader, as on the page.
 const BETWEEN: Duration = Duration::from_secs(2);
 const WORKLOAD: Workload = Workload {
     requests: 3 * 1024,
@@ -92,7 +92,7 @@ impl Live {
         stream.read_to_end(&mut answer)
     }
 
-    /// Asks as so many readers do, evenly spread, until it is told to stop: each loads the page once, then asks what goes on.
+    /// Polls like `READERS` readers, evenly spread, until the end: each loads the page once, then polls the activity.
     fn read(&self, is_over: &AtomicBool, answers: &AtomicUsize) {
         let began = Instant::now();
         for turn in 0_u32.. {

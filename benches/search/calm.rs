@@ -1,5 +1,5 @@
-//! Whether the machine was calm while something was measured: a thread that sleeps for a millisecond again and again, and notes
-//! how late it wakes. The same delays would be in the latencies of the generator and of the server.
+//! Detects disturbances of the machine during a measurement: a thread sleeps for a millisecond repeatedly, and records how late it wakes. Such
+//! delays would affect the latencies of the generator and of the server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ const DISTURBED: f64 = 0.001;
 /// Attempts before a busy machine is refused.
 const ATTEMPTS: usize = 4;
 
-/// What came of the first attempt that nothing disturbed; `None` where every one was.
+/// Returns the result of the first undisturbed attempt; `None` if all were disturbed.
 pub fn calmly<T>(mut attempt: impl FnMut() -> T) -> Option<T> {
     for _ in 0..ATTEMPTS {
         let sleeper = Sleeper::start();

@@ -15,7 +15,8 @@ const JUDGED: u64 = 20_000;
 /// Near which load the limits of the plans of real searches lie, roughly.
 const AIM: f64 = 60.0;
 
-/// Searches worlds on every core: drawn ones, or those of the real searches' plans; with a generator that stands still now and then, if asked.
+/// Searches worlds on every core: drawn ones, or those of the real searches' plans; with a generator that stalls now and then if
+/// `is_stalled`.
 pub fn run(is_drawn: bool, is_stalled: bool) -> ExitCode {
     let numbers: Vec<u64> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let number = |at: usize, usual: u64| numbers.get(at).copied().unwrap_or(usual);
@@ -58,7 +59,7 @@ pub fn run(is_drawn: bool, is_stalled: bool) -> ExitCode {
     }
 }
 
-/// What came of worlds so far.
+/// Results of the worlds so far.
 #[derive(Default)]
 struct Tally {
     searches: usize,

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-/// What one probe measured, averaged over its runs.
+/// Measurement of one probe, averaged over its runs.
 #[derive(Debug, Clone, Copy)]
 pub struct Measured {
     /// The metric with the limit.
@@ -13,7 +13,7 @@ pub struct Measured {
     pub reached: f64,
 }
 
-/// What an algorithm did.
+/// Result of an algorithm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// Loads in the order they were measured.
@@ -22,7 +22,7 @@ pub struct Outcome {
     pub answer: u64,
 }
 
-/// The load that stands for "unlimited".
+/// The load that means "unlimited".
 pub const INFINITE: u64 = 65536;
 
 /// Measures every load once: a repeated question reads the earlier file.
@@ -61,7 +61,7 @@ impl<'a> Probing<'a> {
         }
     }
 
-    /// Halves `[pass, fail]` until it is no wider than `width` times its lower end, or 1.
+    /// Halves `[pass, fail]` until it is not wider than `width` times its lower end, or 1.
     fn bisect(&mut self, mut pass: u64, mut fail: u64, width: f64) -> u64 {
         while fail - pass > 1 && fail as f64 > pass as f64 * width {
             let middle = (pass + fail) / 2;

@@ -4,7 +4,7 @@
 //!   virtual time, on any machine. The method was made with the worlds below 20 000; those from 20 000 on judge it.
 //! - `cargo bench --bench search -- --twins [WORLDS [SEARCHES [FIRST]]]`: the same with the plans of `--real`, the first of them again
 //!   after the last one; a minute for WORLDS = 12, SEARCHES = 8.
-//! - `--stalled` beside either: the generator stands still for 250 ms every 4 s.
+//! - `--stalled` with either: the generator stalls for 250 ms every 4 s.
 //! - `cargo bench --bench search -- --real [PLANS [SEEDS [FIRST [REQUESTS]]]]`: SEEDS (8) sweeps of each of PLANS (12) fixed plans
 //!   through the real generator, and REQUESTS (20 000) a load for the truth. What a busy machine disturbs is measured again; hours.
 //! - `cargo bench --bench search [-- SERVERS [SET [NAME]]]`: several programs' searches on synthetic servers whose limit is known.
@@ -40,14 +40,14 @@ const REQUESTS: Requests = Requests {
     max: 2000,
 };
 
-/// What one algorithm cost and answered on one server.
+/// Cost and answer of one algorithm on one server.
 struct Trial {
     values: usize,
     runs: usize,
     seconds: f64,
     error: f64,
     unsafe_answer: bool,
-    /// Whether the boundary lies above the interval that the search states.
+    /// True if the boundary lies above the interval of the search.
     above_interval: bool,
     clearly_unsafe: bool,
 }

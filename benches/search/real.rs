@@ -25,7 +25,7 @@ const STEP: f64 = 1.033;
 const RUNS: usize = 4;
 /// Times that more is measured around a limit that is not known.
 const ROUNDS: usize = 4;
-/// What the sweeps with even and with odd seeds ask for.
+/// Tolerances of the sweeps with even and with odd seeds.
 const TOLERANCES: [f64; 2] = [0.05, 0.1];
 
 /// A plan with two servers and one target.
@@ -160,13 +160,13 @@ fn folder(name: &str) -> PathBuf {
     folder
 }
 
-/// What a plan came to.
+/// Result of a plan.
 #[derive(Serialize, Deserialize)]
 struct Judged {
-    /// Each answer beside the truth, for people.
+    /// Each answer next to the truth, for people.
     lines: Vec<String>,
     trials: Vec<Trial>,
-    /// What each chosen server holds of what the best one holds.
+    /// Load of each chosen server as a share of the best one's.
     choices: Vec<f64>,
 }
 

@@ -3,7 +3,7 @@
 
 use crate::random::Random;
 
-/// How p99 grows with load, relative to the boundary.
+/// Growth of p99 with load, relative to the boundary.
 #[derive(Debug, Clone, Copy)]
 enum Shape {
     /// A straight line: prefill shared evenly.
@@ -104,7 +104,7 @@ impl Server {
         LIMIT_MS * self.shape.at(u) / limit
     }
 
-    /// Whether fewer than 98 % of requests are truly within the limit at `load`, where 99 % should be.
+    /// Returns true if fewer than 98 % of requests are truly within the limit at `load`, where 99 % should be.
     pub fn clearly_fails(&self, load: f64) -> bool {
         let z98 = 2.053_748_9;
         (self.true_p99_ms(load) / LIMIT_MS).ln() > (Z99 - z98) * self.request_spread

@@ -1,4 +1,4 @@
-//! An answer of a search beside the truth, and the figures by which answers are judged: those of docs/search.md.
+//! An answer of a search next to the truth, and the figures by which answers are judged: those of docs/search.md.
 
 use crate::truth::Truth;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ const FEW: f64 = 20.0;
 /// An answer, and the truth.
 #[derive(serde::Serialize, serde::Deserialize)]
 pub struct Trial {
-    /// What was searched, and each load with the margin of its run, for people.
+    /// Name of the search, and each load with the margin of its run, for people.
     name: String,
     probes: String,
     pub found: Found,
@@ -50,7 +50,7 @@ impl Trial {
         self.truth.one_run <= SHARP
     }
 
-    /// Whether the limit lies in the interval.
+    /// Returns true if the limit lies in the interval.
     fn is_covered(&self) -> bool {
         let [low, high] = self.interval;
         match self.found {
@@ -59,7 +59,7 @@ impl Trial {
         }
     }
 
-    /// Whether the answer lies above the limit by more than is open about the limit.
+    /// Returns true if the answer exceeds the limit by more than the uncertainty of the limit.
     fn is_unsafe(&self) -> bool {
         let limit = self.truth.highest(self.vary).max(self.truth.high);
         self.found.value().is_some_and(|value| value > limit)
@@ -79,7 +79,7 @@ impl Trial {
         }
     }
 
-    /// Whether the answer lies no farther below the limit than was asked for.
+    /// Returns true if the answer is within the tolerance below the limit.
     fn is_near(&self) -> bool {
         let limit = self.truth.highest(self.vary);
         let is_near = |value: f64| {
@@ -188,7 +188,7 @@ pub fn report(trials: &[Trial], chosen: &[f64]) -> ExitCode {
     ExitCode::from(u8::from(!rows.iter().all(|(.., is_kept)| *is_kept)))
 }
 
-/// Prints the figures that decide where the generator stands still now and then.
+/// Prints the figures that decide for a generator that stalls now and then.
 pub fn report_stalled(trials: &[Trial]) -> ExitCode {
     let count = |is: &dyn Fn(&Trial) -> bool| trials.iter().filter(|trial| is(trial)).count();
     let has_interval = |trial: &Trial| matches!(trial.found, Found::Met(_));

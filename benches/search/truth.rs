@@ -12,13 +12,13 @@ pub struct Truth {
     /// Between which loads it lies with two standard errors.
     pub low: f64,
     pub high: f64,
-    /// How far off one run at the limit places it, as a ratio.
+    /// Error of the limit estimated from one run at it, as a ratio.
     pub one_run: f64,
 }
 
 /// Requests at each load, and the width of what is open at which more of them may do.
 const EFFORTS: [(usize, f64); 3] = [(4_000, 1.09), (20_000, 1.04), (80_000, 1.02)];
-/// Runs at each load, at least: they tell how much a run scatters.
+/// Least number of runs at each load, which show the scatter of a run.
 const FEWEST: usize = 12;
 /// Margins nearer than this are not clear by six runs.
 const UNCLEAR: f64 = 0.02;
@@ -188,8 +188,8 @@ impl Curve {
         Some([low?, limit?, high?])
     }
 
-    /// The same by a parabola of the margins over the logarithm of the load. `None` where there are too few loads, where it does not
-    /// explain the margins (a kink, or a step between two criteria), or where it does not rise through zero among them.
+    /// Estimates the limit by a parabola of the margins over the logarithm of the load. `None` if there are too few loads, if it does not
+    /// explain the margins (a kink, or a step between two criteria), or if it does not rise through zero among them.
     fn smooth(&self) -> Option<[f64; 3]> {
         let freedom = self.loads.len().checked_sub(3).filter(|freedom| *freedom >= 3)? as f64;
         let middle = self.loads.iter().map(|load| load.ln()).sum::<f64>() / self.loads.len() as f64;
@@ -268,7 +268,7 @@ fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
     a.into_iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// By Cramer's rule; `None` where there is no inverse.
+/// Inverts by Cramer's rule; `None` for a singular matrix.
 fn invert(m: [[f64; 3]; 3]) -> Option<[[f64; 3]; 3]> {
     let minor = |row: usize, column: usize| {
         let [r, s] = [(row + 1) % 3, (row + 2) % 3];

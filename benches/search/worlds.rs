@@ -18,7 +18,7 @@ pub struct World {
     pub aim: f64,
 }
 
-/// What every run of a drawn plan shares.
+/// Settings common to all runs of a drawn plan.
 struct Draft {
     serve: String,
     seqs: Vec<u64>,
@@ -213,11 +213,11 @@ pub struct Host<'w> {
     server: usize,
     seed: u64,
     runs: u64,
-    /// True if its generator stands still now and then.
+    /// True if its generator stalls now and then.
     pub is_stalled: bool,
 }
 
-/// The generator of a stalled host stands still for so long, so often.
+/// Duration of the stalls of a stalled host; their interval follows.
 const STALL_MS: f64 = 250.0;
 const STALL_EVERY_MS: f64 = 4000.0;
 
@@ -263,7 +263,7 @@ impl Host<'_> {
         measurement.expect("requests that fit")
     }
 
-    /// What that run says.
+    /// Returns the probe of that run.
     pub fn probe(&mut self, question: Question, watch: Watch) -> Probe {
         let measurement = self.answer(&question, Some(watch));
         let mut random = Random(self.seed.wrapping_mul(31).wrapping_add(self.runs) ^ 0xabcd);
@@ -277,7 +277,7 @@ impl Host<'_> {
         Probe::read(question, &settings.targets, settings.vary, metric, requests, cut)
     }
 
-    /// The same of a run during which the generator stood still: it is not cut, and requests under way then are late.
+    /// Returns the probe of a run during which the generator stalled: it is not cut, and requests under way at that time are late.
     fn stalled_probe(&mut self, question: Question, mut random: Random) -> Probe {
         self.runs -= 1;
         let mut measurement = self.answer(&question, None);

@@ -1,4 +1,4 @@
-//! (c) An axis of 128 entries, one in ten of them broken: whether the change is found, and `git bisect run` beside it.
+//! (c) An axis of 128 entries, one in ten of them broken: the share of changes found, compared with `git bisect run`.
 
 use crate::judge::{Count, Judge, mean_and_p90};
 use crate::node::{Drift, Node, RUNS};
@@ -40,7 +40,7 @@ impl Planted {
         (!self.broken[entry]).then(|| Start::of(&values).expect("positive values").mean())
     }
 
-    /// Whether the entries that start between `old` and `new` are none, and the change lies between them.
+    /// Returns true if none of the entries between `old` and `new` start, and the change lies between them.
     fn is_right(&self, old: usize, new: usize) -> bool {
         let works = |entry: &usize| !self.broken[*entry];
         let before = (0..=self.after).rev().find(works);
@@ -48,7 +48,7 @@ impl Planted {
         before == Some(old) && behind == Some(new)
     }
 
-    /// Whether there is a working entry on both sides.
+    /// Returns true if there is a working entry on both sides.
     fn can_be_found(&self) -> bool {
         let works = |entry: usize| !self.broken[entry];
         (0..=self.after).any(works) && (self.after + 1..ENTRIES).any(works)
@@ -93,7 +93,7 @@ fn git_bisect(planted: &mut Planted) -> (usize, usize) {
     (old, new)
 }
 
-/// What a campaign of bisections came to.
+/// Results of a campaign of bisections.
 struct Results {
     right: Count,
     /// Answers that hold the change, narrow or wide.

@@ -1,11 +1,11 @@
-//! What a share of trials proves, and whether that is enough.
+//! Judges a share of trials: the bounds that it proves, and the comparison with a requirement.
 
 use vsweep_strategy::search::wilson;
 
 /// The standard normal quantile of 95 %.
 const ONE_SIDED: f64 = 1.645;
 
-/// How sure a requirement must be.
+/// Certainty with which a requirement must be met.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Strictness {
     /// The worse one of the 95 % bounds meets it.
@@ -16,7 +16,7 @@ pub enum Strictness {
     NotDisproved,
 }
 
-/// Prints results beside what they must be, and remembers whether all were.
+/// Prints results next to their limits, and remembers if all were met.
 #[derive(Debug)]
 pub struct Judge {
     pub strictness: Strictness,

@@ -1,7 +1,7 @@
-//! What verdicts are worth, on a virtual node with planted differences: `cargo bench -p vsweep-strategy`; with `-- quick` fewer
-//! trials, which can only disprove. A number is that of the trials in each cell, and `a`, `b` or `c` one part. Bounds are Wilson's, each of
-//! which holds the truth with 95 %. Seeds follow from the name of a cell and the number of a trial. Ends with code 1 if a requirement is
-//! not met.
+//! Measures the reliability of verdicts, on a virtual node with planted differences: `cargo bench -p vsweep-strategy`; with `-- quick`
+//! fewer trials, which can only disprove. A number is that of the trials in each cell, and `a`, `b` or `c` one part. Bounds are Wilson's,
+//! each of which holds the truth with 95 %. Seeds follow from the name of a cell and the number of a trial. Ends with code 1 if a
+//! requirement is not met.
 
 mod axis;
 mod judge;

@@ -2,7 +2,7 @@
 
 use crate::random::Random;
 
-/// How the node's speed changes from start to start; 3 % in all.
+/// Changes of the node's speed from start to start; 3 % in all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Drift {
     None,

@@ -1,4 +1,4 @@
-//! (a) Sequential pairs of starts: false alarms, what is found, and what it costs; and the naive rules of the field beside it.
+//! (a) Sequential pairs of starts: false alarms, differences found, and their cost; compared with the naive rules of the field.
 
 use crate::judge::{Count, Judge, mean_and_p90};
 use crate::node::{Drift, Node, RUNS, seed};
@@ -13,7 +13,7 @@ fn member() -> Member {
     }
 }
 
-/// What one comparison is put through.
+/// Conditions of one comparison.
 #[derive(Debug, Clone, Copy)]
 struct Trial {
     start_sd: f64,

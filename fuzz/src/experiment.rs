@@ -1,4 +1,4 @@
-//! An experiment whose journal or run file an input stands for: everything that vsweep reads of it is read.
+//! An experiment with the input as its journal or run file. Everything that vsweep reads of it is read.
 
 use crate::files::Folder;
 use vsweep::journal::{self, Check, Directory};

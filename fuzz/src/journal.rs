@@ -1,4 +1,4 @@
-//! Whatever stands in a journal's lines, the experiment can be read or is refused.
+//! Fuzzes a journal's lines: the experiment can be read or is rejected.
 
 use crate::experiment::{NONCE, read, seal};
 use crate::files::Folder;

@@ -1,5 +1,4 @@
-//! Whatever stands in a plan, it is read and expanded, or all its problems are shown. The first byte says whether it is TOML or
-//! JSON.
+//! Fuzzes a plan: it is read and expanded, or all its problems are shown. The first byte selects TOML or JSON.
 
 use crate::files::Folder;
 use vsweep::matrix::Matrix;

@@ -1,4 +1,4 @@
-//! Every sample that is read of a text stands in it, and its labels can be asked for.
+//! Every sample that is read occurs in the text, and its labels can be queried.
 
 use vsweep::telemetry::prometheus::samples;
 

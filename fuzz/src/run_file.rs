@@ -1,4 +1,4 @@
-//! Whatever stands in a run's file, whose line was lost, the experiment can be read.
+//! Fuzzes the file of a run whose line was lost: the experiment can be read.
 
 use crate::experiment::{NONCE, read, seal};
 use crate::files::Folder;

@@ -1,5 +1,4 @@
-//! A tokenizer's file works or is refused, and so does the chat template beside it. A line feed that stands alone ends the
-//! first.
+//! A tokenizer's file works or is rejected, and so does the chat template. A line feed on its own ends the first.
 
 use crate::files::Folder;
 use std::sync::Once;

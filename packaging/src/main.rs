@@ -1,5 +1,5 @@
-//! What a package has beside the binary: completions for shells, and a manual page for each command. It is a program of its own, so
-//! that the binary is built and shipped without it.
+//! The files of a package besides the binary: completions for shells, and a manual page for each command. A separate program, so that the
+//! binary is built and shipped without it.
 
 use clap::Parser;
 use clap_complete::Shell;

@@ -27,14 +27,14 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// How the detail of a run begins that was not attempted because an earlier one failed for a cause that will not pass.
+/// Prefix of the detail of a run that was skipped because an earlier one failed for a permanent cause.
 pub const NOT_TRIED: &str = "not tried again: ";
 
-/// What advice calls the file that tells most of a server's failure.
+/// Name that advice uses for the log file of a server.
 const LOG: &str = "the server's log";
 
 closed_list! {
-    /// What went wrong, in the order of a server's life. The serialised name is part of the file formats.
+    /// Causes of failure, in the order of a server's life. The serialised name is part of the file formats.
     Cause of CauseFacts;
     /// The server refused its command line.
     BadFlag "bad_flag" again=false load=false: "correct or remove the flag that is named";
@@ -96,19 +96,19 @@ closed_list! {
         "restore the run's file from a copy; its figures are left out because they are not what was measured";
 }
 
-/// What is to be done about a cause.
+/// The reaction to a cause.
 struct CauseFacts {
     again: bool,
     load: bool,
 }
 
 impl Cause {
-    /// Whether trying the same thing again can help. Everything else fails again for the same reason.
+    /// Returns true if trying the same thing again can help. All other causes would fail again in the same way.
     pub fn is_transient(self) -> bool {
         self.facts().again
     }
 
-    /// Whether too much load can bring it about. For a search, such a failure says that the load is too high.
+    /// Returns true if too much load can cause it. A search then concludes that the load is too high.
     pub fn may_come_from_load(self) -> bool {
         self.facts().load
     }
@@ -133,7 +133,7 @@ pub struct RuledOut {
     pub settings: Vec<(String, String)>,
     /// The name of the other one.
     pub by: String,
-    /// What that one said.
+    /// Message of that server.
     pub why: String,
 }
 
@@ -152,7 +152,7 @@ impl RuledOut {
         )
     }
 
-    /// The same with other names of settings and servers.
+    /// Returns a copy with other names for settings and servers.
     pub fn renamed(&self, setting: impl Fn(&str) -> String, server: impl Fn(&str) -> String) -> RuledOut {
         let settings = self.settings.iter();
         RuledOut {
@@ -176,7 +176,7 @@ pub struct Failure {
     pub cause: Cause,
     /// The decisive log line, exit status or error text, in one line.
     pub detail: String,
-    /// What failed requests said most often, where that is why.
+    /// The most frequent error of failed requests, if they are the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_error: Option<RequestError>,
     /// That it is not even started for want of memory, where that is why.
@@ -213,7 +213,7 @@ impl Failure {
         }
     }
 
-    /// What to do about it: the cause's advice, or a closer one where the detail tells. None where the detail ends in it.
+    /// Advice for this failure: the cause's, or more specific advice if the detail allows it. `None` if the detail already ends in advice.
     pub fn advice(&self) -> Option<&'static str> {
         match self.cause {
             // Our own benchmarks name parameter and remedy; external ones are not shown this way.
@@ -232,10 +232,10 @@ impl Failure {
     }
 }
 
-/// What to do about requests that got no whole answer.
+/// Advice about requests that got no complete response.
 const WITHOUT_STATUS: &str = "look for the error in the server's log; the load may be beyond what the server accepts";
 
-/// What to do about requests that a server answered with this status.
+/// Returns the advice about requests that a server answered with this status.
 fn advice_on_status(status: u16) -> &'static str {
     match status {
         401 | 403 => "set OPENAI_API_KEY, or header, to a key that the server accepts",

@@ -1,5 +1,5 @@
-//! How a closed list of this crate is declared: an enum whose entries have names in files, and facts that are looked up by entry.
-//! What stands in a list is for `cause` and `validity` to say.
+//! Declares the closed lists of this crate: an enum whose entries have names in files, and facts that are looked up by entry. The lists
+//! themselves are in `cause` and `validity`.
 
 /// Declares a closed list and the type of its facts. An entry has what it means, its name in files, its facts, and one sentence that
 /// tells the user what to do.

@@ -1,4 +1,4 @@
-//! How a command of vsweep ends when it cannot go on, and the exit codes that scripts rely on.
+//! The errors that end a command of vsweep, and the exit codes that scripts rely on.
 //!
 //! A failed *run* is not an error (see [`crate::cause`]): an [`Error`] means that vsweep itself stops. The text is a
 //! lower-case fragment that completes "vsweep: " and ends in the remedy.
@@ -7,7 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What vsweep could not do, split by what the caller must do about it.
+/// Errors that end a command, grouped by how the caller must react.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The command line or the plan is wrong: nothing was started (exit code 2).
@@ -16,7 +16,7 @@ pub enum Error {
     /// vsweep could not go on (exit code 1).
     #[error("{0}")]
     Fatal(String),
-    /// The same, and everything that is wrong was told.
+    /// vsweep could not go on, and every problem has already been printed (exit code 1).
     #[error("the plan cannot be used")]
     Told,
     /// A file or directory could not be used (exit code 1).
@@ -26,7 +26,7 @@ pub enum Error {
         action: &'static str,
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
 }
@@ -53,7 +53,7 @@ impl Error {
     }
 }
 
-/// What the user can do about an error of the system, where that is plain from its kind.
+/// Returns a remedy for an error of the operating system, if its kind suggests one.
 pub fn remedy(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {

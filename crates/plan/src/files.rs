@@ -1,5 +1,5 @@
-//! Writing files so that a crash at any moment leaves either the old content or the new, never a torn one. What is no file, such as a
-//! device or a pipe, is written to as it is.
+//! Writes files so that a crash at any moment leaves either the old content or the new, never a mixture. Devices and pipes are written
+//! directly.
 
 use crate::error::{Error, Result};
 use crate::ids::digest_start;
@@ -9,12 +9,13 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Replaces a file's content durably: write beside it, fsync, rename over it, fsync the folder.
+/// Replaces a file's content durably: writes a temporary file in the same folder, syncs it, renames it over the old one and syncs the
+/// folder.
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<()> {
     write_atomic_with(path, |file| file.write_all(content))
 }
 
-/// The same with content that is made while it is written. A link stays one, and the file that it leads to is replaced.
+/// Like [`write_atomic`], for content that is produced while it is written. A symbolic link is kept and its target is replaced.
 pub fn write_atomic_with(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<()> {
     let Some(path) = &replaceable(path) else {
         return write_to(path, write).map_err(Error::io("write", path));
@@ -32,7 +33,7 @@ pub fn write_atomic_with(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -
     sync_folder_of(path)
 }
 
-/// The file that may be put in place of what stands there; `None` if that is no file.
+/// Returns the file that may be replaced at this path; `None` for anything but a regular file.
 fn replaceable(path: &Path) -> Option<PathBuf> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_symlink() => fs::canonicalize(path).ok().filter(|target| target.is_file()),
@@ -101,7 +102,8 @@ fn process(pid: u32) -> Option<String> {
     Some(format!("{machine:x}-{pid}-{}", process_started(pid)?))
 }
 
-/// Whether it is certain that the process with these words is gone. Of one on another machine, or before a boot, it never is.
+/// Returns true if the process that these words identify has certainly ended. Never true for a process on another machine or before a
+/// reboot.
 pub fn is_process_dead(words: &str) -> bool {
     let is_dead = || {
         let (machine, process_there) = words.split_once('-')?;
@@ -121,8 +123,7 @@ fn writer_of(name: &str) -> Option<&str> {
     count.parse::<u64>().is_ok().then_some(writer)
 }
 
-/// When the process of this id started, in clock ticks since the boot; `None` if there is none that has not ended, or the system does
-/// not tell.
+/// Returns when the process with this id started, in clock ticks since the boot. `None` if no such process runs or the system does not say.
 pub fn process_started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The program's name, in brackets, may hold blanks and brackets; the start is the 20th field behind it.
@@ -133,7 +134,7 @@ pub fn process_started(pid: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// How deep temporary files may lie.
+/// Greatest depth of folders in which temporary files may lie.
 const DEEPEST: u32 = 2;
 
 /// Removes what killed processes left half written in a folder, two levels deep. What cannot be removed stays.

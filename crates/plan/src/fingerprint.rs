@@ -1,19 +1,19 @@
-//! What tells one server behind an address from another, and the rule of what is a change. Asks nobody: whoever reads a server
-//! fills in what it says, and what it does not say stays unknown.
+//! Distinguishes the servers behind one address, and defines which differences count as a change. It contacts no server: callers fill in
+//! the fields, and unknown fields never differ.
 
 use crate::units::show_count;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Memory profiling gives each start of one server a KV cache of a slightly different size: so much of it is no change.
+/// Memory profiling gives each start of a server a KV cache of slightly different size. A relative difference up to this is ignored.
 const SAME_CACHE: f64 = 0.02;
-/// Start times are told to a hundredth of a second.
+/// Start times are reported to a hundredth of a second.
 const SAME_START_SECONDS: f64 = 0.05;
 /// Differences that are listed; others are counted.
 const MOST_LISTED: usize = 4;
 
-/// What a server says about itself. What is unknown is no change.
+/// Properties that a server reports about itself. An unknown one is never a change.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Fingerprint {
@@ -43,7 +43,7 @@ pub struct Fingerprint {
     pub started: Option<f64>,
 }
 
-/// What became of a server since it was read before.
+/// Difference between two readings of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
     /// Nothing that is known.
@@ -67,8 +67,7 @@ struct Difference {
 }
 
 impl Fingerprint {
-    /// What became of the server that was read before. A start time that lies before the one known is that of another of
-    /// several like servers behind one address, and no restart.
+    /// Compares with an earlier reading. A start time before the known one is not a restart: several equal servers share one address.
     pub fn change_since(&self, before: &Fingerprint) -> Change {
         match self.differences_from(before) {
             Some(differences) => Change::Replaced(differences),
@@ -79,7 +78,7 @@ impl Fingerprint {
         }
     }
 
-    /// Whether both were read of one process.
+    /// Returns true if both readings come from the same process.
     pub fn is_same_start(&self, other: &Fingerprint) -> bool {
         let both = self.started.zip(other.started);
         both.is_some_and(|(one, other)| (one - other).abs() <= SAME_START_SECONDS)

@@ -50,17 +50,17 @@ impl Ids {
         Ids(ids)
     }
 
-    /// Whether an id is among them.
+    /// Returns true if the id is in the set.
     pub fn contains(&self, id: &str) -> bool {
         <[u8; 16]>::try_from(id.as_bytes()).is_ok_and(|id| self.0.binary_search(&id).is_ok())
     }
 
-    /// How many they are.
+    /// Number of ids.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Returns true if there are no ids.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,6 +1,6 @@
-//! A sweep as declared: `plan` owns the plan as typed and its problems, `matrix` the plan as meant, with its servers, points
-//! and command lines, `import` makes plans of the command lines of others. Beside them the words that every room shares: causes, validity, errors, identities, units, atomic files,
-//! printable text, JSON of Python's, words for a shell.
+//! The declaration of a sweep. `plan` owns the plan as typed and its problems; `matrix` the plan as meant, with its servers, points and
+//! command lines; `import` makes plans from vLLM's command lines. The crate also has the types that every room shares: causes, validity,
+//! errors, ids, units, atomic files, printable text, Python's JSON and shell quoting.
 
 #[macro_use]
 mod closed_list;

@@ -1,7 +1,7 @@
-//! Text that a terminal, a page or an editor shows as it stands: whatever would move the cursor, change the screen, reach the
-//! clipboard or turn the direction of writing is written as its escape instead (`\u{1b}`). Text from servers, logs, other
-//! programs and their results goes through here where it enters; names and values of a plan, which programs must get
-//! unchanged, where they are shown. What quotes mean in a format is for that format's writer.
+//! Makes text safe to show in a terminal, a page or an editor: characters that would move the cursor, change the screen, reach the
+//! clipboard or change the direction of writing become escapes (`\u{1b}`). Text from servers, logs, other programs and their results is
+//! escaped on entry. Names and values of a plan are escaped where they are shown, because programs must get them unchanged. Quoting is up
+//! to the writer of each format.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -11,7 +11,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, acts, |c| c.escape_default().to_string())
 }
 
-/// The same, but line feeds and tabs stay.
+/// Like [`printable`], but keeps line feeds and tabs.
 pub fn printable_lines(text: &str) -> Cow<'_, str> {
     let is_escaped = |c| acts(c) && c != '\n' && c != '\t';
     escaped(text, is_escaped, |c| c.escape_default().to_string())
@@ -73,8 +73,8 @@ impl<W: Write> Write for Printable<W> {
     }
 }
 
-/// Whether a character does something instead of being shown: controls (C0, DEL, C1), marks and overrides of direction,
-/// separators of lines and paragraphs, the mark of byte order.
+/// Returns true for characters that have an effect instead of a shape: controls (C0, DEL, C1), direction marks and overrides, line and
+/// paragraph separators, the byte order mark.
 pub fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')

@@ -10,14 +10,14 @@ use std::collections::HashSet;
 use std::fmt;
 use std::io::{self, Write};
 
-/// The words, and what stands for each: vLLM's own texts for infinite numbers, and null for what is no number.
+/// Python's words and their replacements: vLLM's own texts for infinite numbers, and null for NaN.
 const WORDS: [(&[u8], &[u8]); 3] = [
     (b"-Infinity", b"\"-inf\""),
     (b"Infinity", b"\"inf\""),
     (b"NaN", b"null"),
 ];
 
-/// The same document as strict JSON. Texts keep whatever they say, and what is strict already is not copied.
+/// Converts a document to strict JSON. Texts are unchanged, and a document that is already strict is not copied.
 pub fn strict(json: &[u8]) -> Cow<'_, [u8]> {
     let mut strict = Vec::new();
     let (mut at, mut copied, mut is_text) = (0, 0, false);
@@ -45,12 +45,12 @@ pub fn strict(json: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(strict)
 }
 
-/// A key that an object has twice at the top of a document: readers differ in which of its values counts. None if the document is no
+/// Returns a key that occurs twice at the top level of a document; readers differ in which value they use. `None` if the document is not an
 /// object.
 pub fn repeated_key(json: &[u8]) -> Option<String> {
     let mut found = None;
     let mut reader = serde_json::Deserializer::from_slice(json);
-    // What cannot be read is told by whoever reads it.
+    // Other errors are reported when the document is read.
     let _ = reader.deserialize_map(Keys(&mut found));
     found
 }

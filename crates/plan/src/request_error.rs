@@ -1,5 +1,5 @@
-//! What failed requests of one run said most often: a value beside the detail of a failure or a doubt, so that nothing has to be read
-//! back from that text.
+//! The most frequent error of a run's failed requests, as a value next to the detail of a failure or doubt, so that no text has to be
+//! parsed.
 
 use crate::printable::printable;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub struct RequestError {
 }
 
 impl RequestError {
-    /// What requests said that were answered with this status.
+    /// Describes requests that were answered with this status.
     pub fn new(status: Option<u16>, said: &str) -> RequestError {
         let said = printable(said).into_owned();
         RequestError { status, said }

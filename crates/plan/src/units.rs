@@ -1,4 +1,4 @@
-//! How quantities are read and shown: durations, counts, numbers in tables. Formatting only; no clock.
+//! Parses and formats quantities: durations, counts, numbers in tables. Formatting only; no clock.
 
 use itertools::Itertools;
 use std::time::Duration;

@@ -1,12 +1,12 @@
-//! Whether a measured run may be believed: a closed list of codes, each with a name for files, a severity and a sentence of
-//! advice. What a run must look like for a code to apply is judged where runs are measured, not here.
+//! Validity of a measured run: a closed list of codes, each with a name for files, a severity and a sentence of advice. The rules that
+//! assign codes are where runs are measured.
 
 use crate::printable::printable;
 use crate::request_error::RequestError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Whether a run or a point may be believed. Ordered: the worst is the greatest.
+/// Validity of a run or a point. Ordered: the worst is the greatest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Validity {
@@ -15,7 +15,7 @@ pub enum Validity {
     Valid,
     /// Measured, but to be read with care.
     Suspect,
-    /// It did not measure what it claims: it never wins and is no answer.
+    /// It did not measure what it claims. It never wins and is not an answer.
     Invalid,
 }
 
@@ -125,19 +125,19 @@ closed_list! {
         "read the record with the newer vsweep that wrote the code";
 }
 
-/// What a code makes of a run.
+/// Facts about a code.
 struct CodeFacts {
     severity: Validity,
 }
 
 impl Code {
-    /// What it makes of the run.
+    /// The validity of a run with this doubt.
     pub fn severity(self) -> Validity {
         self.facts().severity
     }
 
-    /// Whether something else than the server and its load had a part in the run: the load generator stood still, a stranger used the
-    /// GPU or the server, or a GPU was slowed down. Such a run may show that a load is held, never that it is not.
+    /// Returns true if something other than the server and its load influenced the run: the load generator stalled, someone else used the
+    /// GPU or the server, or a GPU was throttled. Such a run can show that a load is sustained, never that it is not.
     pub fn is_disturbance(self) -> bool {
         matches!(
             self,
@@ -149,7 +149,7 @@ impl Code {
         )
     }
 
-    /// Whether it speaks against a figure, by the figure's name, where a doubt does not name them itself.
+    /// Returns true if the code by itself, without named figures, casts doubt on this figure.
     pub fn touches(self, figure: &str) -> bool {
         match self {
             Code::SampleTooSmall => is_percentile(figure),
@@ -160,7 +160,7 @@ impl Code {
     }
 }
 
-/// Whether a figure is called like `p99_ttft_ms`.
+/// Returns true for figures with names like `p99_ttft_ms`.
 fn is_percentile(figure: &str) -> bool {
     let percent = figure.strip_prefix('p').and_then(|rest| rest.split_once('_'));
     percent.is_some_and(|(percent, _)| percent.parse::<f64>().is_ok())
@@ -171,12 +171,12 @@ fn is_percentile(figure: &str) -> bool {
 pub struct Doubt {
     /// The entry of the closed list.
     pub code: Code,
-    /// What was seen, in one line.
+    /// The observation, in one line.
     pub detail: String,
     /// The figures that it is about; all that its code touches if none is named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub figures: Vec<String>,
-    /// What failed requests said most often, where that is why.
+    /// The most frequent error of failed requests, if they are the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_error: Option<RequestError>,
 }
@@ -192,12 +192,12 @@ impl Doubt {
         }
     }
 
-    /// The same about certain figures.
+    /// Restricts the doubt to certain figures.
     pub fn about(self, figures: Vec<String>) -> Doubt {
         Doubt { figures, ..self }
     }
 
-    /// Whether it speaks against a figure.
+    /// Returns true if it casts doubt on this figure.
     pub fn touches(&self, figure: &str) -> bool {
         match self.figures.is_empty() {
             true => self.code.touches(figure),

@@ -1,4 +1,4 @@
-//! Whether the plan does what the command line did: both sides' command lines are made, and what differs is told.
+//! Checks that the imported plan does what the command line did, by comparing the command lines that both sides produce.
 
 use super::plan_text::without_percentile_metrics;
 use super::records::{Record, Sides};

@@ -20,10 +20,10 @@ use std::path::{Path, PathBuf};
 /// Reads a file that the command line names.
 pub type ReadFile<'a> = &'a dyn Fn(&Path) -> io::Result<String>;
 
-/// What a command line of `vllm bench sweep` says.
+/// Options of a `vllm bench sweep` command line.
 #[derive(Debug, Clone, Default)]
 pub struct Sweep {
-    /// What its loads are.
+    /// Source of its loads.
     pub loads: Loads,
     /// `--serve-cmd`.
     pub serve_cmd: String,
@@ -47,11 +47,11 @@ pub struct Sweep {
     pub warmup_num_prompts: u32,
     /// `--continue-on-error`.
     pub continue_on_error: bool,
-    /// What options come to that have no key.
+    /// Effects of options for which a plan has no key.
     pub remarks: Vec<String>,
 }
 
-/// What the loads of a sweep are.
+/// Source of the loads of a sweep.
 #[derive(Debug, Clone, Default)]
 pub enum Loads {
     /// Those of the parameter file (`serve`).
@@ -61,7 +61,7 @@ pub enum Loads {
     Explored {
         /// `request_rate` or `max_concurrency`.
         vary: String,
-        /// How many, both ends included.
+        /// Number of levels, both ends included.
         levels: u32,
     },
     /// The highest that meets each of these criteria (the first `serve_sla`s).
@@ -73,7 +73,7 @@ pub enum Loads {
     },
     /// None: engines are started, and nothing is served (`startup`).
     Startup {
-        /// Whether `vllm bench startup` has an option of this name.
+        /// Returns true if `vllm bench startup` has an option of this name.
         has: fn(&str) -> bool,
         /// `--strict-params`: one that it does not have is an error.
         is_strict: bool,
@@ -85,14 +85,14 @@ pub enum Loads {
 pub struct Imported {
     /// The plan, as TOML.
     pub text: String,
-    /// What differs from the command line, or has no key. They stand in the text as comments.
+    /// Differences from the command line, and options that have no key. The text contains them as comments.
     pub notes: Vec<String>,
     /// The folder of each point, in the order of the plan, in a result tree of vLLM's. None where the loads are not listed, or
     /// the plan has other pairs.
     pub folders: Option<Vec<String>>,
 }
 
-/// What was read of a command line and its files.
+/// Content of a command line and the files that it names.
 struct ReadSweep<'a> {
     sweep: &'a Sweep,
     serve_command: Vec<String>,
@@ -104,12 +104,12 @@ struct ReadSweep<'a> {
     criteria: Vec<Params>,
 }
 
-/// What is said of a command line and its files.
+/// Messages about a command line and its files.
 #[derive(Default)]
 struct Remarks {
-    /// What the plan does otherwise, or has no key for.
+    /// Differences in the plan, and options that have no key.
     notes: Vec<String>,
-    /// What is wrong.
+    /// Errors found so far.
     found: Diagnostics,
     sources: Sources,
 }
@@ -128,7 +128,7 @@ impl Remarks {
     }
 }
 
-/// Makes a plan of a command line. All that is wrong with it, or cannot be had with a plan, is told in one go.
+/// Makes a plan from a command line. The error lists everything that is wrong or that a plan cannot express.
 pub fn import(sweep: &Sweep, read: ReadFile<'_>) -> Result<Imported, Problems> {
     let mut remarks = Remarks {
         notes: sweep.remarks.clone(),
@@ -204,7 +204,7 @@ fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, remarks: &mut Remarks) -> Re
 }
 
 impl ReadSweep<'_> {
-    /// How many requests vLLM's runs send under a load, which is also what the upper end of its exploration holds at once.
+    /// Number of requests that vLLM's runs send under a load, which is also the highest concurrency of its exploration.
     fn num_prompts(&self, bench: &Params) -> u64 {
         let whole = |value: &Value| value.as_u64().or_else(|| value.as_str()?.parse().ok());
         let given = bench.get("num_prompts").and_then(whole);

@@ -133,7 +133,7 @@ fn combos(records: &[Record<'_>]) -> Value {
     combos.collect()
 }
 
-/// A plan as TOML; null stands for a key that it does not give.
+/// Formats a plan as TOML and leaves out keys whose value is null.
 pub(super) fn toml(plan: Value) -> String {
     toml::to_string(&plain(plan)).expect("TOML has all that is left")
 }

@@ -61,7 +61,7 @@ pub(super) fn translate<'a>(read: &'a ReadSweep<'_>, remarks: &mut Remarks) -> S
     }
 }
 
-/// How a note calls a record.
+/// Name of a record in notes.
 fn called(combo: &Combo, place: usize) -> String {
     match theirs::name(combo).as_str() {
         "" => format!("number {}", place + 1),

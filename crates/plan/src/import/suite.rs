@@ -99,7 +99,7 @@ fn plan_of(test: &Params) -> Result<Test, String> {
     Ok(Test { name, text })
 }
 
-/// Parameters as a plan passes them: an empty text or null stands for a flag without a value.
+/// Converts parameters to a plan's form: an empty text or null becomes `true`, a flag without a value.
 fn passed(params: Params) -> Params {
     let passed = params.into_iter().map(|(name, value)| match value {
         Value::String(text) if text.is_empty() => (name, json!(true)),

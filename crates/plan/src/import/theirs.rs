@@ -1,5 +1,5 @@
-//! What `vllm bench sweep` itself makes of its parameters: command lines, which pairs its links keep, names and folders.
-//! Kept apart from what vsweep makes of a plan, so that both can be compared.
+//! Reimplements how `vllm bench sweep` turns parameters into command lines, links, names and folders. It is independent of vsweep's own
+//! expansion, so that the two can be compared.
 
 use crate::matrix::argv::{json_word, number_word};
 use crate::plan::{Combo, Params, equal, spelling};
@@ -61,7 +61,7 @@ pub fn link_vars(text: &str) -> Result<Vec<(String, String)>, String> {
     text.split(',').map(pair).collect()
 }
 
-/// Whether the links keep a pair: every link's two parameters are there, by these very names, and equal.
+/// Returns true if the links keep a pair: both parameters of every link exist under exactly these names and are equal.
 pub fn links_keep(links: &[(String, String)], serve: &Params, bench: &Params) -> bool {
     links.iter().all(|(serve_name, bench_name)| {
         let both = serve.get(serve_name).zip(bench.get(bench_name));
@@ -125,7 +125,7 @@ pub fn folder(serve: &Combo, bench: &Combo, further: &[&str]) -> String {
     folder_of([("SERVE-", serve), ("BENCH-", bench)], further)
 }
 
-/// The same with these words before the sides.
+/// Name of the folder of a pair, with these words before the two sides.
 pub fn folder_of(sides: [(&str, &Combo); 2], further: &[&str]) -> String {
     let mut parts = Vec::new();
     for (side, record) in sides {

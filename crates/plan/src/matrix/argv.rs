@@ -15,7 +15,7 @@ pub fn apply(base: &[String], params: &Params) -> Vec<String> {
     apply_as(base, params, FlagStyle::Dashes)
 }
 
-/// The same, with flags spelled as the parameters are written or with dashes.
+/// Like `apply`, with flags spelled in the given style.
 pub fn apply_as(base: &[String], params: &Params, style: FlagStyle) -> Vec<String> {
     let mut argv = base.to_vec();
     for (name, value) in params {
@@ -24,7 +24,7 @@ pub fn apply_as(base: &[String], params: &Params, style: FlagStyle) -> Vec<Strin
     argv
 }
 
-/// What a benchmark's command names in braces that is known only when it runs.
+/// Placeholders in a benchmark's command that are filled in only when it runs.
 const LATER: [&str; 5] = ["base_url", "host", "port", "model", "result"];
 
 /// The base command with the parameters that it names as `{max_concurrency}` in their places, and every other one as a flag.
@@ -129,7 +129,7 @@ fn occurrence(flag: &Flag<'_>, name: &str, value: &Value) -> Option<Range<usize>
     }))
 }
 
-/// Whether a flag in the base command most likely stands alone; needed where no value tells.
+/// Returns true if a flag in the base command most likely takes no value. Needed where no parameter value shows it.
 pub(super) fn is_switch(flag: &str, name: &str) -> bool {
     let usual = ["enable_", "disable_", "enforce_", "trust_", "no_"];
     flag.starts_with("--no-") || is_plain_switch(name) || usual.iter().any(|start| name.starts_with(start))

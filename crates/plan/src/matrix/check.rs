@@ -1,4 +1,4 @@
-//! What can only be judged when both sides of a plan are laid out: size, duplicates, and whether anything is left.
+//! Checks that need both sides of a plan expanded: size, duplicates, and that at least one pair is left.
 
 use super::space::{MOST_PAIRS, Sides, Space};
 use super::{FilterKind, Matrix, side_identity};
@@ -7,7 +7,7 @@ use crate::units::{show_count, show_duration};
 use serde_json::Value;
 use std::collections::HashMap;
 
-/// Whether a matrix may have so many pairs.
+/// Returns true if the matrix is not too large.
 pub(super) fn size(plan: &Plan, sides: &Sides, found: &mut Diagnostics) -> bool {
     if sides.fit() {
         return true;
@@ -49,7 +49,7 @@ pub(super) fn exclusions(plan: &Plan, matrix: &Matrix, is_whole: bool, found: &m
 /// positions that come to the same: dimensions never touch each other's parameters. So looking along each dimension
 /// finds all duplicates without visiting the product.
 ///
-/// Of a plan that was read in part only values given twice are told: others may be equal because of what is missing.
+/// For an incomplete plan only values given twice are reported. Other duplicates may be a consequence of the missing parts.
 pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let is_whole = found.is_empty();
     for side in [Side::Serve, Side::Bench] {
@@ -86,7 +86,7 @@ fn twins(matrix: &Matrix, side: Side, dimension: usize) -> Option<(usize, usize)
     })
 }
 
-/// Where a position of a dimension was written: the item of a list, the combination, or what stands for it.
+/// Returns where a position of a dimension was written: the item of a list, the combination, or the expression that produces it.
 fn position_span(plan: &Plan, space: &Space, side: Side, dimension: usize, position: usize) -> Span {
     match space.slots.iter().find(|slot| slot.dimension == Some(dimension)) {
         Some(slot) => {
@@ -139,7 +139,7 @@ pub(super) fn leftovers(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     }
 }
 
-/// Whether the servers of a comparison can run at once, if they are to.
+/// Checks that the servers of a comparison can run at the same time, if the plan wants that.
 fn side_by_side(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let servers = matrix.counts().servers;
     let (message, remedy) = match plan.exec.parallel {
@@ -156,7 +156,7 @@ fn side_by_side(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     found.object(plan.origin.value_span(&["exec", "parallel"]), message, remedy);
 }
 
-/// Whether the servers of a comparison can be held against each other.
+/// Checks that the servers of a comparison are comparable.
 pub(super) fn comparison(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let Some(compare) = &plan.compare else { return };
     side_by_side(plan, matrix, found);

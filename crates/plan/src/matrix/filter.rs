@@ -1,5 +1,5 @@
-//! Which pairs of server and load are kept: links, exclusions and `--only`, each reduced to one small number for every
-//! configuration of a side, so that judging a pair is a comparison of integers.
+//! Decides which pairs of server and load are kept. Links, exclusions and `--only` are each reduced to one small number per configuration
+//! of a side, so that testing a pair compares integers.
 
 use super::space::{Sides, Space};
 use crate::plan::{Condition, ParamRef, Side, equality_key};
@@ -72,12 +72,12 @@ impl Agreement {
         })
     }
 
-    /// Whether a pair is one of them.
+    /// Returns true if the pair is one of them.
     pub fn has(&self, serve: usize, bench: usize) -> bool {
         self.serve[serve] != NEVER && self.serve[serve] == self.bench[bench]
     }
 
-    /// Whether any pair at all is.
+    /// Returns true if there is any such pair.
     pub fn is_possible(&self) -> bool {
         let numbers: HashSet<&u32> = self.bench.iter().filter(|number| **number != NEVER).collect();
         self.serve.iter().any(|number| numbers.contains(number))

@@ -1,4 +1,4 @@
-//! What is known of vLLM's flags beyond their spelling and short forms: switches without an opposite, and lists.
+//! Knowledge of vLLM's flags beyond their spelling and short forms: switches without an opposite, and lists.
 
 /// Switches of `vllm serve` and `vllm bench serve` that have no `--no-` form: `false` means that they are absent.
 const SWITCHES: &str = "\
@@ -13,12 +13,12 @@ const LISTS: &str = "\
     kv_cache_dtype_skip_layers logits_processors lora_modules lora_target_modules metadata numa_bind_cpus \
     numa_bind_nodes offload_params served_model_name sleep_preserve_parameter_names";
 
-/// Whether a flag, in canonical spelling, has no `--no-` form.
+/// Returns true if a flag, in canonical spelling, has no `--no-` form.
 pub fn is_plain_switch(name: &str) -> bool {
     SWITCHES.split(' ').any(|switch| switch == name)
 }
 
-/// Whether a flag, in canonical spelling, takes several words.
+/// Returns true if a flag, in canonical spelling, takes several words.
 pub fn is_list(name: &str) -> bool {
     LISTS.split(' ').any(|list| list == name)
 }

@@ -1,12 +1,12 @@
-//! What decides the identity of a server and of a point. Secrets never take part: changing a password measures nothing
-//! anew, and no id gives one away.
+//! Computes the ids of servers and points. Secrets are never part of them: a changed password causes no new measurement, and an id reveals
+//! nothing.
 
 use crate::ids::{PointId, ServerId, canonical_json, sha256_hex, short_digest};
 use crate::plan::{BenchRunner, Members, Params, Plan, Secrets, Serve, Target, Warmup, spelling};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The identity of a server. An attached one is told apart by its URL.
+/// Id of a server. An attached server is identified by its URL.
 pub(super) fn server_id(
     serve: &Serve,
     argv: &[String],
@@ -26,7 +26,7 @@ pub(super) fn server_id(
     ServerId(short_digest(&canonical_json(&content)))
 }
 
-/// What all points of a plan share.
+/// Load settings common to all points of a plan.
 #[derive(Debug, Clone)]
 pub(super) struct SharedLoad {
     /// A runner of ours other than the load generator.

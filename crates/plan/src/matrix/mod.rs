@@ -43,7 +43,7 @@ pub struct ServerConfig {
     pub params: Params,
     /// Name of its combination, if the plan names one.
     pub combo: Option<String>,
-    /// Which configuration of the server side it is.
+    /// Index of the configuration of the server side.
     pub index: usize,
 }
 
@@ -64,7 +64,7 @@ pub struct Point {
     pub argv: Option<Vec<String>>,
 }
 
-/// How much a matrix holds.
+/// Size of a matrix.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counts {
     /// Servers that keep at least one point.
@@ -79,11 +79,11 @@ pub struct Counts {
     pub runs: u64,
     /// Pairs of server and load before links and exclusions.
     pub pairs: u64,
-    /// What each link and exclusion took away, in the order they are applied.
+    /// Pairs removed by each link and exclusion, in the order in which they are applied.
     pub removed: Vec<Removed>,
 }
 
-/// What one link or exclusion took away.
+/// Number of pairs removed by one link or exclusion.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Removed {
     /// The link or exclusion, as in `exclude bench.max_concurrency > 64`.
@@ -106,7 +106,7 @@ pub struct Matrix {
     secrets: Secrets,
 }
 
-/// What takes pairs away: all that it is about, or all others.
+/// A filter that removes the pairs that it describes, or all others.
 #[derive(Debug, Clone)]
 struct PairFilter {
     kind: FilterKind,
@@ -136,8 +136,8 @@ impl Matrix {
         }
     }
 
-    /// The same for a plan that may have been read in part: adds to what was found wrong with it, but nothing that may
-    /// only follow from that. `None` if there is too much of it.
+    /// Expands a plan that may be incomplete. Adds problems to `found`, except those that may only follow from earlier ones. `None` if the
+    /// matrix is too large.
     pub fn draft(plan: &Plan, found: &mut Diagnostics) -> Option<Matrix> {
         if found.is_empty() || (plan.link.equal.is_empty() && plan.link.zip.is_empty()) {
             return expand::expand(plan, found);
@@ -174,7 +174,7 @@ impl Matrix {
             .flat_map(|index| self.points_at(index, self.server(index).id))
     }
 
-    /// How much there is, and what links and exclusions took away.
+    /// Returns the size of the matrix, and how many pairs links and exclusions removed.
     pub fn counts(&self) -> Counts {
         let kept: u64 = self.points_of_server.iter().map(|count| u64::from(*count)).sum();
         let (points, searches) = match self.finds_its_loads() {
@@ -195,7 +195,7 @@ impl Matrix {
         }
     }
 
-    /// Whether searches or explorations find the loads, so that there are no points before they ask.
+    /// Returns true if a search or an exploration chooses the loads, so that no points are known in advance.
     pub fn finds_its_loads(&self) -> bool {
         self.plan.sla.is_some() || self.plan.explore.is_some()
     }
@@ -205,7 +205,7 @@ impl Matrix {
         self.starts
     }
 
-    /// Whether it was narrowed to a part of its plan.
+    /// Returns true if the matrix was narrowed to a part of its plan.
     pub fn is_part(&self) -> bool {
         self.filters.iter().any(|filter| filter.kind == FilterKind::Only)
     }
@@ -215,12 +215,12 @@ impl Matrix {
         counts.filter(|(_, count)| **count > 0).map(|(index, _)| index)
     }
 
-    /// The loads that are kept beside a server.
+    /// The loads that are kept for a server.
     fn kept_loads(&self, serve: usize) -> impl Iterator<Item = usize> + Clone {
         (0..self.sides.bench.len()).filter(move |bench| self.keeps(serve, *bench))
     }
 
-    /// Whether any server is kept beside a load.
+    /// Returns true if any server is kept for a load.
     fn is_kept(&self, bench: usize) -> bool {
         (0..self.sides.serve.len()).any(|serve| self.keeps(serve, bench))
     }
@@ -271,12 +271,12 @@ impl Matrix {
         self.point_with(index, bench.params(index), self.name(bench, index), server)
     }
 
-    /// What a configuration is called, harmless and without secrets.
+    /// Name of a configuration, printable and without secrets.
     fn name(&self, space: &Space, index: usize) -> String {
         printable(&self.secrets.redact(&space.label(index))).into_owned()
     }
 
-    /// Whether the load comes from vsweep's own generator.
+    /// Returns true if the load comes from vsweep's own generator.
     fn is_own_load(&self) -> bool {
         self.plan.bench.runner == BenchRunner::Native
     }
@@ -302,7 +302,7 @@ impl Matrix {
         self.sides.of(side).names()
     }
 
-    /// Whether links, exclusions and narrowing keep a pair.
+    /// Returns true if links, exclusions and narrowing keep a pair.
     fn keeps(&self, serve: usize, bench: usize) -> bool {
         self.remover(serve, bench).is_none()
     }
@@ -334,7 +334,7 @@ impl Matrix {
     }
 }
 
-/// What decides the identity of one side's configuration, for finding two that are the same.
+/// Identity of one side's configuration, used to find duplicates.
 fn side_identity(matrix: &Matrix, side: Side, index: usize) -> String {
     match side {
         Side::Serve => {

@@ -24,11 +24,11 @@ pub struct LoadFinder<S> {
     pub name: String,
     /// Every bench parameter with its value, without the load that varies and what follows it.
     pub params: Params,
-    /// What is searched for or explored.
+    /// Settings of the search or exploration.
     pub settings: S,
     /// The lowest load as the plan has it, if a search cannot begin there.
     pub raised_from: Option<f64>,
-    /// Which configuration of the bench side it is.
+    /// Index of the configuration of the bench side.
     index: usize,
 }
 
@@ -38,7 +38,7 @@ pub type LoadSearch = LoadFinder<Settings>;
 pub type LoadExploration = LoadFinder<ExploreSettings>;
 
 impl LoadSearch {
-    /// What a reader should know of where the search begins.
+    /// A remark for the user if the search cannot begin at `sla.min`.
     pub fn remark(&self) -> Option<String> {
         let (from, lower) = (self.raised_from?, self.settings.lower);
         Some(format!(
@@ -74,7 +74,7 @@ impl LoadSearch {
 }
 
 impl Matrix {
-    /// What a reader should know of the plan's searches before they run, each remark once.
+    /// Remarks about the plan's searches, without duplicates.
     pub fn remarks(&self) -> Vec<String> {
         let servers = self.servers().take(1);
         let searches = servers.flat_map(|server| self.searches_of(&server).collect::<Vec<_>>());
@@ -101,8 +101,8 @@ impl Matrix {
         searches.chain(explorations).collect()
     }
 
-    /// Bench parameters as runs of the plan have them, for whoever checks them before anything runs: those of every
-    /// point, and for a search or an exploration those at loads that it may ask for.
+    /// Bench parameters of typical runs, for checks before anything runs: those of every point, or for a search or an exploration those at
+    /// loads that it may try.
     pub fn specimens(&self) -> impl Iterator<Item = Params> {
         let of_points = self.points().map(|point| point.params);
         let loads = 0..self.sides.bench.len();
@@ -129,7 +129,7 @@ impl Matrix {
         searched.chain(explored).collect()
     }
 
-    /// Whether a parameter follows what is varied.
+    /// Returns true if a parameter is derived from the one that is varied.
     fn follows(&self, name: &str, vary: Vary) -> bool {
         let derived = self.sides.bench.derived(name);
         derived.is_some_and(|derived| spelling::same(&derived.per, vary.name()))
@@ -189,7 +189,7 @@ impl Matrix {
         }
     }
 
-    /// What finds loads, known by its settings that decide on them and by the load that they are of.
+    /// Creates a search or an exploration. Its id comes from the settings that influence its loads and from the load that it varies.
     fn finder<S>(
         &self,
         index: usize,

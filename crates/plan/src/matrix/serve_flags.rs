@@ -54,7 +54,7 @@ impl ServeFlags {
         self.model = self.model.take().or(model.cloned());
     }
 
-    /// How many of the words after a flag are its values. Once the model is known, no other word stands alone.
+    /// Greatest number of words after a flag that are its values. Until the model is known, the last of them may be the model.
     fn values_of(&self, flag: &Flag<'_>) -> usize {
         let name = flag.name.as_deref().unwrap_or_default();
         if self.model.is_some() || is_list(name) {
@@ -91,7 +91,7 @@ mod tests {
         ServeFlags::of(&shell_words::split(command).expect("a command line"))
     }
 
-    /// What was taken apart, as one text.
+    /// Formats the parsed flags as one text.
     fn shown(command: &str) -> String {
         let command = read(command).expect("flags");
         let flags = command.flags.iter().map(|(name, values)| match values.as_slice() {

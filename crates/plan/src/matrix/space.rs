@@ -44,7 +44,7 @@ impl Sides {
         lengths.try_fold(1u128, |count, length| count.checked_mul(*length as u128))
     }
 
-    /// Whether they are no more than a matrix may have.
+    /// Returns true if the number of pairs is within the limit of a matrix.
     pub fn fit(&self) -> bool {
         self.pairs().is_some_and(|pairs| pairs <= MOST_PAIRS)
     }
@@ -67,7 +67,7 @@ pub(super) struct Space {
 #[derive(Debug, Clone)]
 pub(super) struct Slot {
     pub name: String,
-    /// What gives it its value.
+    /// Source of its value.
     pub axis: Axis,
     /// Along which dimension it takes its values, if it has several.
     pub dimension: Option<usize>,
@@ -141,7 +141,7 @@ impl Space {
         self.params_with(index, &[])
     }
 
-    /// The same with some parameters given from outside: they win, and what is derived from them follows them.
+    /// Parameters of a configuration in which the given values replace the plan's. Derived parameters follow the given values.
     pub fn params_with(&self, index: usize, given: &[(&str, Value)]) -> Params {
         let is_given = |name: &str| given.iter().any(|(given, _)| spelling::same(given, name));
         let combo = self.combo(index);
@@ -183,7 +183,7 @@ impl Space {
         }
     }
 
-    /// How a parameter follows another, if it does.
+    /// Returns how a parameter is derived from another one, if it is.
     pub fn derived(&self, name: &str) -> Option<&Derived> {
         match &self.slot(name)?.axis {
             Axis::Derived(derived) => Some(derived),

@@ -77,7 +77,7 @@ impl Matrix {
             .and_then(|rate| number(&rate))
             .is_some_and(f64::is_finite)
             || value("ramp_up_strategy").is_some_and(|strategy| !strategy.is_null());
-        // No number of requests stands for all rows of a dataset.
+        // The number of requests that covers a whole dataset is not known here.
         (!has_rate && requests > 0.0 && users.is_finite() && requests < users)
             .then_some((requests as u64, users as u64))
     }

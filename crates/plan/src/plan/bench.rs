@@ -16,7 +16,7 @@ table! {
     /// The load side.
     #[derive(Debug, Clone)]
     pub struct Bench("BenchTable", "bench.") {
-        /// Who drives the load: `native` (default), `iterations` or `phases`; or a benchmark of vLLM that needs no server: `startup`,
+        /// Load generator: `native` (default), `iterations` or `phases`; or a benchmark of vLLM that needs no server: `startup`,
         /// `throughput`, `latency` or `mm_processor` (docs/offline.md). Not together with `command`.
         pub runner: BenchRunner = by::<Runner, _>(runner),
         /// Command line of an external benchmark such as `vllm bench serve`, as a string or a list of words. Parameters are added to it
@@ -33,7 +33,7 @@ table! {
         /// Unmeasured requests before the first run of a load on a fresh server, of the load's own shape and for at most 60 s; not for
         /// `iterations` and `phases`, which warm up by themselves. Default: as many as the load holds in flight. 0: none.
         pub warmup as "warmup_prompts": Warmup = whole(0..=1_000_000),
-        /// Whether the server's `/metrics`, the GPUs and the host are read during every run (docs/formats.md). Default: true.
+        /// Reads the server's `/metrics`, the GPUs and the host during every run (docs/formats.md). Default: true.
         pub telemetry: bool = key().or(true),
         /// Load settings, names as in `vllm bench serve`, or the flags of the runner (docs/iterations.md, docs/phases.md, docs/offline.md). A list or a range is an axis; axes multiply.
         pub params: Vec<(String, Axis)> = by::<BTreeMap<String, Param>, _>(params),
@@ -51,28 +51,28 @@ table! {
 }
 
 table! {
-    /// Where a figure in another unit stands.
+    /// Position of a figure that is in another unit.
     #[derive(Debug, Clone, PartialEq)]
     pub struct FigurePlace("PlaceTable", "") {
         /// A JSON pointer such as `/ttft/mean_s`.
         pub at: String = key().required("this figure stands nowhere", "add at = \"/ttft/mean\""),
-        /// What it is multiplied by, e.g. 1000 for seconds.
+        /// Factor by which the figure is multiplied, e.g. 1000 for seconds.
         pub times: f64 = by::<f64, _>(|reader, node, what| reader.ratio(node, what, f64::MIN_POSITIVE..=f64::MAX)).or(1.0),
     }
 }
 
 any_of! {
-    /// Where a figure stands.
+    /// Position of a figure.
     PlaceValue {
         /// A JSON pointer.
         String,
-        /// The same of a figure in another unit.
+        /// A JSON pointer with a factor, for a figure in another unit.
         FigurePlace,
     }
 }
 
 words! {
-    /// Who drives the load when no command does.
+    /// Load generators that need no command.
     enum Runner("Runner") {
         /// vsweep's own load generator.
         Native = "native",
@@ -107,7 +107,7 @@ impl From<u32> for Warmup {
     }
 }
 
-/// Who drives the load.
+/// The source of the load.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum BenchRunner {
     /// vsweep's own load generator, in this process.

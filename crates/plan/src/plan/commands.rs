@@ -1,4 +1,4 @@
-//! What else than flags tells servers of one plan apart: their command lines and their environment. Benchmarks have command lines, too.
+//! The ways besides flags in which servers of one plan can differ: command lines and environment. Benchmarks have command lines, too.
 //!
 //! Where a plan gives several, each is a parameter of its side under a name that no flag can have: `command`, and `env.NAME`
 //! for a variable. So they vary, combine, link and exclude as flags do, and have their columns. Here they become a command line and
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// The parameter that names a server's command line.
 pub const COMMAND: &str = "command";
-/// What the name of a parameter for an environment variable begins with.
+/// Prefix of parameters that set an environment variable.
 pub const ENV: &str = "env.";
 
 /// The command lines that a plan launches servers or sends loads with, program first.
@@ -56,13 +56,13 @@ impl Commands {
         (!names.is_empty()).then(|| (COMMAND.to_owned(), Axis::Values(names)))
     }
 
-    /// All that the plan gives beside those of combinations.
+    /// All command lines of the plan except those of combinations.
     pub fn iter(&self) -> impl Iterator<Item = &[String]> {
         self.named.iter().map(|(_, words)| words.as_slice())
     }
 }
 
-/// Whether a parameter of the server side is no flag.
+/// Returns true if a parameter of the server side is a command or an environment variable instead of a flag.
 pub fn is_no_flag(name: &str) -> bool {
     name == COMMAND || name.starts_with(ENV)
 }

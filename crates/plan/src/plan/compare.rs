@@ -58,7 +58,7 @@ impl Limit {
     /// Reads `p99_ttft_ms:+5%`.
     ///
     /// # Errors
-    /// If the text is no metric with a signed percentage; the sentence names the remedy.
+    /// Fails with a sentence that names the remedy if the text is not a metric with a signed percentage.
     pub fn parse(text: &str) -> Result<Limit, String> {
         let wrong = || format!("`{text}` is no limit; write a metric and a signed change, such as p99_ttft_ms:+5%");
         let (metric, change) = text.rsplit_once(':').ok_or_else(wrong)?;

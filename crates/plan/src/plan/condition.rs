@@ -12,7 +12,7 @@ pub struct Condition {
     pub param: ParamRef,
     /// The comparison.
     pub op: Op,
-    /// What it is compared with.
+    /// The right side of the comparison.
     pub value: Value,
 }
 
@@ -34,7 +34,7 @@ pub enum Op {
 }
 
 impl Condition {
-    /// Whether it holds of these parameters of its side. One that they do not have meets no condition.
+    /// Returns true if the parameters meet the condition. A missing parameter never does.
     pub fn holds(&self, params: &Params) -> bool {
         let value = spelling::find(params, &self.param.name);
         value.is_some_and(|value| self.op.holds(value, &self.value))
@@ -48,7 +48,7 @@ impl fmt::Display for Condition {
 }
 
 impl Op {
-    /// Whether a value meets the comparison with a bound; only numbers are more or less than others.
+    /// Returns true if a value meets the comparison with a bound. Only numbers can be less or greater.
     pub fn holds(self, value: &Value, bound: &Value) -> bool {
         let order = || number(value)?.partial_cmp(&number(bound)?);
         match self {
@@ -82,8 +82,7 @@ pub const OPERATORS: [(&str, Op); 6] = [
     (">", Op::Gt),
 ];
 
-/// The operator and value of a condition's right side. A value that is no text is compared for equality; so is a text
-/// without an operator.
+/// Returns the operator and value of a condition's right side. A number, a boolean or a text without an operator is compared for equality.
 pub fn bound(value: &Value) -> Result<(Op, Value), String> {
     let text = value.as_str().unwrap_or_default().trim();
     let end = text.find(|letter| !"=<>!".contains(letter)).unwrap_or(text.len());

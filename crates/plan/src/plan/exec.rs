@@ -9,8 +9,8 @@ const WAIT: Duration = Duration::from_secs(10 * 60);
 const MOST_SERVERS: u32 = 1024;
 
 table! {
-    /// How many servers run side by side, each with its own GPUs, port and, if there are enough, cores. The longest run first, and a
-    /// server that needs every GPU runs alone. A server may be slower beside others than alone: see docs/packing.md.
+    /// Runs several servers at the same time, each with its own GPUs, port and, if there are enough, cores. The longest run comes first,
+    /// and a server that needs every GPU runs alone. A server may be slower next to others than alone: see docs/packing.md.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Exec("ExecTable", "exec.") {
         /// `"gpus"`: as many servers at once as fit on the machine's GPUs; or a number: at most this many, also on a machine without
@@ -21,19 +21,19 @@ table! {
         ),
         /// GPUs of each server. Default: tensor × pipeline × data parallel size, from its flags. 0: none.
         pub gpus: Option<u32> = whole(0..=1024),
-        /// How long to wait for GPUs that are in use by others, e.g. `10m` (default).
+        /// Time to wait for GPUs that are in use by others, e.g. `10m` (default).
         pub wait: Duration = key().or(WAIT),
-        /// Whether no server starts while another one is measured, because a start is heavy on processors, disk and power. Default: true
-        /// for servers on GPUs; false for the simulator and without GPUs. Not with a `runner` that loads the engine itself.
+        /// Starts no server while another one is measured, because a start is heavy on processors, disk and power. Default: true for
+        /// servers on GPUs; false for the simulator and without GPUs. Not with a `runner` that loads the engine itself.
         pub starts_apart: Option<bool>,
-        /// Servers that never run beside others: `true` for each, or values of parameters such as `{ tensor_parallel_size = ">=4" }`, all
-        /// of which must hold. Default: false.
+        /// Servers that always run alone: `true` for each, or values of parameters such as `{ tensor_parallel_size = ">=4" }`, all of which
+        /// must hold. Default: false.
         pub exclusive: Option<Vec<Condition>> = by::<Exclusive, _>(exclusive),
     }
     then Exec::check
 }
 
-/// How many servers run at once.
+/// Number of servers that run at the same time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Parallel {
     /// One after the other.
@@ -46,13 +46,13 @@ pub enum Parallel {
 }
 
 impl Exec {
-    /// Whether a server with these parameters never runs beside others.
+    /// Returns true if a server with these parameters always runs alone.
     pub fn is_exclusive(&self, params: &Params) -> bool {
         let conditions = self.exclusive.as_ref();
         conditions.is_some_and(|conditions| conditions.iter().all(|condition| condition.holds(params)))
     }
 
-    /// Whether a server with this command line, on so many GPUs, does not start while another one is measured.
+    /// Returns true if a server with this command line and number of GPUs must not start while another one is measured.
     pub fn starts_apart(&self, argv: &[String], gpus: u32) -> bool {
         let is_heavy = gpus > 0 && ServeCommand::of(argv).program() != Program::Simulator;
         self.starts_apart.unwrap_or(is_heavy)

@@ -46,7 +46,7 @@ any_of! {
 }
 
 any_of! {
-    /// Which servers run alone.
+    /// Servers that run alone.
     pub Exclusive {
         /// Each or none.
         bool,
@@ -56,7 +56,7 @@ any_of! {
 }
 
 any_of! {
-    /// How many servers run at once.
+    /// Number of servers that run at the same time.
     pub SideBySide {
         /// As many as a resource allows.
         Resource,
@@ -76,7 +76,7 @@ words! {
 }
 
 words! {
-    /// What is shared out among servers that run at once.
+    /// Resource that is divided among servers that run at the same time.
     pub enum Resource("Resource") {
         /// GPUs.
         Gpus = "gpus",

@@ -1,4 +1,4 @@
-//! `${NAME}` and `${NAME:-default}` in the plan's strings; `$${` stands for a plain `${`.
+//! Expands `${NAME}` and `${NAME:-default}` in the plan's strings; `$${` becomes a plain `${`.
 
 use super::Problem;
 use regex::Regex;
@@ -17,7 +17,7 @@ pub struct Expanded {
 /// A plain `${`, or a reference with what is in it and, if it is closed, its end.
 static REFERENCE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\$\$\{|\$\{([^}]*)(\}?)").expect("a pattern"));
 
-/// Replaces every reference. Of those that cannot be resolved, or only look like one, the first is told.
+/// Replaces every reference. The error describes the first one that is malformed or cannot be resolved.
 pub fn expand(text: &str, vars: &BTreeMap<String, String>) -> Result<Expanded, Problem> {
     let mut expanded = Expanded::default();
     let mut at = 0;
@@ -56,7 +56,7 @@ pub fn expand(text: &str, vars: &BTreeMap<String, String>) -> Result<Expanded, P
     Ok(expanded)
 }
 
-/// Whether a variable can have this name.
+/// Returns true if a variable can have this name.
 pub fn is_name(name: &str) -> bool {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     !name.is_empty() && !name.starts_with(|first: char| first.is_ascii_digit()) && name.chars().all(is_word)

@@ -8,7 +8,7 @@ use jsonc_parser::errors::ParseErrorKind;
 use jsonc_parser::{CollectOptions, ParseOptions};
 use serde_json::Number;
 
-/// No plan needs deeper nesting, and whoever walks the tree goes down with it.
+/// Limit of nesting. No plan needs more, and functions that walk the tree recurse to this depth.
 const DEEPEST: usize = 80;
 
 const REMEDY: &str = "correct it here; strict JSON has double quotes, no comments and no trailing commas";

@@ -15,7 +15,7 @@ use std::sync::Arc;
 pub struct Draft {
     /// The plan.
     pub plan: Plan,
-    /// What is wrong so far.
+    /// Problems found so far.
     pub found: Diagnostics,
 }
 
@@ -29,17 +29,17 @@ impl Draft {
     }
 }
 
-/// Loads the plan at a path. Each override is `KEY=VALUE` with a dotted key such as `serve.params.max_num_seqs` and a TOML
-/// value; what is no TOML value is a text, unless it begins like one.
+/// Loads the plan at a path. Each override is `KEY=VALUE` with a dotted key such as `serve.params.max_num_seqs` and a TOML value. A value
+/// that is not valid TOML is taken as a text, unless it begins like another type.
 pub fn load(path: &Path, overrides: &[String]) -> Result<Plan, Problems> {
     draft(path, overrides)?.finish()
 }
 
-/// The path that stands for standard input.
+/// The path that means standard input.
 const STANDARD_INPUT: &str = "-";
 
-/// The same as far as it goes. The path `-` is standard input, which is JSON if it begins with a brace. `Err` if there is no text, or
-/// it is no TOML or JSON: nothing more can be said of it.
+/// Loads as much of the plan as can be read. The path `-` is standard input, which is JSON if it begins with a brace. Fails if there is no
+/// text, or it is neither TOML nor JSON.
 pub fn draft(path: &Path, overrides: &[String]) -> Result<Draft, Problems> {
     let is_piped = path.as_os_str() == STANDARD_INPUT;
     let (path, text) = match is_piped {
@@ -63,7 +63,7 @@ pub fn draft(path: &Path, overrides: &[String]) -> Result<Draft, Problems> {
     read(&text, format, path, overrides, &World::real())
 }
 
-/// The same of a text that is at hand; `path` names it in messages, and relative paths start there.
+/// Like [`draft`], for a text in memory. `path` names it in messages, and relative paths start there.
 pub fn draft_of(text: &str, format: Format, path: &Path) -> Result<Draft, Problems> {
     read(text, format, path, &[], &World::real())
 }

@@ -1,19 +1,19 @@
-//! A server that is several commands, on one node or on several: what runs beside the one that answers.
+//! A server that consists of several commands, on one node or on several: the processes in addition to the one that answers requests.
 
 use super::forms::Words;
 use super::{Node, Reader, table};
 
-/// Stands for the first node, where vsweep and the command that answers run.
+/// Placeholder for the first node, where vsweep and the command that answers run.
 pub const HEAD: &str = "{head}";
-/// Stands for the node of a member.
+/// Placeholder for the node of a member.
 pub const NODE: &str = "{node}";
-/// Stands for the number of that node, from 1.
+/// Placeholder for the number of that node, from 1.
 pub const RANK: &str = "{rank}";
-/// A word of its own, which stands for the server's whole command line.
+/// Placeholder for the server's whole command line; must be a word of its own.
 pub const COMMAND: &str = "{command}";
 
 table! {
-    /// What is started, watched and stopped with a server.
+    /// Processes that are started, watched and stopped with a server.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Members("Members", "serve.") {
         /// Nodes of the allocation that each server uses, including this one. Default: 1. See docs/cluster.md.
@@ -38,7 +38,7 @@ fn commands(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Vec<
     })
 }
 
-/// Whether a command line is one for each further node.
+/// Returns true if a command line is started once for each further node.
 pub fn is_of_node(command: &[String]) -> bool {
     command.iter().any(|word| word.contains(NODE) || word.contains(RANK))
 }
@@ -64,8 +64,7 @@ impl Members {
         }
     }
 
-    /// Their command lines on these nodes, the first of which is the head, beside a server with this command line. Of more nodes than
-    /// wanted the first ones count.
+    /// Command lines of the members for a server with this command line. The first of `nodes` is the head; surplus nodes are ignored.
     pub fn resolve(&self, server: &[String], nodes: &[String]) -> Vec<Vec<String>> {
         let fill = |command: &[String], rank: u32, node: &str| -> Vec<String> {
             let rank = rank.to_string();

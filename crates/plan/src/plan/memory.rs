@@ -1,6 +1,5 @@
-//! Which of two command lines of vLLM needs at least as much GPU memory as the other, as far as that follows from the flags
-//! alone. Says nothing of two that differ in more than the settings listed here; how much memory a server needs is not this
-//! module's question.
+//! Compares the GPU memory that two command lines of vLLM need, as far as it follows from their flags alone. Command lines that differ in
+//! other settings than those listed here are not compared. The absolute need is not estimated.
 
 use super::{Flag, Program, ServeCommand};
 use crate::cause::Cause;

@@ -96,27 +96,28 @@ table! {
         /// Path of a plan, relative to this one, whose keys apply unless this plan sets its own. Tables are merged key by key; lists,
         /// and the value of each single parameter, are replaced whole.
         _extends as "extends": () = elsewhere::<String>(),
-        /// How often each server config is started, all configs once before any is started again. Default: 1. From 2 on, intervals show
-        /// how far starts differ, and the best configs are measured on as many fresh starts again before one is called the winner
-        /// (docs/verdicts.md). `[sla]` and `[explore]` search anew on each start; an exploration has no final. Not with `url`.
+        /// Number of starts of each server config; all configs are started once before any is started again. Default: 1. From 2 on,
+        /// intervals show how far starts differ, and the best configs are measured on as many fresh starts again before one is called the
+        /// winner (docs/verdicts.md). `[sla]` and `[explore]` search anew on each start; an exploration has no final. Not with `url`.
         pub starts: u32 = whole(1..=100).or(1u32),
         /// Repetitions of every point on each start: a number, or a table that repeats until an interval is narrow enough. Default: 3.
         pub runs: Runs,
-        /// Whether the first point of each server is measured once more at the end of each start, which detects a server that became
-        /// slower or faster (`server_drifts`). Default: false. Not with `[sla]` or `[explore]`.
+        /// Measures the first point of each server once more at the end of each start, which detects a server that became slower or faster
+        /// (`server_drifts`). Default: false. Not with `[sla]` or `[explore]`.
         pub repeat_first: bool,
-        /// Whether the sweep goes on after a failed run: `continue` (default) or `stop`. A server that cannot start fails all runs of
-        /// its config, then the sweep stops.
+        /// Reaction to a failed run: `continue` (default) goes on with the sweep, `stop` ends it. With `stop`, a server that cannot start
+        /// first fails all runs of its config.
         pub on_failure: OnFailure = one_of::<OnFailure, _>(),
-        /// Further names of variables, headers and parameters that hold secrets, beside those recognised by their names (see above).
+        /// Further names of variables, headers and parameters that hold secrets, in addition to those recognised by their names (see
+        /// above).
         _secret_names as "secrets": () = elsewhere::<Vec<String>>(),
         /// The server side: what is launched, and with which settings.
         pub serve: Serve = key().told_if_missing(),
         /// The load side: what is sent, and by which program.
         pub bench: Bench,
-        /// How many servers run side by side. Without this table they run one after the other.
+        /// Runs several servers at the same time. Without this table they run one after the other.
         pub exec: Exec,
-        /// What `vsweep submit --slurm` requests from Slurm for each server start.
+        /// Resources that `vsweep submit --slurm` requests from Slurm for each server start.
         pub slurm: Slurm,
         /// Parameters that are tied to each other.
         pub link: Link,
@@ -174,7 +175,7 @@ impl Plan {
 }
 
 words! {
-    /// What a failed run does to the rest of the sweep.
+    /// Effect of a failed run on the rest of the sweep.
     pub enum OnFailure("OnFailure") {
         /// Record it and go on.
         Continue = "continue",

@@ -9,11 +9,11 @@ use serde_json::{Map, Number, Value};
 pub struct Node {
     /// Where it was written.
     pub span: Span,
-    /// What was written.
+    /// The value.
     pub kind: Kind,
 }
 
-/// What a value is.
+/// Type and content of a value.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Kind {
     /// JSON's `null`; TOML has none.
@@ -84,7 +84,7 @@ impl Node {
         }
     }
 
-    /// What the value is, for "expected …, found …".
+    /// Type of the value in words, for "expected …, found …".
     pub fn kind_name(&self) -> &'static str {
         match &self.kind {
             Kind::Null => "null",

@@ -6,13 +6,13 @@ use super::spelling;
 /// A benchmark of vLLM without a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offline {
-    /// How long the engine takes to start, with and without compiled code of an earlier start.
+    /// Start time of the engine, with and without compiled code of an earlier start.
     Startup,
     /// Tokens a second of many prompts at once.
     Throughput,
     /// Duration of one batch.
     Latency,
-    /// What the processor of images, video and sound takes.
+    /// Time that the processor of images, video and sound takes.
     MmProcessor,
 }
 
@@ -31,7 +31,7 @@ const OF_SERVER: &str = "\
     disable_fastapi_docs h11_max_incomplete_event_size h11_max_header_count enable_offline_docs \
     enable_flash_late_interaction enable_log_requests";
 
-/// What images and random prompts are asked for with.
+/// Flags for images and random prompts.
 const RANDOM: &str = "\
     dataset_name dataset_path hf_split hf_subset no_reranker num_prompts num_warmups output_len random_batch_size \
     random_input_len random_mm_base_items_per_request random_mm_bucket_config random_mm_limit_mm_per_prompt \
@@ -64,7 +64,7 @@ impl Offline {
         }
     }
 
-    /// Its own flags in vLLM 0.32, in canonical spelling, beside those of the engine and `output_json`, which vsweep gives.
+    /// Its own flags in vLLM 0.32, in canonical spelling, without those of the engine and `output_json`, which vsweep sets.
     pub fn own_flags(self) -> impl Iterator<Item = &'static str> {
         let (more, own) = match self {
             Offline::Startup => ("", "num_iters_cold num_iters_warm num_iters_warmup"),
@@ -85,7 +85,7 @@ impl Offline {
     }
 }
 
-/// Whether a parameter or a flag is about the HTTP server alone, in any spelling.
+/// Returns true if a parameter or a flag, in any spelling, concerns only the HTTP server.
 pub fn is_of_server(flag: &str) -> bool {
     let bare = flag.split('=').next().unwrap_or(flag).trim_start_matches('-');
     let name = spelling::parameter(flag).unwrap_or_else(|| spelling::canonical(bare));

@@ -14,7 +14,7 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// Whether there is a value at a path.
+    /// Returns true if there is a value at a path.
     pub fn has(&self, path: &[&str]) -> bool {
         self.reach(path).1.is_some()
     }
@@ -57,7 +57,7 @@ impl Origin {
     }
 }
 
-/// The path as the user wrote it: what varies of a server beside its flags does not stand among the parameters.
+/// The path as the user wrote it: command lines and environment variables are parameters internally, but not in the plan.
 fn typed<'p>(path: &[&'p str]) -> Vec<&'p str> {
     match path {
         [side @ ("serve" | "bench"), "params", COMMAND, rest @ ..] => [&[*side, COMMAND], rest].concat(),

@@ -1,5 +1,5 @@
-//! Everything wrong with a plan, told in one go: each problem with its places in the text and a remedy, rendered like
-//! a compiler's messages.
+//! Collects everything that is wrong with a plan. Each problem has its places in the text and a remedy, and is rendered like a compiler's
+//! message.
 
 use super::secrets::replace;
 use super::{HIDDEN, Secrets, Side, Source, Sources, Span};
@@ -20,7 +20,7 @@ pub struct Problem {
     pub message: String,
     /// The places it is about, the decisive one first, each with a short note or nothing.
     pub places: Vec<(Span, String)>,
-    /// What to do about it.
+    /// Remedy for the user.
     pub remedy: String,
 }
 
@@ -74,13 +74,13 @@ pub struct Problems {
     pub list: Vec<Problem>,
     /// The texts, without secrets.
     pub sources: Sources,
-    /// Whether the plan is valid all the same.
+    /// True if the plan is valid all the same.
     pub are_warnings: bool,
 }
 
 impl Problems {
-    /// Collects problems in the order of the text, each told once, without the plan's secrets and what the texts themselves
-    /// announce: a plan may be too broken to be read.
+    /// Collects problems in the order of the text, without duplicates. Hides the plan's secrets, and values in the text that look like
+    /// secrets, because a plan may be too broken to be read.
     pub fn new(mut list: Vec<Problem>, sources: &Sources, secrets: &Secrets) -> Problems {
         let mut sources = sources.clone();
         let mut known = secrets.clone();
@@ -108,7 +108,7 @@ impl Problems {
         }
     }
 
-    /// The same for programs: `message`, `remedy`, `severity`, and `places` with file, line and column (from 1, in bytes) and a note.
+    /// The problems as JSON: `message`, `remedy`, `severity`, and `places` with file, line and column (from 1, in bytes) and a note.
     pub fn to_json(&self) -> Value {
         let severity = if self.are_warnings { "warning" } else { "error" };
         let place = |(span, note): &(Span, String)| {
@@ -228,7 +228,7 @@ impl Diagnostics {
         })
     }
 
-    /// Whether nothing is wrong so far; warnings do not count.
+    /// Returns true if there are no errors so far; warnings do not count.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -251,7 +251,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
     let name = name.to_lowercase();
     let likeness = |candidate: &str| {
         let candidate = candidate.to_lowercase();
-        // A side in common is no likeness; it only decides between names that are alike otherwise.
+        // A common side does not make names similar; it only decides between names that are similar otherwise.
         let [(side, name), (other, candidate)] = [name.as_str(), &candidate]
             .map(|name| Side::split(name).map_or((None, name), |(side, bare)| (Some(side), bare)));
         let elsewhere = side.is_some_and(|side| Some(side) != other);
@@ -267,8 +267,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<
     alike.map(|(_, candidate)| candidate).take(MOST_MEANT).collect()
 }
 
-/// How alike two names of several words are if one has all words of the other, in whatever order: `ttft_p99` means
-/// `p99_ttft_ms`. Else 0.
+/// Similarity of two names if one has all words of the other, in any order (`ttft_p99` means `p99_ttft_ms`); otherwise 0.
 fn words_alike(name: &str, candidate: &str) -> f64 {
     let [name, candidate] = [name, candidate].map(|name| name.split(['_', '-', '.']).collect::<BTreeSet<_>>());
     match name.len() > 1 && name.is_subset(&candidate) {

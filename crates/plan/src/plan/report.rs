@@ -20,7 +20,7 @@ table! {
         pub margin: Option<f64> = maybe::<String, _>(margin),
     }
     beside {
-        /// What must hold of the results: `[[assert]]`, and targets that are required.
+        /// Requirements on the results: `[[assert]]`, and required targets.
         pub requirements: Vec<Requirement>,
     }
 }
@@ -29,7 +29,7 @@ table! {
     /// Options of the Pareto chart.
     #[derive(Debug)]
     pub struct ParetoTable("ParetoTable", "") {
-        /// Parameters written beside each point of the frontier. Default: those that vary.
+        /// Parameters written next to each point of the frontier. Default: those that vary.
         label_by: Vec<String>,
     }
 }

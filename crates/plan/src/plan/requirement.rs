@@ -1,5 +1,5 @@
-//! What a plan requires of its results: `[[assert]]` for the points of the plan, and `required` for what its searches find.
-//! Whether it holds is judged where results are shown, not here.
+//! Requirements of a plan on its results: `[[assert]]` for its points, and `required` for the answers of its searches. They are evaluated
+//! where results are shown, not here.
 
 use super::forms::Scalar;
 use super::written::words;
@@ -12,9 +12,9 @@ use vsweep_strategy::search::Criterion;
 /// Something that must hold of the results of each workload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Requirement {
-    /// What must hold.
+    /// The condition that must hold.
     pub what: Required,
-    /// How many servers it must hold for.
+    /// The servers for which it must hold.
     pub servers: Servers,
 }
 
@@ -33,7 +33,7 @@ impl Requirement {
     }
 }
 
-/// What must hold of a server.
+/// A condition on a server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Required {
     /// Some load meets the target of this name.
@@ -43,7 +43,7 @@ pub enum Required {
 }
 
 words! {
-    /// Which servers must meet a requirement.
+    /// The servers that must meet a requirement.
     pub enum Servers("WhichServers") {
         /// One is enough.
         Any = "any",
@@ -61,22 +61,22 @@ table! {
     pub struct Assertion("AssertTable", "assert.") {
         /// Name shown with the verdict. Default: the requirement's text.
         pub name: Option<String>,
-        /// Which points it applies to: values of parameters, or comparisons (`max_concurrency = "<=64"`), all of which must hold.
-        /// Prefix a name that both sides have with `serve.` or `bench.`. Default: every point.
+        /// Points that it applies to: values of parameters, or comparisons (`max_concurrency = "<=64"`), all of which must hold. Prefix a
+        /// name that both sides have with `serve.` or `bench.`. Default: every point.
         pub conditions as "where": Vec<Condition> = by::<BTreeMap<String, Scalar>, _>(conditions),
-        /// Which servers must meet it: `any` (default) for at least one server of the plan, or `all`.
+        /// Servers that must meet it: `any` (default) for at least one server of the plan, or `all`.
         pub servers: Servers = one_of::<Servers, _>(),
         ..String
     }
     beside {
-        /// What each point must meet.
+        /// The criteria for each point.
         pub criteria: Vec<Criterion>,
     }
     then Assertion::check
 }
 
 impl Assertion {
-    /// Whether it is about a point with these parameters. One that a point does not have meets no condition.
+    /// Returns true if it applies to a point with these parameters. A missing parameter meets no condition.
     pub fn is_about(&self, serve: &Params, bench: &Params) -> bool {
         self.conditions.iter().all(|condition| match condition.param.side {
             Side::Serve => condition.holds(serve),

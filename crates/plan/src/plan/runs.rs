@@ -1,4 +1,4 @@
-//! How often a point is measured on one start of its server.
+//! The number of runs of a point on one start of its server.
 
 use super::written::{Definitions, Written, any_of};
 use super::{FromNode, Kind, Node, Reader, table};

@@ -1,6 +1,6 @@
-//! Secrets in a plan: the values are collected once, while it is read, and hidden wherever they turn up in anything that is
-//! written or shown. Where a value is known by its key (a variable, a parameter) the key decides; in other text it is found
-//! by itself or by the name beside it. Knows nothing of files and outputs: whoever writes one calls this first.
+//! Hides the secrets of a plan. The values are collected once, while the plan is read, and hidden in everything that is written or shown. A
+//! value with a key (a variable, a parameter) is judged by the key. In other text it is found by itself or by a name next to it. Code that
+//! writes a file or an output must call this first.
 
 mod known;
 mod names;
@@ -20,7 +20,7 @@ use serde_json::Value;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What stands in place of a secret.
+/// Replacement for a secret.
 pub const HIDDEN: &str = "***";
 
 /// The secret values of one plan, each with the name it goes by, and the names that announce them.
@@ -41,12 +41,12 @@ impl Secrets {
         }
     }
 
-    /// Whether no value is known to be one.
+    /// Returns true if no secret value is known.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
     }
 
-    /// Whether a variable, header or parameter of this name holds a secret: by its words, or by the plan.
+    /// Returns true if a variable, header or parameter of this name holds a secret: by its words, or by the plan.
     pub fn announces(&self, name: &str) -> bool {
         let is_named = || {
             let name = canonical(name);
@@ -56,7 +56,7 @@ impl Secrets {
         is_secret_name(name) || (!self.named.is_empty() && is_named())
     }
 
-    /// Whether the value of this name is a secret: `HF_TOKENS = 5` is none, nor is `api_key = true`.
+    /// Returns true if the value of this name is a secret. False for `HF_TOKENS = 5` and `api_key = true`.
     pub fn is_secret(&self, name: &str, value: &str) -> bool {
         let is_nothing = ["", HIDDEN, "true", "false", "none", "null"].contains(&value.to_ascii_lowercase().as_str());
         !is_nothing && self.announces(name) && !(names::may_count(name) && value.parse::<f64>().is_ok())
@@ -223,7 +223,7 @@ fn canonical(name: &str) -> String {
         .replace('-', "_")
 }
 
-/// Whether a variable holds the address of a proxy, which may be written without a scheme.
+/// Returns true if a variable holds the address of a proxy, which may be written without a scheme.
 fn is_proxy(name: &str) -> bool {
     canonical(name).ends_with("_PROXY")
 }

@@ -39,15 +39,14 @@ table! {
         pub stop_grace: Duration = key().or(STOP_GRACE),
         /// A server with requests in flight that produces nothing for this long counts as hung and is ended, e.g. `2m` (default).
         pub hang_timeout: Duration = key().or(HANG_TIMEOUT),
-        /// What happens between runs, and before the first one on a server behind `url`: `caches` (default) resets the server's
-        /// caches through its routes, `restart` starts it anew, `none` does nothing, `POST /route` sends this request to the server;
-        /// anything else is a command line that must exit with 0 within 2 minutes, or the run that follows is marked `suspect`
-        /// (`caches_not_reset`).
+        /// Action between runs, and before the first one on a server behind `url`: `caches` (default) resets the server's caches through
+        /// its routes, `restart` starts it anew, `none` does nothing, `POST /route` sends this request to the server; anything else is a
+        /// command line that must exit with 0 within 2 minutes, or the run that follows is marked `suspect` (`caches_not_reset`).
         pub reset: Reset,
-        /// How it differs from vLLM.
+        /// Differences from vLLM.
         pub manners: Manners = part(),
-        /// Whether every start of a server is asked a few fixed questions, so that a config whose answers differ from the others' is
-        /// `invalid` (`answers_differ`; docs/verdicts.md). Default: true.
+        /// Asks every start of a server a few fixed questions. A config whose answers differ from the others' is `invalid`
+        /// (`answers_differ`; docs/verdicts.md). Default: true.
         pub answer_check: bool = key().or(true),
         /// Flags of the server, with dashes or underscores. A list or a range is an axis; axes multiply.
         pub params: Vec<(String, Axis)> = by::<BTreeMap<String, Param>, _>(flags),
@@ -69,21 +68,21 @@ table! {
 }
 
 table! {
-    /// What is to be known of a server that is not vLLM, which the defaults describe.
+    /// Properties of a server that is not vLLM. The defaults describe vLLM.
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Manners("Manners", "serve.") {
         /// The route that answers 200 when the server is healthy. Default: `/health`.
         pub health: String = by::<String, _>(health).or("/health"),
         /// Text that must also appear in the server's log before the server counts as ready. Default: none.
         pub ready_pattern: Option<String>,
-        /// How flags are spelled: `dashes` (default; `max_num_seqs` becomes `--max-num-seqs`) or `as_written`, for a server whose flags
-        /// have underscores.
+        /// Spelling of flags: `dashes` (default; `max_num_seqs` becomes `--max-num-seqs`) or `as_written`, for a server whose flags have
+        /// underscores.
         pub flag_style: FlagStyle = one_of::<FlagStyle, _>(),
         /// For a server that does not run below its command, as in a container or on another machine: a command line that ends it and
         /// exits with 0. It runs whenever the server must be ended, even after vsweep was killed. `{name}`, also in `command`, is a
         /// name that no other start has, and `{port}` a free port.
         pub stop_command: Vec<String> = by::<Words, _>(|reader, node, what| reader.words(node, what)),
-        /// Commands that run beside it, also on other nodes.
+        /// Commands that run in addition to it, also on other nodes.
         pub members: Members = part(),
     }
 }
@@ -104,7 +103,7 @@ impl Default for Target {
 }
 
 words! {
-    /// How a server's flags are spelled.
+    /// Spelling of a server's flags.
     pub enum FlagStyle("FlagStyle") {
         /// With dashes, whatever the plan writes.
         Dashes = "dashes",
@@ -114,7 +113,7 @@ words! {
     default Dashes
 }
 
-/// What happens to the server's caches between runs.
+/// Action on the server's caches between runs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Reset {
     /// Reset prefix, multimodal and encoder caches through the server's routes.
@@ -309,7 +308,7 @@ fn variables(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<(St
     Some(entries.iter().filter_map(variable).collect())
 }
 
-/// `[serve.params]`, in which what is no flag has no place.
+/// Reads `[serve.params]`, which may contain only flags.
 fn flags(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<(String, Axis)>> {
     for entry in node.entries().iter().filter(|entry| is_no_flag(&entry.key)) {
         let remedy = match entry.key.strip_prefix(ENV) {
@@ -321,7 +320,7 @@ fn flags(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<(String
     params(reader, node, what)
 }
 
-/// Whether each combination brings its own command line.
+/// Returns true if each combination has its own command line.
 fn all_combos_have_command(serve: &Node) -> bool {
     let combos = serve.child("combos").map(Node::children).unwrap_or_default();
     !combos.is_empty() && combos.iter().all(|combo| combo.entry(COMMAND).is_some())

@@ -7,7 +7,7 @@ use std::path::Path;
 
 /// The module that serves without the program `vllm`.
 const API_SERVER: &str = "vllm.entrypoints.openai.api_server";
-/// The same of SGLang.
+/// Module that starts SGLang's server.
 const SGLANG_SERVER: &str = "sglang.launch_server";
 
 /// A server's command line.
@@ -30,10 +30,10 @@ pub enum Program {
     Other,
 }
 
-/// One flag as it stands on the command line.
+/// One flag of a command line.
 #[derive(Debug)]
 pub struct Flag<'a> {
-    /// Which word of the command line it is.
+    /// Index of its word in the command line.
     place: usize,
     /// The word without a value that is attached to it.
     pub flag: &'a str,
@@ -63,7 +63,7 @@ impl<'a> Flag<'a> {
         }
     }
 
-    /// Whether it sets this parameter.
+    /// Returns true if it sets this parameter.
     pub fn is(&self, parameter: &str) -> bool {
         self.name.as_deref() == Some(parameter)
     }
@@ -76,8 +76,8 @@ impl<'a> Flag<'a> {
 }
 
 impl<'a> ServeCommand<'a> {
-    /// Looks for where the server's own flags may begin. What stands before belongs to a launcher such as `numactl -- vllm serve` or
-    /// `docker run -p 8000:8000 IMAGE vllm serve`, whose flags mean other things.
+    /// Finds where the server's own flags may begin. Earlier words belong to a launcher such as `numactl -- vllm serve` or `docker run -p
+    /// 8000:8000 IMAGE vllm serve`, whose flags mean other things.
     pub fn of(argv: &'a [String]) -> ServeCommand<'a> {
         let last = |wanted: &str| argv.iter().rposition(|word| word == wanted);
         let offline = || {
@@ -115,7 +115,7 @@ impl<'a> ServeCommand<'a> {
         }
     }
 
-    /// Whether the command line shows where its flags begin: after `serve`, or after vLLM's module.
+    /// Returns true if the command line shows where its flags begin: after `serve`, or after the module of vLLM or SGLang.
     pub fn shows_flags(self) -> bool {
         let last = self.before().last().map(String::as_str);
         matches!(last, Some("serve" | API_SERVER | SGLANG_SERVER))
@@ -152,7 +152,7 @@ impl<'a> ServeCommand<'a> {
         })
     }
 
-    /// Whether a parameter is given.
+    /// Returns true if a parameter is given.
     pub fn has(self, parameter: &str) -> bool {
         self.given(parameter).is_some()
     }
@@ -178,7 +178,7 @@ impl<'a> ServeCommand<'a> {
         named.or_else(|| placed().map(String::as_str))
     }
 
-    /// The names under which the server is asked to offer its model; empty if it cannot be told.
+    /// The names under which the server offers its model; empty if they are unknown.
     pub fn model_names(self) -> Vec<&'a str> {
         match self.values("served_model_name") {
             names if names.is_empty() => self.model().into_iter().collect(),

@@ -3,7 +3,7 @@
 use super::spelling;
 use std::fmt;
 
-/// Which side of the plan a parameter belongs to.
+/// The side of the plan that a parameter belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Side {
     /// `[serve.params]`
@@ -21,7 +21,7 @@ impl Side {
         }
     }
 
-    /// What one configuration of it is called.
+    /// Noun for one configuration of the side.
     pub fn noun(self) -> &'static str {
         match self {
             Side::Serve => "server",
@@ -49,7 +49,7 @@ pub struct ParamRef {
 }
 
 impl ParamRef {
-    /// Whether a name means it, with its side or without, in any spelling.
+    /// Returns true if a name means this parameter, with or without its side, in any spelling.
     pub fn is_meant_by(&self, name: &str) -> bool {
         spelling::same(&self.name, name) || spelling::same(&self.to_string(), name)
     }

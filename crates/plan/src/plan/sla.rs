@@ -22,16 +22,16 @@ table! {
         min: Option<f64> = maybe::<f64, _>(load),
         /// The highest load to try. Default: 8192.
         max: Option<f64> = maybe::<f64, _>(load),
-        /// How far the answer may lie below the true limit, as a ratio; an answer that is less certain says so. Default: 0.05.
+        /// Greatest distance of the answer below the true limit, as a ratio; an answer that is less certain says so. Default: 0.05.
         tolerance: f64 = by::<f64, _>(tolerance).or(0.05),
         /// The most runs that each target may request, 2 to 1000. Targets also learn from each other's runs, so `sla.csv` may count
         /// more. From three quarters of them on, a safe answer ends the search. Default: 16.
         max_probes: u32 = whole(2..=1000).or(16u32),
         /// Whole runs at the load found, 0 to 100; their pooled requests must meet the target. Default: 1.
         confirmations: u32 = whole(0..=100).or(1u32),
-        /// Whether a config's search ends as soon as another config is known to hold at least as much, for every open target: by
-        /// measurements, by `max`, or because the simulator predicts less than a quarter of the other's load. Default: false; every
-        /// search runs to its answer.
+        /// Ends a config's search as soon as another config is known to hold at least as much, for every open target: by measurements, by
+        /// `max`, or because the simulator predicts less than a quarter of the other's load. Default: false; every search runs to its
+        /// answer.
         skip_beaten: bool,
         /// The targets. They share runs: each run answers every target it can.
         targets as "target": Vec<TargetTable> = key().required(
@@ -50,15 +50,15 @@ table! {
     pub struct TargetTable("TargetTable", "") {
         /// Name shown in tables.
         name: String,
-        /// Whether it must be met, for each load: `true` (by some server) or `"all"` (by every server). If it is not, `run` and
-        /// `report` end with exit code 4; if that could not be decided, with 5. Default: false; the result is only an answer.
+        /// Requires that the target is met, for each load: `true` (by some server) or `"all"` (by every server). If it is not, `run`
+        /// and `report` end with exit code 4; if that could not be decided, with 5. Default: false; the result is only an answer.
         required: Option<bool> = by::<Scalar, _>(required),
         ..String
     }
     beside {
         /// The bounds.
         criteria: Vec<Criterion>,
-        /// Where it stands.
+        /// Its place in the plan.
         place: Span,
     }
     then TargetTable::check
@@ -73,7 +73,7 @@ const OF_REQUEST: [&str; 3] = ["ttft_ms", "tpot_ms", "e2el_ms"];
 /// The share of requests that keep within limits of single requests.
 const ATTAINMENT: &str = "attainment";
 
-/// What a target asks to be at least so much.
+/// Metrics for which a target is a lower bound.
 const THROUGHPUTS: [&str; 4] = [
     "request_throughput",
     "request_goodput",
@@ -126,8 +126,7 @@ impl TargetTable {
     }
 }
 
-/// The search that the table asks for. Which of its targets are required is no part of it, and the reader's to keep. Its number
-/// of requests is the matrix's to fill in.
+/// The search that the table describes. The reader keeps track of required targets, and the matrix fills in the number of requests.
 impl FromNode for Settings {
     type Written = SlaTable;
 
@@ -153,7 +152,7 @@ impl FromNode for Settings {
     }
 }
 
-/// Whether every server must meet a target that is required: `true` or `"all"`.
+/// Reads `required`: `Some(true)` if every server must meet the target (`"all"`), `Some(false)` if one is enough (`true`).
 fn required(reader: &mut Reader<'_>, node: &Node, _: &str) -> Option<Option<bool>> {
     match &node.kind {
         Kind::Bool(false) => Some(None),
@@ -301,7 +300,7 @@ fn known_metrics() -> impl Iterator<Item = String> {
     latencies.chain(totals().map(String::from))
 }
 
-/// Whether a result may hold a metric of this name.
+/// Returns true if a result may contain a metric of this name.
 fn is_metric(name: &str) -> bool {
     let Some((statistic, _)) = name.split_once('_').filter(|(_, rest)| LATENCIES.contains(rest)) else {
         return totals().any(|total| total == name);

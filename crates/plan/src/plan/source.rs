@@ -1,6 +1,6 @@
-//! What a plan is made of: its texts and places in them, and what it may draw on beside them. One plan may draw on several files: the
-//! file itself, those it extends, its parameter files, and each `--set` of the command line counts as a file of one line. Variables
-//! and files are handed in, so that reading a plan is a pure function of its arguments.
+//! The sources of a plan: its texts with positions in them, and variables and files that it may use. One plan may have several texts: the
+//! file itself, those it extends and its parameter files. Each `--set` of the command line counts as a file of one line. Variables and
+//! files are arguments, so reading a plan is a pure function.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -80,7 +80,7 @@ pub struct World<'a> {
 }
 
 impl World<'static> {
-    /// This process's environment and files. A variable that is no text is none to a plan.
+    /// This process's environment and files. Variables that are not valid UTF-8 are left out.
     pub fn real() -> World<'static> {
         let text = |(name, value): (OsString, OsString)| Some((name.into_string().ok()?, value.into_string().ok()?));
         World {

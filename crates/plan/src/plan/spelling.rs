@@ -21,12 +21,12 @@ fn convert(name: &str, from: char, to: &str) -> String {
     }
 }
 
-/// Whether two names mean the same flag.
+/// Returns true if two names mean the same flag.
 pub fn same(a: &str, b: &str) -> bool {
     a == b || canonical(a) == canonical(b)
 }
 
-/// Whether a word of a command line starts a new flag; negative numbers do not.
+/// Returns true if a word of a command line starts a new flag. Negative numbers do not.
 pub fn is_flag(word: &str) -> bool {
     word.starts_with('-') && word.len() > 1 && word.parse::<f64>().is_err()
 }
@@ -60,7 +60,7 @@ const SHORT_FLAGS: [(&str, &str); 25] = [
     ("-O", "optimization_level"),
 ];
 
-/// The parameter that a short flag, with or without its dash, stands for.
+/// Returns the parameter that a short flag, with or without its dash, sets.
 pub fn long_name(short: &str) -> Option<&'static str> {
     let short = short.trim_start_matches('-');
     let mut known = SHORT_FLAGS.iter();

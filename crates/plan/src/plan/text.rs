@@ -42,7 +42,8 @@ impl Plan {
     }
 }
 
-/// Finds the values that are secrets; `name` is that of the innermost key that has one: `{ value = ... }` stands for the value itself.
+/// Finds the values that are secrets. `name` is that of the innermost key that has a name of its own: `{ value = ... }` means the value
+/// itself.
 fn find_secrets(node: &Node, name: &str, secrets: &Secrets, places: &mut Vec<Span>) {
     let is_secret = match &node.kind {
         Kind::Text(text) => secrets.is_secret(name, text) && !is_reference(text),

@@ -1,5 +1,5 @@
-//! Which parameters a plan can give at once and under which names: combinations against axes, zipped axes, values that follow others,
-//! short forms of flags. Checked on the plan as typed, so that these problems are told together with all others.
+//! Finds parameters that conflict: combinations against axes, zipped axes, derived values, short forms of flags. Works on the plan as
+//! typed, so that these problems are reported together with all others.
 
 use super::{
     Axis, Combo, Derived, Diagnostics, Node, Plan, Problem, Program, ServeCommand, Side, Target, number, spelling,
@@ -29,7 +29,7 @@ pub(super) fn check(plan: &Plan, found: &mut Diagnostics) {
     short_names(plan, found);
 }
 
-/// What a search or an exploration decides has no value of its own.
+/// Rejects a value for a parameter that a search or an exploration decides.
 fn searched(plan: &Plan, found: &mut Diagnostics) {
     if let Some(sla) = &plan.sla {
         let name = sla.vary.name();
@@ -150,7 +150,7 @@ fn follow(plan: &Plan, side: Side, name: &str, derived: &Derived) -> Result<(), 
     }
 }
 
-/// What is wrong with a value that follows something which has no value, if the plan does not give it, also not unreadably.
+/// Returns the problem of a derived value whose source has no value, unless the plan gives the source in an unreadable form.
 fn unknown(plan: &Plan, side: Side, name: &str, per: &str) -> Result<(), Problem> {
     let table = plan.origin.root.child(side.table());
     let params = table.and_then(|table| table.child("params"));

@@ -30,8 +30,7 @@ pub fn parse(text: &str, source: usize, found: &mut Diagnostics) -> Node {
     table_node(table, source, found)
 }
 
-/// Where the key stands that the one in this place repeats. Under another name, that one is read into the table that holds
-/// the first.
+/// Returns the position of the first occurrence of a repeated key. The repeated key is renamed, so that its table can be parsed.
 fn first_of(text: &str, source: usize, repeated: &Range<usize>) -> Option<Span> {
     const RENAMED: &str = "vsweep_repeated_key";
     let key = text.get(repeated.clone())?.trim_matches(['"', '\'']);
@@ -85,7 +84,7 @@ fn value_node(value: Spanned<DeValue<'_>>, source: usize, found: &mut Diagnostic
     Node { span, kind }
 }
 
-/// What is said of whole numbers that neither language's reader can hold.
+/// Message for whole numbers that neither parser can represent.
 pub(super) const TOO_LARGE: &str = "this whole number does not fit 64 bits";
 
 /// `inf` is what `vllm bench serve` calls an unlimited rate, and JSON has no such number: it becomes a text.

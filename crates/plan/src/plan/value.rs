@@ -35,7 +35,7 @@ pub fn equality_key(value: &Value) -> String {
     }
 }
 
-/// Whether two values are equal; see [`equality_key`].
+/// Returns true if two values are equal; see [`equality_key`].
 pub fn equal(a: &Value, b: &Value) -> bool {
     equality_key(a) == equality_key(b)
 }

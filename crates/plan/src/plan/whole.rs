@@ -53,7 +53,7 @@ fn is_proper(character: char) -> bool {
     character.is_ascii_alphanumeric() || ".-_".contains(character)
 }
 
-/// Whether an experiment, and so a directory, can have this name.
+/// Returns true if an experiment, and so a directory, can have this name.
 pub fn is_name(name: &str) -> bool {
     (1..=100).contains(&name.len()) && !name.starts_with(['.', '-']) && name.chars().all(is_proper)
 }
@@ -164,7 +164,7 @@ impl Plan {
         }
     }
 
-    /// What needs a server that vsweep starts.
+    /// Rejects settings that need a server started by vsweep.
     fn check_attached(&self, reader: &mut Reader<'_>, root: &Node) {
         let Some(url) = given(root, "serve.url") else {
             return;
@@ -182,7 +182,7 @@ impl Plan {
         }
     }
 
-    /// What does not go with a search or an exploration.
+    /// Rejects settings that do not work with a search or an exploration.
     fn check_loads(&self, reader: &mut Reader<'_>, root: &Node) {
         let is_explored = root.child("explore").is_some();
         let finds_its_loads = self.sla.is_some() || is_explored;
@@ -201,7 +201,7 @@ impl Plan {
         }
     }
 
-    /// What does not go with a comparison.
+    /// Rejects settings that do not work with a comparison.
     fn check_compare(&self, reader: &mut Reader<'_>, root: &Node, compare: &Node) {
         let mut refuse = |message: &str, remedy: &str| reader.object(compare.span, message, remedy);
         if let Target::Attach(_) = self.serve.target {
@@ -224,7 +224,7 @@ impl Plan {
     }
 }
 
-/// What the plan gives under a name such as `serve.url`.
+/// Returns the plan's entry under a name such as `serve.url`.
 fn given<'n>(root: &'n Node, name: &str) -> Option<&'n Entry> {
     match name.split_once('.') {
         Some((table, key)) => root.child(table)?.entry(key),

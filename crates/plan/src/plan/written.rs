@@ -1,5 +1,5 @@
-//! How values of a plan are written, as JSON Schema: what has a name in the schema, the simple types, and the two declarations from
-//! which forms of values ([`any_of!`]) and closed lists of words ([`words!`]) are made.
+//! The form of the plan's values as JSON Schema: named types, simple types, and the two declarations for alternatives ([`any_of!`]) and
+//! closed lists of words ([`words!`]).
 
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ impl Definitions {
 pub(super) fn described(about: &str, schema: Value) -> Map<String, Value> {
     let mut all = Map::new();
     all.insert("description".into(), about.trim().into());
-    // One that takes any value is no object and has nothing to add.
+    // The schema that accepts any value is `true` instead of an object, and has nothing to add.
     if let Value::Object(schema) = schema {
         all.extend(schema);
     }
@@ -94,8 +94,7 @@ pub(super) trait ListOfWords {
     const WORDS: &'static [(&'static str, &'static str)];
 }
 
-/// Declares a closed list of words that a plan writes: an enum with a word for each entry. The one that stands behind `default` is
-/// meant where there is none.
+/// Declares a closed list of words of the plan: an enum with a word for each entry. The one after `default` is used if the plan gives none.
 macro_rules! words {
     (
         $(#[doc = $about:literal])+

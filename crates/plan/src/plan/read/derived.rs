@@ -36,8 +36,8 @@ impl Derived {
         }
     }
 
-    /// The value of the parameter `name` that follows another's value, or `None` if that is no number or the result is
-    /// not finite.
+    /// Returns the value that the parameter `name` derives from another's value. `None` if that is not a number or the result is not
+    /// finite.
     pub fn value(&self, name: &str, followed: &Value) -> Option<Value> {
         let value = number(followed)? * self.times;
         let value = value
@@ -53,7 +53,7 @@ impl Derived {
     }
 }
 
-/// Whether a parameter counts something, so that a fraction of it makes no sense.
+/// Returns true if a parameter counts something, so that fractions make no sense.
 fn is_count(name: &str) -> bool {
     let name = spelling::canonical(name);
     name.starts_with("num_") || name.contains("_num_") || name.ends_with("_len") || name == "max_concurrency"

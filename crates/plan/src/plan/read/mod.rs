@@ -22,23 +22,23 @@ use super::secrets::Secrets;
 use super::source::{Sources, Span, World};
 use std::path::Path;
 
-/// What reading a plan needs and gathers.
+/// State of reading a plan.
 pub(super) struct Reader<'a> {
     /// Where variables and files come from.
     pub world: &'a World<'a>,
-    /// How many keys of tables have a value that could not be read.
+    /// Number of keys of tables whose value could not be read.
     pub unread: usize,
     /// Values that ranges have taken so far.
     pub range_values: u128,
     /// All texts so far.
     pub sources: Sources,
-    /// What is wrong so far.
+    /// Problems found so far.
     pub found: Diagnostics,
     /// Secret values met so far.
     pub secrets: Secrets,
     /// Parameters of the sides that were read.
     pub names: Names,
-    /// Whether the latencies of single requests may be in the results.
+    /// True if the results may contain the latencies of single requests.
     pub is_detailed: bool,
     /// The names of targets that are required, and whether of every server.
     pub required: Vec<(String, bool)>,

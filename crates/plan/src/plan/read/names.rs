@@ -14,8 +14,7 @@ pub(in crate::plan) struct Names {
 }
 
 impl Names {
-    /// Adds all parameters of a side: those that its table gives, whatever their values, what varies beside them, and those that
-    /// combinations bring.
+    /// Adds all parameters of a side: those of its table, its command lines and environment, and those of combinations.
     pub fn add(&mut self, side: Side, table: &Node, params: &[(String, Axis)], combos: &[Combo]) {
         let typed = table.child("params").map(Node::entries).unwrap_or_default();
         let typed = typed.iter().map(|entry| &entry.key);

@@ -132,7 +132,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether it is `{ value = ... }` and nothing else.
+/// Returns true if the node is `{ value = ... }` and nothing else.
 pub(super) fn is_whole_value(node: &Node) -> bool {
     matches!(node.entries(), [only] if only.key == "value")
 }

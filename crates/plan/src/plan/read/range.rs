@@ -53,7 +53,7 @@ fn bound(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Number> {
     reader.refuse(node.span, message, "write a number")
 }
 
-/// How many values a range has, and the value at each position.
+/// Number of values of a range, and the value at each position.
 type Course = (f64, Box<dyn Fn(f64) -> f64>);
 
 impl RangeTable {

@@ -79,12 +79,12 @@ impl Reader<'_> {
         self.refuse(node.span, message, format!("write {expected}"))
     }
 
-    /// The same, and what it is instead.
+    /// Reports a value of the wrong type, with the expected type as the remedy.
     pub(in crate::plan) fn wrong_kind<T>(&mut self, node: &Node, what: &str, expected: &str) -> Option<T> {
         self.not_a(expected, node, what, &format!("write {expected}"))
     }
 
-    /// The same with another remedy.
+    /// Reports a value of the wrong type, with the given remedy.
     pub(in crate::plan) fn not_a<T>(&mut self, expected: &str, node: &Node, what: &str, remedy: &str) -> Option<T> {
         let message = format!("`{what}` must be {expected}, found {}", node.kind_name());
         self.refuse(node.span, message, remedy)
@@ -210,7 +210,7 @@ impl Reader<'_> {
         Some(words)
     }
 
-    /// What only a shell would understand, the program would take for arguments.
+    /// Rejects shell syntax, which the program would take for arguments.
     fn refuse_shell(&mut self, words: &[String], node: &Node, what: &str) {
         let assignment = words[0].split_once('=');
         if let Some((name, _)) = assignment.filter(|(name, _)| interpolate::is_name(name)) {

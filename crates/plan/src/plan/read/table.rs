@@ -1,5 +1,5 @@
-//! How a table of the plan is declared. One declaration ([`table!`]) makes the type, its reader and its part of the schema, so that
-//! they cannot differ.
+//! Declares the tables of the plan. One declaration ([`table!`]) makes the type, its reader and its part of the schema, so that they cannot
+//! differ.
 
 use super::Reader;
 use crate::plan::written::{self, Definitions, ListOfWords, described};
@@ -9,24 +9,24 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use std::ops::RangeInclusive;
 
-/// What a plan may hold: how it is read, and how a plan writes it.
+/// A type that can be read from a plan, with its form in the schema.
 pub(in crate::plan) trait FromNode: Sized {
-    /// How a plan writes it.
+    /// Its form in a plan.
     type Written: written::Written;
 
-    /// Reads it; messages call it `what`. The reader notes what is wrong with it, and there is no value then.
+    /// Reads it; messages call it `what`. Returns `None` if it is invalid, after reporting the problem to the reader.
     fn from_node(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Self>;
 }
 
-/// What [`table!`] makes of a declaration.
+/// A table declared by [`table!`].
 pub(in crate::plan) trait Table: Sized {
     /// Its name in the schema.
     const TITLE: &'static str;
-    /// What it is for.
+    /// Its description.
     const ABOUT: &'static str;
-    /// What stands before its keys in messages: `serve.`.
+    /// Prefix of its keys in messages: `serve.`.
     const PREFIX: &'static str;
-    /// How values of the user's own names are written, where such names may stand beside its keys.
+    /// Form of the values of keys that the user names, if the table allows them.
     const OTHERS: Option<SchemaOf>;
 
     /// Its keys, with those of tables that are part of it.
@@ -35,7 +35,7 @@ pub(in crate::plan) trait Table: Sized {
     /// Takes the values of all keys.
     fn take(table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> Self;
 
-    /// Judges and completes what the keys alone do not tell.
+    /// Validates and completes the table after its keys were read.
     fn check(&mut self, reader: &mut Reader<'_>, node: &Node);
 
     /// Reads its keys from a table that may have others.
@@ -81,7 +81,7 @@ impl<T: Table> written::Written for T {
 pub(in crate::plan) struct OpenTable<'n> {
     node: &'n Node,
     prefix: &'static str,
-    /// Whether every key has a value that the table cannot do without.
+    /// True if every required key has a valid value.
     is_complete: bool,
 }
 
@@ -90,7 +90,7 @@ pub(in crate::plan) struct Described {
     name: &'static str,
     help: &'static str,
     schema: SchemaOf,
-    /// What a whole number may be, where the schema's type does not say it.
+    /// Bounds of a whole number, if they are narrower than its type.
     bounds: Option<RangeInclusive<u32>>,
     is_required: bool,
 }
@@ -130,9 +130,9 @@ pub(in crate::plan) struct Key<T> {
     bounds: Option<RangeInclusive<u32>>,
     otherwise: T,
     is_required: bool,
-    /// What is said of a table without the key: a message and a remedy. The table has no value then.
+    /// Message and remedy for a table without this key, if the table is invalid without it.
     missing: Option<(&'static str, &'static str)>,
-    /// The keys of another table, of which this stands for all.
+    /// The keys of the table that this field embeds.
     part: Option<fn() -> Vec<Described>>,
 }
 
@@ -156,7 +156,7 @@ pub(in crate::plan) fn by<W: written::Written, T: Default>(
     }
 }
 
-/// The same of one that need not be there.
+/// Declares an optional key with its own reader.
 pub(in crate::plan) fn maybe<W: written::Written, T: 'static>(
     read: impl Fn(&mut Reader<'_>, &Node, &str) -> Option<T> + 'static,
 ) -> Key<Option<T>> {
@@ -203,7 +203,7 @@ pub(in crate::plan) fn text<T: From<String> + Default>(form: &'static str, remed
     })
 }
 
-/// Whether a text has a form as a whole.
+/// Returns true if the whole text matches a pattern.
 pub(in crate::plan) fn has_form(text: &str, form: &str) -> bool {
     let whole = Regex::new(&format!("^(?:{form})$")).expect("a form is a regular expression");
     whole.is_match(text)
@@ -231,13 +231,13 @@ impl<T> Key<T> {
         }
     }
 
-    /// Not to be left out; whoever reads the table says so.
+    /// Marks the key as required; the table's own check reports its absence.
     pub fn told_if_missing(self) -> Key<T> {
         let is_required = true;
         Key { is_required, ..self }
     }
 
-    /// What the field is without the plan's saying so.
+    /// Returns the default value of the field.
     pub fn otherwise(self) -> T {
         self.otherwise
     }
@@ -257,7 +257,7 @@ impl<T> Key<T> {
         read.unwrap_or(self.otherwise)
     }
 
-    /// The keys that it stands for.
+    /// Returns the keys that the field contributes to the schema.
     pub fn keys(self, name: &'static str, help: &'static str) -> Vec<Described> {
         match self.part {
             Some(keys) => keys(),
@@ -272,10 +272,9 @@ impl<T> Key<T> {
     }
 }
 
-/// Declares a table: what it is, its name in the schema, what stands before its keys in messages, and each key with its help, its
-/// type and, where the type does not say it all, a [`Key`]. A key of another name than its field's stands behind `as`. The user's own
-/// names may stand beside the keys where the declaration ends in `..` and how their values are written. `beside` holds fields
-/// that are no keys, and `then` names a function that checks or completes what was read.
+/// Declares a table: its description, its name in the schema, the prefix of its keys in messages, and each key with its help, its type and,
+/// if needed, a [`Key`]. `as` gives a key another name than its field. A trailing `..` with a type allows keys of the user's own, with
+/// values of that type. `beside` holds fields that are not keys, and `then` names a function that validates or completes the table.
 ///
 /// ```ignore
 /// table! {

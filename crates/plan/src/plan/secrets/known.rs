@@ -17,14 +17,14 @@ pub(super) struct Known {
     pub value: String,
     /// The name it goes by, fit for a shell's variable.
     pub name: String,
-    /// What must stand before the value; empty unless the value alone is too short to be hidden.
+    /// Text that must precede the value; empty unless the value alone is too short to be hidden.
     pub before: String,
-    /// Whether it comes from vsweep's own environment and not from the plan.
+    /// True if it comes from vsweep's own environment and not from the plan.
     pub is_ambient: bool,
 }
 
 impl Known {
-    /// Where the value stands in a text and is to be hidden.
+    /// Returns the ranges of a text that must be hidden.
     pub fn places(&self, text: &str) -> Vec<Range<usize>> {
         let reach = Reach::of(&self.value);
         if reach == Reach::Named && self.before.is_empty() {

@@ -1,5 +1,5 @@
-//! Which names announce a secret. It knows English and the habits of clouds, databases and benchmarks; it does not look at
-//! values, and a plan adds names of its own (`secrets = [...]`).
+//! Recognises names of secrets. It knows English and the habits of clouds, databases and benchmarks. It does not look at values, and a plan
+//! adds names of its own (`secrets = [...]`).
 
 /// Endings of a name's last word. `GITHUB_TOKEN` has the word `TOKEN`, `AUTHTOKEN` only its ending.
 const LAST: &str = "TOKEN APIKEY AUTHKEY ACCESSKEY SECRETKEY PRIVATEKEY SSLKEY";
@@ -11,22 +11,22 @@ const LAST_WORDS: [&str; 7] = ["KEY", "CREDENTIAL", "CRED", "AUTH", "AUTHORIZATI
 /// `keys`, which are counts and lists.
 const LATER_WORDS: [&str; 6] = ["PAT", "PATS", "PWD", "TOKENS", "KEYS", "CREDS"];
 
-/// What makes a word a password wherever it stands.
+/// Words that mean a password in any position.
 const PASSWORDS: [&str; 5] = ["PASSWORD", "PASSWD", "PASSPHRASE", "PASSCODE", "PASSKEY"];
 
 /// Words that end in `PASS` and mean something else.
 const NO_PASSWORDS: [&str; 4] = ["BYPASS", "COMPASS", "UNDERPASS", "OVERPASS"];
 
-/// What follows `PASS` where it is a step of a compiler or of a test: vLLM has `pass_config`.
+/// Words after `PASS` that mean a step of a compiler or of a test: vLLM has `pass_config`.
 const AFTER_PASS: [&str; 6] = ["CONFIG", "MANAGER", "THROUGH", "RATE", "COUNT", "CRITERIA"];
 
-/// What stands before `TOKEN` or `TOKENS` where it is a piece of text or a number of them.
+/// Words before `TOKEN` or `TOKENS` that mean a piece of text or a number of them.
 const OF_TEXT: &str = "\
     BOS EOS EOT PAD UNK SEP CLS MASK STOP SPECIAL IMAGE AUDIO VIDEO PROMPT INPUT OUTPUT BATCHED SPECULATIVE DRAFT \
     MAX MIN NUM TOTAL PER FIRST NEXT LAST";
 
-/// Whether a variable, header or parameter of this name holds a secret. Case does not matter, dashes are like underscores,
-/// and of a name with dots the last part counts.
+/// Returns true if a variable, header or parameter of this name holds a secret. Case does not matter, dashes equal underscores, and of a
+/// name with dots the last part counts.
 pub(super) fn is_secret_name(name: &str) -> bool {
     let words = words(name);
     let Some((last, before)) = words.split_last() else {
@@ -61,14 +61,14 @@ pub(super) fn is_secret_name(name: &str) -> bool {
         || (words[0] == "X" && last == "SIGNATURE")
 }
 
-/// Whether a name in a URL's query is that of its signature; elsewhere such names mean many things.
+/// Returns true if a name in a URL's query is that of its signature; elsewhere such names mean many things.
 pub(super) fn is_signature(name: &str) -> bool {
     words(name)
         .last()
         .is_some_and(|last| last == "SIG" || last == "SIGNATURE")
 }
 
-/// Whether a name counts things if its value is a number: `HF_TOKENS` holds secrets, `chunk_tokens = 512` does not.
+/// Returns true if a number under this name is a count: `HF_TOKENS` holds secrets, `chunk_tokens = 512` does not.
 pub(super) fn may_count(name: &str) -> bool {
     words(name)
         .last()

@@ -58,8 +58,8 @@ impl Secrets {
         merged
     }
 
-    /// Plain data without the secrets in its texts. Data that would not be read back without them stays as it is: a value that is
-    /// a word of the format is no secret there.
+    /// Returns plain data without the secrets in its texts. Data that could not be read back afterwards is returned unchanged: there the
+    /// value is a word of the format.
     pub fn redact_data<T: Serialize + DeserializeOwned>(&self, data: T) -> T {
         // Through text, as it is written and read anyway: the code for that is there.
         let Ok(written) = serde_json::to_string(&data).and_then(|text| serde_json::from_str::<Value>(&text)) else {
@@ -156,7 +156,7 @@ impl Secrets {
     }
 }
 
-/// A part of a word that may be shown, or the name of a secret that stands there.
+/// A part of a word that may be shown, or the name of the secret in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Piece<'a> {
     /// May be shown.

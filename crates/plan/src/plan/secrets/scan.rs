@@ -1,6 +1,6 @@
-//! Values that stand beside a secret's name in any text: `HF_TOKEN=abc`, `"api_key": "abc"`, `--api-key abc`,
-//! `Authorization: Bearer abc`, `http://user:abc@host`, `curl -u user:abc`. Reads no format in particular, so it works on command lines, logs and
-//! half-written plans alike; a plan's own tables are read by their keys instead.
+//! Finds values next to a secret's name in any text: `HF_TOKEN=abc`, `"api_key": "abc"`, `--api-key abc`, `Authorization: Bearer abc`,
+//! `http://user:abc@host`, `curl -u user:abc`. It parses no particular format, so it works on command lines, logs and half-written plans
+//! alike. A plan's own tables are read by their keys instead.
 
 use super::names::is_signature;
 use regex::Regex;
@@ -10,28 +10,28 @@ use std::sync::LazyLock;
 /// A value and what announces it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Announced {
-    /// What announces it: a name, or [`URL_PASSWORD`], [`URL_SIGNATURE`] or [`CURL_PASSWORD`].
+    /// The name that announces it, or [`URL_PASSWORD`], [`URL_SIGNATURE`] or [`CURL_PASSWORD`].
     pub name: String,
     /// Where the announcement begins.
     pub begin: usize,
-    /// Where the value stands.
+    /// Range of the value.
     pub value: Range<usize>,
-    /// Whether it is a table, of which only the members can be secrets.
+    /// True if it is a table, of which only the members can be secrets.
     pub is_table: bool,
 }
 
 /// Credentials in a URL.
 pub(super) const URL_PASSWORD: &str = "URL_PASSWORD";
-/// What signs a URL, in its query: whoever has it has what the URL opens.
+/// The signature in a URL's query, which grants access to what the URL names.
 pub(super) const URL_SIGNATURE: &str = "URL_SIGNATURE";
-/// What curl logs in with.
+/// The password that curl logs in with.
 pub(super) const CURL_PASSWORD: &str = "CURL_PASSWORD";
 
-/// What stands before the secret in a header's value.
+/// Schemes that precede the secret in a header's value.
 const SCHEMES: [&str; 5] = ["bearer ", "basic ", "token ", "digest ", "apikey "];
 /// Words that are never a secret.
 const NOTHING: [&str; 6] = ["none", "null", "true", "false", "***", ""];
-/// What ends a value without quotes.
+/// Characters that end a value without quotes.
 const ENDS: &str = "'\",;&]})<>";
 
 /// A word that may be a name.
@@ -41,7 +41,7 @@ static WORD: LazyLock<Regex> = LazyLock::new(|| Regex::new("[0-9A-Za-z_-]+").exp
 pub(super) fn announced(text: &str, announces: impl Fn(&str) -> bool) -> Vec<Announced> {
     let mut found = in_urls(text);
     found.extend(in_curl(text));
-    // A user or a password that is called `token` is no name, and the host behind it no value.
+    // Ignore a user or a password that is called `token`; the host after it is not a value.
     let credentials: Vec<Range<usize>> = found.iter().map(|it| it.begin..it.value.end).collect();
     let mut at = 0;
     while let Some(word) = WORD.find_at(text, at) {
@@ -118,7 +118,7 @@ fn values_after(text: &str, end: usize, may_be_apart: bool) -> Vec<(Range<usize>
     }
 }
 
-/// The value that begins here: to its closing quote if one stands before it, else as far as a word goes.
+/// Returns the range of the value that begins here: up to the closing quote if a quote precedes it, else to the end of the word.
 fn value_at(text: &str, start: usize) -> Range<usize> {
     let quote = text[..start].chars().next_back().filter(|c| "'\"".contains(*c));
     let lower = text[start..].chars().take(8).collect::<String>().to_ascii_lowercase();
@@ -131,7 +131,7 @@ fn value_at(text: &str, start: usize) -> Range<usize> {
     start..length.map_or(text.len(), |length| start + length)
 }
 
-/// Whether a text only refers to a variable, so that it gives nothing away.
+/// Returns true if a text only refers to a variable, so that it reveals nothing.
 pub(in crate::plan) fn is_reference(text: &str) -> bool {
     static REFERENCE: LazyLock<Regex> =
         LazyLock::new(|| Regex::new(r"^\$(\{[0-9A-Za-z_]+\}?|[0-9A-Za-z_]+)$").expect("a pattern"));
@@ -150,7 +150,7 @@ fn closing(text: &str, quote: char) -> Option<usize> {
     })
 }
 
-/// The passwords of URLs; the user where there is no password, because tokens are given that way.
+/// Finds the passwords of URLs. Without a password, the user is taken, because tokens are given that way.
 fn in_urls(text: &str) -> Vec<Announced> {
     static GIVEN: LazyLock<Regex> = LazyLock::new(|| Regex::new(r#"://([^\s\p{Cc}/?\#'"<>\\]*)@"#).expect("a pattern"));
     let urls = GIVEN.captures_iter(text).filter_map(|url| {
@@ -170,10 +170,10 @@ fn in_urls(text: &str) -> Vec<Announced> {
     urls.collect()
 }
 
-/// What stands in place of a password where GitHub is given a token as the user.
+/// Placeholder password with which GitHub takes a token as the user.
 const NO_PASSWORD: &str = "x-oauth-basic";
 
-/// The passwords that curl is given beside a user, in any text: `curl -u user:password`.
+/// Finds the passwords in curl commands within any text: `curl -u user:password`.
 fn in_curl(text: &str) -> Vec<Announced> {
     static CURL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?:^|[^\w-])curl .*").expect("a pattern"));
     // The password may follow `-u` without a blank.
@@ -198,7 +198,7 @@ fn in_curl(text: &str) -> Vec<Announced> {
     found
 }
 
-/// What curl is told a user by.
+/// The flags of curl that give a user.
 const USER_FLAGS: [&str; 4] = ["-u", "--user", "-U", "--proxy-user"];
 
 /// The user and the password that a command line gives curl, each.
@@ -214,7 +214,7 @@ pub(super) fn curl_users(argv: &[String]) -> impl Iterator<Item = (&str, &str)> 
         .filter(|(_, password)| is_told(password))
 }
 
-/// Whether a text gives a secret away.
+/// Returns true if a text reveals a secret.
 fn is_told(secret: &str) -> bool {
     !NOTHING.contains(&secret.to_ascii_lowercase().as_str()) && !is_reference(secret)
 }

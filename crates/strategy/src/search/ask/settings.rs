@@ -16,7 +16,7 @@ pub struct Settings {
     pub lower: f64,
     /// The highest load to try.
     pub upper: f64,
-    /// Distance by which the answer may be below the boundary, as a ratio: 0.05 for 5 %.
+    /// Greatest distance of the answer below the boundary, as a ratio: 0.05 for 5 %.
     pub tolerance: f64,
     /// At most this many runs are asked for by each target.
     pub max_probes: usize,

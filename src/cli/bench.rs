@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use std::io::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// What `vllm bench serve` reports unless told otherwise.
+/// Default metrics of `vllm bench serve`.
 const DEFAULTS: [(&str, &str); 2] = [("percentile_metrics", "ttft,tpot,itl"), ("metric_percentiles", "99")];
 
 /// Run one benchmark with the native load generator; flags as in vllm bench serve
@@ -32,7 +32,7 @@ const DEFAULTS: [(&str, &str); 2] = [("percentile_metrics", "ttft,tpot,itl"), ("
 pub struct Args {
     #[command(flatten)]
     params: TableFlags<OfServe>,
-    /// What goes to standard output: the block of vllm bench serve, or the result file's JSON
+    /// Standard output: the block of vllm bench serve, or the result file's JSON
     #[arg(long, value_enum, default_value = "text", help_heading = "Result")]
     format: OutputFormat,
 }

@@ -1,4 +1,4 @@
-//! What `plot` and `pareto` share: the names in their arguments, the runs of several directories, and delivering their pictures.
+//! Common parts of `plot` and `pareto`: the names in their arguments, the runs of several directories, and the delivery of their pictures.
 
 use super::experiment::{options, tell_damage};
 use super::flags::number;
@@ -23,7 +23,7 @@ pub struct Directories {
     /// them apart
     #[arg(value_name = "DIR", required = true)]
     directories: Vec<PathBuf>,
-    /// What one GPU costs an hour, for what tokens cost (cost_per_million_output_tokens); the plan's, if not given
+    /// Price of one GPU per hour, for the cost of tokens (cost_per_million_output_tokens); the plan's, if not given
     #[arg(long, value_name = "PRICE", allow_negative_numbers = true, value_parser = price)]
     price_per_gpu_hour: Option<f64>,
 }
@@ -57,7 +57,7 @@ impl Directories {
         Ok((table, damage))
     }
 
-    /// What each is called: its own name, or its path where two share a name.
+    /// Names of the directories: each one's own name, or its path if two share a name.
     fn names(&self) -> Vec<String> {
         let directories = self.directories.iter();
         let name = |directory: &PathBuf| {
@@ -81,12 +81,12 @@ impl Directories {
         }
     }
 
-    /// What one GPU costs, where that is given.
+    /// Price of one GPU per hour, if it is given.
     pub fn price(&self) -> Option<f64> {
         self.price_per_gpu_hour
     }
 
-    /// What they are called together.
+    /// The joint name.
     pub fn name(&self) -> String {
         self.names().join(", ")
     }

@@ -24,7 +24,7 @@ pub struct Args {
     /// Change a key of each plan, e.g. --set serve.params.max_num_seqs=[8,64] (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     overrides: Vec<String>,
-    /// How the verdict is printed
+    /// Format of the verdict
     #[arg(long, value_enum, default_value = "text")]
     format: OutputFormat,
 }
@@ -57,7 +57,7 @@ pub fn run(args: Args) -> Result<Exit> {
     }
 }
 
-/// Says what stands against a plan, or what it comes to; `misfits` are servers that will not start here.
+/// Prints the problems of a plan, or its size if there are none. `misfits` are servers that cannot start here.
 fn tell(read: Result<CheckedPlan, Objections>, misfits: &[(String, Failure)]) {
     let (plan, matrix, warnings) = match read {
         Ok(read) => (read.plan, read.matrix, read.warnings),
@@ -78,7 +78,7 @@ fn tell(read: Result<CheckedPlan, Objections>, misfits: &[(String, Failure)]) {
     }
 }
 
-/// The same for programs.
+/// The verdict as JSON.
 fn to_json(path: &Path, read: Result<CheckedPlan, Objections>, misfits: &[(String, Failure)]) -> Value {
     let path = path.to_string_lossy();
     match read {
@@ -109,7 +109,7 @@ fn to_json(path: &Path, read: Result<CheckedPlan, Objections>, misfits: &[(Strin
     }
 }
 
-/// What is valid and yet hardly meant.
+/// Notes about settings that are valid but probably a mistake.
 fn notes(plan: &Plan, matrix: &Matrix) -> Vec<String> {
     let mut notes = Vec::new();
     if plan.sla.is_some() && plan.origin.has(&["runs"]) {

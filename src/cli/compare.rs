@@ -127,7 +127,7 @@ pub fn run(args: Args) -> Result<Exit> {
     Ok(required.or(damage))
 }
 
-/// What the machine's own noise says of the metrics, if no margin is stated.
+/// Margins from the machine's own noise, by metric, if no margin is stated.
 fn own_margins(new: &Side, root: &Path, question: &Question) -> BTreeMap<String, f64> {
     let place = history::parent(root).zip(history::host_of(root));
     let Some((folder, host)) = place.filter(|_| question.margins.stated.is_none()) else {
@@ -140,7 +140,7 @@ fn own_margins(new: &Side, root: &Path, question: &Question) -> BTreeMap<String,
 }
 
 impl Args {
-    /// Whether every option has something to say.
+    /// Rejects options without an effect.
     fn check(&self) -> Result<()> {
         let is_dashboard = self.format == ComparisonFormat::Dashboard;
         let has_speed = self.latency.is_some() || self.ttft_max_ms.is_some() || self.tpot_max_ms.is_some();

@@ -27,7 +27,7 @@ pub fn ours(path: &Path) -> Result<Directory> {
     }
 }
 
-/// Refuses a directory whose results are all of another plan; `otherwise` is what helps beside another directory.
+/// Rejects a directory whose results all belong to another plan. `otherwise` is a remedy in addition to another directory.
 pub fn must_not_be_another(directory: &Directory, changes: &Changes, state: &State, otherwise: &str) -> Result<()> {
     match changes.foreign(state) {
         None => Ok(()),
@@ -52,7 +52,7 @@ pub fn exit_of(damage: &[String]) -> Exit {
     }
 }
 
-/// What is recorded so far and still there, read without taking the directory; nothing if no sweep was begun there.
+/// Reads the recorded state without locking the directory; empty if no sweep was begun there.
 pub fn recorded(directory: &Directory) -> Result<State> {
     match directory.is_new() {
         true => Ok(State::default()),
@@ -60,8 +60,7 @@ pub fn recorded(directory: &Directory) -> Result<State> {
     }
 }
 
-/// The plan that counts in an experiment, read anew from its record, and what it expands to. Everything that stands
-/// against it here is told.
+/// Reads the current plan of an experiment from its record, expands it and shows all its problems.
 pub fn recorded_plan(directory: &Directory, state: &State, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix)> {
     let root = directory.root().display();
     if let Some((.., text)) = state.plan_that_counts()
@@ -75,7 +74,7 @@ pub fn recorded_plan(directory: &Directory, state: &State, adapt: impl FnOnce(&m
     read_plan(directory, state, adapt, show_all)
 }
 
-/// The same for whoever only looks at it: a hidden secret is none of its business. `refuse` says what becomes of what stands against it.
+/// Like `recorded_plan`, for read-only commands: hidden secrets are allowed. `refuse` turns problems into an error.
 pub fn read_plan(
     directory: &Directory,
     state: &State,

@@ -1,6 +1,5 @@
-//! What is told of a plan without being asked for a rehearsal: how long all of it or the rest of it will likely take, by the one
-//! forecast that `plan`, `run`, `status` and `rehearse` share, and servers that will not fit on this machine. These are told only
-//! where the GPU is known, since none is assumed.
+//! The predictions that appear without a rehearsal: the likely duration of the whole plan or its rest, by the one forecast that `plan`,
+//! `run`, `status` and `rehearse` share, and servers that do not fit on this machine. They need a known GPU; no GPU is assumed.
 
 use super::output;
 use super::rehearse::{AssumedMachine, failing, failures_in_words, summary};
@@ -25,7 +24,7 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// Most servers that are looked at without being asked for a rehearsal.
 const MOST_SERVERS: usize = 1000;
 
-/// What is assumed where no rehearsal is asked for.
+/// Assumptions for commands other than `rehearse`.
 pub fn options(plan: &Plan, matrix: &Matrix) -> Options {
     AssumedMachine::default().options(plan, matrix, limits(MOST_TOKENS))
 }
@@ -39,7 +38,7 @@ pub fn limits(tokens: u64) -> Limits {
     }
 }
 
-/// What a schedule will likely take beyond what is done, learned from a record; `Err` says why that is not known.
+/// Predicts the remaining duration of a schedule, calibrated by a record. The error says why that is not possible.
 pub fn estimate(schedule: Schedule<'_>, done: &State, record: &State, options: &Options) -> Result<Rehearsal, String> {
     let counts = schedule.matrix.counts();
     let large = "the plan is too large to be played at once; `vsweep rehearse` takes its time";
@@ -59,13 +58,13 @@ pub fn seconds_left(schedule: Schedule<'_>, state: &State, options: &Options) ->
     Some(rehearsal.total.interval().likely)
 }
 
-/// Whether what a plan needs of this machine is known.
+/// Returns true if the GPU that a plan needs is known.
 fn is_known(matrix: &Matrix, options: &Options) -> bool {
     !needs_gpu(matrix) || options.card.is_some_and(|card| !card.is_assumed)
 }
 
-/// Servers of a plan that will not start on this machine, whatever load comes: their name, and why. What is wrong with their flags
-/// is told elsewhere.
+/// Servers of a plan that cannot start on this machine under any load: their names, and the reasons. Problems of flags are reported
+/// elsewhere.
 pub fn misfits(plan: &Plan, matrix: &Matrix) -> Vec<(String, Failure)> {
     let options = options(plan, matrix);
     if !is_known(matrix, &options) {
@@ -79,7 +78,7 @@ pub fn misfits(plan: &Plan, matrix: &Matrix) -> Vec<(String, Failure)> {
     servers.filter_map(failure).collect()
 }
 
-/// How long the first server will likely take to get ready, in seconds.
+/// Expected start time of the first server, in seconds.
 pub fn first_start(matrix: &Matrix, options: &Options) -> Option<f64> {
     let first = ModelledServer::of(&matrix.servers().next()?, options).ok()?;
     (is_known(matrix, options) && first.failure.is_none()).then_some(first.start_s)

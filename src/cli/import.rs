@@ -19,9 +19,9 @@ use std::path::{Path, PathBuf};
 
 /// Make a plan of a `vllm bench sweep` command line, or an experiment of its results
 ///
-/// `vsweep import -o plan.toml -- vllm bench sweep serve --serve-cmd '...' --bench-cmd '...' ...` reads the command line and
-/// its JSON files, and writes the plan that starts the same servers and sends the same loads. What differs, or has no key,
-/// stands in comments at the top of the plan and on standard error.
+/// `vsweep import -o plan.toml -- vllm bench sweep serve --serve-cmd '...' --bench-cmd '...' ...` reads the command line and its JSON
+/// files, and writes the plan that starts the same servers and sends the same loads. Differences, and options that have no key, are listed
+/// in comments at the top of the plan and on standard error.
 ///
 /// `vsweep import TREE -o DIR -- vllm bench sweep serve ...` makes a directory of that plan and of the results in TREE, finished
 /// or not; `vsweep run DIR/plan.toml -o DIR` measures what is missing.
@@ -72,7 +72,7 @@ pub fn run(args: Args) -> Result<Exit> {
     }
 }
 
-/// What `vllm bench sweep` calls the results of one load.
+/// File in which `vllm bench sweep` stores the results of one load.
 const SUMMARY: &str = "summary.json";
 
 /// Writes the benchmarks of the result as the runs of one load.
@@ -88,7 +88,7 @@ fn import_results(file: &Path, to: &Path) -> Result<Exit> {
     Ok(Exit::Done)
 }
 
-/// The tests of a suite of vLLM's performance CI, which is a list of them or has one; `None` if the file is no suite.
+/// The tests of a suite of vLLM's performance CI, which is a list of them or contains one; `None` for any other file.
 fn suite_in(path: &Path) -> Result<Option<Vec<Test>>> {
     let json = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
     let is_suite = |value: Value| value.is_array() || value["tests"].is_array();
@@ -125,7 +125,7 @@ fn without_command(tree: Option<&Path>) -> String {
     )
 }
 
-/// The plan of a command line, its notes told.
+/// Imports a command line and prints the notes.
 fn read(sweep: &Sweep) -> Result<Imported> {
     let imported = import(sweep, &|path| std::fs::read_to_string(path)).map_err(show)?;
     for note in &imported.notes {

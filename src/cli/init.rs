@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Write a commented plan to start from
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// What the plan is to find out
+    /// Goal of the plan
     #[arg(long, value_enum, default_value_t = Goal::Tune)]
     goal: Goal,
     /// Model to serve with `vllm serve`, a name or a folder
@@ -37,7 +37,7 @@ pub struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
 enum Goal {
-    /// Which server settings serve best, at every load
+    /// Best server settings at every load
     Tune,
     /// The most users within latency targets
     Capacity,

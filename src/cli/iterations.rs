@@ -138,7 +138,7 @@ const COLUMNS: [(&str, usize, &str, Option<usize>); 10] = [
     ("Step(ms)", 9, "step_ms", Some(3)),
     ("Server(ms)", 10, SERVER, Some(3)),
 ];
-/// What the server itself says: of a step in the mode `decode`, else of the prefill.
+/// Name for the server's own measurement: of a step in the mode `decode`, else of the prefill.
 const SERVER: &str = "server";
 
 fn print_head(row: &Params) {

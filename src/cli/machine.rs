@@ -1,5 +1,5 @@
-//! What vsweep itself needs of the machine to measure anything, looked for before it does. Without it a sweep would fail run by
-//! run, or worse, in the middle of a run. What a plan needs is looked for in the room `lint`.
+//! Checks the machine for everything that vsweep itself needs for measurements. Without it a sweep would fail run by run or, worse, in the
+//! middle of a run. The room `lint` checks the needs of a plan.
 
 use crate::error::{Error, Result};
 use crate::load::FILES_BESIDE_CONNECTIONS;
@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 /// Address space, in bytes: most of it is reserved by threads and never used.
 const LEAST_SPACE: u64 = 512 << 20;
 
-/// What runs the asynchronous part of a command, on this thread.
+/// Runs the asynchronous part of a command, on this thread.
 pub fn runtime() -> Result<Runtime> {
     let runtime = Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| Error::Fatal(format!("cannot start the runtime: {error}")))

@@ -1,5 +1,5 @@
-//! Writing to standard output and standard error. A reader that has seen enough, such as `head`, is no error; a full disk is
-//! one that the exit code tells of, but neither ends what is being measured. Whatever would act on a terminal is escaped here.
+//! Writes to standard output and standard error. A reader that has closed its end, such as `head`, is not an error. A full disk sets the
+//! exit code. Neither ends a measurement. Characters that would act on a terminal are escaped.
 
 use crate::error::{Error, Exit, Result};
 use crate::printable::{Printable, printable_lines};
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How a command prints what it found.
+/// Output format of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum OutputFormat {
     /// For people
@@ -36,7 +36,7 @@ impl OutputFormat {
 /// Why something that was said on the way is lost.
 static LOST: OnceLock<io::Error> = OnceLock::new();
 
-/// Whether text for people is unwanted.
+/// True if text for people is unwanted.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// From now on [`text`] goes nowhere.
@@ -44,7 +44,7 @@ pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
-/// Whether that was asked for.
+/// Returns true if text for people is unwanted.
 pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
@@ -100,7 +100,7 @@ pub fn say(line: impl Display) {
     if let Err(error) = writeln!(text(), "{line}")
         && error.kind() != ErrorKind::BrokenPipe
     {
-        // One is enough to be told.
+        // Only the first error is reported.
         let _ = LOST.set(error);
     }
 }
@@ -135,25 +135,25 @@ pub fn exit_for(verdict: Requirement) -> Exit {
     }
 }
 
-/// Says something on standard error. One that is closed or full is no reason to lose what is being done.
+/// Prints a sentence on standard error. Ignores errors, because the work must go on.
 pub fn tell(sentence: impl Display) {
     tell_plain(format_args!("vsweep: {sentence}"));
 }
 
-/// The same for what need not be known.
+/// Prints a sentence unless `--quiet` is given.
 pub fn inform(sentence: impl Display) {
     if !QUIET.load(Ordering::Relaxed) {
         tell(sentence);
     }
 }
 
-/// The same for what is more than a sentence.
+/// Prints text of several lines on standard error.
 pub fn tell_plain(text: impl Display) {
     let text = show(&printable_lines(&text.to_string()), &Term::stderr());
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
-/// The same for what has colours, and is printable but for them.
+/// Prints coloured text, which must be printable otherwise.
 pub fn tell_styled(text: impl Display) {
     let text = show_places(&text.to_string(), &Term::stderr());
     let _ = writeln!(io::stderr(), "{text}");

@@ -28,7 +28,7 @@ pub struct Args {
     /// The column with the number of GPUs; if not given, num_gpus or else the product of the parallel sizes
     #[arg(long, value_name = "COLUMN")]
     gpu_count_var: Option<String>,
-    /// Columns written beside each point of the frontier (a,b,...); the parameters that vary, if not given
+    /// Columns written next to each point of the frontier (a,b,...); the parameters that vary, if not given
     #[arg(long, value_name = "COLUMNS", default_value = "")]
     label_by: String,
     /// A picture in DIR/pareto, or text on standard output

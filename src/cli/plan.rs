@@ -21,7 +21,7 @@ use std::io::{BufWriter, Write};
 pub struct Args {
     #[command(flatten)]
     file: PlanFile,
-    /// How to show it
+    /// Output format
     #[arg(long, value_enum, default_value_t = PlanFormat::Text)]
     format: PlanFormat,
     /// Show only what meets conditions, e.g. tensor_parallel_size=2,max_concurrency>=8
@@ -31,7 +31,7 @@ pub struct Args {
     machine: AssumedMachine,
 }
 
-/// How a matrix is shown.
+/// Format of a matrix.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum PlanFormat {
     /// For people

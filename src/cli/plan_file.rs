@@ -28,7 +28,7 @@ impl PlanFile {
         Ok((read.plan, read.matrix, is_doubtful))
     }
 
-    /// The same with nothing said.
+    /// Like `check`, without output.
     pub fn read(&self, adapt: impl FnOnce(&mut Plan)) -> Result<CheckedPlan, Objections> {
         let mut draft = plan::draft(&self.plan, &self.overrides)?;
         adapt(&mut draft.plan);
@@ -44,13 +44,13 @@ pub fn asking(program: &Path) {
     ));
 }
 
-/// Prints all that stands against a plan.
+/// Prints all problems of a plan.
 pub fn show_all(objections: Objections) -> Error {
     objections.warnings.map(show);
     show(objections.errors)
 }
 
-/// Ends the command, after it was told, if anything was found that is wrong with a plan.
+/// Prints the problems of a plan and ends the command, if there are any.
 pub fn refuse(plan: &Plan, found: Diagnostics) -> Result<()> {
     match found.is_empty() {
         true => Ok(()),

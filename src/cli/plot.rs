@@ -72,7 +72,7 @@ pub struct Args {
     dry_run: bool,
 }
 
-/// How an axis can be spaced.
+/// Scales of an axis.
 const SCALES: [(&str, Scale); 3] = [
     ("linear", Scale::Linear),
     ("log", Scale::Log),

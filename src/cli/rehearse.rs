@@ -48,12 +48,12 @@ pub struct Args {
     shard: Shard,
     #[command(flatten)]
     machine: AssumedMachine,
-    /// How the prediction is printed
+    /// Format of the prediction
     #[arg(long, value_enum, default_value = "text")]
     format: OutputFormat,
 }
 
-/// What is assumed of the machine that the plan will run on.
+/// Assumptions about the machine that will run the plan.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct AssumedMachine {
     /// GPU to assume for vllm serve, and their number where servers run side by side, e.g. 8xh100 [default: this machine's if it
@@ -89,7 +89,7 @@ pub fn run(args: Args) -> Result<Exit> {
     })
 }
 
-/// How often a long rehearsal says how far it has come.
+/// Interval between progress reports of a long rehearsal.
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Says on standard error how far a rehearsal has come, until the answer is dropped.
@@ -101,20 +101,20 @@ fn tell_of(plays: &Arc<Plays>) -> Sender<()> {
             tell(format_args!("rehearsing: {} played", show_many(plays.count(), "run")));
         }
     };
-    // Where no thread can be had, nothing is told.
+    // Without a thread there are no reports.
     let _ = std::thread::Builder::new().spawn(tell_on);
     working
 }
 
 impl AssumedMachine {
-    /// What a rehearsal of a plan is told; `limits` bound what it may compute.
+    /// Options for the rehearsal of a plan; `limits` bound its computation.
     pub fn options(&self, plan: &Plan, matrix: &Matrix, limits: Limits) -> Options {
         let chosen = self.gpu.map(|(_, gpu)| (gpu, "as told"));
         let known = chosen.or_else(|| Some((installed(plan, matrix)?, "as nvidia-smi says")));
         let (gpu, whence) = known.unwrap_or((GPUS[0], "choose with --gpu"));
         let chosen = self.gpu.and_then(|(count, _)| Some((count?, "as told")));
         let count = chosen.or_else(|| Some((count_gpus(plan)?, "as this machine has")));
-        // A simulator needs no GPU to run beside others.
+        // Simulators need no GPU to run at the same time.
         let assumed = match (plan.exec.parallel, needs_gpu(matrix)) {
             (Parallel::Servers(_), false) => 0,
             _ => NODE,

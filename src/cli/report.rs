@@ -32,7 +32,7 @@ pub struct Args {
     /// Serve the report while the sweep goes on, at an address that is printed, until Ctrl-C
     #[arg(long, conflicts_with_all = ["timeline", "output"])]
     live: bool,
-    /// Where to serve it; whoever can reach it and has the address can read the report
+    /// Address to serve it at; everybody who can reach it and knows the URL can read the report
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", requires = "live")]
     listen: SocketAddr,
 }

@@ -9,7 +9,7 @@ use crate::report::{self, Runs};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What the scripts of vLLM's dashboard make of the other files in its folder.
+/// Summary that the scripts of vLLM's dashboard make from the other files in its folder.
 const DASHBOARD: &str = "benchmark_results.json";
 
 /// The runs in a directory or a file.
@@ -30,7 +30,7 @@ pub fn read(path: &Path) -> Result<Runs> {
     }
 }
 
-/// The file that a path stands for: itself, aiperf's in its folder, or the dashboard's.
+/// Returns the result file for a path: the file itself, or that of aiperf or the dashboard in the folder.
 pub fn file(path: &Path) -> Option<PathBuf> {
     let inside = [AIPERF_RESULT, DASHBOARD].map(|name| path.join(name));
     [path.to_owned()].into_iter().chain(inside).find(|path| path.is_file())

@@ -62,8 +62,8 @@ pub struct Args {
     /// Do only the I-th of N shares of the servers, e.g. 2/8
     #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true)]
     shard: Shard,
-    /// How progress is shown: text (a live display on a terminal, plain lines otherwise), plain (one line an event), or json (the
-    /// journal's own line for each event)
+    /// Format of progress: text (a live display on a terminal, plain lines otherwise), plain (one line an event), or json (the journal's
+    /// own line for each event)
     #[arg(long, default_value = "text", hide_default_value = true, value_parser = one_of(MODES))]
     format: Mode,
 }
@@ -195,7 +195,7 @@ fn conclude(
     })
 }
 
-/// What some work gives, or `None` as soon as the user asks to end.
+/// Returns the result of some work, or `None` as soon as the user asks to end.
 async fn unless_interrupted<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
     interrupt: &mut Interrupt,

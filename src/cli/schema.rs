@@ -10,7 +10,7 @@ use std::io::{Write, stdout};
 /// Print the JSON Schema of the plan format
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// How to write it; markdown makes docs/plan.md, parameters docs/parameters.md
+    /// Format; markdown makes docs/plan.md, parameters docs/parameters.md
     #[arg(long, value_parser = one_of(FORMATS), default_value = "json", hide = true)]
     format: Writer,
 }

@@ -33,7 +33,7 @@ pub struct Args {
     /// The directory that `vsweep run` wrote, such as results/demo
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// How the state is printed
+    /// Format of the state
     #[arg(long, value_enum, default_value = "text")]
     format: OutputFormat,
     /// Show it again every two seconds, as long as a vsweep works on the directory or a task waits
@@ -72,7 +72,7 @@ fn read(directory: &Directory, rest: &mut Option<Remaining>) -> Result<Status> {
     Ok(status)
 }
 
-/// What an experiment's plan still lacks, predicted again and again from its directory.
+/// The remaining work of an experiment, predicted repeatedly from its directory.
 pub struct Remaining {
     plan: Plan,
     matrix: Matrix,
@@ -108,7 +108,7 @@ impl Remaining {
     }
 }
 
-/// Shows how the directory stands until nobody works on it any more, or nobody reads on; the last of it is left to be shown.
+/// Shows the status until nobody works on the directory any more, or the output is closed. Returns the last status, which is not shown yet.
 fn watch(directory: &Directory, mut status: Status, rest: &mut Option<Remaining>) -> Result<Status> {
     let screen = Term::stdout();
     let mut asked = Instant::now();
@@ -116,7 +116,7 @@ fn watch(directory: &Directory, mut status: Status, rest: &mut Option<Remaining>
         let text = status.to_text();
         let shown = output::text().write_all(text.as_bytes());
         thread::sleep(BETWEEN_LOOKS);
-        // What is no terminal keeps what was shown before.
+        // Outside a terminal, earlier output stays.
         let cleared = screen
             .is_term()
             .then(|| screen.clear_last_lines(show(&text, &screen).lines().count()));
@@ -134,7 +134,7 @@ fn watch(directory: &Directory, mut status: Status, rest: &mut Option<Remaining>
     Ok(status)
 }
 
-/// What Slurm says of the tasks that were handed to it, if any were.
+/// Returns Slurm's report about the submitted tasks, if there are any.
 fn in_cluster(directory: &Directory) -> Result<Option<Cluster>> {
     let arrays = cluster::handed_over(directory)?;
     let jobs = || {

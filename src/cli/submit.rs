@@ -52,7 +52,7 @@ pub fn run(args: Args) -> Result<Exit> {
         settle_margins(plan, &Directory::at(folder(args.output.as_deref(), plan)), true);
     };
     let (mut plan, matrix, _) = args.file.open(adapt)?;
-    // Workers find what the plan names beside it, wherever they start.
+    // Workers start in other folders, so paths relative to the plan need its absolute path.
     plan.path = absolute(&plan.path).unwrap_or(plan.path);
     refuse(&plan, &matrix)?;
     let root = folder(args.output.as_deref(), &plan);
@@ -85,7 +85,7 @@ pub fn run(args: Args) -> Result<Exit> {
     }
 }
 
-/// What is submitted: server starts that are left, by their ids.
+/// The submission: remaining server starts, by their ids.
 struct Submission<'a> {
     args: &'a Args,
     plan: &'a Plan,
@@ -94,7 +94,7 @@ struct Submission<'a> {
 }
 
 impl Submission<'_> {
-    /// What takes a server start, as words for a shell; its id is to follow.
+    /// Returns the command for one server start, as shell words; its id follows.
     fn worker(&self) -> String {
         let again = if self.args.retry_failed { " --retry-failed" } else { "" };
         format!("worker {}{again} --group", shell_word(self.directory.root()))

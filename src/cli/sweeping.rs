@@ -1,5 +1,5 @@
-//! What `vsweep bench`, `vsweep iterations` and `vsweep phases` share: the server that they measure. The last two also share one
-//! measurement after the other, until the user has had enough, and the rows of their files.
+//! Common parts of `vsweep bench`, `vsweep iterations` and `vsweep phases`: the server that they measure. The last two also share a loop of
+//! measurements, until the user ends it, and the rows of their files.
 
 use super::output::tell;
 use crate::bench::params::server::ServerParams;

@@ -17,7 +17,7 @@ pub struct Args {
     /// The directory that `vsweep run` wrote, such as results/demo
     #[arg(value_name = "DIR")]
     directory: PathBuf,
-    /// What one GPU costs an hour, if the report was made with a price of its own
+    /// Price of one GPU per hour, if the report was made with a price of its own
     #[arg(long, value_name = "PRICE", allow_negative_numbers = true, value_parser = charts::price)]
     price_per_gpu_hour: Option<f64>,
 }

@@ -1,5 +1,5 @@
-//! `vsweep worker`: takes server starts of an experiment that was submitted, beside other workers, until none is left. Writes a
-//! journal of its own and no tables.
+//! `vsweep worker`: takes server starts of a submitted experiment, together with other workers, until none is left. Writes its own journal
+//! and no tables.
 
 use super::experiment::recorded_plan;
 use super::output;
@@ -11,7 +11,7 @@ use crate::report::progress::Mode;
 use crate::run::{COMPARISON, Changes, Interrupt, Leases, Share, Sweep, group_name, host};
 use std::path::PathBuf;
 
-/// Take server starts of a submitted experiment, beside other workers, until none is left
+/// Work on a submitted experiment, together with other workers, until no server start is left
 ///
 /// `vsweep submit` records the plan. Start as many workers as you like, on every machine that sees the directory; each takes what no
 /// other has. Tables and charts are made by `vsweep report`.
@@ -79,7 +79,7 @@ pub fn run(args: Args) -> Result<Exit> {
     Ok(exit)
 }
 
-/// Whether anything that is wanted is left; an error if what is wanted is not in the plan.
+/// Returns true if any wanted work is left. Fails if the requested group is not in the plan.
 fn has_work(sweep: &Sweep<'_>, share: &Share, state: &State) -> Result<bool> {
     let schedule = sweep.schedule();
     let is_compared = sweep.plan.compare.is_some();

@@ -79,7 +79,7 @@ fn is_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }
 
-/// Whether a file that is there may be written.
+/// Checks that an existing file may be written.
 fn try_file(path: &Path) -> io::Result<()> {
     match fs::metadata(path) {
         // Opening a pipe would wait for its reader.
@@ -90,7 +90,7 @@ fn try_file(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether new files may be written into a folder.
+/// Checks that new files may be written into a folder.
 fn try_folder(folder: &Path) -> io::Result<()> {
     let path = folder.join(format!(".vsweep-{}.tmp", std::process::id()));
     File::create(&path)?;

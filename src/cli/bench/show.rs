@@ -1,4 +1,4 @@
-//! What `vsweep bench` prints while it runs and at its end. A closed or full standard output ends nothing.
+//! The output of `vsweep bench` while it runs and at its end. A closed or full standard output ends nothing.
 
 use crate::bench::Counters;
 use crate::bench::result::console;
@@ -37,7 +37,7 @@ pub async fn progress(counters: Arc<Counters>, quiet: bool, as_json: bool) {
     }
 }
 
-/// The sentences that came since the last time; beside JSON on standard output only those for standard error.
+/// Prints the new sentences. With JSON on standard output, only those for standard error.
 pub fn notes(counters: &Counters, as_json: bool) {
     for note in counters.take_notes().into_iter().filter(|_| !as_json) {
         let _ = writeln!(output::text(), "{note}");

@@ -92,7 +92,7 @@ struct Serve {
     sla_params: Option<PathBuf>,
 }
 
-/// What to do instead of subcommands without a plan.
+/// Alternative to a subcommand that cannot become a plan.
 fn instead(kind: &str) -> Option<&'static str> {
     Some(match kind {
         "plot" => "a picture is no sweep; draw it with `vsweep plot DIR` and the same options",
@@ -160,7 +160,7 @@ fn of_startup(startup: Startup) -> Sweep {
     }
 }
 
-/// The words from the subcommand on, with dashes in their flags. `bench sweep` stands before it, or it is run as a module.
+/// The words from the subcommand on, with dashes in their flags. The subcommand follows `bench sweep`, or is run as a module.
 fn own_words(words: &[String]) -> Option<Vec<String>> {
     let module = |word: &String| {
         let path = word.trim_end_matches(".py").replace('/', ".");
@@ -180,7 +180,7 @@ fn own_words(words: &[String]) -> Option<Vec<String>> {
     Some(own)
 }
 
-/// What options without a key come to.
+/// Remarks about options without a key.
 fn remarks(usual: &Usual, resume: bool) -> Vec<String> {
     let dir = &usual.output_dir;
     let moved = format!("--output-dir {dir}: give `vsweep run` its directory with -o {dir}/NAME");

@@ -107,7 +107,7 @@ fn runs_in(folder: &Path, problems: &mut Vec<String>) -> Vec<Foreign> {
             found.insert(number, name);
         }
     }
-    // vLLM keeps the failure beside the result of a later try.
+    // vLLM keeps the failure next to the result of a later try.
     failures.append(&mut results);
     let read = failures.into_iter().filter_map(|(number, name)| {
         let path = folder.join(name);

@@ -1,6 +1,6 @@
-//! The matrix as a shell script that measures it by hand: one subshell for each server, which starts it, waits until it
-//! is ready, runs its benchmarks and stops it. The templates beside it are the script; here are the command lines in it, quoted for
-//! a shell. Secrets stay references to variables of their name.
+//! Writes the matrix as a shell script that measures it by hand. One subshell for each server starts it, waits until it is ready, runs its
+//! benchmarks and stops it. The templates in this folder are the script; this file quotes the command lines in it. Secrets become
+//! references to variables of their name.
 
 use crate::bench::{Job, command_line, to_flags};
 use crate::matrix::{LoadFinder, Matrix, Point, ServerConfig, argv, text};
@@ -71,12 +71,12 @@ struct Script<'a> {
 }
 
 impl Script<'_> {
-    /// Whether it starts servers; a benchmark without one loads the engine itself.
+    /// Returns true if it starts servers. A benchmark without a server loads the engine itself.
     fn is_launched(&self) -> bool {
         matches!(self.plan.serve.target, Target::Launch(_)) && self.plan.bench.runner.offline().is_none()
     }
 
-    /// Whether the server is asked for its model, which our own benchmarks do themselves.
+    /// Returns true if the script asks the server for its model. Our own benchmarks do that themselves.
     fn asks_model(&self) -> bool {
         matches!(self.plan.bench.runner, BenchRunner::Command(_))
     }
@@ -118,7 +118,7 @@ impl Script<'_> {
         })
     }
 
-    /// Which loads would be tried.
+    /// Describes the search or exploration of a server's loads.
     fn finder<S: Display>(&self, kind: &str, finder: &LoadFinder<S>) -> Value {
         let load = text(&self.plan.secrets.redact_params(&finder.params));
         context! {
@@ -154,7 +154,7 @@ impl Script<'_> {
         Ok((address.base_url(), launch))
     }
 
-    /// What brings the server back to its first state before each run.
+    /// Commands that reset the server before each run.
     fn resets(&self, url: &str) -> Vec<String> {
         let post = |route: &str| format!("curl -s -o /dev/null -X POST {}", self.quote(&format!("{url}{route}")));
         match &self.plan.serve.reset {
@@ -249,7 +249,7 @@ impl Script<'_> {
         quoted.collect()
     }
 
-    /// The variable that stands for a secret.
+    /// Returns the variable for a secret.
     fn secret(&self, name: &str) -> String {
         let mut variable = name.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "_");
         if variable.starts_with(|c: char| c.is_ascii_digit()) {

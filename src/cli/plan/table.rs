@@ -76,7 +76,7 @@ pub fn write_points(
     let rows: Vec<Params> = rows.collect();
     let value = |row: &Params, name: &str| row.get(name).map(show).unwrap_or_default();
     let names = rows.iter().flat_map(|row| row.keys()).unique();
-    // What is the same everywhere is told once.
+    // Values common to all points are shown once.
     let (same, names): (Vec<&String>, Vec<&String>) =
         names.partition(|name| rows.len() > 1 && rows.iter().map(|row| row.get(name.as_str())).all_equal());
     if !same.is_empty() {
@@ -107,7 +107,7 @@ fn column(head: String, cells: impl Iterator<Item = String>, fill: fn(&str, usiz
     cells.iter().map(|cell| fill(cell, width)).collect()
 }
 
-/// What is to be measured: points with their runs, or searches, which find theirs.
+/// Describes the work: points with their runs, or searches.
 pub fn work(counts: &Counts) -> String {
     match counts.searches {
         0 => [show_many(counts.points, "point"), show_many(counts.runs, "run")].join(", "),

@@ -81,7 +81,7 @@ fn shorten_names(rows: &mut [Vec<String>], servers: &[Forecast]) {
     }
 }
 
-/// What is to be said of one server besides its times.
+/// Remarks about one server.
 fn remarks(server: &Forecast) -> Vec<String> {
     let mut remarks = Vec::new();
     if let Some(failure) = &server.failure {
@@ -133,7 +133,7 @@ pub fn failures_in_words(failing: &[(String, Failure)]) -> Vec<String> {
     lines
 }
 
-/// What is said behind one of several.
+/// Suffix for one of several.
 fn and_more(others: usize) -> String {
     match others {
         0 => String::new(),

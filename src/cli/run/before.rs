@@ -1,4 +1,4 @@
-//! What `run` and `worker` look at before they begin: the machine, what the directory was begun with, and what the plan will likely take.
+//! Checks before `run` and `worker` begin: the machine, the plan that the directory was begun with, and the expected duration.
 
 use crate::cli::forecast::{self, estimate};
 use crate::cli::machine::runtime;
@@ -40,7 +40,7 @@ pub fn settle_gpus(plan: &mut Plan, directory: &Directory) {
     plan.report.gpus = settled.or_else(here);
 }
 
-/// What the margins of a comparison say to whoever begins it; nothing if the plan states a margin or the machine's noise is not known.
+/// Describes the margins at the beginning of a comparison; `None` if the plan states a margin or the machine's noise is unknown.
 pub fn margins_in_words(plan: &Plan) -> Option<String> {
     let margins = &plan.compare.as_ref()?.margins;
     let own = margins.own.iter().filter(|_| margins.stated.is_none());
@@ -92,7 +92,7 @@ pub fn look_around(plan: &Plan) -> Option<Node> {
     runtime().ok()?.block_on(Node::of(plan))
 }
 
-/// What the searches will likely find.
+/// Predicts the answers of the searches.
 pub fn first_guesses(sweep: &Sweep<'_>, state: &State, options: &Options) -> Forecasts {
     let options = Options {
         // A guess for a GPU that is not there would only lead the search astray.
@@ -103,7 +103,7 @@ pub fn first_guesses(sweep: &Sweep<'_>, state: &State, options: &Options) -> For
     foresee(sweep.schedule(), state, &options)
 }
 
-/// How long the work on each server will likely take, where that decides which one comes first.
+/// Expected duration of the work on each server, if it decides the order of servers.
 pub fn lengths(sweep: &Sweep<'_>, state: &State, options: &Options) -> Lengths {
     if sweep.node.is_none() {
         return Lengths::new();

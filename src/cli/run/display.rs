@@ -95,7 +95,7 @@ impl<'a> Display<'a> {
     }
 }
 
-/// What this invocation has to do.
+/// The work of this invocation.
 pub fn eta(sweep: &Sweep<'_>, state: &State, options: &Options) -> Eta {
     let mut eta = Eta::default();
     foresee(&mut eta, sweep, sweep.schedule().foreseen(state), state);
@@ -116,7 +116,7 @@ fn foresee(eta: &mut Eta, sweep: &Sweep<'_>, starts: impl Iterator<Item = Start>
     }
 }
 
-/// What the display reads of a run in progress.
+/// Returns a function that reads the progress of a run for the display.
 pub fn counter(counters: &Arc<Counters>) -> Counter {
     let counters = Arc::clone(counters);
     Box::new(move || {

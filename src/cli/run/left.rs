@@ -60,7 +60,7 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
     }
 }
 
-/// Which start of a server it is, where a plan has several.
+/// Number of the start, if the plan has several for each server.
 fn which_start(plan: &Plan, slot: u32) -> Option<String> {
     if plan.compare.is_some() {
         return Some(format!("start {}", slot + 1));

@@ -1,5 +1,5 @@
-//! The tables of a sweep in progress, written on a thread of their own: whoever watches servers does not wait for them. What is
-//! recorded while they are written comes into the next ones.
+//! Writes the tables of a sweep in progress on a separate thread, so that the supervision of servers does not wait for them. Events during
+//! one round are included in the next.
 
 use crate::error::{Error, Result};
 use crate::journal::{Directory, Follower};
@@ -46,7 +46,7 @@ impl Tables {
         }
     }
 
-    /// Waits until what was told is written.
+    /// Waits until all reported events are written.
     pub fn end(&mut self) -> Result<()> {
         self.news = None;
         let Some(thread) = self.thread.take() else {

@@ -1,4 +1,4 @@
-//! What `vsweep run` calls what it does, and what it says last: how the sweep ended, and the command that goes on.
+//! Words of `vsweep run` for its actions, and its last message: how the sweep ended, and the command that continues it.
 
 use crate::agenda::{Action, Ending};
 use crate::journal::{Directory, State};
@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
-/// What is done to a server beside its runs and its start, which have events of their own.
+/// Describes actions on a server other than its runs and its start, which have events of their own.
 pub fn doing(action: &Action) -> Option<&'static str> {
     match action {
         Action::Reset => Some("resetting its caches"),
@@ -19,7 +19,7 @@ pub fn doing(action: &Action) -> Option<&'static str> {
     }
 }
 
-/// How the sweep ended, and how to go on.
+/// Describes how the sweep ended, and how to continue.
 pub fn last(ending: Ending, directory: &Directory, state: &State, took: Duration) -> String {
     let recorded = state.runs().count();
     let root = directory.root().display();

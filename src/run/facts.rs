@@ -15,7 +15,7 @@ use tokio::time::timeout;
 /// A repository on a slow disk must not hold up a sweep.
 const GIT_LIMIT: Duration = Duration::from_secs(5);
 
-/// Variables that hold the name of the node: Slurm's, and the one that the Kubernetes manifest of docs/cluster.md sets.
+/// Variables that hold the name of the node: Slurm's, and the one that the manifest examples/kubernetes.yaml sets.
 const NODE_NAMES: [&str; 2] = ["SLURMD_NODENAME", "NODE_NAME"];
 
 /// Collects the facts; takes some milliseconds.

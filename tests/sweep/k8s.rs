@@ -1,4 +1,4 @@
-//! The manifest for Kubernetes in the book: its strict schemas take it, and workers that are started as its Job would start them
+//! The manifest for Kubernetes in the examples: its strict schemas take it, and workers that are started as its Job would start them
 //! measure everything once. No cluster was ever asked.
 
 use crate::deadline::ended;
@@ -31,11 +31,7 @@ const RESULTS: &str = "/results/night";
 
 /// The manifest as text.
 fn manifest() -> &'static str {
-    let page = include_str!("../../docs/cluster.md");
-    let (_, after) = page.split_once("\n```yaml\n").expect("the page has a manifest");
-    let (manifest, rest) = after.split_once("\n```\n").expect("it ends");
-    assert!(!rest.contains("```yaml"), "the page has one manifest");
-    manifest
+    include_str!("../../examples/kubernetes.yaml")
 }
 
 fn job() -> Value {

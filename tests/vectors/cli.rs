@@ -5,7 +5,7 @@ use crate::scripted::{self, Answer, Server, completion, refusal};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// Runs whose every line and key is compared. The others are in docs/differences-bench.md.
+/// Runs whose every line and key is compared. README.md names the others.
 const RUNS: [&str; 8] = [
     "embeddings",
     "random_save_result",

@@ -1,5 +1,5 @@
 //! Every recorded vector of `vllm bench serve` and of `vllm bench sweep` is met by a test or named with the reason in
-//! docs/differences-bench.md or docs/differences.md.
+//! docs/differences-bench.md, docs/differences.md or README.md.
 
 use serde_json::Value;
 use std::fs;
@@ -42,7 +42,7 @@ const TESTS: [&str; 5] = [
     include_str!("cli.rs"),
     include_str!("../bench/cli.rs"),
 ];
-const DOCS: &str = include_str!("../../docs/differences-bench.md");
+const DOCS: &str = concat!(include_str!("../../docs/differences-bench.md"), include_str!("README.md"));
 
 fn vectors() -> Value {
     serde_json::from_str(include_str!("../data/vectors/bench.json")).expect("JSON")

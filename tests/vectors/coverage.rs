@@ -42,7 +42,10 @@ const TESTS: [&str; 5] = [
     include_str!("cli.rs"),
     include_str!("../bench/cli.rs"),
 ];
-const DOCS: &str = concat!(include_str!("../../docs/differences-bench.md"), include_str!("README.md"));
+const DOCS: &str = concat!(
+    include_str!("../../docs/differences-bench.md"),
+    include_str!("README.md")
+);
 
 fn vectors() -> Value {
     serde_json::from_str(include_str!("../data/vectors/bench.json")).expect("JSON")

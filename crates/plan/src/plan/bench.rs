@@ -13,29 +13,30 @@ const TIMEOUT: Duration = Duration::from_secs(20 * 60);
 const OFFLINE_TIMEOUT: Duration = Duration::from_secs(2 * 60 * 60);
 
 table! {
-    /// The load side.
+    /// The load.
     #[derive(Debug, Clone)]
     pub struct Bench("BenchTable", "bench.") {
         /// Load generator: `native` (default), `iterations` or `phases`; or a benchmark of vLLM that needs no server: `startup`,
         /// `throughput`, `latency` or `mm_processor` (docs/offline.md). Not together with `command`.
         pub runner: BenchRunner = by::<Runner, _>(runner),
-        /// Command line of an external benchmark such as `vllm bench serve`, as a string or a list of words. Parameters are added to it
-        /// as flags, or inserted where the command has `{max_concurrency}`; host, port and result path are added when it runs. A table
-        /// of named command lines is an axis, `bench.command`. Results of `vllm bench serve`, guidellm and aiperf are understood.
+        /// Command line of an external benchmark such as `vllm bench serve`, as a string or a list of words. Parameters, host, port and
+        /// result path are added to it, or inserted where the command has `{max_concurrency}`. A table of named command lines is an axis,
+        /// `bench.command`.
         command: Option<Commands>,
-        /// Where the metrics of another program are in the JSON that it writes: `mean_ttft_ms = "/ttft/mean"`, or `{ at =
-        /// "/ttft/mean_s", times = 1000 }`. All other figures are ignored. Results of known clients need no entries.
+        /// Where the metrics of a program that vsweep does not know are in its JSON: `mean_ttft_ms = "/ttft/mean"`, or `{ at =
+        /// "/ttft/mean_s", times = 1000 }`.
         pub result: BTreeMap<String, FigurePlace> = by::<BTreeMap<String, PlaceValue>, _>(places),
         /// Environment variables for an external benchmark, added to vsweep's own.
         pub env: BTreeMap<String, String> = by::<BTreeMap<String, Scalar>, _>(|reader, node, what| reader.env(node, what)),
         /// Limit for one run, e.g. `20m` (default; `2h` for a benchmark that needs no server, which loads the model itself).
         pub timeout: Duration = key().or(TIMEOUT),
-        /// Unmeasured requests before the first run of a load on a fresh server, of the load's own shape and for at most 60 s; not for
-        /// `iterations` and `phases`, which warm up by themselves. Default: as many as the load holds in flight. 0: none.
+        /// Unmeasured requests before the first run of a load on a fresh server, for at most 60 s. Default: as many as the load holds in
+        /// flight. 0: none. Not for `iterations` and `phases`.
         pub warmup as "warmup_prompts": Warmup = whole(0..=1_000_000),
         /// Reads the server's `/metrics`, the GPUs and the host during every run (docs/formats.md). Default: true.
         pub telemetry: bool = key().or(true),
-        /// Load settings, names as in `vllm bench serve`, or the flags of the runner (docs/iterations.md, docs/phases.md, docs/offline.md). A list or a range is an axis; axes multiply.
+        /// Load settings, names as in `vllm bench serve`, or the flags of the runner (docs/parameters.md). A list or a range is an axis;
+        /// axes multiply.
         pub params: Vec<(String, Axis)> = by::<BTreeMap<String, Param>, _>(params),
         /// Path of a JSON file, relative to this one, with combinations in the form of `vllm bench sweep`: a list of
         /// objects, or an object of named objects. Added to `combos`; values are taken as they are.

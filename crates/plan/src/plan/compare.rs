@@ -10,9 +10,8 @@ const USUAL_STARTS: u32 = 40;
 
 table! {
     /// Compares the servers of the plan, start by start, until it is decided which is better (docs/verdicts.md). Two servers, the base
-    /// first, are measured in pairs of starts, in the order A B, B A. More than two are an ordered axis, such as versions: it is
-    /// bisected to find where the metric changes, and has one load and one metric. Every server has the same loads. With `[exec]` the
-    /// two run at once, on two sets of GPUs that are swapped from pair to pair. Not with `starts`, `url`, `[sla]` or `[explore]`.
+    /// first, are measured in pairs of starts. More than two are an ordered axis, such as versions, which is bisected to find where the
+    /// metric changes. Not with `starts`, `url`, `[sla]` or `[explore]`.
     #[derive(Debug, Clone, PartialEq)]
     pub struct Compare("CompareTable", "compare.") {
         /// Metrics of the result, judged at every load. Default: `output_throughput`, or those of `fail_on` alone.

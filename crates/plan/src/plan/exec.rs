@@ -9,12 +9,10 @@ const WAIT: Duration = Duration::from_secs(10 * 60);
 const MOST_SERVERS: u32 = 1024;
 
 table! {
-    /// Runs several servers at the same time, each with its own GPUs, port and, if there are enough, cores. The longest run comes first,
-    /// and a server that needs every GPU runs alone. A server may be slower next to others than alone: see docs/packing.md.
+    /// Runs several servers at the same time, each with its own GPUs, port and, if there are enough, cores (docs/packing.md).
     #[derive(Debug, Clone, PartialEq)]
     pub struct Exec("ExecTable", "exec.") {
-        /// `"gpus"`: as many servers at once as fit on the machine's GPUs; or a number: at most this many, also on a machine without
-        /// GPUs. vsweep uses the GPUs in its own `CUDA_VISIBLE_DEVICES`.
+        /// `"gpus"`: as many servers at once as fit on the machine's GPUs; or a number: at most this many, also on a machine without GPUs.
         pub parallel: Parallel = key().required(
             "[exec] does not say what runs side by side",
             "add parallel = \"gpus\", or the number of servers at once",
@@ -23,8 +21,8 @@ table! {
         pub gpus: Option<u32> = whole(0..=1024),
         /// Time to wait for GPUs that are in use by others, e.g. `10m` (default).
         pub wait: Duration = key().or(WAIT),
-        /// Starts no server while another one is measured, because a start is heavy on processors, disk and power. Default: true for
-        /// servers on GPUs; false for the simulator and without GPUs. Not with a `runner` that loads the engine itself.
+        /// Starts no server while another one is measured. Default: true for servers on GPUs; false for the simulator and without GPUs. Not
+        /// with a `runner` that loads the engine itself.
         pub starts_apart: Option<bool>,
         /// Servers that always run alone: `true` for each, or values of parameters such as `{ tensor_parallel_size = ">=4" }`, all of which
         /// must hold. Default: false.

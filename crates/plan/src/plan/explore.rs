@@ -5,10 +5,8 @@ use super::{FromNode, Node, Reader, table};
 use vsweep_strategy::search::{ExploreSettings, Spacing, Vary};
 
 table! {
-    /// Loads chosen by measuring, instead of an axis over `vary`: first one request at a time and `max_concurrency` in flight, both
-    /// without a rate limit, then levels between them. The first half of the levels is spaced evenly. Each further level splits the
-    /// longest segment of the latency-throughput curve, which is where its knee is. Every level is measured `runs` times. `num_prompts`
-    /// works as in `[sla]`, but from 32. Not together with `[sla]`.
+    /// Loads chosen by measuring, instead of an axis over `vary` (docs/search.md): one request at a time, `max_concurrency` in flight, and
+    /// levels between them. `num_prompts` works as in `[sla]`, but from 32. Not together with `[sla]`.
     #[derive(Debug)]
     pub struct ExploreTable("ExploreTable", "explore.") {
         /// The load parameter to vary: `max_concurrency` or `request_rate`.

@@ -97,8 +97,8 @@ table! {
         /// and the value of each single parameter, are replaced whole.
         _extends as "extends": () = elsewhere::<String>(),
         /// Number of starts of each server config; all configs are started once before any is started again. Default: 1. From 2 on,
-        /// intervals show how far starts differ, and the best configs are measured on as many fresh starts again before one is called the
-        /// winner (docs/verdicts.md). `[sla]` and `[explore]` search anew on each start; an exploration has no final. Not with `url`.
+        /// intervals show how far starts differ, and the best configs get as many fresh starts again (docs/answer.md). `[sla]` and
+        /// `[explore]` search anew on each start; an exploration has no final. Not with `url`.
         pub starts: u32 = whole(1..=100).or(1u32),
         /// Repetitions of every point on each start: a number, or a table that repeats until an interval is narrow enough. Default: 3.
         pub runs: Runs,
@@ -108,12 +108,12 @@ table! {
         /// Reaction to a failed run: `continue` (default) goes on with the sweep, `stop` ends it. With `stop`, a server that cannot start
         /// first fails all runs of its config.
         pub on_failure: OnFailure = one_of::<OnFailure, _>(),
-        /// Further names of variables, headers and parameters that hold secrets, in addition to those recognised by their names (see
-        /// above).
+        /// Further names of variables, headers and parameters that hold secrets, in addition to those recognised by their names
+        /// (docs/plan.md).
         _secret_names as "secrets": () = elsewhere::<Vec<String>>(),
-        /// The server side: what is launched, and with which settings.
+        /// The server: what is launched, and with which settings.
         pub serve: Serve = key().told_if_missing(),
-        /// The load side: what is sent, and by which program.
+        /// The load: what is sent, and by which program.
         pub bench: Bench,
         /// Runs several servers at the same time. Without this table they run one after the other.
         pub exec: Exec,
@@ -132,7 +132,7 @@ table! {
         pub compare: Option<Compare>,
         /// Requirements of the plan's points. If one is not met, `run` and `report` end with exit code 4, or 5 if it cannot be decided.
         assertions as "assert": Vec<Requirement> = by::<Vec<Assertion>, _>(assertions),
-        /// Charts of the report beyond the standard ones.
+        /// Options of the report and of the answer.
         pub report: ReportOptions,
     }
     beside {

@@ -1,22 +1,24 @@
-//! The plan reference `docs/plan.md`: an introduction, then every table with its keys, made from the schema so that it
-//! cannot lie.
+//! The plan reference `docs/plan.md`: an example, every table with its keys, and how values are read. The tables are made from
+//! the schema so that they cannot lie.
 
 use super::schema::json_schema;
 use serde_json::{Map, Value};
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
-/// The tables in the order of a plan, with what they are called there.
-const TABLES: [(&str, &str); 18] = [
-    ("`runs = { until, ... }`: as many runs as it takes", "RunsTable"),
+/// The tables in the order of the reference, with what they are called there. The top level of a plan has no name.
+const TABLES: [(&str, &str); 19] = [
     ("`[serve]`", "ServeTable"),
     ("`[bench]`", "BenchTable"),
+    ("Top level", ""),
     ("`{ from, to, ... }`: a range as a parameter's values", "RangeTable"),
     ("`{ per, ... }`: a parameter that follows another", "DerivedTable"),
     ("`{ value }`: a list or a table as one value", "ValueTable"),
     ("`[[serve.combos]]`, `[[bench.combos]]`", "ComboTable"),
+    ("`[link]`", "LinkTable"),
+    ("`runs = { until, ... }`: as many runs as it takes", "RunsTable"),
     ("`[exec]`", "ExecTable"),
     ("`[slurm]`", "SlurmTable"),
-    ("`[link]`", "LinkTable"),
     ("`[sla]`", "SlaTable"),
     ("`[[sla.target]]`", "TargetTable"),
     ("`[explore]`", "ExploreTable"),
@@ -27,37 +29,84 @@ const TABLES: [(&str, &str); 18] = [
     ("`[[report.plot]]`", "PlotTable"),
 ];
 
+/// Between what comes before the tables and what comes after them.
+const TABLES_HERE: &str = "<!-- tables -->\n";
+
 /// The whole text.
 pub fn markdown() -> String {
     let schema = json_schema();
-    let mut out = String::from(include_str!("reference.md"));
-    out.push_str("\n## Top level\n");
-    write_keys(schema.as_object().unwrap_or(&Map::new()), &mut out);
+    let (before, after) = include_str!("reference.md")
+        .split_once(TABLES_HERE)
+        .expect("the text says where the tables are");
+    let (mut tables, mut known) = (String::new(), BTreeSet::new());
     for (title, name) in TABLES {
-        let definition = schema.pointer(&format!("/$defs/{name}")).and_then(Value::as_object);
+        let definition = match name {
+            "" => Some(&schema),
+            name => schema.pointer(&format!("/$defs/{name}")),
+        };
+        let definition = definition.and_then(Value::as_object);
         let definition = definition.expect("every table is a definition of the schema");
-        let _ = write!(out, "\n## {title}\n\n{}\n", text(definition));
-        write_keys(definition, &mut out);
+        let _ = write!(tables, "## {title}\n");
+        if !name.is_empty() {
+            let _ = write!(tables, "\n{}\n", text(definition));
+        }
+        write_keys(definition, name.is_empty(), &mut known, &mut tables);
+        tables.push('\n');
+    }
+    [before, &linked(&tables), after].concat()
+}
+
+/// Pages of the book, which sit beside this one, as links: `docs/search.md` in the texts of the schema.
+fn linked(text: &str) -> String {
+    let mut parts = text.split("docs/");
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        match part.split_once(".md") {
+            Some((page, rest)) => out.extend(["[", page, ".md](", page, ".md)", rest]),
+            None => out.extend(["docs/", part]),
+        }
     }
     out
 }
 
-fn write_keys(definition: &Map<String, Value>, out: &mut String) {
+/// A row for each key. Those that have the same row further up are only named, and those of the top level that have a section of their
+/// own are left out.
+fn write_keys(definition: &Map<String, Value>, is_top: bool, known: &mut BTreeSet<String>, out: &mut String) {
     let Some(Value::Object(properties)) = definition.get("properties") else {
         return;
     };
-    out.push_str("\n| key | value | meaning |\n| --- | --- | --- |\n");
+    let (mut head, mut again) = ("\n| key | meaning |\n| --- | --- |\n", Vec::new());
     let required = definition.get("required").and_then(Value::as_array);
     for (key, property) in properties {
         let must = required.is_some_and(|required| required.iter().any(|name| name == key));
-        let shown = if must {
-            format!("`{key}` (required)")
-        } else {
-            format!("`{key}`")
-        };
+        let must = if must { "required " } else { "" };
         let property = property.as_object().cloned().unwrap_or_default();
-        let _ = writeln!(out, "| {shown} | {} | {} |", type_of(&property), text(&property));
+        if is_top && has_section(&property) {
+            continue;
+        }
+        let row = format!("| `{key}`: {must}{} | {} |", type_of(&property), text(&property));
+        if known.contains(&row) {
+            again.push(format!("`{key}`"));
+            continue;
+        }
+        let _ = writeln!(out, "{head}{row}");
+        head = "";
+        known.insert(row);
     }
+    if !again.is_empty() {
+        let _ = write!(out, "\nAs above: {}.\n", again.join(", "));
+    }
+}
+
+/// Returns true if a key is one of the tables, or a list of them.
+fn has_section(property: &Map<String, Value>) -> bool {
+    let items = property.get("items").and_then(Value::as_object);
+    let reference = items.unwrap_or(property).get("$ref").and_then(Value::as_str);
+    reference.is_some_and(|name| {
+        TABLES
+            .iter()
+            .any(|(_, table)| !table.is_empty() && name.ends_with(table))
+    })
 }
 
 fn text(schema: &Map<String, Value>) -> &str {

@@ -3,7 +3,7 @@
 use super::{FromNode, Node, Reader, Requirement, table};
 
 table! {
-    /// Charts of the report beyond the standard ones.
+    /// Options of the report and of the answer.
     #[derive(Debug, Clone)]
     pub struct ReportOptions("ReportTable", "") {
         /// Options of the Pareto chart.
@@ -42,8 +42,8 @@ table! {
         pub x: String = key().required("this chart has no `x`", "add x = \"a column's name\""),
         /// Column on the y axis.
         pub y: String = key().required("this chart has no `y`", "add y = \"a column's name\""),
-        /// One curve for each combination of these columns' values. Other columns that vary are drawn as their median, in a band from
-        /// the lowest to the highest; without `curve_by`, every combination is a curve.
+        /// One curve for each combination of these columns' values; other columns that vary become a band. Default: a curve for every
+        /// combination.
         pub curve_by: Vec<String>,
     }
 }

@@ -18,18 +18,17 @@ const STOP_GRACE: Duration = Duration::from_secs(30);
 const HANG_TIMEOUT: Duration = Duration::from_secs(2 * 60);
 
 table! {
-    /// The server side.
+    /// The server.
     #[derive(Debug, Clone)]
     pub struct Serve("ServeTable", "serve.") {
-        /// The server's command line, such as `vllm serve MODEL`: a string, split into words as a shell would (no shell is
-        /// involved), or a list of words. Parameters are added to it as flags. A table of named command lines is an axis,
-        /// `serve.command`: `{ old = "vllm-0.31 serve MODEL", new = "vllm serve MODEL" }`.
+        /// The server's command line, such as `vllm serve MODEL`: a string, split into words as a shell would, or a list of words.
+        /// Parameters are added to it as flags. A table of named command lines is an axis, `serve.command`: `{ old = "vllm-0.31 serve
+        /// MODEL", new = "vllm serve MODEL" }`.
         command: Option<Commands>,
-        /// Base URL of a server that is already running, instead of `command`. Such a server is neither started nor
-        /// stopped, so no parameter may have several values and `env` does not reach it.
+        /// Base URL of a server that is already running, instead of `command`. It is neither started nor stopped, so no parameter may have
+        /// several values and `env` does not reach it.
         url: Option<String> = maybe::<String, _>(url),
-        /// Measure the server behind `url` anew each time the plan is run (default `false`): earlier results leave the tables. An
-        /// interrupted sweep is finished first, without repeating its runs.
+        /// Measures the server behind `url` anew each time the plan is run; earlier results leave the tables. Default: false.
         pub fresh: bool,
         /// Environment variables for the server, added to vsweep's own. A list of values is an axis, `serve.env.NAME`.
         variables as "env": Vec<(String, Axis)> = by::<BTreeMap<String, Values>, _>(variables),

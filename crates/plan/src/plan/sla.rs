@@ -6,10 +6,8 @@ use itertools::Itertools;
 use vsweep_strategy::search::{Criterion, RequestLimit, Settings, Target, Vary};
 
 table! {
-    /// Targets, and the load parameter that a search varies to find the highest load that meets each. It replaces that parameter's
-    /// axis. Every run sends `num_prompts` requests. If `num_prompts` follows the varied parameter (`per`, `times`, `min`, `max`), it
-    /// grows with the load. Without it, ten requests are sent for each unit of load, from 200 to 2000. `runs` does not apply: the
-    /// search repeats a load if noise requires it.
+    /// The search for the highest load that meets each target, instead of an axis over the load (docs/search.md). Every run sends
+    /// `num_prompts` requests; without it, ten for each unit of load, from 200 to 2000. `runs` does not apply.
     #[derive(Debug)]
     pub struct SlaTable("SlaTable", "sla.") {
         /// The load parameter to vary: `max_concurrency` or `request_rate`.
@@ -24,14 +22,12 @@ table! {
         max: Option<f64> = maybe::<f64, _>(load),
         /// Greatest distance of the answer below the true limit, as a ratio; an answer that is less certain says so. Default: 0.05.
         tolerance: f64 = by::<f64, _>(tolerance).or(0.05),
-        /// The most runs that each target may request, 2 to 1000. Targets also learn from each other's runs, so `sla.csv` may count
-        /// more. From three quarters of them on, a safe answer ends the search. Default: 16.
+        /// The most runs that each target may request, 2 to 1000. From three quarters of them on, a safe answer ends the search. Default:
+        /// 16.
         max_probes: u32 = whole(2..=1000).or(16u32),
         /// Whole runs at the load found, 0 to 100; their pooled requests must meet the target. Default: 1.
         confirmations: u32 = whole(0..=100).or(1u32),
-        /// Ends a config's search as soon as another config is known to hold at least as much, for every open target: by measurements, by
-        /// `max`, or because the simulator predicts less than a quarter of the other's load. Default: false; every search runs to its
-        /// answer.
+        /// Ends a config's search as soon as another config is known or predicted to hold more (docs/search.md). Default: false.
         skip_beaten: bool,
         /// The targets. They share runs: each run answers every target it can.
         targets as "target": Vec<TargetTable> = key().required(

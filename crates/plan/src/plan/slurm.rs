@@ -4,8 +4,8 @@ use super::{Kind, Node, Reader, table};
 use std::time::Duration;
 
 table! {
-    /// Resources that `vsweep submit --slurm` requests from Slurm for each server start; other commands ignore them. A start requests as
-    /// many GPUs as its flags need, or `exec.gpus`. Other options of the site are passed with `--sbatch-arg`. See docs/cluster.md.
+    /// Resources that `vsweep submit --slurm` requests for each server start, with as many GPUs as its flags need, or `exec.gpus`. Other
+    /// options are passed with `--sbatch-arg` (docs/cluster.md).
     #[derive(Debug, Clone, PartialEq, Eq)]
     pub struct Slurm("SlurmTable", "slurm.") {
         /// The partition. Default: the site's.
@@ -18,14 +18,13 @@ table! {
         /// The site's name for a GPU, such as `gpu:h100`. Default: `gpu`.
         pub gres: Option<String>,
         /// Memory for each GPU, such as `200G`; for the start itself if it has no GPU. On many sites a start without this key gets the
-        /// memory of the whole node, so nothing else runs there.
+        /// memory of the whole node.
         pub memory_per_gpu: Option<String> = text(MEMORY, "write an amount as Slurm does, such as 200G"),
         /// Cores for each GPU; for the start itself if it has no GPU.
         pub cpus_per_gpu: Option<u32> = whole(1..=1024),
         /// Limit of server starts of the same size that run at once. Default: no limit.
         pub at_once: Option<u32> = whole(1..=100_000),
         /// Container image in which vsweep and its servers run, for the pyxis plugin: an image of a registry, or the path of a .sqsh file.
-        /// vsweep must be installed in it.
         pub image: Option<String>,
         /// Mounts of the container in addition to the experiment's directory, each as `FROM:TO`.
         pub mounts: Vec<String>,

@@ -2,9 +2,11 @@
 
 use super::{Param, Table};
 use crate::dataset::KINDS;
+use itertools::Itertools;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
-const ABOUT: &str = "# Parameters
+const ABOUT: &str = "# Parameters of a benchmark
 
 A plan sets them in `[bench.params]`, a command line as flags (`--num-prompts`). Defaults are in brackets.
 ";
@@ -12,17 +14,13 @@ A plan sets them in `[bench.params]`, a command line as flags (`--num-prompts`).
 /// The whole text, for benchmarks under their titles.
 pub fn markdown(benchmarks: &[(&str, &Table)]) -> String {
     let mut out = String::from(ABOUT);
+    let mut known = BTreeSet::new();
     // Writing to a string cannot fail.
     for (title, table) in benchmarks {
         let _ = write!(out, "\n## {title}\n");
-        let mut last = "";
-        for group in table.groups {
-            if group.title != last {
-                let _ = write!(out, "\n### {}\n", group.title);
-                head(&mut out);
-            }
-            last = group.title;
-            rows(&mut out, group.params.iter());
+        for (title, groups) in &table.groups.iter().chunk_by(|group| group.title) {
+            let _ = write!(out, "\n### {title}\n");
+            rows(&mut out, &mut known, groups.flat_map(|group| group.params.iter()));
         }
         for kind in KINDS.iter().filter(|_| table.has_datasets) {
             let _ = write!(
@@ -30,20 +28,46 @@ pub fn markdown(benchmarks: &[(&str, &Table)]) -> String {
                 "\n### `dataset_name = \"{}\"`\n\nPrompts: {}.\n",
                 kind.name, kind.prompts
             );
-            head(&mut out);
-            rows(&mut out, kind.all_params());
+            rows(&mut out, &mut known, kind.all_params());
         }
     }
     out
 }
 
-fn head(out: &mut String) {
-    out.push_str("\n| parameter | takes | |\n| --- | --- | --- |\n");
+/// A row for each parameter; those that have the same row further up are only named.
+fn rows<'a>(out: &mut String, known: &mut BTreeSet<String>, params: impl Iterator<Item = &'a Param>) {
+    let (mut head, mut again) = ("\n| parameter | meaning |\n| --- | --- |\n", Vec::new());
+    for param in params {
+        let [takes, help] = [short(&param.wants()), param.help().replace('|', "\\|")];
+        let row = format!("| `{}`: {takes} | {help} |", param.name);
+        if known.contains(&row) {
+            again.push(format!("`{}`", param.name));
+            continue;
+        }
+        let _ = writeln!(out, "{head}{row}");
+        head = "";
+        known.insert(row);
+    }
+    if !again.is_empty() {
+        let _ = write!(out, "\nAs above: {}.\n", again.join(", "));
+    }
 }
 
-fn rows<'a>(out: &mut String, params: impl Iterator<Item = &'a Param>) {
-    for param in params {
-        let [name, wants, help] = [param.name.to_owned(), param.wants(), param.help()];
-        let _ = writeln!(out, "| `{name}` | {wants} | {} |", help.replace('|', "\\|"));
-    }
+/// What a parameter takes, as short as a table has it: `integer ≥ 1` for `a whole number of at least 1`.
+fn short(wants: &str) -> String {
+    let words = [
+        ("a whole number", "integer"),
+        ("a number of milliseconds", "milliseconds"),
+        ("a number of seconds", "seconds"),
+        (" of at least ", " ≥ "),
+        (" at least ", " ≥ "),
+        (" above ", " > "),
+        (" below ", " < "),
+        (" at most ", " ≤ "),
+        ("nothing", "switch"),
+    ];
+    let short = words
+        .iter()
+        .fold(wants.to_owned(), |text, (from, to)| text.replace(from, to));
+    short.strip_prefix("a ").map(str::to_owned).unwrap_or(short)
 }

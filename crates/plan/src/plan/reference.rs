@@ -46,7 +46,7 @@ pub fn markdown() -> String {
         };
         let definition = definition.and_then(Value::as_object);
         let definition = definition.expect("every table is a definition of the schema");
-        let _ = write!(tables, "## {title}\n");
+        let _ = writeln!(tables, "## {title}");
         if !name.is_empty() {
             let _ = write!(tables, "\n{}\n", text(definition));
         }

@@ -218,7 +218,7 @@ fn warn(figures: &[GridPicture]) {
         let curves = series.map(|series| &series.name).unique().count();
         if curves > MOST_CURVES {
             tell(format_args!(
-                "{name} has {curves} curves, more than can be told apart; use --curve-by, --row-by, --col-by or --filter-by"
+                "{name} has {curves} curves, more than can be distinguished; use --curve-by, --row-by, --col-by or --filter-by"
             ));
         }
         if figure.left_out > 0 {

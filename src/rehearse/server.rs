@@ -175,14 +175,14 @@ fn on_card(mut flags: Flags, options: &Options) -> Result<Flags, String> {
 fn fault(settings: &ServerSettings) -> Option<Failure> {
     let failure = |cause, detail: &str| Some(Failure::new(cause, detail));
     settings.faults.iter().find_map(|fault| match fault {
-        Fault::CrashAtStart => failure(Cause::CrashedStarting, "it is told to crash at start"),
-        Fault::BadExit(_) => failure(Cause::CrashedStarting, "it is told to exit while starting"),
-        Fault::NeverReady => failure(Cause::ReadyTimeout, "it is told never to be ready"),
-        Fault::PortTaken => failure(Cause::PortTaken, "it is told that its port is taken"),
-        Fault::OomAtLoad => failure(Cause::OomAtLoad, "it is told to run out of memory while loading"),
-        Fault::OomAtProfile => failure(Cause::OomAtLoad, "it is told to run out of memory while profiling"),
-        Fault::KvTooSmall => failure(Cause::KvCacheTooSmall, "it is told to have too small a KV cache"),
-        Fault::WrongModel => failure(Cause::WrongServer, "it is told to serve another model"),
+        Fault::CrashAtStart => failure(Cause::CrashedStarting, "it is set to crash at start"),
+        Fault::BadExit(_) => failure(Cause::CrashedStarting, "it is set to exit while starting"),
+        Fault::NeverReady => failure(Cause::ReadyTimeout, "it is set never to be ready"),
+        Fault::PortTaken => failure(Cause::PortTaken, "it is set to find its port taken"),
+        Fault::OomAtLoad => failure(Cause::OomAtLoad, "it is set to run out of memory while loading"),
+        Fault::OomAtProfile => failure(Cause::OomAtLoad, "it is set to run out of memory while profiling"),
+        Fault::KvTooSmall => failure(Cause::KvCacheTooSmall, "it is set to have too small a KV cache"),
+        Fault::WrongModel => failure(Cause::WrongServer, "it is set to serve another model"),
         _ => None,
     })
 }

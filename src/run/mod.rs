@@ -232,7 +232,7 @@ impl Sweep<'_> {
         if !names.is_empty() {
             let slots: BTreeSet<u32> = starts.iter().map(|start| start.slot).collect();
             let note = format!(
-                "the best cannot be told apart yet, so they are measured on {} each: {}",
+                "the best cannot be distinguished yet, so they are measured on {} each: {}",
                 show_many(slots.len() as u64, "fresh start"),
                 names.into_values().join("; ")
             );

@@ -139,7 +139,7 @@ mod tests {
         let mut both = Box::pin(join(writer.record(ended("first")), writer.record(ended("second"))));
         for written in 0..2 {
             assert!(both.as_mut().now_or_never().is_none(), "nobody waits for the disk");
-            assert_eq!(observed.get(), written, "what is not on disk is not told");
+            assert_eq!(observed.get(), written, "what is not on disk is not reported");
             assert_eq!(writer.look(|state| state.sessions().len()), 0);
             let (draft, answer): WriteTask = taken.try_recv().expect("something is to be written");
             assert!(taken.try_recv().is_err(), "one at a time");

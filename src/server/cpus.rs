@@ -125,7 +125,11 @@ impl FromStr for Cpus {
             let number = |text: &str| text.parse::<usize>().ok().filter(|cpu| *cpu < CpuSet::count());
             match (number(first), number(last)) {
                 (Some(first), Some(last)) => cpus.extend(first..=last),
-                _ => return Err(format!("`{part}` is no CPU; write numbers and ranges, such as 0-3,8")),
+                _ => {
+                    return Err(format!(
+                        "`{part}` is not a CPU; write numbers and ranges, such as 0-3,8"
+                    ));
+                }
             }
         }
         Ok(Cpus(cpus))

@@ -135,7 +135,7 @@ fn refusal(status: StatusCode) -> Option<&'static str> {
         StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS => None,
         status => status
             .is_client_error()
-            .then_some("that is no server of vLLM or its like"),
+            .then_some("that is not a server of vLLM or its like"),
     }
 }
 

@@ -349,7 +349,7 @@ mod tests {
             (&json!(0.25), &json!("sw_power_cap"))
         );
         assert_eq!(figures["gpus_sampled"], 2);
-        assert_eq!(figures["gpu_memory_gib_max"], Value::Null, "no GPU told it");
+        assert_eq!(figures["gpu_memory_gib_max"], Value::Null, "no GPU reported it");
         assert_eq!(figures["vsweep_cpu_cores_max"], Value::Null);
     }
 

@@ -194,7 +194,7 @@ fn settings_that_do_not_fit_are_refused_before_anything_starts() {
     random_batch_size is 2; it must be 1 for this backend, which takes one prompt a request
     dataset_name random-rerank needs a backend that ranks; set backend to vllm-rerank
     dataset_name timed_trace sends token ids to be continued; set backend to openai
-    a timed_trace has its own times beside request_rate or the ramp; remove these, or set no_self_timed
+    a timed_trace has its own times and cannot be combined with request_rate or the ramp; remove these, or set no_self_timed
     custom_output_len is -2; it must be a whole number of at least 1, or -1
     self_timed needs times in the dataset; use dataset_name timed_trace, or remove it
     "#);

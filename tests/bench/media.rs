@@ -181,9 +181,9 @@ async fn what_cannot_be_sent_is_named() {
     let failure = bodies(empty).await.expect_err("no file");
     assert!(failure.contains("qualitative.jsonl"), "{failure}");
     insta::assert_snapshot!(complaints.join("\n"), @r#"
-    line 1: "image_files" is no list of paths; add it, or write the message as "content"
+    line 1: "image_files" is not a list of paths; add it, or write the message as "content"
     line 1: a part of "content" is {"type":"sound"}; write a text, or a picture with its path
-    line 1: "content" is no list of parts; write [{"type": "text", "text": …}, …]
+    line 1: "content" is not a list of parts; write [{"type": "text", "text": …}, …]
     line 1: cannot read /nowhere/a.wav: No such file or directory (os error 2); correct the path
     line 1: no column "audio" (there are: prompt); add it, or use another dataset_name
     "#);

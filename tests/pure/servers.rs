@@ -94,7 +94,7 @@ fn what_cannot_be_is_refused_in_one_go() {
         &[
             "`serve.command` names no program",
             "`A` has no values",
-            "`command` is no flag",
+            "`command` is not a flag",
             "env = { B = [...] }",
         ],
     );

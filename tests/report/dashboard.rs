@@ -169,10 +169,10 @@ fn files_of_results_are_sides() {
         (
             "wrong.json",
             "{\"port\": 8000}",
-            "wrong.json is no result of vLLM's benchmarks",
+            "wrong.json is not a result of vLLM's benchmarks",
         ),
         ("wrong.json", "[1, 2]", "holds something else than JSON objects"),
-        ("wrong.json", "{", "wrong.json is no JSON"),
+        ("wrong.json", "{", "wrong.json is not JSON"),
     ];
     for (name, text, said) in wrong {
         write(name, text.to_owned());

@@ -119,7 +119,7 @@ fn results_of_other_clients_are_imported_and_drawn() {
     assert_eq!(output.status.code(), Some(2));
     assert!(
         said(&output)
-            .contains("is no result of vLLM's benchmarks or its dashboard, of guidellm or aiperf (it has a...)"),
+            .contains("is not a result of vLLM's benchmarks or its dashboard, of guidellm or aiperf (it has a...)"),
         "{}",
         said(&output)
     );

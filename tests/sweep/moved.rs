@@ -95,7 +95,7 @@ fn a_tree_that_was_interrupted_is_taken_over_and_finished() {
     assert_eq!(imported.status.code(), Some(3), "{told}");
     assert!(told.contains("wrote moved: 5 runs of 8 runs"), "{told}");
     assert!(
-        told.contains("run=1.json is no JSON") && told.contains("left to be measured"),
+        told.contains("run=1.json is not JSON") && told.contains("left to be measured"),
         "{told}"
     );
     assert!(told.contains("BENCH--other=1 is not of this command line"), "{told}");

@@ -588,7 +588,7 @@ fn a_server_on_two_nodes_is_started_watched_and_stopped_as_one() {
     wait_for("the death to be told", || {
         journals(&cluster.out("lossy"))
             .concat()
-            .contains("which runs beside the server, ended")
+            .contains("which runs with the server, ended")
     });
     // And the worker itself, with nobody to clean up after it.
     wait_for("the next start", || {

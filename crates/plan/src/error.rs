@@ -68,7 +68,7 @@ pub fn remedy(source: &io::Error) -> &'static str {
         io::ErrorKind::NotFound => "; correct the path",
         io::ErrorKind::IsADirectory => "; name a file in it",
         io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-            "; something that is no directory stands there: choose another place"
+            "; the path exists and is not a directory: choose another place"
         }
         _ => "",
     }

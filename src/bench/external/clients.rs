@@ -69,7 +69,7 @@ pub fn read_results(json: &[u8]) -> Result<Vec<Params>, String> {
     }
     let mut found: Vec<Params> = Vec::new();
     for document in serde_json::Deserializer::from_slice(&json).into_iter::<Value>() {
-        let items = match document.map_err(|error| format!("is no JSON: {error}"))? {
+        let items = match document.map_err(|error| format!("is not JSON: {error}"))? {
             Value::Array(items) => items,
             other => vec![other],
         };

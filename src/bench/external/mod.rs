@@ -90,7 +90,7 @@ impl Program {
         let result = job.scratch.join(RESULT);
         if result.to_str().is_none() {
             return Err(broken(format!(
-                "the program cannot be told of {}, which is no UTF-8; choose another directory with -o",
+                "the program cannot be given {}, which is not UTF-8; choose another directory with -o",
                 result.display()
             )));
         }
@@ -314,8 +314,8 @@ pub fn read_result(json: &[u8]) -> Result<Params, String> {
     }
     match serde_json::from_slice(&json) {
         Ok(Value::Object(result)) if !result.is_empty() => Ok(harmless_members(result)),
-        Ok(_) => Err("is no JSON object with figures".into()),
-        Err(error) => Err(format!("is no JSON: {error}")),
+        Ok(_) => Err("is not a JSON object with figures".into()),
+        Err(error) => Err(format!("is not JSON: {error}")),
     }
 }
 

@@ -51,7 +51,7 @@ impl ArrivalParams {
         }
         if is_timed && !arrival.no_self_timed && arrivals.is_open() {
             reader.problem(
-                "a timed_trace has its own times beside request_rate or the ramp; remove these, or set no_self_timed",
+                "a timed_trace has its own times and cannot be combined with request_rate or the ramp; remove these, or set no_self_timed",
             );
         }
         arrival

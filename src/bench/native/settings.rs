@@ -60,7 +60,7 @@ const GROUPS: &[ParamGroup] = &[
     ParamGroup::of("Requests", SAMPLING),
     ParamGroup::of("Load", ArrivalParams::PARAMS),
     ParamGroup::of("Limits", Limits::PARAMS),
-    ParamGroup::of("Beside the load", SideParams::PARAMS),
+    ParamGroup::of("In addition to the load", SideParams::PARAMS),
     ParamGroup::of("Result", FigureParams::PARAMS),
     ParamGroup::of("Result", Output::PARAMS),
     ParamGroup::of("Prompts", PromptParams::PARAMS),

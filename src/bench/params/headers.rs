@@ -10,7 +10,7 @@ const OURS: [&str; 2] = ["content-length", "transfer-encoding"];
 pub(super) fn wrong_header(name: &str, value: &str) -> Option<String> {
     if HeaderName::from_bytes(name.as_bytes()).is_err() {
         return Some(format!(
-            "header {name:?} is no name of a header; use letters, digits and \"-\""
+            "header {name:?} is not a valid header name; use letters, digits and \"-\""
         ));
     }
     if OURS.iter().any(|ours| name.eq_ignore_ascii_case(ours)) {
@@ -52,9 +52,9 @@ mod tests {
                 json!({"header": ["transfer-encoding=chunked"]}),
                 "header transfer-encoding follows",
             ),
-            (json!({"header": ["A B=1"]}), "header \"A B\" is no name"),
-            (json!({"header": ["Größe=1"]}), "header \"Größe\" is no name"),
-            (json!({"header": ["=1"]}), "header \"\" is no name"),
+            (json!({"header": ["A B=1"]}), "header \"A B\" is not a valid"),
+            (json!({"header": ["Größe=1"]}), "header \"Größe\" is not a valid"),
+            (json!({"header": ["=1"]}), "header \"\" is not a valid"),
             (json!({"request_id_prefix": "a\r\nX: 1"}), "request_id_prefix is"),
             (
                 json!({"endpoint": "/a b/v1/completions"}),

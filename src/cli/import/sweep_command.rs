@@ -95,8 +95,8 @@ struct Serve {
 /// Alternative to a subcommand that cannot become a plan.
 fn instead(kind: &str) -> Option<&'static str> {
     Some(match kind {
-        "plot" => "a picture is no sweep; draw it with `vsweep plot DIR` and the same options",
-        "plot_pareto" => "a picture is no sweep; draw it with `vsweep pareto DIR`",
+        "plot" => "a picture is not a sweep; draw it with `vsweep plot DIR` and the same options",
+        "plot_pareto" => "a picture is not a sweep; draw it with `vsweep pareto DIR`",
         "tune_speculative_k" => "vsweep does not tune the length of speculation; give each length a combination",
         _ => return None,
     })
@@ -106,7 +106,7 @@ fn instead(kind: &str) -> Option<&'static str> {
 pub fn read(words: &[String]) -> Result<Sweep> {
     let words = own_words(words).ok_or_else(|| {
         let example = "give it after --, such as: vsweep import -- vllm bench sweep serve ...";
-        Error::Usage(format!("this is no command line of `vllm bench sweep`; {example}"))
+        Error::Usage(format!("this is not a command line of `vllm bench sweep`; {example}"))
     })?;
     if let Some((kind, why)) = words.first().and_then(|kind| Some((kind, instead(kind)?))) {
         return Err(Error::Usage(format!("`vllm bench sweep {kind}`: {why}")));

@@ -47,12 +47,12 @@ async fn failures_are_told_apart() {
         (
             "echo '{' > {result}",
             Cause::BenchFailed,
-            "exit code 0, but its result is no JSON",
+            "exit code 0, but its result is not JSON",
         ),
         (
             "echo '[]' > {result}",
             Cause::BenchFailed,
-            "exit code 0, but its result is no JSON object",
+            "exit code 0, but its result is not a JSON object",
         ),
         ("kill -9 $$", Cause::BenchFailed, "killed by SIGKILL"),
     ];

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use std::path::PathBuf;
 
 pub(super) const TEXT: Kind = Kind::of::<Custom>("custom", "texts of your own");
-pub(super) const IMAGE: Kind = Kind::of::<CustomImage>("custom_image", "texts of your own with pictures beside them");
+pub(super) const IMAGE: Kind = Kind::of::<CustomImage>("custom_image", "texts of your own with pictures");
 pub(super) const AUDIO: Kind = Kind::of::<CustomAudio>("custom_audio", "sounds to transcribe, or to answer");
 
 const OUTPUT_LEN: Param = param("custom_output_len").or("output_len").least(1).default("256");
@@ -140,10 +140,11 @@ impl CustomImage {
         let files = row.fields.get("image_files").and_then(Value::as_array);
         let files = files
             .filter(|files| !files.is_empty())
-            .ok_or("\"image_files\" is no list of paths; add it, or write the message as \"content\"")?;
+            .ok_or("\"image_files\" is not a list of paths; add it, or write the message as \"content\"")?;
         let image = |file: &Value| {
             media::image(
-                file.as_str().ok_or("an image file that is no text; write its path")?,
+                file.as_str()
+                    .ok_or("an image file that is not a text; write its path")?,
                 self.as_data,
             )
         };
@@ -153,7 +154,7 @@ impl CustomImage {
     /// The parts of a message, with pictures in the form of the API.
     fn parts(&self, content: &Value) -> Result<Vec<Value>, String> {
         let parts = content.as_array().filter(|parts| !parts.is_empty());
-        let parts = parts.ok_or("\"content\" is no list of parts; write [{\"type\": \"text\", \"text\": …}, …]")?;
+        let parts = parts.ok_or("\"content\" is not a list of parts; write [{\"type\": \"text\", \"text\": …}, …]")?;
         parts.iter().map(|part| self.part(part)).collect()
     }
 

@@ -54,7 +54,7 @@ impl Hub {
         let words: Vec<&str> = id.split('/').collect();
         if words.len() > 2 || !words.iter().all(|word| is_word(word)) {
             return Err(format!(
-                "there is no file or folder {id}, and it is no name of the form ORG/DATASET; check dataset_path"
+                "there is no file or folder {id}, and it is not a name of the form ORG/DATASET; check dataset_path"
             ));
         }
         let folder = self.cache.join(format!("datasets--{}", id.replace('/', "--")));

@@ -23,7 +23,7 @@ pub(super) fn video(address: &str) -> Value {
 pub(super) fn sound(path: &str) -> Result<Value, String> {
     let bytes = read(path)?;
     if !(bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WAVE")) {
-        return Err(format!("{path} is no WAV file; convert it to WAV"));
+        return Err(format!("{path} is not a WAV file; convert it to WAV"));
     }
     Ok(json!({"type": "input_audio", "input_audio": {"data": STANDARD.encode(bytes), "format": "wav"}}))
 }
@@ -47,7 +47,7 @@ fn data_url(address: &str) -> Result<String, String> {
     }
     let path = address.strip_prefix("file://").unwrap_or(address);
     let bytes = read(path)?;
-    let kind = kind_of(&bytes).ok_or_else(|| format!("{path} is no JPEG, PNG, GIF, WebP or BMP; convert it"))?;
+    let kind = kind_of(&bytes).ok_or_else(|| format!("{path} is not a JPEG, PNG, GIF, WebP or BMP; convert it"))?;
     Ok(format!("data:image/{kind};base64,{}", STANDARD.encode(bytes)))
 }
 

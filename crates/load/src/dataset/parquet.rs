@@ -19,7 +19,7 @@ fn read(bytes: Vec<u8>) -> Result<Vec<Map<String, Value>>, String> {
     let rows = reader.get_row_iter(None).map_err(|error| error.to_string())?;
     rows.map(|row| match row.map(|row| row.to_json_value()) {
         Ok(Value::Object(fields)) => Ok(fields),
-        Ok(_) => Err("a row is no record".to_owned()),
+        Ok(_) => Err("a row is not a record".to_owned()),
         Err(error) => Err(error.to_string()),
     })
     .collect()

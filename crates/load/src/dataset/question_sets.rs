@@ -82,7 +82,9 @@ impl Dataset for SpeedBench {
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (folder, subset) = (self.folder.display(), self.subset.name());
         if !self.folder.is_dir() {
-            return Err(format!("{folder} is no folder; give the one that holds {subset}.jsonl"));
+            return Err(format!(
+                "{folder} is not a folder; give the one that holds {subset}.jsonl"
+            ));
         }
         let set = QuestionSet {
             file: &self.folder.join(format!("{subset}.jsonl")),

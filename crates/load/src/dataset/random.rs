@@ -128,7 +128,7 @@ impl Random {
         let shortest = (input as f64 * (1.0 - self.range_ratio.input)).floor() as u64;
         if self.prefix_len + shortest < 1 {
             return Err(format!(
-                "random_input_len {} leaves no token for the prompt beside the {added} special tokens of the tokenizer; raise it",
+                "random_input_len {} leaves no token for the prompt next to the {added} special tokens of the tokenizer; raise it",
                 self.input_len
             ));
         }

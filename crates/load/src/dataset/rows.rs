@@ -47,7 +47,7 @@ fn parse(file: &Path, ending: &str, bytes: Vec<u8>) -> Result<Vec<DataRow>, Stri
 fn numbered(ending: &str, bytes: Vec<u8>) -> Result<(&'static str, NumberedRows), String> {
     if !ENDINGS.contains(&ending) {
         return Err(format!(
-            " is no dataset file; its name must end in one of {}",
+            " is not a dataset file; its name must end in one of {}",
             ENDINGS.join(", ")
         ));
     }
@@ -83,7 +83,7 @@ impl DataRow {
         match self.column(column)? {
             Value::String(text) => Ok(text.clone()),
             Value::Number(number) => Ok(number.to_string()),
-            _ => Err(self.wrong(&format!("\"{column}\" is no text; correct or remove the row"))),
+            _ => Err(self.wrong(&format!("\"{column}\" is not a text; correct or remove the row"))),
         }
     }
 
@@ -96,7 +96,7 @@ impl DataRow {
         };
         number.filter(|number| (0.0..1e15).contains(number)).ok_or_else(|| {
             self.wrong(&format!(
-                "\"{column}\" is no number of at least 0; correct or remove the row"
+                "\"{column}\" is not a number of at least 0; correct or remove the row"
             ))
         })
     }
@@ -244,7 +244,7 @@ mod tests {
         data.json holds no list of objects; write [{…}, {…}]
         data.json, entry 2: not an object; correct or remove it
         data.csv, line 3: 1 fields where the header has 2; correct or remove the line
-        data.txt is no dataset file; its name must end in one of jsonl, ndjson, json, csv, tsv, parquet, pq
+        data.txt is not a dataset file; its name must end in one of jsonl, ndjson, json, csv, tsv, parquet, pq
         data.parquet: cannot be read as Parquet (EOF: Parquet file too small. Size is 4 but need 8); write it again, uncompressed or with Snappy
         x.csv, line 2: not UTF-8; save the file as UTF-8
         cannot read the dataset /nowhere/x.jsonl: No such file or directory (os error 2); check dataset_path

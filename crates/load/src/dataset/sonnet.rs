@@ -54,7 +54,7 @@ impl Dataset for Sonnet {
         let base = vocabulary.count(&framed(INSTRUCTION)?)?;
         if self.input_len <= base {
             return Err(format!(
-                "sonnet_input_len {} leaves no room beside the instruction of {base} tokens; raise it",
+                "sonnet_input_len {} leaves no room next to the instruction of {base} tokens; raise it",
                 self.input_len
             ));
         }

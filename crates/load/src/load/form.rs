@@ -18,7 +18,7 @@ impl Sound {
         let path = media.and_then(|media| media["audio_path"].as_str());
         let path = path.ok_or("a request to transcribe has no audio_path; use a dataset of sound files")?;
         let bytes = std::fs::read(path).map_err(|error| format!("cannot read {path}: {error}"))?;
-        let seconds = wav_seconds(&bytes).ok_or_else(|| format!("{path} is no WAV file; convert it to WAV"))?;
+        let seconds = wav_seconds(&bytes).ok_or_else(|| format!("{path} is not a WAV file; convert it to WAV"))?;
         let name = Path::new(path).file_name().unwrap_or_default();
         let name = name.to_string_lossy().replace(['"', '\r', '\n'], "_");
         Ok(Sound { name, bytes, seconds })

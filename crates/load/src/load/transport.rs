@@ -25,7 +25,7 @@ impl Tls {
     /// For the server of this name. Its certificate is checked against those the system trusts, unless `insecure`.
     pub fn new(host: &str, insecure: bool) -> Result<Tls, String> {
         let name = ServerName::try_from(host.to_owned())
-            .map_err(|_| format!("\"{host}\" is no name that a certificate can hold; correct the server's address"))?;
+            .map_err(|_| format!("\"{host}\" is not a valid name in a certificate; correct the server's address"))?;
         let provider = Arc::new(ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()

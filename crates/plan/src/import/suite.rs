@@ -17,13 +17,13 @@ pub struct Test {
 
 /// The tests of a suite. The error is a sentence.
 pub fn read(json: &str) -> Result<Vec<Test>, String> {
-    let suite: Value = serde_json::from_str(json).map_err(|error| format!("is no JSON: {error}"))?;
+    let suite: Value = serde_json::from_str(json).map_err(|error| format!("is not JSON: {error}"))?;
     let tests = match &suite {
         Value::Array(tests) => tests,
         Value::Object(_) => suite["tests"]
             .as_array()
             .ok_or("has neither a list of tests nor the key \"tests\"")?,
-        _ => return Err("is no list of tests".to_owned()),
+        _ => return Err("is not a list of tests".to_owned()),
     };
     if tests.is_empty() {
         return Err("has no tests".to_owned());

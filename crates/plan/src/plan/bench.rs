@@ -56,7 +56,7 @@ table! {
     #[derive(Debug, Clone, PartialEq)]
     pub struct FigurePlace("PlaceTable", "") {
         /// A JSON pointer such as `/ttft/mean_s`.
-        pub at: String = key().required("this figure stands nowhere", "add at = \"/ttft/mean\""),
+        pub at: String = key().required("this figure has no place", "add at = \"/ttft/mean\""),
         /// Factor by which the figure is multiplied, e.g. 1000 for seconds.
         pub times: f64 = by::<f64, _>(|reader, node, what| reader.ratio(node, what, f64::MIN_POSITIVE..=f64::MAX)).or(1.0),
     }

@@ -59,7 +59,7 @@ impl Limit {
     /// # Errors
     /// Fails with a sentence that names the remedy if the text is not a metric with a signed percentage.
     pub fn parse(text: &str) -> Result<Limit, String> {
-        let wrong = || format!("`{text}` is no limit; write a metric and a signed change, such as p99_ttft_ms:+5%");
+        let wrong = || format!("`{text}` is not a limit; write a metric and a signed change, such as p99_ttft_ms:+5%");
         let (metric, change) = text.rsplit_once(':').ok_or_else(wrong)?;
         let change = change.trim();
         let digits = change.strip_suffix('%').unwrap_or(change).trim();

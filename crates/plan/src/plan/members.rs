@@ -31,7 +31,7 @@ fn commands(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<Vec<
     reader.each(node, what, remedy, |reader, node| {
         let words = reader.words(node, what)?;
         if words.iter().any(|word| word.contains(COMMAND) && word != COMMAND) {
-            let message = format!("`{COMMAND}` stands for several words, so it must be a word of its own");
+            let message = format!("`{COMMAND}` is several words, so it must be a word of its own");
             reader.object(node.span, message, "put spaces around it");
         }
         Some(words)

@@ -314,7 +314,7 @@ fn flags(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Vec<(String
             None => "write it in [serve]: command = { old = \"...\", new = \"...\" }".to_owned(),
             Some(name) => format!("write it in [serve]: env = {{ {name} = [...] }}"),
         };
-        reader.object(entry.key_span, format!("`{}` is no flag", entry.key), remedy);
+        reader.object(entry.key_span, format!("`{}` is not a flag", entry.key), remedy);
     }
     params(reader, node, what)
 }

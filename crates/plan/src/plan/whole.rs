@@ -159,7 +159,7 @@ impl Plan {
         }
         let has_members = !self.serve.manners.members.commands.is_empty();
         if let Some(members) = given(root, "serve.members").filter(|_| has_members) {
-            let message = format!("bench.runner = \"{name}\" serves nothing, so nothing runs beside it");
+            let message = format!("bench.runner = \"{name}\" serves nothing, so nothing can run next to it");
             reader.object(members.key_span, message, "remove `members`, or use another runner");
         }
     }
@@ -170,7 +170,7 @@ impl Plan {
             return;
         };
         if let Some(parallel) = given(root, "exec.parallel") {
-            let message = "a server that is already running has its GPUs, so nothing can run beside it";
+            let message = "a server that is already running has its GPUs, so nothing can run next to it";
             let remedy = "remove [exec], or launch the servers with `command`";
             let problem = Problem::new(parallel.key_span, message, remedy);
             reader.found.add(problem.and(url.key_span, "attached here"));

@@ -255,7 +255,7 @@ impl FromStr for Shard {
         });
         parsed
             .filter(|shard| (1..=shard.count).contains(&shard.index))
-            .ok_or_else(|| format!("`{text}` is no shard; write I/N with I from 1 to N, such as 2/8"))
+            .ok_or_else(|| format!("`{text}` is not a shard; write I/N with I from 1 to N, such as 2/8"))
     }
 }
 

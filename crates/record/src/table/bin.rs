@@ -26,7 +26,7 @@ impl Bin {
         let mut parts = item.split('%').map(str::trim);
         let (Some(column), Some(size), None) = (parts.next(), parts.next(), parts.next()) else {
             return Err(format!(
-                "`{item}` is no bin; write column%size, as in max_concurrency%16"
+                "`{item}` is not a bin; write column%size, as in max_concurrency%16"
             ));
         };
         if column.is_empty() {

@@ -52,7 +52,7 @@ impl Measure {
             Some((metric, "lower")) => (metric, Better::Lower),
             Some((metric, other)) => {
                 return Err(format!(
-                    "`{other}` is no direction; write {metric}:higher or {metric}:lower"
+                    "`{other}` is not a direction; write {metric}:higher or {metric}:lower"
                 ));
             }
         };

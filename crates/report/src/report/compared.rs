@@ -112,7 +112,7 @@ fn axis(compared: &Compared, located: Option<&Located>, conclusion: &Conclusion,
             let between = &compared.entrants[old + 1..*new];
             let between = match between.iter().map(|entrant| &entrant.name).join("; ") {
                 none if none.is_empty() => none,
-                names => format!(" (not told apart, or not started: {names})"),
+                names => format!(" (not distinguished, or not started: {names})"),
             };
             let doubt = match *doubt > 0.05 {
                 true => format!("; in {:.0} % of such cases nothing has changed at all", doubt * 100.0),

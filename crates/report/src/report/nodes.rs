@@ -59,7 +59,7 @@ pub fn shared(points: &Points<'_>) -> Option<String> {
     let runs = show_many(had as u64, "run");
     (had > 0).then(|| {
         format!(
-            "{runs} had servers of other vsweep sessions beside them on the machine (column other_servers_beside); what that costs them \
+            "{runs} shared the machine with servers of other vsweep sessions (column other_servers_beside); what that costs them \
              is not measured"
         )
     })

@@ -138,7 +138,8 @@ pub(super) fn read_figures(root: &Path, run: &RunRecord, shares: &Shares) -> Res
         return Ok(Figures::new());
     };
     let content = read_content(root, run)?;
-    let mut figures = read_scalars(&content).map_err(|error| format!("{}: is no run's JSON: {error}", file.path))?;
+    let mut figures =
+        read_scalars(&content).map_err(|error| format!("{}: is not the JSON of a run: {error}", file.path))?;
     // The result comes first; from `run_number` on the file repeats parameters, which the journal gives.
     if let Some(end) = figures.iter().position(|(name, _)| &**name == "run_number") {
         figures.truncate(end);

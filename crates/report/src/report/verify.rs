@@ -181,7 +181,7 @@ const DATA: (&str, &str) = ("<script type=\"application/json\" id=\"data\">", "<
 /// Differences of two pages: figure by figure in their data, line by line in what is written out.
 fn page_differences(stored: &str, made: &str) -> Vec<String> {
     let (Some((stored_text, stored_data)), Some((made_text, made_data))) = (split(stored), split(made)) else {
-        return vec!["is no report page".to_owned()];
+        return vec!["is not a report page".to_owned()];
     };
     let mut differences = line_differences(&stored_text, &made_text);
     if stored_data != made_data {

@@ -242,7 +242,7 @@ async fn run(
             Some(strike) = strikes.recv() => match strike {
                 Strike::Crash => {
                     engine.kill().await;
-                    return fail("vllm/entrypoints/cli/main.py", "RuntimeError: the simulator was told to crash");
+                    return fail("vllm/entrypoints/cli/main.py", "RuntimeError: the simulator was set to crash");
                 }
                 Strike::OutOfMemory => {
                     let exception = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. GPU 0 has 1.12 GiB \

@@ -77,7 +77,7 @@ pub async fn load(settings: &mut ServerSettings, pid: u32) -> Result<(), u8> {
     for fault in &settings.faults {
         match fault {
             Fault::BadExit(code) => return Err(*code),
-            Fault::CrashAtStart => return Err(failed("RuntimeError: the simulator was told to crash at start".into())),
+            Fault::CrashAtStart => return Err(failed("RuntimeError: the simulator was set to crash at start".into())),
             _ => {}
         }
     }

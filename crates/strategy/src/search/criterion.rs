@@ -63,7 +63,7 @@ impl RequestLimit {
     /// Reads `ttft_ms` and `<500` as they stand in a plan.
     pub fn parse(name: &str, condition: &str) -> Result<Self, String> {
         let latency = Latency::named(name).ok_or_else(|| {
-            format!("`{name}` is no latency of a single request; use `ttft_ms`, `tpot_ms` or `e2el_ms`")
+            format!("`{name}` is not a latency of a single request; use `ttft_ms`, `tpot_ms` or `e2el_ms`")
         })?;
         let (operator, limit_ms) = Operator::parse(condition)?;
         if !operator.wants_small() || limit_ms <= 0.0 {
@@ -125,7 +125,7 @@ impl Criterion {
         }
         if operator.wants_small() || !(limit > 0.0 && limit < 1.0) {
             return Err(format!(
-                "`{condition}` is no share to attain; write one between 0 and 100 %, as in `>=99%`"
+                "`{condition}` is not a share to attain; write one between 0 and 100 %, as in `>=99%`"
             ));
         }
         Ok(Criterion {

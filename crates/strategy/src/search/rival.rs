@@ -35,7 +35,7 @@ impl Rival {
             return Some((limit, unbeaten(format!("this one holds at most {limit}"))));
         }
         let (reach, forecast) = reach.filter(|(reach, _)| reach <= load)?;
-        let why = format!("the simulator predicts {forecast} here, of which even {FORECAST_REACH} times is no more");
+        let why = format!("the simulator predicts {forecast} here, and even {FORECAST_REACH} times that is not more");
         Some((reach, unbeaten(why)))
     }
 }

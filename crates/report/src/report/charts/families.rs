@@ -90,7 +90,7 @@ fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, ranked: &[String]) -> Op
     let is_repeated = tradeoff.placed.iter().any(|placed| placed.point.used.len() > 1);
     let workload = name_workload(subject.points, &tradeoff.workload);
     let note = format!(
-        "One curve a server; the number beside a point is its load ({}). {}p and to the right is better.{best}{left_out}",
+        "One curve a server; the number next to a point is its load ({}). {}p and to the right is better.{best}{left_out}",
         short_name(&load.name),
         if is_repeated { "Medians over runs; u" } else { "U" },
     );

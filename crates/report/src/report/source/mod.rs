@@ -85,7 +85,7 @@ fn of_client(file: &str, record: Params) -> std::result::Result<Record, String> 
         return Ok(Record::of(record));
     }
     Err(format!(
-        "{file} is no result of vLLM's benchmarks or its dashboard, of guidellm or aiperf (it has {}...); run the program as \
+        "{file} is not a result of vLLM's benchmarks or its dashboard, of guidellm or aiperf (it has {}...); run the program as \
          bench.command with [bench.result]",
         record.keys().take(5).join(", ")
     ))
@@ -124,7 +124,7 @@ fn read_tree(root: &Path, files: &[PathBuf]) -> Runs {
         let content = fs::read(file).map_err(|error| format!("cannot be read: {error}"));
         let records = content.and_then(|content| {
             serde_json::from_slice::<Vec<Params>>(&python_json::strict(&content))
-                .map_err(|error| format!("is no list of runs: {error}"))
+                .map_err(|error| format!("is not a list of runs: {error}"))
         });
         match records {
             Ok(records) => {

@@ -63,7 +63,7 @@ fn find<'s>(state: &'s State, wanted: &str) -> Result<&'s RunRecord, String> {
     let mut fitting = state
         .runs()
         .filter(|run| run.number() == number && run.point.0.starts_with(point));
-    let found = fitting.next().ok_or_else(|| refuse("is no run here"))?;
+    let found = fitting.next().ok_or_else(|| refuse("is not a run here"))?;
     match fitting.next() {
         None => Ok(found),
         Some(_) => Err(refuse("fits several points")),
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(find(&state, "c/0").map(|run| run.point.0.as_str()), Ok("cd56"));
         for (wanted, why) in [
             ("ab/0", "fits several points"),
-            ("cd/1", "is no run here"),
+            ("cd/1", "is not a run here"),
             ("cd56", "names no run"),
             ("/0", "names no run"),
             ("cd/x", "has no number"),

@@ -13,7 +13,7 @@ pub fn read(text: &str) -> Result<Value, String> {
     };
     rest.first().map_or(Ok(value), |line| {
         Err(line.wrong(
-            "does not continue what stands above it; give what belongs together one indentation, and a value one line",
+            "does not continue the lines above it; give what belongs together one indentation, and a value one line",
         ))
     })
 }

@@ -61,7 +61,7 @@ impl Operator {
                 };
                 let what = if known { "" } else { "a limit such as " };
                 Err(format!(
-                    "`{number}` is no number; write {what}`{comparison}{limit}`{why}"
+                    "`{number}` is not a number; write {what}`{comparison}{limit}`{why}"
                 ))
             }
         }

@@ -38,7 +38,7 @@ fn settings_are_read() {
 fn everything_else_is_refused_with_its_line() {
     for (text, why) in [
         ("a: 1\nb", "line 2 has no `key: value`"),
-        ("a: 1\n  b: 2", "line 2 does not continue what stands above it"),
+        ("a: 1\n  b: 2", "line 2 does not continue the lines above it"),
         ("a:\n  b: 1\n c: 2", "line 3 does not continue"),
         ("  a: 1\nb: 2", "line 2 does not continue"),
         ("a: 1\n\tb: 2", "line 2 has a tab"),

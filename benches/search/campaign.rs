@@ -121,7 +121,7 @@ fn search_all(
                 Ok(answers) => break answers,
                 Err(question) => {
                     let watch = search.watch(&question);
-                    search.tell(&host.probe(question, watch));
+                    search.add(&host.probe(question, watch));
                 }
             }
         };

@@ -278,7 +278,7 @@ fn searched(mut server: Server, vary: Vary, confirmations: usize, seed: Seed) ->
         seconds += server.seconds(question.value, done as u64);
         values.push(question.value);
         let cut = stop.as_ref().map(|(_, cut)| cut);
-        search.tell(&Probe::read(
+        search.add(&Probe::read(
             question,
             std::slice::from_ref(&target),
             vary,

@@ -367,7 +367,7 @@ impl Campaign<'_> {
 fn searched(state: &State, planned: LoadSearch) -> Searched {
     let record = state.search(&planned.id, 0).expect("every search has begun");
     let mut search = Search::new(planned.settings.clone(), record.started.seed).against(&record.started.rivals);
-    state.probes(&planned.id, 0).for_each(|probe| search.tell(probe));
+    state.probes(&planned.id, 0).for_each(|probe| search.add(probe));
     match &record.ended {
         Some(SearchEnd::Answered(answers)) => (planned.settings, search, answers[0].clone()),
         other => panic!("no answer: {other:?}"),

@@ -59,7 +59,7 @@ fn located(planted: &mut Planted) -> Located {
     let mut bisected = Bisected::new(ENTRIES, MAX_STARTS);
     loop {
         match bisected.ask() {
-            Err(entry) => bisected.tell(entry, planted.start(entry)),
+            Err(entry) => bisected.add(entry, planted.start(entry)),
             Ok(found) => return found,
         }
     }

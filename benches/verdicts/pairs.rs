@@ -47,7 +47,7 @@ impl Trial {
             match paired.ask(&[]) {
                 Err(Some(slot)) => {
                     let told = self.start(&mut node, slot);
-                    paired.tell(slot, told);
+                    paired.add(slot, told);
                 }
                 Ok(outcome) => return outcome,
                 Err(None) => unreachable!("nothing is pending"),

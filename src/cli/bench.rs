@@ -6,7 +6,7 @@ mod show;
 
 use super::flags::{FlagTable, TableFlags};
 use super::machine;
-use super::output::{self, OutputFormat, tell};
+use super::output::{self, OutputFormat, print_note};
 use super::sweeping::{MeasuredServer, warnings_of};
 use crate::bench::native;
 use crate::bench::native::settings::{NativeSettings, TABLE};
@@ -53,7 +53,7 @@ pub fn run(args: Args) -> Result<Exit> {
     for (name, values) in args.params.refused {
         let values: Vec<&str> = values.iter().map(String::as_str).collect();
         match native::harmless(name, &values) {
-            Some(reason) => tell(format_args!("{} is ignored: {reason}", as_typed(name))),
+            Some(reason) => print_note(format_args!("{} is ignored: {reason}", as_typed(name))),
             None => drop(params.insert(name.to_owned(), Value::Bool(true))),
         }
     }
@@ -70,7 +70,7 @@ pub fn run(args: Args) -> Result<Exit> {
     if place.is_none() {
         let idle = ["save_detailed", "result_filename", "result_dir"];
         for name in idle.into_iter().filter(|name| params.contains_key(*name)) {
-            tell(format_args!(
+            print_note(format_args!(
                 "{} has no effect without --save-result: no file will be written",
                 as_typed(name)
             ));
@@ -99,18 +99,18 @@ async fn perform(params: Params, settings: &NativeSettings, place: Option<Result
         Some(Err(failure)) => Err(Error::Fatal(failure.to_string())),
         None => {
             let [finished, planned] = [&job.counters.finished, &job.counters.planned].map(|count| count.load(Relaxed));
-            tell(format_args!(
+            print_note(format_args!(
                 "interrupted after {finished} of {planned} requests; nothing is saved: give the same command again"
             ));
             Ok(Exit::Interrupted)
         }
     };
     if job.counters.is_profiling.load(Relaxed) {
-        tell("waiting for the profiler to write its traces; Ctrl-C leaves it alone");
+        print_note("waiting for the profiler to write its traces; Ctrl-C leaves it alone");
     }
     tokio::select! {
         () = native::stop_profiler(&job) => {}
-        () = interrupt.pressed_again() => tell("the profiler was not awaited; it may still run"),
+        () = interrupt.pressed_again() => print_note("the profiler was not awaited; it may still run"),
     }
     show::notes(&job.counters, as_json);
     ended
@@ -128,9 +128,9 @@ fn finish(settings: &NativeSettings, place: Option<ResultPlace>, result: &RunRes
         false => show::block(&result.values),
     };
     // Why it must be read with care is among them.
-    warnings_of(result).for_each(tell);
+    warnings_of(result).for_each(print_note);
     if let Some(path) = saved? {
-        tell(format_args!("the result is in {}", path.display()));
+        print_note(format_args!("the result is in {}", path.display()));
     }
     output::finish(shown)?;
     Ok(if result.get("failed").is_some_and(|failed| *failed != json!(0)) {

@@ -1,6 +1,6 @@
 //! Common parts of `plot` and `pareto`: the names in their arguments, the runs of several directories, and the delivery of their pictures.
 
-use super::experiment::{options, tell_damage};
+use super::experiment::{options, print_damage};
 use super::flags::number;
 use super::output::say;
 use super::results;
@@ -42,7 +42,7 @@ impl Directories {
         let mut tables = Vec::new();
         for (directory, name) in self.directories.iter().zip(self.names()) {
             let Runs { mut table, damaged } = results::read(directory)?;
-            damage = damage.or(tell_damage(&damaged));
+            damage = damage.or(print_damage(&damaged));
             prepare(&mut table)?;
             let planned = || options(&Directory::at(directory), None).price_per_gpu_hour;
             if let Some(price) = self.price_per_gpu_hour.or_else(planned) {

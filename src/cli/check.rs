@@ -47,7 +47,7 @@ pub fn run(args: Args) -> Result<Exit> {
             Ok(_) => Exit::Done,
         });
         match args.format {
-            OutputFormat::Text => tell(read, &misfits),
+            OutputFormat::Text => print_verdict(read, &misfits),
             OutputFormat::Json => checked.push(to_json(&file.plan, read, &misfits)),
         }
     }
@@ -58,7 +58,7 @@ pub fn run(args: Args) -> Result<Exit> {
 }
 
 /// Prints the problems of a plan, or its size if there are none. `misfits` are servers that cannot start here.
-fn tell(read: Result<CheckedPlan, Objections>, misfits: &[(String, Failure)]) {
+fn print_verdict(read: Result<CheckedPlan, Objections>, misfits: &[(String, Failure)]) {
     let (plan, matrix, warnings) = match read {
         Ok(read) => (read.plan, read.matrix, read.warnings),
         Err(objections) => {
@@ -68,7 +68,7 @@ fn tell(read: Result<CheckedPlan, Objections>, misfits: &[(String, Failure)]) {
     };
     warnings.map(show);
     for misfit in failures_in_words(misfits) {
-        output::tell(format_args!("warning: {misfit}"));
+        output::print_note(format_args!("warning: {misfit}"));
     }
     let counts = matrix.counts();
     let servers = show_many(counts.servers, "server");

@@ -1,6 +1,6 @@
 //! `vsweep compare`: whether new results are better, worse or the same, with the error of the answer.
 
-use super::experiment::tell_damage;
+use super::experiment::print_damage;
 use super::flags::number;
 use super::output::{self, finish};
 use super::results;
@@ -102,7 +102,7 @@ pub fn run(args: Args) -> Result<Exit> {
     if args.format == ComparisonFormat::Dashboard {
         let text = to_dashboard(&sides, &args.speed()).map_err(Error::Usage)?;
         finish(io::stdout().lock().write_all(text.as_bytes()))?;
-        return Ok(tell_damage(&damaged));
+        return Ok(print_damage(&damaged));
     }
     let [base, new] = sides.as_slice() else {
         return Err(Error::Usage(args.not_two(&sides)));
@@ -122,7 +122,7 @@ pub fn run(args: Args) -> Result<Exit> {
         ComparisonFormat::Text => output::text().write_all(text.as_bytes()),
         _ => io::stdout().lock().write_all(text.as_bytes()),
     })?;
-    let damage = tell_damage(&damaged);
+    let damage = print_damage(&damaged);
     let required = comparison.requirement().map_or(Exit::Done, output::exit_for);
     Ok(required.or(damage))
 }

@@ -39,8 +39,8 @@ pub fn must_not_be_another(directory: &Directory, changes: &Changes, state: &Sta
 }
 
 /// Says what is lost or damaged; the exit code that tells of it.
-pub fn tell_damage(damage: &[String]) -> Exit {
-    damage.iter().for_each(output::tell);
+pub fn print_damage(damage: &[String]) -> Exit {
+    damage.iter().for_each(output::print_note);
     exit_of(damage)
 }
 
@@ -116,7 +116,7 @@ pub fn options(directory: &Directory, price: Option<f64>) -> ReportOptions {
         Ok(draft) => draft.plan.report,
         Err(_) => {
             let path = path.display();
-            output::tell(format_args!(
+            output::print_note(format_args!(
                 "{path} cannot be read here, so the plots it asks for are left out and its requirements not judged; see `vsweep check {path}`"
             ));
             ReportOptions::default()

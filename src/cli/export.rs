@@ -1,6 +1,6 @@
 //! `vsweep export`: an experiment for the tools of others.
 
-use super::experiment::tell_damage;
+use super::experiment::print_damage;
 use super::output::{must_be_new, say};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{self, Check, Directory};
@@ -46,5 +46,5 @@ pub fn run(args: Args) -> Result<Exit> {
         "wrote {to}: {runs}{failures}; draw it with `vllm bench sweep plot {to}`"
     ));
     let problems: Vec<String> = state.damage.iter().chain(&exported.damaged).cloned().collect();
-    Ok(tell_damage(&problems))
+    Ok(print_damage(&problems))
 }

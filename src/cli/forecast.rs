@@ -85,7 +85,7 @@ pub fn first_start(matrix: &Matrix, options: &Options) -> Option<f64> {
 }
 
 /// Tells how long the work that is left will likely take, and which servers will not fit; the sweep goes on.
-pub fn tell(sweep: &Sweep<'_>, state: &State, options: &Options) {
+pub fn print_forecast(sweep: &Sweep<'_>, state: &State, options: &Options) {
     let (plan, wanted) = (sweep.plan, sweep.wanted);
     if !is_known(wanted, options) {
         return;
@@ -93,12 +93,12 @@ pub fn tell(sweep: &Sweep<'_>, state: &State, options: &Options) {
     let failing = match estimate(sweep.schedule(), state, state, options) {
         Ok(rehearsal) => {
             if !rehearsal.servers.is_empty() {
-                output::tell(summary(&rehearsal));
+                output::print_note(summary(&rehearsal));
             }
             failing(&rehearsal)
         }
         // Too much to be played at once.
         Err(_) => misfits(plan, wanted),
     };
-    failures_in_words(&failing).into_iter().for_each(output::tell);
+    failures_in_words(&failing).into_iter().for_each(output::print_note);
 }

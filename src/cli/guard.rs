@@ -1,6 +1,6 @@
 //! `vsweep guard`: the process that owns a server's process tree, and the step by which its leader becomes the server.
 
-use super::output::tell;
+use super::output::print_note;
 use crate::error::{Error, Exit, Result};
 use crate::server::cpus::Cpus;
 use crate::server::guard;
@@ -30,7 +30,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Exit> {
     if let Some(guard) = args.lead_for {
         let error = guard::lead(guard, &args.command);
-        tell(format_args!("cannot execute {}: {error}", args.command[0].display()));
+        print_note(format_args!("cannot execute {}: {error}", args.command[0].display()));
         std::process::exit(guard::NOT_EXECUTED);
     }
     let grace = Duration::from_millis(args.grace_ms);

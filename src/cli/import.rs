@@ -4,7 +4,7 @@
 mod sweep_command;
 mod tree;
 
-use super::output::{finish, json, must_be_new, say, tell_plain};
+use super::output::{finish, json, must_be_new, print_text, say};
 use super::plan_file::show;
 use super::results;
 use crate::error::{Error, Exit, Result};
@@ -129,7 +129,7 @@ fn without_command(tree: Option<&Path>) -> String {
 fn read(sweep: &Sweep) -> Result<Imported> {
     let imported = import(sweep, &|path| std::fs::read_to_string(path)).map_err(show)?;
     for note in &imported.notes {
-        tell_plain(format_args!("note: {note}"));
+        print_text(format_args!("note: {note}"));
     }
     Ok(imported)
 }

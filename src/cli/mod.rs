@@ -111,8 +111,8 @@ fn words() -> impl Iterator<Item = OsString> {
 fn end(ended: Result<Exit>) -> ExitCode {
     ended
         .unwrap_or_else(|error| {
-            if !matches!(error, Error::Told) {
-                output::tell(&error);
+            if !matches!(error, Error::Reported) {
+                output::print_note(&error);
             }
             error.exit()
         })

@@ -113,13 +113,13 @@ pub fn all_said() -> Result<()> {
 
 /// Tells what the plan requires and whether it holds: what does not on standard error, the rest only where results are shown.
 /// The exit code for it.
-pub fn tell_requirements(judged: &[Judged], is_shown: bool) -> Exit {
+pub fn print_requirements(judged: &[Judged], is_shown: bool) -> Exit {
     let mut exit = Exit::Done;
     for judged in judged {
         match judged.verdict {
             Requirement::Met if is_shown => say(judged),
             Requirement::Met => {}
-            Requirement::Broken | Requirement::Undecided => tell(judged),
+            Requirement::Broken | Requirement::Undecided => print_note(judged),
         }
         exit = exit.or(exit_for(judged.verdict));
     }
@@ -136,25 +136,25 @@ pub fn exit_for(verdict: Requirement) -> Exit {
 }
 
 /// Prints a sentence on standard error. Ignores errors, because the work must go on.
-pub fn tell(sentence: impl Display) {
-    tell_plain(format_args!("vsweep: {sentence}"));
+pub fn print_note(sentence: impl Display) {
+    print_text(format_args!("vsweep: {sentence}"));
 }
 
 /// Prints a sentence unless `--quiet` is given.
 pub fn inform(sentence: impl Display) {
     if !QUIET.load(Ordering::Relaxed) {
-        tell(sentence);
+        print_note(sentence);
     }
 }
 
 /// Prints text of several lines on standard error.
-pub fn tell_plain(text: impl Display) {
+pub fn print_text(text: impl Display) {
     let text = show(&printable_lines(&text.to_string()), &Term::stderr());
     let _ = writeln!(io::stderr().lock(), "{text}");
 }
 
 /// Prints coloured text, which must be printable otherwise.
-pub fn tell_styled(text: impl Display) {
+pub fn print_styled(text: impl Display) {
     let text = show_places(&text.to_string(), &Term::stderr());
     let _ = writeln!(io::stderr(), "{text}");
 }

@@ -2,7 +2,7 @@
 
 use super::flags::{FlagTable, TableFlags};
 use super::machine;
-use super::output::{say, tell};
+use super::output::{print_note, say};
 use super::sweeping::{self, MeasuredServer, split};
 use crate::bench::Measurement;
 use crate::bench::params::Table;
@@ -112,7 +112,7 @@ async fn measure_all(args: &Args, levels: &[Params], first: &PhaseSettings) -> R
         say(write(&phases, file)?.display());
     } else if !phases.is_empty() {
         let page = write(&phases, file)?;
-        tell(format_args!("what was measured is in {}", page.display()));
+        print_note(format_args!("what was measured is in {}", page.display()));
     }
     Ok(exit)
 }

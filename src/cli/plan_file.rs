@@ -1,6 +1,6 @@
 //! The arguments of every subcommand that takes a plan, and how its problems are shown.
 
-use super::output::{inform, tell_styled};
+use super::output::{inform, print_styled};
 use crate::error::{Error, Result};
 use crate::lint::{self, CheckedPlan, Objections};
 use crate::matrix::Matrix;
@@ -61,6 +61,6 @@ pub fn refuse(plan: &Plan, found: Diagnostics) -> Result<()> {
 /// Prints the problems.
 pub fn show(problems: Problems) -> Error {
     let colours = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    tell_styled(problems.render(colours));
-    Error::Told
+    print_styled(problems.render(colours));
+    Error::Reported
 }

@@ -2,7 +2,7 @@
 
 use super::charts::{self, Directories, list};
 use super::flags::{number, one_of};
-use super::output::tell;
+use super::output::print_note;
 use crate::error::{Error, Exit, Result};
 use crate::report::chart::{MOST_CURVES, Scale};
 use crate::report::charts::Subject;
@@ -204,7 +204,7 @@ fn grid<'a>(args: &Args, subject: &Subject<'a>, bins: &[Bin]) -> Result<Grid<'a>
 fn warn_of_others(others: &[&Column]) {
     if !others.is_empty() {
         let names = others.iter().map(|column| &column.name).join(", ");
-        tell(format_args!(
+        print_note(format_args!(
             "{names} varies as well, so its values have curves of their own; use --filter-by or --fig-by to part them, or \
              --curve-by \"\" for one curve through all"
         ));
@@ -217,12 +217,12 @@ fn warn(figures: &[GridPicture]) {
         let series = figure.chart.panels.iter().flat_map(|panel| &panel.series);
         let curves = series.map(|series| &series.name).unique().count();
         if curves > MOST_CURVES {
-            tell(format_args!(
+            print_note(format_args!(
                 "{name} has {curves} curves, more than can be distinguished; use --curve-by, --row-by, --col-by or --filter-by"
             ));
         }
         if figure.left_out > 0 {
-            tell(format_args!(
+            print_note(format_args!(
                 "{name} leaves out {} runs without a number that its axes can show",
                 figure.left_out
             ));

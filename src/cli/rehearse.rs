@@ -4,9 +4,9 @@ mod table;
 
 pub use table::{failing, failures_in_words, summary};
 
-use super::experiment::{folder, recorded, tell_damage};
+use super::experiment::{folder, print_damage, recorded};
 use super::machine::runtime;
-use super::output::{OutputFormat, tell};
+use super::output::{OutputFormat, print_note};
 use super::plan_file::PlanFile;
 use crate::agenda::Schedule;
 use crate::error::{Error, Exit, Result};
@@ -75,14 +75,14 @@ pub fn run(args: Args) -> Result<Exit> {
     let done = if args.fresh { &nothing } else { &record };
     let schedule = Schedule::new(&plan, &matrix, args.shard, false);
     let options = args.machine.options(&plan, &matrix, Limits::default());
-    let working = tell_of(&options.plays);
+    let working = print_progress_of(&options.plays);
     let rehearsal = rehearse(schedule, done, &record, &options);
     drop(working);
     let rehearsal = rehearsal.map_err(|why| Error::Usage(format!("cannot rehearse the plan: {why}")))?;
     let recorded = done.runs().count();
     let table = || table::table(&rehearsal, recorded, width(&Term::stdout()));
     args.format.print(table, || json(&rehearsal, recorded))?;
-    let exit = tell_damage(&record.damage);
+    let exit = print_damage(&record.damage);
     Ok(match is_doubtful || rehearsal.foresees_failures() {
         true => exit.or(Exit::SomeFailed),
         false => exit,
@@ -93,16 +93,16 @@ pub fn run(args: Args) -> Result<Exit> {
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Says on standard error how far a rehearsal has come, until the answer is dropped.
-fn tell_of(plays: &Arc<Plays>) -> Sender<()> {
+fn print_progress_of(plays: &Arc<Plays>) -> Sender<()> {
     let (working, ended) = mpsc::channel();
     let plays = Arc::clone(plays);
-    let tell_on = move || {
+    let print_on = move || {
         while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-            tell(format_args!("rehearsing: {} played", show_many(plays.count(), "run")));
+            print_note(format_args!("rehearsing: {} played", show_many(plays.count(), "run")));
         }
     };
     // Without a thread there are no reports.
-    let _ = std::thread::Builder::new().spawn(tell_on);
+    let _ = std::thread::Builder::new().spawn(print_on);
     working
 }
 

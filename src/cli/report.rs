@@ -1,9 +1,9 @@
 //! `vsweep report`: rebuilds every table and chart of an experiment from its journal.
 
 use super::charts::Directories;
-use super::experiment::{options, tell_damage};
+use super::experiment::{options, print_damage};
 use super::live;
-use super::output::{self, finish, inform, tell};
+use super::output::{self, finish, inform, print_note};
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
 use crate::journal::{self, Check, Directory};
@@ -50,7 +50,7 @@ pub fn run(args: Args) -> Result<Exit> {
     if let Some(wanted) = &args.timeline {
         let path = report::write_timeline(&directory, &state, wanted)?;
         finish(writeln!(output::text(), "wrote {}", path.display()))?;
-        return Ok(tell_damage(&state.damage));
+        return Ok(print_damage(&state.damage));
     }
     let options = options(&directory, args.directories.price());
     if let Some(file) = &args.output {
@@ -58,14 +58,14 @@ pub fn run(args: Args) -> Result<Exit> {
         let is_markdown = file.extension().is_some_and(|extension| extension == "md");
         write_one(if is_markdown { &pages.markdown } else { &pages.page }, file)?;
         let judged = report::judge(&directory, &state, &options);
-        return Ok(output::tell_requirements(&judged, true).or(tell_damage(&state.damage)));
+        return Ok(output::print_requirements(&judged, true).or(print_damage(&state.damage)));
     }
     let written = report::write_all(&directory, &state, &options)?;
-    let damage = tell_damage(&state.damage);
-    written.problems.iter().for_each(tell);
+    let damage = print_damage(&state.damage);
+    written.problems.iter().for_each(print_note);
     written.notes.iter().for_each(inform);
     finish(show(&written))?;
-    Ok(output::tell_requirements(&written.requirements, true).or(damage))
+    Ok(output::print_requirements(&written.requirements, true).or(damage))
 }
 
 fn write_one(text: &str, file: &Path) -> Result<()> {

@@ -13,7 +13,7 @@ use before::{first_guesses, lengths, margins_in_words};
 use display::{Display, eta};
 
 use super::countdown::Countdown;
-use super::experiment::{folder, must_not_be_another, ours, tell_damage};
+use super::experiment::{folder, must_not_be_another, ours, print_damage};
 use super::flags::one_of;
 use super::forecast;
 use super::machine;
@@ -72,7 +72,7 @@ const MODES: [(&str, Mode); 3] = [("text", Mode::Auto), ("plain", Mode::Plain), 
 
 /// Ends a command that was interrupted before it had begun anything.
 pub fn leave() {
-    output::tell("interrupted before anything was begun");
+    output::print_note("interrupted before anything was begun");
     std::process::exit(Exit::Interrupted as i32);
 }
 
@@ -166,12 +166,12 @@ fn conclude(
         let write = move || report::write_all(&root, &recorded, &options);
         let Some(written) = machine::runtime()?.block_on(unless_interrupted(write, interrupt)) else {
             let last_words = last_words(Ending::Interrupted);
-            output::tell(format_args!("{last_words}; tables and charts are not all written"));
+            output::print_note(format_args!("{last_words}; tables and charts are not all written"));
             // What is being written replaces the old when it is whole, so the thread that writes needs no farewell.
             std::process::exit(Exit::Interrupted as i32);
         };
         let written = written?;
-        written.problems.iter().for_each(output::tell);
+        written.problems.iter().for_each(output::print_note);
         written.notes.iter().for_each(output::inform);
         if is_shown {
             output::say(written.summary.trim_end());
@@ -180,10 +180,10 @@ fn conclude(
     } else {
         report::judge(directory, &state, &plan.report)
     };
-    let damage = tell_damage(&state.damage);
-    let required = output::tell_requirements(&judged, is_shown);
+    let damage = print_damage(&state.damage);
+    let required = output::print_requirements(&judged, is_shown);
     if ending == Ending::Interrupted {
-        output::tell(last_words(ending));
+        output::print_note(last_words(ending));
     } else if is_shown {
         output::say(last_words(ending));
     }
@@ -231,12 +231,12 @@ pub(super) fn perform(
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
     // One worker of several does not know how much of it will be its own.
     if is_shown && sweep.share.is_none() {
-        forecast::tell(&sweep, state, &options);
+        forecast::print_forecast(&sweep, state, &options);
     }
     if let Some(margins) =
         margins_in_words(sweep.plan).filter(|_| !matches!(mode, Mode::Quiet) && sweep.share.is_none())
     {
-        output::tell(margins);
+        output::print_note(margins);
     }
     let progress = Progress::new(mode, eta(&sweep, recorder.state(), &options));
     // A forecast takes a while; until here a signal ends the command at once.

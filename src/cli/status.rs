@@ -88,7 +88,7 @@ impl Remaining {
             directory,
             state,
             |plan| settle_margins(plan, directory, true),
-            |_| Error::Told,
+            |_| Error::Reported,
         );
         let (plan, matrix) = read.ok()?;
         Some(Remaining {

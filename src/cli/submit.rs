@@ -158,7 +158,7 @@ impl Submission<'_> {
             return Ok(Exit::Done);
         }
         if plan.slurm.memory_per_gpu.is_none() && !self.args.sbatch_arg.iter().any(|arg| arg.starts_with("--mem")) {
-            output::tell(
+            output::print_note(
                 "the plan asks for no memory (slurm.memory_per_gpu); on many sites each start then gets that of a whole node, and runs \
                  alone there",
             );
@@ -237,7 +237,7 @@ fn record(plan: &Plan, matrix: &Matrix, directory: &Directory) -> Result<State> 
     recorder.hide(plan.secrets.clone());
     write_plan(plan, directory)?;
     for note in changes.notes() {
-        output::tell(note);
+        output::print_note(note);
     }
     super::machine::runtime()?.block_on(Sweep::of(plan, matrix).declare(changes, &mut recorder))?;
     Ok(recorder.state().clone())

@@ -1,7 +1,7 @@
 //! Common parts of `vsweep bench`, `vsweep iterations` and `vsweep phases`: the server that they measure. The last two also share a loop of
 //! measurements, until the user ends it, and the rows of their files.
 
-use super::output::tell;
+use super::output::print_note;
 use crate::bench::params::server::ServerParams;
 use crate::bench::{Job, Measurement, measure};
 use crate::error::{Error, Exit, Result};
@@ -107,7 +107,7 @@ pub async fn measure_each(
             done = measure(&job) => Some(done),
             () = interrupt.requested() => None,
         };
-        job.counters.take_notes().iter().for_each(tell);
+        job.counters.take_notes().iter().for_each(print_note);
         let failure = match done {
             None => return Ok(Exit::Interrupted),
             Some(
@@ -123,9 +123,9 @@ pub async fn measure_each(
                 continue;
             }
         };
-        tell(format_args!("{what}: {}", failure.detail));
+        print_note(format_args!("{what}: {}", failure.detail));
         if last_failure.replace(failure.detail.clone()) == Some(failure.detail) {
-            tell(format_args!("the same again; the other {kind} are left out"));
+            print_note(format_args!("the same again; the other {kind} are left out"));
             break;
         }
     }
@@ -147,10 +147,10 @@ fn with_seed(params: &Params) -> Params {
 /// Says on standard error why figures must be read with care.
 fn caution(what: &str, measurement: &Measurement) {
     for warning in warnings_of(&measurement.result) {
-        tell(format_args!("{what}: {warning}"));
+        print_note(format_args!("{what}: {warning}"));
     }
     for objection in measurement.objections() {
-        tell(format_args!("{what}: read these figures with care: {objection}"));
+        print_note(format_args!("{what}: read these figures with care: {objection}"));
     }
 }
 

@@ -75,7 +75,7 @@ pub fn run(args: Args) -> Result<Exit> {
             return Ok(Exit::Done);
         }
     };
-    output::tell(why);
+    output::print_note(why);
     Ok(exit)
 }
 

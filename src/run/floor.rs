@@ -1,7 +1,7 @@
 //! Decides which groups may measure or start servers at the same time. A start that is kept apart waits until no group measures, and later
 //! requests wait for it. Also records the activity during each run. Starts nothing itself.
 
-use crate::journal::Beside;
+use crate::journal::NeighbourShares;
 pub use crate::selection::apart::Doing;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
@@ -114,7 +114,7 @@ impl Hall {
 
 impl Leave<'_> {
     /// The company that it had so far: shares of its time.
-    pub fn beside(&self) -> Beside {
+    pub fn neighbours(&self) -> NeighbourShares {
         let mut hall = self.floor.hall.borrow_mut();
         hall.read_clocks((self.floor.now)());
         let (now, then) = (hall.clocks, self.since);
@@ -124,7 +124,7 @@ impl Leave<'_> {
             true => (time.as_secs_f64() / lasted * 1000.0).round() / 1000.0,
             false => 0.0,
         };
-        Beside {
+        NeighbourShares {
             servers: share(now.measured_at_once - then.measured_at_once),
             starts: share(now.starting - then.starting),
         }

@@ -161,10 +161,10 @@ fn of_other_load(measured: &Measurement, server: &ServerConfig, point: &Point) -
     let argv = point.argv.as_deref().unwrap_or_default();
     let params = params_of(argv).unwrap_or_else(|| point.params.clone());
     // The benchmark's model is the one in its parameters, or else the server's.
-    let told = ServeCommand::of(argv).value("model");
+    let given = ServeCommand::of(argv).value("model");
     let served = ServeCommand::of(&server.argv);
     let found = served.model_names().into_iter().chain(served.model());
-    let models: Vec<&str> = told.into_iter().chain(found).collect();
+    let models: Vec<&str> = given.into_iter().chain(found).collect();
     let asked = Asked {
         params: &params,
         models: &models,

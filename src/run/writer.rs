@@ -41,7 +41,7 @@ impl<'w> SessionWriter<'w> {
     }
 
     /// Tells the observer something that is not recorded.
-    pub fn tell(&self, update: Update<'_>) -> Result<()> {
+    pub fn notify(&self, update: Update<'_>) -> Result<()> {
         let desk = &mut *self.desk.borrow_mut();
         match update {
             Update::Note(note) if note == desk.noted => return Ok(()),
@@ -72,12 +72,12 @@ impl Writer for SessionWriter<'_> {
         let draft = self.with(|recorder| recorder.draft(event, measured))?;
         let written = self.disk.write(draft).await?;
         let entry = self.with(|recorder| recorder.settle(written));
-        self.tell(Update::Recorded(&entry))?;
+        self.notify(Update::Recorded(&entry))?;
         Ok(entry)
     }
 
     fn note(&self, note: &str) -> Result<()> {
-        self.tell(Update::Note(note))
+        self.notify(Update::Note(note))
     }
 }
 

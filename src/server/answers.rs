@@ -73,7 +73,7 @@ impl Server {
             ]),
         };
         match asking.all(identity).await {
-            Ok(answers) => AnswerCheck::Told(answers),
+            Ok(answers) => AnswerCheck::Answered(answers),
             Err(Refusal::Status(status)) => {
                 AnswerCheck::Refused(format!("/v1/completions answers HTTP {}", status.as_u16()))
             }

@@ -124,9 +124,9 @@ impl Server {
                 .or_insert_with(|| "1".into());
         }
         let launched = Instant::now();
-        let beside = launch.fill_in_nodes()?;
+        let members = launch.fill_in_nodes()?;
         let mut commands = Vec::new();
-        for argv in beside.iter().chain([&launch.argv]) {
+        for argv in members.iter().chain([&launch.argv]) {
             let log = log.try_clone();
             let log = log.map_err(|error| Failure::new(Cause::SystemRefused, error.to_string()))?;
             let guarded = Guarded::start(Order {
@@ -135,7 +135,7 @@ impl Server {
                 cpus: launch.cpus.as_ref(),
                 log,
                 grace: launch.stop_grace,
-                stop: match commands.len() == beside.len() {
+                stop: match commands.len() == members.len() {
                     true => &launch.manners.stop_command,
                     false => &[],
                 },
@@ -280,7 +280,7 @@ impl Process {
         let (exit, place, _) = select_all(ends).await;
         let mut failure = exit.map_or_else(|lost| lost, |exit| self.diagnose(Some(exit)));
         if let Some((command, _)) = self.commands.get(place).filter(|_| place + 1 < self.commands.len()) {
-            failure.detail = format!("{}; `{command}`, which runs with the server, ended", failure.detail);
+            failure.detail = format!("{}; `{command}`, which runs members the server, ended", failure.detail);
         }
         failure
     }

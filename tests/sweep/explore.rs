@@ -50,7 +50,7 @@ fn assert_levels_follow(state: &State, planned: &[LoadExploration], ended: bool)
         let mut exploration = Exploration::new(planned.settings.clone());
         for level in state.levels(&planned.id, 0) {
             assert_eq!(exploration.ask(), Some(level.load));
-            exploration.tell(level);
+            exploration.add(level);
         }
         assert!(!ended || exploration.ask().is_none());
     }
@@ -74,7 +74,7 @@ fn each_start_explores_anew() {
         assert!(levels.len() >= 5, "{levels:?}");
         for level in levels {
             assert_eq!(exploration.ask(), Some(level.load));
-            exploration.tell(level);
+            exploration.add(level);
         }
         assert!(exploration.ask().is_none());
     }

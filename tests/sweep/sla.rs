@@ -62,7 +62,7 @@ fn assert_questions_follow(state: &State, settings: &[Settings]) {
         let mut search = Search::new(settings.clone(), record.started.seed).against(&record.started.rivals);
         for probe in state.probes(&record.started.search, record.started.slot) {
             assert_eq!(search.ask(), Err(probe.question.clone()));
-            search.tell(probe);
+            search.add(probe);
         }
         if let Some(SearchEnd::Answered(answers)) = &record.ended {
             assert_eq!(search.ask(), Ok(answers.clone()));

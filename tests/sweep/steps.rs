@@ -129,7 +129,7 @@ impl Replay {
         doubts.retain(|doubt| doubt.code != Code::CachesNotReset);
         Ok(Box::new(Ran {
             errors: finished.errors.clone(),
-            beside: finished.beside,
+            neighbours: finished.neighbours,
             failure,
             doubts,
             cut: is_cut.then(|| finished.detail.clone()),

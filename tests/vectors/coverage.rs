@@ -201,7 +201,7 @@ fn every_file_of_vectors_is_read_whole() {
                 .iter()
                 .find(|(file, known, _)| *file == name && *known == kind);
             let is_met = match known {
-                Some((_, "e2e", _)) => is_told(case["id"].as_str().expect("an id")),
+                Some((_, "e2e", _)) => is_documented(case["id"].as_str().expect("an id")),
                 Some((_, _, proof)) => TESTS_OF_SWEEPS.iter().any(|test| test.contains(proof)),
                 None => false,
             };
@@ -214,7 +214,7 @@ fn every_file_of_vectors_is_read_whole() {
 }
 
 /// Returns true if a whole sweep has a test of its name, or is in the table of differences with an existing test.
-fn is_told(id: &str) -> bool {
+fn is_documented(id: &str) -> bool {
     let docs = include_str!("../../docs/differences.md");
     let row = docs.lines().find(|line| line.starts_with(&format!("| `{id}` |")));
     let Some(row) = row else {

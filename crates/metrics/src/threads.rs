@@ -15,7 +15,7 @@ pub fn cores() -> usize {
 pub fn map<T: Sync, R: Send>(most: usize, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = AtomicUsize::new(0);
     let made = Mutex::new(Vec::with_capacity(items.len()));
-    beside(most.min(items.len()), || {
+    on_threads(most.min(items.len()), || {
         while let at = next.fetch_add(1, Ordering::Relaxed)
             && let Some(item) = items.get(at)
         {
@@ -30,7 +30,7 @@ pub fn map<T: Sync, R: Send>(most: usize, items: &[T], work: impl Fn(&T) -> R + 
 
 /// Performs the same work on this thread and on up to `most - 1` others, and returns when all have ended. Work that panics
 /// on one of them panics here.
-pub fn beside(most: usize, work: impl Fn() + Sync) {
+pub fn on_threads(most: usize, work: impl Fn() + Sync) {
     thread::scope(|scope| {
         // One that is refused means that the next would be, too.
         let _ = (1..most).try_for_each(|_| Builder::new().spawn_scoped(scope, &work).map(drop));

@@ -206,7 +206,7 @@ impl Failure {
 
     /// That requests failed, so many as the detail says.
     pub fn of_requests(detail: impl Into<String>, commonest: Option<RequestError>) -> Self {
-        let detail = RequestError::tell(detail.into(), commonest.as_ref());
+        let detail = RequestError::append_to(detail.into(), commonest.as_ref());
         Failure {
             request_error: commonest,
             ..Failure::new(Cause::RequestErrors, detail)

@@ -18,7 +18,7 @@ pub enum Error {
     Fatal(String),
     /// vsweep could not go on, and every problem has already been printed (exit code 1).
     #[error("the plan cannot be used")]
-    Told,
+    Reported,
     /// A file or directory could not be used (exit code 1).
     #[error("cannot {action} {path}: {source}{remedy}", path = .path.display(), remedy = remedy(source))]
     Io {
@@ -47,7 +47,7 @@ impl Error {
     /// The exit code this error ends in.
     pub fn exit(&self) -> Exit {
         match self {
-            Error::Usage(_) | Error::Told => Exit::Usage,
+            Error::Usage(_) | Error::Reported => Exit::Usage,
             Error::Fatal(_) | Error::Io { .. } => Exit::CannotGoOn,
         }
     }

@@ -20,14 +20,14 @@ pub fn write_atomic_with(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -
     let Some(path) = &replaceable(path) else {
         return write_to(path, write).map_err(Error::io("write", path));
     };
-    let beside = temporary_name(path);
-    let written = File::create(&beside)
+    let temporary = temporary_name(path);
+    let written = File::create(&temporary)
         .and_then(|file| fill(file, write))
         .map_err(Error::io("write", path))
-        .and_then(|()| fs::rename(&beside, path).map_err(Error::io("replace", path)));
+        .and_then(|()| fs::rename(&temporary, path).map_err(Error::io("replace", path)));
     if let Err(error) = written {
         // Best effort: on a full disk the half-written neighbour would only take more room.
-        let _ = fs::remove_file(&beside);
+        let _ = fs::remove_file(&temporary);
         return Err(error);
     }
     sync_folder_of(path)

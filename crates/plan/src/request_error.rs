@@ -28,7 +28,7 @@ impl RequestError {
     }
 
     /// The detail of a failure or a doubt that ends in the commonest error, if there is one.
-    pub(crate) fn tell(detail: String, commonest: Option<&RequestError>) -> String {
+    pub(crate) fn append_to(detail: String, commonest: Option<&RequestError>) -> String {
         match commonest {
             Some(error) => format!("{detail}, most often with: {}", error.said),
             None => detail,
@@ -45,7 +45,7 @@ mod tests {
         let busy = RequestError::read("HTTP 503: busy");
         assert_eq!((busy.status, busy.said.as_str()), (Some(503), "HTTP 503: busy"));
         assert_eq!(RequestError::read("nothing came for 1 s").status, None);
-        let detail = RequestError::tell("3 of 9 requests failed".into(), Some(&busy));
+        let detail = RequestError::append_to("3 of 9 requests failed".into(), Some(&busy));
         assert_eq!(detail, "3 of 9 requests failed, most often with: HTTP 503: busy");
     }
 }

@@ -207,7 +207,7 @@ impl Doubt {
 
     /// That requests failed, so many as the detail says.
     pub fn of_requests(detail: impl Into<String>, commonest: Option<RequestError>) -> Doubt {
-        let detail = RequestError::tell(detail.into(), commonest.as_ref());
+        let detail = RequestError::append_to(detail.into(), commonest.as_ref());
         Doubt {
             request_error: commonest,
             ..Doubt::new(Code::RequestErrors, detail)

@@ -1,5 +1,5 @@
 //! Searches for the most users whose p99 TTFT stays below 500 ms, on an invented server: `cargo run -p vsweep-strategy --example
-//! find_limit`. A real caller would run each question and pass the measured probe to `tell`.
+//! find_limit`. A real caller would run each question and pass the measured probe to `add`.
 
 use vsweep_strategy::search::{Criterion, Probe, Search, Seed, Settings, Target, Vary};
 
@@ -17,7 +17,7 @@ fn main() -> Result<(), String> {
                 let p99_ttft_ms = 40.0 + 1.5 * question.value + (question.value / 60.0).powi(4);
                 println!("{:>6} users: p99 TTFT {p99_ttft_ms:.0} ms", question.value);
                 let reading = criterion.read(Vary::MaxConcurrency, |_| Some(p99_ttft_ms), &[]);
-                search.tell(&Probe {
+                search.add(&Probe {
                     question,
                     stopped: None,
                     readings: reading

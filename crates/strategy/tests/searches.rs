@@ -103,7 +103,7 @@ fn search(seed: Seed, server: &mut Server<'_>, mut spoil: impl FnMut(usize, Prob
             Err(question) => {
                 let probe = server.measure(&search, question);
                 let probe = spoil(search.probes().len(), probe);
-                search.tell(&probe);
+                search.add(&probe);
             }
         }
     }

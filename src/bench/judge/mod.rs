@@ -1,20 +1,20 @@
 //! Judges the validity of a run by its own figures. Each check is a pure function that returns a doubt, if there is one. A new check is a
 //! function in a file of this folder and an entry in `CHECKS`.
 //!
-//! [`beside`] judges the telemetry of a run. The `run` room adds the rest: caches that were not reset, a server that was cold.
+//! [`telemetry`] judges the telemetry of a run. The `run` room adds the rest: caches that were not reset, a server that was cold.
 
 mod answered;
-mod beside;
 mod failures;
 mod generator;
 mod load;
 mod pace;
+mod telemetry;
 
 pub use answered::{cached, inputs, lengths};
-pub use beside::beside;
 pub(super) use failures::{commonest_error, failed_requests, on_failed_requests, refuse_empty};
 pub(super) use pace::pace;
 pub use pace::{Served, paced};
+pub use telemetry::telemetry;
 
 use crate::plan::Params;
 use crate::request_error::RequestError;

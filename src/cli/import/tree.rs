@@ -1,7 +1,7 @@
 //! A result tree of `vllm bench sweep serve`, finished or not, as an experiment of the plan that its command line makes.
 
-use super::super::experiment::tell_damage;
-use super::super::output::{say, tell};
+use super::super::experiment::print_damage;
+use super::super::output::{print_note, say};
 use super::super::plan_file::show;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_atomic;
@@ -33,7 +33,7 @@ pub fn import(tree: &Path, imported: &Imported, to: &Path) -> Result<Exit> {
     let runs = find(tree, folders, &mut problems)?;
     let count = runs.iter().map(Vec::len).sum::<usize>() as u64;
     if count == 0 {
-        problems.iter().for_each(tell);
+        problems.iter().for_each(print_note);
         return Err(Error::Usage(format!(
             "no run of this command line is in {}; give the folder that holds SERVE--... and BENCH--... folders, and the \
              command line that made it",
@@ -48,11 +48,11 @@ pub fn import(tree: &Path, imported: &Imported, to: &Path) -> Result<Exit> {
     problems.extend(hidden.into_iter().map(lost));
     let (taken, all) = (show_many(count, "run"), show_many(matrix.counts().runs, "run"));
     say(format_args!("wrote {}: {taken} of {all}", to.display()));
-    tell_how_to_go_on(&plan, imported, to, &path);
-    Ok(tell_damage(&problems))
+    print_next_steps(&plan, imported, to, &path);
+    Ok(print_damage(&problems))
 }
 
-fn tell_how_to_go_on(plan: &Plan, imported: &Imported, to: &Path, path: &Path) {
+fn print_next_steps(plan: &Plan, imported: &Imported, to: &Path, path: &Path) {
     let (to, path) = (shell_word(to), shell_word(path));
     say(format_args!("`vsweep report {to}` shows it"));
     match plan.redacted_text() == imported.text {

@@ -158,13 +158,13 @@ pub fn summary(rehearsal: &Rehearsal) -> String {
             show_many(unknown, "run")
         ),
     };
-    let beside = match rehearsal.packed.as_ref().map(|packed| packed.room) {
+    let concurrency = match rehearsal.packed.as_ref().map(|packed| packed.room) {
         None => String::new(),
         Some(Room { gpus: 0, groups }) => format!(", {groups} servers at once"),
         Some(Room { gpus, .. }) => format!(", side by side on {}", show_many(u64::from(gpus), "GPU")),
     };
     format!(
-        "predicted: about {} (80 % interval: {} to {}) for {what}{beside}{more}",
+        "predicted: about {} (80 % interval: {} to {}) for {what}{concurrency}{more}",
         show(likely),
         show(low),
         show(high)

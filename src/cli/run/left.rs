@@ -1,7 +1,7 @@
 //! `vsweep run --dry-run`: what a plan still lacks in a directory, and what that will likely take.
 
 use crate::agenda::Start;
-use crate::cli::experiment::{recorded, tell_damage};
+use crate::cli::experiment::{print_damage, recorded};
 use crate::cli::forecast::{estimate, options};
 use crate::cli::output;
 use crate::cli::plan::{table, write_estimate};
@@ -19,7 +19,7 @@ pub fn show(sweep: &Sweep<'_>, directory: &Directory) -> Result<Exit> {
     let mut state = recorded(directory)?;
     sweep.imagine_anew(&mut state);
     output::finish(write(sweep, directory, &state, &mut output::text()))?;
-    Ok(tell_damage(&state.damage))
+    Ok(print_damage(&state.damage))
 }
 
 fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl Write) -> io::Result<()> {

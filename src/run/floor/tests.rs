@@ -35,7 +35,7 @@ struct Virtual<'f> {
     starting: Doing,
     leave: Option<Leave<'f>>,
     done: &'f RefCell<Vec<Span>>,
-    beside: &'f RefCell<Vec<Beside>>,
+    neighbours: &'f RefCell<Vec<NeighbourShares>>,
 }
 
 impl Virtual<'_> {
@@ -69,7 +69,7 @@ impl Stage for Virtual<'_> {
             Action::Run(_) => {
                 let leave = self.floor.enter(Doing::Run).await;
                 self.spend(60.0, Doing::Run).await;
-                self.beside.borrow_mut().push(leave.beside());
+                self.neighbours.borrow_mut().push(leave.neighbours());
                 match self.fails() {
                     Some(failure) => ActionOutcome::Died { failure, seconds: 1.0 },
                     None => ActionOutcome::Ran {
@@ -144,7 +144,7 @@ impl Signals for User<'_> {
 /// The actions of a whole sweep, the activity recorded with its runs, and the number of interrupted groups.
 struct Swept {
     done: Vec<Span>,
-    beside: Vec<Beside>,
+    neighbours: Vec<NeighbourShares>,
     interrupted: usize,
 }
 
@@ -154,7 +154,7 @@ fn sweep(plan: &Plan, starting: Doing, interrupt_s: Option<f64>, seed: u32) -> S
     let schedule = Schedule::new(plan, &matrix, Shard::WHOLE, false);
     let (record, floor) = (&Recorded::default(), &clock.floor());
     let draw = &RefCell::new(NumpyLegacy::new(seed));
-    let (done, beside) = (&RefCell::default(), &RefCell::default());
+    let (done, neighbours) = (&RefCell::default(), &RefCell::default());
     let mut left: Vec<Group> = schedule
         .starts()
         .map(|start| {
@@ -180,7 +180,7 @@ fn sweep(plan: &Plan, starting: Doing, interrupt_s: Option<f64>, seed: u32) -> S
                         starting,
                         leave,
                         done,
-                        beside,
+                        neighbours,
                     };
                     let mut user = User {
                         clock,
@@ -204,7 +204,7 @@ fn sweep(plan: &Plan, starting: Doing, interrupt_s: Option<f64>, seed: u32) -> S
     );
     Swept {
         done: done.take(),
-        beside: beside.take(),
+        neighbours: neighbours.take(),
         interrupted,
     }
 }
@@ -227,11 +227,18 @@ fn no_run_meets_a_start_that_is_kept_apart_and_every_group_ends() {
     for seed in 0..SWEEPS {
         let swept = sweep(&plan, Doing::StartApart, None, seed);
         assert_eq!(overlaps(&swept.done), 0, "seed {seed}");
-        assert!(swept.beside.iter().all(|beside| beside.starts == 0.0), "seed {seed}");
+        assert!(
+            swept.neighbours.iter().all(|neighbours| neighbours.starts == 0.0),
+            "seed {seed}"
+        );
         assert_eq!(swept.interrupted, 0);
-        runs += swept.beside.len();
-        let at_once = swept.beside.iter().filter(|beside| beside.servers > 0.5).count();
-        assert!(2 * at_once > swept.beside.len(), "runs still go on side by side");
+        runs += swept.neighbours.len();
+        let at_once = swept
+            .neighbours
+            .iter()
+            .filter(|neighbours| neighbours.servers > 0.5)
+            .count();
+        assert!(2 * at_once > swept.neighbours.len(), "runs still go on side by side");
     }
     assert!(runs > 40 * SWEEPS as usize, "most servers are measured: {runs}");
 }
@@ -242,7 +249,10 @@ fn runs_meet_starts_that_are_not_kept_apart() {
     for seed in 0..SWEEPS {
         let swept = sweep(&plan, Doing::Start, None, seed);
         assert!(overlaps(&swept.done) > 0, "seed {seed}");
-        assert!(swept.beside.iter().any(|beside| beside.starts > 0.0), "it is noted");
+        assert!(
+            swept.neighbours.iter().any(|neighbours| neighbours.starts > 0.0),
+            "it is noted"
+        );
     }
 }
 

@@ -37,7 +37,7 @@ impl Live<'_, '_> {
         });
         if is_restarted {
             let note = restarted(&secrets.redact(url), &read);
-            self.writer.tell(Update::Note(&note))?;
+            self.writer.notify(Update::Note(&note))?;
         }
         Ok(Ok(Some(read)))
     }
@@ -112,7 +112,7 @@ impl Live<'_, '_> {
             )));
         }
         let note = "the server was started again during the run, which is tried again";
-        self.writer.tell(Update::Note(note))
+        self.writer.notify(Update::Note(note))
     }
 }
 

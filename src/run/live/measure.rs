@@ -43,7 +43,7 @@ impl Live<'_, '_> {
         self.scratch = Some(job.scratch.clone());
         let running = self.ready();
         let began = Instant::now();
-        writer.tell(Update::Running(&server, &job.counters))?;
+        writer.notify(Update::Running(&server, &job.counters))?;
         let watch = run.task.watch();
         let gpus = Arc::clone(&running.gpus);
         let is_watched = plan.bench.telemetry;
@@ -62,7 +62,7 @@ impl Live<'_, '_> {
         let seconds = began.elapsed().saturating_sub(job.counters.warmed_for()).as_secs_f64();
         self.hide_in_scratch()?;
         let window = job.counters.measured.get().copied();
-        let (mut figures, course) = self.read_beside(admitted, sampler, &telemetry, window).await?;
+        let (mut figures, course) = self.end_telemetry(admitted, sampler, &telemetry, window).await?;
         let others = others.max(self.others_up());
         figures.extend((others > 0).then(|| ("other_servers_beside".to_owned(), others.into())));
         let running = self.ready();
@@ -91,12 +91,12 @@ impl Live<'_, '_> {
                 // A field of a request's body may make several of one.
                 let is_plain = spelling::find(&job.params, "extra_body").is_none();
                 if let Some(course) = course.filter(|_| is_plain) {
-                    let mut beside = judge::beside(&measurement.result.values, &course);
+                    let mut doubts = judge::telemetry(&measurement.result.values, &course);
                     // A part of a run is not steady, and need not be. A disturbed one says nothing of why it was cut.
                     let of_gpu = |code| matches!(code, Code::GpuNotAlone | Code::GpuSlowedDown);
-                    beside.retain(|doubt| measurement.cut.is_none() || of_gpu(doubt.code));
-                    beside.retain(|doubt| measurement.doubts.iter().all(|known| known.code != doubt.code));
-                    measurement.doubts.extend(beside);
+                    doubts.retain(|doubt| measurement.cut.is_none() || of_gpu(doubt.code));
+                    doubts.retain(|doubt| measurement.doubts.iter().all(|known| known.code != doubt.code));
+                    measurement.doubts.extend(doubts);
                 }
                 let mut reduced = reduce(measurement, &run.task, identity.simulated);
                 let warmup_seconds = job.counters.warmed_for().as_secs_f64();
@@ -120,7 +120,7 @@ impl Live<'_, '_> {
     }
 
     /// Ends the telemetry of a run and summarises it, together with the other servers and the course of the run.
-    pub(super) async fn read_beside(
+    pub(super) async fn end_telemetry(
         &self,
         admitted: Timestamp,
         sampler: Option<Sampler>,
@@ -130,7 +130,7 @@ impl Live<'_, '_> {
         let series = readings(sampler).await;
         let course = series.window(measured).map(|window| series.course(window));
         let mut figures = self.keep(telemetry, series, measured)?;
-        figures.extend(self.beside(admitted));
+        figures.extend(self.neighbours(admitted));
         Ok((figures, course))
     }
 
@@ -144,7 +144,7 @@ impl Live<'_, '_> {
         let folder = path.parent().map_or(Ok(()), create_folder);
         if let Err(error) = folder.and_then(|()| write_atomic(path, series.to_csv(window).as_bytes())) {
             let note = format!("the telemetry of a run is lost: {error}");
-            self.writer.tell(Update::Note(&note))?;
+            self.writer.notify(Update::Note(&note))?;
         }
         Ok(series.summarize(window))
     }
@@ -226,7 +226,7 @@ pub(crate) fn reduce(measurement: Measurement, task: &Task, simulated: bool) -> 
     };
     Ran {
         errors: measurement.errors,
-        beside: None,
+        neighbours: None,
         warmup_seconds: None,
         learned: task.learn(seen),
         failure: measurement.failure,

@@ -2,9 +2,9 @@
 //! nothing.
 
 mod behind;
-mod beside;
 mod hidden;
 mod measure;
+mod neighbours;
 mod offline;
 mod planned;
 mod server;
@@ -159,7 +159,7 @@ impl<'p, 'w> Live<'p, 'w> {
             if let Err(error) = hidden {
                 let note = format!("a log may hold secrets of the plan, and they could not be hidden: {error}");
                 // The sweep continues even if the note cannot be shown.
-                let _ = self.writer.tell(Update::Note(&note));
+                let _ = self.writer.notify(Update::Note(&note));
             }
         }
     }
@@ -189,7 +189,7 @@ impl Stage for Live<'_, '_> {
     type Error = Error;
 
     async fn act(&mut self, action: Action) -> Result<ActionOutcome> {
-        self.writer.tell(Update::Acting(&self.config.id, &action))?;
+        self.writer.notify(Update::Acting(&self.config.id, &action))?;
         let offline = self.plan.bench.runner.offline();
         let began = Instant::now();
         Ok(match action {

@@ -44,7 +44,7 @@ impl Live<'_, '_> {
         };
         self.scratch = Some(job.scratch.clone());
         let began = *job.counters.sending.get_or_init(Instant::now);
-        self.writer.tell(Update::Running(&self.config.id, &job.counters))?;
+        self.writer.notify(Update::Running(&self.config.id, &job.counters))?;
         let gpus = self.visible_gpus();
         let sampler = plan
             .bench
@@ -57,7 +57,7 @@ impl Live<'_, '_> {
         let seconds = began.elapsed().as_secs_f64();
         self.program = None;
         self.hide_in_scratch()?;
-        let (mut figures, course) = self.read_beside(admitted, sampler, &telemetry, None).await?;
+        let (mut figures, course) = self.end_telemetry(admitted, sampler, &telemetry, None).await?;
         if offline != Offline::Startup {
             figures.extend(startup::phases(&diagnose::read_log(&job.scratch.join(LOG), 0)));
         }
@@ -72,8 +72,8 @@ impl Live<'_, '_> {
                 add(figures, &mut result);
                 let mut measurement = bench::judge(result);
                 if let Some(course) = course {
-                    let beside = judge::beside(&measurement.result.values, &course);
-                    measurement.doubts.extend(beside);
+                    let doubts = judge::telemetry(&measurement.result.values, &course);
+                    measurement.doubts.extend(doubts);
                 }
                 ran(Ok(Box::new(reduce(measurement, &run.task, false))), seconds)
             }

@@ -187,7 +187,7 @@ impl<'a> ThisHost<'a> {
         if since.elapsed() >= PATIENCE && !self.is_announced.replace(true) {
             let by = settle::holders_of(free).await;
             let note = format!("waiting for GPUs, at most {}: {by}", show_duration(limit));
-            writer.tell(Update::Note(&note))?;
+            writer.notify(Update::Note(&note))?;
         }
         sleep(LOOK).await;
         Ok(())

@@ -61,7 +61,7 @@ fn every_run_of_a_search_is_a_draw_of_its_own() {
     while let Err(question) = search.ask() {
         draws.push(question.draw);
         let ttft_ms = 20.0 * question.value;
-        search.tell(&run(&settings, question, ttft_ms, 0));
+        search.add(&run(&settings, question, ttft_ms, 0));
     }
     assert!(draws.len() > 1);
     assert_eq!(draws, (0..draws.len() as u32).collect::<Vec<_>>());
@@ -75,7 +75,7 @@ fn answers_after(late: [usize; 3]) -> Vec<Answer> {
     };
     let mut search = Search::new(settings.clone(), Seed::neighbour(50.0));
     for late in late {
-        search.tell(&run(&settings, question(50.0, 500), 250.0, late));
+        search.add(&run(&settings, question(50.0, 500), 250.0, late));
     }
     let Ok(answers) = search.ask() else {
         panic!("three runs were allowed")
@@ -109,7 +109,7 @@ fn no_load_just_below_one_that_failed_is_asked_for() {
         ..settings(Vary::MaxConcurrency, 500)
     };
     let mut search = Search::new(settings.clone(), Seed::neighbour(113.0));
-    search.tell(&run(&settings, question(113.0, 500), 250.0, 500));
+    search.add(&run(&settings, question(113.0, 500), 250.0, 500));
     let Err(next) = search.ask() else {
         panic!("one failure is no answer")
     };
@@ -125,7 +125,7 @@ fn a_rate_that_lasts_for_a_moment_and_outruns_the_server_is_said_to() {
     };
     let mut search = Search::new(settings.clone(), Seed::neighbour(400.0));
     while let Err(question) = search.ask() {
-        search.tell(&run(&settings, question, 50.0, 0));
+        search.add(&run(&settings, question, 50.0, 0));
     }
     let Ok(answers) = search.ask() else {
         panic!("the loop ends with answers")
@@ -169,7 +169,7 @@ fn what_a_cut_run_is_certain_of_is_believed() {
             &[late; 3],
             Some(&cut),
         );
-        search.tell(&probe);
+        search.add(&probe);
     }
     let Ok(answers) = search.ask() else {
         panic!("the loop ends with answers")

@@ -50,7 +50,7 @@ fn run(
             Err(question) => {
                 let p99_ms = curve(question.value) * noise[measured.len() % noise.len()].exp();
                 measured.push(p99_ms);
-                search.tell(&measure(settings, question, p99_ms));
+                search.add(&measure(settings, question, p99_ms));
             }
         }
         assert!(
@@ -67,7 +67,7 @@ fn finish(search: &mut Search, settings: &Settings, curve: impl Fn(f64) -> f64) 
             Ok(answers) => return answers,
             Err(question) => {
                 let p99_ms = curve(question.value);
-                search.tell(&measure(settings, question, p99_ms));
+                search.add(&measure(settings, question, p99_ms));
             }
         }
     }
@@ -106,7 +106,7 @@ proptest! {
             let mut replayed = Search::new(settings.clone(), Seed::UNKNOWN);
             for probe in &probes[..told] {
                 let text = serde_json::to_string(probe).expect("valid in this test");
-                replayed.tell(&serde_json::from_str(&text).expect("valid in this test"));
+                replayed.add(&serde_json::from_str(&text).expect("valid in this test"));
             }
             match (replayed.ask(), probes.get(told)) {
                 (Err(question), Some(next)) => prop_assert_eq!(&question, &next.question),
@@ -194,7 +194,7 @@ fn a_response_that_is_not_monotone_is_said() {
     });
     for question in told {
         let p99_ms = curve(question.value);
-        search.tell(&measure(&settings, question, p99_ms));
+        search.add(&measure(&settings, question, p99_ms));
     }
     let Err(again) = search.ask() else {
         panic!("a dip is measured again before it is believed")
@@ -287,7 +287,7 @@ fn a_server_that_falls_under_load_bounds_the_search() {
     let answers = loop {
         match search.ask() {
             Ok(answers) => break answers,
-            Err(question) if question.value > 50.0 => search.tell(&Probe {
+            Err(question) if question.value > 50.0 => search.add(&Probe {
                 question,
                 stopped: Some(vsweep::search::Verdict::Fail),
                 readings: BTreeMap::new(),
@@ -296,7 +296,7 @@ fn a_server_that_falls_under_load_bounds_the_search() {
             }),
             Err(question) => {
                 let probe = measure(&settings, question, 200.0);
-                search.tell(&probe);
+                search.add(&probe);
             }
         }
     };
@@ -346,7 +346,7 @@ fn attainment_and_goodput_count_together() {
                         )
                     })
                     .collect();
-                search.tell(&Probe {
+                search.add(&Probe {
                     question,
                     stopped: None,
                     readings,

@@ -48,7 +48,7 @@ fn answers(targets: Vec<Target>, seed: f64) -> Vec<Answer> {
     loop {
         match search.ask() {
             Ok(answers) => return answers,
-            Err(question) => search.tell(&measured(&settings, question)),
+            Err(question) => search.add(&measured(&settings, question)),
         }
     }
 }
@@ -124,7 +124,7 @@ fn a_run_that_one_target_stopped_says_nothing_of_another() {
         panic!("nothing is known yet")
     };
     let failed = readings(&settings, 64.0).filter(|(text, _)| text.starts_with("p99_ttft"));
-    search.tell(&Probe {
+    search.add(&Probe {
         question,
         stopped: Some(Verdict::Fail),
         readings: failed.collect(),
@@ -143,6 +143,6 @@ fn a_run_that_one_target_stopped_says_nothing_of_another() {
         Ok(answers) => panic!("one run is no answer: {answers:?}"),
     };
     let before = asked(&second);
-    second.tell(&search.probes()[0]);
+    second.add(&search.probes()[0]);
     assert_eq!(asked(&second), before);
 }

@@ -103,7 +103,7 @@ fn ask_search(planned: &LoadSearch, hint: &Hint, schedule: Schedule<'_>, slot: u
         )));
     };
     let mut search = Search::new(planned.settings.clone(), record.started.seed).against(&record.started.rivals);
-    state.probes(&planned.id, slot).for_each(|probe| search.tell(probe));
+    state.probes(&planned.id, slot).for_each(|probe| search.add(probe));
     match search.ask() {
         Err(question) => {
             let point = schedule.matrix.point_for(planned, &question);
@@ -123,9 +123,7 @@ fn ask_exploration(planned: &LoadExploration, schedule: Schedule<'_>, slot: u32,
         return Ask::Begin(Box::new(begun(planned, vary, slot, schedule.plan)));
     }
     let mut exploration = Exploration::new(planned.settings.clone());
-    state
-        .levels(&planned.id, slot)
-        .for_each(|level| exploration.tell(level));
+    state.levels(&planned.id, slot).for_each(|level| exploration.add(level));
     let Some(load) = exploration.ask() else {
         if exploration.has_anchors() {
             return Ask::Ended(SearchEnd::Answered(Vec::new()));

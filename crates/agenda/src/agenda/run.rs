@@ -198,7 +198,7 @@ impl Ran {
             seconds,
             warmup_seconds: self.warmup_seconds,
             learned: self.learned,
-            beside: self.beside,
+            neighbours: self.neighbours,
             ..RunFinished::default()
         };
         (finished, self.measured)

@@ -4,7 +4,9 @@ use super::task::Task;
 use vsweep_plan::cause::Failure;
 use vsweep_plan::plan::Warmup;
 use vsweep_plan::validity::Doubt;
-use vsweep_record::journal::{Beside, Entry, Event, Figures, Launch, Learned, Measured, RunFiles, ServerReady};
+use vsweep_record::journal::{
+    Entry, Event, Figures, Launch, Learned, Measured, NeighbourShares, RunFiles, ServerReady,
+};
 
 /// The next step on a server.
 #[derive(Debug)]
@@ -130,7 +132,7 @@ pub struct Ran {
     /// Why the run was ended before its last request, if it was.
     pub cut: Option<String>,
     /// Activity on the machine during the run, if servers run at the same time.
-    pub beside: Option<Beside>,
+    pub neighbours: Option<NeighbourShares>,
     /// Time that its warm-up took, in seconds, if it had one.
     pub warmup_seconds: Option<f64>,
     /// Figures for the search that asked for it.

@@ -115,7 +115,7 @@ impl Dataset for CustomImage {
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let rows = rows::read(&self.path)?;
         draw.each_row(rows.iter().collect(), |index, row| {
-            let (prompt, text, beside) = match row.fields.get("content") {
+            let (prompt, text, media) = match row.fields.get("content") {
                 Some(content) => {
                     let parts = self.parts(content).map_err(|problem| row.wrong(&problem))?;
                     let text = parts.iter().filter_map(|part| part["text"].as_str()).collect();
@@ -129,7 +129,7 @@ impl Dataset for CustomImage {
             };
             let output_len = self.output_len.of(row)?;
             let mut item = Item::new(index, prompt, draw.vocabulary.count(&text)?, output_len);
-            item.media = beside;
+            item.media = media;
             Ok(item)
         })
     }

@@ -211,7 +211,7 @@ impl<'a> Drive<'a> {
 
     fn note(&mut self, index: usize, sample: &Sample) {
         self.finished += 1;
-        self.tell(LoadProgress::Ended(sample, self.in_flight));
+        self.notify(LoadProgress::Ended(sample, self.in_flight));
         self.samples.push(index, sample);
     }
 
@@ -245,7 +245,7 @@ impl<'a> Drive<'a> {
         false
     }
 
-    pub fn tell(&mut self, progress: LoadProgress<'_>) {
+    pub fn notify(&mut self, progress: LoadProgress<'_>) {
         self.is_cut |= (self.watch)(progress).is_break();
     }
 

@@ -128,13 +128,13 @@ impl Generator {
         let mut events = Events::with_capacity(1024);
         let mut absence = Absence::new(nanos(SWEEP));
         set(&self.sweeper, SWEEP)?;
-        let mut told = 0;
+        let mut reported = 0;
         while !drive.is_finished() {
             let turn_began = arrivals.look();
             absence.looked(turn_began);
-            if absence.total > told {
-                told = absence.total;
-                drive.tell(LoadProgress::Away(told));
+            if absence.total > reported {
+                reported = absence.total;
+                drive.notify(LoadProgress::Away(reported));
             }
             for event in &events {
                 self.serve(event.token().0, event.is_read_closed(), &mut arrivals, &mut drive);
@@ -355,7 +355,7 @@ impl Generator {
         let busy = self.connections.iter().flatten();
         let underway = busy.filter(|connection| connection.carries.is_some());
         let underway: Vec<&Sample> = underway.map(|connection| connection.exchange.sample()).collect();
-        drive.tell(LoadProgress::Underway(now, &underway));
+        drive.notify(LoadProgress::Underway(now, &underway));
     }
 
     /// Gives up what is in flight; how far it had come. Closing the connections tells the server that nobody waits for the

@@ -44,7 +44,7 @@ table! {
         /// Named combinations of parameters, multiplied with the axes. They override fixed values of the same name.
         _combos as "combos": () = elsewhere::<Vec<Combo>>(),
     }
-    beside {
+    internal {
         /// Named combinations, multiplied with the axes; empty means one empty combination.
         pub combos: Vec<Combo>,
     }

@@ -112,7 +112,7 @@ table! {
         /// (docs/plan.md).
         _secret_names as "secrets": () = elsewhere::<Vec<String>>(),
         /// The server: what is launched, and with which settings.
-        pub serve: Serve = key().told_if_missing(),
+        pub serve: Serve = key().required_elsewhere(),
         /// The load: what is sent, and by which program.
         pub bench: Bench,
         /// Runs several servers at the same time. Without this table they run one after the other.
@@ -135,7 +135,7 @@ table! {
         /// Options of the report and of the answer.
         pub report: ReportOptions,
     }
-    beside {
+    internal {
         /// The plan's text as it was run, variables never expanded. It may hold secrets: write [`Plan::redacted_text`] instead.
         pub text: String,
         /// The language of the text.

@@ -19,7 +19,7 @@ table! {
         /// the defaults is recommended. Default: 1 %.
         pub margin: Option<f64> = maybe::<String, _>(margin),
     }
-    beside {
+    internal {
         /// Requirements on the results: `[[assert]]`, and required targets.
         pub requirements: Vec<Requirement>,
     }

@@ -68,7 +68,7 @@ table! {
         pub servers: Servers = one_of::<Servers, _>(),
         ..String
     }
-    beside {
+    internal {
         /// The criteria for each point.
         pub criteria: Vec<Criterion>,
     }

@@ -55,7 +55,7 @@ table! {
         /// Named combinations of parameters, multiplied with the axes. They override fixed values of the same name.
         _combos as "combos": () = elsewhere::<Vec<Combo>>(),
     }
-    beside {
+    internal {
         /// Launch a server, or attach to one.
         pub target: Target,
         /// The environment variables that have one value.
@@ -151,14 +151,14 @@ impl Serve {
             reader.found.add(problem.and(command.key_span, "launched here"));
         }
         let commands = self.command.take().unwrap_or_default();
-        let mut beside: Vec<(String, Axis)> = commands.axis().into_iter().collect();
+        let mut varied: Vec<(String, Axis)> = commands.axis().into_iter().collect();
         for (name, axis) in std::mem::take(&mut self.variables) {
             match axis {
                 Axis::Fixed(value) => drop(self.env.insert(name, show(&value))),
-                axis => beside.push((format!("{ENV}{name}"), axis)),
+                axis => varied.push((format!("{ENV}{name}"), axis)),
             }
         }
-        self.params.splice(0..0, beside);
+        self.params.splice(0..0, varied);
         reader.names.add(Side::Serve, node, &self.params, &self.combos);
         match (self.url.take(), url, command) {
             (Some(base), Some(url), None) => {

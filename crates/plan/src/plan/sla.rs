@@ -51,7 +51,7 @@ table! {
         required: Option<bool> = by::<Scalar, _>(required),
         ..String
     }
-    beside {
+    internal {
         /// The bounds.
         criteria: Vec<Criterion>,
         /// Its place in the plan.

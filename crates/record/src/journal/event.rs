@@ -305,12 +305,13 @@ pub struct RunFinished {
     pub learned: Option<Learned>,
     /// Activity on the machine during the run, if servers run at the same time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub beside: Option<Beside>,
+    #[serde(rename = "beside")]
+    pub neighbours: Option<NeighbourShares>,
 }
 
 /// Other activity of the session on the machine during a run: shares of the run's time from 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Beside {
+pub struct NeighbourShares {
     /// Other servers were measured.
     pub servers: f64,
     /// Other servers were starting.

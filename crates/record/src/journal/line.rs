@@ -112,9 +112,10 @@ pub fn decode(bytes: &[u8]) -> Option<(DecodedLine, Sum)> {
 
 /// An error of a line without its place in the line, of which nobody sees the text.
 fn without_place(error: &serde_json::Error) -> String {
-    let told = error.to_string();
-    told.rsplit_once(" at line ")
-        .map_or(&*told, |(what, _)| what)
+    let message = error.to_string();
+    message
+        .rsplit_once(" at line ")
+        .map_or(&*message, |(what, _)| what)
         .to_owned()
 }
 

@@ -26,7 +26,7 @@ mod state;
 pub use declared::{AskedMetric, Compared, Entrant, PlanContent, RecordedPlan, ServerDeclared};
 pub use directory::{Directory, RunFiles, Shard};
 pub use event::{
-    Beside, Event, FORMAT, Figures, GroupBegun, Learned, Link, RunFinished, RunStarted, SearchStarted, Seen,
+    Event, FORMAT, Figures, GroupBegun, Learned, Link, NeighbourShares, RunFinished, RunStarted, SearchStarted, Seen,
     SeenJournal, ServerExited, ServerReady, SessionStarted, StoredFile,
 };
 pub use files::Check;

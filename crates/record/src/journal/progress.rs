@@ -116,19 +116,19 @@ impl Compared {
             };
             seconds[entrant] += start.seconds;
             match (measured_on.add(rank, &start), rank) {
-                (Joined::Alike, _) => selection.tell(wanted, start.logs),
+                (Joined::Alike, _) => selection.add(wanted, start.logs),
                 // It is measured once more.
                 (Joined::Torn, _) => apart += 1,
                 // It says nothing of any metric.
                 (Joined::Unlike, Some(_)) => {
                     apart += 2;
-                    selection.tell(wanted, Some(vec![None; self.family.len()]));
+                    selection.add(wanted, Some(vec![None; self.family.len()]));
                 }
                 // An axis that has moved to another node is measured anew there.
                 (Joined::Unlike, None) => {
                     apart = starts;
                     selection = self.selection(self.max_starts.saturating_sub(starts));
-                    selection.tell(wanted, start.logs);
+                    selection.add(wanted, start.logs);
                 }
             }
             slots[entrant] += 1;
@@ -220,14 +220,14 @@ impl Selection {
     }
 
     /// Takes in what a start that was asked for showed.
-    fn tell(&mut self, wanted: Wanted, logs: Option<Logs>) {
+    fn add(&mut self, wanted: Wanted, logs: Option<Logs>) {
         match (self, wanted.slot) {
-            (Selection::Pairs(paired), Some(slot)) => paired.tell(slot, logs),
+            (Selection::Pairs(paired), Some(slot)) => paired.add(slot, logs),
             (Selection::Axis(bisected), None) => {
                 let log = logs.and_then(|logs| logs.first().copied().flatten());
-                bisected.tell(wanted.entrant, log);
+                bisected.add(wanted.entrant, log);
             }
-            _ => unreachable!("only what was asked for is told"),
+            _ => unreachable!("only starts that were asked for have results"),
         }
     }
 }

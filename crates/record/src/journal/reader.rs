@@ -115,7 +115,7 @@ impl Reader {
     }
 
     /// Says what is wrong with the line that was read last.
-    fn tell(&mut self, what: &str) {
+    fn note_damage(&mut self, what: &str) {
         self.damage.push(format!("{}: {what}", self.place()));
     }
 
@@ -125,7 +125,7 @@ impl Reader {
                 self.doubtful.push(self.lines);
             }
             self.damaged += 1;
-            self.tell("damaged line; what it told is lost; restore the file from a copy if there is one");
+            self.note_damage("damaged line; its content is lost; restore the file from a copy if there is one");
             return Ok(Read::On);
         };
         if line.seq == 0 && line.prev != self.nonce {
@@ -142,13 +142,13 @@ impl Reader {
         if line.seq < next {
             match self.sum(line.seq) {
                 Some(sum) if sum == own => {
-                    self.tell("this line is here twice; it counts once");
+                    self.note_damage("this line is here twice; it counts once");
                     return Ok(Read::On);
                 }
                 Some(_) => return Ok(self.refuse()),
                 None if self.wanted.get(&line.seq).is_some_and(|sum| *sum != own) => return Ok(self.refuse()),
                 None => {
-                    self.tell("this line was moved here; it counts");
+                    self.note_damage("this line was moved here; it counts");
                     self.sums[line.seq as usize] = Some(own);
                 }
             }
@@ -190,7 +190,7 @@ impl Reader {
     }
 
     fn refuse(&mut self) -> Read {
-        self.tell("this line is of another journal or was changed; it does not count");
+        self.note_damage("this line is of another journal or was changed; it does not count");
         Read::On
     }
 
@@ -199,8 +199,8 @@ impl Reader {
         let more = missing.saturating_sub(std::mem::take(&mut self.damaged));
         if more > 0 {
             let lines = if more == 1 { "line is" } else { "lines are" };
-            self.tell(&format!(
-                "{more} {lines} missing before this one (after seq {}); what they told is lost; restore the file from a copy if \
+            self.note_damage(&format!(
+                "{more} {lines} missing before this one (after seq {}); their content is lost; restore the file from a copy if \
                  there is one",
                 self.sums.len()
             ));

@@ -32,14 +32,14 @@ pub fn frontier(points: &[(f64, f64)], better: (Better, Better)) -> Vec<usize> {
         })
         .collect();
     // The best y among the points whose x, compared with the given one, is in one of the given orders.
-    let best_beside = |x: f64, wanted: &[Ordering]| {
+    let best_y_at = |x: f64, wanted: &[Ordering]| {
         let count = ranked.partition_point(|point| wanted.contains(&compare(point.1, x)));
         count.checked_sub(1).map_or(f64::NEG_INFINITY, |last| best_y[last])
     };
     let is_beaten = |x: f64, y: f64| {
-        let right = best_beside(x, &[Ordering::Greater]);
-        let beside = best_beside(x, &[Ordering::Greater, Ordering::Equal]);
-        compare(right, y) != Ordering::Less || compare(beside, y) == Ordering::Greater
+        let right = best_y_at(x, &[Ordering::Greater]);
+        let here = best_y_at(x, &[Ordering::Greater, Ordering::Equal]);
+        compare(right, y) != Ordering::Less || compare(here, y) == Ordering::Greater
     };
     let kept = ranked.iter().filter(|(_, x, y)| !is_beaten(*x, *y));
     kept.map(|(i, _, _)| *i).collect()

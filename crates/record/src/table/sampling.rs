@@ -21,11 +21,11 @@ impl Table {
             _ => &normal(&column.name),
         };
         let known = &self.runs.get(row)?.errors;
-        let told = known
+        let stated = known
             .iter()
             .find(|(known, _)| **known == *name)
             .map(|(_, error)| *error);
-        Some(told.unwrap_or_else(|| assumed_error(name, |other| self.cell(other, row).number())))
+        Some(stated.unwrap_or_else(|| assumed_error(name, |other| self.cell(other, row).number())))
     }
 }
 

@@ -103,13 +103,13 @@ impl<'t> Points<'t> {
             .iter()
             .filter(|column| column.section == Section::Bench && column.is_combo());
         match names.next() {
-            Some(names) if !kept.is_empty() && self.tell_alike(names, &kept) => vec![names],
+            Some(names) if !kept.is_empty() && self.distinguishes_alike(names, &kept) => vec![names],
             _ => kept,
         }
     }
 
     /// Returns true if a column distinguishes points exactly as these columns do together.
-    fn tell_alike(&self, column: &Column, others: &[&Column]) -> bool {
+    fn distinguishes_alike(&self, column: &Column, others: &[&Column]) -> bool {
         let one = |row: usize| vec![column.cells[row].to_string()];
         let all = |row: usize| {
             others

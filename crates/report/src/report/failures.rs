@@ -221,8 +221,8 @@ fn reasons(row: usize, run: &RunRecord, cause: Option<Cause>) -> impl Iterator<I
         (Reason::Failed(cause), (row, run, seen))
     });
     // Doubts that only mark some figures are shown next to these.
-    let is_told = move |doubt: &&Doubt| cause.is_none() && doubt.code.severity() != Validity::Valid;
-    let doubts = run.doubts.iter().filter(is_told);
+    let is_listed = move |doubt: &&Doubt| cause.is_none() && doubt.code.severity() != Validity::Valid;
+    let doubts = run.doubts.iter().filter(is_listed);
     let doubted = doubts.map(move |doubt| {
         let seen = (&*doubt.detail, doubt.request_error.as_ref(), None);
         (Reason::Doubted(doubt.code), (row, run, seen))

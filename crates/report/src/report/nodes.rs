@@ -11,7 +11,7 @@ use vsweep_record::table::{Cell, Points};
 /// Nodes that are named.
 const MOST_NAMED: usize = 8;
 /// Returns true if results come from several nodes, or from one that was changed meanwhile.
-pub fn are_told_apart(state: &State) -> bool {
+pub fn has_several_nodes(state: &State) -> bool {
     let machines = state.machines();
     let nodes: BTreeSet<&str> = machines.iter().map(|machine| &*machine.node).collect();
     nodes.len() > 1 || !unlike(&machines).is_empty()
@@ -30,7 +30,7 @@ pub fn describe(state: &State, host: &str) -> Option<String> {
     };
     let machines = state.machines();
     let is_elsewhere = machines.iter().any(|machine| machine.node != host);
-    (is_elsewhere || are_told_apart(state)).then(|| machines.iter().map(describe).join("; "))
+    (is_elsewhere || has_several_nodes(state)).then(|| machines.iter().map(describe).join("; "))
 }
 
 /// Notes for readers of a comparison, one sentence each; empty if all results come from one unchanged node.

@@ -58,7 +58,7 @@ pub fn read_asked(
     };
     let gpus: BTreeMap<&ServerId, f64> = state.servers.iter().map(count).collect();
     let mut builder = TableBuilder::new();
-    let is_spread = nodes::are_told_apart(state);
+    let is_spread = nodes::has_several_nodes(state);
     let mut damaged = Vec::new();
     let runs: Vec<&RunRecord> = state.runs().collect();
     for batch in runs.chunks(BATCH) {

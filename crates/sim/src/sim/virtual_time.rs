@@ -176,7 +176,7 @@ impl<'a, 'o> Drive<'a, 'o> {
                     sample.error = Some(format!("HTTP 400: longer than max_model_len {}", self.server.longest));
                     sample.end = arrives;
                     self.freed.push_back(arrives);
-                    self.tell_end(self.next);
+                    self.report_end(self.next);
                 }
                 false => {
                     self.in_flight += 1;
@@ -236,11 +236,11 @@ impl<'a, 'o> Drive<'a, 'o> {
             self.in_flight -= 1;
             self.freed.push_back(now);
             self.underway.remove(&index);
-            self.tell_end(index);
+            self.report_end(index);
         }
     }
 
-    fn tell_end(&mut self, index: usize) {
+    fn report_end(&mut self, index: usize) {
         if let Some(observer) = &mut self.observer
             && !self.is_broken_off
         {

@@ -22,7 +22,8 @@ const TOKENS_A_LINE: u64 = 4;
 #[serde(rename_all = "snake_case")]
 pub enum AnswerCheck {
     /// They were answered.
-    Told(Answers),
+    #[serde(rename = "told")]
+    Answered(Answers),
     /// They were not: why.
     Refused(String),
 }
@@ -211,7 +212,7 @@ impl Answers {
     }
 
     /// The answers of both to each question that both were asked.
-    fn beside<'a>(&'a self, other: &'a Answers) -> impl Iterator<Item = (&'a Reply, &'a Reply)> {
+    fn paired_replies<'a>(&'a self, other: &'a Answers) -> impl Iterator<Item = (&'a Reply, &'a Reply)> {
         let long = self
             .long
             .iter()
@@ -223,8 +224,11 @@ impl Answers {
 
     /// In what they differ from those of the baseline, if noise does not explain it.
     fn difference(&self, base: &Answers, noise: f64) -> Option<String> {
-        let distances: Vec<Distance> = self.beside(base).map(|(own, other)| own.distance(other)).collect();
-        for (at, (own, other)) in self.beside(base).enumerate() {
+        let distances: Vec<Distance> = self
+            .paired_replies(base)
+            .map(|(own, other)| own.distance(other))
+            .collect();
+        for (at, (own, other)) in self.paired_replies(base).enumerate() {
             if let (Some(tokens), Some(of_base)) = (own.prompt_tokens, other.prompt_tokens)
                 && 10 * tokens < 9 * of_base
             {
@@ -285,7 +289,7 @@ pub fn judge(starts: &[AnsweredStart<'_>]) -> Vec<Option<String>> {
         let base = starts[base];
         let alike = |start: &&AnsweredStart<'_>| start.server == base.server && start.answers.model == model;
         let between = starts.iter().filter(alike);
-        let between = between.flat_map(|start| start.answers.beside(base.answers));
+        let between = between.flat_map(|start| start.answers.paired_replies(base.answers));
         let between = between.map(|(own, other)| own.distance(other));
         let noise = between
             .filter(|distance| !distance.is_unlikely)

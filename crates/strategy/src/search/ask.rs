@@ -1,6 +1,6 @@
 //! The search itself: which load to measure next, and when a target is answered.
 //!
-//! One search per server config. Its state is only the list of probes passed to `tell`. `ask` computes the next question from that list, so
+//! One search per server config. Its state is only the list of probes passed to `add`. `ask` computes the next question from that list, so
 //! replaying a journal's probes leads to the same question.
 
 mod answer;
@@ -69,7 +69,7 @@ impl Search {
     }
 
     /// Takes in what a run measured.
-    pub fn tell(&mut self, probe: &Probe) {
+    pub fn add(&mut self, probe: &Probe) {
         self.probes.push(probe.clone());
         self.note_starved();
         self.evidence = OnceLock::new();
@@ -94,7 +94,7 @@ impl Search {
         }
     }
 
-    /// The probes passed to `tell` so far.
+    /// The probes passed to `add` so far.
     pub fn probes(&self) -> &[Probe] {
         &self.probes
     }
@@ -191,7 +191,7 @@ impl View<'_> {
     /// The rival's load, if the server may hold as much although `value` is its answer so far.
     fn contested(&self, value: f64) -> Option<f64> {
         let load = self.rival()?.load;
-        let is_open = value < load && load <= self.highest() && (self.told_so_far() as f64) < self.patience();
+        let is_open = value < load && load <= self.highest() && (self.runs_so_far() as f64) < self.patience();
         is_open.then_some(load)
     }
 
@@ -287,7 +287,7 @@ impl View<'_> {
     /// Returns true if the boundary is within the tolerance above `value`, or as near as the remaining runs are likely to bring it.
     fn is_enough(&self, value: f64) -> bool {
         let has_top = !self.is_unbounded();
-        has_top && (self.is_near(value, self.highest()) || self.told_so_far() as f64 >= self.patience())
+        has_top && (self.is_near(value, self.highest()) || self.runs_so_far() as f64 >= self.patience())
     }
 
     /// True if every run that missed the target was disturbed, so that nothing shows where the limit ends.
@@ -336,7 +336,7 @@ impl View<'_> {
     }
 
     /// Those of them that said something.
-    fn told_so_far(&self) -> usize {
+    fn runs_so_far(&self) -> usize {
         self.probes_so_far() - self.spoilt()
     }
 

@@ -276,8 +276,8 @@ impl LoadRun {
             let z = (expected * self.run.margin.signum() - bound) / variance.sqrt();
             return 1.0 / (1.0 + (-1.7 * z).exp());
         }
-        let beside = self.run.margin - expected;
-        let tail = 1.0 + beside * beside / (variance * TAIL);
+        let deviation = self.run.margin - expected;
+        let tail = 1.0 + deviation * deviation / (variance * TAIL);
         // To the power of half of TAIL + 1; relative to the error, so that many runs stay far above the smallest number.
         self.run.error / (variance.sqrt() * (tail * tail) * (tail * tail))
     }

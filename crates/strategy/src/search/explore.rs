@@ -143,7 +143,7 @@ impl CurvePoint {
     }
 }
 
-/// An exploration of one server config, with `ask` and `tell` like a search.
+/// An exploration of one server config, with `ask` and `add` like a search.
 #[derive(Debug, Clone)]
 pub struct Exploration {
     settings: ExploreSettings,
@@ -191,7 +191,7 @@ impl Exploration {
     }
 
     /// Takes in a run.
-    pub fn tell(&mut self, level: &Level) {
+    pub fn add(&mut self, level: &Level) {
         let is_done = self.runs.last().is_none_or(|runs| self.is_done(runs));
         match self.runs.last_mut().filter(|_| !is_done) {
             Some(runs) => runs.push(*level),
@@ -304,7 +304,7 @@ mod tests {
                 base_ms / (1.001 - busy)
             });
             let figures = Some(CurvePoint { throughput, latency_ms });
-            exploration.tell(&Level { load, figures });
+            exploration.add(&Level { load, figures });
         }
         exploration.runs.iter().map(|runs| exploration.position(runs)).collect()
     }
@@ -338,7 +338,7 @@ mod tests {
                     throughput,
                     latency_ms: 2000.0,
                 });
-                exploration.tell(&Level { load, figures });
+                exploration.add(&Level { load, figures });
             }
             sent
         };
@@ -362,7 +362,7 @@ mod tests {
             let in_flight = load.max_concurrency.expect("valid in this test");
             asked.push(in_flight);
             let figures = figures(in_flight);
-            exploration.tell(&Level { load, figures });
+            exploration.add(&Level { load, figures });
         }
         asked
     }

@@ -1,7 +1,7 @@
 //! Chooses the load to measure next on one running server and interprets the measurements: finds the highest load that meets each target,
 //! or spreads loads over the whole curve.
 //!
-//! Every strategy is a deterministic state machine. `ask` gives the answer or the next probe for it, `tell` takes the measurement, and the
+//! Every strategy is a deterministic state machine. `ask` gives the answer or the next probe for it, `add` takes the measurement, and the
 //! state is a fold over the probes. Replaying recorded probes therefore leads to the same next question. This room runs nothing and knows
 //! no clock; the `run` room drives it. `docs/search.md` explains the method.
 

@@ -24,10 +24,10 @@ impl SavedRequests {
         let has_ttft = self.ttfts.len() == count;
         let has_end = self.latencies.len() == count || (has_ttft && self.itls.len() == count);
         let wants_tpot = wants_any(&[Latency::Tpot]);
-        let is_told = (has_ttft || !wants_any(&[Latency::Ttft, Latency::Tpot]))
+        let has_all = (has_ttft || !wants_any(&[Latency::Ttft, Latency::Tpot]))
             && (has_end || !wants_any(&[Latency::E2el, Latency::Tpot]))
             && (self.output_lens.len() == count || !wants_tpot);
-        is_told.then(|| (0..count).map(|at| self.request(at, wants_tpot)).collect())
+        has_all.then(|| (0..count).map(|at| self.request(at, wants_tpot)).collect())
     }
 
     fn request(&self, at: usize, wants_tpot: bool) -> RequestLatencies {

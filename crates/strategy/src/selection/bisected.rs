@@ -73,7 +73,7 @@ impl Bisected {
     }
 
     /// Takes in the mean logarithm of a start's runs; None where it did not start, or died before it was measured.
-    pub fn tell(&mut self, entry: usize, log: Option<f64>) {
+    pub fn add(&mut self, entry: usize, log: Option<f64>) {
         self.results.push((entry, log));
     }
 
@@ -234,7 +234,7 @@ mod tests {
                 Ok(found) => return (found, started),
                 Err(entry) => {
                     started.push(entry);
-                    bisected.tell(entry, (!broken.contains(&entry)).then(|| log(entry)));
+                    bisected.add(entry, (!broken.contains(&entry)).then(|| log(entry)));
                 }
             }
         }
@@ -300,7 +300,7 @@ mod tests {
                 match bisected.ask() {
                     Err(entry) => {
                         prop_assert!(entry < entries && bisected.results.len() < 30);
-                        bisected.tell(entry, log);
+                        bisected.add(entry, log);
                     }
                     Ok(_) => return Ok(()),
                 }

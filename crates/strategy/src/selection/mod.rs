@@ -1,6 +1,6 @@
 //! Chooses the next server start: for two arms in pairs, for an ordered axis that is bisected, or for many groups at the same time.
 //!
-//! Like a search, a selection is a deterministic state machine. `ask` gives the answer or the next start for it, `tell` takes its result,
+//! Like a search, a selection is a deterministic state machine. `ask` gives the answer or the next start for it, `add` takes its result,
 //! and the state is a fold over the results. Starting servers and measuring on them is done elsewhere.
 
 pub mod apart;

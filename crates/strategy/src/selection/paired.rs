@@ -117,7 +117,7 @@ impl Paired {
     }
 
     /// Takes in what a start showed; None where it did not start, or died before it was measured.
-    pub fn tell(&mut self, slot: Slot, logs: Option<Logs>) {
+    pub fn add(&mut self, slot: Slot, logs: Option<Logs>) {
         self.results.push((slot, logs));
         while self.looked < self.complete() {
             self.looked += 1;

@@ -17,7 +17,7 @@ table! {
         pub name: Option<String>,
         ..Value
     }
-    beside {
+    internal {
         /// Its parameters, which win over the table's fixed values.
         pub params: Params,
     }

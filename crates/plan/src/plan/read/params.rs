@@ -13,7 +13,7 @@ table! {
     #[derive(Debug)]
     pub struct ValueTable("ValueTable", "") {
         /// The value.
-        value: Value = by::<Value, _>(|reader, node, _| Some(reader.value(node))).told_if_missing(),
+        value: Value = by::<Value, _>(|reader, node, _| Some(reader.value(node))).required_elsewhere(),
     }
 }
 

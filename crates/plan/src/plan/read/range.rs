@@ -13,9 +13,9 @@ table! {
     #[derive(Debug)]
     pub struct RangeTable("RangeTable", "") {
         /// First value.
-        from: Option<Number> = maybe::<f64, _>(bound).told_if_missing(),
+        from: Option<Number> = maybe::<f64, _>(bound).required_elsewhere(),
         /// Last value; values beyond it are not taken.
-        to: Option<Number> = maybe::<f64, _>(bound).told_if_missing(),
+        to: Option<Number> = maybe::<f64, _>(bound).required_elsewhere(),
         /// Factor from each value to the next, above 1.
         times: Option<Number> = maybe::<f64, _>(bound),
         /// Difference of neighbours, above 0.

@@ -227,12 +227,12 @@ impl<T> Key<T> {
         let missing = Some((message, remedy));
         Key {
             missing,
-            ..self.told_if_missing()
+            ..self.required_elsewhere()
         }
     }
 
     /// Marks the key as required; the table's own check reports its absence.
-    pub fn told_if_missing(self) -> Key<T> {
+    pub fn required_elsewhere(self) -> Key<T> {
         let is_required = true;
         Key { is_required, ..self }
     }
@@ -274,7 +274,7 @@ impl<T> Key<T> {
 
 /// Declares a table: its description, its name in the schema, the prefix of its keys in messages, and each key with its help, its type and,
 /// if needed, a [`Key`]. `as` gives a key another name than its field. A trailing `..` with a type allows keys of the user's own, with
-/// values of that type. `beside` holds fields that are not keys, and `then` names a function that validates or completes the table.
+/// values of that type. `internal` holds fields that are not keys, and `then` names a function that validates or completes the table.
 ///
 /// ```ignore
 /// table! {
@@ -298,14 +298,14 @@ macro_rules! table {
             $($(#[doc = $help:literal])+ $field_vis:vis $field:ident $(as $key:literal)?: $type:ty $(= $declared:expr)?,)*
             $(..$others:ty)?
         }
-        $(beside { $($(#[$beside_about:meta])+ $beside_vis:vis $beside:ident: $beside_type:ty,)* })?
+        $(internal { $($(#[$internal_about:meta])+ $internal_vis:vis $internal:ident: $internal_type:ty,)* })?
         $(then $check:path)?
     ) => {
         $(#[doc = $about])+
         #[derive($($derived),*)]
         $vis struct $name {
             $($(#[doc = $help])+ $field_vis $field: $type,)*
-            $($($(#[$beside_about])+ $beside_vis $beside: $beside_type,)*)?
+            $($($(#[$internal_about])+ $internal_vis $internal: $internal_type,)*)?
         }
 
         const _: () = {
@@ -318,7 +318,7 @@ macro_rules! table {
             impl Default for $name {
                 fn default() -> Self {
                     $(let $field: $type = table!(@declared $type $(, $declared)?).otherwise();)*
-                    Self { $($field,)* $($($beside: Default::default(),)*)? }
+                    Self { $($field,)* $($($internal: Default::default(),)*)? }
                 }
             }
 
@@ -331,7 +331,7 @@ macro_rules! table {
                 fn take(table: &mut OpenTable<'_>, reader: &mut Reader<'_>) -> Self {
                     $(let $field: $type =
                         table!(@declared $type $(, $declared)?).take(table!(@key $field $($key)?), table, reader);)*
-                    Self { $($field,)* $($($beside: Default::default(),)*)? }
+                    Self { $($field,)* $($($internal: Default::default(),)*)? }
                 }
 
                 fn check(&mut self, _reader: &mut Reader<'_>, _node: &Node) {

@@ -105,7 +105,7 @@ fn values_after(text: &str, end: usize, may_be_apart: bool) -> Vec<(Range<usize>
         let value = value_at(text, start);
         let after = value.end;
         let shown = &text[value.clone()];
-        if is_told(shown) {
+        if reveals_secret(shown) {
             values.push((value, false));
         }
         let rest = text[after..].trim_start_matches(['\'', '"', '\\']);
@@ -185,7 +185,7 @@ fn in_curl(text: &str) -> Vec<Announced> {
             let begin = line.start() + flag.end();
             let given = value_at(text, begin);
             let password = text[given.clone()].split_once(':').map(|(_, password)| password);
-            if let Some(password) = password.filter(|password| is_told(password)) {
+            if let Some(password) = password.filter(|password| reveals_secret(password)) {
                 found.push(Announced {
                     name: CURL_PASSWORD.to_owned(),
                     begin,
@@ -211,11 +211,11 @@ pub(super) fn curl_users(argv: &[String]) -> impl Iterator<Item = (&str, &str)> 
     });
     given
         .filter_map(|given| given.split_once(':'))
-        .filter(|(_, password)| is_told(password))
+        .filter(|(_, password)| reveals_secret(password))
 }
 
 /// Returns true if a text reveals a secret.
-fn is_told(secret: &str) -> bool {
+fn reveals_secret(secret: &str) -> bool {
     !NOTHING.contains(&secret.to_ascii_lowercase().as_str()) && !is_reference(secret)
 }
 

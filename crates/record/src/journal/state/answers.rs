@@ -28,7 +28,7 @@ impl State {
                 .iter()
                 .filter(|start| self.retired_from(id, start.rank.line).is_none());
             standing.filter_map(move |start| match start.answers() {
-                Some(AnswerCheck::Told(answers)) => {
+                Some(AnswerCheck::Answered(answers)) => {
                     let asked = AnsweredStart {
                         server: &id.0,
                         name: &server.name,
@@ -125,7 +125,7 @@ mod tests {
             Event::ServerReady(Box::new(ServerReady {
                 server: id,
                 launch: server.len() as u32,
-                answers: Some(Box::new(AnswerCheck::Told(answers))),
+                answers: Some(Box::new(AnswerCheck::Answered(answers))),
                 ..ServerReady::default()
             })),
         ]

@@ -200,7 +200,7 @@ impl State {
         };
         let mut spare: Vec<usize> = (0..self.attempts.len()).filter(is_spare).collect();
         spare.sort_by_key(|at| self.attempts[*at].order());
-        let tell = |at: usize| {
+        let describe = |at: usize| {
             let run = &self.attempts[at];
             let counts = self.run(&run.point, run.slot, run.run);
             let why = match (self.retirement_of(run), self.class(at)) {
@@ -212,7 +212,7 @@ impl State {
             };
             Spare { run, counts, why }
         };
-        spare.into_iter().map(tell).collect()
+        spare.into_iter().map(describe).collect()
     }
 }
 

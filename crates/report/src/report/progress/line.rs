@@ -100,13 +100,13 @@ fn shorten(text: &str, Names(names): &Names, most: usize) -> String {
     // An exception's class says no more than its text.
     let is_class = |part: &&str| part.ends_with("Error") && !part.contains(' ');
     let said = parts.iter().filter(|part| !is_class(part)).join(": ");
-    let room_beside = |text: &str| most.saturating_sub(measure_text_width(text) + ": ".len());
+    let room_after = |text: &str| most.saturating_sub(measure_text_width(text) + ": ".len());
     let name = fitting(
         names,
-        room_beside(&said).max(most * 2 / 5),
-        room_beside(parts[0]).max(most / 2),
+        room_after(&said).max(most * 2 / 5),
+        room_after(parts[0]).max(most / 2),
     );
-    let room = room_beside(&name);
+    let room = room_after(&name);
     let (cut, first) = (without_end(&said, room), said.split(": ").next().unwrap_or_default());
     let is_better = measure_text_width(&cut) < measure_text_width(first) && measure_text_width(first) <= room;
     format!("{name}: {}", if is_better { first } else { &cut })

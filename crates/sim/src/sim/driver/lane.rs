@@ -35,7 +35,7 @@ pub(super) struct Way {
 
 impl Way {
     /// Has the lane do this on its thread. A command to an engine that has ended is lost.
-    pub(super) fn tell(&self, command: impl FnOnce(&mut Lane) + Send + 'static) {
+    pub(super) fn send(&self, command: impl FnOnce(&mut Lane) + Send + 'static) {
         let _ = self.commands.send(Box::new(command));
     }
 }

@@ -109,7 +109,7 @@ impl Handle {
         let least_busy = places.min_by_key(|place| self.ways[*place].unfinished.load(Ordering::Relaxed));
         if let Some(way) = submission.rank.or(least_busy).map(|place| &self.ways[place]) {
             way.unfinished.fetch_add(submission.sequences.len(), Ordering::Relaxed);
-            way.tell(|lane| lane.submit(submission));
+            way.send(|lane| lane.submit(submission));
         }
     }
 
@@ -153,13 +153,13 @@ impl Handle {
     }
 
     fn everywhere(&self, command: impl FnOnce(&mut Lane) + Clone + Send + 'static) {
-        self.ways.iter().for_each(|way| way.tell(command.clone()));
+        self.ways.iter().for_each(|way| way.send(command.clone()));
     }
 
     async fn ask<T: Send + 'static>(&self, question: fn(&mut Lane) -> T) -> Option<Vec<T>> {
         let ask = |way: &Way| {
             let (answer, answered) = oneshot::channel();
-            way.tell(move |lane| drop(answer.send(question(lane))));
+            way.send(move |lane| drop(answer.send(question(lane))));
             answered
         };
         try_join_all(self.ways.iter().map(ask)).await.ok()

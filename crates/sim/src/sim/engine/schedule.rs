@@ -43,14 +43,14 @@ impl Engine {
             } else {
                 preempted = true;
                 let victim = self.victim();
-                let stands = self
+                let victim_place = self
                     .running
                     .iter()
                     .position(|other| *other == victim)
                     .expect("a victim is running");
                 self.preempt(victim, budget);
                 // One that was served before us made room: we move up and try again.
-                place -= usize::from(stands < place);
+                place -= usize::from(victim_place < place);
             }
         }
         preempted

@@ -247,7 +247,7 @@ fn without_log_probabilities_only_what_agrees_nowhere_differs() {
 
 #[test]
 fn what_is_written_is_read_back() {
-    let check = AnswerCheck::Told(server(Fault::None, 0.02, 1));
+    let check = AnswerCheck::Answered(server(Fault::None, 0.02, 1));
     let text = serde_json::to_string(&check).expect("plain data");
     assert_eq!(serde_json::from_str::<AnswerCheck>(&text).expect("as written"), check);
 }

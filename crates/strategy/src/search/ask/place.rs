@@ -27,7 +27,7 @@ impl View<'_> {
         let hoped = self.hoped();
         let width = (self.highest() / self.boundary.quantile(RISK)).ln();
         let is_narrow =
-            width <= NARROW * (self.end(hoped) / hoped).ln() || 2.0 * self.told_so_far() as f64 >= self.patience();
+            width <= NARROW * (self.end(hoped) / hoped).ln() || 2.0 * self.runs_so_far() as f64 >= self.patience();
         if is_narrow {
             let best = self.best().map_or(0.0, |best| best.value);
             return match best >= hoped {
@@ -55,7 +55,7 @@ impl View<'_> {
         let widest = (self.end(likely) / likely).ln();
         let placed = best(&mut (0..=PLACES).map(|i| at(widest * f64::from(i) / f64::from(PLACES)))).unwrap_or(likely);
         let spread = (quantile(0.84) / quantile(0.16)).ln() / 2.0;
-        let left = spread * (self.told_so_far() as f64 / self.patience()).sqrt();
+        let left = spread * (self.runs_so_far() as f64 / self.patience()).sqrt();
         if left > room(placed) {
             return at(SAFETY * left);
         }

@@ -55,7 +55,7 @@ fn run(
             Err(Some(slot)) => {
                 let logs = value(slot, slots.len());
                 slots.push(slot);
-                paired.tell(slot, logs);
+                paired.add(slot, logs);
             }
         }
     }
@@ -132,9 +132,9 @@ fn side_by_side_both_arms_run_at_once_and_the_sets_are_swapped() {
         } else {
             second.set()
         });
-        paired.tell(second, Some(vec![Some(0.0)]));
+        paired.add(second, Some(vec![Some(0.0)]));
         assert_eq!(paired.ask(&[first]), Err(None));
-        paired.tell(first, Some(vec![Some(0.0)]));
+        paired.add(first, Some(vec![Some(0.0)]));
     }
     assert_eq!(sets, [1, 0]);
     let in_turn = Settings::new(vec![member()]).start();
@@ -204,7 +204,7 @@ proptest! {
         let mut again = settings.start();
         for (i, slot) in slots.iter().enumerate() {
             prop_assert_eq!(asked(&again, &[]), *slot);
-            again.tell(*slot, values[i].map(|log| vec![Some(log)]));
+            again.add(*slot, values[i].map(|log| vec![Some(log)]));
         }
         prop_assert_eq!(again.ask(&[]), Ok(outcome));
     }

@@ -30,13 +30,13 @@ impl Live<'_, '_> {
         if self.plan.exec.parallel != Parallel::No
             && let ActionOutcome::Ran { result: Ok(ran), .. } = outcome
         {
-            ran.beside = Some(leave.beside());
+            ran.neighbours = Some(leave.neighbours());
         }
     }
 
     /// Number of other servers of this session that ran, and that were starting, at any time since then. Empty if servers run one after the
     /// other.
-    pub(super) fn beside(&self, since: Timestamp) -> Params {
+    pub(super) fn neighbours(&self, since: Timestamp) -> Params {
         if self.plan.exec.parallel == Parallel::No {
             return Params::new();
         }
@@ -44,9 +44,9 @@ impl Live<'_, '_> {
         let (servers, starts) = self.writer.look(|state| {
             let others = state.servers.iter().filter(|(id, _)| **id != self.config.id);
             let starts = others.flat_map(|(_, server)| &server.starts);
-            let beside: Vec<&StartRecord> = starts.filter(|start| is_beside(start, session, since)).collect();
-            let starting = beside.iter().filter(|start| was_starting(start, since));
-            (beside.len(), starting.count())
+            let neighbours: Vec<&StartRecord> = starts.filter(|start| is_neighbour(start, session, since)).collect();
+            let starting = neighbours.iter().filter(|start| was_starting(start, since));
+            (neighbours.len(), starting.count())
         });
         [("servers_beside", servers), ("starts_beside", starts)]
             .map(|(name, count)| (name.to_owned(), count.into()))
@@ -55,7 +55,7 @@ impl Live<'_, '_> {
     }
 }
 
-fn is_beside(start: &StartRecord, session: Nonce, since: Timestamp) -> bool {
+fn is_neighbour(start: &StartRecord, session: Nonce, since: Timestamp) -> bool {
     let ended = start.exited_at.as_ref().and_then(|at| at.parse::<Timestamp>().ok());
     start.launch.session == session && ended.is_none_or(|ended| ended >= since)
 }

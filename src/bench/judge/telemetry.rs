@@ -19,7 +19,7 @@ const ERRORS: f64 = 4.0;
 const SHOWS: f64 = 0.1;
 
 /// Returns all doubts about a whole run that follow from its telemetry.
-pub fn beside(figures: &Params, course: &Course) -> Vec<Doubt> {
+pub fn telemetry(figures: &Params, course: &Course) -> Vec<Doubt> {
     let seen = RunFigures::whole(figures);
     let of_gpus = |code, share: Option<f64>, what: &str| {
         let share = share.filter(|share| *share > SHOWS)?;
@@ -116,7 +116,7 @@ mod tests {
 
     fn codes(figures: Value) -> Vec<Code> {
         let figures = figures.as_object().expect("an object");
-        let doubts = beside(figures, &Course::default());
+        let doubts = telemetry(figures, &Course::default());
         doubts.into_iter().map(|doubt| doubt.code).collect()
     }
 
@@ -153,7 +153,7 @@ mod tests {
     #[test]
     fn a_gpu_that_is_slowed_down_and_a_run_that_slows_down_show() {
         let of = |course: Course| {
-            let doubts = beside(&Params::new(), &course);
+            let doubts = telemetry(&Params::new(), &course);
             doubts.into_iter().map(|doubt| doubt.code).collect::<Vec<_>>()
         };
         let slowed = |share| Course {

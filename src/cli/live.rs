@@ -32,7 +32,7 @@ const REST: u32 = 100;
 
 type Served = Arc<Mutex<LiveReport>>;
 
-/// Serves until it is interrupted. The first page is made before the address is told.
+/// Serves until it is interrupted. The first page is made before the address is printed.
 pub fn serve(directory: &Directory, listen: SocketAddr, price: Option<f64>) -> Result<()> {
     let mut live = LiveReport::open(directory, options(directory, price))?;
     live.look()?;
@@ -178,7 +178,7 @@ async fn keep_private(request: Request, next: Next) -> Response {
     (HEADERS, answer).into_response()
 }
 
-/// Whether a page of another origin asks, which may not do so in its reader's name.
+/// Returns true if a page of another origin sends the request, which it may not do in its reader's name.
 fn is_foreign(headers: &HeaderMap) -> bool {
     let head = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let own = head(header::HOST).map(|host| format!("http://{host}"));

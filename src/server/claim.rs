@@ -1,7 +1,7 @@
-//! What vsweeps on one machine let each other know by locks on files, which end with their process however that ends. A claim is of a GPU,
-//! so that another one does not take the same before the first server fills its memory; it only saves work, since who holds memory is
-//! looked at besides. A presence tells that a server is up, so that others know whether they are alone. Containers with a `/dev/shm` of
-//! their own do not see each other.
+//! File locks by which vsweep processes on one machine see each other; the kernel releases them when a process dies. A claim reserves a GPU
+//! until its server fills the memory, so that no other process takes it meanwhile. It only saves work, since the memory in use is checked
+//! as well. A presence shows that a server is up, so that others know if they are alone. Containers with separate `/dev/shm` do not see
+//! each other.
 
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
@@ -12,7 +12,7 @@ use std::path::PathBuf;
 
 /// Where all users of a machine find them; gone with the next boot.
 const FOLDER: &str = "/dev/shm";
-/// How the file of a presence begins.
+/// Prefix of the file of a presence.
 const SERVER: &str = ".vsweep-server-";
 /// So often a file is made anew that somebody takes for left over before it is locked.
 const TRIES: u32 = 3;
@@ -78,7 +78,7 @@ impl Presence {
         Some(Presence { path, _lock: lock })
     }
 
-    /// How many servers of other sessions are up on this machine. What killed ones left is removed.
+    /// Number of servers of other sessions that are up on this machine. Removes files of killed sessions.
     pub fn of_others(session: &str) -> usize {
         let files = fs::read_dir(folder()).into_iter().flatten().flatten();
         let is_foreign = |entry: &fs::DirEntry| {

@@ -25,13 +25,13 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-/// What a guard may take beyond the grace period to end a tree and report it.
+/// Time that a guard may take beyond the grace period to end a tree and report it.
 const MARGIN: Duration = Duration::from_secs(5);
 /// Asks Python's `setproctitle`, by which vLLM names its processes, to leave their environment readable, and with it the mark
 /// of their tree.
 const KEEP_ENVIRONMENT: (&str, &str) = ("SPT_NOENV", "1");
 
-/// What to run under a guard.
+/// A command to run under a guard.
 #[derive(Debug)]
 pub struct Order<'a> {
     /// Program and arguments.
@@ -54,12 +54,12 @@ pub struct Guarded {
     guard: i32,
     orders: PipeWriter,
     grace: Duration,
-    /// What the guard may take beyond it to report that all is gone, before we step in.
+    /// Time that the guard may take beyond the grace period to report the end, before this process intervenes.
     margin: Duration,
     state: watch::Receiver<TreeState>,
 }
 
-/// What is known about the tree so far.
+/// State of the tree, from the guard's messages.
 #[derive(Debug, Clone, Default)]
 struct TreeState {
     exit: Option<Exit>,

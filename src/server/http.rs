@@ -94,7 +94,7 @@ impl Http {
         &self.base_url
     }
 
-    /// The same for a server that has another route for its health.
+    /// Sets another health route.
     pub fn with_health(self, route: &str) -> Http {
         Http {
             health: route.to_owned(),
@@ -117,7 +117,7 @@ impl Http {
         self.send(self.request(reqwest::Method::GET, path)?, limit).await
     }
 
-    /// The same where only an answer counts that says that all is well.
+    /// Like `get`, but `None` unless the answer is a success.
     pub async fn page(&self, path: &str, limit: Duration) -> Option<HttpAnswer> {
         self.get(path, limit).await.ok()?.success()
     }
@@ -192,7 +192,7 @@ fn root_cause(error: &dyn std::error::Error) -> String {
     inner.to_string()
 }
 
-/// Whether an address is one of this machine.
+/// Returns true if an address is one of this machine.
 pub fn is_loopback(base_url: &str) -> bool {
     let host = reqwest::Url::parse(base_url)
         .ok()

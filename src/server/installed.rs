@@ -29,13 +29,13 @@ pub struct InstalledFlags {
 }
 
 impl InstalledFlags {
-    /// Returns the flags of a command (`serve`) of the program that this word starts, in this environment. Calls `tell` before it runs the
-    /// program. `None` if the program does not exist, or does not answer as vLLM does.
+    /// Returns the flags of a command (`serve`) of the program that this word starts, in this environment. Calls `announce` before it runs
+    /// the program. `None` if the program does not exist, or does not answer as vLLM does.
     pub fn of(
         program: &str,
         command: &[&str],
         env: &BTreeMap<String, String>,
-        tell: impl FnOnce(&Path),
+        announce: impl FnOnce(&Path),
     ) -> Option<InstalledFlags> {
         let program = locate(program, env)?;
         let remembered = remembered(&program, command);
@@ -43,7 +43,7 @@ impl InstalledFlags {
         let names = match known.map(|text| text.lines().map(str::to_owned).collect::<BTreeSet<String>>()) {
             Some(names) if names.len() >= FEWEST => names,
             _ => {
-                tell(&program);
+                announce(&program);
                 let names = names_in(&ask(&program, command, env)?);
                 if names.len() < FEWEST {
                     return None;

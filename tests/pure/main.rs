@@ -12,6 +12,7 @@ mod matrix;
 mod plans;
 mod search;
 mod servers;
+mod wording;
 
 /// Number of cases to try: `PROPTEST_CASES` for campaigns, which a number in the code would override.
 fn cases(usual: u32) -> proptest::prelude::ProptestConfig {

@@ -1,5 +1,5 @@
-//! How long the log of a tree may get. A server that repeats itself for a night must not fill the disk, so the guard, whose
-//! standard error is the log, keeps its two ends and leaves out what lies between.
+//! Limits the length of a tree's log. A server that repeats itself for a night must not fill the disk, so the guard, whose standard error
+//! is the log, keeps its two ends and removes the middle.
 //!
 //! The tree writes to the file itself, and only ever to its end, so the file can be shortened below its hands. What it
 //! writes in the instant of the cut may be lost or come before the kept end.
@@ -55,7 +55,7 @@ impl Log {
         }
     }
 
-    /// Cuts the log if it is too long. A disk that refuses is no reason to stop a measurement.
+    /// Cuts the log if it is too long. Errors of the disk are ignored, because the measurement must go on.
     pub fn bound(&mut self) {
         if let Some(file) = self.file.take() {
             if file.metadata().is_ok_and(|meta| meta.len() > self.most) {

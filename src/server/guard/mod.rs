@@ -43,12 +43,12 @@ pub const KILL: u8 = b'k';
 /// Exit code of a leader that could not execute its program, as in a shell.
 pub const NOT_EXECUTED: i32 = 127;
 
-/// How often a quiet guard looks at the log's length and for shared memory that the tree made (it is also told, if the kernel
-/// has a watch to spare), and a stopping one for new processes.
+/// Interval at which a quiet guard checks the log's length and the shared memory of the tree (it is also notified, if the kernel has a
+/// watch to spare), and a stopping one checks for new processes.
 const QUIET_TICK: Duration = Duration::from_secs(1);
 const STOPPING_TICK: Duration = Duration::from_millis(100);
 
-/// What the guard tells its owner: one line of JSON for each fact, on its standard output.
+/// A message of the guard to its owner: one line of JSON for each fact, on its standard output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Report {
@@ -62,7 +62,7 @@ pub enum Report {
     Gone,
 }
 
-/// How a process ended.
+/// End of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exit {
@@ -84,9 +84,9 @@ impl fmt::Display for Exit {
     }
 }
 
-/// Runs `command` on these CPUs as the leader of a tree and owns that tree until nothing of it is left; then runs `stop`, which ends
-/// what the tree started elsewhere. With a `stop`, a leader that ends with 0 has started its server there, and the guard stays. The
-/// owner is told of an error, too.
+/// Runs `command` on these CPUs as the leader of a tree and owns that tree until nothing of it is left. Then runs `stop`, which ends what
+/// the tree started elsewhere. With a `stop`, a leader that ends with 0 has started its server there, and the guard stays. Errors are
+/// reported to the owner, too.
 pub fn own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, stop: Vec<String>) -> io::Result<()> {
     let owned = try_own_tree(command, grace, cpus, stop);
     if let Err(error) = &owned {
@@ -164,7 +164,7 @@ struct Tree {
     /// From when on what is left is killed; `None` until its end is asked for. Before that it is asked politely.
     killed_from: Option<Instant>,
     owner_gone: bool,
-    /// Whether the leader has started the server elsewhere and ended.
+    /// True if the leader has started the server elsewhere and ended.
     has_moved: bool,
     asked: HashSet<i32>,
     leftovers: Leftovers,
@@ -221,7 +221,7 @@ impl Tree {
         }
     }
 
-    /// Whether the server runs elsewhere, so that nothing need be left here, and nobody asked for its end.
+    /// Returns true if the server runs elsewhere, so that nothing has to be left here, and nobody asked for its end.
     fn is_elsewhere(&self) -> bool {
         self.has_moved && self.killed_from.is_none()
     }
@@ -291,7 +291,7 @@ fn say(report: &Report) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-/// A process that is already gone is no error: that is what was wanted.
+/// Sends a signal. Ignores processes that have ended already.
 fn signal(pid: i32, signal: Signal) {
     let _ = kill(Pid::from_raw(pid), signal);
 }

@@ -25,7 +25,7 @@ pub fn play(planted: &Planted, fate: Fate) -> Experiment {
     play_more(planted, fate, &|_| 0)
 }
 
-/// The same with so many more starts of each server.
+/// Plays an experiment with additional starts of each server.
 pub fn play_more(planted: &Planted, fate: Fate, more: &dyn Fn(usize) -> usize) -> Experiment {
     let events = events(planted, more);
     let mut random = Random::of(

@@ -7,7 +7,7 @@ use vsweep_answer::answer::{Config, Experiment, Located, Question, Random, Searc
 /// Places of a posterior.
 const QUANTILES: u32 = 40;
 
-/// Plants limits, searches for them and judges the answer. There is no oracle: the posterior of a search knows its own noise.
+/// Plants limits, searches for them and judges the answer. An oracle is not needed: the posterior of a search knows its own noise.
 pub fn judge(seed: u64) -> Trial {
     let mut random = Random::of(seed, &["searches"]);
     let random = &mut random;

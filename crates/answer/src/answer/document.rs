@@ -51,7 +51,7 @@ pub struct Answered {
     pub winner: Option<Winner>,
     /// Where nobody meets the targets: who comes nearest.
     pub nearest: Option<Nearest>,
-    /// Ids of configs that may hold the best beside the winner: one of all these is within the margin of the best with 95 %.
+    /// Ids of configs that may be the best besides the winner: one of all these is within the margin of the best with 95 %.
     pub ties: Vec<String>,
     /// Ids of configs with at least an even chance of being at most the margin worse than the winner.
     pub as_good: Vec<String>,

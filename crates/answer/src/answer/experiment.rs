@@ -214,7 +214,7 @@ impl NoisePrior {
 }
 
 impl Experiment {
-    /// The same in an order of its own, so that the order of configs, points and runs changes no byte of the answer.
+    /// Returns the experiment in a canonical order, so that the order of configs, points and runs changes no byte of the answer.
     pub(super) fn in_order(&self) -> Experiment {
         let mut own = self.clone();
         own.configs.sort_by(|a, b| a.id.cmp(&b.id));

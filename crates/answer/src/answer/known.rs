@@ -18,7 +18,7 @@ pub const INTERVAL: f64 = 0.95;
 /// The function that finds the posterior of a metric.
 pub type Fit<'f> = dyn Fn(Observations, &Metric) -> Posterior + Sync + 'f;
 
-/// An experiment with all that its runs tell.
+/// An experiment with the figures of all its runs.
 pub struct Known<'e> {
     /// The experiment, in order.
     pub experiment: &'e Experiment,
@@ -102,7 +102,7 @@ impl<'e> Figures<'e> {
         &self.drawn().plain
     }
 
-    /// The same with means shrunk towards those of the other configs at the same load. For probabilities.
+    /// Means shrunk towards those of the other configs at the same load. For probabilities.
     pub fn shrunk(&self) -> &[Vec<f64>] {
         &self.drawn().shrunk
     }

@@ -1,7 +1,7 @@
 //! The only room that judges: which server is best at what, how sure that is, and why. It takes points with their runs, what the plan
 //! asks, and the user's GPUs ([`Experiment`]), and returns one document ([`Answer`]). Everything that prints an answer reads that document.
 //!
-//! - [`model`]: one model of noise for every metric, whose draws give every probability and whose intervals stand beside every figure.
+//! - [`model`]: one model of noise for every metric, whose draws give every probability and whose intervals accompany every figure.
 //! - `plain`: estimates by a point's own runs, which decide who meets a target and who wins.
 //! - `rules`: who competes, wins, ties, is as good, is ruled out; effects, frontiers, warnings, advice.
 //! - [`compare`]: two experiments against each other.
@@ -41,7 +41,7 @@ pub fn answer(experiment: &Experiment) -> Answer {
     })
 }
 
-/// The same for somebody who knows the noise of each metric, as a simulation does: the standard that an answer is measured by.
+/// Answers with known noise of each metric, as in a simulation: the standard for judging an answer.
 pub fn answer_knowing(experiment: &Experiment, noise: &BTreeMap<String, Noise>) -> Answer {
     answer_with(experiment, &|observations, metric| match noise.get(&metric.name) {
         Some(noise) => Posterior::known(observations, *noise),

@@ -104,7 +104,7 @@ fn only_who_meets_the_target_wins_and_its_chance_is_told() {
             .iter()
             .any(|warning| matches!(warning, Warning::TargetUncertain { .. }))
     );
-    // Whoever is right in the draws in which the close one misses the target.
+    // The safe one is right in the draws in which the close one misses the target.
     assert_eq!(question.ties, ["safe"]);
     assert_eq!(question.finalists().collect::<Vec<&str>>(), ["close", "safe"]);
     assert!(

@@ -38,8 +38,8 @@ pub fn load(path: &Path, overrides: &[String]) -> Result<Plan, Problems> {
 /// The path that means standard input.
 const STANDARD_INPUT: &str = "-";
 
-/// Loads as much of the plan as can be read. The path `-` is standard input, which is JSON if it begins with a brace. Fails if there is no
-/// text, or it is neither TOML nor JSON.
+/// Loads as much of the plan as can be read. The path `-` is standard input, which is JSON if it begins with a brace. Fails if the text is
+/// missing, or is neither TOML nor JSON.
 pub fn draft(path: &Path, overrides: &[String]) -> Result<Draft, Problems> {
     let is_piped = path.as_os_str() == STANDARD_INPUT;
     let (path, text) = match is_piped {

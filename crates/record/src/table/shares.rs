@@ -191,7 +191,7 @@ mod tests {
     fn users_of_a_full_closed_loop_are_its_slots() {
         let full = |slots: u32| json!({"max_concurrency": slots, "request_rate": "inf"});
         assert_eq!(users(full(3), &MEASURED), Some(3.0));
-        assert_eq!(users(full(2), &MEASURED), Some(2.0), "there is no room for more");
+        assert_eq!(users(full(2), &MEASURED), Some(2.0), "no more fit");
         assert_eq!(users(full(4), &MEASURED[3..]), Some(4.0), "nothing else is known");
     }
 

@@ -31,7 +31,7 @@ pub struct WorkloadAnswer {
     pub winners: Vec<(usize, usize)>,
     /// Places of the points on the Pareto frontier, from the highest speed per user to the lowest.
     pub frontier: Vec<usize>,
-    /// The same without points that are as good as an earlier one (see [`distinct`]): a point, and how many are as good.
+    /// The frontier without points that are as good as an earlier one (see [`distinct`]): a point, and how many are as good.
     pub distinct: Vec<(usize, usize)>,
     /// The frontier's knee, where it has one. A label in charts.
     pub knee: Option<usize>,
@@ -61,7 +61,7 @@ pub fn judge(state: &State, points: &Points<'_>, options: &ReportOptions, gpus: 
     answer(&evidence.experiment())
 }
 
-/// The same for the experiment of a directory, on the GPUs of the machine that planned it. The points take over the estimates.
+/// Judges the experiment of a directory, on the GPUs of the machine that planned it. The points take over the estimates.
 pub fn settle(directory: &Directory, state: &State, points: &mut Points<'_>, options: &ReportOptions) -> Answer {
     let answer = judge(state, points, options, Manifest::gpus_of(directory));
     points.adopt(&answer);

@@ -103,7 +103,7 @@ impl Reduced {
         }
     }
 
-    /// `H' A^-1 B H`, what the starts tell of the effects of `count` nodes.
+    /// `H' A^-1 B H`, the information of the starts about the effects of `count` nodes.
     pub fn about_nodes(&self, solved: &Solved, nodes: &[usize], count: usize) -> Square {
         let starts = self.between.size;
         let mut found = Square::zero(count);

@@ -58,7 +58,7 @@ impl Observations {
         Observations::among(&points, metric)
     }
 
-    /// The same of some points.
+    /// Observations of some points.
     pub fn among(points: &[&Point], metric: &Metric) -> Observations {
         let size = match metric.scale {
             Scale::Linear => typical_size(points, metric),

@@ -65,9 +65,9 @@ pub(super) struct Range {
 pub(super) struct Grid {
     /// Run noise, with the logarithm of prior times width.
     pub runs: Vec<(f64, f64)>,
-    /// The same of start noise.
+    /// Start noise, with the logarithm of prior times width.
     pub starts: Vec<(f64, f64)>,
-    /// The same of node noise.
+    /// Node noise, with the logarithm of prior times width.
     pub nodes: Vec<(f64, f64)>,
 }
 

@@ -72,7 +72,7 @@ impl Posterior {
         own.into_iter().map(|(_, point)| point).collect()
     }
 
-    /// Which draws have each size of noise.
+    /// Assigns draws to each size of noise.
     fn allot(&self, seed: u64, count: usize) -> Vec<Vec<usize>> {
         let mut order: Vec<usize> = (0..count).collect();
         Random::of(seed, &[&self.observations.metric, "", "noise"]).shuffle(&mut order);

@@ -97,7 +97,7 @@ fn expected(placed: &[&Placed], margin: Margin, noises: &[f64], seed: u64) -> f6
     sum / rows.len().clamp(1, TRUTHS) as f64
 }
 
-/// Which of one draw's values are within the margin of the best.
+/// Marks the values of one draw that are within the margin of the best.
 fn held(row: &[f64], placed: &[&Placed], margin: Margin) -> Vec<bool> {
     let values = row.iter().copied().filter(|value| !value.is_nan());
     let best = values.reduce(|one, other| if margin.better.prefers(other, one) { other } else { one });

@@ -64,7 +64,7 @@ impl Margin {
 }
 
 impl Reason {
-    /// The same with ids.
+    /// Converts indexes to ids.
     pub fn chosen(self, id: impl Fn(usize) -> String) -> Chosen {
         match self {
             Reason::Best => Chosen::Best,

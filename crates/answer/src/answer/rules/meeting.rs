@@ -5,7 +5,7 @@ use super::super::document::Meeting;
 use super::super::experiment::{Experiment, Point};
 use super::super::known::{DRAWS, Known, rounded};
 
-/// Which draws of each point meet each target of a question.
+/// The draws in which each point meets each target of a question.
 pub struct Meetings {
     targets: Vec<Target>,
     /// `[target][point]`; empty for a point that is not asked, or has no such figure.

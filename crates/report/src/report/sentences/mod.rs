@@ -96,7 +96,7 @@ pub fn sentence(answer: &Answer, answered: &Answered) -> Sentence {
                 _ => format!("For the {asked}, run"),
             },
             server: match answer.configs.len() {
-                // Then there is no choice.
+                // With a single config there is nothing to choose.
                 1 => String::new(),
                 _ => server(answer, winner),
             },
@@ -167,7 +167,7 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
     plain(include_str!("sentence.txt.jinja"), parts)
 }
 
-/// The warnings that no earlier question about the workload has of the same server. Assumed noise is told of once.
+/// The warnings that no earlier question about the workload has of the same server. Assumed noise is reported once.
 fn new_warnings<'a>(answer: &'a Answer, answered: &'a Answered) -> impl Iterator<Item = &'a Warning> {
     let config = |own: &'a Answered| own.winner.as_ref().map(|winner| &winner.config);
     let earlier = answer.questions.iter().take_while(move |other| *other != answered);

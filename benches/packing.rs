@@ -10,9 +10,9 @@ mod random;
 
 use random::Random;
 use std::process::ExitCode;
-use vsweep_strategy::selection::packed::{Need, Room, length};
+use vsweep_strategy::selection::packed::{Capacity, Need, length};
 
-const NODE: Room = Room { gpus: 8, groups: 8 };
+const NODE: Capacity = Capacity { gpus: 8, groups: 8 };
 const PLANS: usize = 40;
 /// From so many groups on the lower bound can be reached.
 const MANY: usize = 24;

@@ -13,7 +13,7 @@ use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Shard, State};
 use crate::matrix::Matrix;
 use crate::plan::{Parallel, Plan};
-use crate::rehearse::{Card, Forecast, Limits, Options, Plays, Rehearsal, needs_gpu, rehearse};
+use crate::rehearse::{Card, Forecast, Limits, Options, PlayCache, Rehearsal, needs_gpu, rehearse};
 use crate::report::terminal::width;
 use crate::sim::engine::gpu::{GPUS, Gpu};
 use crate::telemetry::gpu::{numbers, visible};
@@ -93,7 +93,7 @@ pub fn run(args: Args) -> Result<Exit> {
 const EVERY: Duration = Duration::from_secs(5);
 
 /// Says on standard error how far a rehearsal has come, until the answer is dropped.
-fn print_progress_of(plays: &Arc<Plays>) -> Sender<()> {
+fn print_progress_of(plays: &Arc<PlayCache>) -> Sender<()> {
     let (working, ended) = mpsc::channel();
     let plays = Arc::clone(plays);
     let print_on = move || {
@@ -197,7 +197,7 @@ fn json(rehearsal: &Rehearsal, recorded: usize) -> Value {
         "runs": rehearsal.runs(),
         "unknown_runs": rehearsal.unknown_runs(),
         "seconds": rehearsal.total.interval(),
-        "side_by_side": rehearsal.packed.as_ref().map(|packed| json!({"gpus": packed.room.gpus, "servers": packed.room.groups})),
+        "side_by_side": rehearsal.packed.as_ref().map(|packed| json!({"gpus": packed.capacity.gpus, "servers": packed.capacity.groups})),
         "disk_bytes": rehearsal.disk_bytes,
         "assumed": rehearsal.assumptions,
         "learned_from": rehearsal.learned_from,

@@ -1,16 +1,16 @@
 //! `vsweep run`: performs what the journal still lacks of a plan.
 
-mod before;
 mod display;
-mod left;
+mod dry_run;
+mod preflight;
 mod tables;
 mod words;
 
-pub use before::{check_machine, look_around, settle_gpus, settle_margins};
 pub use display::counter;
+pub use preflight::{check_machine, look_around, settle_gpus, settle_margins};
 
-use before::{first_guesses, lengths, margins_in_words};
 use display::{Display, eta};
+use preflight::{first_guesses, lengths, margins_in_words};
 
 use super::countdown::Countdown;
 use super::experiment::{folder, must_not_be_another, ours, print_damage};
@@ -97,7 +97,7 @@ pub fn run(args: Args) -> Result<Exit> {
         ..Sweep::of(&plan, &whole)
     };
     if args.dry_run {
-        return left::show(&sweep, &directory);
+        return dry_run::show(&sweep, &directory);
     }
     let mode = match output::is_quiet() && args.format != Mode::Json {
         true => Mode::Quiet,

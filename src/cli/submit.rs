@@ -11,7 +11,7 @@ use crate::lint;
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{Diagnostics, Plan, Target};
 use crate::run::{Changes, Sweep, demand};
-use crate::selection::packed::Room;
+use crate::selection::packed::Capacity;
 use crate::shell::{shell_line, shell_word};
 use crate::units::show_many;
 use itertools::Itertools;
@@ -121,7 +121,7 @@ impl Submission<'_> {
 
     /// The server starts that are not under way, each with the GPUs that it takes on each of its nodes.
     fn sizes(&self, under_way: &BTreeSet<String>) -> Vec<(String, u32)> {
-        let one = Room { gpus: 1, groups: 1 };
+        let one = Capacity { gpus: 1, groups: 1 };
         let nodes = self.plan.serve.manners.members.nodes;
         let open = self.left.iter().filter(|(name, _)| !under_way.contains(name));
         open.map(|(name, servers)| {

@@ -6,7 +6,7 @@ use crate::matrix::Matrix;
 use crate::plan::members;
 use crate::plan::{BenchRunner, Diagnostics, Parallel, Params, Plan, Reset, Span, spelling};
 use crate::run::{Node, demand};
-use crate::selection::packed::Room;
+use crate::selection::packed::Capacity;
 use crate::server::find_program;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,7 +21,7 @@ pub fn check(plan: &Plan, matrix: &Matrix, node: Option<&Node>, found: &mut Diag
     }
     check_ports(plan, matrix, found);
     if let Some(node) = node {
-        gpus(plan, matrix, node.room, found);
+        gpus(plan, matrix, node.capacity, found);
     }
     if let Reset::Command(argv) = &plan.serve.reset {
         program(argv, &no_env, place(&["serve", "reset"]), found);
@@ -45,9 +45,9 @@ pub fn check(plan: &Plan, matrix: &Matrix, node: Option<&Node>, found: &mut Diag
 }
 
 /// Checks that there are GPUs for servers that run at the same time, and enough for each of them.
-fn gpus(plan: &Plan, matrix: &Matrix, room: Room, found: &mut Diagnostics) {
+fn gpus(plan: &Plan, matrix: &Matrix, capacity: Capacity, found: &mut Diagnostics) {
     let place = plan.origin.value_span(&["exec", "parallel"]);
-    if plan.exec.parallel == Parallel::Gpus && room.gpus == 0 {
+    if plan.exec.parallel == Parallel::Gpus && capacity.gpus == 0 {
         let message = "no GPU is to be seen on this machine";
         let remedy = "see what `nvidia-smi` and CUDA_VISIBLE_DEVICES say, or let a number of servers run at once without GPUs: \
                       parallel = 4";
@@ -55,10 +55,10 @@ fn gpus(plan: &Plan, matrix: &Matrix, room: Room, found: &mut Diagnostics) {
         return;
     }
     let servers = matrix.servers().take(MOST);
-    let Some(widest) = servers.max_by_key(|server| demand(&plan.exec, room, server)) else {
+    let Some(widest) = servers.max_by_key(|server| demand(&plan.exec, capacity, server)) else {
         return;
     };
-    let (one, there) = (demand(&plan.exec, room, &widest), room.gpus);
+    let (one, there) = (demand(&plan.exec, capacity, &widest), capacity.gpus);
     if plan.compare.is_some() && 2 * one > there {
         let message = format!("two servers at once need {} GPUs, and there are {there}", 2 * one);
         let remedy = "remove [exec] to measure them in turn on the same GPUs, or set exec.gpus if they need fewer";

@@ -3,7 +3,7 @@
 
 use super::load::{Play, Player, overhead_s};
 use super::server::ModelledServer;
-use super::spread::Belief;
+use super::spread::TimeFactor;
 use super::{Budget, Options};
 use crate::agenda::{Task, seeded};
 use crate::bench::params_of;
@@ -25,26 +25,26 @@ pub const PAUSE_S: f64 = 0.01;
 pub const USUAL_PROBES: f64 = 8.0;
 
 /// Uncertainty of that time: disks differ.
-const PAUSE: Belief = Belief::of(1.0, 0.7);
+const PAUSE: TimeFactor = TimeFactor::of(1.0, 0.7);
 
 /// Variation between repetitions of a measured point.
-pub const REPEATED: Belief = Belief::of(0.02, 0.05);
+pub const REPEATED: TimeFactor = TimeFactor::of(0.02, 0.05);
 
 /// Uncertainty of the time that a run takes in addition to its load.
-pub const OVERHEAD: Belief = Belief::of(0.5, 0.3);
+pub const OVERHEAD: TimeFactor = TimeFactor::of(0.5, 0.3);
 
 /// Uncertainty of runs that cannot be played, by the measured ones.
-pub const USUAL: Belief = Belief::of(0.3, 0.5);
+pub const USUAL: TimeFactor = TimeFactor::of(0.3, 0.5);
 
 /// Calibration from the record.
 #[derive(Debug, Clone)]
-pub struct Lessons {
+pub struct Calibration {
     /// Of server starts.
-    pub start: Belief,
+    pub start: TimeFactor,
     /// Of runs.
-    pub run: Belief,
+    pub run: TimeFactor,
     /// Of what lies between two runs.
-    pub pause: Belief,
+    pub pause: TimeFactor,
     /// Mean size of a run's file and rows, if any was recorded.
     pub run_bytes: Option<u64>,
     /// The measurements used, in words.
@@ -69,12 +69,12 @@ fn is_good(run: &&RunRecord) -> bool {
     matches!(run.outcome, Outcome::Ok | Outcome::Suspect)
 }
 
-impl Lessons {
+impl Calibration {
     /// Calibration without any record, for servers like this one.
-    pub fn prior(server: &ModelledServer) -> Lessons {
-        Lessons {
-            start: server.start_belief(),
-            run: server.run_belief(),
+    pub fn prior(server: &ModelledServer) -> Calibration {
+        Calibration {
+            start: server.start_factor(),
+            run: server.run_factor(),
             pause: PAUSE,
             run_bytes: None,
             sources: Vec::new(),
@@ -86,14 +86,20 @@ impl Lessons {
     }
 
     /// Learns from the record of the plan's own experiment.
-    pub fn from(state: &State, plan: &Plan, matrix: &Matrix, server: &ModelledServer, options: &Options) -> Lessons {
-        let mut lessons = Lessons::prior(server);
+    pub fn from(
+        state: &State,
+        plan: &Plan,
+        matrix: &Matrix,
+        server: &ModelledServer,
+        options: &Options,
+    ) -> Calibration {
+        let mut calibration = Calibration::prior(server);
         if state.servers.is_empty() {
-            return lessons;
+            return calibration;
         }
-        lessons.measured_server = is_measured(state).then(|| ModelledServer::measured(state));
+        calibration.measured_server = is_measured(state).then(|| ModelledServer::measured(state));
         let ready = |server: ServerConfig| {
-            let stand_in = lessons.stand_in(&server, options).ok()?;
+            let stand_in = calibration.stand_in(&server, options).ok()?;
             stand_in.failure.is_none().then_some((server.id, stand_in))
         };
         let stand_ins: BTreeMap<ServerId, ModelledServer> = matrix
@@ -101,10 +107,10 @@ impl Lessons {
             .filter(|server| state.servers.contains_key(&server.id))
             .filter_map(ready)
             .collect();
-        lessons.learn_starts(state, &stand_ins);
-        lessons.learn_runs(state, plan, &stand_ins, options);
-        lessons.learn_pauses(state);
-        lessons
+        calibration.learn_starts(state, &stand_ins);
+        calibration.learn_runs(state, plan, &stand_ins, options);
+        calibration.learn_pauses(state);
+        calibration
     }
 
     /// The mean measured time of a point, in seconds.

@@ -17,19 +17,19 @@ mod threads;
 pub use budget::{Budget, Limits};
 pub use load::{Play, Player};
 pub use packed::Packed;
-pub use plays::{Plays, Timing};
+pub use plays::{PlayCache, Timing};
 pub use server::{ModelledServer, needs_gpu};
-pub use spread::{Belief, TimeInterval, Total};
+pub use spread::{TimeFactor, TimeInterval, Total};
 
 use crate::agenda::{Schedule, wants_forecast};
 use crate::cause::Failure;
 use crate::ids::ServerId;
 use crate::journal::State;
 use crate::plan::{BenchRunner, Offline, Plan, Runs};
-use crate::run::{Forecasts, room};
+use crate::run::{Forecasts, capacity};
 use crate::sim::engine::gpu::Gpu;
 use crate::units::show_many;
-use learn::Lessons;
+use learn::Calibration;
 use load::overhead_s;
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
@@ -52,7 +52,7 @@ pub struct Options {
     /// True if a session works on the rehearsed plan. A server that is up then needs no start.
     pub at_work: bool,
     /// Cache of played runs, for repeated predictions.
-    pub plays: Arc<Plays>,
+    pub plays: Arc<PlayCache>,
 }
 
 /// A GPU, and how that is known.
@@ -162,7 +162,7 @@ impl Rehearsal {
 struct Rehearsers<'a> {
     schedule: Schedule<'a>,
     options: &'a Options,
-    lessons: &'a Lessons,
+    calibration: &'a Calibration,
     budget: &'a Budget,
 }
 
@@ -181,11 +181,11 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
         Err(_) if learn::is_measured(record) => ModelledServer::measured(record),
         known => known?,
     };
-    let lessons = Lessons::from(record, plan, matrix, &stand_in, options);
+    let calibration = Calibration::from(record, plan, matrix, &stand_in, options);
     let rehearsers = Rehearsers {
         schedule,
         options,
-        lessons: &lessons,
+        calibration: &calibration,
         budget: &Budget::new(&options.limits),
     };
     rehearsal.servers = rehearsers.perform(done)?;
@@ -201,7 +201,7 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
     rehearsal
         .assumptions
         .extend(rehearsal.packed.as_ref().and_then(Packed::remark));
-    rehearsal.learned_from = lessons.sources;
+    rehearsal.learned_from = calibration.sources;
     Ok(rehearsal)
 }
 
@@ -216,11 +216,11 @@ pub fn foresee(schedule: Schedule<'_>, done: &State, options: &Options) -> Forec
         let Ok(stand_in @ ModelledServer { failure: None, .. }) = ModelledServer::of(&start.server, options) else {
             continue;
         };
-        let lessons = Lessons::prior(&stand_in);
+        let calibration = Calibration::prior(&stand_in);
         let rehearsers = Rehearsers {
             schedule,
             options,
-            lessons: &lessons,
+            calibration: &calibration,
             budget: &budget,
         };
         let open = group
@@ -244,7 +244,7 @@ const ASSUMPTIONS: &str = include_str!("assumptions.jinja");
 fn assumptions(plan: &Plan, stand_in: &ModelledServer, options: &Options) -> Vec<String> {
     let cost = stand_in.settings.as_ref().map(|settings| &settings.cost);
     let runner = &plan.bench.runner;
-    let room = room(&plan.exec, options.gpus);
+    let capacity = capacity(&plan.exec, options.gpus);
     let rule = match &plan.runs {
         Runs::Until { rule, .. } => Some(rule),
         _ => None,
@@ -263,7 +263,7 @@ fn assumptions(plan: &Plan, stand_in: &ModelledServer, options: &Options) -> Vec
         gpu_whence => options.card.map_or("", |card| card.whence),
         billions => cost.map(|cost| format!("{:.1}", cost.model.parameters / 1e9)),
         is_unknown => cost.is_none() && stand_in.failure.is_none(),
-        gpus => room.map(|room| match room.gpus {
+        gpus => capacity.map(|capacity| match capacity.gpus {
             0 => "no GPUs".to_owned(),
             gpus => show_many(u64::from(gpus), "GPU"),
         }),

@@ -4,9 +4,9 @@ use super::{Forecast, Options, Total, Unknown};
 use crate::ids::ServerId;
 use crate::matrix::ServerConfig;
 use crate::plan::Plan;
-use crate::run::{demand, room};
+use crate::run::{capacity, demand};
 use crate::selection::apart::{Work, play_apart};
-use crate::selection::packed::{Need, Room, longest_chain};
+use crate::selection::packed::{Capacity, Need, longest_chain};
 use crate::units::show_duration;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Packed {
     /// Resources that may be used at the same time.
-    pub room: Room,
+    pub capacity: Capacity,
     /// When each server likely begins, in seconds, in the order of the forecasts.
     pub begins: Vec<f64>,
     /// The servers that take as long as all: each begins with the end of the one before.
@@ -31,7 +31,7 @@ pub(super) fn pack(
     forecasts: &[Forecast],
     options: &Options,
 ) -> Result<Option<Packed>, Unknown> {
-    let Some(room) = room(&plan.exec, options.gpus) else {
+    let Some(capacity) = capacity(&plan.exec, options.gpus) else {
         return Ok(None);
     };
     let configs: BTreeMap<ServerId, ServerConfig> = servers.map(|server| (server.id.clone(), server)).collect();
@@ -39,20 +39,20 @@ pub(super) fn pack(
     let mut works = Vec::with_capacity(forecasts.len());
     for forecast in forecasts {
         let config = configs.get(&forecast.server);
-        let gpus = config.map_or(0, |server| demand(&plan.exec, room, server));
+        let gpus = config.map_or(0, |server| demand(&plan.exec, capacity, server));
         let alone = config.is_some_and(|server| plan.exec.is_exclusive(&server.params));
-        if gpus > room.gpus {
+        if gpus > capacity.gpus {
             return Err(Unknown::Because(format!(
                 "`{}` needs {gpus} GPUs, and the machine has {}: say which one is meant, e.g. --gpu {gpus}xh100, or leave the server out",
-                forecast.name, room.gpus
+                forecast.name, capacity.gpus
             )));
         }
         let both = 2 * gpus;
-        if plan.compare.is_some() && both > room.gpus && gpus > 0 {
+        if plan.compare.is_some() && both > capacity.gpus && gpus > 0 {
             return Err(Unknown::Because(format!(
                 "two servers at once need {both} GPUs, and the machine has {}: say which one is meant, e.g. --gpu {both}xh100, or remove \
                  [exec]",
-                room.gpus
+                capacity.gpus
             )));
         }
         // Every config has its first start before any has its second.
@@ -68,10 +68,10 @@ pub(super) fn pack(
         needs.push(Need { gpus, seconds, alone });
         works.push(work);
     }
-    let order = room.order(&needs);
+    let order = capacity.order(&needs);
     let placed = match works.iter().any(|work| work.starts_apart) {
-        true => play_apart(room, &needs, &works, &order),
-        false => room.play(&needs, &order),
+        true => play_apart(capacity, &needs, &works, &order),
+        false => capacity.play(&needs, &order),
     };
     let mut begins = vec![0.0; needs.len()];
     for group in &placed {
@@ -82,7 +82,7 @@ pub(super) fn pack(
     let waits = in_chain.map(|placed| placed.to - placed.from - needs[placed.group].seconds);
     let waited_s = waits.sum::<f64>().max(0.0) * f64::from(plan.starts.max(1));
     Ok(Some(Packed {
-        room,
+        capacity,
         begins,
         chain,
         waited_s,

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Plays by what they are plays of.
+/// Cached plays.
 #[derive(Debug, Default)]
-pub struct Plays {
+pub struct PlayCache {
     count: AtomicU64,
     /// By the start slot, too: starts are played side by side, and each draws its own load.
     points: Mutex<HashMap<(PointId, u32), Timing>>,
@@ -29,7 +29,7 @@ pub struct Timing {
     pub failure: Option<Failure>,
 }
 
-impl Plays {
+impl PlayCache {
     /// Runs that were played so far, for a display.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)

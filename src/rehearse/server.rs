@@ -2,7 +2,7 @@
 //! Starts nothing and uses no network. Reports facts that the command line does not show.
 
 use super::Options;
-use super::spread::Belief;
+use super::spread::TimeFactor;
 use crate::cause::{Cause, Failure};
 use crate::journal::{StartRecord, State};
 use crate::matrix::{Matrix, ServerConfig};
@@ -45,19 +45,19 @@ const OTHER_ENGINE: f64 = 0.3;
 
 impl ModelledServer {
     /// Uncertainty of start times before any was measured.
-    pub fn start_belief(&self) -> Belief {
+    pub fn start_factor(&self) -> TimeFactor {
         match self.is_simulator {
-            true => Belief::of(0.1, 0.1),
-            false => Belief::of(0.5, 0.15),
+            true => TimeFactor::of(0.1, 0.1),
+            false => TimeFactor::of(0.5, 0.15),
         }
     }
 
     /// Uncertainty of run times before any was measured: the error of the model for this GPU.
-    pub fn run_belief(&self) -> Belief {
+    pub fn run_factor(&self) -> TimeFactor {
         let gpu = self.settings.as_ref().map_or(GPUS[0], |settings| settings.cost.gpu);
         match self.is_simulator {
-            true => Belief::of(0.03, 0.04),
-            false => Belief::of(OTHER_ENGINE.hypot(gpu.model_error), 0.1),
+            true => TimeFactor::of(0.03, 0.04),
+            false => TimeFactor::of(OTHER_ENGINE.hypot(gpu.model_error), 0.1),
         }
     }
 

@@ -20,7 +20,7 @@ pub struct TimeInterval {
 
 /// Distribution of the ratio between real durations and the model's.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Belief {
+pub struct TimeFactor {
     /// The likely ratio.
     pub factor: f64,
     /// Common uncertainty of all: standard deviation of the ratio's logarithm.
@@ -36,16 +36,16 @@ const DRIFT: f64 = 0.08;
 /// Weight of the prior for the scatter, in measured ratios.
 const PATIENCE: f64 = 4.0;
 
-impl Belief {
+impl TimeFactor {
     /// Before anything was measured.
-    pub const fn of(common: f64, own: f64) -> Belief {
+    pub const fn of(common: f64, own: f64) -> TimeFactor {
         let factor = 1.0;
-        Belief { factor, common, own }
+        TimeFactor { factor, common, own }
     }
 
     /// The belief after some ratios were measured: the usual update of a normal mean, with the scatter estimated from the
     /// same ratios and the prior one together.
-    pub fn after(self, ratios: &[f64]) -> Belief {
+    pub fn after(self, ratios: &[f64]) -> TimeFactor {
         let logs: Vec<f64> = ratios.iter().filter(|r| **r > 0.0).map(|ratio| ratio.ln()).collect();
         let n = logs.len() as f64;
         if logs.is_empty() {
@@ -55,7 +55,7 @@ impl Belief {
         let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
         let variance = (PATIENCE * self.own.powi(2) + squares) / (PATIENCE + n - 1.0);
         let (prior, data) = (self.common.powi(-2), n / variance.max(1e-12));
-        Belief {
+        TimeFactor {
             factor: ((prior * self.factor.ln() + data * mean) / (prior + data)).exp(),
             common: (prior + data).powf(-0.5),
             own: variance.sqrt(),
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const VAGUE: Belief = Belief::of(0.4, 0.1);
+    const VAGUE: TimeFactor = TimeFactor::of(0.4, 0.1);
 
     proptest! {
         #[test]

@@ -11,7 +11,7 @@ use super::server::ModelledServer;
 use super::spread::Time;
 use super::{Forecast, Loss, Unknown};
 use crate::agenda::{
-    Action, ActionOutcome, Agenda, Ending, Facts, Group, Hint, Hints, Ran, Run, RunReader, wants_forecast,
+    Action, ActionOutcome, Agenda, Ending, Group, Hint, Hints, MeasuredRun, ReadyInfo, Run, RunReader, wants_forecast,
 };
 use crate::bench::params_of;
 use crate::cause::{Cause, Failure};
@@ -19,7 +19,7 @@ use crate::ids::{SearchId, ServerId};
 use crate::journal::{ServerReady, State};
 use crate::matrix::{LoadExploration, LoadSearch, Point};
 use crate::plan::{BenchRunner, Offline, Reset, Warmup, spelling};
-use crate::run::{Stage, Unattended, drive, reduce};
+use crate::run::{NoSignals, Stage, drive, reduce};
 use crate::search::ExploreSettings;
 use crate::server::answers;
 use futures_util::FutureExt;
@@ -124,7 +124,7 @@ fn play(
         is_up,
     };
     let writer = Imagined::new(state, &forecast, &steps);
-    let driven = drive(&mut agenda, &mut stage, &writer, &mut Unattended).now_or_never();
+    let driven = drive(&mut agenda, &mut stage, &writer, &mut NoSignals).now_or_never();
     let ending = driven.expect("virtual time never waits")?;
     Ok((forecast.into_inner(), ending))
 }
@@ -167,9 +167,9 @@ impl Stage for VirtualStage<'_> {
 }
 
 impl VirtualStage<'_> {
-    fn start(&mut self) -> Result<Facts, Failure> {
+    fn start(&mut self) -> Result<ReadyInfo, Failure> {
         let ModelledServer { failure, .. } = self.stand_in;
-        let (plan, lessons) = (self.rehearsers.schedule.plan, self.rehearsers.lessons);
+        let (plan, calibration) = (self.rehearsers.schedule.plan, self.rehearsers.calibration);
         let start_s = match failure {
             _ if self.is_up => 0.0,
             Some(failure) if failure.cause == Cause::ReadyTimeout => plan.serve.ready_timeout.as_secs_f64(),
@@ -177,7 +177,7 @@ impl VirtualStage<'_> {
         };
         let mut forecast = self.forecast.borrow_mut();
         forecast.starts += 1;
-        forecast.total.starts += lessons.start.time(start_s + self.stand_in.stop_s);
+        forecast.total.starts += calibration.start.time(start_s + self.stand_in.stop_s);
         // Its log.
         forecast.disk_bytes += if self.stand_in.is_simulator { 50_000 } else { 200_000 };
         forecast.failure.clone_from(failure);
@@ -185,13 +185,13 @@ impl VirtualStage<'_> {
             return Err(failure.clone());
         }
         if plan.serve.answer_check && !self.is_up {
-            forecast.total.starts += lessons.run.time(self.questions_s());
+            forecast.total.starts += calibration.run.time(self.questions_s());
         }
         let recorded = ServerReady {
             seconds: start_s,
             ..ServerReady::default()
         };
-        Ok(Facts {
+        Ok(ReadyInfo {
             recorded,
             kv_tokens: None,
         })
@@ -212,16 +212,16 @@ impl VirtualStage<'_> {
     }
 
     fn run(&mut self, job: &Run) -> Result<ActionOutcome, Unknown> {
-        let (point, lessons) = (&job.task.point, self.rehearsers.lessons);
+        let (point, calibration) = (&job.task.point, self.rehearsers.calibration);
         let is_of_grid = job.task.reader.is_none();
-        if is_of_grid && let Some(seconds) = lessons.measured(&point.id) {
-            self.count(point, 0, [REPEATED.time(seconds), lessons.pause.time(PAUSE_S)]);
-            return Ok(ran(Ok(Ran::default()), seconds));
+        if is_of_grid && let Some(seconds) = calibration.measured(&point.id) {
+            self.count(point, 0, [REPEATED.time(seconds), calibration.pause.time(PAUSE_S)]);
+            return Ok(ran(Ok(MeasuredRun::default()), seconds));
         }
         let plays = &self.rehearsers.options.plays;
         if is_of_grid && let Some(timing) = plays.point(&point.id, job.task.slot) {
             self.add(job, &timing);
-            let result = timing.failure.map_or_else(|| Ok(Ran::default()), Err);
+            let result = timing.failure.map_or_else(|| Ok(MeasuredRun::default()), Err);
             return Ok(ran(result, timing.seconds));
         }
         self.play(job)
@@ -248,7 +248,9 @@ impl VirtualStage<'_> {
             budget: self.rehearsers.budget,
         });
         let (mut timing, measurement) = match played {
-            Err(Unknown::TooMuch) if self.rehearsers.lessons.usual(point).is_some() => return Ok(self.pass_over(job)),
+            Err(Unknown::TooMuch) if self.rehearsers.calibration.usual(point).is_some() => {
+                return Ok(self.pass_over(job));
+            }
             played => played?,
         };
         let timeout = plan.bench.timeout.as_secs_f64();
@@ -284,23 +286,23 @@ impl VirtualStage<'_> {
     /// Counts a run that cannot be played: it takes as long as measured ones, a search as long as usual, and of neither more is known.
     /// Of a run that only starts engines the time is known; the first start was counted as one of a server.
     fn pass_over(&mut self, job: &Run) -> ActionOutcome {
-        let (point, lessons) = (&job.task.point, self.rehearsers.lessons);
+        let (point, calibration) = (&job.task.point, self.rehearsers.calibration);
         let searched = job.task.reader.is_some();
-        if let Some(seconds) = lessons.usual(point) {
+        if let Some(seconds) = calibration.usual(point) {
             let runs = match &job.task.reader {
                 None => 1.0,
                 Some(RunReader::Search(_)) => USUAL_PROBES,
                 Some(RunReader::Exploration { id, .. }) => self.levels_left.get(id).map_or(1.0, |left| *left as f64),
             };
-            let times = [USUAL.time(runs * seconds), lessons.pause.time(runs * PAUSE_S)];
+            let times = [USUAL.time(runs * seconds), calibration.pause.time(runs * PAUSE_S)];
             self.count(point, 0, times);
             self.forecast.borrow_mut().unknown_runs += u64::from(searched);
-            return ran(Ok(Ran::default()), seconds);
+            return ran(Ok(MeasuredRun::default()), seconds);
         }
         if self.rehearsers.schedule.plan.bench.runner.offline() != Some(Offline::Startup) {
             self.count(point, 0, []);
             self.forecast.borrow_mut().unknown_runs += 1;
-            return ran(Ok(Ran::default()), 0.0);
+            return ran(Ok(MeasuredRun::default()), 0.0);
         }
         let usual = [("num_iters_cold", 3), ("num_iters_warmup", 1), ("num_iters_warm", 3)];
         let count = |(name, usual): (&str, u64)| {
@@ -309,17 +311,17 @@ impl VirtualStage<'_> {
         };
         let more = usual.map(count).iter().sum::<u64>().saturating_sub(1);
         let seconds = more as f64 * self.stand_in.start_s;
-        self.count(point, 0, [lessons.start.time(seconds)]);
-        ran(Ok(Ran::default()), seconds)
+        self.count(point, 0, [calibration.start.time(seconds)]);
+        ran(Ok(MeasuredRun::default()), seconds)
     }
 
     /// Counts a run that was played.
     fn add(&mut self, job: &Run, timing: &Timing) {
-        let (point, lessons) = (&job.task.point, self.rehearsers.lessons);
+        let (point, calibration) = (&job.task.point, self.rehearsers.calibration);
         let warmup_s = if job.is_warm { 0.0 } else { timing.warmup_s };
         let overhead = overhead_s(point.argv.as_deref()).unwrap_or_default();
-        let load = lessons.run.time(warmup_s + timing.seconds);
-        let times = [load, OVERHEAD.time(overhead), lessons.pause.time(PAUSE_S)];
+        let load = calibration.run.time(warmup_s + timing.seconds);
+        let times = [load, OVERHEAD.time(overhead), calibration.pause.time(PAUSE_S)];
         self.count(point, timing.requests, times);
         // A search looks for loads at which runs fail.
         if let (Some(failure), false) = (&timing.failure, matches!(job.task.reader, Some(RunReader::Search(_)))) {
@@ -338,7 +340,7 @@ impl VirtualStage<'_> {
             None | Some(Value::Bool(false)) => REQUEST_BYTES,
             Some(_) => DETAILED_REQUEST_BYTES,
         };
-        let known = self.rehearsers.lessons.run_bytes;
+        let known = self.rehearsers.calibration.run_bytes;
         let mut forecast = self.forecast.borrow_mut();
         forecast.runs += 1;
         forecast.disk_bytes += known.unwrap_or(RUN_BYTES + requests * request_bytes);
@@ -352,7 +354,7 @@ fn is_up(state: &State, server: &ServerId, slot: u32) -> bool {
     last.is_some_and(|start| start.slot == slot && start.exited_at.is_none() && start.ready.is_some())
 }
 
-fn ran(result: Result<Ran, Failure>, seconds: f64) -> ActionOutcome {
+fn ran(result: Result<MeasuredRun, Failure>, seconds: f64) -> ActionOutcome {
     ActionOutcome::Ran {
         result: result.map(Box::new),
         seconds,

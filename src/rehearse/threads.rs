@@ -75,7 +75,7 @@ impl Rehearsers<'_> {
     fn is_dependent(&self, start: &Start, state: &State) -> bool {
         let plan = self.schedule.plan;
         let fails = || {
-            let stand_in = self.lessons.stand_in(&start.server, self.options);
+            let stand_in = self.calibration.stand_in(&start.server, self.options);
             stand_in.is_ok_and(|stand_in| stand_in.failure.is_some())
         };
         let is_ruled_out = || {
@@ -96,7 +96,7 @@ impl Rehearsers<'_> {
             }
             too_much => too_much,
         };
-        let stand_in = self.lessons.stand_in(&start.server, self.options);
+        let stand_in = self.calibration.stand_in(&start.server, self.options);
         let stand_in = stand_in.map_err(Unknown::from);
         Some(stand_in.and_then(|stand_in| play_group(self, group, &stand_in, state).map_err(named)))
     }

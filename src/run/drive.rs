@@ -37,16 +37,16 @@ pub trait Writer {
 }
 
 /// Source of the user's signals.
-pub trait Signals {
+pub trait SignalSource {
     /// Resolves with the next one, at once if it came in already. Nothing is lost if this is dropped.
     fn next(&mut self) -> impl Future<Output = Signal>;
 }
 
 /// Nobody who could want anything.
 #[derive(Debug)]
-pub struct Unattended;
+pub struct NoSignals;
 
-impl Signals for Unattended {
+impl SignalSource for NoSignals {
     async fn next(&mut self) -> Signal {
         std::future::pending().await
     }
@@ -57,7 +57,7 @@ pub async fn drive<E>(
     agenda: &mut Agenda<'_>,
     stage: &mut impl Stage<Error = E>,
     writer: &impl Writer<Error = E>,
-    signals: &mut impl Signals,
+    signals: &mut impl SignalSource,
 ) -> Result<Ending, E> {
     loop {
         while let Some(signal) = signals.next().now_or_never() {
@@ -84,7 +84,7 @@ async fn act<E>(
     agenda: &mut Agenda<'_>,
     stage: &mut impl Stage<Error = E>,
     action: Action,
-    signals: &mut impl Signals,
+    signals: &mut impl SignalSource,
 ) -> Result<ActionOutcome, E> {
     let mut acting = pin!(stage.act(action));
     loop {

@@ -2,7 +2,7 @@
 //! as vsweep's own do, and what is missing is measured when the plan is run.
 
 use super::{Changes, session_started};
-use crate::agenda::Ran;
+use crate::agenda::MeasuredRun;
 use crate::bench::{Asked, Measurement, judge, of_engine, of_figures, params_of, read_result, with_load};
 use crate::cause::{Cause, Failure, Outcome};
 use crate::error::Result;
@@ -44,7 +44,7 @@ impl Foreign {
 
 /// Records these runs, by point in the order of the plan, as one session. Returns the parameters that hid figures of the same
 /// name, which are lost.
-pub fn take_in(
+pub fn import_results(
     plan: &Plan,
     matrix: &Matrix,
     mut runs: Vec<Vec<Foreign>>,
@@ -135,7 +135,7 @@ fn record(
         measured.doubts.push(Doubt::new(Code::ColdServer, detail));
     }
     let seconds = measured.result.get("duration").and_then(|duration| duration.as_f64());
-    let ran = Ran {
+    let ran = MeasuredRun {
         errors: measured.errors,
         failure: measured.failure,
         doubts: measured.doubts,
@@ -143,7 +143,7 @@ fn record(
             result: measured.result,
             simulated,
         }),
-        ..Ran::default()
+        ..MeasuredRun::default()
     };
     let (mut finished, measured) = ran.finish(&started, seconds.unwrap_or(0.0));
     finished.detail = match finished.outcome {

@@ -1,10 +1,10 @@
-//! Runs the groups concurrently, until the place has no further start or the sweep must end.
+//! Runs the groups concurrently, until the scheduler has no further start or the sweep must end.
 
-use super::drive::Signals;
+use super::drive::SignalSource;
 use super::lease::Lease;
 use super::live::Live;
-use super::node::Seat;
-use super::place::Place;
+use super::node::Allocation;
+use super::scheduler::Scheduler;
 use super::writer::SessionWriter;
 use super::{Interrupt, Sweep, Writer, drive};
 use crate::agenda::{Agenda, Ending, Hint, Hints, Signal, Start, first_point};
@@ -20,43 +20,43 @@ use std::rc::Rc;
 use tokio::sync::watch;
 
 impl Sweep<'_> {
-    pub(super) async fn work_at(
+    pub(super) async fn run_groups(
         &self,
-        place: &impl Place,
+        scheduler: &impl Scheduler,
         writer: &SessionWriter<'_>,
         interrupt: &mut Interrupt,
     ) -> Result<Ending> {
         let (end, ends) = watch::channel(false);
-        let mut seats: Vec<Rc<Seat>> = Vec::new();
+        let mut allocations: Vec<Rc<Allocation>> = Vec::new();
         let mut under_way = FuturesUnordered::new();
         // Nothing new begins once there is an ending.
         let mut ending: Option<Result<Ending>> = None;
         loop {
             let ended = tokio::select! {
                 biased;
-                Some((seat, ended)) = under_way.next() => {
-                    seats.retain(|other| !Rc::ptr_eq(other, &seat));
+                Some((allocation, ended)) = under_way.next() => {
+                    allocations.retain(|other| !Rc::ptr_eq(other, &allocation));
                     ended
                 }
-                next = place.next(&seats, writer), if ending.is_none() => match next {
-                    Ok(Some((start, seat))) => {
-                        let seat = Rc::new(seat);
-                        seats.push(Rc::clone(&seat));
-                        let wishes = Wishes {
+                next = scheduler.next(&allocations, writer), if ending.is_none() => match next {
+                    Ok(Some((start, allocation))) => {
+                        let allocation = Rc::new(allocation);
+                        allocations.push(Rc::clone(&allocation));
+                        let signals = GroupSignals {
                             interrupt: interrupt.clone(),
                             ends: ends.clone(),
-                            lease: seat.lease.clone(),
+                            lease: allocation.lease.clone(),
                             is_draining: false,
                         };
                         under_way.push(async {
-                            let ended = self.perform_group(start, &seat, place, writer, wishes).await;
+                            let ended = self.perform_group(start, &allocation, scheduler, writer, signals).await;
                             // Somebody else goes on with what was lost.
-                            let is_lost = seat.lease.as_ref().is_some_and(|lease| lease.is_lost());
+                            let is_lost = allocation.lease.as_ref().is_some_and(|lease| lease.is_lost());
                             let ended = ended.map(|ending| match ending {
                                 Ending::Interrupted if is_lost => Ending::Finished,
                                 ending => ending,
                             });
-                            (seat, ended)
+                            (allocation, ended)
                         });
                         continue;
                     }
@@ -66,7 +66,7 @@ impl Sweep<'_> {
                     }
                     Err(error) => Err(error),
                 },
-                () = interrupt.requested(), if seats.is_empty() && ending.is_none() => Ok(Ending::Interrupted),
+                () = interrupt.requested(), if allocations.is_empty() && ending.is_none() => Ok(Ending::Interrupted),
                 else => {
                     let ending = ending.expect("the last group has ended")?;
                     // A user who could not wait counts more than what the plan says.
@@ -88,16 +88,16 @@ impl Sweep<'_> {
     async fn perform_group(
         &self,
         start: Start,
-        seat: &Seat,
-        place: &impl Place,
+        allocation: &Allocation,
+        scheduler: &impl Scheduler,
         writer: &SessionWriter<'_>,
-        mut wishes: Wishes,
+        mut signals: GroupSignals,
     ) -> Result<Ending> {
         if self.share.is_some() {
             // The worker that had it may have been killed a moment ago: its lease is free at once, and its server not yet gone.
             tokio::select! {
                 cleared = self.clear_away(self.patience(), writer) => cleared?,
-                () = wishes.interrupt.requested() => {}
+                () = signals.interrupt.requested() => {}
             }
         }
         let retired = || writer.with(|recorder| recorder.state().retired_by(&start.server.id, recorder.nonce()));
@@ -112,11 +112,11 @@ impl Sweep<'_> {
             let before = retired();
             let hints = group.searches.iter();
             let hints: Hints = hints.map(|search| (search.id.clone(), self.hint(search))).collect();
-            let mut stage = Live::new(self.plan, group.server.clone(), seat, place, writer);
+            let mut stage = Live::new(self.plan, group.server.clone(), allocation, scheduler, writer);
             let agenda = writer.look(|state| Agenda::new(self.schedule(), group, hints, state));
-            let mut agenda = agenda.on(seat.gpus.clone());
-            let ending = drive(&mut agenda, &mut stage, writer, &mut wishes).await;
-            stage.clear(&mut wishes.interrupt).await;
+            let mut agenda = agenda.on(allocation.gpus.clone());
+            let ending = drive(&mut agenda, &mut stage, writer, &mut signals).await;
+            stage.clear(&mut signals.interrupt).await;
             let ending = ending?;
             if ending != Ending::Finished || retired() == before {
                 return Ok(ending);
@@ -140,7 +140,7 @@ impl Sweep<'_> {
 }
 
 /// Signals for one group: those of the user, the end of the sweep because of another group, and the loss of the group to another worker.
-struct Wishes {
+struct GroupSignals {
     /// Those of the user.
     interrupt: Interrupt,
     /// Holds once the sweep is to end.
@@ -151,7 +151,7 @@ struct Wishes {
     is_draining: bool,
 }
 
-impl Signals for Wishes {
+impl SignalSource for GroupSignals {
     async fn next(&mut self) -> Signal {
         let lost = async {
             match &self.lease {

@@ -1,7 +1,7 @@
 //! Ctrl-C and its relatives. The first asks the sweep to end in order; the second to end at once. SIGUSR1, which schedulers send before
 //! a time limit, asks it to begin nothing more.
 
-use super::drive::Signals;
+use super::drive::SignalSource;
 use crate::agenda::Signal;
 use crate::error::{Error, Result};
 use std::io;
@@ -30,7 +30,7 @@ struct Presses {
     drain: bool,
 }
 
-impl Signals for Interrupt {
+impl SignalSource for Interrupt {
     async fn next(&mut self) -> Signal {
         let before = self.passed_on;
         self.once(move |asked| *asked != before).await;

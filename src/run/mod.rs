@@ -3,29 +3,29 @@
 //!
 //! Knows nothing of displays: it tells an observer what was recorded and how a run is getting on.
 
-mod behind;
+mod activity_lock;
+mod attached;
 mod changes;
 mod drive;
 mod facts;
-mod floor;
 mod foreign;
 mod groups;
 mod interrupt;
 mod lease;
 mod live;
 mod node;
-mod place;
 mod sampler;
+mod scheduler;
 mod share;
 mod writer;
 
 pub use changes::Changes;
-pub use drive::{Signals, Stage, Unattended, Writer, drive};
-pub use foreign::{Foreign, take_in};
+pub use drive::{NoSignals, SignalSource, Stage, Writer, drive};
+pub use foreign::{Foreign, import_results};
 pub use interrupt::Interrupt;
 pub use lease::{Leases, Sign, signs};
 pub(crate) use live::reduce;
-pub use node::{Node, demand, room};
+pub use node::{Node, capacity, demand};
 pub use share::{COMPARISON, Share, group_name};
 
 pub use crate::server::members::host;
@@ -41,7 +41,7 @@ use crate::selection::packed::Need;
 use crate::server::settle;
 use crate::units::show_many;
 use itertools::Itertools;
-use place::{Rounds, ThisHost};
+use scheduler::{LocalScheduler, StartQueue};
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
 use std::sync::Arc;
@@ -209,13 +209,13 @@ impl Sweep<'_> {
         });
         // Every config has its next start before any has the one after.
         let planned = (FIRST_SLOT..self.wanted.starts()).map(|slot| schedule.starts_at(slot).collect());
-        let rounds: Rounds<'_> = match self.share {
+        let rounds: StartQueue<'_> = match self.share {
             _ if self.plan.compare.is_some() => Box::new(asked),
             Some(share) => Box::new(self.offers(share, writer)),
             None => Box::new(planned.chain(iter::once_with(|| self.finals(writer)))),
         };
-        let place = ThisHost::now(self, self.node, self.share, rounds).await;
-        self.work_at(&place, writer, interrupt).await
+        let scheduler = LocalScheduler::now(self, self.node, self.share, rounds).await;
+        self.run_groups(&scheduler, writer, interrupt).await
     }
 
     /// The fresh starts of the finalists, after a note to the user.
@@ -246,7 +246,7 @@ impl Sweep<'_> {
     fn sets(&self, node: &Node) -> [Vec<u32>; 2] {
         let is_compared = self.plan.compare.is_some();
         let arms = self.wanted.servers().take_while(|_| is_compared);
-        let largest = arms.map(|server| demand(&self.plan.exec, node.room, &server)).max();
+        let largest = arms.map(|server| demand(&self.plan.exec, node.capacity, &server)).max();
         node.sets(largest.unwrap_or(0) as usize)
     }
 
@@ -260,7 +260,7 @@ impl Sweep<'_> {
             // Where nothing is predicted, much to do takes long.
             let work = group.tasks.len() + USUAL_PROBES * (group.searches.len() + group.explorations.len());
             let need = Need {
-                gpus: demand(&self.plan.exec, node.room, &group.server),
+                gpus: demand(&self.plan.exec, node.capacity, &group.server),
                 seconds: known.unwrap_or(work as f64),
                 alone: self.plan.exec.is_exclusive(&group.server.params),
             };

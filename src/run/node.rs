@@ -4,7 +4,7 @@
 use super::lease::Lease;
 use crate::matrix::ServerConfig;
 use crate::plan::{Exec, Parallel, Plan};
-use crate::selection::packed::{Room, choose};
+use crate::selection::packed::{Capacity, choose};
 use crate::server::claim::Claim;
 use crate::server::cpus::{Cpus, Division, near_device};
 use crate::table::count_gpus;
@@ -16,7 +16,7 @@ use std::rc::Rc;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     /// Resources that may be used at the same time.
-    pub room: Room,
+    pub capacity: Capacity,
     /// GPUs by their numbers; none if none are shared out.
     pub gpus: Vec<u32>,
     /// The cores of each GPU, or of each group without GPUs, where there are enough to share them out; and what vsweep itself was
@@ -26,7 +26,7 @@ pub struct Node {
 
 /// The part of the machine that a group has for itself.
 #[derive(Debug, Default)]
-pub struct Seat {
+pub struct Allocation {
     /// GPUs by their numbers; none where they are not shared out.
     pub gpus: Vec<u32>,
     /// True if nothing may run at the same time.
@@ -39,7 +39,7 @@ pub struct Seat {
     pub lease: Option<Rc<Lease>>,
 }
 
-impl Seat {
+impl Allocation {
     /// The environment by which a server keeps to its GPUs.
     pub fn env(&self) -> BTreeMap<String, String> {
         if self.gpus.is_empty() {
@@ -60,18 +60,18 @@ impl Seat {
 
 /// Returns the resources of a machine with this number of GPUs that a plan uses at the same time; `None` if its servers run one after the
 /// other.
-pub fn room(exec: &Exec, gpus: u32) -> Option<Room> {
+pub fn capacity(exec: &Exec, gpus: u32) -> Option<Capacity> {
     let gpus = if exec.gpus == Some(0) { 0 } else { gpus };
     match exec.parallel {
         Parallel::No => None,
-        Parallel::Gpus => Some(Room { gpus, groups: gpus }),
-        Parallel::Servers(groups) => Some(Room { gpus, groups }),
+        Parallel::Gpus => Some(Capacity { gpus, groups: gpus }),
+        Parallel::Servers(groups) => Some(Capacity { gpus, groups }),
     }
 }
 
 /// Number of GPUs that a server takes.
-pub fn demand(exec: &Exec, room: Room, server: &ServerConfig) -> u32 {
-    match (room.gpus, exec.gpus) {
+pub fn demand(exec: &Exec, capacity: Capacity, server: &ServerConfig) -> u32 {
+    match (capacity.gpus, exec.gpus) {
         (0, _) => 0,
         (_, Some(gpus)) => gpus,
         // A fraction of a GPU is one that nobody else gets.
@@ -82,20 +82,20 @@ pub fn demand(exec: &Exec, room: Room, server: &ServerConfig) -> u32 {
 impl Node {
     /// Nothing of a machine is shared out: one server runs after the other.
     pub(super) const UNDIVIDED: &Node = &Node {
-        room: Room { gpus: 0, groups: 1 },
+        capacity: Capacity { gpus: 0, groups: 1 },
         gpus: Vec::new(),
         division: None,
     };
 
     /// Looks at this machine; `None` if the plan's servers run one after the other.
     pub async fn of(plan: &Plan) -> Option<Node> {
-        room(&plan.exec, 0)?;
+        capacity(&plan.exec, 0)?;
         let mut gpus = gpu::numbers().await;
-        let room = room(&plan.exec, gpus.len() as u32)?;
-        gpus.truncate(room.gpus as usize);
+        let capacity = capacity(&plan.exec, gpus.len() as u32)?;
+        gpus.truncate(capacity.gpus as usize);
         let allowed = Cpus::allowed().ok();
         let near = match gpus.is_empty() {
-            true => vec![None; room.groups as usize],
+            true => vec![None; capacity.groups as usize],
             false => {
                 let addresses = gpu::bus_addresses().await;
                 let near = |gpu: &u32| addresses.get(gpu).and_then(|address| near_device(address));
@@ -103,7 +103,11 @@ impl Node {
             }
         };
         let division = allowed.and_then(|allowed| Some((allowed.divide(&near)?, allowed)));
-        Some(Node { room, gpus, division })
+        Some(Node {
+            capacity,
+            gpus,
+            division,
+        })
     }
 
     /// Two sets of so many GPUs that have none in common.
@@ -115,9 +119,13 @@ impl Node {
     }
 
     /// Returns the CPUs for a group with these GPUs, or of this set; `None` if CPUs are not divided.
-    pub(super) fn cpus_for(&self, gpus: &[u32], set: Option<usize>, under_way: &[Rc<Seat>]) -> Option<Cpus> {
+    pub(super) fn cpus_for(&self, gpus: &[u32], set: Option<usize>, under_way: &[Rc<Allocation>]) -> Option<Cpus> {
         let (Division { shares, .. }, _) = self.division.as_ref()?;
-        let is_free = |share: &&Cpus| under_way.iter().all(|seat| seat.cpus.as_ref() != Some(share));
+        let is_free = |share: &&Cpus| {
+            under_way
+                .iter()
+                .all(|allocation| allocation.cpus.as_ref() != Some(share))
+        };
         match (gpus, set) {
             ([], Some(set)) => shares.get(set).cloned(),
             ([], None) => shares.iter().find(is_free).cloned(),
@@ -150,11 +158,11 @@ mod tests {
 
     #[test]
     fn a_server_without_gpus_sees_what_vsweep_sees() {
-        assert_eq!(Seat::default().env(), BTreeMap::new());
+        assert_eq!(Allocation::default().env(), BTreeMap::new());
         let gpus = vec![3, 5];
-        let env = Seat {
+        let env = Allocation {
             gpus,
-            ..Seat::default()
+            ..Allocation::default()
         }
         .env();
         assert_eq!(env["CUDA_VISIBLE_DEVICES"], "3,5");

@@ -12,13 +12,13 @@ use tokio::sync::{Mutex, oneshot};
 
 /// A recorder and the observer of its events.
 pub struct SessionWriter<'w> {
-    desk: RefCell<Desk<'w>>,
+    state: RefCell<WriterState<'w>>,
     /// Serialises the writers; the holder writes.
     turn: Mutex<()>,
     disk: Disk,
 }
 
-struct Desk<'w> {
+struct WriterState<'w> {
     recorder: &'w mut Recorder,
     observer: &'w mut Observer<'w>,
     /// The last note: groups under way at once come to say the same.
@@ -28,13 +28,13 @@ struct Desk<'w> {
 impl<'w> SessionWriter<'w> {
     /// Takes over both.
     pub fn new(recorder: &'w mut Recorder, observer: &'w mut Observer<'w>) -> SessionWriter<'w> {
-        let desk = Desk {
+        let state = WriterState {
             recorder,
             observer,
             noted: String::new(),
         };
         SessionWriter {
-            desk: RefCell::new(desk),
+            state: RefCell::new(state),
             turn: Mutex::new(()),
             disk: Disk::start(),
         }
@@ -42,20 +42,20 @@ impl<'w> SessionWriter<'w> {
 
     /// Tells the observer something that is not recorded.
     pub fn notify(&self, update: Update<'_>) -> Result<()> {
-        let desk = &mut *self.desk.borrow_mut();
+        let state = &mut *self.state.borrow_mut();
         match update {
-            Update::Note(note) if note == desk.noted => return Ok(()),
-            Update::Note(note) => note.clone_into(&mut desk.noted),
+            Update::Note(note) if note == state.noted => return Ok(()),
+            Update::Note(note) => note.clone_into(&mut state.noted),
             // What is said after a new run began is about that.
-            Update::Running(..) => desk.noted.clear(),
+            Update::Running(..) => state.noted.clear(),
             Update::Recorded(_) | Update::Acting(..) => {}
         }
-        (desk.observer)(update, desk.recorder)
+        (state.observer)(update, state.recorder)
     }
 
     /// Does something with the recorder.
     pub fn with<T>(&self, act: impl FnOnce(&mut Recorder) -> T) -> T {
-        act(self.desk.borrow_mut().recorder)
+        act(self.state.borrow_mut().recorder)
     }
 }
 
@@ -63,7 +63,7 @@ impl Writer for SessionWriter<'_> {
     type Error = Error;
 
     fn look<T>(&self, view: impl FnOnce(&State) -> T) -> T {
-        view(self.desk.borrow().recorder.state())
+        view(self.state.borrow().recorder.state())
     }
 
     /// Once it is this group's turn. Must not be given up halfway: what is on disk then would not be known.

@@ -98,7 +98,7 @@ impl Address {
     }
 
     /// Returns the process that holds the port that the server will listen on, if there is one.
-    pub fn taken(&self) -> Option<Taken> {
+    pub fn taken(&self) -> Option<PortConflict> {
         let port = self.port?;
         if !self.listening_ips().into_iter().any(|ip| is_in_use(ip, port)) {
             return None;
@@ -113,7 +113,7 @@ impl Address {
             None => ("a connection, and nobody listens there".to_owned(), false),
         };
         let failure = Failure::new(Cause::PortTaken, format!("port {port} is held by {holder}"));
-        Some(Taken { failure, stays })
+        Some(PortConflict { failure, stays })
     }
 
     fn listening_ips(&self) -> Vec<IpAddr> {
@@ -133,7 +133,7 @@ impl Address {
 
 /// A port that is in use.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
+pub struct PortConflict {
     /// The failure of a server that cannot start for it.
     pub failure: Failure,
     /// True if it will not become free by itself, because its listener is not ours.

@@ -3,9 +3,9 @@
 //! what it owned falls to us, and we end it here.
 
 use super::cpus::Cpus;
-use super::elsewhere;
 use super::guard::{self, Exit, Report};
 use super::leftovers::Leftovers;
+use super::stop_command;
 use super::trees::{GUARD, TREE, new_mark};
 use super::{procfs, program};
 use crate::cause::{Cause, Failure};
@@ -136,7 +136,7 @@ impl Guarded {
             grace: order.grace,
             margin: match order.stop {
                 [] => MARGIN,
-                _ => MARGIN + elsewhere::LIMIT,
+                _ => MARGIN + stop_command::LIMIT,
             },
             state,
         })

@@ -12,8 +12,8 @@
 //! containers share the folder, and both end with it. Each line is a [`Note`] in JSON. Paths that are not valid UTF-8 are not recorded and
 //! so never removed.
 
-use super::elsewhere;
 use super::procfs::{self, Process};
+use super::stop_command;
 use super::trees::{TREE, new_mark, owner};
 use crate::files::is_process_dead;
 use crate::shell::shell_line;
@@ -201,7 +201,7 @@ impl Leftovers {
     /// too, unless something is still held: a killed process releases its memory last, and remains without a record would stay for ever. It
     /// also stays if a server could not be ended while its vsweep still lives.
     pub fn remove(self) -> Vec<String> {
-        let is_ended = self.stop.is_empty() || elsewhere::end(&self.stop);
+        let is_ended = self.stop.is_empty() || stop_command::end(&self.stop);
         let is_kept = !is_ended && !is_ownerless(&self.mark);
         let is_left = |(path, inode): (PathBuf, u64)| {
             let is_same = || fs::symlink_metadata(&path).is_ok_and(|meta| meta.ino() == inode);

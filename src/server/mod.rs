@@ -8,7 +8,6 @@ pub mod answers;
 pub mod claim;
 pub mod cpus;
 pub mod diagnose;
-mod elsewhere;
 pub mod guard;
 pub mod guarded;
 pub mod http;
@@ -23,6 +22,7 @@ mod ready;
 pub mod reset;
 pub mod settle;
 pub mod startup;
+mod stop_command;
 mod trees;
 mod watch;
 

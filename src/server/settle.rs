@@ -1,4 +1,4 @@
-//! The gate before the next server: what dead trees left is gone, the port free again, and GPU memory back to where it was
+//! The wait before the next server: until the remains of dead trees are gone, the port is free, and GPU memory is back to where it was
 //! before the first server. This takes a moment after the last process of the old one is gone; a server started too early
 //! fails for the wrong reason.
 
@@ -91,9 +91,9 @@ pub async fn clear_away(vsweeps: &[u32], limit: Duration) -> Option<String> {
     (!all.is_empty()).then(|| format!("cleared away what a killed vsweep had left: {all}"))
 }
 
-/// The gate before a server starts: the machine must be as it was before the sweep's first one.
+/// The wait before a server starts, until the machine is as it was before the sweep's first one.
 #[derive(Debug, Default)]
-pub struct Gate {
+pub struct ReleaseWait {
     /// Memory in use before the first server, by GPU. Without GPUs there is nothing to wait for later.
     used_mib: BTreeMap<String, u64>,
     /// Waiting times of the first server, and of the others.
@@ -101,29 +101,29 @@ pub struct Gate {
     is_passed: Cell<bool>,
 }
 
-impl Gate {
+impl ReleaseWait {
     /// Looks at the machine before the first server. Nothing of ours can be in its way, so it does not wait; unless Slurm gave us GPUs
     /// for ourselves, of which a task before us, or an earlier try of this one, may not have let go yet.
-    pub async fn now() -> Gate {
+    pub async fn now() -> ReleaseWait {
         let is_given = ["SLURM_JOB_ID", "CUDA_VISIBLE_DEVICES"]
             .iter()
             .all(|name| std::env::var_os(name).is_some());
         let limits = [if is_given { SETTLE_LIMIT } else { Duration::ZERO }, SETTLE_LIMIT];
-        let mut gate = Gate::waiting(limits).await;
+        let mut release_wait = ReleaseWait::waiting(limits).await;
         if is_given {
-            gate.used_mib.values_mut().for_each(|used| *used = 0);
+            release_wait.used_mib.values_mut().for_each(|used| *used = 0);
         }
-        gate
+        release_wait
     }
 
-    /// A gate for sweeps in which others may take a GPU: each server waits at least `limit`.
-    pub async fn patient(limit: Duration) -> Gate {
-        Gate::waiting([limit, limit.max(SETTLE_LIMIT)]).await
+    /// A wait for sweeps in which others may take a GPU: each server waits at least `limit`.
+    pub async fn patient(limit: Duration) -> ReleaseWait {
+        ReleaseWait::waiting([limit, limit.max(SETTLE_LIMIT)]).await
     }
 
-    async fn waiting(limits: [Duration; 2]) -> Gate {
+    async fn waiting(limits: [Duration; 2]) -> ReleaseWait {
         let used = gpu::all().await.into_iter().map(|gpu| (gpu.uuid, gpu.memory_used_mib));
-        Gate {
+        ReleaseWait {
             used_mib: used.collect(),
             limits,
             is_passed: Cell::new(false),
@@ -132,7 +132,7 @@ impl Gate {
 
     /// Waits until this server can be started as if it were the first, or says after the limit what is in its way; at once if
     /// waiting would not help.
-    pub async fn pass(&self, argv: &[String], env: &BTreeMap<String, String>) -> Result<(), Failure> {
+    pub async fn wait(&self, argv: &[String], env: &BTreeMap<String, String>) -> Result<(), Failure> {
         let limit = self.limits[usize::from(self.is_passed.replace(true))];
         let address = Address::read(argv)?;
         let start = Instant::now();
@@ -216,9 +216,9 @@ mod tests {
 
     #[test]
     fn memory_above_the_level_before_is_held() {
-        let before = Gate {
+        let before = ReleaseWait {
             used_mib: BTreeMap::from([("a".into(), 500), ("bb".into(), 70_000)]),
-            ..Gate::default()
+            ..ReleaseWait::default()
         };
         assert!(
             before

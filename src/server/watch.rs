@@ -51,7 +51,7 @@ impl Server {
 
     /// Returns true if it reports right now that its engine is dead, or no longer listens. [`Server::failed`] may need some seconds more to
     /// find the reason.
-    pub async fn is_ill(&self) -> bool {
+    pub async fn is_unhealthy(&self) -> bool {
         matches!(look(&self.http).await, Health::Ill(_))
     }
 
@@ -69,7 +69,7 @@ impl Server {
 
     /// Looks whether it goes on with its work, or drops it, now that nobody waits for it any more; the failure of one that does
     /// neither until the limit is over.
-    pub async fn neglects(&self, limit: Duration) -> Option<Failure> {
+    pub async fn is_hung(&self, limit: Duration) -> Option<Failure> {
         let start = Instant::now();
         let mut first = None;
         loop {

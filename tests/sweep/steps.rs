@@ -10,7 +10,9 @@ use serde_json::Value;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::path::Path;
-use vsweep::agenda::{Action, ActionOutcome, Agenda, Facts, Hint, Hints, Ran, Run, Schedule, Start, first_point};
+use vsweep::agenda::{
+    Action, ActionOutcome, Agenda, Hint, Hints, MeasuredRun, ReadyInfo, Run, Schedule, Start, first_point,
+};
 use vsweep::bench::native::mean_lengths;
 use vsweep::cause::{Failure, Outcome};
 use vsweep::journal::{
@@ -18,7 +20,7 @@ use vsweep::journal::{
 };
 use vsweep::matrix::{LoadSearch, Matrix};
 use vsweep::plan::{self, Plan};
-use vsweep::run::{Stage, Unattended, Writer, drive};
+use vsweep::run::{NoSignals, Stage, Writer, drive};
 use vsweep::search::SeedBasis;
 use vsweep::validity::Code;
 
@@ -84,7 +86,7 @@ impl Replay {
     /// Outcome of the last start, from the next line.
     fn started(&self) -> Result<ActionOutcome, Killed> {
         match self.left.borrow().front().map(|entry| &entry.event) {
-            Some(Event::ServerReady(ready)) => Ok(ActionOutcome::Started(Ok(Facts {
+            Some(Event::ServerReady(ready)) => Ok(ActionOutcome::Started(Ok(ReadyInfo {
                 recorded: ServerReady {
                     identity: None,
                     ..(**ready).clone()
@@ -119,7 +121,7 @@ impl Replay {
         }
     }
 
-    fn figures(&self, finished: &RunFinished) -> Result<Box<Ran>, Failure> {
+    fn figures(&self, finished: &RunFinished) -> Result<Box<MeasuredRun>, Failure> {
         let failure = finished.failure();
         if let (Some(failure), None) = (&failure, &finished.file) {
             return Err(failure.clone());
@@ -127,7 +129,7 @@ impl Replay {
         let is_cut = finished.outcome == Outcome::Cut;
         let mut doubts = finished.doubts.clone();
         doubts.retain(|doubt| doubt.code != Code::CachesNotReset);
-        Ok(Box::new(Ran {
+        Ok(Box::new(MeasuredRun {
             errors: finished.errors.clone(),
             neighbours: finished.neighbours,
             failure,
@@ -290,7 +292,7 @@ fn replay(plan: &Plan, directory: &Path, retry_failed: &[bool]) -> usize {
                 .collect();
             let mut agenda = (&replay).look(|state| Agenda::new(schedule, group, hints, state));
             let driven =
-                futures_util::FutureExt::now_or_never(drive(&mut agenda, &mut &replay, &&replay, &mut Unattended));
+                futures_util::FutureExt::now_or_never(drive(&mut agenda, &mut &replay, &&replay, &mut NoSignals));
             if driven.expect("a replay never waits").is_err() {
                 break;
             }

@@ -3,7 +3,7 @@
 use std::env;
 use std::error::Error;
 use std::path::Path;
-use vsweep_agenda::agenda::{Action, ActionOutcome, Agenda, Facts, Hints, Ran, Schedule, Step};
+use vsweep_agenda::agenda::{Action, ActionOutcome, Agenda, Hints, MeasuredRun, ReadyInfo, Schedule, Step};
 use vsweep_plan::matrix::Matrix;
 use vsweep_plan::plan;
 use vsweep_record::journal::{Shard, State};
@@ -24,7 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         loop {
             let outcome = match agenda.next(&state) {
                 Step::Record(event, _) => {
-                    let entry = state.imagine(*event);
+                    let entry = state.apply_hypothetical(*event);
                     agenda.recorded(&entry, &state);
                     continue;
                 }
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 }
                 Step::Act(Action::Start(_)) => {
                     println!("start {}", start.server.name);
-                    ActionOutcome::Started(Ok(Facts::default()))
+                    ActionOutcome::Started(Ok(ReadyInfo::default()))
                 }
                 Step::Act(Action::Look) => ActionOutcome::Unchanged,
                 Step::Act(Action::Await) => ActionOutcome::Admitted,
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                         "  run {} #{}, warm-up {:?}",
                         run.task.point.name, run.task.run, run.warmup
                     );
-                    let result = Ok(Box::new(Ran::default()));
+                    let result = Ok(Box::new(MeasuredRun::default()));
                     ActionOutcome::Ran { result, seconds: 1.0 }
                 }
                 Step::Act(Action::Stop | Action::Kill) => {

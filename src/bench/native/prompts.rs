@@ -90,7 +90,7 @@ impl NativeRun {
         if traits.made_of != Material::Vocabulary {
             // Another seed draws from the same file: what is measured must not be in a cache because of that.
             unmeasured.retain(|item| media_of(item).is_none_or(|media| !known.contains(&media)));
-            unmeasured.iter_mut().for_each(|item| item.prompt.begin_otherwise());
+            unmeasured.iter_mut().for_each(|item| item.prompt.vary_prefix());
         }
 
         let starts = measured.len() + talks.iter().filter(|item| item.turn == 0).count();

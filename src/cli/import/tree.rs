@@ -9,7 +9,7 @@ use crate::import::Imported;
 use crate::journal::{Directory, Recorder, Shard};
 use crate::matrix::Matrix;
 use crate::plan::{self, Format, Plan, World};
-use crate::run::{Foreign, take_in};
+use crate::run::{Foreign, import_results};
 use crate::shell::shell_word;
 use crate::units::show_many;
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,7 +42,7 @@ pub fn import(tree: &Path, imported: &Imported, to: &Path) -> Result<Exit> {
     }
     let mut recorder = Recorder::open(directory, Shard::WHOLE)?;
     recorder.hide(plan.secrets.clone());
-    let hidden = take_in(&plan, &matrix, runs, &mut recorder)?;
+    let hidden = import_results(&plan, &matrix, runs, &mut recorder)?;
     write_atomic(&path, plan.redacted_text().as_bytes())?;
     let lost = |name| format!("the figure `{name}` is lost: vLLM writes a parameter of that name over it");
     problems.extend(hidden.into_iter().map(lost));

@@ -4,7 +4,7 @@ use crate::cause::Failure;
 use crate::rehearse::{Forecast, Loss, Rehearsal, TimeInterval};
 use crate::report::align::align;
 use crate::report::words::{settings, short_label};
-use crate::selection::packed::Room;
+use crate::selection::packed::Capacity;
 use crate::units::{show_count, show_duration, show_many};
 use itertools::Itertools;
 use std::time::Duration;
@@ -158,10 +158,10 @@ pub fn summary(rehearsal: &Rehearsal) -> String {
             show_many(unknown, "run")
         ),
     };
-    let concurrency = match rehearsal.packed.as_ref().map(|packed| packed.room) {
+    let concurrency = match rehearsal.packed.as_ref().map(|packed| packed.capacity) {
         None => String::new(),
-        Some(Room { gpus: 0, groups }) => format!(", {groups} servers at once"),
-        Some(Room { gpus, .. }) => format!(", side by side on {}", show_many(u64::from(gpus), "GPU")),
+        Some(Capacity { gpus: 0, groups }) => format!(", {groups} servers at once"),
+        Some(Capacity { gpus, .. }) => format!(", side by side on {}", show_many(u64::from(gpus), "GPU")),
     };
     format!(
         "predicted: about {} (80 % interval: {} to {}) for {what}{concurrency}{more}",

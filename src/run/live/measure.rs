@@ -1,7 +1,7 @@
 //! One try at one run: the benchmark, with an eye on its server and on the user.
 
 use super::{Live, Running};
-use crate::agenda::{self, ActionOutcome, Evidence, Ran, Task};
+use crate::agenda::{self, ActionOutcome, MeasuredRun, MeasuredView, Task};
 use crate::bench::judge;
 use crate::bench::{self, Job, Measurement};
 use crate::cause::{Cause, Failure};
@@ -74,7 +74,7 @@ impl Live<'_, '_> {
         let hung = match &measured {
             // A limit below `hang_timeout` would hide a hung server, and every run after this one would meet it again.
             Err(failure) if death.is_none() && failure.cause == Cause::BenchTimeout => {
-                running.server.neglects(GOES_ON.min(plan.serve.hang_timeout)).await
+                running.server.is_hung(GOES_ON.min(plan.serve.hang_timeout)).await
             }
             _ => None,
         };
@@ -216,15 +216,15 @@ fn job(plan: &Plan, run: &agenda::Run, running: &Running, identity: &Identity, s
 }
 
 /// Reduces a measurement to its record and the figures for its requester.
-pub(crate) fn reduce(measurement: Measurement, task: &Task, simulated: bool) -> Ran {
-    let seen = Evidence {
+pub(crate) fn reduce(measurement: Measurement, task: &Task, simulated: bool) -> MeasuredRun {
+    let seen = MeasuredView {
         result: &measurement.result,
         requests: &measurement.requests,
         cut: measurement.cut.as_ref(),
         is_failed: measurement.failure.is_some(),
         doubts: &measurement.doubts,
     };
-    Ran {
+    MeasuredRun {
         errors: measurement.errors,
         neighbours: None,
         warmup_seconds: None,
@@ -239,7 +239,7 @@ pub(crate) fn reduce(measurement: Measurement, task: &Task, simulated: bool) -> 
     }
 }
 
-pub(super) fn ran(result: std::result::Result<Box<Ran>, Failure>, seconds: f64) -> ActionOutcome {
+pub(super) fn ran(result: std::result::Result<Box<MeasuredRun>, Failure>, seconds: f64) -> ActionOutcome {
     ActionOutcome::Ran { result, seconds }
 }
 
@@ -261,7 +261,7 @@ async fn why_it_died(server: &mut Server) -> Option<Failure> {
     if let Ok(reason) = timeout(SHOWS, server.failed()).await {
         return Some(reason);
     }
-    match server.is_ill().await {
+    match server.is_unhealthy().await {
         true => timeout(ENDS, server.failed()).await.ok(),
         false => None,
     }

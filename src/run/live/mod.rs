@@ -1,7 +1,7 @@
 //! The stage of a real run: one server, or one program that needs none, started, measured and stopped as an agenda demands. Decides
 //! nothing.
 
-mod behind;
+mod attached;
 mod hidden;
 mod measure;
 mod neighbours;
@@ -12,11 +12,11 @@ mod server;
 pub(crate) use measure::reduce;
 
 use super::Update;
+use super::activity_lock::{Activity, ActivityLock, Permit};
 use super::drive::Stage;
-use super::floor::{Doing, Floor, Leave};
 use super::interrupt::Interrupt;
-use super::node::Seat;
-use super::place::Place;
+use super::node::Allocation;
+use super::scheduler::Scheduler;
 use super::writer::SessionWriter;
 use crate::agenda::{Action, ActionOutcome};
 use crate::bench::Program;
@@ -25,7 +25,7 @@ use crate::fingerprint::Fingerprint;
 use crate::matrix::ServerConfig;
 use crate::plan::{Params, Plan};
 use crate::server::claim::Presence;
-use crate::server::settle::Gate;
+use crate::server::settle::ReleaseWait;
 use crate::server::{Identity, Server};
 use crate::telemetry::nvml::Gpus;
 use crate::validity::Doubt;
@@ -41,12 +41,12 @@ use std::time::Instant;
 pub struct Live<'p, 'w> {
     plan: &'p Plan,
     config: ServerConfig,
-    seat: &'p Seat,
-    gate: &'p Gate,
-    floor: &'p Floor,
+    allocation: &'p Allocation,
+    release_wait: &'p ReleaseWait,
+    activity_lock: &'p ActivityLock,
     writer: &'p SessionWriter<'w>,
-    /// The leave to start, from the wait for it to the end of the start.
-    leave: Option<Leave<'p>>,
+    /// The permit to start, from the wait for it to the end of the start.
+    permit: Option<Permit<'p>>,
     running: Option<Running>,
     /// The program of a run without a server.
     program: Option<Program>,
@@ -86,18 +86,18 @@ impl<'p, 'w> Live<'p, 'w> {
     pub fn new(
         plan: &'p Plan,
         config: ServerConfig,
-        seat: &'p Seat,
-        place: &'p impl Place,
+        allocation: &'p Allocation,
+        scheduler: &'p impl Scheduler,
         writer: &'p SessionWriter<'w>,
     ) -> Self {
         Live {
             plan,
             config,
-            seat,
-            gate: place.gate(),
-            floor: place.floor(),
+            allocation,
+            release_wait: scheduler.release_wait(),
+            activity_lock: scheduler.activity_lock(),
             writer,
-            leave: None,
+            permit: None,
             running: None,
             program: None,
             presence: None,
@@ -170,12 +170,12 @@ impl<'p, 'w> Live<'p, 'w> {
         self.scratch.take().map_or(Ok(()), hide)
     }
 
-    /// Activity of a start of the server for the gate between groups.
-    fn starting(&self) -> Doing {
+    /// Activity of a start of the server for the activity lock.
+    fn starting(&self) -> Activity {
         let exec = &self.plan.exec;
-        match exec.starts_apart(&self.config.argv, self.seat.gpus.len() as u32) {
-            true => Doing::StartApart,
-            false => Doing::Start,
+        match exec.starts_apart(&self.config.argv, self.allocation.gpus.len() as u32) {
+            true => Activity::StartApart,
+            false => Activity::Start,
         }
     }
 
@@ -194,11 +194,11 @@ impl Stage for Live<'_, '_> {
         let began = Instant::now();
         Ok(match action {
             Action::Await => {
-                self.leave = Some(self.floor.enter(self.starting()).await);
+                self.permit = Some(self.activity_lock.enter(self.starting()).await);
                 ActionOutcome::Admitted
             }
             Action::Start(launch) => {
-                let _leave = self.leave.take();
+                let _permit = self.permit.take();
                 self.launched = Some(began);
                 self.show_presence();
                 match offline {
@@ -212,13 +212,13 @@ impl Stage for Live<'_, '_> {
                 seconds: began.elapsed().as_secs_f64(),
             },
             Action::Run(job) => {
-                let leave = self.floor.enter(Doing::Run).await;
+                let permit = self.activity_lock.enter(Activity::Run).await;
                 let admitted = Timestamp::now();
                 let mut outcome = match offline {
                     None => self.measure(&job, admitted).await?,
                     Some(offline) => self.measure_offline(offline, &job, admitted).await?,
                 };
-                self.note_company(&mut outcome, &leave);
+                self.note_company(&mut outcome, &permit);
                 outcome
             }
             Action::Stop => {

@@ -5,8 +5,8 @@ use super::Live;
 use crate::agenda::ActionOutcome;
 use crate::journal::{Nonce, StartRecord};
 use crate::plan::{Parallel, Params};
+use crate::run::activity_lock::Permit;
 use crate::run::drive::Writer;
-use crate::run::floor::Leave;
 use crate::server::claim::Presence;
 use jiff::{SignedDuration, Timestamp};
 
@@ -26,11 +26,11 @@ impl Live<'_, '_> {
     }
 
     /// Adds the activity on the machine to a run.
-    pub(super) fn note_company(&self, outcome: &mut ActionOutcome, leave: &Leave<'_>) {
+    pub(super) fn note_company(&self, outcome: &mut ActionOutcome, permit: &Permit<'_>) {
         if self.plan.exec.parallel != Parallel::No
             && let ActionOutcome::Ran { result: Ok(ran), .. } = outcome
         {
-            ran.neighbours = Some(leave.neighbours());
+            ran.neighbours = Some(permit.neighbours());
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::measure::{add, ran};
 use super::{Live, reduce};
-use crate::agenda::{self, ActionOutcome, Facts};
+use crate::agenda::{self, ActionOutcome, ReadyInfo};
 use crate::bench::{self, Job, LOG, Program, judge};
 use crate::cause::{Cause, Failure};
 use crate::error::Result;
@@ -16,11 +16,11 @@ use std::time::Instant;
 impl Live<'_, '_> {
     /// Waits until the machine is as it was before the first run.
     pub(super) async fn start_offline(&self, offline: Offline) -> Result<ActionOutcome> {
-        let gate = match offline.command(&self.config.argv) {
-            Ok(argv) => self.gate.pass(&argv, &self.env()).await,
+        let release_wait = match offline.command(&self.config.argv) {
+            Ok(argv) => self.release_wait.wait(&argv, &self.env()).await,
             Err(why) => Err(Failure::new(Cause::BadConfig, why)),
         };
-        Ok(ActionOutcome::Started(gate.map(|()| Facts::default())))
+        Ok(ActionOutcome::Started(release_wait.map(|()| ReadyInfo::default())))
     }
 
     /// Runs the program to its end.
@@ -37,7 +37,7 @@ impl Live<'_, '_> {
             runner: BenchRunner::Offline(offline),
             argv: Some(argv.clone()),
             env: self.env(),
-            cpus: self.seat.cpus.clone(),
+            cpus: self.allocation.cpus.clone(),
             scratch,
             timeout: plan.bench.timeout,
             ..Job::new("", "", "", run.task.params())

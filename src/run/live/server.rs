@@ -1,8 +1,8 @@
 //! Bringing a server up, and emptying its caches.
 
-use super::behind::replaced;
+use super::attached::replaced;
 use super::{Live, Running, planned};
-use crate::agenda::{ActionOutcome, Facts};
+use crate::agenda::{ActionOutcome, ReadyInfo};
 use crate::bench;
 use crate::cause::Failure;
 use crate::checks::AnswerCheck;
@@ -11,7 +11,7 @@ use crate::files::create_folder;
 use crate::fingerprint::Fingerprint;
 use crate::journal::{Launch as LaunchId, ServerReady};
 use crate::plan::{Params, Program, ServeCommand, Target};
-use crate::run::behind::attach;
+use crate::run::attached::attach;
 use crate::server::address::Address;
 use crate::server::{Identity, Launch, Server, create_log, diagnose, members, startup};
 use crate::table::count_gpus;
@@ -57,7 +57,7 @@ impl Live<'_, '_> {
         };
         let seconds = launched.elapsed().as_secs_f64();
         let answers = self.ask(&identity).await;
-        let facts = Facts {
+        let facts = ReadyInfo {
             recorded: ServerReady {
                 seconds,
                 model: identity.served_model.clone(),
@@ -136,14 +136,14 @@ impl Live<'_, '_> {
                 let launch = Launch {
                     argv: self.config.argv.clone(),
                     env: self.env(),
-                    cpus: self.seat.cpus.clone(),
+                    cpus: self.allocation.cpus.clone(),
                     log,
                     ready_timeout: serve.ready_timeout,
                     stop_grace: serve.stop_grace,
                     hang_timeout: serve.hang_timeout,
                     manners: serve.manners.clone(),
                 };
-                self.gate.pass(&launch.argv, &launch.env).await?;
+                self.release_wait.wait(&launch.argv, &launch.env).await?;
                 before = self.visible_gpus().processes();
                 Server::spawn(&launch, file).await?
             }
@@ -196,7 +196,7 @@ impl Live<'_, '_> {
     /// The first GPUs that its environment shows, as many as it uses.
     pub(super) fn visible_gpus(&self) -> Gpus {
         let config = &self.config;
-        let count = match self.seat.gpus.len() {
+        let count = match self.allocation.gpus.len() {
             0 => (!config.argv.is_empty()).then(|| count_gpus(&config.params, &config.argv) as usize),
             given => Some(given),
         };
@@ -206,7 +206,7 @@ impl Live<'_, '_> {
     /// The server's environment: that of the plan, and variables that keep it on its GPUs. The latter are not part of its identity.
     pub(super) fn env(&self) -> BTreeMap<String, String> {
         let mut env = self.config.env.clone();
-        env.extend(self.seat.env());
+        env.extend(self.allocation.env());
         env
     }
 

@@ -52,7 +52,7 @@ fn outcome(action: &Action, drawn: u8) -> ActionOutcome {
     match action {
         Action::Await => ActionOutcome::Admitted,
         Action::Start(_) if drawn == 0 => ActionOutcome::Started(Err(failure)),
-        Action::Start(_) => ActionOutcome::Started(Ok(Facts::default())),
+        Action::Start(_) => ActionOutcome::Started(Ok(ReadyInfo::default())),
         Action::Look => ActionOutcome::Unchanged,
         Action::Reset => ActionOutcome::Reset {
             result: Ok(()),
@@ -78,7 +78,7 @@ fn outcome(action: &Action, drawn: u8) -> ActionOutcome {
 fn ends(plan: &Plan, matrix: &Matrix, drawn: &[u8]) -> bool {
     let schedule = Schedule::new(plan, matrix, Shard::WHOLE, false);
     let mut state = State::default();
-    state.imagine(Event::SessionStarted(Box::new(SessionStarted {
+    state.apply_hypothetical(Event::SessionStarted(Box::new(SessionStarted {
         plan: RecordedPlan::new("p", String::new(), [], []),
         compare: compared(plan, matrix).map(Box::new),
         ..SessionStarted::default()
@@ -104,7 +104,7 @@ fn ends(plan: &Plan, matrix: &Matrix, drawn: &[u8]) -> bool {
                     if let Event::ServerStarting { server, launch, .. } = &mut *event {
                         *launch = state.starts_of(server).len() as u32 + 1;
                     }
-                    let entry = state.imagine(*event);
+                    let entry = state.apply_hypothetical(*event);
                     agenda.recorded(&entry, &state);
                 }
                 Step::Note(_) => {}

@@ -210,7 +210,7 @@ mod tests {
                     .1;
                 let point = matrix.points_of(&server).next().expect("a point");
                 let launch = slot + 1;
-                state.imagine(Event::ServerStarting {
+                state.apply_hypothetical(Event::ServerStarting {
                     server: server.id.clone(),
                     slot,
                     launch,
@@ -230,8 +230,8 @@ mod tests {
                     params: point.params,
                     ..RunStarted::default()
                 };
-                let started = state.imagine(Event::RunStarted(Box::new(started)));
-                state.imagine(Event::RunFinished(Box::new(RunFinished {
+                let started = state.apply_hypothetical(Event::RunStarted(Box::new(started)));
+                state.apply_hypothetical(Event::RunFinished(Box::new(RunFinished {
                     started: started.rank.line.seq,
                     seconds: 1.0,
                     learned: Some(Learned::Figures(figures.into())),

@@ -1,6 +1,6 @@
 //! The server of a group: started when a run needs it, gone when the group ends.
 
-use super::step::{Action, Ending, Facts, Signal, Step};
+use super::step::{Action, Ending, ReadyInfo, Signal, Step};
 use super::warmth::Warmth;
 use super::{Agenda, AgendaPhase, record};
 use vsweep_plan::cause::Failure;
@@ -55,7 +55,7 @@ impl Agenda<'_> {
         self.due.push_back(Step::Act(Action::Start(id)));
     }
 
-    pub(super) fn settle_start(&mut self, started: Result<Facts, Failure>) {
+    pub(super) fn settle_start(&mut self, started: Result<ReadyInfo, Failure>) {
         let launched = self.launched.as_mut().expect("a start was recorded");
         launched.is_ready = started.is_ok();
         match started {

@@ -1,8 +1,8 @@
 //! Decides what is lost when a server dies or does not start, and what is tried again.
 
-use super::probing::{Ask, Probing};
 use super::run::{Attempt, failed};
 use super::step::{Action, Ending, Step};
+use super::strategy::{Next, Strategy};
 use super::task::Task;
 use super::{Agenda, AgendaPhase, LOST_POINTS, TRIES, record, search_finished, tip};
 use vsweep_plan::cause::{Failure, Outcome};
@@ -26,7 +26,7 @@ impl Agenda<'_> {
     pub(super) fn hopeless(&self, config: &ServerDeclared, state: &State) -> Option<Lost> {
         let is_new = || {
             state.starts_of(&self.server.id).is_empty()
-                && !self.probings.iter().any(|one| one.has_failed(self.slot, state))
+                && !self.strategies.iter().any(|one| one.has_failed(self.slot, state))
         };
         let failure = match state.never_starts(&self.server.id, self.slot) {
             Some(failure) => Failure::new(failure.cause, format!("not started again: {}", failure.detail)),
@@ -50,7 +50,7 @@ impl Agenda<'_> {
     }
 
     /// Goes on after the server died under a run: once more, without its point, or without the server.
-    pub(super) fn outlive(&mut self, mut attempt: Attempt, failure: Failure, seconds: f64) -> Option<Step> {
+    pub(super) fn on_server_death(&mut self, mut attempt: Attempt, failure: Failure, seconds: f64) -> Option<Step> {
         if failure.cause.is_transient() && attempt.tries < TRIES {
             attempt.tries += 1;
             attempt.under = attempt.begin_again();
@@ -65,7 +65,7 @@ impl Agenda<'_> {
             self.give_up(failure, Some(started));
             return None;
         }
-        if let Some(Probing::Grid(grid)) = self.probings.front_mut()
+        if let Some(Strategy::Grid(grid)) = self.strategies.front_mut()
             && self.schedule.plan.on_failure == OnFailure::Continue
         {
             let lost = grid.drop_point(&attempt.task.point.id);
@@ -87,7 +87,7 @@ impl Agenda<'_> {
         match &attempt.under {
             Some(started) => self.due.push_back(failed(&attempt.task, started, &failure, 0.0)),
             None => {
-                if let Some(Probing::Grid(grid)) = self.probings.front_mut() {
+                if let Some(Strategy::Grid(grid)) = self.strategies.front_mut() {
                     grid.tasks.push_front(attempt.task);
                 }
             }
@@ -97,9 +97,9 @@ impl Agenda<'_> {
     }
 
     fn give_up(&mut self, failure: Failure, under: Option<Entry>) {
-        let of_run = under.as_ref().and(self.probings.front());
+        let of_run = under.as_ref().and(self.strategies.front());
         self.phase = AgendaPhase::GivingUp(Box::new(Lost {
-            search: of_run.and_then(Probing::id).cloned(),
+            search: of_run.and_then(Strategy::id).cloned(),
             failure,
             under,
         }));
@@ -112,18 +112,18 @@ impl Agenda<'_> {
         };
         let failure = lost.failure.clone();
         if let Some(search) = lost.search.take() {
-            self.probings.pop_front();
+            self.strategies.pop_front();
             return Some(search_finished(search, SearchEnd::GivenUp(failure), self.slot, state));
         }
         let under = lost.under.clone();
-        for probing in &self.probings {
-            if let Ask::Begin(started) = probing.ask(self.schedule, self.slot, state) {
+        for strategy in &self.strategies {
+            if let Next::Begin(started) = strategy.ask(self.schedule, self.slot, state) {
                 return Some(record(Event::SearchStarted(started)));
             }
         }
-        let left = |probing: &Probing| probing.left(self.schedule, self.slot, state);
-        let tasks = self.probings.iter().flat_map(left).collect();
-        let searches = self.probings.iter().filter_map(Probing::id);
+        let left = |strategy: &Strategy| strategy.left(self.schedule, self.slot, state);
+        let tasks = self.strategies.iter().flat_map(left).collect();
+        let searches = self.strategies.iter().filter_map(Strategy::id);
         let searches = searches.map(|id| (id.clone(), tip(id, self.slot, state))).collect();
         let given_up = self.given_up(tasks, searches, &failure, under.as_ref());
         self.leave(match self.schedule.plan.on_failure {

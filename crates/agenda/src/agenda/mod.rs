@@ -15,10 +15,10 @@ mod finals;
 mod grid;
 mod launch;
 mod loss;
-mod probing;
 mod run;
 mod schedule;
 mod step;
+mod strategy;
 mod task;
 #[cfg(test)]
 mod tests;
@@ -28,15 +28,15 @@ pub use begin::{Hint, Hints, first_point, wants_forecast};
 pub use comparison::compared;
 pub use finals::{Finals, advised};
 pub use schedule::{Group, Schedule, Start};
-pub use step::{Action, ActionOutcome, Ending, Facts, Ran, Run, Signal, Step};
-pub use task::{Evidence, RunReader, SearchReader, Task, seeded};
+pub use step::{Action, ActionOutcome, Ending, MeasuredRun, ReadyInfo, Run, Signal, Step};
+pub use task::{MeasuredView, RunReader, SearchReader, Task, seeded};
 
 use grid::Grid;
 use launch::Launched;
 use loss::Lost;
-use probing::{Ask, Probing};
 use run::Attempt;
 use std::collections::VecDeque;
+use strategy::{Next, Strategy};
 use vsweep_plan::cause::Failure;
 use vsweep_plan::ids::SearchId;
 use vsweep_plan::matrix::ServerConfig;
@@ -59,7 +59,7 @@ pub struct Agenda<'p> {
     /// GPUs of the server if several run at the same time, for the record.
     gpus: Vec<u32>,
     /// The one that is worked on comes first.
-    probings: VecDeque<Probing>,
+    strategies: VecDeque<Strategy>,
     phase: AgendaPhase,
     /// Steps that follow from the last outcome, in order.
     due: VecDeque<Step>,
@@ -95,15 +95,15 @@ enum AgendaPhase {
 impl<'p> Agenda<'p> {
     /// The work of a group that the journal still lacks.
     pub fn new(schedule: Schedule<'p>, group: Group, mut hints: Hints, state: &State) -> Agenda<'p> {
-        let grid = Probing::Grid(Grid::of(group.tasks, schedule.plan));
+        let grid = Strategy::Grid(Grid::of(group.tasks, schedule.plan));
         let searches = group.searches.into_iter().map(|search| {
             let hint = hints.remove(&search.id).unwrap_or_default();
-            Probing::Search(Box::new(search), hint)
+            Strategy::Search(Box::new(search), hint)
         });
-        let explorations = group.explorations.into_iter().map(Box::new).map(Probing::Exploration);
+        let explorations = group.explorations.into_iter().map(Box::new).map(Strategy::Exploration);
         Agenda {
             schedule,
-            probings: [grid].into_iter().chain(searches).chain(explorations).collect(),
+            strategies: [grid].into_iter().chain(searches).chain(explorations).collect(),
             phase: AgendaPhase::Beginning,
             due: VecDeque::new(),
             signal: None,
@@ -223,31 +223,31 @@ impl<'p> Agenda<'p> {
             return None;
         }
         if let Some(attempt) = self.attempt.take() {
-            return self.pursue(attempt, state);
+            return self.next_step(attempt, state);
         }
-        let Some(probing) = self.probings.front_mut() else {
+        let Some(strategy) = self.strategies.front_mut() else {
             self.leave(Ending::Finished);
             return None;
         };
-        let objection = self.ended.take().and_then(|task| probing.objection(&task, state));
+        let objection = self.ended.take().and_then(|task| strategy.objection(&task, state));
         if let Some(failure) = objection {
             return self.end_search(SearchEnd::GivenUp(failure), state);
         }
-        if let Probing::Grid(grid) = probing {
+        if let Strategy::Grid(grid) = strategy {
             grid.skip(state);
         }
-        match probing.ask(self.schedule, self.slot, state) {
-            Ask::Begin(started) => Some(self.begin_search(*started)),
-            Ask::Run(task) => {
-                if let Probing::Grid(grid) = probing {
+        match strategy.ask(self.schedule, self.slot, state) {
+            Next::Begin(started) => Some(self.begin_search(*started)),
+            Next::Run(task) => {
+                if let Strategy::Grid(grid) = strategy {
                     grid.tasks.pop_front();
                 }
                 self.attempt = Some(self.attempt_at(*task, state));
                 None
             }
-            Ask::Ended(end) => self.end_search(end, state),
-            Ask::Empty => {
-                self.probings.pop_front();
+            Next::Ended(end) => self.end_search(end, state),
+            Next::Empty => {
+                self.strategies.pop_front();
                 None
             }
         }
@@ -256,7 +256,7 @@ impl<'p> Agenda<'p> {
     /// The line that begins a search, with the size of the KV cache where nothing else says where it starts. If the server is
     /// needed for that, its start comes first.
     fn begin_search(&mut self, mut started: SearchStarted) -> Step {
-        if let Some(Probing::Search(_, hint)) = self.probings.front()
+        if let Some(Strategy::Search(_, hint)) = self.strategies.front()
             && let Some((input, output)) = hint.lengths_for(&started)
         {
             match &self.launched {
@@ -272,7 +272,7 @@ impl<'p> Agenda<'p> {
     }
 
     fn end_search(&mut self, end: SearchEnd, state: &State) -> Option<Step> {
-        let search = self.probings.pop_front()?.id()?.clone();
+        let search = self.strategies.pop_front()?.id()?.clone();
         if matches!(end, SearchEnd::GivenUp(_)) && self.schedule.plan.on_failure == OnFailure::Stop {
             self.leave(Ending::StoppedOnFailure);
         }

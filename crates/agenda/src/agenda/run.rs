@@ -1,7 +1,7 @@
 //! One run and the tries at it: what must be there before it begins, and what its end means.
 
-use super::probing::Probing;
-use super::step::{Action, Ran, Run, Step};
+use super::step::{Action, MeasuredRun, Run, Step};
+use super::strategy::Strategy;
 use super::task::Task;
 use super::{Agenda, TRIES, record, tip};
 use vsweep_plan::cause::{Failure, Outcome};
@@ -63,10 +63,10 @@ impl Agenda<'_> {
     }
 
     /// The next step of a try.
-    pub(super) fn pursue(&mut self, mut attempt: Attempt, state: &State) -> Option<Step> {
+    pub(super) fn next_step(&mut self, mut attempt: Attempt, state: &State) -> Option<Step> {
         let is_begun = attempt.started.is_some();
         if is_begun && let Some((failure, seconds)) = attempt.death.take() {
-            return self.outlive(attempt, failure, seconds);
+            return self.on_server_death(attempt, failure, seconds);
         }
         // One whose tries are used up is begun only to fail.
         let needs_server = !is_begun && attempt.death.is_none();
@@ -108,7 +108,7 @@ impl Agenda<'_> {
         Run::of(task, started, warmup, is_warm)
     }
 
-    pub(super) fn settle_run(&mut self, result: Result<Box<Ran>, Failure>, seconds: f64) {
+    pub(super) fn settle_run(&mut self, result: Result<Box<MeasuredRun>, Failure>, seconds: f64) {
         let attempt = self.attempt.take().expect("a run was begun for an attempt");
         let started = attempt.started.expect("the run was begun");
         let (outcome, step) = match result {
@@ -140,13 +140,13 @@ impl Agenda<'_> {
 
     /// Decides what is measured after the end of a run.
     pub(super) fn end_run(&mut self, task: Task, outcome: Outcome) {
-        match self.probings.front() {
+        match self.strategies.front() {
             // A search looks for loads at which runs fail.
-            Some(Probing::Search(..)) => self.ended = Some(task),
+            Some(Strategy::Search(..)) => self.ended = Some(task),
             _ if outcome == Outcome::Failed && self.schedule.plan.on_failure == OnFailure::Stop => {
                 self.leave(super::Ending::StoppedOnFailure);
             }
-            Some(Probing::Exploration(_)) => self.ended = Some(task),
+            Some(Strategy::Exploration(_)) => self.ended = Some(task),
             _ => {}
         }
     }
@@ -173,7 +173,7 @@ impl Agenda<'_> {
     }
 }
 
-impl Ran {
+impl MeasuredRun {
     /// The line of the run that began so, and its figures.
     pub fn finish(self, started: &Entry, seconds: f64) -> (RunFinished, Option<Measured>) {
         let validity = Validity::of(self.doubts.iter().map(|doubt| doubt.code));
@@ -216,10 +216,10 @@ fn in_brief(mut numbers: Figures) -> Figures {
 
 /// The line of a run without figures.
 pub(super) fn failed(task: &Task, started: &Entry, failure: &Failure, seconds: f64) -> Step {
-    let ran = Ran {
+    let ran = MeasuredRun {
         learned: task.learn_of_failure(failure),
         failure: Some(failure.clone()),
-        ..Ran::default()
+        ..MeasuredRun::default()
     };
     let (finished, _) = ran.finish(started, seconds);
     record(Event::RunFinished(Box::new(finished)))

@@ -72,7 +72,7 @@ pub enum ActionOutcome {
     /// Of a wait: it may start.
     Admitted,
     /// Of a start: what the ready server says of itself, or why it is not ready. It is still to be stopped then.
-    Started(Result<Facts, Failure>),
+    Started(Result<ReadyInfo, Failure>),
     /// Of a look: it is still the server that was started.
     Unchanged,
     /// Of a start, a look or a run: another server answers than the one that was measured. Why, as a sentence.
@@ -89,7 +89,7 @@ pub enum ActionOutcome {
     /// Of a run.
     Ran {
         /// The figures, or why there are none.
-        result: Result<Box<Ran>, Failure>,
+        result: Result<Box<MeasuredRun>, Failure>,
         /// From start to end without the warm-up, in seconds.
         seconds: f64,
     },
@@ -113,7 +113,7 @@ pub enum ActionOutcome {
 
 /// Properties that a ready server reports.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Facts {
+pub struct ReadyInfo {
     /// For the record; the agenda adds which server and launch it is.
     pub recorded: ServerReady,
     /// Size of its KV cache, in tokens.
@@ -122,7 +122,7 @@ pub struct Facts {
 
 /// Measurements of a run.
 #[derive(Debug, Default)]
-pub struct Ran {
+pub struct MeasuredRun {
     /// Relative sampling errors of its figures.
     pub errors: Figures,
     /// Why the figures mean nothing, if so.

@@ -64,7 +64,7 @@ pub struct SearchReader {
 
 /// Result of a benchmark, as a reader sees it.
 #[derive(Debug, Clone, Copy)]
-pub struct Evidence<'a> {
+pub struct MeasuredView<'a> {
     /// The figures.
     pub result: &'a RunResult,
     /// Latencies of every request; none from an external benchmark.
@@ -82,7 +82,7 @@ fn is_disturbance(code: Code) -> bool {
     code.is_disturbance() || code == Code::GeneratorStopped
 }
 
-impl Evidence<'_> {
+impl MeasuredView<'_> {
     fn codes(&self) -> impl Iterator<Item = Code> {
         self.doubts.iter().map(|doubt| doubt.code)
     }
@@ -152,7 +152,7 @@ impl Task {
     }
 
     /// Returns the figures of a measured run that later decisions use; `None` if there are none.
-    pub fn learn(&self, seen: Evidence<'_>) -> Option<Learned> {
+    pub fn learn(&self, seen: MeasuredView<'_>) -> Option<Learned> {
         match &self.reader {
             Some(RunReader::Search(reader)) => reader.probe(seen).map(Learned::Probe),
             Some(RunReader::Exploration { load, .. }) => Some(level(load, figures(load, seen))),
@@ -208,7 +208,7 @@ impl RunReader {
 impl SearchReader {
     /// Where too many requests failed, the load is too high, whatever the rest measured. A run that did not measure what it
     /// claims says nothing, and one that a disturbance stopped says no more than that.
-    fn probe(&self, seen: Evidence<'_>) -> Option<Probe> {
+    fn probe(&self, seen: MeasuredView<'_>) -> Option<Probe> {
         let question = self.question.clone();
         let probe = if seen.is_failed {
             Probe::fallen(question)
@@ -237,7 +237,7 @@ fn level(load: &Load, figures: Option<CurvePoint>) -> Learned {
 }
 
 /// Where a run lies on the curve; None if it does not say. A benchmark that reports no latency has one by Little's law.
-fn figures(load: &Load, seen: Evidence<'_>) -> Option<CurvePoint> {
+fn figures(load: &Load, seen: MeasuredView<'_>) -> Option<CurvePoint> {
     if seen.is_failed || seen.is_invalid() {
         return None;
     }

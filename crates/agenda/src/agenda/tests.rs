@@ -69,14 +69,14 @@ fn perform_next(
             Event::GroupGivenUp(given_up) => words.push(format!("lost{}", given_up.points.len())),
             _ => {}
         }
-        let entry = state.imagine(event);
+        let entry = state.apply_hypothetical(event);
         agenda.recorded(&entry, state);
     }
 }
 
 fn succeed(action: &Action) -> ActionOutcome {
     match action {
-        Action::Start(_) => ActionOutcome::Started(Ok(Facts::default())),
+        Action::Start(_) => ActionOutcome::Started(Ok(ReadyInfo::default())),
         Action::Look => ActionOutcome::Unchanged,
         Action::Reset => ActionOutcome::Reset {
             result: Ok(()),

@@ -25,7 +25,7 @@ impl Prompt {
 
     /// Changes how it begins. A prefix cache knows a prompt by its beginning, so nothing of another one is in it because of
     /// this one.
-    pub fn begin_otherwise(&mut self) {
+    pub fn vary_prefix(&mut self) {
         match self {
             Prompt::Text(text) => text.insert_str(0, OTHERWISE),
             Prompt::Ids(ids) => {
@@ -33,7 +33,7 @@ impl Prompt {
                     *first = first.checked_sub(1).unwrap_or(1);
                 }
             }
-            Prompt::Batch(prompts) => prompts.iter_mut().for_each(Prompt::begin_otherwise),
+            Prompt::Batch(prompts) => prompts.iter_mut().for_each(Prompt::vary_prefix),
             Prompt::Parts(parts) => drop(begin_text_otherwise(parts)),
         }
     }
@@ -125,7 +125,7 @@ mod tests {
             {"role": "user", "content": "And?"},
         ]);
         let begun = |mut prompt: Prompt| {
-            prompt.begin_otherwise();
+            prompt.vary_prefix();
             prompt.to_value()
         };
         assert_eq!(begun(Prompt::Text("a".to_owned())), "Once more: a");

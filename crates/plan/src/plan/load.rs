@@ -2,8 +2,8 @@
 
 use super::node::merge;
 use super::{
-    Diagnostics, Format, Kind, Node, Origin, Plan, Problem, Problems, Reader, Secrets, Sources, Span, World, text,
-    ties, toml_text,
+    Diagnostics, Format, Kind, Node, Origin, Plan, Problem, Problems, Reader, Secrets, Sources, Span, World,
+    param_conflicts, text, toml_text,
 };
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -102,7 +102,7 @@ fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &W
         root,
     });
     let mut found = reader.found;
-    ties::check(&plan, &mut found);
+    param_conflicts::check(&plan, &mut found);
     Ok(Draft { plan, found })
 }
 

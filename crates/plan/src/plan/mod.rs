@@ -7,6 +7,7 @@ mod bench;
 pub mod commands;
 mod compare;
 pub mod condition;
+mod cross_checks;
 mod exec;
 mod explore;
 mod forms;
@@ -19,6 +20,7 @@ mod memory;
 mod node;
 mod offline;
 mod origin;
+mod param_conflicts;
 mod problem;
 mod read;
 pub mod reference;
@@ -35,10 +37,8 @@ mod slurm;
 mod source;
 pub mod spelling;
 mod text;
-mod ties;
 mod toml_text;
 mod value;
-mod whole;
 mod written;
 
 pub use bench::{Bench, BenchRunner, FigurePlace, Warmup};
@@ -67,6 +67,7 @@ pub use slurm::Slurm;
 pub use source::{Format, Source, Sources, Span, World};
 pub use value::{equal, equality_key, number, show};
 
+use cross_checks::{exclusions, name, version};
 use forms::Scalar;
 use requirement::assertions;
 use serde_json::{Map, Value};
@@ -74,10 +75,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use vsweep_strategy::search;
-use whole::{exclusions, name, version};
 use written::words;
 
-pub use whole::is_name;
+pub use cross_checks::is_name;
 
 /// Parameters in the order the user gave them: names as in the plan (usually snake case) to values.
 pub type Params = Map<String, Value>;

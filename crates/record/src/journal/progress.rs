@@ -116,16 +116,16 @@ impl Compared {
             };
             seconds[entrant] += start.seconds;
             match (measured_on.add(rank, &start), rank) {
-                (Joined::Alike, _) => selection.add(wanted, start.logs),
+                (NodeMatch::Same, _) => selection.add(wanted, start.logs),
                 // It is measured once more.
-                (Joined::Torn, _) => apart += 1,
+                (NodeMatch::Mixed, _) => apart += 1,
                 // It says nothing of any metric.
-                (Joined::Unlike, Some(_)) => {
+                (NodeMatch::Other, Some(_)) => {
                     apart += 2;
                     selection.add(wanted, Some(vec![None; self.family.len()]));
                 }
                 // An axis that has moved to another node is measured anew there.
-                (Joined::Unlike, None) => {
+                (NodeMatch::Other, None) => {
                     apart = starts;
                     selection = self.selection(self.max_starts.saturating_sub(starts));
                     selection.add(wanted, start.logs);
@@ -250,22 +250,22 @@ struct MeasuredOn {
 }
 
 /// Comparison of a start's node with the nodes of earlier starts.
-enum Joined {
+enum NodeMatch {
     /// It is the same, or not known.
-    Alike,
+    Same,
     /// It is another one.
-    Unlike,
+    Other,
     /// The start itself was measured on several.
-    Torn,
+    Mixed,
 }
 
 impl MeasuredOn {
-    fn add(&mut self, rank: Option<Slot>, start: &MeasuredStart) -> Joined {
+    fn add(&mut self, rank: Option<Slot>, start: &MeasuredStart) -> NodeMatch {
         if start.logs.is_none() {
-            return Joined::Alike;
+            return NodeMatch::Same;
         }
         if !Machine::are_one(&start.machines) {
-            return Joined::Torn;
+            return NodeMatch::Mixed;
         }
         let pair = rank.map(|rank| rank.pair);
         if self.pair != pair {
@@ -274,10 +274,10 @@ impl MeasuredOn {
         let all = &self.machines | &start.machines;
         if Machine::are_one(&all) {
             self.machines = all;
-            return Joined::Alike;
+            return NodeMatch::Same;
         }
         self.machines = start.machines.clone();
-        Joined::Unlike
+        NodeMatch::Other
     }
 }
 

@@ -6,7 +6,7 @@
 
 mod answers;
 mod apply;
-mod behind;
+mod attached;
 mod chains;
 mod counts;
 mod mend;
@@ -14,9 +14,9 @@ mod nodes;
 mod records;
 mod resume;
 
-pub use behind::Recognised;
-pub use counts::Spare;
-use records::Standing;
+pub use attached::ServerMatch;
+pub use counts::Duplicate;
+use records::RunStatus;
 pub use records::{RunRecord, SearchEnd, SearchRecord, ServerRecord, Session, StartRecord, number};
 pub use resume::Gap;
 
@@ -24,7 +24,7 @@ use super::declared::Compared;
 use super::event::{Event, RunFinished, Seen, SeenJournal};
 use super::line::Entry;
 use super::rank::{Launch, LineId, Nonce, Rank};
-use chains::Facts;
+use chains::SearchLines;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::OnceLock;
 use vsweep_plan::cause::Outcome;
@@ -52,7 +52,7 @@ pub struct State {
     by_point: HashMap<PointId, Vec<usize>>,
     /// Results whose `run_started` was not read, by its line.
     orphans: BTreeMap<LineId, (Option<LineId>, String, RunFinished)>,
-    searches: BTreeMap<(SearchId, u32), Facts>,
+    searches: BTreeMap<(SearchId, u32), SearchLines>,
     retirements: Vec<Retirement>,
     /// Starts whose answers to the fixed questions speak against what was measured on them.
     answers_doubted: BTreeMap<Launch, Doubt>,
@@ -137,7 +137,7 @@ impl State {
     /// The result of a run that counts, whether or not its point is still in the plan; `None` where it is still to be measured.
     pub fn outcome(&self, point: &PointId, slot: u32, run: u32) -> Option<Outcome> {
         let counts = self.run(point, slot, run)?;
-        (counts.standing == Standing::Done).then_some(counts.outcome)
+        (counts.standing == RunStatus::Done).then_some(counts.outcome)
     }
 
     /// The first repetition of a point on a start that has no result.
@@ -213,17 +213,17 @@ impl State {
 
     /// Every result, whether or not it counts.
     fn recorded(&self) -> impl Iterator<Item = &RunRecord> {
-        self.attempts.iter().filter(|run| run.standing != Standing::Open)
+        self.attempts.iter().filter(|run| run.standing != RunStatus::Open)
     }
 
     /// Every try that has this standing.
-    fn attempts_with(&self, standing: Standing) -> impl Iterator<Item = &RunRecord> {
+    fn attempts_with(&self, standing: RunStatus) -> impl Iterator<Item = &RunRecord> {
         self.attempts.iter().filter(move |run| run.standing == standing)
     }
 
     /// The run that each server which is up was given last and that has no result: it is in progress, unless its session was killed.
     pub fn runs_in_progress(&self) -> Vec<&RunRecord> {
-        let open = self.attempts_with(Standing::Open);
+        let open = self.attempts_with(RunStatus::Open);
         let is_up = |record: &&RunRecord| {
             let mut starts = self.starts_of(&record.server).iter();
             starts.any(|start| Some(start.launch) == record.launch && start.exited_at.is_none())

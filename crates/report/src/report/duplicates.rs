@@ -6,7 +6,7 @@ use super::files;
 use super::rows::read_figures;
 use itertools::Itertools;
 use vsweep_plan::units::show_many;
-use vsweep_record::journal::{Directory, RunRecord, Spare, State};
+use vsweep_record::journal::{Directory, Duplicate, RunRecord, State};
 use vsweep_record::table::Cell;
 
 /// Figures that are shown of each.
@@ -17,7 +17,7 @@ pub fn to_csv(directory: &Directory, state: &State) -> Option<Vec<u8>> {
     fn shown<T: ToString>(value: Option<T>) -> String {
         value.map_or_else(String::new, |value| value.to_string())
     }
-    let row = |spare: Spare<'_>| {
+    let row = |spare: Duplicate<'_>| {
         let run = spare.run;
         let own = figures(directory, run);
         let counted = spare.counts.map(|counts| figures(directory, counts));

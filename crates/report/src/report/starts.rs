@@ -14,7 +14,7 @@ use vsweep_record::journal::{Launch, ServerRecord, StartRecord, State};
 use vsweep_record::table::{count_gpus, inert};
 
 /// One start, and what it took of the machine.
-struct Taken<'s> {
+struct StartUsage<'s> {
     id: &'s ServerId,
     server: &'s ServerRecord,
     start: &'s StartRecord,
@@ -37,7 +37,7 @@ struct Spent {
 /// So far two clocks, and times that were rounded, may be apart.
 const SLACK_S: f64 = 1.0;
 
-impl Taken<'_> {
+impl StartUsage<'_> {
     /// Time for which it held its GPUs: as measured, or by the clock if its end is not recorded. `None` if that is shorter than the work
     /// done in it, because the clock was set.
     fn held_s(&self) -> Option<f64> {
@@ -73,7 +73,7 @@ impl Taken<'_> {
 }
 
 /// All starts, in the order in which they began.
-fn taken(state: &State) -> Vec<Taken<'_>> {
+fn taken(state: &State) -> Vec<StartUsage<'_>> {
     let mut spent: HashMap<(&ServerId, Launch), Spent> = HashMap::new();
     for run in state.runs().filter(|run| run.seconds.is_finite()) {
         if let Some(launch) = run.launch {
@@ -92,7 +92,7 @@ fn taken(state: &State) -> Vec<Taken<'_>> {
     let taken = starts.map(|(id, server, start)| {
         let until = start.exited_at.as_deref().or(state.last_moment(start.launch.session));
         let machine = state.machine_of(start.launch.session);
-        Taken {
+        StartUsage {
             id,
             server,
             start,
@@ -113,7 +113,7 @@ fn taken(state: &State) -> Vec<Taken<'_>> {
 /// The table; `None` where no server was started.
 pub fn to_csv(state: &State) -> Option<Vec<u8>> {
     let figure = |figure: Option<f64>, digits: usize| figure.map_or_else(String::new, |it| format!("{it:.digits$}"));
-    let row = |taken: Taken<'_>| {
+    let row = |taken: StartUsage<'_>| {
         let (start, spent) = (taken.start, taken.spent);
         let simulated = taken.server.is_simulated();
         vec![
@@ -146,12 +146,13 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
 pub(super) fn in_words(state: &State) -> Option<String> {
     // A server that never became ready has not reported its kind; it is assumed to be like the others.
     let any_simulated = state.servers.values().any(|server| server.is_simulated() == Some(true));
-    let is_real = |taken: &Taken<'_>| !taken.server.is_simulated().unwrap_or(any_simulated) && taken.span.is_some();
-    let (taken, unknown): (Vec<Taken<'_>>, Vec<Taken<'_>>) = taken(state)
+    let is_real =
+        |taken: &StartUsage<'_>| !taken.server.is_simulated().unwrap_or(any_simulated) && taken.span.is_some();
+    let (taken, unknown): (Vec<StartUsage<'_>>, Vec<StartUsage<'_>>) = taken(state)
         .into_iter()
         .filter(is_real)
         .partition(|taken| taken.held_s().is_some());
-    let sum = |figure: fn(&Taken<'_>) -> f64| taken.iter().map(figure).sum::<f64>();
+    let sum = |figure: fn(&StartUsage<'_>) -> f64| taken.iter().map(figure).sum::<f64>();
     let hours = sum(|taken| taken.gpu_hours().unwrap_or(0.0));
     let measuring = sum(|taken| taken.gpus * taken.spent.measured_s / 3600.0);
     let share = held_share(&taken).filter(|_| unknown.is_empty());
@@ -178,8 +179,8 @@ pub(super) fn in_words(state: &State) -> Option<String> {
 
 /// Number of GPUs ever held on all nodes, and the share of their nodes' busy time for which they were held. `None` if fewer than two were
 /// assigned, or a clock was set.
-fn held_share(taken: &[Taken<'_>]) -> Option<(usize, f64)> {
-    if !taken.iter().all(Taken::is_on_time) {
+fn held_share(taken: &[StartUsage<'_>]) -> Option<(usize, f64)> {
+    if !taken.iter().all(StartUsage::is_on_time) {
         return None;
     }
     let given_out = taken.iter().filter(|taken| !taken.start.gpus.is_empty());

@@ -1,7 +1,7 @@
 //! The faults that the simulator can be given: one closed list, one word each. This file only declares them; their effects are where they
 //! occur.
 
-use super::driver::Strike;
+use super::driver::TimedFault;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ macro_rules! faults {
         pub enum Fault {
             $($(#[$doc])+ $fault $(($kind))?,)+
             /// A strike under load.
-            Strikes(Strike, After),
+            Strikes(TimedFault, After),
         }
 
         /// Every fault but the strikes, by its word, with the meaning of its argument; empty if it has none.
@@ -121,13 +121,13 @@ fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
 }
 
 /// Faults that occur under load.
-const STRIKES: [(&str, Strike); 6] = [
-    ("crash-after", Strike::Crash),
-    ("oom-after", Strike::OutOfMemory),
-    ("engine-death-after", Strike::EngineDeath),
-    ("engine-lost-after", Strike::EngineLost),
-    ("hang-after", Strike::Hang),
-    ("mute-after", Strike::Mute),
+const STRIKES: [(&str, TimedFault); 6] = [
+    ("crash-after", TimedFault::Crash),
+    ("oom-after", TimedFault::OutOfMemory),
+    ("engine-death-after", TimedFault::EngineDeath),
+    ("engine-lost-after", TimedFault::EngineLost),
+    ("hang-after", TimedFault::Hang),
+    ("mute-after", TimedFault::Mute),
 ];
 
 impl Fault {
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_fault_may_come_by_requests_by_time_or_by_chance() {
-        let hang = |after| Ok(Fault::Strikes(Strike::Hang, after));
+        let hang = |after| Ok(Fault::Strikes(TimedFault::Hang, after));
         assert_eq!(Fault::parse("hang-after:7"), hang(After::Requests(7)));
         assert_eq!(
             Fault::parse("hang-after:1500ms"),

@@ -20,15 +20,15 @@ pub struct CrossTalk {
 
 /// Current slow-down: a factor shared between the thread that polls the neighbours and those that compute.
 #[derive(Debug, Clone)]
-pub struct Crowd(Arc<AtomicU64>);
+pub struct ContentionFactor(Arc<AtomicU64>);
 
-impl Default for Crowd {
-    fn default() -> Crowd {
-        Crowd(Arc::new(AtomicU64::new(1.0f64.to_bits())))
+impl Default for ContentionFactor {
+    fn default() -> ContentionFactor {
+        ContentionFactor(Arc::new(AtomicU64::new(1.0f64.to_bits())))
     }
 }
 
-impl Crowd {
+impl ContentionFactor {
     /// The factor now.
     pub fn factor(&self) -> f64 {
         f64::from_bits(self.0.load(Ordering::Relaxed))
@@ -66,10 +66,10 @@ impl Neighbour {
     }
 
     /// Keeps up with the others, until it is dropped, as long as `is_busy` can be asked.
-    pub async fn live(mut self, crowd: Crowd, is_busy: impl Fn() -> bool) {
+    pub async fn live(mut self, contention: ContentionFactor, is_busy: impl Fn() -> bool) {
         loop {
             self.say(is_busy().then_some(BUSY));
-            crowd.set(self.factor());
+            contention.set(self.factor());
             sleep(LOOK).await;
         }
     }

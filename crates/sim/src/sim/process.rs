@@ -4,7 +4,7 @@
 use super::api::{self, App};
 use super::child::{EngineProcess, Role};
 use super::config_file;
-use super::driver::{EngineEvent, Handle, Strike};
+use super::driver::{EngineEvent, Handle, TimedFault};
 use super::fault::{self, After, Fault};
 use super::flags::{self, Flags, Refusal};
 use super::log::{self, Source};
@@ -134,23 +134,26 @@ async fn live_with(
     };
     let (driver, strikes) = start_driver(&settings, tokenizer.vocabulary()).map_err(os_error)?;
     let listener = socket.listen(4096).map_err(os_error)?;
-    let crowd = settings.crowd.clone();
+    let contention = settings.contention.clone();
     let app = Arc::new(app(settings, driver, tokenizer));
     if let Some(neighbour) = neighbour {
         let app = app.clone();
         let is_busy = move || app.in_flight.load(Ordering::Relaxed) > 0;
-        tokio::spawn(neighbour.live(crowd, is_busy));
+        tokio::spawn(neighbour.live(contention, is_busy));
     }
     Ok(run(app, listener, engine, stops, strikes).await)
 }
 
-fn start_driver(settings: &ServerSettings, vocabulary: u32) -> std::io::Result<(Handle, UnboundedReceiver<Strike>)> {
+fn start_driver(
+    settings: &ServerSettings,
+    vocabulary: u32,
+) -> std::io::Result<(Handle, UnboundedReceiver<TimedFault>)> {
     let truth = settings.truth.as_deref().map(Truth::create).transpose()?;
     let (strikes_in, strikes) = unbounded_channel();
-    let mut ambushes = Vec::new();
+    let mut pending_faults = Vec::new();
     for fault in &settings.faults {
         match *fault {
-            Fault::Strikes(strike, After::Requests(after)) => ambushes.push((after, strike)),
+            Fault::Strikes(strike, After::Requests(after)) => pending_faults.push((after, strike)),
             Fault::Strikes(strike, After::Time(time)) => {
                 let strikes = strikes_in.clone();
                 tokio::spawn(async move {
@@ -163,7 +166,7 @@ fn start_driver(settings: &ServerSettings, vocabulary: u32) -> std::io::Result<(
     }
     let replicas = 0..settings.cost.data_parallel as u64;
     let engines = replicas.map(|replica| settings.engine(vocabulary, replica)).collect();
-    Ok((Handle::start(engines, truth, ambushes, strikes_in)?, strikes))
+    Ok((Handle::start(engines, truth, pending_faults, strikes_in)?, strikes))
 }
 
 fn app(settings: ServerSettings, driver: Handle, tokenizer: Tokenizer) -> App {
@@ -218,7 +221,7 @@ async fn run(
     listener: TcpListener,
     engine: &mut EngineProcess,
     mut stops: Stops,
-    mut strikes: UnboundedReceiver<Strike>,
+    mut strikes: UnboundedReceiver<TimedFault>,
 ) -> u8 {
     if let Ok(address) = listener.local_addr() {
         log::api("entry.py:140", &format!("Starting vLLM server on http://{address}"));
@@ -236,29 +239,29 @@ async fn run(
                 break 0;
             }
             () = engine.ended(), if watched => {
-                mourn(&app).await;
+                fail_after_engine_death(&app).await;
                 break 0;
             }
             Some(strike) = strikes.recv() => match strike {
-                Strike::Crash => {
+                TimedFault::Crash => {
                     engine.kill().await;
                     return fail("vllm/entrypoints/cli/main.py", "RuntimeError: the simulator was set to crash");
                 }
-                Strike::OutOfMemory => {
+                TimedFault::OutOfMemory => {
                     let exception = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. GPU 0 has 1.12 GiB \
                                      of memory that is free.";
                     log::line(Source::Engine(engine.pid()), "ERROR", "core.py:1249", &format!("EngineCore encountered a fatal error.\n{exception}"));
                     log::error(format_args!("(EngineCore pid={}) {exception}", engine.pid()));
                     engine.kill().await;
                 }
-                Strike::EngineDeath => engine.kill().await,
-                Strike::EngineLost => {
+                TimedFault::EngineDeath => engine.kill().await,
+                TimedFault::EngineLost => {
                     watched = false;
                     app.driver.hang();
                     engine.kill().await;
                 }
-                Strike::Hang => app.driver.hang(),
-                Strike::Mute => app.mute.store(true, Ordering::Relaxed),
+                TimedFault::Hang => app.driver.hang(),
+                TimedFault::Mute => app.mute.store(true, Ordering::Relaxed),
             },
         }
     };
@@ -315,7 +318,7 @@ async fn stop(app: &App, engine: &mut EngineProcess) {
 }
 
 /// Imitates vLLM after its engine has died: errors to every stream, 503 for some seconds, then the end.
-async fn mourn(app: &App) {
+async fn fail_after_engine_death(app: &App) {
     app.engine_dead.store(true, Ordering::Relaxed);
     app.driver.end(EngineEvent::EngineDead);
     log::line(

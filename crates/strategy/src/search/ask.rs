@@ -65,7 +65,7 @@ impl Search {
 
     /// The answers, one a target in the settings' order, or the next run that is needed for them.
     pub fn ask(&self) -> Result<Vec<Answer>, Question> {
-        self.views().map(|view| view.decide_or_leave()).collect()
+        self.views().map(|view| view.next_or_skip()).collect()
     }
 
     /// Takes in what a run measured.
@@ -103,7 +103,7 @@ impl Search {
     /// open and can learn from this load.
     pub fn watch(&self, question: &Question) -> Watch {
         let learns = |view: &View<'_>| {
-            view.target.name == question.target || (view.learns_at(question.value) && view.decide_or_leave().is_err())
+            view.target.name == question.target || (view.learns_at(question.value) && view.next_or_skip().is_err())
         };
         let open: Vec<&Target> = self.views().filter(learns).map(|view| view.target).collect();
         Watch::over(question, open.into_iter())
@@ -163,7 +163,7 @@ impl Evidence {
 
 impl View<'_> {
     /// Like `decide`, but asks nothing more about a server that is already beaten.
-    fn decide_or_leave(&self) -> Result<Answer, Question> {
+    fn next_or_skip(&self) -> Result<Answer, Question> {
         let decided = self.decide().map_err(|question| self.relieve(self.raise(question)));
         decided.or_else(|question| match self.beaten() {
             Some((bound, why)) => Ok(self.beaten_answer(bound, why)),

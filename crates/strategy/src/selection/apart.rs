@@ -2,7 +2,7 @@
 //! under way, and the runs that come after it wait for the start. So starts cost more than their own time. The rule itself, which real
 //! sweeps follow too, is here.
 
-use super::packed::{Need, Placed, Room, Round};
+use super::packed::{Capacity, Need, Placed, Round};
 
 /// The time of a group: its starts at equal distances, and runs of equal length between them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -21,7 +21,7 @@ pub struct Work {
 
 /// An activity of a group that runs at the same time as others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
+pub enum Activity {
     /// Measures a run.
     Run,
     /// Starts a server.
@@ -30,12 +30,12 @@ pub enum Doing {
     StartApart,
 }
 
-impl Doing {
+impl Activity {
     /// True if two groups may do these things at the same time.
-    pub fn goes_with(self, other: Doing) -> bool {
+    pub fn goes_with(self, other: Activity) -> bool {
         !matches!(
             (self, other),
-            (Doing::Run, Doing::StartApart) | (Doing::StartApart, Doing::Run)
+            (Activity::Run, Activity::StartApart) | (Activity::StartApart, Activity::Run)
         )
     }
 }
@@ -45,13 +45,13 @@ impl Doing {
 struct Turn {
     /// Its place among those that have begun.
     place: usize,
-    doing: Doing,
+    activity: Activity,
     seconds: f64,
 }
 
 /// Plays the groups, and returns them in the order in which they begin. A group that takes longer than its work has waited.
-pub fn play_apart(room: Room, needs: &[Need], works: &[Work], order: &[usize]) -> Vec<Placed> {
-    let mut round = Round::new(room, needs, order);
+pub fn play_apart(capacity: Capacity, needs: &[Need], works: &[Work], order: &[usize]) -> Vec<Placed> {
+    let mut round = Round::new(capacity, needs, order);
     let mut turns = Vec::new();
     let (mut waiting, mut active): (Vec<Turn>, Vec<(f64, Turn)>) = Default::default();
     let (mut now, mut after) = (0.0, None);
@@ -80,7 +80,7 @@ fn admit(waiting: &mut Vec<Turn>, active: &mut Vec<(f64, Turn)>, now: f64) {
     let mut left: Vec<Turn> = Vec::new();
     for turn in waiting.drain(..) {
         let mut others = active.iter().map(|(_, other)| other).chain(&left);
-        match others.all(|other| turn.doing.goes_with(other.doing)) {
+        match others.all(|other| turn.activity.goes_with(other.activity)) {
             true => active.push((now + turn.seconds, turn)),
             false => left.push(turn),
         }
@@ -91,16 +91,20 @@ fn admit(waiting: &mut Vec<Turn>, active: &mut Vec<(f64, Turn)>, now: f64) {
 /// The turns of a group, in order; at least one thing, so that it ends.
 fn turns_of(work: Work, place: usize) -> impl Iterator<Item = Turn> {
     let starts = work.starts.max(1);
-    let turn = move |doing: Doing, seconds: f64| Turn { place, doing, seconds };
+    let turn = move |activity: Activity, seconds: f64| Turn {
+        place,
+        activity,
+        seconds,
+    };
     // A server that is up already needs no start.
     let starting = match work.starts_apart && work.starting_s > 0.0 {
-        true => Doing::StartApart,
-        false => Doing::Start,
+        true => Activity::StartApart,
+        false => Activity::Start,
     };
     let of_start = move |at: u64| {
         let runs = work.runs * (at + 1) / starts - work.runs * at / starts;
         let start = turn(starting, work.starting_s / starts as f64);
-        let run = turn(Doing::Run, work.running_s / work.runs.max(1) as f64);
+        let run = turn(Activity::Run, work.running_s / work.runs.max(1) as f64);
         std::iter::once(start).chain((0..runs).map(move |_| run))
     };
     (0..starts).flat_map(of_start)
@@ -112,7 +116,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const NODE: Room = Room { gpus: 8, groups: 8 };
+    const NODE: Capacity = Capacity { gpus: 8, groups: 8 };
 
     fn group(starting_s: f64, runs: u64, running_s: f64, starts_apart: bool) -> (Need, Work) {
         let need = Need {

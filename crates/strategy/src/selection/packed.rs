@@ -6,7 +6,7 @@
 
 /// Resources for groups that run at the same time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub struct Capacity {
     /// GPUs to share out.
     pub gpus: u32,
     /// Most groups at once.
@@ -42,7 +42,7 @@ const EFFORT: usize = 300_000;
 /// A list must be this much shorter to take the place of one that a rule made: rules stand wrong lengths better.
 const WORTH: f64 = 0.995;
 
-impl Room {
+impl Capacity {
     /// Returns true if a group fits next to others that leave so many GPUs free.
     pub fn has(self, free_gpus: u32, under_way: usize, need: &Need) -> bool {
         need.gpus <= free_gpus && under_way < if need.alone { 1 } else { self.groups as usize }
@@ -125,7 +125,7 @@ impl Room {
 
 /// Groups that are shared out in virtual time.
 pub(super) struct Round<'n> {
-    room: Room,
+    capacity: Capacity,
     needs: &'n [Need],
     /// Those that have not begun, in order.
     waiting: Vec<usize>,
@@ -137,14 +137,14 @@ pub(super) struct Round<'n> {
 }
 
 impl<'n> Round<'n> {
-    pub fn new(room: Room, needs: &'n [Need], order: &[usize]) -> Round<'n> {
+    pub fn new(capacity: Capacity, needs: &'n [Need], order: &[usize]) -> Round<'n> {
         Round {
-            room,
+            capacity,
             needs,
             waiting: order.to_vec(),
             placed: Vec::with_capacity(order.len()),
             under_way: Vec::new(),
-            free: room.gpus,
+            free: capacity.gpus,
         }
     }
 
@@ -155,7 +155,7 @@ impl<'n> Round<'n> {
         self.waiting.retain(|&group| {
             let Need { gpus, seconds, .. } = needs[group];
             let is_shared = self.under_way.iter().all(|at| !needs[self.placed[*at].group].alone);
-            let fits = is_shared && self.room.has(self.free, self.under_way.len(), &needs[group]);
+            let fits = is_shared && self.capacity.has(self.free, self.under_way.len(), &needs[group]);
             if fits {
                 self.free -= gpus;
                 self.under_way.push(self.placed.len());
@@ -240,7 +240,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    const NODE: Room = Room { gpus: 8, groups: 8 };
+    const NODE: Capacity = Capacity { gpus: 8, groups: 8 };
 
     fn need(gpus: u32, seconds: f64) -> Need {
         Need {
@@ -257,12 +257,12 @@ mod tests {
             ..need(1, 5.0)
         };
         let needs = [need(1, 10.0), shy, need(2, 10.0)];
-        for room in [NODE, Room { gpus: 0, groups: 3 }] {
+        for capacity in [NODE, Capacity { gpus: 0, groups: 3 }] {
             let needs = needs.map(|need| Need {
-                gpus: need.gpus.min(room.gpus),
+                gpus: need.gpus.min(capacity.gpus),
                 ..need
             });
-            let placed = room.play(&needs, &room.order(&needs));
+            let placed = capacity.play(&needs, &capacity.order(&needs));
             let alone = placed.iter().find(|placed| placed.group == 1).expect("each runs");
             let meets = |other: &&Placed| other.group != 1 && other.from < alone.to && alone.from < other.to;
             assert_eq!(placed.iter().filter(meets).count(), 0);
@@ -277,19 +277,19 @@ mod tests {
             groups in 1u32..10,
         ) {
             let needs: Vec<Need> = drawn.iter().map(|(power, seconds)| need(1 << power, f64::from(*seconds))).collect();
-            let room = Room { gpus: 8, groups };
-            let order = room.order(&needs);
+            let capacity = Capacity { gpus: 8, groups };
+            let order = capacity.order(&needs);
             let mut sorted = order.clone();
             sorted.sort_unstable();
             prop_assert_eq!(sorted, (0..needs.len()).collect::<Vec<_>>());
-            let placed = room.play(&needs, &order);
+            let placed = capacity.play(&needs, &order);
             prop_assert_eq!(placed.len(), needs.len());
             for moment in placed.iter().map(|group| group.from) {
                 let runs = placed.iter().filter(|group| group.from <= moment && moment < group.to);
                 let gpus: u32 = runs.clone().map(|group| needs[group.group].gpus).sum();
                 prop_assert!(gpus <= 8 && runs.count() <= groups as usize);
             }
-            prop_assert!(length(&placed) >= room.bound(&needs) - 1e-9);
+            prop_assert!(length(&placed) >= capacity.bound(&needs) - 1e-9);
             let chain: f64 = longest_chain(&placed).into_iter().map(|group| needs[group].seconds).sum();
             prop_assert!((chain - length(&placed)).abs() < 1e-6, "a chain has no gaps");
         }

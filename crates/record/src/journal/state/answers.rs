@@ -136,7 +136,7 @@ mod tests {
         let mut state = State::default();
         let mut history = Vec::new();
         for event in [lines("a", 2, "x"), lines("bb", 2, "y"), lines("ccc", 1, "y")].concat() {
-            state.imagine(event);
+            state.apply_hypothetical(event);
             let doubted = ["a", "bb", "ccc"].map(|server| state.doubted_server(&ServerId(server.into())).is_some());
             history.push(doubted);
         }
@@ -148,7 +148,7 @@ mod tests {
     fn what_was_measured_before_is_doubted_and_believed_again() {
         let mut state = State::default();
         let events = [lines("a", 2, "x"), lines("bb", 2, "y")].concat();
-        events.into_iter().for_each(|event| _ = state.imagine(event));
+        events.into_iter().for_each(|event| _ = state.apply_hypothetical(event));
         let point = PointId("p".into());
         let run = RunStarted {
             server: ServerId("bb".into()),
@@ -164,7 +164,7 @@ mod tests {
         assert_eq!(seen(&state), (Outcome::Suspect, Validity::Invalid, 1));
         lines("ccc", 1, "y")
             .into_iter()
-            .for_each(|event| _ = state.imagine(event));
+            .for_each(|event| _ = state.apply_hypothetical(event));
         assert_eq!(seen(&state), (Outcome::Ok, Validity::Valid, 0));
     }
 }

@@ -1,7 +1,7 @@
 //! The step of the fold: the effect of each event on the state.
 
-use super::chains::Facts;
-use super::records::Standing;
+use super::chains::SearchLines;
+use super::records::RunStatus;
 use super::{FIRST_SLOT, Launch, Retirement, RunRecord, SearchEnd, Session, StartRecord, State};
 use crate::journal::event::{Event, RunFinished, RunStarted, Seen, SessionStarted};
 use crate::journal::given_up::GroupGivenUp;
@@ -150,7 +150,7 @@ impl State {
     }
 
     /// Returns the lines of a search on a start slot for changing them; its chain is then chosen anew.
-    fn search_facts(&mut self, search: &SearchId, slot: u32) -> &mut Facts {
+    fn search_facts(&mut self, search: &SearchId, slot: u32) -> &mut SearchLines {
         let facts = self.searches.entry((search.clone(), slot)).or_default();
         facts.counts = OnceLock::new();
         facts
@@ -230,7 +230,7 @@ impl State {
             return;
         };
         let run = &mut self.attempts[rank];
-        run.standing = Standing::Done;
+        run.standing = RunStatus::Done;
         run.finished = by;
         run.as_recorded = (finished.outcome, finished.validity);
         (run.finished_at, run.result) = (at, finished);
@@ -261,7 +261,7 @@ impl State {
                 search: untried.search,
                 ruled_out: ruled_out.clone(),
                 finished_at: at.clone(),
-                standing: Standing::Done,
+                standing: RunStatus::Done,
                 finished: Some(rank.line),
                 ..RunRecord::begun(rank, started, params)
             };
@@ -302,7 +302,7 @@ impl State {
     }
 
     /// Takes an event into account as if it were written next: for what is only played, and for tests.
-    pub fn imagine(&mut self, event: Event) -> Entry {
+    pub fn apply_hypothetical(&mut self, event: Event) -> Entry {
         let entry = self.next_entry(event);
         self.apply(entry.clone());
         entry
@@ -317,8 +317,8 @@ impl State {
         started: crate::journal::RunStarted,
         learned: Option<crate::journal::Learned>,
     ) {
-        let started = self.imagine(Event::RunStarted(Box::new(started)));
-        self.imagine(Event::RunFinished(Box::new(crate::journal::RunFinished {
+        let started = self.apply_hypothetical(Event::RunStarted(Box::new(started)));
+        self.apply_hypothetical(Event::RunFinished(Box::new(crate::journal::RunFinished {
             started: started.rank.line.seq,
             seconds: 1.0,
             learned,

@@ -1,7 +1,7 @@
 //! The chains of a search. Each probe names the one before it, so that the probes of two sessions that did not know of each
 //! other are never taken for one search. One chain counts: one that has answers, else the longest, else the first.
 
-use super::records::Standing;
+use super::records::RunStatus;
 use super::{FIRST_SLOT, SearchEnd, SearchRecord, State};
 use crate::journal::event::SearchStarted;
 use crate::journal::rank::{LineId, Rank};
@@ -12,7 +12,7 @@ use vsweep_plan::ids::SearchId;
 
 /// All lines of one search on one start slot.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Facts {
+pub(super) struct SearchLines {
     /// Where it began: once for each session that did not know that it had begun.
     pub roots: Vec<(Rank, SearchStarted)>,
     /// The attempts that it asked for.
@@ -23,7 +23,7 @@ pub(super) struct Facts {
     pub counts: OnceLock<Option<SearchRecord>>,
 }
 
-impl Facts {
+impl SearchLines {
     /// When it was first begun.
     pub fn began(&self) -> Option<Rank> {
         self.roots.iter().map(|(rank, _)| *rank).min()
@@ -52,12 +52,12 @@ impl State {
         }
     }
 
-    fn choose(&self, facts: &Facts, ends: &[(Rank, LineId, SearchEnd)]) -> Option<SearchRecord> {
+    fn choose(&self, facts: &SearchLines, ends: &[(Rank, LineId, SearchEnd)]) -> Option<SearchRecord> {
         let mut next: BTreeMap<LineId, Vec<usize>> = BTreeMap::new();
         for at in &facts.asked {
             let run = &self.attempts[*at];
             // A chain ends before its first probe that is lost.
-            if run.standing == Standing::Done
+            if run.standing == RunStatus::Done
                 && self.retirement_of(run).is_none()
                 && let Some(after) = run.after
             {

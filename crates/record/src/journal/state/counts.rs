@@ -1,6 +1,6 @@
 //! Decides which result of a run counts, and which runs are in the tables.
 
-use super::records::Standing;
+use super::records::RunStatus;
 use super::{Retirement, RunRecord, Session, State};
 use crate::journal::declared::{PlanContent, RecordedPlan};
 use crate::journal::rank::{LineId, Nonce, Rank};
@@ -24,7 +24,7 @@ enum Class {
 
 /// A result that does not count, though its run is in the tables or would be.
 #[derive(Debug, Clone)]
-pub struct Spare<'s> {
+pub struct Duplicate<'s> {
     /// The result.
     pub run: &'s RunRecord,
     /// The result that counts; `None` if the run has none.
@@ -88,7 +88,7 @@ impl State {
     /// Returns the rank of an attempt; `None` if it cannot count.
     fn class(&self, at: usize) -> Option<Class> {
         let run = &self.attempts[at];
-        if run.standing == Standing::Open || self.retirement_of(run).is_some() || !self.is_chained(at) {
+        if run.standing == RunStatus::Open || self.retirement_of(run).is_some() || !self.is_chained(at) {
             return None;
         }
         Some(match (run.outcome, run.validity) {
@@ -163,7 +163,7 @@ impl State {
                 points.contains(&run.point.0) || search.is_some_and(|search| searches.contains(&search.0))
             })
         };
-        let is_counted = |at: &usize| self.attempts[*at].standing != Standing::Open && is_planned(&self.attempts[*at]);
+        let is_counted = |at: &usize| self.attempts[*at].standing != RunStatus::Open && is_planned(&self.attempts[*at]);
         let points = self
             .by_point
             .iter()
@@ -191,7 +191,7 @@ impl State {
 
     /// Every result that does not count although its point is in the plan: measured twice, tried again after a failure, of a
     /// chain that another one has overtaken, or retired; in the total order.
-    pub fn spares(&self) -> Vec<Spare<'_>> {
+    pub fn spares(&self) -> Vec<Duplicate<'_>> {
         let counted: HashSet<usize> = self.counted().iter().copied().collect();
         let planned = self.planned_points();
         let is_spare = |at: &usize| {
@@ -210,7 +210,7 @@ impl State {
                 (None, Some(Class::Failed)) => "tried again".to_owned(),
                 (None, Some(_)) => "measured twice".to_owned(),
             };
-            Spare { run, counts, why }
+            Duplicate { run, counts, why }
         };
         spare.into_iter().map(describe).collect()
     }
@@ -240,7 +240,7 @@ impl State {
 
     /// The beginnings of all sound results with figures.
     pub(in crate::journal) fn everything(&self) -> std::collections::BTreeSet<LineId> {
-        let sound = self.attempts_with(Standing::Done).filter(|run| run.file.is_some());
+        let sound = self.attempts_with(RunStatus::Done).filter(|run| run.file.is_some());
         sound.map(|run| run.rank.line).collect()
     }
 }

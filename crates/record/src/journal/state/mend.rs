@@ -1,7 +1,7 @@
 //! Combines the run files with the fold: finds lost results, and restores the content of lost lines.
 
 use super::State;
-use super::records::Standing;
+use super::records::RunStatus;
 use crate::journal::declared::ServerDeclared;
 use crate::journal::event::StoredFile;
 use crate::journal::rank::{LineId, Rank};
@@ -12,14 +12,14 @@ impl State {
     /// The files of all results, each with its attempt.
     pub(in crate::journal) fn files(&self) -> Vec<(usize, &StoredFile)> {
         let runs = self.attempts.iter().enumerate();
-        let done = runs.filter(|(_, run)| run.standing == Standing::Done);
+        let done = runs.filter(|(_, run)| run.standing == RunStatus::Done);
         done.filter_map(|(at, run)| Some((at, run.file.as_ref()?))).collect()
     }
 
     /// The files of these attempts are missing or damaged.
     pub(in crate::journal) fn lose(&mut self, attempts: &[usize]) {
         for at in attempts {
-            self.attempts[*at].standing = Standing::Lost;
+            self.attempts[*at].standing = RunStatus::Lost;
         }
         if !attempts.is_empty() {
             self.forget_chains();
@@ -55,7 +55,7 @@ impl State {
 
     /// Runs without a result, each with the file that it would have.
     pub(in crate::journal) fn open_runs(&self) -> Vec<(LineId, String)> {
-        self.attempts_with(Standing::Open)
+        self.attempts_with(RunStatus::Open)
             .map(|run| (run.rank.line, run.files().json()))
             .collect()
     }

@@ -49,7 +49,7 @@ pub struct RunRecord {
     pub(super) result: RunFinished,
     /// Outcome and validity as the run itself has them, whatever is known of its server.
     pub(super) as_recorded: (Outcome, Validity),
-    pub(super) standing: Standing,
+    pub(super) standing: RunStatus,
     /// The line of its result, which may have given it up; none where only the run's file has it.
     pub(super) finished: Option<LineId>,
     /// Its place among the runs that one line gave up.
@@ -61,7 +61,7 @@ pub struct RunRecord {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum RunStatus {
     /// It has no result: it was interrupted, or is in progress.
     Open,
     /// It has a result.
@@ -104,7 +104,7 @@ impl RunRecord {
             finished_at: String::new(),
             as_recorded: (result.outcome, result.validity),
             result,
-            standing: Standing::Open,
+            standing: RunStatus::Open,
             finished: None,
             index: 0,
             anew: started.anew,
@@ -113,7 +113,7 @@ impl RunRecord {
 
     /// Returns true if its file is missing or differs from the record, as far as that was checked.
     pub fn is_lost(&self) -> bool {
-        self.standing == Standing::Lost
+        self.standing == RunStatus::Lost
     }
 
     /// Returns true if it was given up with others after a failure of their server.
@@ -123,7 +123,7 @@ impl RunRecord {
 
     /// Returns true if it ended by itself.
     pub(super) fn is_result(&self) -> bool {
-        self.standing != Standing::Open && !self.is_given_up()
+        self.standing != RunStatus::Open && !self.is_given_up()
     }
 
     /// Position among all runs.

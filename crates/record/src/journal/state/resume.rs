@@ -1,7 +1,7 @@
 //! Facts that a continuing session needs about earlier ones: tries that are used up, points that were lost in a row, and missing records
 //! that prevent any statement.
 
-use super::records::Standing;
+use super::records::RunStatus;
 use super::{RunRecord, State};
 use crate::journal::declared::{PlanContent, ServerDeclared};
 use crate::journal::rank::{LineId, Nonce};
@@ -31,7 +31,7 @@ impl State {
             .filter(|other| (other.slot, other.run) == (slot, run) && self.retirement_of(other).is_none())
             .collect();
         tries.sort_by_key(|run| run.rank);
-        let after = tries.iter().rposition(|run| run.standing != Standing::Open);
+        let after = tries.iter().rposition(|run| run.standing != RunStatus::Open);
         let since = tries.into_iter().skip(after.map_or(0, |at| at + 1));
         since.filter_map(|run| self.death_under(run)).collect()
     }
@@ -55,7 +55,7 @@ impl State {
             matches!(ended, Some("finished" | "stopped"))
         });
         let since = since.map(|session| session.rank);
-        let tried = self.attempts_with(Standing::Done).filter(|run| {
+        let tried = self.attempts_with(RunStatus::Done).filter(|run| {
             (&run.server, run.slot, run.after, run.tried) == (server, slot, None, true)
                 && self.retirement_of(run).is_none()
                 && since.is_none_or(|since| run.rank > since)

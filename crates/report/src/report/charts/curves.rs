@@ -1,8 +1,8 @@
 //! Line charts over a swept parameter: a picture for each workload, a curve for each combination of settings, in several panels before
 //! they become unreadable. What is not asked for is drawn as its median, in a band from the lowest to the highest.
 
-use super::along::{Along, scale_of_figures};
 use super::multiples::{Arranged, Curve, arrange, groups};
+use super::x_axis::{XAxis, scale_of_figures};
 use super::{Subject, numbered, of_workload, share_extent};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::ordered::Ordered;
@@ -68,9 +68,9 @@ fn picture(
     let is_drawn = |y: &&String| yardstick.knows(y) && own.iter().any(|point| points.spread(point, y).is_some());
     let ys: Vec<&String> = lines.ys.iter().filter(is_drawn).collect();
     let is_setting = lines.x.section.is_parameter();
-    let sketch = Sketch {
+    let sketch = CurveChart {
         points,
-        along: Along::of(lines.x, is_setting, own.iter().map(|point| point.row), None),
+        along: XAxis::of(lines.x, is_setting, own.iter().map(|point| point.row), None),
         traced: match is_setting {
             true => Some(lines.x),
             false => swept(points, varied),
@@ -109,7 +109,7 @@ fn columns<'a>(lines: &Lines<'a>, workload: &Workload<'_>, own: &[&Point], ranke
 fn note(
     subject: &Subject<'_>,
     arranged: &Arranged<'_>,
-    sketch: &Sketch<'_>,
+    sketch: &CurveChart<'_>,
     panels: &[Panel],
     varied: &[&Column],
 ) -> String {
@@ -151,14 +151,14 @@ fn share_scale(panels: &mut [Panel]) {
 }
 
 /// Data common to all panels of a picture.
-struct Sketch<'a> {
+struct CurveChart<'a> {
     points: &'a Points<'a>,
-    along: Along<'a>,
+    along: XAxis<'a>,
     /// The parameter along a curve.
     traced: Option<&'a Column>,
 }
 
-impl Sketch<'_> {
+impl CurveChart<'_> {
     fn panel(&self, title: &str, curves: &[Curve<'_>], y: &str) -> Panel {
         let (mut bands, mut lines) = (Vec::new(), Vec::new());
         for curve in curves {

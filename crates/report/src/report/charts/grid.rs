@@ -1,8 +1,8 @@
 //! Line charts in a grid of panels, as `vllm bench sweep plot` makes them: a picture, a row, a column and a curve for each
 //! combination of the columns that are named for it, all in the order of their values.
 
-use super::along::{Along, scale_of_figures};
 use super::multiples::{groups, name, order};
+use super::x_axis::{XAxis, scale_of_figures};
 use super::{of_workload, share_extent};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::ordered::Order;
@@ -61,7 +61,7 @@ impl Grid<'_> {
     }
 
     fn figure(&self, rows: &[usize]) -> GridPicture {
-        let along = Along::of(self.x, self.x_is_setting, rows.iter().copied(), self.scales.0);
+        let along = XAxis::of(self.x, self.x_is_setting, rows.iter().copied(), self.scales.0);
         let by = |columns: &[&Column]| groups(rows, columns, |row| *row);
         let (facets, columns, curves) = (by(&self.row_by), by(&self.col_by), by(&self.curve_by));
         let (mut panels, mut drawn) = (Vec::new(), 0);
@@ -117,7 +117,7 @@ impl Grid<'_> {
     }
 
     /// The curves of one panel, and the number of runs in them.
-    fn series(&self, rows: &[usize], curves: &[Vec<usize>], along: &Along<'_>) -> (Vec<Series>, usize) {
+    fn series(&self, rows: &[usize], curves: &[Vec<usize>], along: &XAxis<'_>) -> (Vec<Series>, usize) {
         let together: Vec<&Column> = match self.x_is_setting {
             true => vec![self.x],
             false => self.runs.column("point").into_iter().collect(),
@@ -140,7 +140,7 @@ impl Grid<'_> {
     }
 
     /// The mark of runs that belong together, and how many of them have a number; `None` where none has one that the axes can show.
-    fn mark(&self, rows: &[usize], along: &Along<'_>) -> Option<(Mark, usize)> {
+    fn mark(&self, rows: &[usize], along: &XAxis<'_>) -> Option<(Mark, usize)> {
         let can_show =
             |scale: Option<Scale>, value: f64| value.is_finite() && (scale != Some(Scale::Log) || value > 0.0);
         let x = along.place(rows)?;

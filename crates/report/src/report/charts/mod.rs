@@ -1,6 +1,5 @@
 //! Chooses the charts of an experiment, one file for each kind. Everything here is data: see [`super::chart`].
 
-mod along;
 pub(super) mod cdf;
 mod curves;
 pub mod effects;
@@ -12,6 +11,7 @@ pub mod pareto;
 mod sla;
 mod standard;
 mod startup;
+mod x_axis;
 
 use super::answer::Answers;
 use super::chart::{Chart, Mark, Panel};

@@ -1,6 +1,6 @@
 //! Load against each criterion of a target: what the probes measured, the limit, and the answers.
 
-use super::along::{WIDE_LOAD, scale_of};
+use super::x_axis::{WIDE_LOAD, scale_of};
 use super::{Subject, mean_of};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Series, Style};
 use crate::report::ordered::Ordered;

@@ -38,13 +38,13 @@ pub struct Live {
 /// A line that is drawn again and again, and what it shows.
 struct Bar {
     bar: ProgressBar,
-    shown: Arc<Mutex<Shown>>,
+    shown: Arc<Mutex<LiveLine>>,
     /// The GPUs of its server, in words.
     on: String,
 }
 
 /// Activity of a server, or progress of the runs.
-struct Shown {
+struct LiveLine {
     /// Names of its subject, if it has one.
     names: Names,
     what: Vec<String>,
@@ -197,8 +197,8 @@ impl Live {
 }
 
 impl Bar {
-    fn new(bar: ProgressBar, template: &str, indent: usize, line: fn(&Shown) -> Vec<String>) -> Bar {
-        let shown = Arc::new(Mutex::new(Shown {
+    fn new(bar: ProgressBar, template: &str, indent: usize, line: fn(&LiveLine) -> Vec<String>) -> Bar {
+        let shown = Arc::new(Mutex::new(LiveLine {
             names: Names::default(),
             what: Vec::new(),
             since: Instant::now(),
@@ -221,7 +221,7 @@ impl Bar {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Shown> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, LiveLine> {
         self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -245,14 +245,14 @@ impl Bar {
 }
 
 /// Progress and duration of the runs.
-fn total_line(shown: &Shown) -> Vec<String> {
+fn total_line(shown: &LiveLine) -> Vec<String> {
     let mut parts = shown.what.clone();
     parts.push(format!("{} so far", clock(shown.since.elapsed())));
     parts
 }
 
 /// Activity of a server, and the figures of its run so far, or its duration until there are any.
-fn server_line(shown: &Shown) -> Vec<String> {
+fn server_line(shown: &LiveLine) -> Vec<String> {
     let time = clock(shown.since.elapsed());
     let so_far = match &shown.so_far {
         Some(so_far) => so_far(time),

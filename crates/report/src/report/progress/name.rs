@@ -69,7 +69,7 @@ mod tests {
     fn short_names_tell_runs_apart() {
         let server = ServerId("s1".into());
         let mut state = State::default();
-        state.imagine(Event::GroupBegun(Box::new(GroupBegun {
+        state.apply_hypothetical(Event::GroupBegun(Box::new(GroupBegun {
             server: server.clone(),
             slot: FIRST_SLOT,
             config: ServerDeclared {

@@ -280,7 +280,7 @@ mod tests {
         eta.add_runs(&server, slot, "max_concurrency=8", 4);
         let mut lines = Vec::new();
         let mut say = |event: Event| {
-            let mut entry = state.imagine(event);
+            let mut entry = state.apply_hypothetical(event);
             entry.at = "2026-11-20T10:15:30.123Z".into();
             eta.note(&entry, &state);
             eta.seconds_left = Some(12.5 * (eta.total - eta.done) as f64);

@@ -103,7 +103,7 @@ mod tests {
             search: None,
         };
         let mut state = State::default();
-        state.imagine(Event::GroupGivenUp(Box::new(GroupGivenUp {
+        state.apply_hypothetical(Event::GroupGivenUp(Box::new(GroupGivenUp {
             server: ServerId("s".into()),
             slot: FIRST_SLOT,
             cause: Cause::OomAtLoad,

@@ -75,7 +75,7 @@ pub struct PendingAnswer {
     /// True if every chunk carries usage.
     pub continuous_usage: bool,
     /// Effects of the faults on it.
-    pub spoilt: Spoilt,
+    pub answer_faults: AnswerFaults,
     /// The name of the model that answers.
     pub model: String,
     /// Seconds since 1970.
@@ -88,7 +88,7 @@ pub struct PendingAnswer {
 
 /// Effects of faults on an answer.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Spoilt {
+pub struct AnswerFaults {
     /// The stream is cut.
     pub cut: bool,
     /// More tokens are counted than there are.
@@ -101,7 +101,7 @@ pub struct Spoilt {
     pub batch: u64,
 }
 
-impl Spoilt {
+impl AnswerFaults {
     /// Returns true if it changes the returned tokens.
     fn changes_tokens(&self) -> bool {
         self.wrong + self.repeated + self.noise > 0.0
@@ -139,7 +139,11 @@ impl PendingAnswer {
 
     /// Tokens of the answer as usage tells them.
     pub fn counted(&self, tokens: usize) -> usize {
-        let more = if self.spoilt.miscounted { tokens / 4 + 1 } else { 0 };
+        let more = if self.answer_faults.miscounted {
+            tokens / 4 + 1
+        } else {
+            0
+        };
         tokens + more
     }
 
@@ -200,7 +204,7 @@ impl PendingAnswer {
 
     /// Id of a token of a choice.
     pub fn token(&self, choice: &Choice, index: usize) -> u32 {
-        match self.spoilt.changes_tokens() {
+        match self.answer_faults.changes_tokens() {
             true => self.ranked(choice, index)[0].0,
             false => token_id(choice.seed, index, self.app.tokenizer.vocabulary()),
         }
@@ -210,9 +214,9 @@ impl PendingAnswer {
     /// probability of one in ten, and others may be nearly as probable.
     pub fn ranked(&self, choice: &Choice, index: usize) -> [(u32, f64); RANKS] {
         const FIRST: f64 = -std::f64::consts::LN_10;
-        let (spoilt, place) = (self.spoilt, index as u64);
+        let (answer_faults, place) = (self.answer_faults, index as u64);
         let drawn = |what: u64| uniform(mix(choice.seed ^ what), place);
-        let seed = match drawn(1) < spoilt.wrong {
+        let seed = match drawn(1) < answer_faults.wrong {
             true => mix(choice.seed),
             false => choice.seed,
         };
@@ -226,13 +230,13 @@ impl PendingAnswer {
             if rank > 0 {
                 logprob += drawn(rank as u64 + 2).max(1e-9).ln();
             }
-            let moved = spoilt.noise * (2.0 * uniform(mix(seed_of_rank ^ spoilt.batch), place) - 1.0);
+            let moved = answer_faults.noise * (2.0 * uniform(mix(seed_of_rank ^ answer_faults.batch), place) - 1.0);
             (token_id(seed_of_rank, index, vocabulary), logprob + moved)
         });
-        if spoilt.noise > 0.0 {
+        if answer_faults.noise > 0.0 {
             ranked.sort_by(|one, other| other.1.total_cmp(&one.1));
         }
-        if index > 0 && drawn(2) < spoilt.repeated {
+        if index > 0 && drawn(2) < answer_faults.repeated {
             ranked[0].0 = self.token(choice, index - 1);
         }
         ranked

@@ -1,7 +1,7 @@
 //! Requests for text: reads the body of a completion or a chat, checks it against the limits, and hands its sequences
 //! to the engine. How the answer is written is the business of `stream` and `answer`.
 
-use super::answer::{Choice, PendingAnswer, Spoilt, Style};
+use super::answer::{AnswerFaults, Choice, PendingAnswer, Style};
 use super::error::{ApiError, ENGINE_DEAD};
 use super::request::{Body, Prompt, Stop, output_limit, prompts};
 use super::{App, answer, stream};
@@ -38,7 +38,7 @@ async fn answer(app: Arc<App>, style: Style, headers: &HeaderMap, bytes: &[u8]) 
     let adapter = app.adapter(body.text("model")?)?;
     let streaming = body.flag("stream")?;
     let number = app.requests.fetch_add(1, Ordering::Relaxed);
-    let spoilt = random_faults(&app, number)?;
+    let answer_faults = random_faults(&app, number)?;
     if app.engine_dead.load(Ordering::Relaxed) {
         return Err(ApiError::internal(ENGINE_DEAD));
     }
@@ -58,7 +58,7 @@ async fn answer(app: Arc<App>, style: Style, headers: &HeaderMap, bytes: &[u8]) 
         logprobs: logprobs(style, &body)?,
         usage,
         continuous_usage,
-        spoilt,
+        answer_faults,
         model: adapter.map_or(app.model_name(), |adapter| &adapter.name).to_owned(),
         created: super::unix_seconds() as u64,
         app: app.clone(),
@@ -101,19 +101,19 @@ fn rank(app: &App, headers: &HeaderMap) -> Result<Option<usize>, ApiError> {
 }
 
 /// Draws the effects of random faults on the answer, or an error for this request.
-fn random_faults(app: &App, number: u64) -> Result<Spoilt, ApiError> {
-    let mut spoilt = Spoilt::default();
+fn random_faults(app: &App, number: u64) -> Result<AnswerFaults, ApiError> {
+    let mut answer_faults = AnswerFaults::default();
     for (place, fault) in app.settings.faults.iter().enumerate() {
         let drawn = |share: f64| uniform(app.settings.seed ^ mix(place as u64), number) < share;
         match *fault {
             Fault::ErrorRate(share) if drawn(share) => return Err(ApiError::internal("Internal server error")),
             Fault::RejectRate(share) if drawn(share) => return Err(ApiError::too_many()),
-            Fault::TruncateRate(share) => spoilt.cut |= drawn(share),
-            Fault::WrongCounts(share) => spoilt.miscounted |= drawn(share),
-            Fault::WrongTokens(share) => spoilt.wrong = share,
-            Fault::RepeatedTokens(share) => spoilt.repeated = share,
+            Fault::TruncateRate(share) => answer_faults.cut |= drawn(share),
+            Fault::WrongCounts(share) => answer_faults.miscounted |= drawn(share),
+            Fault::WrongTokens(share) => answer_faults.wrong = share,
+            Fault::RepeatedTokens(share) => answer_faults.repeated = share,
             Fault::BatchNoise(nats) if app.in_flight.load(Ordering::Relaxed) > 0 => {
-                (spoilt.noise, spoilt.batch) = (nats, mix(number ^ app.settings.seed));
+                (answer_faults.noise, answer_faults.batch) = (nats, mix(number ^ app.settings.seed));
             }
             Fault::LogFlood => {
                 let line = |n: u32| log::api("async_llm.py:420", &format!("Added request {number}, detail {n}."));
@@ -122,7 +122,7 @@ fn random_faults(app: &App, number: u64) -> Result<Spoilt, ApiError> {
             _ => {}
         }
     }
-    Ok(spoilt)
+    Ok(answer_faults)
 }
 
 /// The choices to be written for a request, and the work of the engine for it: `n` answers to each prompt.

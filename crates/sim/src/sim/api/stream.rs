@@ -90,7 +90,7 @@ impl Chunks {
         match event {
             EngineEvent::Tokens { choice, count, last } => {
                 self.write_tokens(choice as usize, count as usize, last);
-                if self.answer.spoilt.cut && self.answer.written() >= 2 {
+                if self.answer.answer_faults.cut && self.answer.written() >= 2 {
                     self.ended = true;
                 } else if last && self.answer.is_complete() {
                     self.end();

@@ -1,7 +1,7 @@
 //! One engine in real time, on a thread of its own: takes commands at any moment, sleeps out every step, and hands each
 //! token to its request the moment the step ends. It alone owns the engine.
 
-use super::{EngineEvent, Shared, Strike, Submission};
+use super::{EngineEvent, Shared, Submission, TimedFault};
 use crate::sim::engine::stats::Stats;
 use crate::sim::engine::{Engine, Key};
 use crate::sim::truth::{SequenceTimes, monotonic_ms};
@@ -80,7 +80,7 @@ impl Lane {
 
     /// Until every handle is gone.
     fn run(mut self) {
-        self.spring_ambush();
+        self.trigger_fault();
         let mut free_at = Instant::now();
         loop {
             let Some(end) = self.begin_step(free_at) else {
@@ -95,7 +95,7 @@ impl Lane {
                 return;
             }
             self.deliver(free_at);
-            self.spring_ambush();
+            self.trigger_fault();
         }
     }
 
@@ -232,15 +232,19 @@ impl Lane {
         }
     }
 
-    fn spring_ambush(&mut self) {
+    fn trigger_fault(&mut self) {
         let admitted = self.shared.admitted.load(Ordering::Relaxed);
-        let mut ambushes = self.shared.ambushes.lock().unwrap_or_else(PoisonError::into_inner);
-        for (_, strike) in ambushes.extract_if(.., |(after, _)| admitted >= *after) {
+        let mut pending_faults = self
+            .shared
+            .pending_faults
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        for (_, strike) in pending_faults.extract_if(.., |(after, _)| admitted >= *after) {
             // What is about to die produces nothing more: else a short load could end well before the process hears of it.
-            if strike != Strike::Mute {
+            if strike != TimedFault::Mute {
                 self.shared.hung.store(true, Ordering::Relaxed);
             }
-            if strike != Strike::Hang {
+            if strike != TimedFault::Hang {
                 let _ = self.shared.strikes.send(strike);
             }
         }

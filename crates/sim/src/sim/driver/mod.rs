@@ -46,7 +46,7 @@ pub struct Submission {
 
 /// Effect of a fault under load on the process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Strike {
+pub enum TimedFault {
     /// Die at once.
     Crash,
     /// Lose the engine.
@@ -65,8 +65,8 @@ pub enum Strike {
 struct Shared {
     truth: Option<Truth>,
     /// Faults that occur once this many requests were admitted.
-    ambushes: Mutex<Vec<(u64, Strike)>>,
-    strikes: UnboundedSender<Strike>,
+    pending_faults: Mutex<Vec<(u64, TimedFault)>>,
+    strikes: UnboundedSender<TimedFault>,
     admitted: AtomicU64,
     hung: AtomicBool,
 }
@@ -80,16 +80,16 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Starts a thread for each engine. The faults of `ambushes` are sent to `strikes` once the given number of requests was admitted.
+    /// Starts a thread for each engine. The faults of `pending_faults` are sent to `strikes` once the given number of requests was admitted.
     pub fn start(
         engines: Vec<Engine>,
         truth: Option<Truth>,
-        ambushes: Vec<(u64, Strike)>,
-        strikes: UnboundedSender<Strike>,
+        pending_faults: Vec<(u64, TimedFault)>,
+        strikes: UnboundedSender<TimedFault>,
     ) -> std::io::Result<Handle> {
         let shared = Arc::new(Shared {
             truth,
-            ambushes: Mutex::new(ambushes),
+            pending_faults: Mutex::new(pending_faults),
             strikes,
             admitted: AtomicU64::new(0),
             hung: AtomicBool::new(false),

@@ -31,7 +31,7 @@ use self::roofline::Roofline;
 use self::sequence::Sequence;
 pub use self::sequence::token_id;
 use self::stats::Stats;
-use super::neighbours::Crowd;
+use super::neighbours::ContentionFactor;
 use nohash_hasher::IntMap;
 use std::collections::VecDeque;
 
@@ -100,7 +100,7 @@ pub struct Engine {
     cost: CostModel,
     roofline: Roofline,
     noise: Noise,
-    crowd: Crowd,
+    contention: ContentionFactor,
     vocabulary: u32,
     pool: Pool,
     next_key: Key,
@@ -127,7 +127,7 @@ impl Engine {
             roofline: Roofline::of(&cost),
             cost,
             noise,
-            crowd: Crowd::default(),
+            contention: ContentionFactor::default(),
             vocabulary,
             pool,
             next_key: 0,
@@ -226,14 +226,14 @@ impl Engine {
     }
 
     /// Slows the engine down by the given contention.
-    pub fn among(self, crowd: Crowd) -> Engine {
-        Engine { crowd, ..self }
+    pub fn among(self, contention: ContentionFactor) -> Engine {
+        Engine { contention, ..self }
     }
 
     /// Returns the duration of a step that begins at `now`, and counts the step.
     fn time(&mut self, now: f64, work: &Work) -> f64 {
         self.stats.iteration_tokens.observe(work.tokens as f64);
-        self.noise.stretch(now, self.roofline.seconds(work)) * self.crowd.factor()
+        self.noise.stretch(now, self.roofline.seconds(work)) * self.contention.factor()
     }
 
     /// Makes the full blocks of a request findable by their content.

@@ -10,7 +10,7 @@ use super::engine::noise::{Noise, Spread, mix, mix_text};
 use super::engine::{Engine, Limits};
 use super::fault::Fault;
 use super::flags::{Flags, Refusal};
-use super::neighbours::{CrossTalk, Crowd};
+use super::neighbours::{ContentionFactor, CrossTalk};
 use super::phases::StartPhases;
 use serde::Deserialize;
 use serde_json::Value;
@@ -51,7 +51,7 @@ pub struct ServerSettings {
     /// Contention between servers of the node.
     pub cross_talk: CrossTalk,
     /// By how much they do at the moment.
-    pub crowd: Crowd,
+    pub contention: ContentionFactor,
     /// Seed of noise, answers and random faults.
     pub seed: u64,
     /// Tells servers of other settings apart, whatever their port.
@@ -190,7 +190,7 @@ impl ServerSettings {
             cost,
             spread: own::spread(flags)?,
             cross_talk: own::cross_talk(flags)?,
-            crowd: Crowd::default(),
+            contention: ContentionFactor::default(),
             seed,
             server,
             start: own::start(flags, &faults)?,
@@ -205,7 +205,7 @@ impl ServerSettings {
     /// The engine of one replica; `limits.num_blocks` must have been filled in. `vocabulary` bounds the ids of generated tokens.
     pub fn engine(&self, vocabulary: u32, replica: u64) -> Engine {
         let noise = Noise::new(mix(self.seed ^ replica), mix(self.server ^ replica), self.spread);
-        Engine::new(self.limits.clone(), self.cost.clone(), noise, vocabulary).among(self.crowd.clone())
+        Engine::new(self.limits.clone(), self.cost.clone(), noise, vocabulary).among(self.contention.clone())
     }
 
     /// Duration of each phase of the start.

@@ -1,6 +1,6 @@
 //! Virtual time for futures.
 
-use crate::run::floor::Floor;
+use crate::run::activity_lock::ActivityLock;
 use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::rc::Rc;
@@ -60,8 +60,8 @@ impl Clock {
         }
     }
 
-    pub fn floor(&self) -> Floor {
+    pub fn activity_lock(&self) -> ActivityLock {
         let clock = self.clone();
-        Floor::by(move || clock.now())
+        ActivityLock::by(move || clock.now())
     }
 }

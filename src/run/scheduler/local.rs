@@ -1,20 +1,20 @@
-//! This host, as a place. It works on one group after the other, or on as many at once as its GPUs hold, each with its own GPUs, cores and
+//! The scheduler of one host. It works on one group after the other, or on as many at once as its GPUs hold, each with its own GPUs, cores and
 //! port. In a worker, a group is leased first, and resources of other workers are left alone. The pure policy of `selection` chooses the
 //! order; this file finds the GPUs that others use.
 
-use super::Place;
+use super::Scheduler;
 use crate::agenda::Start;
 use crate::error::{Error, Result};
 use crate::journal::Recorder;
-use crate::run::floor::Floor;
+use crate::run::activity_lock::ActivityLock;
 use crate::run::lease::BEAT;
-use crate::run::node::{Node, Seat};
+use crate::run::node::{Allocation, Node};
 use crate::run::share::{Share, group_name};
 use crate::run::writer::SessionWriter;
 use crate::run::{Sweep, Update, Writer};
 use crate::selection::packed::{Need, choose};
 use crate::server::claim::Claim;
-use crate::server::settle::{self, Gate};
+use crate::server::settle::{self, ReleaseWait};
 use crate::units::show_duration;
 use std::cell::{Cell, RefCell};
 use std::future::pending;
@@ -28,18 +28,18 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Memory of a server of ours that has just ended may be held so long without a word.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Rounds of starts that follow when all before them are done. What offers nothing may be asked again.
-pub type Rounds<'a> = Box<dyn Iterator<Item = Vec<Start>> + 'a>;
+/// Rounds of starts: the next round follows when all starts of the last one are done. An empty round may be asked for again.
+pub type StartQueue<'a> = Box<dyn Iterator<Item = Vec<Start>> + 'a>;
 
 /// This host, for as many groups at once as it has room for.
-pub struct ThisHost<'a> {
+pub struct LocalScheduler<'a> {
     sweep: &'a Sweep<'a>,
-    gate: Gate,
-    floor: Floor,
+    release_wait: ReleaseWait,
+    activity_lock: ActivityLock,
     node: &'a Node,
     /// Leases for groups; `None` without other workers.
     share: Option<&'a Share>,
-    rounds: RefCell<Rounds<'a>>,
+    rounds: RefCell<StartQueue<'a>>,
     /// Those of this round that are left, in the order in which they are asked whether they fit.
     waiting: RefCell<Vec<(Start, Need)>>,
     /// The GPUs of either arm of a comparison.
@@ -49,7 +49,7 @@ pub struct ThisHost<'a> {
     is_announced: Cell<bool>,
 }
 
-impl<'a> ThisHost<'a> {
+impl<'a> LocalScheduler<'a> {
     /// Looks at the machine before the first server, and keeps vsweep itself off the cores of the servers. A round holds the groups
     /// that may run in any order; a group of a set gets GPUs of that one of the sweep's sets. Without a node, groups run one after
     /// the other.
@@ -57,18 +57,18 @@ impl<'a> ThisHost<'a> {
         sweep: &'a Sweep<'a>,
         node: Option<&'a Node>,
         share: Option<&'a Share>,
-        rounds: Rounds<'a>,
-    ) -> ThisHost<'a> {
-        let gate = match node {
-            None => Gate::now().await,
-            Some(_) => Gate::patient(sweep.plan.exec.wait).await,
+        rounds: StartQueue<'a>,
+    ) -> LocalScheduler<'a> {
+        let release_wait = match node {
+            None => ReleaseWait::now().await,
+            Some(_) => ReleaseWait::patient(sweep.plan.exec.wait).await,
         };
         let node = node.unwrap_or(Node::UNDIVIDED);
         node.withdraw();
-        ThisHost {
+        LocalScheduler {
             sweep,
-            gate,
-            floor: Floor::default(),
+            release_wait,
+            activity_lock: ActivityLock::default(),
             node,
             share,
             rounds: RefCell::new(rounds),
@@ -80,7 +80,11 @@ impl<'a> ThisHost<'a> {
     }
 
     /// The next group, without regard to other workers.
-    async fn next_here(&self, under_way: &[Rc<Seat>], writer: &SessionWriter<'_>) -> Result<Option<(Start, Seat)>> {
+    async fn next_here(
+        &self,
+        under_way: &[Rc<Allocation>],
+        writer: &SessionWriter<'_>,
+    ) -> Result<Option<(Start, Allocation)>> {
         loop {
             if self.waiting.borrow().is_empty() {
                 match under_way.is_empty() {
@@ -89,10 +93,10 @@ impl<'a> ThisHost<'a> {
                     true => {}
                 }
             }
-            if under_way.iter().any(|seat| seat.alone) {
+            if under_way.iter().any(|allocation| allocation.alone) {
                 return pending().await;
             }
-            let is_ours = |gpu: &u32| under_way.iter().any(|seat| seat.gpus.contains(gpu));
+            let is_ours = |gpu: &u32| under_way.iter().any(|allocation| allocation.gpus.contains(gpu));
             let free: Vec<u32> = self.node.gpus.iter().copied().filter(|gpu| !is_ours(gpu)).collect();
             if !self.has_room(free.len(), under_way.len()) {
                 return pending().await;
@@ -117,9 +121,9 @@ impl<'a> ThisHost<'a> {
             return false;
         };
         // One after the other, they come in the order of the plan.
-        if self.node.room != Node::UNDIVIDED.room {
+        if self.node.capacity != Node::UNDIVIDED.capacity {
             let needs: Vec<Need> = groups.iter().map(|(_, need)| *need).collect();
-            let order = self.node.room.order(&needs);
+            let order = self.node.capacity.order(&needs);
             groups = order.into_iter().map(|place| groups[place].clone()).collect();
         }
         *self.waiting.borrow_mut() = groups;
@@ -127,7 +131,7 @@ impl<'a> ThisHost<'a> {
     }
 
     /// Takes the first group that fits on these GPUs, without those that another vsweep has meanwhile.
-    fn take(&self, mut idle: Vec<u32>, under_way: &[Rc<Seat>]) -> Option<(Start, Seat)> {
+    fn take(&self, mut idle: Vec<u32>, under_way: &[Rc<Allocation>]) -> Option<(Start, Allocation)> {
         let mut waiting = self.waiting.borrow_mut();
         loop {
             let has_set = |start: &Start, gpus: u32| {
@@ -150,14 +154,14 @@ impl<'a> ThisHost<'a> {
                 idle.retain(|gpu| *gpu != claimed[taken]);
                 continue;
             }
-            let seat = Seat {
+            let allocation = Allocation {
                 cpus: self.node.cpus_for(&gpus, set, under_way),
                 gpus,
                 alone: need.alone,
                 _claims: claims.into_iter().flatten().collect(),
                 lease: None,
             };
-            return Some((waiting.remove(place).0, seat));
+            return Some((waiting.remove(place).0, allocation));
         }
     }
 
@@ -169,7 +173,7 @@ impl<'a> ThisHost<'a> {
 
     fn fits(&self, free: usize, under_way: usize, need: &Need) -> bool {
         let is_left_alone = !need.alone || free == self.node.gpus.len();
-        is_left_alone && self.node.room.has(free as u32, under_way, need)
+        is_left_alone && self.node.capacity.has(free as u32, under_way, need)
     }
 
     /// Somebody else has the GPUs that a group needs: says so, and gives up after the limit if nothing of ours runs.
@@ -194,8 +198,12 @@ impl<'a> ThisHost<'a> {
     }
 }
 
-impl Place for ThisHost<'_> {
-    async fn next(&self, under_way: &[Rc<Seat>], writer: &SessionWriter<'_>) -> Result<Option<(Start, Seat)>> {
+impl Scheduler for LocalScheduler<'_> {
+    async fn next(
+        &self,
+        under_way: &[Rc<Allocation>],
+        writer: &SessionWriter<'_>,
+    ) -> Result<Option<(Start, Allocation)>> {
         let Some(share) = self.share else {
             return self.next_here(under_way, writer).await;
         };
@@ -205,13 +213,13 @@ impl Place for ThisHost<'_> {
             writer.with(Recorder::refresh)?;
             // What a worker that was killed leaves is free at once; its servers hold their GPUs until their guards have ended them.
             self.sweep.clear_away(self.sweep.patience(), writer).await?;
-            if let Some((start, seat)) = self.next_here(under_way, writer).await? {
+            if let Some((start, allocation)) = self.next_here(under_way, writer).await? {
                 let lease = match writer.look(|state| schedule.group(&start, state).is_some()) {
                     true => share.leases.take(&group_name(is_compared, &start))?,
                     false => None,
                 };
                 if lease.is_some() {
-                    return Ok(Some((start, Seat { lease, ..seat })));
+                    return Ok(Some((start, Allocation { lease, ..allocation })));
                 }
                 if !is_compared {
                     continue;
@@ -227,16 +235,16 @@ impl Place for ThisHost<'_> {
         }
     }
 
-    fn gate(&self) -> &Gate {
-        &self.gate
+    fn release_wait(&self) -> &ReleaseWait {
+        &self.release_wait
     }
 
-    fn floor(&self) -> &Floor {
-        &self.floor
+    fn activity_lock(&self) -> &ActivityLock {
+        &self.activity_lock
     }
 }
 
-impl Drop for ThisHost<'_> {
+impl Drop for LocalScheduler<'_> {
     fn drop(&mut self) {
         self.node.come_back();
     }

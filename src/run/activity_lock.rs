@@ -2,25 +2,25 @@
 //! requests wait for it. Also records the activity during each run. Starts nothing itself.
 
 use crate::journal::NeighbourShares;
-pub use crate::selection::apart::Doing;
+pub use crate::selection::apart::Activity;
 use std::cell::RefCell;
 use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
-/// The groups of a sweep, and what they do at the moment.
-pub struct Floor {
-    hall: RefCell<Hall>,
+/// The groups of a sweep, and their current activities.
+pub struct ActivityLock {
+    state: RefCell<LockState>,
     changed: Notify,
     /// The time since some moment.
     now: Box<dyn Fn() -> Duration>,
 }
 
 #[derive(Debug, Default)]
-struct Hall {
-    /// Things that are done, by whom.
-    active: Vec<(u64, Doing)>,
+struct LockState {
+    /// Current activities with the ids of their groups' permits.
+    active: Vec<(u64, Activity)>,
     /// Groups that wait, in the order in which they came.
-    waiting: Vec<(u64, Doing)>,
+    waiting: Vec<(u64, Activity)>,
     came: u64,
     clocks: Clocks,
 }
@@ -33,76 +33,80 @@ struct Clocks {
     read_at: Duration,
 }
 
-/// A place among those who wait, and from its turn on the leave to do something, until it is dropped.
-pub struct Leave<'f> {
-    floor: &'f Floor,
+/// A place in the queue, and from its turn on the permission for an activity, until it is dropped.
+pub struct Permit<'f> {
+    activity_lock: &'f ActivityLock,
     id: u64,
     /// The clocks at its turn.
     since: Clocks,
 }
 
-impl Default for Floor {
-    fn default() -> Floor {
+impl Default for ActivityLock {
+    fn default() -> ActivityLock {
         let began = Instant::now();
-        Floor::by(move || began.elapsed())
+        ActivityLock::by(move || began.elapsed())
     }
 }
 
-impl Floor {
+impl ActivityLock {
     /// Uses this clock.
-    pub fn by(now: impl Fn() -> Duration + 'static) -> Floor {
-        Floor {
-            hall: RefCell::default(),
+    pub fn by(now: impl Fn() -> Duration + 'static) -> ActivityLock {
+        ActivityLock {
+            state: RefCell::default(),
             changed: Notify::new(),
             now: Box::new(now),
         }
     }
 
     /// Waits until this may be done.
-    pub async fn enter(&self, doing: Doing) -> Leave<'_> {
-        let mut leave = self.queue(doing);
+    pub async fn enter(&self, activity: Activity) -> Permit<'_> {
+        let mut permit = self.queue(activity);
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
             {
-                let mut hall = self.hall.borrow_mut();
-                if hall.admits(leave.id, doing) {
-                    hall.read_clocks((self.now)());
-                    hall.waiting.retain(|(id, _)| *id != leave.id);
-                    hall.active.push((leave.id, doing));
-                    leave.since = hall.clocks;
+                let mut state = self.state.borrow_mut();
+                if state.admits(permit.id, activity) {
+                    state.read_clocks((self.now)());
+                    state.waiting.retain(|(id, _)| *id != permit.id);
+                    state.active.push((permit.id, activity));
+                    permit.since = state.clocks;
                     self.changed.notify_waiters();
-                    return leave;
+                    return permit;
                 }
             }
             changed.await;
         }
     }
 
-    fn queue(&self, doing: Doing) -> Leave<'_> {
-        let mut hall = self.hall.borrow_mut();
-        hall.came += 1;
-        let id = hall.came;
-        hall.waiting.push((id, doing));
-        Leave {
-            floor: self,
+    fn queue(&self, activity: Activity) -> Permit<'_> {
+        let mut state = self.state.borrow_mut();
+        state.came += 1;
+        let id = state.came;
+        state.waiting.push((id, activity));
+        Permit {
+            activity_lock: self,
             id,
             since: Clocks::default(),
         }
     }
 }
 
-impl Hall {
+impl LockState {
     /// Admits a group unless one that came earlier, or is at it, may not go with it.
-    fn admits(&self, id: u64, doing: Doing) -> bool {
+    fn admits(&self, id: u64, activity: Activity) -> bool {
         let earlier = self.waiting.iter().take_while(|(other, _)| *other != id);
         let mut others = self.active.iter().chain(earlier);
-        others.all(|(_, other)| doing.goes_with(*other))
+        others.all(|(_, other)| activity.goes_with(*other))
     }
 
     fn read_clocks(&mut self, now: Duration) {
         let passed = now.saturating_sub(std::mem::replace(&mut self.clocks.read_at, now));
-        let starting = self.active.iter().filter(|(_, doing)| *doing != Doing::Run).count();
+        let starting = self
+            .active
+            .iter()
+            .filter(|(_, activity)| *activity != Activity::Run)
+            .count();
         if starting > 0 {
             self.clocks.starting += passed;
         }
@@ -112,12 +116,12 @@ impl Hall {
     }
 }
 
-impl Leave<'_> {
+impl Permit<'_> {
     /// The company that it had so far: shares of its time.
     pub fn neighbours(&self) -> NeighbourShares {
-        let mut hall = self.floor.hall.borrow_mut();
-        hall.read_clocks((self.floor.now)());
-        let (now, then) = (hall.clocks, self.since);
+        let mut state = self.activity_lock.state.borrow_mut();
+        state.read_clocks((self.activity_lock.now)());
+        let (now, then) = (state.clocks, self.since);
         let lasted = (now.read_at - then.read_at).as_secs_f64();
         // Three digits are what a line needs.
         let share = |time: Duration| match lasted > 0.0 {
@@ -131,14 +135,14 @@ impl Leave<'_> {
     }
 }
 
-impl Drop for Leave<'_> {
+impl Drop for Permit<'_> {
     fn drop(&mut self) {
-        let mut hall = self.floor.hall.borrow_mut();
-        hall.read_clocks((self.floor.now)());
-        hall.active.retain(|(id, _)| *id != self.id);
-        hall.waiting.retain(|(id, _)| *id != self.id);
-        drop(hall);
-        self.floor.changed.notify_waiters();
+        let mut state = self.activity_lock.state.borrow_mut();
+        state.read_clocks((self.activity_lock.now)());
+        state.active.retain(|(id, _)| *id != self.id);
+        state.waiting.retain(|(id, _)| *id != self.id);
+        drop(state);
+        self.activity_lock.changed.notify_waiters();
     }
 }
 

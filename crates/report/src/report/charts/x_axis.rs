@@ -13,7 +13,7 @@ pub const WIDE_LOAD: f64 = 8.0;
 const WIDE_FIGURES: f64 = 60.0;
 
 /// The column along an x axis.
-pub struct Along<'a> {
+pub struct XAxis<'a> {
     /// The column.
     pub column: &'a Column,
     /// True if runs lie at the value of a setting, false if at the median of a figure.
@@ -25,14 +25,14 @@ pub struct Along<'a> {
     beyond: Vec<(&'a Cell, f64)>,
 }
 
-impl<'a> Along<'a> {
+impl<'a> XAxis<'a> {
     /// The values of a column in these rows, spaced as asked or as suits them.
     pub fn of(
         column: &'a Column,
         is_setting: bool,
         rows: impl Iterator<Item = usize>,
         scale: Option<Scale>,
-    ) -> Along<'a> {
+    ) -> XAxis<'a> {
         let cells = rows.map(|row| &column.cells[row]).ordered_by(|a, b| a.order(b));
         let cells: Vec<&Cell> = cells.dedup_by(|a, b| a.order(b).is_eq()).collect();
         let numbers: Vec<f64> = cells.iter().filter_map(|cell| finite(cell)).collect();
@@ -58,7 +58,7 @@ impl<'a> Along<'a> {
         let beyond: Vec<(&Cell, f64)> = beyond.filter(|(_, place)| place.is_finite()).collect();
         let numbers = numbers.iter().map(|number| (*number, show_number(*number)));
         let ticks = numbers.chain(beyond.iter().map(|(cell, at)| (*at, label(cell))));
-        Along {
+        XAxis {
             column,
             is_setting,
             scale,
@@ -166,11 +166,11 @@ mod tests {
             section: Section::Bench,
             cells: cells.to_vec(),
         };
-        let along = Along::of(&column, true, 0..5, None);
+        let along = XAxis::of(&column, true, 0..5, None);
         let ticks = along.ticks.iter();
         let shown: Vec<String> = ticks.map(|tick| format!("{}@{}", tick.label, tick.at)).collect();
         assert_eq!(shown, ["1@1", "16@16", "unlimited@32", "auto@64", "unset@128"]);
         assert_eq!(along.place(&[0]), Some(128.0));
-        assert_eq!(Along::of(&column, true, 0..2, None).place(&[1]), Some(1.0));
+        assert_eq!(XAxis::of(&column, true, 0..2, None).place(&[1]), Some(1.0));
     }
 }

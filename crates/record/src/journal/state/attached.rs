@@ -1,6 +1,6 @@
 //! Recognises the server behind an address: compares what is read from it with the records of each launch that still counts.
 
-use super::records::Standing;
+use super::records::RunStatus;
 use super::{Launch, RunRecord, StartRecord, State};
 use crate::journal::rank::{LineId, Nonce};
 use itertools::Itertools;
@@ -9,7 +9,7 @@ use vsweep_plan::ids::ServerId;
 
 /// Result of comparing a server with its records.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Recognised {
+pub enum ServerMatch {
     /// Nothing contradicts: its results may go on.
     Same,
     /// Another server was measured here before.
@@ -22,14 +22,14 @@ impl State {
     /// Compares a reading, its secrets masked, with the launches of a server config whose results count. In one session no server
     /// comes back once another has answered, and none is replaced before anything was measured on it: otherwise they answer
     /// in turn.
-    pub fn recognise(&self, server: &ServerId, session: Nonce, now: &Fingerprint) -> Recognised {
+    pub fn recognise(&self, server: &ServerId, session: Nonce, now: &Fingerprint) -> ServerMatch {
         let starts = self.starts_of(server);
         let ready = starts.iter().filter_map(|start| Some((start, start.identity()?)));
         let ready: Vec<(&StartRecord, &Fingerprint)> = ready.collect();
         let counting = ready.iter().rev();
         let mut counting = counting.filter(|(start, _)| self.retired_from(server, start.rank.line).is_none());
         let Some(differences) = counting.find_map(|(_, before)| now.differences_from(before)) else {
-            return Recognised::Same;
+            return ServerMatch::Same;
         };
         let own: Vec<_> = ready
             .into_iter()
@@ -43,8 +43,8 @@ impl State {
             replaced.any(|before| now.differences_from(before).is_none() || !self.has_result_on(last))
         });
         match is_in_turn {
-            true => Recognised::InTurn(differences),
-            false => Recognised::Replaced(differences),
+            true => ServerMatch::InTurn(differences),
+            false => ServerMatch::Replaced(differences),
         }
     }
 
@@ -93,7 +93,7 @@ impl State {
     }
 
     fn has_result_on(&self, start: &StartRecord) -> bool {
-        self.attempts_with(Standing::Done)
+        self.attempts_with(RunStatus::Done)
             .any(|run| run.launch == Some(start.launch))
     }
 }
@@ -118,7 +118,7 @@ mod tests {
     }
 
     fn connect(state: &mut State, launch: u32, now: Fingerprint) {
-        state.imagine(Event::ServerReady(Box::new(ServerReady {
+        state.apply_hypothetical(Event::ServerReady(Box::new(ServerReady {
             server: id(),
             launch,
             identity: Some(Box::new(now)),
@@ -138,14 +138,14 @@ mod tests {
 
     fn retire(state: &mut State) {
         let (server, reason) = (id(), "another one".into());
-        state.imagine(Event::ResultsRetired { server, reason });
+        state.apply_hypothetical(Event::ResultsRetired { server, reason });
     }
 
     fn word(state: &State, seqs: u32) -> &'static str {
         match state.recognise(&id(), Nonce::IMAGINED, &serving(seqs)) {
-            Recognised::Same => "same",
-            Recognised::Replaced(_) => "replaced",
-            Recognised::InTurn(_) => "in turn",
+            ServerMatch::Same => "same",
+            ServerMatch::Replaced(_) => "replaced",
+            ServerMatch::InTurn(_) => "in turn",
         }
     }
 
@@ -199,10 +199,10 @@ mod tests {
             seed: Seed::UNKNOWN,
             rivals: Vec::new(),
         };
-        state.imagine(Event::SearchStarted(Box::new(started)));
+        state.apply_hypothetical(Event::SearchStarted(Box::new(started)));
         let after = state.search(&search, 0).expect("begun").tip;
         // Given up before its first probe.
-        state.imagine(Event::SearchFinished {
+        state.apply_hypothetical(Event::SearchFinished {
             search: search.clone(),
             after,
             answers: Vec::new(),

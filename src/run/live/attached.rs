@@ -5,10 +5,10 @@ use crate::agenda::ActionOutcome;
 use crate::cause::{Cause, Failure};
 use crate::error::{Error, Result};
 use crate::fingerprint::{Change, Differences, Fingerprint};
-use crate::journal::{Recognised, StartRecord};
+use crate::journal::{ServerMatch, StartRecord};
 use crate::plan::Target;
 use crate::run::Update;
-use crate::run::behind::{reason, recognise, restarted};
+use crate::run::attached::{reason, recognise, restarted};
 use crate::run::drive::Writer;
 
 /// So often in a row a run may be tried again because the server was started again under it without failing a request.
@@ -57,7 +57,7 @@ impl Live<'_, '_> {
         let recorded = |read: &Fingerprint| self.writer.look(|state| state.recognise(id, session, read));
         // What was learned since the launch was recorded is not in the record.
         let compare = |read: &Fingerprint| match (recorded(read), read.differences_from(known)) {
-            (Recognised::Same, Some(differences)) => Recognised::Replaced(differences),
+            (ServerMatch::Same, Some(differences)) => ServerMatch::Replaced(differences),
             (recognised, _) => recognised,
         };
         let read = match recognise(server, secrets, compare).await? {

@@ -6,7 +6,7 @@ use super::{Interrupt, Sweep, Writer};
 use crate::error::{Error, Result};
 use crate::fingerprint::{Differences, Fingerprint};
 use crate::ids::ServerId;
-use crate::journal::{Event, Recognised, State};
+use crate::journal::{Event, ServerMatch, State};
 use crate::matrix::ServerConfig;
 use crate::plan::{Secrets, Serve, Target};
 use crate::server::Server;
@@ -19,7 +19,7 @@ const LOOKS: usize = 5;
 pub(super) async fn recognise(
     server: &Server,
     secrets: &Secrets,
-    compare: impl Fn(&Fingerprint) -> Recognised,
+    compare: impl Fn(&Fingerprint) -> ServerMatch,
 ) -> Result<std::result::Result<Fingerprint, Differences>> {
     let in_turn = |differences: &Differences| {
         Error::Fatal(format!(
@@ -42,10 +42,10 @@ pub(super) async fn recognise(
             }
         }
         match (compare(&read), &replaced) {
-            (Recognised::Same, None) => return Ok(Ok(read)),
-            (Recognised::Same, Some(differences)) => return Err(in_turn(differences)),
-            (Recognised::InTurn(differences), _) => return Err(in_turn(&differences)),
-            (Recognised::Replaced(differences), _) => replaced = Some(differences),
+            (ServerMatch::Same, None) => return Ok(Ok(read)),
+            (ServerMatch::Same, Some(differences)) => return Err(in_turn(differences)),
+            (ServerMatch::InTurn(differences), _) => return Err(in_turn(&differences)),
+            (ServerMatch::Replaced(differences), _) => replaced = Some(differences),
         }
     }
     Ok(replaced.map_or_else(|| Ok(Fingerprint::default()), Err))
@@ -90,7 +90,7 @@ impl Sweep<'_> {
         if self.begins_anew(state) {
             for server in self.schedule().servers() {
                 let (server, reason) = (server.id, ASKED.to_owned());
-                state.imagine(Event::ResultsRetired { server, reason });
+                state.apply_hypothetical(Event::ResultsRetired { server, reason });
             }
         }
     }

@@ -15,7 +15,7 @@ use vsweep_strategy::search::{Exploration, Search};
 
 /// Runs that belong together.
 #[derive(Debug)]
-pub(super) enum Probing {
+pub(super) enum Strategy {
     /// The runs of a plan's points that are left, in order.
     Grid(Grid),
     /// A search.
@@ -24,9 +24,9 @@ pub(super) enum Probing {
     Exploration(Box<LoadExploration>),
 }
 
-/// Next request of a probing.
+/// Next request of a strategy.
 #[derive(Debug)]
-pub(super) enum Ask {
+pub(super) enum Next {
     /// That its beginning is recorded.
     Begin(Box<SearchStarted>),
     /// A run.
@@ -37,34 +37,34 @@ pub(super) enum Ask {
     Empty,
 }
 
-impl Probing {
+impl Strategy {
     /// Returns the next request.
-    pub fn ask(&self, schedule: Schedule<'_>, slot: u32, state: &State) -> Ask {
+    pub fn ask(&self, schedule: Schedule<'_>, slot: u32, state: &State) -> Next {
         match self {
-            Probing::Grid(grid) => match grid.tasks.front() {
-                Some(task) => Ask::Run(Box::new(task.clone())),
-                None => Ask::Empty,
+            Strategy::Grid(grid) => match grid.tasks.front() {
+                Some(task) => Next::Run(Box::new(task.clone())),
+                None => Next::Empty,
             },
-            Probing::Search(planned, hint) => ask_search(planned, hint, schedule, slot, state),
-            Probing::Exploration(planned) => ask_exploration(planned, schedule, slot, state),
+            Strategy::Search(planned, hint) => ask_search(planned, hint, schedule, slot, state),
+            Strategy::Exploration(planned) => ask_exploration(planned, schedule, slot, state),
         }
     }
 
     /// The search or exploration, if it is one.
     pub fn id(&self) -> Option<&SearchId> {
         match self {
-            Probing::Grid(_) => None,
-            Probing::Search(planned, _) => Some(&planned.id),
-            Probing::Exploration(planned) => Some(&planned.id),
+            Strategy::Grid(_) => None,
+            Strategy::Search(planned, _) => Some(&planned.id),
+            Strategy::Exploration(planned) => Some(&planned.id),
         }
     }
 
     /// Returns the runs that it would still measure, as far as they are known.
     pub fn left(&self, schedule: Schedule<'_>, slot: u32, state: &State) -> Vec<Task> {
         match self {
-            Probing::Grid(grid) => grid.owed(),
+            Strategy::Grid(grid) => grid.owed(),
             _ => match self.ask(schedule, slot, state) {
-                Ask::Run(task) => vec![*task],
+                Next::Run(task) => vec![*task],
                 _ => Vec::new(),
             },
         }
@@ -74,7 +74,7 @@ impl Probing {
     pub fn has_failed(&self, slot: u32, state: &State) -> bool {
         let has_failed = |task: &Task| state.outcome(&task.point.id, task.slot, task.run) == Some(Outcome::Failed);
         match self {
-            Probing::Grid(grid) => grid.tasks.iter().any(has_failed),
+            Strategy::Grid(grid) => grid.tasks.iter().any(has_failed),
             _ => self
                 .id()
                 .and_then(|id| state.search(id, slot))
@@ -85,16 +85,16 @@ impl Probing {
     /// Why nothing can be learned from its runs, after this one.
     pub fn objection(&self, task: &Task, state: &State) -> Option<Failure> {
         match self {
-            Probing::Search(planned, _) => objection(planned, task, state),
-            Probing::Exploration(_) => lacks_level(task, state),
-            Probing::Grid(_) => None,
+            Strategy::Search(planned, _) => objection(planned, task, state),
+            Strategy::Exploration(_) => lacks_level(task, state),
+            Strategy::Grid(_) => None,
         }
     }
 }
 
-fn ask_search(planned: &LoadSearch, hint: &Hint, schedule: Schedule<'_>, slot: u32, state: &State) -> Ask {
+fn ask_search(planned: &LoadSearch, hint: &Hint, schedule: Schedule<'_>, slot: u32, state: &State) -> Next {
     let Some(record) = state.search(&planned.id, slot) else {
-        return Ask::Begin(Box::new(search_started(
+        return Next::Begin(Box::new(search_started(
             planned,
             slot,
             schedule.plan,
@@ -111,26 +111,26 @@ fn ask_search(planned: &LoadSearch, hint: &Hint, schedule: Schedule<'_>, slot: u
         }
         Ok(_) if has_measured_nothing(&planned.id, slot, state) => {
             let detail = "every run of the search failed, so its load is not to blame; see their causes";
-            Ask::Ended(SearchEnd::GivenUp(Failure::new(Cause::BenchFailed, detail)))
+            Next::Ended(SearchEnd::GivenUp(Failure::new(Cause::BenchFailed, detail)))
         }
-        Ok(answers) => Ask::Ended(SearchEnd::Answered(planned.with_remark(answers))),
+        Ok(answers) => Next::Ended(SearchEnd::Answered(planned.with_remark(answers))),
     }
 }
 
-fn ask_exploration(planned: &LoadExploration, schedule: Schedule<'_>, slot: u32, state: &State) -> Ask {
+fn ask_exploration(planned: &LoadExploration, schedule: Schedule<'_>, slot: u32, state: &State) -> Next {
     if state.search(&planned.id, slot).is_none() {
         let vary = planned.settings.vary;
-        return Ask::Begin(Box::new(begun(planned, vary, slot, schedule.plan)));
+        return Next::Begin(Box::new(begun(planned, vary, slot, schedule.plan)));
     }
     let mut exploration = Exploration::new(planned.settings.clone());
     state.levels(&planned.id, slot).for_each(|level| exploration.add(level));
     let Some(load) = exploration.ask() else {
         if exploration.has_anchors() {
-            return Ask::Ended(SearchEnd::Answered(Vec::new()));
+            return Next::Ended(SearchEnd::Answered(Vec::new()));
         }
         let detail = "it needs one request at a time and some load above it, and one of the two was never measured; \
                       see the causes of its runs";
-        return Ask::Ended(SearchEnd::GivenUp(Failure::new(Cause::BenchFailed, detail)));
+        return Next::Ended(SearchEnd::GivenUp(Failure::new(Cause::BenchFailed, detail)));
     };
     let point = schedule.matrix.point_at(planned, &load);
     let id = planned.id.clone();
@@ -138,9 +138,9 @@ fn ask_exploration(planned: &LoadExploration, schedule: Schedule<'_>, slot: u32,
 }
 
 /// Requests the next repetition of a point, to be read by `reader`.
-fn run(point: Point, slot: u32, reader: RunReader, state: &State) -> Ask {
+fn run(point: Point, slot: u32, reader: RunReader, state: &State) -> Next {
     let run = state.free_run(&point.id, slot);
-    Ask::Run(Box::new(Task {
+    Next::Run(Box::new(Task {
         reader: Some(reader),
         ..Task::of(point, slot, run, Arc::default())
     }))

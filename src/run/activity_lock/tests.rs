@@ -4,13 +4,13 @@
 mod clock;
 
 use super::*;
-use crate::agenda::{Action, ActionOutcome, Agenda, Ending, Facts, Group, Hints, Ran, Schedule, Signal};
+use crate::agenda::{Action, ActionOutcome, Agenda, Ending, Group, Hints, MeasuredRun, ReadyInfo, Schedule, Signal};
 use crate::cause::{Cause, Failure};
 use crate::journal::{Entry, Event, Measured, Shard, State};
 use crate::matrix::Matrix;
 use crate::plan::{Format, Plan, World, parse};
 use crate::rng::NumpyLegacy;
-use crate::run::drive::{Signals, Stage, Writer, drive};
+use crate::run::drive::{SignalSource, Stage, Writer, drive};
 use clock::Clock;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -25,25 +25,25 @@ const PLACES: usize = 8;
 const SWEEPS: u32 = 40;
 
 /// From when to when something was done, and what.
-type Span = (Duration, Duration, Doing);
+type Span = (Duration, Duration, Activity);
 
 /// A server whose starts take about two minutes and whose runs take about one.
 struct Virtual<'f> {
-    floor: &'f Floor,
+    activity_lock: &'f ActivityLock,
     clock: &'f Clock,
     draw: &'f RefCell<NumpyLegacy>,
-    starting: Doing,
-    leave: Option<Leave<'f>>,
+    starting: Activity,
+    permit: Option<Permit<'f>>,
     done: &'f RefCell<Vec<Span>>,
     neighbours: &'f RefCell<Vec<NeighbourShares>>,
 }
 
 impl Virtual<'_> {
-    async fn spend(&self, seconds: f64, doing: Doing) {
+    async fn spend(&self, seconds: f64, activity: Activity) {
         let began = self.clock.now();
         let scatter = (0.4 * self.draw.borrow_mut().normal()).exp();
         self.clock.sleep(seconds * scatter).await;
-        self.done.borrow_mut().push((began, self.clock.now(), doing));
+        self.done.borrow_mut().push((began, self.clock.now(), activity));
     }
 
     fn fails(&self) -> Option<Failure> {
@@ -58,22 +58,22 @@ impl Stage for Virtual<'_> {
     async fn act(&mut self, action: Action) -> Result<ActionOutcome, Infallible> {
         Ok(match action {
             Action::Await => {
-                self.leave = Some(self.floor.enter(self.starting).await);
+                self.permit = Some(self.activity_lock.enter(self.starting).await);
                 ActionOutcome::Admitted
             }
             Action::Start(_) => {
-                let _leave = self.leave.take().expect("it was waited for");
+                let _permit = self.permit.take().expect("it was waited for");
                 self.spend(120.0, self.starting).await;
-                ActionOutcome::Started(self.fails().map_or_else(|| Ok(Facts::default()), Err))
+                ActionOutcome::Started(self.fails().map_or_else(|| Ok(ReadyInfo::default()), Err))
             }
             Action::Run(_) => {
-                let leave = self.floor.enter(Doing::Run).await;
-                self.spend(60.0, Doing::Run).await;
-                self.neighbours.borrow_mut().push(leave.neighbours());
+                let permit = self.activity_lock.enter(Activity::Run).await;
+                self.spend(60.0, Activity::Run).await;
+                self.neighbours.borrow_mut().push(permit.neighbours());
                 match self.fails() {
                     Some(failure) => ActionOutcome::Died { failure, seconds: 1.0 },
                     None => ActionOutcome::Ran {
-                        result: Ok(Box::new(Ran::default())),
+                        result: Ok(Box::new(MeasuredRun::default())),
                         seconds: 1.0,
                     },
                 }
@@ -113,7 +113,7 @@ impl Writer for &Recorded {
             },
             event => event,
         };
-        Ok(state.imagine(event))
+        Ok(state.apply_hypothetical(event))
     }
 
     fn note(&self, _: &str) -> Result<(), Infallible> {
@@ -127,7 +127,7 @@ struct User<'c> {
     at_s: Option<f64>,
 }
 
-impl Signals for User<'_> {
+impl SignalSource for User<'_> {
     async fn next(&mut self) -> Signal {
         let Some(at_s) = self.at_s else {
             return std::future::pending().await;
@@ -148,11 +148,11 @@ struct Swept {
     interrupted: usize,
 }
 
-fn sweep(plan: &Plan, starting: Doing, interrupt_s: Option<f64>, seed: u32) -> Swept {
+fn sweep(plan: &Plan, starting: Activity, interrupt_s: Option<f64>, seed: u32) -> Swept {
     let clock = &Clock::default();
     let matrix = Matrix::expand(plan).expect("it expands");
     let schedule = Schedule::new(plan, &matrix, Shard::WHOLE, false);
-    let (record, floor) = (&Recorded::default(), &clock.floor());
+    let (record, activity_lock) = (&Recorded::default(), &clock.activity_lock());
     let draw = &RefCell::new(NumpyLegacy::new(seed));
     let (done, neighbours) = (&RefCell::default(), &RefCell::default());
     let mut left: Vec<Group> = schedule
@@ -172,13 +172,13 @@ fn sweep(plan: &Plan, starting: Doing, interrupt_s: Option<f64>, seed: u32) -> S
             while let Some(group) = left.pop_if(|group| under_way.len() < if is_alone(group) { 1 } else { PLACES }) {
                 under_way.push(async {
                     let mut agenda = record.look(|state| Agenda::new(schedule, group, Hints::new(), state));
-                    let leave = None;
+                    let permit = None;
                     let mut stage = Virtual {
-                        floor,
+                        activity_lock,
                         clock,
                         draw,
                         starting,
-                        leave,
+                        permit,
                         done,
                         neighbours,
                     };
@@ -197,10 +197,10 @@ fn sweep(plan: &Plan, starting: Doing, interrupt_s: Option<f64>, seed: u32) -> S
             }
         }
     });
-    let hall = floor.hall.borrow();
+    let state = activity_lock.state.borrow();
     assert!(
-        hall.active.is_empty() && hall.waiting.is_empty(),
-        "nobody is left: {hall:?}"
+        state.active.is_empty() && state.waiting.is_empty(),
+        "nobody is left: {state:?}"
     );
     Swept {
         done: done.take(),
@@ -215,7 +215,10 @@ fn plan() -> Plan {
 
 /// Pairs of a run and a start at the same time.
 fn overlaps(done: &[Span]) -> usize {
-    let of = |is_run: bool| done.iter().filter(move |(.., doing)| (*doing == Doing::Run) == is_run);
+    let of = |is_run: bool| {
+        done.iter()
+            .filter(move |(.., activity)| (*activity == Activity::Run) == is_run)
+    };
     let meets = |(from, to, _): &Span| of(false).filter(|(began, ended, _)| began < to && from < ended).count();
     of(true).map(meets).sum()
 }
@@ -225,7 +228,7 @@ fn no_run_meets_a_start_that_is_kept_apart_and_every_group_ends() {
     let plan = plan();
     let mut runs = 0;
     for seed in 0..SWEEPS {
-        let swept = sweep(&plan, Doing::StartApart, None, seed);
+        let swept = sweep(&plan, Activity::StartApart, None, seed);
         assert_eq!(overlaps(&swept.done), 0, "seed {seed}");
         assert!(
             swept.neighbours.iter().all(|neighbours| neighbours.starts == 0.0),
@@ -247,7 +250,7 @@ fn no_run_meets_a_start_that_is_kept_apart_and_every_group_ends() {
 fn runs_meet_starts_that_are_not_kept_apart() {
     let plan = plan();
     for seed in 0..SWEEPS {
-        let swept = sweep(&plan, Doing::Start, None, seed);
+        let swept = sweep(&plan, Activity::Start, None, seed);
         assert!(overlaps(&swept.done) > 0, "seed {seed}");
         assert!(
             swept.neighbours.iter().any(|neighbours| neighbours.starts > 0.0),
@@ -260,7 +263,7 @@ fn runs_meet_starts_that_are_not_kept_apart() {
 fn whoever_waits_for_a_start_or_a_run_is_interrupted_like_everybody() {
     let plan = plan();
     for seed in 0..SWEEPS {
-        let swept = sweep(&plan, Doing::StartApart, Some(37.0 * f64::from(seed)), seed);
+        let swept = sweep(&plan, Activity::StartApart, Some(37.0 * f64::from(seed)), seed);
         assert!(swept.interrupted > 0, "seed {seed}");
         assert_eq!(overlaps(&swept.done), 0, "seed {seed}");
         let last = swept
@@ -276,19 +279,19 @@ fn whoever_waits_for_a_start_or_a_run_is_interrupted_like_everybody() {
 fn a_start_waits_for_runs_and_runs_that_come_later_wait_for_it() {
     let clock = Clock::default();
     let ended = clock.run(async {
-        let floor = &clock.floor();
-        let turn = async |after_s: f64, doing: Doing| {
+        let activity_lock = &clock.activity_lock();
+        let turn = async |after_s: f64, activity: Activity| {
             clock.sleep(after_s).await;
-            let _leave = floor.enter(doing).await;
+            let _permit = activity_lock.enter(activity).await;
             clock.sleep(10.0).await;
             clock.now().as_secs()
         };
         let (first, start, other, light, second) = tokio::join!(
-            turn(0.0, Doing::Run),
-            turn(1.0, Doing::StartApart),
-            turn(2.0, Doing::StartApart),
-            turn(3.0, Doing::Start),
-            turn(4.0, Doing::Run),
+            turn(0.0, Activity::Run),
+            turn(1.0, Activity::StartApart),
+            turn(2.0, Activity::StartApart),
+            turn(3.0, Activity::Start),
+            turn(4.0, Activity::Run),
         );
         [first, start, other, light, second]
     });

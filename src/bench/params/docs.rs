@@ -53,7 +53,7 @@ fn rows<'a>(out: &mut String, known: &mut BTreeSet<String>, params: impl Iterato
     }
 }
 
-/// What a parameter takes, as short as a table has it: `integer ≥ 1` for `a whole number of at least 1`.
+/// Shortens the description of a value for a table: `a whole number of at least 1` becomes `integer ≥ 1`.
 fn short(wants: &str) -> String {
     let words = [
         ("a whole number", "integer"),

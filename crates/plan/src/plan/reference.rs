@@ -56,7 +56,7 @@ pub fn markdown() -> String {
     [before, &linked(&tables), after].concat()
 }
 
-/// Pages of the book, which sit beside this one, as links: `docs/search.md` in the texts of the schema.
+/// Turns names of pages in the texts of the schema, such as `docs/search.md`, into links.
 fn linked(text: &str) -> String {
     let mut parts = text.split("docs/");
     let mut out = parts.next().unwrap_or_default().to_owned();

@@ -57,7 +57,7 @@ pub struct Job {
     pub argv: Option<Vec<String>>,
     /// Environment added for an external benchmark.
     pub env: BTreeMap<String, String>,
-    /// Where an external benchmark's figures stand in its result; empty if they are understood.
+    /// Positions of an external benchmark's figures in its result; empty for known programs.
     pub places: BTreeMap<String, FigurePlace>,
     /// CPUs that an external benchmark may run on; all of vsweep's own without.
     pub cpus: Option<Cpus>,
@@ -111,7 +111,7 @@ pub struct Counters {
     pub tokens: AtomicU64,
     /// See [`Counters::tokens`].
     pub ttft_ns: AtomicU64,
-    /// When the first measured request was due.
+    /// Time at which the first measured request was due.
     pub sending: OnceLock<Instant>,
     /// Current activities, as sentences.
     pub notes: Mutex<Vec<String>>,
@@ -119,7 +119,7 @@ pub struct Counters {
     pub cautions: Mutex<Vec<String>>,
     /// True while the server's profiler runs.
     pub is_profiling: AtomicBool,
-    /// When the warm-up began, and how long it took once it is over.
+    /// Beginning of the warm-up, and its duration once it is over.
     warmup: (OnceLock<Instant>, OnceLock<Duration>),
     /// From t0 to the end of the last answer, once that is over; an external benchmark does not say.
     pub measured: OnceLock<Window>,
@@ -179,14 +179,13 @@ pub struct Measurement {
     pub result: RunResult,
     /// Relative sampling errors of its figures, as far as the run tells.
     pub errors: Errors,
-    /// Why the figures mean nothing, if so.
+    /// Reason why the figures are meaningless, if they are.
     pub failure: Option<Failure>,
-    /// Why they may not be believed.
+    /// Doubts about the figures.
     pub doubts: Vec<Doubt>,
     /// Latencies of every request; none from an external benchmark.
     pub requests: Vec<RequestLatencies>,
-    /// Why a search ended the run before its last request, if one did: the result and the requests are then those of a part
-    /// of a run.
+    /// Reason why a search ended the run before its last request, if it did. The result and the requests are then those of a part of a run.
     pub cut: Option<Cut>,
 }
 
@@ -204,7 +203,7 @@ impl Measurement {
         Validity::of(self.doubts.iter().map(|doubt| doubt.code))
     }
 
-    /// Why they cannot, in sentences; a failure first.
+    /// Objections to the figures, in sentences; a failure first.
     pub fn objections(&self) -> impl Iterator<Item = String> + '_ {
         let failure = self.failure.iter().map(ToString::to_string);
         failure.chain(self.doubts.iter().map(ToString::to_string))

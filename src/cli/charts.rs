@@ -91,7 +91,7 @@ impl Directories {
         self.names().join(", ")
     }
 
-    /// Where pictures go: into the directory, or where vsweep is run if there are several.
+    /// Folder for pictures: the directory, or the current folder if there are several directories.
     pub fn folder(&self) -> PathBuf {
         self.only().unwrap_or(Path::new(".")).to_path_buf()
     }

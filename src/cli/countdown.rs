@@ -29,7 +29,7 @@ pub struct Countdown {
 struct Shared {
     /// The last forecast in seconds, and when it was made.
     last: Option<(Instant, f64)>,
-    /// When the next one may begin; none while one is under way.
+    /// Time at which the next one may begin; `None` while one is under way.
     next: Option<Instant>,
 }
 

@@ -1,4 +1,4 @@
-//! Where the results of a plan are and what is recorded there. Only reads; `vsweep run` and `vsweep submit` begin an experiment.
+//! Finds the directory of a plan's results and reads its record. Only reads; `vsweep run` and `vsweep submit` begin an experiment.
 
 use super::output;
 use super::plan_file::{asking, show_all};

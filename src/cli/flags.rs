@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 use serde_json::{Value, json};
 use std::marker::PhantomData;
 
-/// Where the flags of a subcommand come from.
+/// Source of a subcommand's flags.
 pub trait FlagTable {
     /// Its parameters. Those that it refuses are flags hidden from the help.
     const TABLE: &'static Table;
@@ -26,7 +26,7 @@ pub trait FlagTable {
 #[derive(Debug)]
 pub struct TableFlags<T> {
     pub given: Params,
-    /// Those that it has not, with what was given to them.
+    /// Flags that the subcommand lacks, with their given values.
     pub refused: Vec<(&'static str, Vec<String>)>,
     table: PhantomData<T>,
 }

@@ -36,7 +36,7 @@ pub struct Args {
     /// aiperf's folder), or the JSON file of a suite
     #[arg(value_name = "TREE|RESULT|SUITE")]
     tree: Option<PathBuf>,
-    /// Where to write the plan (standard output, if not given), or the directory to make of a tree
+    /// Path for the plan (standard output, if not given), or the directory to make of a tree
     #[arg(short, long, value_name = "FILE|DIR")]
     output: Option<PathBuf>,
     /// The command line, after --: vllm bench sweep serve | serve_workload | serve_sla ...

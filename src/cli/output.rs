@@ -33,7 +33,7 @@ impl OutputFormat {
     }
 }
 
-/// Why something that was said on the way is lost.
+/// First error of an output that was lost.
 static LOST: OnceLock<io::Error> = OnceLock::new();
 
 /// True if text for people is unwanted.
@@ -68,7 +68,7 @@ pub fn finish(written: io::Result<()>) -> Result<Exit> {
     }
 }
 
-/// Where output goes.
+/// Destination of output.
 type Out = Printable<Box<dyn Write>>;
 
 /// Standard output for text that people read.

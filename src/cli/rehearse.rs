@@ -34,7 +34,7 @@ use std::time::Duration;
 pub struct Args {
     #[command(flatten)]
     file: PlanFile,
-    /// Where results are or will go [default: results/<plan name>]
+    /// Directory of the results [default: results/<plan name>]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Predict all of the plan, also what is recorded already

@@ -1,5 +1,4 @@
-//! Where results come from that a command reads: directories of vsweep, trees of vLLM, folders of result files, and single files of any
-//! client that is known.
+//! Reads results for a command: directories of vsweep, trees of vLLM, folders of result files, and single files of any known client.
 
 use crate::bench::{AIPERF_RESULT, read_results};
 use crate::error::{Error, Result};

@@ -41,7 +41,7 @@ use tables::Tables;
 pub struct Args {
     #[command(flatten)]
     file: PlanFile,
-    /// Where results go [default: results/<plan name>]
+    /// Directory for results [default: results/<plan name>]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Start over in a new directory; the old one is kept

@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf, absolute};
 pub struct Args {
     #[command(flatten)]
     file: PlanFile,
-    /// Where results go; every worker must see it [default: results/<plan name>]
+    /// Directory for results; every worker must see it [default: results/<plan name>]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Hand the server starts to Slurm, as the plan's [slurm] table says

@@ -227,7 +227,7 @@ mod tests {
         }
     }
 
-    /// As Slurm 22.05 prints it.
+    /// Output of Slurm 22.05.
     #[test]
     fn the_queue_is_read_by_name_and_index() {
         let arrays = [array("vsweep-a-0", &["g0", "g1"]), array("vsweep-b-1", &["g2"])];

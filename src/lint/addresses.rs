@@ -48,7 +48,7 @@ pub(super) fn check_ports(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics)
     add(plan, taken.map(|taken| taken.failure.detail), remedy, found);
 }
 
-/// Those of servers that listen; a benchmark without a server loads the engine itself.
+/// Addresses of servers that listen; a benchmark without a server loads the engine itself.
 fn addresses<'a>(plan: &Plan, matrix: &'a Matrix) -> impl Iterator<Item = Result<Address, Failure>> + use<'a> {
     let listens = plan.bench.runner.offline().is_none();
     let servers = launched(plan, matrix).filter(move |_| listens);

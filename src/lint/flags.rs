@@ -173,7 +173,7 @@ fn problem(plan: &Plan, objection: &Objection) -> Problem {
     }
 }
 
-/// Where the plan sets the parameter of a flag.
+/// Position at which the plan sets the parameter of a flag.
 fn place_of(plan: &Plan, flag: &str) -> Option<Span> {
     let name = flag.trim_start_matches('-');
     let is_its = |typed: &str| {

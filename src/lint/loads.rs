@@ -115,7 +115,7 @@ fn how_to_ask(key: &str, load: &Params) -> Option<String> {
     is_missing.then(|| format!("add {latency} to percentile_metrics in [bench.params]"))
 }
 
-/// Where the plan sets the parameter of a load that the sentence names first, if it sets one.
+/// Position at which the plan sets the load parameter that the sentence names first, if it does.
 fn place_named_in(plan: &Plan, sentence: &str) -> Option<Span> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let words = sentence.split(|c| !is_name(c)).filter(|word| !word.is_empty());

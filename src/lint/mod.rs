@@ -30,7 +30,7 @@ pub struct CheckedPlan {
 /// All problems of a plan that cannot be used.
 #[derive(Debug)]
 pub struct Objections {
-    /// Why it cannot.
+    /// Reasons why it cannot be used.
     pub errors: Problems,
     /// Settings that probably would not give what the user wants.
     pub warnings: Option<Problems>,
@@ -73,7 +73,7 @@ fn loads(matrix: &Matrix) -> impl Iterator<Item = Params> {
     matrix.specimens().take(MOST)
 }
 
-/// Where the plan sets such a parameter of one side: in the table, or in the first combination that has it.
+/// Position at which the plan sets such a parameter of one side: in the table, or in the first combination that has it.
 fn place_of_param(
     plan: &Plan,
     side: Side,

@@ -66,7 +66,7 @@ pub struct Card {
     pub is_assumed: bool,
 }
 
-/// Why a plan cannot be rehearsed.
+/// Reason why a plan cannot be rehearsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
     /// It takes more computing than was allowed.
@@ -88,7 +88,7 @@ impl From<String> for Unknown {
 pub struct Loss {
     /// Its point, for people.
     pub point: String,
-    /// Why.
+    /// The reason.
     #[serde(flatten)]
     pub failure: Failure,
 }
@@ -104,11 +104,11 @@ pub struct Forecast {
     pub starts: u32,
     /// Runs on it, those of searches included.
     pub runs: u64,
-    /// Those among them of which nothing is known, because their benchmark is a foreign program.
+    /// Number of them without a prediction, because their benchmark is an unknown program.
     pub unknown_runs: u64,
     /// Answers of its searches: target and load.
     pub answers: Vec<(String, Option<f64>)>,
-    /// Why it will likely not get ready, or not even be started.
+    /// Reason why it will likely not become ready, or not even be started.
     pub failure: Option<Failure>,
     /// Points that will likely fail on it.
     pub losses: Vec<Loss>,

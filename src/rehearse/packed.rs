@@ -16,7 +16,7 @@ use std::time::Duration;
 pub struct Packed {
     /// Resources that may be used at the same time.
     pub capacity: Capacity,
-    /// When each server likely begins, in seconds, in the order of the forecasts.
+    /// Likely beginning of each server, in seconds, in the order of the forecasts.
     pub begins: Vec<f64>,
     /// The servers that take as long as all: each begins with the end of the one before.
     chain: Vec<usize>,

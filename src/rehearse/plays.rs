@@ -25,7 +25,7 @@ pub struct Timing {
     pub warmup_s: f64,
     /// Requests sent and measured.
     pub requests: u64,
-    /// Why the run will likely fail.
+    /// Reason why the run will likely fail.
     pub failure: Option<Failure>,
 }
 

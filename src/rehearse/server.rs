@@ -26,7 +26,7 @@ pub struct ModelledServer {
     pub is_simulator: bool,
     /// Settings of the engine model; `None` if the command line would be rejected, or too little is known.
     pub settings: Option<ServerSettings>,
-    /// Why it will not get ready.
+    /// Reason why it will not become ready.
     pub failure: Option<Failure>,
     /// From launch to ready or to the failure, in seconds, by the model.
     pub start_s: f64,

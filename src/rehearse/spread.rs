@@ -12,7 +12,7 @@ const Z: f64 = 1.2816;
 pub struct TimeInterval {
     /// One time in ten it is less.
     pub low: f64,
-    /// As often less as more.
+    /// The median.
     pub likely: f64,
     /// One time in ten it is more.
     pub high: f64,

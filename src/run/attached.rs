@@ -56,7 +56,7 @@ pub(super) fn attach(url: &str, serve: &Serve) -> Server {
     Server::attach(url, serve.ready_timeout, serve.hang_timeout).with_health(&serve.manners.health)
 }
 
-/// Why earlier results leave the tables, as a sentence for the record.
+/// Reason for retiring earlier results, as a sentence for the record.
 pub(super) fn reason(differences: &Differences) -> String {
     format!("another server answers now: {differences}")
 }
@@ -74,7 +74,7 @@ pub(super) fn restarted(url: &str, read: &Fingerprint) -> String {
     format!("the server at {url} was started again since the last run there{hidden}")
 }
 
-/// Why they do where the plan asks for it.
+/// Reason for retiring earlier results if the plan asks for it.
 const ASKED: &str = "measured anew, as serve.fresh asks";
 
 impl Sweep<'_> {

@@ -128,7 +128,7 @@ impl Changes {
     }
 }
 
-/// Why a server is new: how it differs from the one of the same name that was started last.
+/// Reason why a server is new: its differences from the one of the same name that was started last.
 fn reason(server: &ServerConfig, state: &State, secrets: &Secrets) -> Option<String> {
     let namesakes = state.servers.values().filter(|record| record.name == server.name);
     let before = namesakes.max_by_key(|record| record.starts.last().map(|start| &start.started_at))?;

@@ -7,18 +7,18 @@ use crate::journal::{Entry, Event, Measured, State};
 use futures_util::FutureExt;
 use std::pin::pin;
 
-/// Where a server is acted on.
+/// Performs actions on a server.
 pub trait Stage {
-    /// Why it cannot go on; a failed server or run is an outcome, not an error.
+    /// Error that ends the work; a failed server or run is an outcome, not an error.
     type Error;
 
     /// Sees an action through. Dropping the future gives the action up; the server is then still to be stopped.
     fn act(&mut self, action: Action) -> impl Future<Output = Result<ActionOutcome, Self::Error>>;
 }
 
-/// Where events go.
+/// Destination of events.
 pub trait Writer {
-    /// Why an event cannot be written.
+    /// Error of writing an event.
     type Error;
 
     /// Looks at everything that is recorded.

@@ -141,7 +141,7 @@ impl Sweep<'_> {
 
 /// Signals for one group: those of the user, the end of the sweep because of another group, and the loss of the group to another worker.
 struct GroupSignals {
-    /// Those of the user.
+    /// Signals of the user.
     interrupt: Interrupt,
     /// Holds once the sweep is to end.
     ends: watch::Receiver<bool>,

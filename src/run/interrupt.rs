@@ -26,7 +26,7 @@ pub struct Interrupt {
 struct Presses {
     /// Ctrl-C and its relatives.
     presses: u32,
-    /// That nothing more be begun.
+    /// True if nothing more may be begun.
     drain: bool,
 }
 

@@ -83,7 +83,7 @@ pub struct Leases {
 }
 
 impl Leases {
-    /// Those of a directory; nothing is taken yet.
+    /// Leases of a directory; nothing is taken yet.
     pub fn of(directory: &Directory, host: String) -> Leases {
         Leases {
             folder: directory.leases(),

@@ -80,7 +80,7 @@ pub fn demand(exec: &Exec, capacity: Capacity, server: &ServerConfig) -> u32 {
 }
 
 impl Node {
-    /// Nothing of a machine is shared out: one server runs after the other.
+    /// An undivided machine: one server runs after the other.
     pub(super) const UNDIVIDED: &Node = &Node {
         capacity: Capacity { gpus: 0, groups: 1 },
         gpus: Vec::new(),

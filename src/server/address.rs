@@ -1,5 +1,5 @@
-//! Where a server listens: read from its command line in every spelling, chosen where it says nothing, and checked to be
-//! free before the launch.
+//! Determines the address at which a server listens: reads it from its command line in every spelling, chooses it if the command line does
+//! not, and checks before the launch that it is free.
 //!
 //! A vLLM command without `--host` would listen on every interface of the machine; vsweep adds `--host 127.0.0.1`, so
 //! that a benchmark's server is never offered to the network unless the plan says so.
@@ -14,9 +14,9 @@ use std::sync::{Mutex, PoisonError};
 /// Host and port of a server as its command line gives them.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct Address {
-    /// As given; `None` leaves the server's default.
+    /// The given host; `None` is the server's default.
     pub host: Option<String>,
-    /// As given; `None` leaves the server's default.
+    /// The given port; `None` is the server's default.
     pub port: Option<u16>,
     /// True if the command line contains [`PORT`], so that a port is chosen for it.
     is_placed: bool,

@@ -28,7 +28,7 @@ pub const LONG_TOKENS: u32 = 8;
 /// Lines between the beginning and the question, the longest text first: as much as 4096 tokens, at which some servers cut, and less for models that
 /// cannot read as much.
 pub const LINES: [u32; 3] = [400, 100, 25];
-/// So many tokens a line may have with most tokenizers.
+/// Upper estimate of the tokens of a line, for most tokenizers.
 const TOKENS_A_LINE: u64 = 14;
 /// Number of most probable tokens requested at each place: the most that any OpenAI-compatible server returns.
 const TOP: u32 = 5;

@@ -10,11 +10,11 @@ use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 
-/// Where all users of a machine find them; gone with the next boot.
+/// A folder that all users of a machine share, and that the next boot empties.
 const FOLDER: &str = "/dev/shm";
 /// Prefix of the file of a presence.
 const SERVER: &str = ".vsweep-server-";
-/// So often a file is made anew that somebody takes for left over before it is locked.
+/// Number of times that a file is made again because another process removed it as a leftover before it was locked.
 const TRIES: u32 = 3;
 
 /// A GPU that nobody else takes as long as this lives.
@@ -52,7 +52,7 @@ fn path(gpu: u32) -> PathBuf {
     folder().join(format!(".vsweep-gpu-{gpu}"))
 }
 
-/// Where vsweeps of a machine find each other. Simulated GPUs are those of their folder.
+/// Folder in which vsweeps of a machine find each other. With simulated GPUs, it is their folder.
 fn folder() -> PathBuf {
     std::env::var_os("VSWEEP_SIM_GPUS")
         .unwrap_or_else(|| FOLDER.into())

@@ -19,14 +19,14 @@ pub struct Cpus(BTreeSet<usize>);
 /// The division of CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Division {
-    /// Those of each server's share, in the order in which they were asked for.
+    /// CPUs of each server's share, in the order of the request.
     pub shares: Vec<Cpus>,
-    /// Those that are left for the load.
+    /// CPUs for the load.
     pub rest: Cpus,
 }
 
 impl Cpus {
-    /// Those that this thread may run on.
+    /// CPUs that this thread may use.
     pub fn allowed() -> io::Result<Cpus> {
         let set = sched_getaffinity(Pid::from_raw(0))?;
         let is_in = |cpu: &usize| set.is_set(*cpu).unwrap_or(false);

@@ -40,7 +40,7 @@ pub struct Order<'a> {
     pub env: &'a BTreeMap<String, String>,
     /// CPUs that it may run on; all of vsweep's own without.
     pub cpus: Option<&'a Cpus>,
-    /// Where both output streams go.
+    /// File for both output streams.
     pub log: File,
     /// Time from TERM to KILL.
     pub grace: Duration,

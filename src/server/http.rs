@@ -33,7 +33,7 @@ pub struct HttpAnswer {
 pub enum Silence {
     /// Nobody listens, or the connection broke.
     NoConnection(String),
-    /// Nothing came within the limit.
+    /// The time limit passed without an answer.
     TimedOut,
     /// More came than is read.
     TooLong,

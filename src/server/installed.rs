@@ -75,7 +75,7 @@ impl InstalledFlags {
     }
 }
 
-/// Where the flags of an installation are remembered: its program is written anew when another release is installed.
+/// Cache file for the flags of an installation. Another release rewrites its program, which changes the key.
 fn remembered(program: &Path, command: &[&str]) -> Option<PathBuf> {
     let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
     let cache = cache.filter(|path| path.is_absolute());

@@ -26,7 +26,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// Where shared memory has its names.
+/// Folder of shared memory.
 const SHARED_MEMORY: &str = "/dev/shm";
 /// Prefix of an inventory's name.
 const PREFIX: &str = "vsweep-";
@@ -51,7 +51,7 @@ pub(super) struct Leftovers {
     stop: Vec<String>,
     /// New files that nobody is known to have made, and how often they were looked at.
     strange: BTreeMap<PathBuf, u32>,
-    /// Where all this is written down, if it can be.
+    /// The file with this record, if it can be written.
     inventory: Option<File>,
 }
 

@@ -54,7 +54,7 @@ pub struct Launch {
     pub env: BTreeMap<String, String>,
     /// CPUs that it may run on; all of vsweep's own without.
     pub cpus: Option<Cpus>,
-    /// Where the server's output goes, both streams; created, never overwritten.
+    /// File for the server's output, both streams; created, never overwritten.
     pub log: PathBuf,
     /// Limit from launch to ready.
     pub ready_timeout: Duration,

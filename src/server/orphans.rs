@@ -76,7 +76,7 @@ impl Remains {
     }
 }
 
-/// Those of `all` that guards adopted, whatever has become of their environment, with the marks of their trees.
+/// Processes of `all` that guards adopted, whatever their environment, with the marks of their trees.
 fn adopted(all: &[Process]) -> impl Iterator<Item = (Process, String)> {
     leftovers::adopted().into_iter().filter_map(|(known, mark)| {
         let process = all.iter().find(|process| (process.pid, process.started) == known)?;

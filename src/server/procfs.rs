@@ -19,7 +19,7 @@ pub struct Process {
     pub session: i32,
     /// True if it has ended and only waits to be reaped.
     pub zombie: bool,
-    /// When it started, in clock ticks since boot.
+    /// Start time, in clock ticks since the boot.
     pub started: u64,
 }
 

@@ -17,7 +17,7 @@ const PROBE: Duration = Duration::from_secs(2);
 /// Waits between probes grow from the first to the second of these.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// So long may `/health` refuse what it is asked, as a proxy does before its server is there.
+/// Time for which `/health` may refuse requests, as a proxy does before its server is up.
 const REFUSES: Duration = Duration::from_secs(5);
 /// A healthy server may need this long more until it can list its models.
 const MODELS_TIMEOUT: Duration = Duration::from_secs(10);

@@ -28,7 +28,7 @@ const HOLDS: Duration = Duration::from_secs(5);
 /// A GPU of which more than this share is held has somebody on it: vLLM leaves as much to others.
 const OTHERS_SHARE: f64 = 0.1;
 
-/// Those of some GPUs, by their numbers, whose memory somebody holds.
+/// Returns those of some GPUs, by their numbers, whose memory is in use.
 pub async fn held_by_others(numbers: &[u32]) -> Vec<Gpu> {
     if numbers.is_empty() {
         return Vec::new();

@@ -152,7 +152,7 @@ fn work(metrics: &str) -> Health {
     }
 }
 
-/// When something last moved. Kept by the server, so that a watch can be dropped and resumed.
+/// Time of the last progress. Kept by the server, so that a watch can be dropped and resumed.
 #[derive(Debug)]
 pub(super) struct Progress {
     limit: Duration,

@@ -34,7 +34,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// Those of some readings.
+    /// Columns of some readings.
     pub fn of(readings: &[Reading]) -> Columns {
         let mut columns = Columns::default();
         for gpu in readings.iter().flat_map(|reading| &reading.gpus) {

@@ -52,7 +52,7 @@ fn sample(line: &str) -> Option<Sample<'_>> {
     (!name.is_empty()).then_some(Sample { name, labels, value })
 }
 
-/// Where the closing brace is: quoted values may hold braces, and backslashes escape quotes.
+/// Returns the position of the closing brace. Quoted values may hold braces, and backslashes escape quotes.
 fn labels_end(text: &str) -> Option<usize> {
     let mut quoted = false;
     let mut escaped = false;

@@ -15,7 +15,7 @@ pub struct Scrape {
     pub preemptions: Option<f64>,
     /// Prompt tokens looked up in the prefix cache since the server started.
     pub prefix_cache_queries: Option<f64>,
-    /// Those found there.
+    /// Queried tokens that were found in the prefix cache.
     pub prefix_cache_hits: Option<f64>,
     /// Prompt tokens processed since the server started.
     pub prompt_tokens: Option<f64>,
@@ -23,7 +23,7 @@ pub struct Scrape {
     pub generation_tokens: Option<f64>,
     /// Tokens guessed ahead since the server started.
     pub draft_tokens: Option<f64>,
-    /// Those that were right.
+    /// Draft tokens that were accepted.
     pub accepted_tokens: Option<f64>,
 }
 

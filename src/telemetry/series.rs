@@ -11,7 +11,7 @@ use std::time::Instant;
 /// Everything read at one moment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Reading {
-    /// When.
+    /// Time of the reading.
     pub at: Instant,
     /// Readings of the server; `None` if it gave no answer.
     pub server: Option<Scrape>,
@@ -52,7 +52,7 @@ pub struct Course {
     pub acceptance: Vec<f64>,
 }
 
-/// Why a GPU is slowed down below what it could do at its power.
+/// Reasons that slow a GPU down below its power limit.
 const SLOWED: [&str; 4] = [
     "hw_slowdown",
     "sw_thermal_slowdown",

@@ -1,5 +1,5 @@
-//! Why a run failed: a closed list, each entry with a name for files, a sentence of advice and a policy. Why a measured one
-//! may not be believed is another list (`validity`). Finding the cause from exit codes and log lines is the server room's work, not this one's.
+//! Causes of failed runs: a closed list, each entry with a name for files, a sentence of advice and a policy. Doubts about measured runs
+//! are another list (`validity`). The server room derives the cause from exit codes and log lines.
 
 use crate::printable::printable;
 use crate::request_error::RequestError;
@@ -126,7 +126,7 @@ fn name_log(advice: &str, log: Option<&str>) -> String {
     }
 }
 
-/// That a server is not started, because it needs at least as much memory as another one, which did not start.
+/// A server that is not started, because it needs at least as much memory as another one, which did not start.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RuledOut {
     /// The settings in which the two differ, each with its values: `max_model_len`, `8192 > 4096`.
@@ -138,7 +138,7 @@ pub struct RuledOut {
 }
 
 impl RuledOut {
-    /// As a sentence that does not say why the other one did not start.
+    /// A sentence that omits the reason why the other one did not start.
     pub fn claim(&self) -> String {
         let settings: Vec<String> = self
             .settings
@@ -179,7 +179,7 @@ pub struct Failure {
     /// The most frequent error of failed requests, if they are the reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_error: Option<RequestError>,
-    /// That it is not even started for want of memory, where that is why.
+    /// The servers' comparison, if it is not even started for want of memory.
     #[serde(skip)]
     pub ruled_out: Option<Box<RuledOut>>,
 }
@@ -196,7 +196,7 @@ impl Failure {
         }
     }
 
-    /// That a server is not started.
+    /// The failure of a server that is not started.
     pub fn of_ruled_out(cause: Cause, ruled_out: RuledOut) -> Self {
         Failure {
             ruled_out: Some(Box::new(ruled_out.clone())),
@@ -204,7 +204,7 @@ impl Failure {
         }
     }
 
-    /// That requests failed, so many as the detail says.
+    /// The failure of requests; the detail states their number.
     pub fn of_requests(detail: impl Into<String>, commonest: Option<RequestError>) -> Self {
         let detail = RequestError::append_to(detail.into(), commonest.as_ref());
         Failure {

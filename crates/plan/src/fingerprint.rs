@@ -38,7 +38,7 @@ pub struct Fingerprint {
     /// Settings by name: those of its cache and, if it tells them, those of its scheduler and its parallelism.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub settings: BTreeMap<String, String>,
-    /// When its process started, in seconds since 1970.
+    /// Start time of its process, in seconds since 1970.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub started: Option<f64>,
 }
@@ -46,7 +46,7 @@ pub struct Fingerprint {
 /// Difference between two readings of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// Nothing that is known.
+    /// No known change.
     Same,
     /// It was started again with the same settings.
     Restarted,
@@ -54,7 +54,7 @@ pub enum Change {
     Replaced(Differences),
 }
 
-/// In what two servers differ; at least one thing.
+/// Differences between two servers; at least one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Differences(Vec<Difference>);
 
@@ -84,7 +84,7 @@ impl Fingerprint {
         both.is_some_and(|(one, other)| (one - other).abs() <= SAME_START_SECONDS)
     }
 
-    /// In what it differs from the server that was read before; `None` if it may be the same.
+    /// Returns the differences from an earlier reading; `None` if it may be the same server.
     pub fn differences_from(&self, before: &Fingerprint) -> Option<Differences> {
         let cache = match (before.kv_cache_tokens, self.kv_cache_tokens) {
             (Some(before), Some(now)) if is_about(before, now) => (None, None),

@@ -10,7 +10,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Validity {
-    /// Nothing to object to.
+    /// There are no objections.
     #[default]
     Valid,
     /// Measured, but to be read with care.
@@ -20,7 +20,7 @@ pub enum Validity {
 }
 
 impl Validity {
-    /// That of something with these codes: the worst of them. A code that only marks figures leaves it valid.
+    /// Validity of something with these codes: the worst of them. A code that only marks figures leaves it valid.
     pub fn of(codes: impl IntoIterator<Item = Code>) -> Validity {
         codes.into_iter().map(Code::severity).max().unwrap_or_default()
     }
@@ -44,7 +44,7 @@ impl fmt::Display for Validity {
 use Validity::{Invalid, Suspect, Valid};
 
 closed_list! {
-    /// Why a run or a point may not be believed. The name is part of the file formats.
+    /// Doubts about a run or a point. The name is part of the file formats.
     Code of CodeFacts;
     /// The load that was asked for was never in flight, a batch did not run as one, or a slot stayed without work.
     LoadNotReached "load_not_reached" severity=Invalid:
@@ -205,7 +205,7 @@ impl Doubt {
         }
     }
 
-    /// That requests failed, so many as the detail says.
+    /// The doubt about failed requests; the detail states their number.
     pub fn of_requests(detail: impl Into<String>, commonest: Option<RequestError>) -> Doubt {
         let detail = RequestError::append_to(detail.into(), commonest.as_ref());
         Doubt {

@@ -30,15 +30,15 @@ pub(super) struct Batch {
 /// Duration of one batch. Times are seconds since the servers were released.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Timing {
-    /// Until the last token of the last sequence.
+    /// Time until the last token of the last sequence.
     pub total: f64,
-    /// Until the first token of each sequence.
+    /// Time until the first token of each sequence.
     pub first_tokens: Vec<f64>,
     /// Between tokens, on average over those of one sequence after its first.
     pub steps: Vec<f64>,
     /// The longest time a generator stood still while the batch was under way.
     pub away: f64,
-    /// Until the slowest server had answered that it goes on.
+    /// Time until the slowest server had confirmed its wake-up.
     pub wake: f64,
     /// Prompt tokens by the servers' count.
     pub prompt_tokens: u64,

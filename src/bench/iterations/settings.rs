@@ -75,7 +75,7 @@ impl Hold {
 /// All parameters of the benchmark.
 #[derive(Debug, Clone)]
 pub struct IterationSettings {
-    /// Where the server is.
+    /// Address of the server.
     pub server: ServerParams,
     /// Parameters of the prompts.
     pub exact: ExactParams,

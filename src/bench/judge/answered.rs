@@ -2,7 +2,7 @@
 
 use crate::validity::{Code, Doubt};
 
-/// So much shorter than asked for, all answers together are another load.
+/// Share of the requested length below which all answers together are another load.
 const SHORTER: f64 = 0.99;
 /// Tokens that a tokenizer adds to a prompt, or leaves out, whatever its length.
 const SPECIAL_TOKENS: u64 = 8;

@@ -31,7 +31,7 @@ pub(in crate::bench) fn commonest_error<'a>(samples: impl IntoIterator<Item = &'
     commonest.map(|((said, status), _)| RequestError::new(status, &said))
 }
 
-/// Why a run means nothing, or may not be believed, by how many of its requests failed and what they said most often.
+/// Judges a run by the number of failed requests and their most frequent error: a failure or a doubt.
 pub(in crate::bench) fn failed_requests(
     failed: f64,
     all: f64,
@@ -45,7 +45,7 @@ pub(in crate::bench) fn failed_requests(
     }
 }
 
-/// Why a run means nothing, if too many of its requests failed. One that counts none as completed means nothing either.
+/// Returns the failure of a run in which too many requests failed, or none completed.
 pub(in crate::bench) fn on_failed_requests(seen: RunFigures<'_>) -> Option<Failure> {
     if seen.number("completed") == Some(0.0) && seen.number("failed").unwrap_or(0.0) == 0.0 {
         return Some(Failure::new(Cause::RequestErrors, "no request completed"));

@@ -8,7 +8,7 @@ use crate::validity::{Code, Doubt};
 const STOPPED: (f64, f64) = (0.2, 500.0);
 /// The shares above which stalls affect the result.
 const STALLED: (f64, f64) = (0.02, 50.0);
-/// So long shows in some request, however long the run, in milliseconds.
+/// Time that shows in some request, however long the run, in milliseconds.
 const LONG_MS: f64 = 1000.0;
 /// Share of the median TTFT above which events without a kernel's stamp are dated too late.
 const OF_TTFT: f64 = 0.1;

@@ -47,7 +47,7 @@ pub fn doubts(seen: RunFigures<'_>) -> Vec<Doubt> {
     CHECKS.iter().filter_map(|check| check(seen)).collect()
 }
 
-/// Those for which the load generator is the reason, of a run that is judged by other rules besides.
+/// Returns the doubts that concern the load generator, for a run that is judged by other rules besides.
 pub(super) fn of_generator(figures: &Params) -> impl Iterator<Item = Doubt> + use<> {
     let seen = RunFigures {
         is_whole: false,
@@ -58,7 +58,7 @@ pub(super) fn of_generator(figures: &Params) -> impl Iterator<Item = Doubt> + us
 }
 
 impl<'a> RunFigures<'a> {
-    /// Those of a run whose requests were all sent.
+    /// Figures of a run whose requests were all sent.
     pub fn whole(figures: &'a Params) -> RunFigures<'a> {
         RunFigures {
             figures,

@@ -12,9 +12,9 @@ const FEWEST: usize = 4;
 /// One request.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Served {
-    /// When it was sent, in seconds.
+    /// Time at which it was sent, in seconds.
     pub sent: f64,
-    /// When it ended.
+    /// Time at which it ended, in seconds.
     pub end: f64,
     /// Mean time per output token.
     pub tpot: f64,

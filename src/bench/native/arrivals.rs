@@ -1,10 +1,10 @@
-//! When the requests of a native benchmark are due, and how many may be in flight.
+//! The due times of a native benchmark's requests, and the limit of requests in flight.
 
 use crate::load::arrival::{Arrivals, Ramp, RampShape};
 use crate::params::{Bounds, ParamReader};
 
 crate::params! {
-    /// When requests are sent.
+    /// Timing of requests.
     pub struct ArrivalParams {
         /// Mean requests a second.
         rate: f64 = param("request_rate").within("a number above 0, or \"inf\"", |rate| rate > 0.0).default("inf")

@@ -38,8 +38,8 @@ pub const REFUSED: &[(&str, &str)] = reasons! {
     profile_duration: "profile covers the whole run",
 };
 
-/// Why a refused flag changes nothing with these values, if that is so: command lines written for `vllm bench serve` have
-/// them.
+/// Returns the reason why a refused flag has no effect with these values, if that is so: command lines written for `vllm bench serve` have
+/// such flags.
 pub fn harmless(name: &str, values: &[&str]) -> Option<&'static str> {
     let is_usual = |value: &&str| ["auto", "hf", "slow"].contains(value);
     let is_harmless = match name {

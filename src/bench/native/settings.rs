@@ -21,7 +21,7 @@ const MOST_WARMUPS: usize = 100_000;
 /// All parameters of a native benchmark.
 #[derive(Debug, Clone)]
 pub struct NativeSettings {
-    /// Where the server is.
+    /// Address of the server.
     pub server: ServerParams,
     /// Form of the requests.
     pub api: Api,
@@ -33,7 +33,7 @@ pub struct NativeSettings {
     pub turns: TurnParams,
     /// Source of text, and counter of its tokens.
     pub tokens: Tokens,
-    /// When requests are sent.
+    /// Timing of requests.
     pub arrival: ArrivalParams,
     /// Time limits.
     pub limits: Limits,
@@ -231,7 +231,7 @@ impl NativeSettings {
         &self.figures.percentiles.0
     }
 
-    /// When a closed loop counts as steady, if it is looked at.
+    /// Condition for the steady state of a closed loop, if it is wanted.
     pub fn steady(&self) -> Option<SteadyRule> {
         let is_looked_at = !self.figures.no_steady_state && !self.is_open_loop() && self.api.backend().generates();
         self.concurrency().filter(|_| is_looked_at).map(|target| SteadyRule {

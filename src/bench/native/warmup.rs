@@ -15,14 +15,14 @@ const LATENCIES: f64 = 2.0;
 /// The unmeasured requests before a load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Amount {
-    /// So many, all due at once.
+    /// This many, all due at once.
     AtOnce(usize),
     /// At so many a second, the first one alone: how long it takes says how many make up the load. At most so many.
     AtRate(f64, usize),
 }
 
 impl Amount {
-    /// That of a run: as the plan says, else as the benchmark's own parameter says, else as many as the load holds.
+    /// The amount of a run: from the plan, else from the benchmark's own parameter, else as many as the load holds.
     pub fn of(warmup: Warmup, settings: &NativeSettings) -> Amount {
         let given = settings.side.num_warmups;
         match warmup {
@@ -58,8 +58,8 @@ impl Amount {
         }
     }
 
-    /// When the requests are due after the first one, in nanoseconds, once it is known how long that took; none if all are
-    /// due at once.
+    /// Due times of the requests after the first one, in nanoseconds, once the duration of the first is known; empty if all are due at
+    /// once.
     pub fn due_after(self, first: Duration) -> Vec<u64> {
         let Amount::AtRate(rate, most) = self else {
             return Vec::new();

@@ -60,7 +60,7 @@ const SHORTEST_WARMUP: f64 = 1.0 / 3.0;
 /// All parameters of the benchmark.
 #[derive(Debug, Clone)]
 pub struct PhaseSettings {
-    /// Where the server is.
+    /// Address of the server.
     pub server: ServerParams,
     /// Parameters of the prompts.
     pub exact: ExactParams,

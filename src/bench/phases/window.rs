@@ -21,7 +21,7 @@ pub(super) struct LoadWindow {
     slots: usize,
     /// First requests of slots that have ended.
     ended: usize,
-    /// When every slot had had output, if that was seen.
+    /// Time at which every slot had had output, if that was seen.
     pub primed: Option<Nanos>,
     failed_in_a_row: usize,
 }

@@ -51,7 +51,7 @@ pub(super) struct Context<'a> {
     pub server: ServerCounters,
     /// Relative sampling errors of the figures.
     pub errors: &'a Errors,
-    /// Why the figures must be read with care.
+    /// Warnings about the figures.
     pub warnings: Vec<String>,
 }
 
@@ -199,7 +199,7 @@ fn pooling(settings: &NativeSettings, summary: &Summary, result: &mut Params) {
     );
 }
 
-/// When the rate of a ramp reached another whole number, by the wall clock.
+/// Times at which the rate of a ramp reached another whole number, by the wall clock.
 fn rate_changes(context: &Context<'_>, samples: &Samples) -> Value {
     let arrivals = context.settings.arrival.arrivals();
     let event = |rate: u64, at: Nanos| {

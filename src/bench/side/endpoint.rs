@@ -38,7 +38,7 @@ pub(in crate::bench) struct Endpoint {
     control: Mutex<Generator>,
 }
 
-/// Why a request has no answer of use.
+/// Reason why a request has no useful answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::bench) struct NoAnswer {
     /// The status that the server answered with, if it answered.

@@ -14,7 +14,7 @@ const IDS_OF_WORDS: std::ops::Range<u32> = 260..1300;
 pub(in crate::bench) enum Alignment {
     /// The server counts as we do.
     Equal,
-    /// So many prompts were cut to their length by the server's count.
+    /// Number of prompts that were cut to their length by the server's count.
     Cut(usize),
     /// The server could not be asked.
     Unknown,

@@ -1,5 +1,5 @@
-//! Where `vsweep bench` puts its result. That it can be written there is found out before anything is sent; a result that
-//! still cannot be written goes elsewhere and is never thrown away. What the file holds is the benchmark's.
+//! Chooses the place for the result of `vsweep bench`. That it is writable is checked before anything is sent. A result that still cannot
+//! be written goes elsewhere and is never thrown away. The content of the file is up to the benchmark.
 
 use crate::bench::native::settings::Output;
 use crate::error::{Error, Result};

@@ -12,7 +12,7 @@ use std::thread::{Builder, JoinHandle};
 pub struct Tables {
     /// Tells it that there is something new, until it is to end.
     news: Option<Sender<()>>,
-    /// Until what it said is returned.
+    /// The writing thread; `None` once its result was returned.
     thread: Option<JoinHandle<Result<()>>>,
 }
 

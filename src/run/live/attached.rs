@@ -11,7 +11,7 @@ use crate::run::Update;
 use crate::run::attached::{reason, recognise, restarted};
 use crate::run::drive::Writer;
 
-/// So often in a row a run may be tried again because the server was started again under it without failing a request.
+/// Number of tries in a row of a run during which the server was started again without a failed request.
 const DISTURBANCES: u32 = 3;
 
 impl Live<'_, '_> {

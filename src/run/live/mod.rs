@@ -56,7 +56,7 @@ pub struct Live<'p, 'w> {
     log: Option<PathBuf>,
     /// The folder of the last benchmark, until secrets are hidden in it.
     scratch: Option<PathBuf>,
-    /// When the last launch began.
+    /// Beginning of the last launch.
     launched: Option<Instant>,
     /// Runs in a row under which the server behind a URL was started again.
     disturbances: u32,
@@ -69,7 +69,7 @@ struct Running {
     identity: Option<Identity>,
     /// Its fingerprint, if somebody else runs it.
     behind: Option<Fingerprint>,
-    /// In what it is not as planned, by its own words.
+    /// Differences from the plan, as the server reports them.
     unlike: Option<Doubt>,
     /// The GPUs it uses, as far as they can be read.
     gpus: Arc<Gpus>,

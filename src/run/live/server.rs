@@ -162,7 +162,7 @@ impl Live<'_, '_> {
         running.server.ready().await
     }
 
-    /// In what the server is not as planned, if it is vLLM and says so.
+    /// Returns the differences of the server from the plan, if it is vLLM and reports them.
     async fn unlike(&mut self, behind: Option<&Fingerprint>, log: Option<&str>) -> Option<Doubt> {
         let config = self.config.clone();
         let logged = log.and_then(planned::logged);

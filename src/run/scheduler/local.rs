@@ -40,7 +40,7 @@ pub struct LocalScheduler<'a> {
     /// Leases for groups; `None` without other workers.
     share: Option<&'a Share>,
     rounds: RefCell<StartQueue<'a>>,
-    /// Those of this round that are left, in the order in which they are asked whether they fit.
+    /// Remaining groups of this round, in the order in which they are checked.
     waiting: RefCell<Vec<(Start, Need)>>,
     /// The GPUs of either arm of a comparison.
     sets: [Vec<u32>; 2],

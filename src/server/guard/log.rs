@@ -21,7 +21,7 @@ pub struct Log {
     /// Bytes at which it is cut, and those that are kept of either end.
     most: u64,
     kept: u64,
-    /// Where the kept start ends, once the log was cut.
+    /// End of the kept beginning, once the log was cut.
     head: Option<u64>,
     /// Bytes left out so far.
     left_out: u64,
@@ -85,7 +85,7 @@ impl Log {
     }
 }
 
-/// Where the first line begins that begins at `at` or later; `at` itself if the line there is longer than any text's.
+/// Returns the start of the first line at or after `at`; `at` itself if the line there is too long for text.
 fn after_line(mut file: &File, at: u64) -> io::Result<u64> {
     const LONGEST: u64 = 1 << 16;
     file.seek(SeekFrom::Start(at - 1))?;

@@ -19,7 +19,7 @@ pub(super) struct Launched {
     pub is_used: bool,
     /// The loads that it has held.
     pub warmth: Warmth,
-    /// Why it ends, unless we want it to.
+    /// Reason for its end, unless we asked for it.
     pub exit: Option<Failure>,
 }
 

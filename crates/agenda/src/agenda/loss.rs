@@ -10,7 +10,7 @@ use vsweep_plan::ids::SearchId;
 use vsweep_plan::plan::{OnFailure, Params, Target};
 use vsweep_record::journal::{Entry, Event, GroupGivenUp, LineId, SearchEnd, ServerDeclared, State, Untried};
 
-/// Why a server config is beyond hope.
+/// Failure for which a server config is given up.
 #[derive(Debug)]
 pub(super) struct Lost {
     failure: Failure,
@@ -21,8 +21,8 @@ pub(super) struct Lost {
 }
 
 impl Agenda<'_> {
-    /// Why the server is not even started: it did not start for an earlier slot, or another one that needs no more memory did
-    /// not. What was given up before and is wanted again is tried.
+    /// Returns the reason why the server is not even started: it did not start for an earlier slot, or another one that needs no more
+    /// memory did not start. A config that was given up before and is wanted again is tried.
     pub(super) fn hopeless(&self, config: &ServerDeclared, state: &State) -> Option<Lost> {
         let is_new = || {
             state.starts_of(&self.server.id).is_empty()

@@ -78,7 +78,7 @@ pub struct Agenda<'p> {
     failed_starts: u32,
     /// Reason why the server did not start, until a run reports it.
     failed_start: Option<Failure>,
-    /// Why the server died last, until something is measured again.
+    /// Reason for the server's last death, until something is measured again.
     death: Option<Failure>,
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Attempt {
     pub tries: u32,
     /// The `run_started` of this try.
     pub started: Option<Entry>,
-    /// That of a try under which the server died.
+    /// Entry of a try under which the server died.
     pub under: Option<Entry>,
     /// True if the server was checked to be the same before this try.
     pub is_looked_at: bool,
@@ -26,7 +26,7 @@ pub(super) struct Attempt {
     pub refusal: Option<String>,
     /// Time that the reset took, in seconds.
     pub reset_seconds: Option<f64>,
-    /// Why the server died under it, and how long it had taken by then, in seconds.
+    /// Reason for the server's death under it, and the duration until then, in seconds.
     pub death: Option<(Failure, f64)>,
 }
 

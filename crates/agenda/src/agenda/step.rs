@@ -18,7 +18,7 @@ pub enum Step {
     Note(String),
     /// Do this, and settle its outcome.
     Act(Action),
-    /// Nothing is left; the server is gone.
+    /// Everything is done and the server is gone.
     Done(Ending),
 }
 
@@ -95,7 +95,7 @@ pub enum ActionOutcome {
     },
     /// The server died during a run. It is still to be stopped.
     Died {
-        /// Why.
+        /// The reason.
         failure: Failure,
         /// Time that the run had taken, in seconds.
         seconds: f64,
@@ -125,11 +125,11 @@ pub struct ReadyInfo {
 pub struct MeasuredRun {
     /// Relative sampling errors of its figures.
     pub errors: Figures,
-    /// Why the figures mean nothing, if so.
+    /// Reason why the figures are meaningless, if they are.
     pub failure: Option<Failure>,
-    /// Why they may not be believed.
+    /// Doubts about the figures.
     pub doubts: Vec<Doubt>,
-    /// Why the run was ended before its last request, if it was.
+    /// Reason why the run was ended before its last request, if it was.
     pub cut: Option<String>,
     /// Activity on the machine during the run, if servers run at the same time.
     pub neighbours: Option<NeighbourShares>,
@@ -157,7 +157,7 @@ pub enum Signal {
 pub enum Ending {
     /// Everything was recorded before; nothing was started.
     NothingLeft,
-    /// Nothing is left to do.
+    /// Everything is done.
     Finished,
     /// The user asked to stop; the rest is still to do.
     Interrupted,

@@ -27,13 +27,13 @@ pub(super) enum Strategy {
 /// Next request of a strategy.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// That its beginning is recorded.
+    /// To record its beginning.
     Begin(Box<SearchStarted>),
     /// A run.
     Run(Box<Task>),
-    /// Nothing more: how the search or exploration ends.
+    /// The end of the search or exploration.
     Ended(SearchEnd),
-    /// Nothing more, and there is nothing to say.
+    /// The end, without a result.
     Empty,
 }
 
@@ -82,7 +82,7 @@ impl Strategy {
         }
     }
 
-    /// Why nothing can be learned from its runs, after this one.
+    /// Returns the reason why its runs can teach nothing, after this one.
     pub fn objection(&self, task: &Task, state: &State) -> Option<Failure> {
         match self {
             Strategy::Search(planned, _) => objection(planned, task, state),

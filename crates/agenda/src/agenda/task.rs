@@ -69,7 +69,7 @@ pub struct MeasuredView<'a> {
     pub result: &'a RunResult,
     /// Latencies of every request; none from an external benchmark.
     pub requests: &'a [RequestLatencies],
-    /// Why the run was ended before its last request.
+    /// Reason why the run was ended before its last request.
     pub cut: Option<&'a Cut>,
     /// True if the figures are meaningless.
     pub is_failed: bool,
@@ -206,8 +206,8 @@ impl RunReader {
 }
 
 impl SearchReader {
-    /// Where too many requests failed, the load is too high, whatever the rest measured. A run that did not measure what it
-    /// claims says nothing, and one that a disturbance stopped says no more than that.
+    /// Reads a run. With too many failed requests the load is too high, whatever the figures. An invalid run says nothing, and neither does
+    /// one that a disturbance stopped.
     fn probe(&self, seen: MeasuredView<'_>) -> Option<Probe> {
         let question = self.question.clone();
         let probe = if seen.is_failed {
@@ -236,7 +236,7 @@ fn level(load: &Load, figures: Option<CurvePoint>) -> Learned {
     Learned::Level(Level { load: *load, figures })
 }
 
-/// Where a run lies on the curve; None if it does not say. A benchmark that reports no latency has one by Little's law.
+/// Position of a run on the curve; `None` if unknown. A benchmark that reports no latency has one by Little's law.
 fn figures(load: &Load, seen: MeasuredView<'_>) -> Option<CurvePoint> {
     if seen.is_failed || seen.is_invalid() {
         return None;

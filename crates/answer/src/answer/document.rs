@@ -49,7 +49,7 @@ pub struct Answered {
     pub targets: Vec<Target>,
     /// The recommended config; none if no entrant meets the targets, or there is none.
     pub winner: Option<Winner>,
-    /// Where nobody meets the targets: who comes nearest.
+    /// The nearest point, if none meets the targets.
     pub nearest: Option<Nearest>,
     /// Ids of configs that may be the best besides the winner: one of all these is within the margin of the best with 95 %.
     pub ties: Vec<String>,
@@ -121,7 +121,7 @@ pub struct Winner {
     pub value: Estimate,
     /// The probability that it is within the margin of the best.
     pub probability: f64,
-    /// Why it is the one.
+    /// Reason for its choice.
     pub chosen: Chosen,
     /// Each target, and the chance that it is met.
     pub meets: Vec<Meeting>,
@@ -129,7 +129,7 @@ pub struct Winner {
     pub at_ceiling: bool,
 }
 
-/// Why a config won.
+/// Reason why a config won.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Chosen {
@@ -372,7 +372,7 @@ pub struct PointEstimates {
     pub load: String,
     /// Runs that count.
     pub runs: usize,
-    /// Those of them that were disturbed.
+    /// Number of disturbed runs.
     pub disturbed: usize,
     /// Starts that they were measured on.
     pub starts: usize,

@@ -97,7 +97,7 @@ pub struct Facts {
     pub retries: u32,
     /// Requests sent in runs that count.
     pub requests: u64,
-    /// Those of them that failed.
+    /// Number of failed requests.
     pub failed_requests: u64,
     /// True if the server was simulated.
     pub simulated: bool,
@@ -142,9 +142,9 @@ pub enum Figure {
         /// Its standard error from the samples of this run.
         error: f64,
     },
-    /// So many of a count; `of` is the effective count where requests wait for each other.
+    /// A share of a count; `of` is the effective count if requests wait for each other.
     Share {
-        /// Those that meet it.
+        /// Number that meets it.
         met: f64,
         /// Of how many.
         of: f64,

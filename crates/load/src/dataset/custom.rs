@@ -51,9 +51,9 @@ crate::params! {
 /// Output tokens of each row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutputLen {
-    /// So many for all.
+    /// One number for all.
     Fixed(u64),
-    /// As the column `output_tokens` says.
+    /// The number in the column `output_tokens`.
     Column,
 }
 

@@ -14,7 +14,7 @@ const ENDPOINT: &str = "https://huggingface.co";
 /// Limit for an answer to begin, and between two pieces of a file.
 const SILENCE: Duration = Duration::from_secs(60);
 
-/// Where to ask, and with which right.
+/// Address and token of the hub.
 #[derive(Clone)]
 pub(super) struct Hub {
     /// Base URL.
@@ -183,8 +183,8 @@ impl Hub {
     }
 }
 
-/// Where the Hugging Face tools keep what they download: `HF_HUB_CACHE`, else `hub` below `HF_HOME`, else below
-/// `~/.cache/huggingface`; `None` without a home folder.
+/// Returns the cache folder of the Hugging Face tools: `HF_HUB_CACHE`, else `hub` below `HF_HOME`, else below `~/.cache/huggingface`;
+/// `None` without a home folder.
 pub(super) fn cache() -> Option<PathBuf> {
     env::var_os("HF_HUB_CACHE").map(PathBuf::from).or_else(|| {
         let home = env::var_os("HF_HOME").map(PathBuf::from);

@@ -40,7 +40,7 @@ impl FromParam for RangeRatio {
     }
 }
 
-/// As it is written.
+/// The form in a parameter.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum LengthSpread {

@@ -44,7 +44,7 @@ impl Dataset for PrefixRepetition {
         Some(vec![(self.prefix_len + self.suffix_len, self.output_len); requests])
     }
 
-    /// As many requests as each prefix can have alike, so up to `num_prefixes - 1` fewer than asked for.
+    /// Draws equally many requests for each prefix, so up to `num_prefixes - 1` fewer than requested.
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let for_each = sampling.num_prompts / self.num_prefixes.max(1);

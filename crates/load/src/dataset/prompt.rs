@@ -74,7 +74,7 @@ pub struct Item {
     pub sequences: Option<u32>,
     /// Its place in its conversation; a request with a place above 0 waits for the answer to the one before it.
     pub turn: u32,
-    /// When it is due by the dataset's own clock, in seconds.
+    /// Due time by the dataset's own clock, in seconds.
     pub timestamp: Option<f64>,
 }
 

@@ -56,7 +56,7 @@ impl RoundTrip {
         })
     }
 
-    /// Those of all drafts, made on all cores.
+    /// Round trips of all drafts, made on all cores.
     pub fn of_all(tokenizer: &Tokenizer, drafts: &[TextDraft]) -> Result<Vec<RoundTrip>, String> {
         let of = |draft: &TextDraft| RoundTrip::of(tokenizer, &draft.ids);
         threads::map(threads::cores(), drafts, of).into_iter().collect()

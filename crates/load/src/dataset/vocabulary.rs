@@ -145,8 +145,8 @@ impl Vocabulary<'_> {
         }
     }
 
-    /// As [`Vocabulary::settle`] for each draft, in order: prompts and their lengths. Texts are made on all cores; only
-    /// the few that need corrections wait for each other, since these draw random ids.
+    /// Like [`Vocabulary::settle`] for each draft, in order: prompts and their lengths. Texts are made on all cores; only the few that need
+    /// corrections are sequential, since these draw random ids.
     pub(super) fn settle_all(
         &self,
         drafts: Vec<TextDraft>,

@@ -1,4 +1,4 @@
-//! Where the server under test is: a base URL taken apart; and why it could not be connected to, in words.
+//! Address of the server under test: a parsed base URL, and explanations of connection errors.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -73,7 +73,7 @@ impl ServerAddress {
             .map_err(|error| format!("cannot find the host {}: {error}", self.host))
     }
 
-    /// Why connections to it could not be opened within `limit`: what was tried, what the system said, what to do.
+    /// Explains why connections could not be opened within `limit`: the attempt, the system's error, the remedy.
     pub fn unopened(&self, what: &str, error: &io::Error, limit: Duration) -> String {
         let text = match error.kind() {
             ErrorKind::TimedOut => format!("not open within {} s", limit.as_secs_f64()),

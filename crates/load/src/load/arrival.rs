@@ -1,5 +1,5 @@
-//! When requests are due: rates, burstiness and ramp-up, drawn from numpy's legacy generator in its own order, so a seed
-//! gives the arrival times of `vllm bench serve`.
+//! Due times of requests: rates, burstiness and ramp-up, drawn from numpy's legacy generator in its own order, so that a seed gives the
+//! arrival times of `vllm bench serve`.
 
 use vsweep_metrics::metrics::Nanos;
 use vsweep_metrics::rng::NumpyLegacy;

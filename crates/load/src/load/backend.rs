@@ -85,7 +85,7 @@ impl Backend {
         NAMES.iter().map(|(name, _)| *name)
     }
 
-    /// Where it is served, below the base URL.
+    /// Path of the API, below the base URL.
     pub fn endpoint(self) -> &'static str {
         match self {
             Backend::Completions => "/v1/completions",

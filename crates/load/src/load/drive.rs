@@ -18,7 +18,7 @@ use vsweep_metrics::metrics::{LoadProgress, Nanos, Sample, Samples};
 pub struct Load {
     /// Requests in order.
     pub requests: Requests,
-    /// When each is due; of a conversation, only the time of its first turn counts.
+    /// Due time of each; of a conversation, only that of its first turn counts.
     pub due: Vec<Nanos>,
     /// Requests that are turns of conversations, if any. Those after the first turn have no bytes yet.
     pub turns: Option<Turns>,
@@ -49,7 +49,7 @@ impl Load {
         }
     }
 
-    /// When the `index`-th is due.
+    /// Due time of the `index`-th request.
     fn due_at(&self, index: usize) -> Nanos {
         self.due.get(index).copied().unwrap_or(0)
     }
@@ -101,7 +101,7 @@ pub(super) struct Drive<'a> {
     later: VecDeque<(Nanos, usize)>,
     /// Earlier messages of each turn under way, and its request.
     conversations: HashMap<usize, OpenConversation>,
-    /// When slots became free that no request has taken since, oldest first; the first ones are free from the start.
+    /// Times at which slots became free that no request has taken since, oldest first; the first ones are free from the start.
     pub freed: VecDeque<Nanos>,
     /// Requests that wait for a connection to open.
     pub waiting: VecDeque<(usize, Nanos)>,
@@ -159,7 +159,7 @@ impl<'a> Drive<'a> {
         start.into_iter().chain(turn).min()
     }
 
-    /// When a request was due by the load, or, for a turn after the first, by the conversation.
+    /// Due time of a request by the load, or, for a turn after the first, by the conversation.
     pub fn due(&self, index: usize, ready: Nanos) -> Nanos {
         match self.conversations.contains_key(&index) {
             true => ready,
@@ -274,7 +274,7 @@ mod tests {
     use super::*;
     use crate::load::Request;
 
-    /// When each request of a closed loop of two could have been sent, if its first two end at 5 and 9.
+    /// Returns when each request of a closed loop of two could have been sent, if its first two end at 5 and 9.
     fn ready_times(due: Vec<Nanos>) -> Vec<Nanos> {
         let load = Load {
             requests: vec![Request::default(); due.len()].into(),

@@ -139,7 +139,7 @@ impl Exchange {
         }
     }
 
-    /// When the last byte of the answer arrived, or, before the first, when the request was sent.
+    /// Arrival of the answer's last byte, or, before the first, the time at which the request was sent.
     pub fn heard_at(&self) -> Nanos {
         self.heard_at
     }

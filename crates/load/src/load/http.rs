@@ -29,7 +29,7 @@ enum Parsing {
 pub struct Response {
     state: Parsing,
     head: Vec<u8>,
-    /// As the last head said; nothing is to be concluded from it before.
+    /// Status of the last head; meaningless before that.
     pub status: StatusCode,
     /// The header `metadata`, in which some answers say what they cost.
     pub metadata: Vec<u8>,

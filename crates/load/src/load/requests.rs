@@ -15,7 +15,7 @@ pub struct Requests {
     bytes: Spool,
 }
 
-/// Where a request's bytes are, and what is known of it besides.
+/// Position of a request's bytes, with its properties.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StoredRequest {
     place: u64,

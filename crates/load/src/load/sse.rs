@@ -18,7 +18,7 @@ pub struct Parser {
     /// Data lines of the event being read, joined by LF.
     data: Vec<u8>,
     has_data: bool,
-    /// When the last byte of the pending line, and of the pending event's data, arrived.
+    /// Arrival of the last byte of the pending line, and of the pending event's data.
     line_at: Nanos,
     data_at: Nanos,
     /// The last line ended in CR, so an LF that follows belongs to it.

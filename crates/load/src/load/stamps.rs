@@ -1,5 +1,5 @@
-//! When bytes arrived. The kernel stamps segments as they come in; this module asks it to, reads the stamps, and brings them
-//! to the run's clock, so that the time of an event does not depend on how soon it is read.
+//! Arrival times of bytes. The kernel stamps segments as they come in. This module enables and reads the stamps, and converts them to the
+//! run's clock, so that the time of an event does not depend on how soon it is read.
 //!
 //! Stamps use the system's wall clock, which can be set. Both clocks are read once a turn. Without a stamp, or if the wall clock was set
 //! since the last turn, the time of reading is used as the time of arrival.
@@ -87,7 +87,7 @@ impl ArrivalClock {
         }
     }
 
-    /// When what has just been read arrived: not before `earliest`, when its connection was last heard of or spoken to.
+    /// Returns the arrival time of the data that was just read: not before `earliest`, the last activity of its connection.
     pub fn time(&mut self, stamp: Option<Stamp>, earliest: Nanos) -> Nanos {
         self.all += 1;
         let usable = stamp.filter(|_| self.is_steady);

@@ -57,9 +57,9 @@ pub(super) struct Transport {
 pub(super) enum Arrived {
     Bytes {
         count: usize,
-        /// When the last of them arrived, if the system says.
+        /// Arrival of the last of them, if the system reports it.
         stamp: Option<Stamp>,
-        /// There is nothing more for now; otherwise there may be, and the event loop will not say so again.
+        /// True if no more data is available for now. Otherwise there may be, and the event loop will not notify again.
         is_last: bool,
     },
     Nothing,

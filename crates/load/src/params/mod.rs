@@ -42,7 +42,7 @@ pub enum Takes {
     Texts,
     /// A JSON value.
     Json,
-    /// Nothing: it is there or not.
+    /// No value: a flag that is present or not.
     Nothing,
 }
 

@@ -24,7 +24,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Those of TTFT, ITL and E2EL over the completed requests, by the names that results have for them.
+    /// Histograms of TTFT, ITL and E2EL over the completed requests, by their names in results.
     pub fn of_samples(samples: &Samples) -> BTreeMap<&'static str, Histogram> {
         let [mut ttft, mut itl, mut e2el] = [(); 3].map(|()| BucketCounts::default());
         for sample in samples.ok() {

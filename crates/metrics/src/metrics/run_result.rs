@@ -60,7 +60,7 @@ impl RunResult {
         self.values.get(key)
     }
 
-    /// Those values that `is_wanted` picks by their keys, with their columns.
+    /// Returns the values whose keys `is_wanted` accepts, with their columns.
     pub fn only(&self, is_wanted: impl Fn(&str) -> bool) -> RunResult {
         let values = self.values.iter().filter(|(key, _)| is_wanted(key));
         RunResult {

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 /// The timeline of one request. All times are on one clock and read when bytes left or arrived.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
-    /// When the arrival process wanted it sent.
+    /// Time at which the arrival process wanted it sent.
     pub due: Nanos,
-    /// When it could have been sent: `due`, or the moment a slot became free under `max_concurrency`.
+    /// Time at which it could have been sent: `due`, or the moment a slot became free under `max_concurrency`.
     pub ready: Nanos,
-    /// When its first byte was handed to the system.
+    /// Time at which its first byte was handed to the system.
     pub sent: Nanos,
-    /// When each event that carries output (a non-empty `choices`) arrived.
+    /// Arrival of each event that carries output (a non-empty `choices`).
     pub events: Moments,
     /// Output tokens up to and with each of them, if the server says so (continuous usage); else empty.
     pub tokens_by_event: Vec<u32>,
@@ -28,7 +28,7 @@ pub struct Sample {
     pub audio_s: f64,
     /// The text that was generated, when it was asked for.
     pub text: Option<String>,
-    /// Why the request failed; `None` is success.
+    /// Error of the request; `None` for a success.
     pub error: Option<String>,
     /// The HTTP status of its answer, where that was an error.
     pub error_status: Option<u16>,

@@ -58,7 +58,7 @@ impl Samples {
         self.read().map(|(_, sample)| sample)
     }
 
-    /// Those that succeeded.
+    /// Samples that succeeded.
     pub fn ok(&self) -> impl Iterator<Item = Sample> + '_ {
         self.iter().filter(Sample::is_ok)
     }

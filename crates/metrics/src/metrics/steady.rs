@@ -4,7 +4,7 @@ use super::moments::{Nanos, seconds};
 use super::quantiles::Stats;
 use super::samples::Samples;
 
-/// When a closed loop counts as steady.
+/// Condition for the steady state of a closed loop.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SteadyRule {
     /// Requests that should be open at once.

@@ -54,10 +54,10 @@ pub struct Sweep {
 /// Source of the loads of a sweep.
 #[derive(Debug, Clone, Default)]
 pub enum Loads {
-    /// Those of the parameter file (`serve`).
+    /// Loads of the parameter file (`serve`).
     #[default]
     Listed,
-    /// So many between two ends (`serve_workload`, the last `serve_sla`).
+    /// A number of levels between two ends (`serve_workload`, the last `serve_sla`).
     Explored {
         /// `request_rate` or `max_concurrency`.
         vary: String,

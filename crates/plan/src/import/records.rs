@@ -115,7 +115,7 @@ fn params(read: &ReadSweep<'_>, record: &Combo, side: Side, called: &str, remark
     params
 }
 
-/// Why `--percentile-metrics` is left out.
+/// Reason for leaving out `--percentile-metrics`.
 pub(super) const PERCENTILE_METRICS: &str =
     "`--percentile-metrics` is left out, as in vLLM's sweep, which always asks for ttft,tpot,itl,e2el";
 

@@ -39,7 +39,7 @@ pub(super) struct SharedLoad {
 }
 
 impl SharedLoad {
-    /// That of a plan. Reads the dataset files that it names.
+    /// Settings of a plan. Reads the dataset files that it names.
     pub fn of_plan(plan: &Plan) -> SharedLoad {
         let bench = &plan.bench;
         let of_params = bench.params.iter().filter(|(name, _)| spelling::same(name, DATASET));

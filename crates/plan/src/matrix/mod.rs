@@ -114,7 +114,7 @@ struct PairFilter {
     removed: Removed,
 }
 
-/// Where a filter comes from.
+/// Source of a filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FilterKind {
     /// A link of the plan, which keeps the pairs that it is about.

@@ -16,7 +16,7 @@ pub(super) struct Sides {
 }
 
 impl Sides {
-    /// Those of a plan. A parameter that is on both sides is shown with its side.
+    /// Sides of a plan. A parameter that is on both sides is shown with its side.
     pub fn of_plan(plan: &Plan) -> Sides {
         let [mut serve, mut bench] = [Side::Serve, Side::Bench].map(|side| Space::of_plan(plan, side));
         let (of_serve, of_bench) = (serve.names(), bench.names());

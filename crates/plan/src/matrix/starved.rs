@@ -83,7 +83,7 @@ impl Matrix {
     }
 }
 
-/// Where the plan gives a parameter of a load: the item of a list, the combination's value, or the whole value.
+/// Position of a load's parameter in the plan: the item of a list, the combination's value, or the whole value.
 fn place(plan: &Plan, space: &Space, index: usize, name: &str) -> Option<Span> {
     let table = Side::Bench.table();
     if !space.combos.is_empty() {

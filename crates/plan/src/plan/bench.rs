@@ -98,7 +98,7 @@ pub enum Warmup {
     /// As many as the load holds.
     #[default]
     Automatic,
-    /// So many.
+    /// A fixed number.
     Requests(u32),
 }
 

@@ -1,8 +1,7 @@
 //! The ways besides flags in which servers of one plan can differ: command lines and environment. Benchmarks have command lines, too.
 //!
-//! Where a plan gives several, each is a parameter of its side under a name that no flag can have: `command`, and `env.NAME`
-//! for a variable. So they vary, combine, link and exclude as flags do, and have their columns. Here they become a command line and
-//! an environment again.
+//! If a plan gives several, each is a parameter of its side under a name that no flag can have: `command`, and `env.NAME` for a variable.
+//! So they vary, combine, link and exclude like flags, and have columns. This file turns them back into a command line and an environment.
 
 use super::{Axis, Params, show};
 use serde_json::Value;

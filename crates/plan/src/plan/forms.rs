@@ -50,7 +50,7 @@ any_of! {
     pub Exclusive {
         /// Each or none.
         bool,
-        /// Those with these parameters.
+        /// Servers with these parameters.
         BTreeMap<String, Scalar>,
     }
 }

@@ -16,8 +16,8 @@ const AXES: [(&str, Ordering, Ordering); 6] = [
     ("gpu_memory_utilization", Ordering::Greater, Ordering::Less),
 ];
 
-/// Why a server that was not started needs at least as much memory as another one, whose start failed for `cause`: each
-/// setting in which they differ with its values, `max_model_len` and `8192 > 4096`. `None` if that is not certain: another
+/// Compares the memory of a server that was not started with that of another one, whose start failed for `cause`. Returns each setting in
+/// which they differ with its values, `max_model_len` and `8192 > 4096`, if the first certainly needs at least as much. `None` with another
 /// cause, another program, a setting that needs less, or any other difference.
 pub fn needs_as_much(server: &[String], failed: &[String], cause: Cause) -> Option<Vec<(String, String)>> {
     let is_loading = match cause {

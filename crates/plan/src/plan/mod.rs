@@ -140,7 +140,7 @@ table! {
         pub text: String,
         /// The language of the text.
         pub format: Format,
-        /// Where the text came from, for messages and for relative paths inside the plan.
+        /// Path of the text, for messages and for relative paths inside the plan.
         pub path: PathBuf,
         /// The secret values in this plan; everything that is written or shown goes through it.
         pub secrets: Secrets,

@@ -7,7 +7,7 @@ use serde_json::{Map, Number, Value};
 /// A value and its place.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Node {
-    /// Where it was written.
+    /// Its position.
     pub span: Span,
     /// The value.
     pub kind: Kind,
@@ -36,7 +36,7 @@ pub enum Kind {
 pub struct Entry {
     /// The key's name.
     pub key: String,
-    /// Where the key was written.
+    /// Position of the key.
     pub key_span: Span,
     /// The value.
     pub value: Node,

@@ -1,10 +1,10 @@
-//! Where a plan came from, so that later stages can point at what they object to.
+//! Origin of a plan, so that later stages can point into its text.
 
 use super::commands::{COMMAND, ENV};
 use super::{Node, Side, Sources, Span};
 use std::sync::Arc;
 
-/// Where a plan came from: its sources and its tree as typed, so that later stages can point at what they object to.
+/// Origin of a plan: its sources and its tree as typed, so that later stages can point into its text.
 #[derive(Debug, Clone, Default)]
 pub struct Origin {
     /// The texts.

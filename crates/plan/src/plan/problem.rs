@@ -51,7 +51,7 @@ impl Problem {
     }
 }
 
-/// Where a place of a text is once these parts of it are hidden; one within such a part is the whole of it.
+/// Converts a position to the text after hiding these parts. A position within such a part becomes the whole part.
 fn moved(span: Span, hidden: &[Range<usize>]) -> Span {
     let around = |at: usize| hidden.iter().find(|part| part.start < at && at < part.end);
     let moved = |at: usize| {

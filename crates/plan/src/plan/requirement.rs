@@ -85,7 +85,7 @@ impl Assertion {
     }
 }
 
-/// As people read it: `target chat`, `p99_ttft_ms<=500 where bench.max_concurrency = 8`.
+/// Formats it for people: `target chat`, `p99_ttft_ms<=500 where bench.max_concurrency = 8`.
 impl fmt::Display for Required {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -9,13 +9,13 @@ use vsweep_strategy::stats::Repeats;
 /// Repetitions of every point on one start.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Runs {
-    /// So many.
+    /// A fixed number.
     Exactly(u32),
-    /// Until the interval of a metric is narrow enough.
+    /// Repeats until the interval of a metric is narrow enough.
     Until {
         /// Its name in the result.
         metric: String,
-        /// When it is, and how many runs there may be.
+        /// The width that is enough, and the limits of the number of runs.
         rule: Repeats,
     },
 }
@@ -23,9 +23,9 @@ pub enum Runs {
 any_of! {
     /// Repetitions of every point on each start.
     pub RunsValue {
-        /// So many.
+        /// A fixed number.
         RunCount,
-        /// As many as it takes.
+        /// Repeats until it is enough.
         RunsTable,
     }
 }

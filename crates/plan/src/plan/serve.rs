@@ -86,7 +86,7 @@ table! {
     }
 }
 
-/// Where the server comes from.
+/// Source of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Target {
     /// Launch these command lines.
@@ -106,7 +106,7 @@ words! {
     pub enum FlagStyle("FlagStyle") {
         /// With dashes, whatever the plan writes.
         Dashes = "dashes",
-        /// As the plan writes them.
+        /// In the plan's spelling.
         AsWritten = "as_written",
     }
     default Dashes
@@ -120,7 +120,7 @@ pub enum Reset {
     Caches,
     /// Stop the server and start it again.
     Restart,
-    /// Nothing: runs may profit from each other's caches.
+    /// None: runs may profit from each other's caches.
     Nothing,
     /// Send an empty POST request to this route.
     Route(String),

@@ -262,7 +262,7 @@ impl Reader<'_> {
     }
 }
 
-/// Why a search for the highest load can do nothing with a bound.
+/// Returns the reason why a search for the highest load cannot use a bound, if it cannot.
 fn objection(key: &str, criterion: &Criterion) -> Option<String> {
     let (operator, limit) = (criterion.operator, criterion.limit);
     let latency = key.split_once('_').filter(|(_, rest)| LATENCIES.contains(rest));

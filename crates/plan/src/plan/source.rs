@@ -71,7 +71,7 @@ impl Sources {
     }
 }
 
-/// Where environment variables and files come from.
+/// Source of environment variables and files.
 pub struct World<'a> {
     /// The environment variables.
     pub vars: BTreeMap<String, String>,

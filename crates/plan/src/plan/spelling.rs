@@ -1,5 +1,5 @@
-//! When two parameter names mean the same flag: dashes and underscores are alike up to the first dot; what follows a dot
-//! is a key inside a JSON value and counts as written.
+//! Compares names of parameters: dashes and underscores are equal up to the first dot. The part after a dot is a key inside a JSON value
+//! and is compared as written.
 
 use super::Params;
 use serde_json::Value;

@@ -62,7 +62,7 @@ impl Written for u32 {
     }
 }
 
-/// Nothing, which JSON alone can write.
+/// Null, which only JSON can express.
 impl Written for () {
     fn schema(_: &mut Definitions) -> Value {
         json!({"type": "null"})

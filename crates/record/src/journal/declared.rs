@@ -16,7 +16,7 @@ pub struct RecordedPlan {
     pub name: String,
     /// SHA-256 of its content.
     pub sha256: String,
-    /// Where that is.
+    /// The stored content.
     pub content: PlanContent,
 }
 
@@ -113,7 +113,7 @@ pub struct Compared {
     /// No start begins after this much time in starts and runs, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_seconds: Option<f64>,
-    /// Where two arms run.
+    /// Placement of two arms.
     #[serde(default, skip_serializing_if = "is_in_turn")]
     pub placement: Placement,
 }

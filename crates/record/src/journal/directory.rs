@@ -25,9 +25,9 @@ macro_rules! names {
 }
 
 names! {
-    /// Where the journals are.
+    /// Folder of the journals.
     journal_folder "journal";
-    /// Where the results of runs are.
+    /// Folder of the results of runs.
     runs_folder "runs";
     /// Versions, host, GPUs and format version.
     manifest "manifest.json";
@@ -195,7 +195,7 @@ pub struct RunFiles {
 }
 
 impl RunFiles {
-    /// Those of the run of a point on a start slot that a line began.
+    /// Files of the run of a point on a start slot, which a line began.
     pub fn of(point: &PointId, slot: u32, run: u32, line: LineId) -> RunFiles {
         RunFiles {
             stem: format!("runs/{point}/{slot}.{run}-{line}"),

@@ -47,7 +47,7 @@ pub enum Event {
         after: LineId,
         /// One a target; empty if it was given up.
         answers: Vec<Answer>,
-        /// Why it was given up.
+        /// Cause, if it was given up.
         cause: Option<Cause>,
         /// The observation; empty if there is nothing to say.
         detail: String,
@@ -78,7 +78,7 @@ pub enum Event {
     ResultsRetired {
         /// The config.
         server: ServerId,
-        /// Why, as a sentence.
+        /// The reason, as a sentence.
         reason: String,
     },
     /// The session ended in order.
@@ -98,7 +98,7 @@ pub struct SessionStarted {
     pub boot: String,
     /// Process id of vsweep.
     pub pid: u32,
-    /// When the process started, in clock ticks since the boot.
+    /// Start time of the process, in clock ticks since the boot.
     pub started: u64,
     /// Properties that distinguish the machine from others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -191,7 +191,7 @@ pub struct ServerExited {
     pub server: ServerId,
     /// The launch of this session.
     pub launch: u32,
-    /// Why, unless we stopped it.
+    /// Cause, unless we stopped it.
     pub cause: Option<Cause>,
     /// The observation.
     pub detail: String,
@@ -220,7 +220,7 @@ pub struct SearchStarted {
     pub vary: Vary,
     /// The targets; none for an exploration.
     pub targets: Vec<Target>,
-    /// Where it starts.
+    /// Its starting point.
     pub seed: Seed,
     /// The best answers of other server configs, where the plan lets a beaten one be skipped.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -277,10 +277,10 @@ pub struct RunFinished {
     pub outcome: Outcome,
     /// Validity of its figures.
     pub validity: Validity,
-    /// Why they may not.
+    /// Doubts about its figures.
     #[serde(default, rename = "codes", skip_serializing_if = "Vec::is_empty")]
     pub doubts: Vec<Doubt>,
-    /// Why it failed.
+    /// Cause of the failure, if it failed.
     pub cause: Option<Cause>,
     /// The observation, in one line; empty if there is nothing to say.
     pub detail: String,
@@ -298,7 +298,7 @@ pub struct RunFinished {
     /// Time that the warm-up before it took, in seconds; `None` if unknown or without a warm-up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warmup_seconds: Option<f64>,
-    /// Where the figures are; `None` if nothing was measured.
+    /// File with the figures; `None` if nothing was measured.
     pub file: Option<StoredFile>,
     /// The figures that later decisions use: those of a search, an exploration, or the rules that repeat runs and starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -319,7 +319,7 @@ pub struct NeighbourShares {
 }
 
 impl RunFinished {
-    /// Why it failed, if it did.
+    /// The failure, if it failed.
     pub fn failure(&self) -> Option<Failure> {
         Some(Failure {
             cause: self.cause?,

@@ -14,11 +14,11 @@ pub struct GroupGivenUp {
     pub server: ServerId,
     /// The planned start, from 0.
     pub slot: u32,
-    /// Why.
+    /// The cause.
     pub cause: Cause,
     /// The observation.
     pub detail: String,
-    /// That it was not started for want of memory, where that is what was seen.
+    /// The comparison with another server, if it was not started for want of memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ruled_out: Option<Box<RuledOut>>,
     /// The run in this journal under which the server died; `None` if it did not start.
@@ -60,7 +60,7 @@ impl Untried {
 }
 
 impl GroupGivenUp {
-    /// Why they were given up.
+    /// The failure for which they were given up.
     pub fn failure(&self) -> Failure {
         Failure {
             ruled_out: self.ruled_out.clone(),

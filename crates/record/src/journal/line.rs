@@ -11,7 +11,7 @@ use serde_json::Value;
 pub struct Entry {
     /// Its rank.
     pub rank: Rank,
-    /// When it was written, RFC 3339 in UTC. For people only: nothing is decided by it.
+    /// Time of writing, RFC 3339 in UTC. For people only: no decision depends on it.
     pub at: String,
     /// The event.
     pub event: Event,
@@ -26,7 +26,7 @@ pub struct Line<A, E> {
     pub seq: u64,
     /// Its lamport number.
     pub lamport: u64,
-    /// When it was written.
+    /// Time of writing.
     pub at: A,
     /// The event.
     pub event: E,

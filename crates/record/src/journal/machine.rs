@@ -66,7 +66,7 @@ impl Machine {
         machines.iter().array_combinations().all(is_one)
     }
 
-    /// In what two nodes differ, as far as it is known of both: `GPU driver 550.54 and 570.12`.
+    /// Known differences between two nodes: `GPU driver 550.54 and 570.12`.
     pub fn differences(&self, other: &Machine) -> Vec<String> {
         let driver = |machine: &Machine| machine.gpu_driver.clone().unwrap_or_default();
         let facts = [

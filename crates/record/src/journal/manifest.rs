@@ -1,4 +1,4 @@
-//! Where and with what an experiment was run: `manifest.json`. Collecting the facts is the `run` room's work.
+//! Machine and software of an experiment: `manifest.json`. The `run` room collects the facts.
 
 use super::directory::Directory;
 use super::event::FORMAT;

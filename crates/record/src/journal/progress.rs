@@ -38,7 +38,7 @@ pub struct Conclusion {
     pub found: ComparisonFound,
     /// Starts used, failed ones included.
     pub starts: usize,
-    /// Those of them that do not count, because they ran on another node than what they would be held against.
+    /// Number of those that do not count, because they ran on another node than the starts to compare with.
     pub apart: usize,
     /// True if it ended because its time was used up.
     pub is_out_of_time: bool,
@@ -242,7 +242,7 @@ impl ComparisonFound {
     }
 }
 
-/// Where the starts were measured against which the next one counts: those of its pair, or all of an axis.
+/// Nodes of the starts that are compared with the next one: those of its pair, or all of an axis.
 #[derive(Default)]
 struct MeasuredOn {
     pair: Option<usize>,

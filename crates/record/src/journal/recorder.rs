@@ -78,7 +78,7 @@ impl Recorder {
         self.secrets = secrets;
     }
 
-    /// Where the experiment lives.
+    /// The experiment's directory.
     pub fn directory(&self) -> &Directory {
         &self.directory
     }

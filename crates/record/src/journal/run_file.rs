@@ -29,7 +29,7 @@ pub(super) struct Provenance {
     pub line: LineId,
     /// The rank of that line.
     pub lamport: u64,
-    /// When it was written.
+    /// Time of writing.
     pub at: String,
     pub started: RunStarted,
     pub server: ServerDeclared,
@@ -37,7 +37,7 @@ pub(super) struct Provenance {
 }
 
 impl Provenance {
-    /// Where the run began.
+    /// Rank of the line that began the run.
     pub fn rank(&self) -> Rank {
         Rank {
             lamport: self.lamport,

@@ -90,7 +90,7 @@ impl State {
         self.counted().iter().map(|at| &self.attempts[*at])
     }
 
-    /// Those of [`State::runs`] that are not lost, so that they need not be measured again.
+    /// The runs of [`State::runs`] that are not lost, so that they need not be measured again.
     pub fn measured(&self) -> impl Iterator<Item = &RunRecord> {
         self.runs().filter(|run| !run.is_lost())
     }

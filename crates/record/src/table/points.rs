@@ -22,7 +22,7 @@ pub enum PointOutcome {
     Partial,
     /// No run is good, but some were measured with a doubt.
     Suspect,
-    /// Nothing was measured.
+    /// No run was measured.
     #[default]
     Failed,
     /// Every run was a probe of a search that was ended as soon as its verdict was certain.
@@ -211,7 +211,7 @@ impl<'t> Points<'t> {
         Table::of(columns)
     }
 
-    /// Where the runs of a point come from; of several places all.
+    /// The origin of a point's runs; all of them if there are several.
     fn origin(&self, source: &Column, point: &Point) -> Cell {
         let rows = point.shown(self.runs);
         match rows.iter().map(|row| &source.cells[*row]).all_equal() {

@@ -19,9 +19,9 @@ pub struct RunRow<'a> {
     pub outcome: Outcome,
     /// Validity of its figures; `None` for a run without figures.
     pub validity: Option<Validity>,
-    /// Why not.
+    /// Doubts about it.
     pub doubts: &'a [Doubt],
-    /// Why it failed.
+    /// Cause of the failure, if it failed.
     pub cause: Option<Cause>,
     /// Observation of the cause; empty if there is none.
     pub detail: &'a str,
@@ -54,7 +54,7 @@ pub(super) struct RunFacts {
     pub outcome: Outcome,
     /// Validity of its figures.
     pub validity: Option<Validity>,
-    /// Why not.
+    /// Doubts about it.
     pub marks: Vec<Mark>,
     /// Relative sampling errors of its figures, by name.
     pub errors: Vec<(Arc<str>, f64)>,

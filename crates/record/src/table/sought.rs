@@ -96,7 +96,7 @@ impl<'a> Sought<'a> {
         self.answer()?.found.value()
     }
 
-    /// Why it was given up, on a start if not on all.
+    /// Returns the failure for which it was given up, on a start if not on all.
     pub fn given_up(&self) -> Option<&'a Failure> {
         self.starts.iter().find_map(|record| match &record.ended {
             Some(SearchEnd::GivenUp(failure)) => Some(failure),

@@ -62,7 +62,7 @@ const SHORTEST_S: f64 = 5.0;
 const FEWEST: f64 = 50.0;
 /// Noise between runs of a closed loop, where few runs show it.
 const CLOSED: RunPrior = RunPrior { sd: 0.02, freedom: 8.0 };
-/// Where arrivals are drawn, each run has a load of its own.
+/// With random arrivals, each run has a load of its own.
 const OPEN: RunPrior = RunPrior { sd: 0.04, freedom: 8.0 };
 
 /// A start that changed while it was measured.
@@ -116,7 +116,7 @@ fn is_telling(runs: &Table, row: usize) -> bool {
     has("duration", SHORTEST_S) && has("completed", FEWEST)
 }
 
-/// By how much a figure changed on one start. Closed loops and others are looked at apart: their noise differs.
+/// Change of a figure on one start. Closed loops and others are judged separately, because their noise differs.
 fn change(runs: &Table, rows: &[(usize, usize)], metric: &str) -> Option<f64> {
     let column = runs.column(metric)?;
     let steps = |is_wanted: bool| -> Vec<Step> {

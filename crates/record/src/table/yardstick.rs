@@ -115,13 +115,13 @@ impl Yardstick {
         })
     }
 
-    /// That of a workload: its points are of one kind.
+    /// The measures of a workload; its points are of one kind.
     pub fn of(points: &Points<'_>, workload: &Workload<'_>) -> &'static Yardstick {
         let first = workload.points.first().map(|at| &points.points[*at]);
         first.map_or(&REQUESTS, |first| Self::of_point(points, first))
     }
 
-    /// That of a point.
+    /// The measures of a point.
     pub fn of_point(points: &Points<'_>, point: &Point) -> &'static Yardstick {
         let is = |name: &str, value: &str| points.param(point, name).to_string() == value;
         let sends_batches = points.runs.column("global_batch_size").is_some();

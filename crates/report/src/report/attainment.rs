@@ -12,7 +12,7 @@ use vsweep_strategy::search::{Quantity, RequestLimit, SavedRequests, attained};
 pub(super) struct Shares(BTreeMap<String, Vec<RequestLimit>>);
 
 impl Shares {
-    /// Those of these requirements.
+    /// Shares that these requirements need.
     pub fn asked_by(required: &[Requirement]) -> Shares {
         let criteria = required.iter().flat_map(Requirement::criteria);
         let shares = criteria.filter_map(|criterion| match &criterion.quantity {
@@ -22,7 +22,7 @@ impl Shares {
         Shares(shares.collect())
     }
 
-    /// Those that the content of a run's file tells; one without the lists that it needs is left out.
+    /// Reads the shares from the content of a run's file; those without the necessary lists are left out.
     pub fn read(&self, content: &[u8]) -> Vec<(Box<str>, Cell)> {
         if self.0.is_empty() {
             return Vec::new();

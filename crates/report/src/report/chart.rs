@@ -12,7 +12,7 @@ pub struct Chart {
     pub title: String,
     /// Explanation: which figures are averaged, the meaning of the bars, what was left out.
     pub note: String,
-    /// Where the figures come from: experiment, runs per point.
+    /// Origin of the figures: experiment, runs per point.
     pub footer: String,
     /// True if any of the figures come from the simulator.
     pub simulated: bool,
@@ -56,7 +56,7 @@ pub struct Axis {
     pub title: String,
     /// Spacing of values.
     pub scale: Scale,
-    /// Where ticks must be, with their texts; empty leaves the choice to the renderer.
+    /// Fixed ticks with their texts; empty leaves the choice to the renderer.
     pub ticks: Vec<Tick>,
     /// Values that the axis must reach although the panel may not have them: panels to compare share their extent.
     pub covers: Option<(f64, f64)>,

@@ -8,13 +8,13 @@ use vsweep_record::table::ECHOED;
 
 /// A line of `columns.csv`.
 struct KnownColumn {
-    /// As tables have it. `*_ttft_ms` is every statistic of a latency: `p99_ttft_ms`, `mean_ttft_ms`.
+    /// Name in tables. `*_ttft_ms` is every statistic of a latency: `p99_ttft_ms`, `mean_ttft_ms`.
     name: &'static str,
     /// Benchmarks that fill it, `all` for every one; empty of a parameter.
     filled_by: &'static str,
-    /// As labels have it; empty where the name is short enough.
+    /// Name in labels; empty if the name is short enough.
     short: &'static str,
-    /// As an axis has it, with its unit; empty where nothing is plainer than the name.
+    /// Title of an axis, with the unit; empty if the name is clear enough.
     title: &'static str,
 }
 
@@ -101,7 +101,7 @@ fn echoed(runner: &BenchRunner) -> &'static [&'static str] {
     }
 }
 
-/// Those of a latency that are suggested.
+/// Statistics of a latency that are suggested.
 const STATISTICS: [&str; 7] = ["mean", "median", "std", "p50", "p90", "p95", "p99"];
 
 fn filled_by(runner: &BenchRunner) -> impl Iterator<Item = &'static KnownColumn> {

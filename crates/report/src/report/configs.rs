@@ -52,7 +52,7 @@ pub struct Config {
 struct Winner {
     /// The question that it answers best.
     question: String,
-    /// Why, with the figure that decided.
+    /// The reason, with the figure that decided.
     reason: String,
     /// The point it won with, by its place among the points.
     point: usize,

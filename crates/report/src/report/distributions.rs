@@ -56,7 +56,7 @@ impl Distributions {
         Distributions(found)
     }
 
-    /// That of one latency at one point, if its benchmark recorded it.
+    /// Distribution of one latency at one point, if its benchmark recorded it.
     pub fn of(&self, point: usize, latency: &str) -> Option<&Histogram> {
         let histogram = self.0.get(&point)?.get(latency)?;
         (histogram.count() > 0).then_some(histogram)

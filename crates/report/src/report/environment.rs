@@ -1,4 +1,4 @@
-//! Where and with what an experiment was run, as pairs of words for people.
+//! Machine and software of an experiment, as pairs of words for people.
 
 use super::chart::Chart;
 use super::{nodes, starts};

@@ -21,13 +21,13 @@ use vsweep_plan::validity::{Code, Doubt, Validity};
 use vsweep_record::journal::{Directory, RunRecord, State};
 use vsweep_record::table::Points;
 
-/// Why runs have no figures, or figures that may not be believed.
+/// Reason why runs have no figures, or doubtful ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub enum Reason {
-    /// They failed.
+    /// The runs failed.
     #[serde(rename = "cause")]
     Failed(Cause),
-    /// They were measured with a doubt.
+    /// The runs were measured with a doubt.
     #[serde(rename = "code")]
     Doubted(Code),
 }
@@ -53,7 +53,7 @@ pub struct Detail {
     /// The most frequent error of failed requests, if that is the observation.
     #[serde(skip)]
     pub request_error: Option<RequestError>,
-    /// That a server was not started for want of memory, where that is what was seen.
+    /// The comparison with another server, if one was not started for want of memory.
     #[serde(skip)]
     pub ruled_out: Option<Arc<RuledOut>>,
     /// True if others of them differ in numbers.
@@ -64,7 +64,7 @@ pub struct Detail {
 /// The runs of one reason, as `vsweep status --format json` prints them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Group {
-    /// Why they failed or are in doubt.
+    /// The reason.
     #[serde(flatten)]
     pub reason: Reason,
     /// Validity of the runs with a doubt.

@@ -15,7 +15,7 @@ use vsweep_record::journal::{self, Check, Directory, Launch, RunRecord, State};
 use vsweep_record::table::Points;
 use vsweep_strategy::stats::{Margin, Noise, Start};
 
-/// So many experiments are read, the ones changed last, …
+/// Number of experiments that are read, the ones changed last, …
 const MOST: usize = 20;
 /// … and of so many runs together.
 const MOST_RUNS: usize = 4_000;

@@ -20,7 +20,7 @@ use vsweep_record::table::{Column, Points};
 /// Everything a report is made from.
 #[derive(Debug)]
 pub struct Inputs<'a> {
-    /// Where the experiment is.
+    /// The experiment's directory.
     pub directory: &'a Directory,
     /// Its name.
     pub experiment: String,

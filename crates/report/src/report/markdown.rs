@@ -37,7 +37,7 @@ pub fn escape(text: &str) -> String {
     escaped
 }
 
-/// Where templates of Markdown are filled in.
+/// Environment for templates of Markdown.
 pub fn environment() -> Environment<'static> {
     let mut page = of_lines(escape);
     page.add_filter("code", |text: &str| Value::from_safe_string(code(text)));

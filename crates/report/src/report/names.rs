@@ -12,7 +12,7 @@ pub struct PointNames<'a> {
 }
 
 impl<'a> PointNames<'a> {
-    /// Those of a table.
+    /// Names of a table's points.
     pub fn of(points: &'a Points<'a>) -> PointNames<'a> {
         let (server, bench): (Vec<&Column>, Vec<&Column>) = varying(points)
             .into_iter()

@@ -15,7 +15,7 @@ pub struct Ranking(Vec<Vec<String>>);
 type Measured = (usize, f64);
 
 impl Ranking {
-    /// That of a table.
+    /// Ranking of a table.
     pub fn of(points: &Points<'_>) -> Ranking {
         let varied = varying(points);
         let of_workload = |workload: &Workload<'_>| {

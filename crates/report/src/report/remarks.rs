@@ -53,7 +53,7 @@ fn started_again(state: &State) -> Vec<String> {
 /// A setting that only a server in development mode tells, and with it all of its scheduler.
 const HIDDEN: &str = "max_num_seqs";
 
-/// That no fresh starts confirm the best points, where a plan with several starts lets each of them choose its loads.
+/// Remark if no fresh starts confirm the best points, because each start of the plan chooses its own loads.
 fn unconfirmed(state: &State) -> Option<String> {
     let planned = state.planning_session()?;
     let is_open = planned.searches > 0 && planned.starts > 1;

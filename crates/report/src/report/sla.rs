@@ -142,7 +142,7 @@ pub struct ShownAnswer {
     pub settings: String,
     /// The highest load found, or a dash.
     pub value: String,
-    /// Where the limit lies, or a dash.
+    /// Interval of the limit, or a dash.
     pub interval: String,
     /// The answer in words, and whether it is less sure than was asked for.
     pub answer: String,

@@ -34,7 +34,7 @@ struct Spent {
     reset_s: f64,
 }
 
-/// So far two clocks, and times that were rounded, may be apart.
+/// Tolerated difference between two clocks, and by rounding.
 const SLACK_S: f64 = 1.0;
 
 impl StartUsage<'_> {

@@ -65,9 +65,9 @@ pub struct Status {
     /// The answers of the searches so far, in words; empty where none has begun.
     #[serde(skip)]
     pub answers: String,
-    /// Why runs failed, most frequent first.
+    /// Causes of failed runs, most frequent first.
     pub causes: Vec<Group>,
-    /// Why measured runs may not be believed, invalid ones first.
+    /// Doubts about measured runs, invalid ones first.
     pub doubts: Vec<Group>,
     /// Estimate for the remaining runs, in seconds. Filled in by a caller that can predict it, once a run is done.
     pub seconds_left: Option<f64>,
@@ -106,7 +106,7 @@ pub struct Up {
 }
 
 impl Up {
-    /// Those that the last session started and that have not ended.
+    /// Servers that the last session started and that have not ended.
     fn of(state: &State) -> Vec<Up> {
         let session = state.last_session().map(|session| session.nonce());
         let up = |server: &ServerRecord| {

@@ -4,8 +4,8 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, Value};
 use vsweep_plan::units::{show_count, show_many};
 
-/// Where templates are filled in: texts are escaped so, but for what is marked as safe. Numbers have words: `3|counted("failed")` is
-/// `3 failed`, or nothing if there are none; `3|many("run")` is `3 runs`.
+/// Creates the environment for templates. Texts are escaped by `escape`, unless marked as safe. Numbers have words: `3|counted("failed")`
+/// is `3 failed`, or nothing for zero; `3|many("run")` is `3 runs`.
 pub fn environment(escape: fn(&str) -> String) -> Environment<'static> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);

@@ -39,7 +39,7 @@ fn wrap_within(text: &str, first: usize, rest: usize) -> Vec<String> {
     lines
 }
 
-/// Where to break a word that is longer than so many columns; nowhere if it is not.
+/// Position at which to break a word that is longer than `most` columns; `None` if it is not.
 fn end_of_part(word: &str, most: usize) -> Option<usize> {
     if measure_text_width(word) <= most || word.contains('\u{1b}') {
         return None;

@@ -75,7 +75,7 @@ pub fn varying_within<'t>(points: &Points<'t>, workload: &Workload<'_>) -> Vec<&
     within(&varying(points), workload).collect()
 }
 
-/// Those of some parameters that the points of one workload do not share.
+/// Parameters that the points of one workload do not share.
 pub fn within<'t>(varied: &[&'t Column], workload: &Workload<'_>) -> impl Iterator<Item = &'t Column> {
     let is_shared = |column: &&Column| workload.settings.iter().any(|shared| shared.name == column.name);
     varied.iter().copied().filter(move |column| !is_shared(column))

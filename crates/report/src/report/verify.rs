@@ -158,7 +158,7 @@ fn line_differences(stored: &str, made: &str) -> Vec<String> {
     differences.collect()
 }
 
-/// Where two lines begin to differ, a few words before, in characters.
+/// Position at which two lines begin to differ, a few words before, in characters.
 fn alike(one: &str, other: &str) -> usize {
     const BEFORE: usize = 30;
     let pairs = one.chars().zip(other.chars());

@@ -70,7 +70,7 @@ pub fn settings(label: &str) -> Vec<(String, &str)> {
     settings
 }
 
-/// Why a server was not started, with names as short as they can be understood.
+/// Reason why a server was not started, with the shortest understandable names.
 pub fn shortened(ruled_out: &RuledOut) -> RuledOut {
     ruled_out.renamed(short_name, short_label)
 }

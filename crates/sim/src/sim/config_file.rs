@@ -80,7 +80,7 @@ fn words(key: &str, value: &Value) -> Vec<String> {
     }
 }
 
-/// As Python's `str` writes a scalar and `json.dumps` a table.
+/// Formats a scalar as Python's `str` does, and a table as `json.dumps` does.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),

@@ -5,12 +5,12 @@ use super::driver::TimedFault;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// When a fault under load strikes.
+/// Time at which a fault under load occurs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum After {
     /// After so many admitted requests, once a step was done.
     Requests(u64),
-    /// So long after the server became ready.
+    /// This long after the server became ready.
     Time(Duration),
 }
 

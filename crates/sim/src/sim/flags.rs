@@ -18,7 +18,7 @@ pub struct Flags {
     values: Map<String, Value>,
 }
 
-/// Why a server would not start, in vLLM's words.
+/// Reason why a server would not start, in vLLM's words.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Refusal {
     /// The command line is wrong.

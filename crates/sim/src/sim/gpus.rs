@@ -19,7 +19,7 @@ const IDLE_MIB: u64 = 4;
 pub struct Holding {
     /// The engine process.
     pub pid: u32,
-    /// When it started, so that another process that is given its pid is not taken for it.
+    /// Start time, which distinguishes it from a later process with the same pid.
     pub started: Option<u64>,
     /// The kind of GPU, by its name for `--sim-gpu`.
     pub gpu: String,
@@ -87,7 +87,7 @@ fn released(path: &Path, late_ms: u64) -> bool {
     free
 }
 
-/// When a process started, in clock ticks since boot; `None` if it is gone or only waits to be reaped.
+/// Returns the start time of a process, in clock ticks since the boot; `None` if it is gone or only waits to be reaped.
 pub fn started(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let fields: Vec<&str> = stat.rsplit_once(") ")?.1.split(' ').collect();

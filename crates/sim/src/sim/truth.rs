@@ -13,10 +13,10 @@ use std::sync::{Mutex, PoisonError};
 pub(super) struct SequenceTimes {
     pub request_id: String,
     pub choice: usize,
-    /// When it entered the engine's queue.
+    /// Time at which it entered the engine's queue.
     pub arrival_ms: f64,
     pub first_token_ms: Option<f64>,
-    /// When each token was handed over.
+    /// Time at which each token was handed over.
     pub token_ms: Vec<f64>,
     pub prompt_tokens: usize,
     pub output_tokens: usize,

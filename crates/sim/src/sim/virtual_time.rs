@@ -19,7 +19,7 @@ use vsweep_metrics::metrics::{LoadProgress, Nanos, Sample};
 pub struct VirtualLoad {
     /// Requests in order.
     pub requests: Vec<SequenceRequest>,
-    /// When each is due, in nanoseconds after the start, ascending.
+    /// Due time of each, in nanoseconds after the start, ascending.
     pub due: Vec<Nanos>,
     /// Most requests in flight at once.
     pub limit: Option<usize>,
@@ -95,7 +95,7 @@ impl VirtualServer {
 struct Drive<'a, 'o> {
     server: &'a mut VirtualServer,
     observer: Option<&'a mut Observer<'o>>,
-    /// When the observer next looks at the requests in flight.
+    /// Time at which the observer next looks at the requests in flight.
     look: Nanos,
     /// The requests in flight, while somebody looks at them.
     underway: BTreeSet<usize>,
@@ -105,7 +105,7 @@ struct Drive<'a, 'o> {
     book: Book,
     next: usize,
     in_flight: usize,
-    /// When slots became free that no request has taken since, oldest first.
+    /// Times at which slots became free that no request has taken since, oldest first.
     freed: VecDeque<Nanos>,
     /// Sent and on the way to the engine: when each arrives, which, and what it asks.
     coming: VecDeque<(Nanos, usize, SequenceRequest)>,

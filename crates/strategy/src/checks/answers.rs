@@ -21,10 +21,10 @@ const TOKENS_A_LINE: u64 = 4;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerCheck {
-    /// They were answered.
+    /// The answers.
     #[serde(rename = "told")]
     Answered(Answers),
-    /// They were not: why.
+    /// The reason why there are none.
     Refused(String),
 }
 
@@ -93,7 +93,7 @@ impl From<Token> for Written {
 }
 
 impl Token {
-    /// By how much less probable than itself it holds another token, at least.
+    /// Difference in log probability between its own token and another one, at least.
     fn gap(&self, other: &str) -> Option<f64> {
         let mut top = self.top.iter();
         let given = top.find(|(text, _)| text == other).map(|(_, logprob)| *logprob);
@@ -112,7 +112,7 @@ pub struct Distance {
     /// The first token that differs, from 0; none if all are equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts_at: Option<u32>,
-    /// By how many nats log probabilities moved, at least: of the common tokens on average, or of the two at which they part.
+    /// Change of log probabilities in nats, at least: of the common tokens on average, or of the two at which they part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nats: Option<f64>,
     /// True if one of these two is not among the most probable tokens of the other.
@@ -222,7 +222,7 @@ impl Answers {
         self.alone.iter().zip(&other.alone).chain(long)
     }
 
-    /// In what they differ from those of the baseline, if noise does not explain it.
+    /// Returns the difference from the baseline's answers, if noise does not explain it.
     fn difference(&self, base: &Answers, noise: f64) -> Option<String> {
         let distances: Vec<Distance> = self
             .paired_replies(base)

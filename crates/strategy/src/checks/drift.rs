@@ -8,7 +8,7 @@ use crate::stats::{RunPrior, student_quantile};
 pub struct Step {
     /// The load, by any number of its own.
     pub load: usize,
-    /// When it came among the runs of the start: its place in their order, or a time.
+    /// Position among the runs of the start: an index, or a time.
     pub at: f64,
     /// The figure's natural logarithm.
     pub log: f64,
@@ -21,8 +21,8 @@ pub const LEAST_DRIFT: f64 = 0.05;
 /// Without a belief, fewer degrees of freedom say nothing of the noise.
 const FEWEST: f64 = 3.0;
 
-/// By how much a figure changed from the first run to the last, as a ratio, if noise does not explain it. A prior that is worth no degree
-/// of freedom leaves it to the runs themselves to show their noise.
+/// Returns the change of a figure from the first run to the last, as a ratio, if noise does not explain it. With a prior of no weight, the
+/// noise is estimated from the runs alone.
 pub fn drift(steps: &[Step], prior: RunPrior) -> Option<f64> {
     let mut sorted = steps.to_vec();
     sorted.sort_by_key(|step| step.load);

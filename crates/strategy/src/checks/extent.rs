@@ -5,7 +5,7 @@ const SHORTEST_S: f64 = 0.5;
 /// Requests that each slot of a closed loop sends at least, so that one of them meets the server at its full load.
 const WAVES: f64 = 2.0;
 
-/// Why a load was over before a steady state.
+/// Reason why a load was too short for a steady state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Short {
     /// It took too little time.

@@ -83,7 +83,7 @@ pub fn trend(values: &[f64]) -> Option<Trend> {
     score.is_finite().then_some(Trend { score, slope })
 }
 
-/// By how much the variance of the statistic grows because values depend on those before them: Hamed and Rao's equation 17, over the lags
+/// Factor by which the variance of the statistic grows because values depend on earlier ones: Hamed and Rao's equation 17, over the lags
 /// whose rank correlation is significant at 5 %.
 fn dependence(ranks: &[f64]) -> f64 {
     let n = ranks.len() as f64;

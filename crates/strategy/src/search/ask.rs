@@ -335,12 +335,12 @@ impl View<'_> {
             .count()
     }
 
-    /// Those of them that said something.
+    /// Number of informative probes.
     fn runs_so_far(&self) -> usize {
         self.probes_so_far() - self.spoilt()
     }
 
-    /// Those of them that missed the target while something disturbed them.
+    /// Number of probes that missed the target while disturbed.
     fn spoilt(&self) -> usize {
         let asked = |probe: &&Probe| probe.question.target == self.target.name;
         let probes = self.search.probes.iter().filter(asked);

@@ -1,4 +1,4 @@
-//! Where the limit of a target lies, as a probability given noisy margins, and how noisy they are.
+//! Probability of the position of a target's limit, given noisy margins, and the size of their noise.
 //!
 //! The model, around the boundary `b` and in logarithms: the margin is a line of slope `k` below it and `m` above it, is
 //! zero at it, and departs from the lines in proportion to the distance. Each run adds noise, whose size is unknown too.
@@ -65,8 +65,8 @@ pub(super) const FAR: f64 = 1.0;
 pub(super) const TYPICAL_ERROR: f64 = 0.006;
 /// Greatest deviation of a margin from its straight line, relative to the line's own margin there.
 const BEND: f64 = 0.3;
-/// By how much the percentile of all requests is off that of a typical run for reasons that no run shows, in parts of a run's
-/// noise, with how likely that is: three places stand for a bell.
+/// Deviation of the percentile of all requests from that of a typical run for reasons that no run shows, in parts of a run's noise, with
+/// its probability: three points approximate a bell.
 const OFFSETS: [(f64, f64); 3] = [(-0.45, 1.0 / 6.0), (0.0, 2.0 / 3.0), (0.45, 1.0 / 6.0)];
 /// Degrees of freedom of the noise.
 const TAIL: f64 = 7.0;
@@ -284,9 +284,9 @@ impl LoadRun {
 }
 
 impl Tail {
-    /// By how much the margin over all requests of many runs exceeds that of a typical run, if runs scatter by `deviation`: what
-    /// they scatter beyond their own requests shifts whole runs, and the slow ones hold most of the late requests. (With an
-    /// exponential tail the shift is c²/2g; in simulations it was half of that, and at most 1.2 c.)
+    /// Excess of the margin over all requests of many runs compared with that of a typical run, if runs scatter by `deviation`. Scatter
+    /// beyond their own requests shifts whole runs, and the slow ones hold most of the late requests. (With an exponential tail the shift
+    /// is c²/2g; in simulations it was half of that, and at most 1.2 c.)
     fn shift(self, deviation: f64) -> f64 {
         let common = (deviation * deviation - self.error * self.error).max(0.0);
         (common / (4.0 * self.growth)).min(1.2 * common.sqrt())

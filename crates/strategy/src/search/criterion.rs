@@ -148,9 +148,9 @@ impl Criterion {
 
     /// Reads this criterion from one run's metrics, by key, and its requests. `None` if they do not contain it.
     ///
-    /// Where the criterion is about single requests (an attainment, or a percentile of a latency), the requests give
-    /// the interval; `requests` are in the order in which they were sent, and may be empty if they were not recorded. Where a
-    /// rate is varied they wait for one another, and so few of them say as much as independent ones.
+    /// If the criterion is about single requests (an attainment, or a percentile of a latency), the requests give the interval. `requests`
+    /// are in the order in which they were sent, and may be empty if they were not recorded. With a varied rate they wait for one another,
+    /// so they count as fewer independent ones.
     pub fn read(
         &self,
         vary: Vary,

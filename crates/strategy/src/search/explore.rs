@@ -122,7 +122,7 @@ pub struct Level {
     pub figures: Option<CurvePoint>,
 }
 
-/// Where a run lies on the curve.
+/// Position of a run on the curve.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct CurvePoint {
     /// Requests completed a second.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Loads that stand for the distribution.
 const QUANTILES: usize = 40;
 
-/// Where the limit lies, by one search on one start of a server.
+/// Distribution of the limit, from one search on one start of a server.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LimitPosterior {
     /// Loads at equally spaced probabilities, ascending: of n, the i-th lies at (i + 1/2) / n. None lies outside the range that was

@@ -1,4 +1,4 @@
-//! Where a search starts, and how many requests a probe has.
+//! The starting point of a search, and the number of requests of a probe.
 
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub enum SeedBasis {
     Forecast,
     /// The number of requests that fit the server's KV cache.
     KvCapacity,
-    /// Nothing is known.
+    /// No knowledge.
     Nothing,
 }
 

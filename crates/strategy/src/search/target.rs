@@ -44,7 +44,7 @@ pub struct Answer {
     pub binding: Option<String>,
     /// Runs that were asked for the target or said something about it.
     pub probes: usize,
-    /// Those of them that something disturbed.
+    /// Number of disturbed runs.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub disturbed: usize,
     /// The codes of what disturbed them.

@@ -37,7 +37,7 @@ pub(super) struct TargetCounts {
 }
 
 impl TargetCounts {
-    /// Why it surely fails, if a probe must attain `least` requests.
+    /// Reason why it surely fails, if a probe must attain `least` requests.
     pub fn failure(&self, least: u64) -> Option<&'static str> {
         if self.attained + self.rest() < least {
             return Some("more than the rest could make up for");
@@ -46,7 +46,7 @@ impl TargetCounts {
         (most < least as f64).then_some("too many beyond reasonable doubt")
     }
 
-    /// Why it surely holds, if `enough` requests that attain are enough.
+    /// Reason why it surely holds, if `enough` requests that attain are enough.
     pub fn success(&self, enough: u64) -> Option<&'static str> {
         let (fewest, _) = self.foreseen()?;
         (fewest >= enough as f64).then_some("few enough beyond reasonable doubt")
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Where so many percent of the requests must attain.
+    /// Judges by a share of requests that must attain, in percent.
     fn judge(counts: TargetCounts, percent: u64) -> Option<Verdict> {
         let needed = (counts.planned * percent).div_ceil(100);
         let failure = counts.failure(needed).map(|_| Verdict::Fail);

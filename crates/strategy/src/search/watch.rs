@@ -28,7 +28,7 @@ pub struct Watch {
     /// Requests that ended, and those of them that were sent after the first had ended.
     ended: u64,
     settled: u64,
-    /// When the first request ended.
+    /// End of the first request.
     first_end: Option<Duration>,
     /// The most requests that were in flight at once.
     reached: u64,
@@ -51,7 +51,7 @@ struct Watched {
     not_beyond: [u64; 2],
 }
 
-/// Why a probe need not go on.
+/// Reason why a probe can be ended early.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cut {
     /// Verdict about every open target.

@@ -9,7 +9,7 @@ use crate::stats::Estimate;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
-/// Where the change is.
+/// Position of the change.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Located {

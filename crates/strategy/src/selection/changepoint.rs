@@ -1,4 +1,4 @@
-//! Where along an axis a metric changes, and by how much, given noisy measurements at some entries.
+//! Finds the position and size of a metric's change along an axis, given noisy measurements at some entries.
 //!
 //! The model: one level up to the change and another after it, a random walk of the node from start to start, and normal noise of unknown
 //! size. Its weights are those of Bayesian linear regression with a normal-inverse-gamma prior (Gelman et al., Bayesian Data Analysis,
@@ -24,7 +24,7 @@ const BELIEF: f64 = 4.0;
 const CHANGE: f64 = 10.0;
 const STEP: f64 = 0.2;
 
-/// Where the change is, and how large.
+/// Position and size of the change.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Posterior {
     /// For each entry but the last, the probability that the change comes right after it.
@@ -36,7 +36,7 @@ pub(super) struct Posterior {
 }
 
 impl Posterior {
-    /// That of `entries` entries, at least two, given at least one observation, in the order of their starts.
+    /// Posterior over `entries` entries, at least two, given at least one observation, in the order of their starts.
     pub fn of(entries: usize, observations: &[StartObservation]) -> Posterior {
         let data = Whitened::of(observations);
         let is_observed = |entry: usize| observations.iter().any(|observation| observation.entry == entry);
@@ -76,7 +76,7 @@ struct Fit {
 /// The observations, transformed so that their noise is independent, with the unknown level taken out.
 struct Whitened {
     entries: Vec<usize>,
-    /// That of the noise's covariance, in units of its variance.
+    /// Factor of the noise's covariance, in units of its variance.
     factor: Cholesky,
     /// A constant, of length one.
     level: Vec<f64>,

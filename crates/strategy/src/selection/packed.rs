@@ -24,14 +24,14 @@ pub struct Need {
     pub alone: bool,
 }
 
-/// When a group runs.
+/// The time span of a group.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Placed {
     /// Index of the group.
     pub group: usize,
-    /// When it begins, in seconds.
+    /// Beginning, in seconds.
     pub from: f64,
-    /// When it ends, in seconds.
+    /// End, in seconds.
     pub to: f64,
     /// The group whose end it begins with; `None` at the start.
     pub after: Option<usize>,
@@ -91,7 +91,7 @@ impl Capacity {
         }
     }
 
-    /// When which group runs if they take as long as expected, in the order in which they begin.
+    /// Returns the time spans of the groups if they take as long as expected, in the order in which they begin.
     pub fn play(self, needs: &[Need], order: &[usize]) -> Vec<Placed> {
         let mut round = Round::new(self, needs, order);
         let (mut now, mut after) = (0.0, None);
@@ -127,9 +127,9 @@ impl Capacity {
 pub(super) struct Round<'n> {
     capacity: Capacity,
     needs: &'n [Need],
-    /// Those that have not begun, in order.
+    /// Groups that have not begun, in order.
     waiting: Vec<usize>,
-    /// Those that have, in the order in which they did.
+    /// Groups that have begun, in order.
     pub placed: Vec<Placed>,
     /// The places of those that have not ended.
     under_way: Vec<usize>,
@@ -176,7 +176,7 @@ impl<'n> Round<'n> {
     }
 }
 
-/// When the last group ends, in seconds.
+/// End of the last group, in seconds.
 pub fn length(placed: &[Placed]) -> f64 {
     placed.iter().map(|group| group.to).fold(0.0, f64::max)
 }
@@ -208,7 +208,7 @@ pub fn choose(free: &[u32], count: usize) -> Vec<u32> {
     }
 }
 
-/// By what a list is sorted.
+/// Sort key of a list.
 type PackingRule = fn(&Need) -> (f64, f64);
 
 /// The group with the greatest key comes first. Wide and then long groups leave no gap that a narrow one could not fill.

@@ -9,7 +9,7 @@ use super::pairs::{FIRST_LOOK, Levels, Member, Pair, ratio};
 use crate::stats::{Estimate, Interval, IntervalRule, Requirement, Verdict, more_units};
 use serde::{Deserialize, Serialize};
 
-/// Where the two arms run.
+/// Placement of the two arms.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Placement {
@@ -44,13 +44,13 @@ pub type Logs = Vec<Option<f64>>;
 pub struct PairedOutcome {
     /// One for each member, in the family's order.
     pub findings: Vec<Finding>,
-    /// Why it ended.
+    /// Reason for its end.
     pub ending: PairedEnding,
     /// Starts used, failed ones included.
     pub starts: usize,
 }
 
-/// Why a comparison ended.
+/// Reason for the end of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PairedEnding {
@@ -75,8 +75,8 @@ pub struct Finding {
     pub verdict: Verdict,
     /// Result of its requirement, if it has one.
     pub requirement: Option<Requirement>,
-    /// Where the question is open: how many more starts would answer it in four of five cases if the estimate were the truth. None if
-    /// it is answered, nothing is known, or a thousand pairs would not do.
+    /// If undecided: the number of further starts that would decide in four of five cases if the estimate were the truth. `None` if it is
+    /// decided, nothing is known, or a thousand pairs would not suffice.
     pub more_starts: Option<usize>,
 }
 

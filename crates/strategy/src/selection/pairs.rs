@@ -40,7 +40,7 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    /// Those after `pairs` of at most `last` pairs, where the family may spend `alpha` on this member.
+    /// Levels after `pairs` of at most `last` pairs, if the family may spend `alpha` on this member.
     ///
     /// Early looks at the margin are the strictest, as the power family of Kim and DeMets (1987) spends it: four pairs may
     /// agree by luck.

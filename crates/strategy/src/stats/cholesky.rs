@@ -8,7 +8,7 @@ const SINGULAR: f64 = 1e-9;
 pub(crate) struct Cholesky(Vec<Vec<f64>>);
 
 impl Cholesky {
-    /// That of a matrix with so many rows; none if it is not positive definite.
+    /// Factor of a matrix with `size` rows; `None` if it is not positive definite.
     pub fn of(size: usize, matrix: impl Fn(usize, usize) -> f64) -> Option<Cholesky> {
         let mut factor: Vec<Vec<f64>> = Vec::with_capacity(size);
         for i in 0..size {

@@ -38,7 +38,7 @@ pub struct Margins {
 }
 
 impl Margins {
-    /// That of a metric.
+    /// Margin of a metric, in percent.
     pub fn percent_of(&self, metric: &str) -> f64 {
         let own = || self.own.get(metric).copied();
         self.stated.or_else(own).unwrap_or(Margin::TYPICAL_PERCENT)

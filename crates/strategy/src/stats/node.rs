@@ -20,7 +20,7 @@ pub struct Noise {
 /// The chance that a difference between equal things exceeds the margin.
 const ALPHA: f64 = 0.05;
 impl Noise {
-    /// That of groups of starts, each group of one config; None if no group has two starts.
+    /// Noise of groups of starts, each group of one config; `None` if no group has two starts.
     pub fn of(groups: &[Vec<Start>]) -> Option<Noise> {
         let (run_squares, run_freedom) = sum(groups.iter().map(|group| run_squares(group)));
         let run_variance = if run_freedom > 0.0 {

@@ -111,8 +111,8 @@ pub struct RatioComparison {
     pub interval: Option<Interval>,
     /// The verdict against the margin.
     pub verdict: Verdict,
-    /// Where undecided: the starts a side, beyond those of the smaller side, that would decide in four of five cases if the estimate
-    /// were the truth. None if a side has one start, or a thousand would not do.
+    /// If undecided: the starts per side, beyond those of the smaller side, that would decide in four of five cases if the estimate were
+    /// the truth. `None` if a side has one start, or a thousand would not suffice.
     pub more_starts: Option<usize>,
 }
 

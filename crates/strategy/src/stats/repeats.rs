@@ -1,5 +1,5 @@
-//! When to stop repeating a run: `runs = { min, max, metric, until = "3 %" }`. The interval is one over the runs of this start; what
-//! another start would show, it does not say.
+//! Stops repeating a run when its interval is narrow: `runs = { min, max, metric, until = "3 %" }`. The interval covers the runs of this
+//! start only, not other starts.
 
 use super::estimate::{Estimate, Interval};
 use super::looks::level_of_look;

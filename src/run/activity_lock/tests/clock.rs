@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-/// Until when somebody sleeps.
+/// End of a sleep.
 type Sleeper = (Duration, Waker);
 
 /// A clock that leaps to the next moment at which something happens.

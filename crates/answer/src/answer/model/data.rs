@@ -52,7 +52,7 @@ pub(super) struct Cell {
 }
 
 impl Observations {
-    /// Those of a metric. `experiment` is in order.
+    /// Observations of a metric. `experiment` is in order.
     pub fn of(experiment: &Experiment, metric: &Metric) -> Observations {
         let points: Vec<&Point> = experiment.points.iter().collect();
         Observations::among(&points, metric)

@@ -14,7 +14,7 @@ pub struct Noise {
     pub node: f64,
 }
 
-/// Where the size of a noise comes from.
+/// Source of the size of a noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
@@ -29,7 +29,7 @@ pub enum Basis {
 pub struct NoiseKnown {
     /// Standard deviation, the median of what is likely: relative on a logarithmic scale.
     pub deviation: f64,
-    /// Where it comes from.
+    /// Its source.
     pub basis: Basis,
     /// The number of repeats beyond the first measurements.
     pub repeats: usize,
@@ -39,7 +39,7 @@ pub struct NoiseKnown {
 pub const FEWEST_REPEATS: usize = 4;
 
 impl NoiseKnown {
-    /// That of a deviation by so many repeats.
+    /// Noise known from a deviation over this many repeats.
     pub fn by(deviation: f64, repeats: usize) -> NoiseKnown {
         NoiseKnown {
             deviation,

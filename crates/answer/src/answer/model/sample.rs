@@ -4,7 +4,7 @@ use super::super::random::Random;
 use super::fit::{Posterior, State};
 
 impl Posterior {
-    /// So many draws of every point, on the metric's scale: `[point][draw]`; empty for one that was not measured.
+    /// Draws of every point, on the metric's scale: `[point][draw]`; empty for one that was not measured.
     ///
     /// Sizes of noise are drawn in proportion to their probabilities, in random order. Each config has a stream of random numbers of its
     /// own, so another config hardly moves its draws.

@@ -40,7 +40,7 @@ pub struct Found {
     pub as_good: Vec<f64>,
 }
 
-/// Why the winner won over the entrant with the best estimate, which is named by its place.
+/// Reason why the winner won over the entrant with the best estimate, which is given by its index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
     Best,
@@ -143,7 +143,7 @@ fn winner(entrants: &[Contender], margin: Margin) -> Option<(usize, Reason)> {
     })
 }
 
-/// Those that have not less throughput per GPU than another by more than the margin; all where some have no such figure.
+/// Entrants whose throughput per GPU is within the margin of the best; all of them if some lack the figure.
 fn most_per_gpu(entrants: &[Contender], near: &[usize], margin: Margin) -> Vec<usize> {
     let per_gpu: Option<Vec<f64>> = near.iter().map(|at| entrants[*at].per_gpu).collect();
     let Some(per_gpu) = per_gpu else {

@@ -26,7 +26,7 @@ pub struct Placed {
     pub at_point: Vec<f64>,
 }
 
-/// Those that compete, by config, and the places of configs that need more GPUs than there are.
+/// Competing points by config, and the indexes of configs that need more GPUs than there are.
 #[derive(Debug, Default)]
 pub struct Field {
     pub placed: Vec<Placed>,

@@ -13,7 +13,7 @@ pub struct Meetings {
 }
 
 impl Meetings {
-    /// Those of a question.
+    /// Meetings of a question.
     pub fn of(known: &Known<'_>, question: &Question) -> Meetings {
         let asked: Vec<usize> = points_of(known, &question.workload, question.load.as_deref())
             .map(|(at, _)| at)

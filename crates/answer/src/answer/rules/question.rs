@@ -131,7 +131,7 @@ fn assumed_starts(known: &Known<'_>, question: &Question) -> Option<f64> {
 
 /// The distance by which one further start of an entrant may be off, relative to its figure.
 fn noise_of_a_start(known: &Known<'_>, question: &Question, placed: &Placed) -> f64 {
-    /// Where a search decides.
+    /// Typical noise where a search decides.
     const TYPICAL: f64 = 0.02;
     let Goal::Metric { name, .. } = &question.goal else {
         return TYPICAL;

@@ -55,7 +55,7 @@ fn of_rate(count: f64, of: &impl Fn(&str) -> Option<f64>) -> Option<f64> {
     spread.map(|spread| spread / count.sqrt())
 }
 
-/// By how much the latency grows with rarity between the percentiles around it.
+/// Growth of the latency with rarity, between the percentiles around it.
 fn of_percentile(share: f64, metric: &str, count: f64, of: &impl Fn(&str) -> Option<f64>) -> Option<f64> {
     let place = |share: f64| -(1.0 - share).ln();
     let share = share.clamp(0.0, 1.0 - 1e-6);

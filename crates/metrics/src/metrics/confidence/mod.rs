@@ -34,7 +34,7 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// That of a figure with a relative sampling error.
+    /// Interval of a figure with a relative sampling error.
     pub fn of(figure: f64, error: f64) -> Interval {
         let factor = (NORMAL * error).exp();
         Interval {

@@ -23,7 +23,7 @@ const FULL: f64 = 0.5;
 /// The way in which a load sends its requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// So many in flight: the rate is their number by the mean latency.
+    /// This many in flight: the rate is their number by the mean latency.
     Closed(usize),
     /// At given times, over a span that is the same for every draw of them.
     Scheduled,

@@ -22,7 +22,7 @@ const MOST_VALUES: usize = 1 << 16;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Sequence {
     values: Vec<f64>,
-    /// Where the values of each request end.
+    /// End positions of each request's values.
     ends: Vec<usize>,
     /// Logarithms, ascending.
     sorted: Vec<f64>,
@@ -111,7 +111,7 @@ impl Sequence {
         starts.zip(&self.ends).map(|(start, end)| &self.values[start..*end])
     }
 
-    /// As many independent values would say as much of this percentile.
+    /// Number of independent values with as much information about this percentile.
     fn independent(&self, share: f64, wave: usize) -> f64 {
         let count = self.values.len() as f64;
         let rank = ((count - 1.0) * share) as usize;
@@ -193,7 +193,7 @@ fn above(share: f64, n: f64) -> f64 {
     (n - 1.0).max(0.0) * (1.0 - share)
 }
 
-/// Where the percentile of `n` values is expected on the scale of an exponential distribution.
+/// Expected position of the percentile of `n` values on the scale of an exponential distribution.
 fn reached(share: f64, n: f64) -> f64 {
     digamma(1.0 + n) - digamma(1.0 + above(share, n))
 }

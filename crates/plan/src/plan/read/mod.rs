@@ -24,7 +24,7 @@ use std::path::Path;
 
 /// State of reading a plan.
 pub(super) struct Reader<'a> {
-    /// Where variables and files come from.
+    /// Source of variables and files.
     pub world: &'a World<'a>,
     /// Number of keys of tables whose value could not be read.
     pub unread: usize,

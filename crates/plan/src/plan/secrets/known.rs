@@ -46,12 +46,12 @@ impl Known {
     }
 }
 
-/// Where a value is hidden.
+/// Contexts in which a value is hidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
     /// Only where its name announces it.
     Named,
-    /// Where it is a word of its own.
+    /// Where it is a separate word.
     Word,
     /// Wherever it occurs.
     Anywhere,

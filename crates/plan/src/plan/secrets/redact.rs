@@ -37,7 +37,7 @@ impl Secrets {
         replace(text, &self.places(text))
     }
 
-    /// Where secrets stand in a text from outside, in order; no two touch.
+    /// Returns the ranges of secrets in a text from outside, in order; no two touch.
     pub fn places(&self, text: &str) -> Vec<Range<usize>> {
         let announced = announced(text, |name| self.announces(name));
         let mut places: Vec<Range<usize>> = announced

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 pub(super) struct Announced {
     /// The name that announces it, or [`URL_PASSWORD`], [`URL_SIGNATURE`] or [`CURL_PASSWORD`].
     pub name: String,
-    /// Where the announcement begins.
+    /// Beginning of the announcement.
     pub begin: usize,
     /// Range of the value.
     pub value: Range<usize>,
@@ -138,7 +138,7 @@ pub(in crate::plan) fn is_reference(text: &str) -> bool {
     REFERENCE.is_match(text)
 }
 
-/// Where a quote closes; backslashes escape it.
+/// Returns the position of the closing quote; backslashes escape it.
 fn closing(text: &str, quote: char) -> Option<usize> {
     let mut is_escaped = false;
     text.char_indices().find_map(|(at, c)| {

@@ -10,7 +10,7 @@ use vsweep_plan::ids::ServerId;
 /// Result of comparing a server with its records.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerMatch {
-    /// Nothing contradicts: its results may go on.
+    /// No contradiction: its results may continue.
     Same,
     /// Another server was measured here before.
     Replaced(Differences),

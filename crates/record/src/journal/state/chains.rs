@@ -13,18 +13,18 @@ use vsweep_plan::ids::SearchId;
 /// All lines of one search on one start slot.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SearchLines {
-    /// Where it began: once for each session that did not know that it had begun.
+    /// Beginnings: one for each session that did not know of an earlier one.
     pub roots: Vec<(Rank, SearchStarted)>,
     /// The attempts that it asked for.
     pub asked: Vec<usize>,
-    /// Where it ended, after which line, and how: on every start slot, all of them kept with the first one.
+    /// Ends: rank, last line, and result. Ends on every start slot are kept with the first one.
     pub ends: Vec<(Rank, LineId, SearchEnd)>,
     /// The chain that counts; made when asked for.
     pub counts: OnceLock<Option<SearchRecord>>,
 }
 
 impl SearchLines {
-    /// When it was first begun.
+    /// First beginning.
     pub fn began(&self) -> Option<Rank> {
         self.roots.iter().map(|(rank, _)| *rank).min()
     }

@@ -29,7 +29,7 @@ pub struct Duplicate<'s> {
     pub run: &'s RunRecord,
     /// The result that counts; `None` if the run has none.
     pub counts: Option<&'s RunRecord>,
-    /// Why this one does not.
+    /// Reason why it does not count.
     pub why: String,
 }
 
@@ -102,12 +102,12 @@ impl State {
         })
     }
 
-    /// Why an attempt counts no more, if its session retired it: it was measured on a server that has become another one.
+    /// Returns the retirement of an attempt that its session retired: it was measured on a server that was replaced.
     pub(super) fn retirement_of(&self, run: &RunRecord) -> Option<&Retirement> {
         self.retired_from(&run.server, run.rank.line)
     }
 
-    /// Why what a line tells of a server counts no more, if a session that had read it retired what it knew of that server.
+    /// Returns the retirement of a server's line, if a session that had read the line retired its knowledge of that server.
     pub(super) fn retired_from(&self, server: &ServerId, line: LineId) -> Option<&Retirement> {
         let of_server = self.retirements.iter().filter(|retired| retired.server == *server);
         of_server

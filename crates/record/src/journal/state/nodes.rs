@@ -1,4 +1,4 @@
-//! Where runs were measured.
+//! The nodes of runs.
 
 use super::{RunRecord, State};
 use crate::journal::machine::Machine;
@@ -17,12 +17,12 @@ impl State {
         self.last_lines.get(&session).map(|(_, at)| at.as_str())
     }
 
-    /// Where a run was measured.
+    /// Node of a run.
     pub fn measured_at(&self, run: &RunRecord) -> Option<Machine> {
         self.machine_of(run.rank.line.journal)
     }
 
-    /// Where runs of the tables were measured: each node as each of its sessions found it.
+    /// Nodes of the tables' runs: each node as each of its sessions found it.
     pub fn machines(&self) -> BTreeSet<Machine> {
         let sessions: BTreeSet<Nonce> = self.runs().map(|run| run.rank.line.journal).collect();
         sessions

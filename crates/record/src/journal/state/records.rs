@@ -38,13 +38,13 @@ pub struct RunRecord {
     pub combo: Option<String>,
     /// True if it was tried. An untried run failed because of another one's failure.
     pub tried: bool,
-    /// That its server was not started for want of memory, where that is why it was not tried.
+    /// The comparison with another server, if its own was not started for want of memory and so it was not tried.
     pub ruled_out: Option<Arc<RuledOut>>,
     /// The search that asked for it.
     pub search: Option<SearchId>,
     /// Rank of the line that began it, or that gave it up. Its files are named after that line.
     pub rank: Rank,
-    /// When it ended, RFC 3339; for people only.
+    /// Time of its end, RFC 3339; for people only.
     pub finished_at: String,
     pub(super) result: RunFinished,
     /// Outcome and validity as the run itself has them, whatever is known of its server.
@@ -241,7 +241,7 @@ pub struct ServerRecord {
     pub starts: Vec<StartRecord>,
     /// True if a run's file says that it is the simulator and no line does.
     pub(super) simulated: Option<bool>,
-    /// Where it was declared last; `None` if no intact line does.
+    /// Rank of its last declaration; `None` if no intact line has one.
     pub(super) declared: Option<Rank>,
 }
 
@@ -280,11 +280,11 @@ pub struct StartRecord {
     pub slot: u32,
     /// The GPUs that it was given, by their numbers, if any were.
     pub gpus: Vec<u32>,
-    /// When it was launched, RFC 3339.
+    /// Time of the launch, RFC 3339.
     pub started_at: String,
     /// Its record from the moment it was ready, if it got there. That always includes its identity.
     pub ready: Option<Box<ServerReady>>,
-    /// When it was gone, RFC 3339.
+    /// Time of its end, RFC 3339.
     pub exited_at: Option<String>,
     /// Its end.
     pub exit: ServerExited,
@@ -311,7 +311,7 @@ impl StartRecord {
 /// One stretch of work on the directory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
-    /// When it began, RFC 3339.
+    /// Time of its beginning, RFC 3339.
     pub started_at: String,
     /// Its end; `None` if it was killed, or is still running.
     pub ended: Option<String>,

@@ -65,8 +65,8 @@ impl State {
         lost.count() as u32
     }
 
-    /// Why a server config is not started for a later slot: on an earlier one it did not get ready, for a cause that does not pass, and
-    /// it never has.
+    /// Returns the failure for which a server config is not started for a later slot: on an earlier one it did not become ready, for a
+    /// permanent cause, and it never has.
     pub fn never_starts(&self, server: &ServerId, slot: u32) -> Option<Failure> {
         let record = self.servers.get(server).filter(|record| !record.was_ready())?;
         let last = &record.starts.iter().rfind(|start| start.slot < slot)?.exit;
@@ -74,8 +74,8 @@ impl State {
         Some(Failure::new(cause, last.detail.clone()))
     }
 
-    /// Why a server config that was never started is not: another one that needs no more memory did not get ready for want of
-    /// memory, and never has.
+    /// Returns the failure for which a server config is never started: another one that needs no more memory did not become ready for want
+    /// of memory, and never has.
     pub fn lacks_memory(&self, config: &ServerDeclared) -> Option<Failure> {
         let others = self.servers.values().filter(|record| record.config.env == config.env);
         for failed in others {

@@ -68,7 +68,7 @@ fn name_points(mut marks: Vec<Mark>) -> Vec<Mark> {
     marks
 }
 
-/// Where a load lies between the ends of an exploration; those of rates have none themselves.
+/// Position of a load between the ends of an exploration; the ends of rates have no position themselves.
 fn position(vary: Vary, load: &Load) -> f64 {
     let in_flight = load.max_concurrency.map_or(f64::INFINITY, |most| most as f64);
     match (vary, load.request_rate) {

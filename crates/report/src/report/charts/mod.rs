@@ -37,7 +37,7 @@ pub struct Subject<'a> {
 pub struct Charts {
     /// In the order of a report.
     pub charts: Vec<Chart>,
-    /// Why something is not there.
+    /// Reasons for missing charts.
     pub missing: Vec<String>,
 }
 

@@ -21,7 +21,7 @@ pub struct XAxis<'a> {
     scale: Scale,
     /// One for each value.
     ticks: Vec<Tick>,
-    /// Where values lie that are no finite number.
+    /// Positions of values that are not finite numbers.
     beyond: Vec<(&'a Cell, f64)>,
 }
 
@@ -73,7 +73,7 @@ impl<'a> XAxis<'a> {
         Axis::of(axis_title(&self.column.name), self.scale).with_ticks(ticks.cloned())
     }
 
-    /// Where runs lie that have the same setting, or whose figures belong together; `None` where the axis has no room for them.
+    /// Position of runs with the same setting, or whose figures belong together; `None` if they do not fit on the axis.
     pub fn place(&self, rows: &[usize]) -> Option<f64> {
         if !self.is_setting {
             return Some(self.column.spread(rows)?.value);

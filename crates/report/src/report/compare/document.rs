@@ -21,12 +21,12 @@ pub fn to_text(comparison: &Comparison) -> String {
     plain(include_str!("compare.txt.jinja"), parts(comparison))
 }
 
-/// As Markdown, short enough for a pull request's comment or a job's summary.
+/// Formats it as Markdown, short enough for a pull request's comment or a job's summary.
 pub fn to_markdown(comparison: &Comparison) -> String {
     fill(&environment(), include_str!("compare.md.jinja"), parts(comparison))
 }
 
-/// As one offline page: the tally first, then limits, both frontiers, a table for each point, and what else changed.
+/// Formats it as one offline page: the tally first, then limits, both frontiers, a table for each point, and other changes.
 ///
 /// # Errors
 /// If a chart cannot be drawn.

@@ -64,7 +64,7 @@ pub fn of_nodes(base: &Side, new: &Side, pairs: &[PointPair<'_>]) -> Option<Stri
     })
 }
 
-/// Where the judged runs of a point were measured.
+/// Nodes of the judged runs of a point.
 fn machines(side: &Side, point: &Point) -> BTreeSet<Machine> {
     let known = point.used.iter().filter_map(|row| side.machines.get(*row)?.as_ref());
     known.unique().cloned().collect()

@@ -108,7 +108,7 @@ pub struct Figure {
     pub verdict: Verdict,
     /// Starts of the base and of the new side.
     pub starts: (usize, usize),
-    /// Where undecided: the further starts a side that would decide in four of five cases.
+    /// If undecided: the further starts per side that would decide in four of five cases.
     pub more_starts: Option<usize>,
 }
 

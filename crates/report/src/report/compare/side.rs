@@ -23,7 +23,7 @@ pub struct Side {
     pub name: String,
     /// Its runs.
     pub table: Table,
-    /// Where each run was measured, where known; empty if nothing is.
+    /// Node of each run, if known; empty if none is.
     pub machines: Vec<Option<Machine>>,
     /// The machine and the versions.
     pub facts: BTreeMap<String, BTreeSet<String>>,

@@ -211,15 +211,15 @@ fn runs(inputs: &Inputs<'_>) -> Value {
     })
 }
 
-/// Where a run's figures are, below the folder of its point: `begin-line.json`. The begins are few, and 10 000 whole names would be a
-/// fifth of a page.
+/// Name of a run's file, below the folder of its point: `begin-line.json`. There are few begins, and 10 000 whole names would be a fifth of
+/// a page.
 fn file_of(run: &RunRecord) -> Option<(&str, u64)> {
     let path = run.file.as_ref()?.path.strip_suffix(".json")?;
     let (begin, line) = path.rsplit_once('/')?.1.rsplit_once('-')?;
     Some((begin, line.parse().ok()?))
 }
 
-/// When the first server was started.
+/// Start of the first server.
 fn began(inputs: &Inputs<'_>) -> Option<Timestamp> {
     let starts = inputs.state.starts();
     starts.filter_map(|start| start.started_at.parse().ok()).min()

@@ -51,7 +51,7 @@ impl Span {
         self.scale != Scale::Linear
     }
 
-    /// Where a value lies, as a fraction of the axis; never far outside it, so that any value can be drawn.
+    /// Position of a value as a fraction of the axis; never far outside it, so that any value can be drawn.
     pub fn fraction(&self, value: f64) -> f64 {
         let place = |value: f64| match self.scale {
             Scale::Linear => value,

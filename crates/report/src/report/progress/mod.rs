@@ -30,7 +30,7 @@ pub enum Mode {
     Plain,
     /// The journal's own line for each event, on standard output.
     Json,
-    /// Nothing.
+    /// No output.
     Quiet,
 }
 

@@ -1,5 +1,5 @@
-//! Where the runs of a chart come from: a directory that `vsweep run` wrote, a result tree of `vllm bench sweep`,
-//! whose every `summary.json`, at any depth, lists the runs of one combination, or results from files that stand alone.
+//! Sources of a chart's runs: a directory that `vsweep run` wrote, a result tree of `vllm bench sweep`, in which every `summary.json`, at
+//! any depth, lists the runs of one combination, or single result files.
 
 mod dashboard;
 

@@ -21,7 +21,7 @@ pub struct Worker {
 /// The cluster's report about its submitted tasks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Cluster {
-    /// Why it cannot be asked; then nothing is known of its tasks.
+    /// Reason why it cannot be asked; its tasks are then unknown.
     pub unknown: Option<String>,
     /// One for each server start that it still knows of.
     pub tasks: Vec<TaskStatus>,
@@ -38,9 +38,9 @@ pub struct TaskStatus {
     pub state: String,
     /// True if it may still run.
     pub is_live: bool,
-    /// Why it waits, in the cluster's words; empty if it does not.
+    /// Reason for waiting, in the cluster's words; empty if it does not wait.
     pub reason: String,
-    /// Where it runs or ran.
+    /// Its node.
     pub node: String,
     /// Remedy if it will not start by itself.
     pub remedy: Option<&'static str>,

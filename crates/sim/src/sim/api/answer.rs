@@ -17,7 +17,7 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 /// Most events that are taken at once.
 pub const EVENTS_AT_ONCE: usize = 512;
-/// So many of the most probable tokens have a log probability at each place.
+/// Number of the most probable tokens with a log probability at each place.
 const RANKS: usize = 5;
 
 /// The requested interface.
@@ -36,7 +36,7 @@ pub struct Choice {
     pub seed: u64,
     /// Its tokens.
     pub len: usize,
-    /// Those that have come so far.
+    /// Number of tokens that have come so far.
     pub written: usize,
     /// Tokens of its prompt.
     pub prompt_len: usize,
@@ -96,7 +96,7 @@ pub struct AnswerFaults {
     /// Share of the tokens that are wrong, and of those that repeat the one before.
     pub wrong: f64,
     pub repeated: f64,
-    /// By how much the batch moves log probabilities, in nats, and what decides how.
+    /// Change of log probabilities by the batch, in nats, and the seed of its direction.
     pub noise: f64,
     pub batch: u64,
 }

@@ -78,7 +78,7 @@ impl Lane {
         Ok(Way { commands, unfinished })
     }
 
-    /// Until every handle is gone.
+    /// Runs until every handle is gone.
     fn run(mut self) {
         self.trigger_fault();
         let mut free_at = Instant::now();

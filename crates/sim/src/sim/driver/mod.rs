@@ -40,7 +40,7 @@ pub struct Submission {
     pub sequences: Vec<SequenceRequest>,
     /// The engine that it must go to, if it names one.
     pub rank: Option<usize>,
-    /// Where its tokens go.
+    /// Receiver of its tokens.
     pub events: UnboundedSender<EngineEvent>,
 }
 
@@ -75,7 +75,7 @@ struct Shared {
 pub struct Handle {
     ways: Vec<Way>,
     shared: Arc<Shared>,
-    /// Where the search for the least busy engine starts, so that ties go round.
+    /// Start of the search for the least busy engine, so that ties rotate.
     next: AtomicUsize,
 }
 

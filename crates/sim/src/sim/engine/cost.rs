@@ -52,7 +52,7 @@ pub struct Speculation {
     pub parameters: f64,
     /// Probability that a guess is right if all before it were, by its place; the last one holds for all further places.
     pub acceptance: Vec<f64>,
-    /// By how much these become smaller in a minute, as a part of what they were at first.
+    /// Decrease of these per minute, as a share of their first values.
     pub falling: f64,
 }
 

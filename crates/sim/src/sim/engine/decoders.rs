@@ -64,7 +64,7 @@ impl Decoders {
         }
     }
 
-    /// Those whose blocks are all full, oldest first.
+    /// Requests whose blocks are all full, oldest first.
     pub fn full(&self) -> &[Key] {
         &self.full[self.place(0)]
     }

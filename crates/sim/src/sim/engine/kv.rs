@@ -42,7 +42,7 @@ impl HeldBlocks {
         self.count += 1;
     }
 
-    /// There are so many now, as blocks were taken for several requests at once.
+    /// Sets the number after blocks were taken for several requests at once.
     pub fn recount(&mut self, count: usize) {
         debug_assert!(self.ids.is_empty(), "blocks of content are taken one by one");
         self.count = count;

@@ -7,7 +7,7 @@ use super::gpu::GIB;
 /// CUDA context, communication buffers and graphs on every GPU, in bytes.
 const FIXED: f64 = 1.3 * GIB;
 
-/// Why a model does not fit, in vLLM's words.
+/// Reason why a model does not fit, in vLLM's words.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Misfit {
     /// The weights alone are larger than the GPU.

@@ -28,7 +28,7 @@ pub struct Spread {
     pub server: f64,
     /// Amplitude of slow oscillations of all times: 0.05 is 5 %.
     pub drift: f64,
-    /// By how much times grow in a minute, as a part: a server that becomes slower and slower.
+    /// Growth of times per minute, as a share: a server that becomes slower and slower.
     pub slowing: f64,
     /// Mean time between two stalls and their length, in seconds.
     pub stalls: Option<(f64, f64)>,

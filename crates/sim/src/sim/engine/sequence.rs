@@ -16,7 +16,7 @@ const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 pub(super) struct Sequence {
     pub(super) request: SequenceRequest,
     pub(super) arrived: f64,
-    /// When it first left the queue.
+    /// Time at which it first left the queue.
     pub(super) scheduled: Option<f64>,
     pub(super) last_token: f64,
     pub(super) first_token: f64,

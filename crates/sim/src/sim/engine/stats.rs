@@ -114,8 +114,8 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Nothing counted yet. vLLM's length buckets go up to the longest request. `guesses` is how many tokens are guessed
-    /// ahead in a step.
+    /// Statistics before anything was counted. vLLM's length buckets go up to the longest request. `guesses` is the number of speculative
+    /// tokens per step.
     pub fn new(max_model_len: usize, guesses: usize) -> Self {
         let lengths = one_two_five(max_model_len);
         Stats {

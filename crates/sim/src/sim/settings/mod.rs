@@ -50,7 +50,7 @@ pub struct ServerSettings {
     pub spread: Spread,
     /// Contention between servers of the node.
     pub cross_talk: CrossTalk,
-    /// By how much they do at the moment.
+    /// Current slow-down by them.
     pub contention: ContentionFactor,
     /// Seed of noise, answers and random faults.
     pub seed: u64,
@@ -64,7 +64,7 @@ pub struct ServerSettings {
     pub node: Option<PathBuf>,
     /// `CUDA_VISIBLE_DEVICES`, if set.
     pub devices: Option<String>,
-    /// Where to write the truth about each request.
+    /// File for the true times of each request.
     pub truth: Option<PathBuf>,
     /// Faults of the server.
     pub faults: Vec<Fault>,
@@ -76,7 +76,7 @@ pub struct ServerSettings {
 pub struct Adapter {
     /// The name that requests ask for.
     pub name: String,
-    /// Where it would be loaded from.
+    /// Path from which it would be loaded.
     pub path: String,
 }
 

@@ -140,7 +140,7 @@ impl View<'_> {
         ))
     }
 
-    /// Where the lowest load that failed gave no figures at all, no criterion says why the limit lies where it does.
+    /// Note for a limit below a load that gave no figures at all: no criterion explains its position.
     fn fallen_note(&self, low: f64) -> Option<String> {
         let failed = self.above(low).find(|level| level.margin > 0.0)?.value;
         let has_fallen = at(&self.search.probes, failed).any(Probe::has_fallen);
@@ -192,7 +192,7 @@ impl View<'_> {
         })
     }
 
-    /// Where requests come faster than they are answered, how long they wait depends on how many a run sends.
+    /// Note for a rate above the server's throughput: waiting times then depend on the number of requests in a run.
     fn queue_note(&self, found: Found) -> Option<String> {
         let value = found
             .value()

@@ -121,7 +121,7 @@ pub struct Counters {
     pub is_profiling: AtomicBool,
     /// Beginning of the warm-up, and its duration once it is over.
     warmup: (OnceLock<Instant>, OnceLock<Duration>),
-    /// From t0 to the end of the last answer, once that is over; an external benchmark does not say.
+    /// Window from t0 to the end of the last answer, once that is over; unknown for an external benchmark.
     pub measured: OnceLock<Window>,
 }
 
@@ -190,7 +190,7 @@ pub struct Measurement {
 }
 
 impl Measurement {
-    /// Of a run that was cut before anything had ended.
+    /// The measurement of a run that was cut before anything had ended.
     pub fn of_nothing(cut: Cut) -> Measurement {
         Measurement {
             cut: Some(cut),
@@ -237,7 +237,7 @@ pub async fn probe(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failu
     }
 }
 
-/// Everything that is wrong with the parameters of one of our benchmarks, as sentences; empty if it can start.
+/// Problems of the parameters of one of our benchmarks, as sentences; empty if it can start.
 pub fn check(runner: &BenchRunner, params: &Params) -> Vec<String> {
     let problems = match runner {
         BenchRunner::Native => native::settings::NativeSettings::read(params).err(),

@@ -26,9 +26,9 @@ impl Drop for Worker {
 /// Fate of a thread whose work is given up.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum GivenUp {
-    /// It is waited for, since it tidies up behind itself.
+    /// It is awaited, because it cleans up after itself.
     Awaited,
-    /// It ends whenever it sees that nobody listens.
+    /// It ends by itself when it notices that nobody listens.
     Left,
 }
 

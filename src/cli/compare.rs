@@ -47,13 +47,13 @@ pub struct Args {
     /// The form of the output
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: ComparisonFormat,
-    /// Of --format dashboard: which TTFT and TPOT it shows [default: p99]
+    /// With --format dashboard: the statistic of TTFT and TPOT [default: p99]
     #[arg(long, value_name = "STATISTIC", value_parser = ["p99", "median"])]
     latency: Option<String>,
-    /// Of --format dashboard: the longest TTFT that is fast enough [default: 3000]
+    /// With --format dashboard: the longest TTFT that is fast enough [default: 3000]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     ttft_max_ms: Option<f64>,
-    /// Of --format dashboard: the longest TPOT that is fast enough [default: 100]
+    /// With --format dashboard: the longest TPOT that is fast enough [default: 100]
     #[arg(long, value_name = "MS", value_parser = milliseconds)]
     tpot_max_ms: Option<f64>,
 }

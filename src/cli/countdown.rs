@@ -19,7 +19,7 @@ const PAUSES: u32 = 100;
 
 /// Predicts the time left again and again while a sweep goes on.
 pub struct Countdown {
-    /// To the thread; none if the system refused one.
+    /// Channel to the thread; `None` if the system refused one.
     records: Option<Sender<State>>,
     shared: Arc<Mutex<Shared>>,
     is_cancelled: Arc<AtomicBool>,

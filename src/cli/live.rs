@@ -161,7 +161,7 @@ async fn now(Shared(live): Shared<Served>) -> Result<Json<Now>, StatusCode> {
     look(live, |live| live.now.clone()).await.map(Json)
 }
 
-/// With each answer: nobody keeps it, frames it, or passes its address on.
+/// Headers of each answer: no caching, no framing, and no referrer.
 const HEADERS: [(HeaderName, &str); 5] = [
     (header::CACHE_CONTROL, "no-store"),
     (header::REFERRER_POLICY, "no-referrer"),

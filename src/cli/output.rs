@@ -39,7 +39,7 @@ static LOST: OnceLock<io::Error> = OnceLock::new();
 /// True if text for people is unwanted.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// From now on [`text`] goes nowhere.
+/// Silences [`text`] from now on.
 pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }

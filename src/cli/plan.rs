@@ -67,7 +67,7 @@ pub fn run(args: Args) -> Result<Exit> {
     output::finish(written.and_then(|()| out.flush()))
 }
 
-/// One sentence of an estimate, and what it assumes.
+/// Writes one sentence of an estimate, and its assumptions.
 pub fn write_estimate(estimate: &std::result::Result<Rehearsal, String>, out: &mut impl Write) -> std::io::Result<()> {
     match estimate {
         Ok(rehearsal) => {

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 
 /// Rebuild the tables and charts of an experiment directory from its journal
 ///
-/// Of several directories, or files of results, it writes one page in the current folder, experiments.html: what is best among all of
-/// them, and charts in which each has curves of its own.
+/// For several directories, or files of results, it writes one page in the current folder, experiments.html: the best of all of them, and
+/// charts in which each has its own curves.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -76,7 +76,7 @@ fn write_one(text: &str, file: &Path) -> Result<()> {
     finish(writeln!(output::text(), "wrote {}", file.display())).map(|_| ())
 }
 
-/// One page over several experiments.
+/// Writes one page over several experiments.
 fn join(args: &Args) -> Result<Exit> {
     if args.timeline.is_some() || args.live {
         let why = "--timeline is of one run of one directory, and --live of one sweep; leave out the others";

@@ -81,7 +81,7 @@ pub struct Remaining {
 }
 
 impl Remaining {
-    /// Of the plan that counts in a directory; nothing if it cannot be read here.
+    /// Remaining work of the current plan of a directory; `None` if the plan cannot be read here.
     pub fn of(directory: &Directory, state: &State) -> Option<Remaining> {
         let sha256 = state.plan_that_counts()?.1.to_owned();
         let read = read_plan(

@@ -92,7 +92,7 @@ pub fn handed_over(directory: &Directory) -> Result<Vec<Array>> {
     Ok(arrays)
 }
 
-/// Of each group the task that tells most of it: one that may still run, else the last.
+/// Selects the most relevant task of each group: one that may still run, else the last.
 pub fn latest(mut tasks: Vec<TaskStatus>) -> Vec<TaskStatus> {
     tasks.sort_by_key(|task| task.is_live);
     let latest: BTreeMap<String, TaskStatus> = tasks.into_iter().map(|task| (task.group.clone(), task)).collect();

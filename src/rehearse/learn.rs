@@ -39,11 +39,11 @@ pub const USUAL: TimeFactor = TimeFactor::of(0.3, 0.5);
 /// Calibration from the record.
 #[derive(Debug, Clone)]
 pub struct Calibration {
-    /// Of server starts.
+    /// Factor for server starts.
     pub start: TimeFactor,
-    /// Of runs.
+    /// Factor for runs.
     pub run: TimeFactor,
-    /// Of what lies between two runs.
+    /// Factor for the time between two runs.
     pub pause: TimeFactor,
     /// Mean size of a run's file and rows, if any was recorded.
     pub run_bytes: Option<u64>,
@@ -141,8 +141,8 @@ impl Calibration {
         }
     }
 
-    /// From the times between the ends of runs, without the runs; where a server was started between, it is far longer,
-    /// which the median leaves out.
+    /// Learns from the times between the ends of runs, without the runs. Intervals with a server start are far longer; the median leaves
+    /// them out.
     fn learn_pauses(&mut self, state: &State) {
         let end = |run: &RunRecord| -> Option<jiff::Timestamp> { run.finished_at.parse().ok() };
         let mut ends: Vec<(jiff::Timestamp, f64)> =

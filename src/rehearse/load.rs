@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// Ids that may stand in prompts; which ones is of no consequence here.
 const VOCABULARY: std::ops::Range<u32> = 260..32_000;
-/// From a client's sending to the engine's queue, in nanoseconds.
+/// Delay from a client's sending to the engine's queue, in nanoseconds.
 const DELAY: u64 = 400_000;
 
 /// Time of a run in addition to its load, in seconds, by the command line of its point. vsweep's own generator needs its thread and

@@ -69,10 +69,10 @@ pub struct Card {
 /// Reason why a plan cannot be rehearsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unknown {
-    /// It takes more computing than was allowed.
+    /// It takes more computing than allowed.
     #[error("there is too much to compute")]
     TooMuch,
-    /// Something about it is not known; the sentence ends in the remedy, if there is one.
+    /// A fact about it is unknown; the sentence ends in the remedy, if there is one.
     #[error("{0}")]
     Because(String),
 }
@@ -121,7 +121,7 @@ pub struct Forecast {
 /// Prediction for a whole plan, or for its remaining part.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rehearsal {
-    /// One a server, in the order of the plan.
+    /// Forecasts of the servers, in the order of the plan.
     pub servers: Vec<Forecast>,
     /// Total duration.
     pub total: Total,

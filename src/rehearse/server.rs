@@ -28,9 +28,9 @@ pub struct ModelledServer {
     pub settings: Option<ServerSettings>,
     /// Reason why it will not become ready.
     pub failure: Option<Failure>,
-    /// From launch to ready or to the failure, in seconds, by the model.
+    /// Time from launch to ready or to the failure, in seconds, by the model.
     pub start_s: f64,
-    /// From the order to stop until it is gone, in seconds.
+    /// Time from the order to stop to the end, in seconds.
     pub stop_s: f64,
 }
 
@@ -112,7 +112,7 @@ impl ModelledServer {
         })
     }
 
-    /// One of which nothing is known but how long servers of a record took to start.
+    /// A server about which only the start times of a record are known.
     pub fn measured(record: &State) -> ModelledServer {
         let starts = record.starts();
         let ready: Vec<f64> = starts.filter_map(StartRecord::ready_seconds).collect();

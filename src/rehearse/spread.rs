@@ -10,11 +10,11 @@ const Z: f64 = 1.2816;
 /// A time with its 80 % interval, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct TimeInterval {
-    /// One time in ten it is less.
+    /// Lower end of an 80 % interval.
     pub low: f64,
     /// The median.
     pub likely: f64,
-    /// One time in ten it is more.
+    /// Upper end of an 80 % interval.
     pub high: f64,
 }
 
@@ -97,7 +97,7 @@ impl std::ops::AddAssign for Time {
 pub struct Total {
     /// Starting and stopping servers.
     pub starts: Time,
-    /// Everything that happens on a ready server.
+    /// Time of everything on a ready server.
     pub runs: Time,
 }
 

@@ -42,7 +42,7 @@ pub trait SignalSource {
     fn next(&mut self) -> impl Future<Output = Signal>;
 }
 
-/// Nobody who could want anything.
+/// A source without signals.
 #[derive(Debug)]
 pub struct NoSignals;
 

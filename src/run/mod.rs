@@ -62,7 +62,7 @@ pub enum Update<'a> {
     Running(&'a ServerId, &'a Arc<Counters>),
     /// An action on a server, apart from its runs.
     Acting(&'a ServerId, &'a Action),
-    /// Something the user should read once.
+    /// A note that the user should read once.
     Note(&'a str),
 }
 
@@ -80,7 +80,7 @@ pub type Lengths = BTreeMap<ServerId, f64>;
 pub struct Sweep<'a> {
     /// The plan.
     pub plan: &'a Plan,
-    /// Everything the plan expands to; decides which recorded points still count.
+    /// The whole expanded plan; decides which recorded points still count.
     pub whole: &'a Matrix,
     /// The part of it to work on now (the whole, unless `--only` was given).
     pub wanted: &'a Matrix,
@@ -101,7 +101,7 @@ pub struct Sweep<'a> {
 }
 
 impl<'a> Sweep<'a> {
-    /// All work on a plan, of which nothing is known, on a machine of which nothing is known.
+    /// A sweep of all work on a plan, without knowledge of the machine or of durations.
     pub fn of(plan: &'a Plan, matrix: &'a Matrix) -> Sweep<'a> {
         const NO_FORECASTS: &Forecasts = &Forecasts::new();
         const NO_LENGTHS: &Lengths = &Lengths::new();

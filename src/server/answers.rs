@@ -32,14 +32,14 @@ pub const LINES: [u32; 3] = [400, 100, 25];
 const TOKENS_A_LINE: u64 = 14;
 /// Number of most probable tokens requested at each place: the most that any OpenAI-compatible server returns.
 const TOP: u32 = 5;
-/// One answer of 32 tokens takes seconds; a server that needs longer is not asked on.
+/// Time limit of one answer of 32 tokens. A slower server is not asked further questions.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Reason for a missing answer.
 enum Refusal {
     /// The server has answered so.
     Status(StatusCode),
-    /// It has not answered, or nothing that can be read.
+    /// There was no answer, or an unreadable one.
     Silence(String),
 }
 
@@ -53,7 +53,7 @@ impl From<Silence> for Refusal {
 struct Asking<'a> {
     http: &'a Http,
     model: &'a str,
-    /// Of one answer.
+    /// Time limit of one answer.
     limit: Duration,
     /// Fields other than the text and those of OpenAI's interface. Fields that the server rejects are left out.
     extras: Map<String, Value>,

@@ -37,7 +37,7 @@ impl Claim {
     }
 }
 
-/// Another user's file can be locked, but not written.
+/// Opens the lock file. Another user's file can be locked, but not written.
 fn open(gpu: u32) -> io::Result<File> {
     let path = path(gpu);
     OpenOptions::new().read(true).open(&path).or_else(|_| {

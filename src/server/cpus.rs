@@ -40,7 +40,7 @@ impl Cpus {
         Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
     }
 
-    /// All of several.
+    /// Union of several sets.
     pub fn join<'a>(parts: impl IntoIterator<Item = &'a Cpus>) -> Cpus {
         Cpus(parts.into_iter().flat_map(|part| part.0.iter().copied()).collect())
     }

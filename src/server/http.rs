@@ -28,10 +28,10 @@ pub struct HttpAnswer {
     pub body: String,
 }
 
-/// No answer.
+/// Reason for a missing answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Silence {
-    /// Nobody listens, or the connection broke.
+    /// The connection was refused or broke.
     NoConnection(String),
     /// The time limit passed without an answer.
     TimedOut,

@@ -60,7 +60,7 @@ pub struct Launch {
     pub ready_timeout: Duration,
     /// Time from the polite signal to the deadly one.
     pub stop_grace: Duration,
-    /// No progress with requests in flight for this long means hung.
+    /// Time without progress, with requests in flight, after which the server counts as hung.
     pub hang_timeout: Duration,
     /// Differences from vLLM.
     pub manners: Manners,
@@ -80,7 +80,7 @@ pub struct Identity {
     pub names: Vec<String>,
     /// `max_model_len` of the model, if reported, in tokens.
     pub max_model_len: Option<u64>,
-    /// From `/version`, if it answers.
+    /// The answer of `/version`, if there is one.
     pub version: Option<String>,
     /// True if the server is vsweep's simulator, according to its `/version`.
     pub simulated: bool,

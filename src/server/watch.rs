@@ -115,11 +115,11 @@ async fn distress(http: &Http, progress: &mut Progress) -> Failure {
 /// Result of one health check.
 #[derive(Debug, Clone, PartialEq)]
 enum Health {
-    /// It says that its engine is dead, or nobody listens any more.
+    /// It reports that its engine is dead, or no longer listens.
     Ill(String),
-    /// From `/metrics`.
+    /// Figures of `/metrics`.
     Work { in_flight: f64, counted: f64 },
-    /// It answers, but does not say what it does.
+    /// It answers, but reports no figures.
     Unknown,
     /// Neither `/health` nor `/metrics` answers.
     Silent,

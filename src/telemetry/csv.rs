@@ -74,7 +74,7 @@ impl Columns {
 }
 
 impl Series {
-    /// One row a reading. Seconds count from the window's begin, counters from the first reading; what is unknown is empty.
+    /// Writes one row per reading. Seconds count from the window's beginning, counters from the first reading; unknown values are empty.
     pub fn to_csv(&self, window: Window) -> String {
         let columns = Columns::of(&self.0);
         let rows = self

@@ -20,7 +20,7 @@ pub struct Spool {
     in_file: u64,
     /// Content after the file's bytes.
     tail: Vec<u8>,
-    /// No file can be had, or no more be written: everything stays in memory then.
+    /// True if the file cannot be created or written: everything then stays in memory.
     is_stuck: bool,
 }
 
@@ -86,7 +86,7 @@ impl Spool {
         }
     }
 
-    /// All of it, from the first byte to the last.
+    /// Reads everything, from the first byte to the last.
     pub fn reader(&self) -> impl Read + '_ {
         let file = FilePart {
             file: self.file.as_ref(),

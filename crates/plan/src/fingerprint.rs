@@ -58,7 +58,7 @@ pub enum Change {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Differences(Vec<Difference>);
 
-/// One thing that differs.
+/// One difference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Difference {
     name: String,
@@ -138,7 +138,7 @@ fn is_about(before: u64, now: u64) -> bool {
 }
 
 impl Differences {
-    /// One of the two: `version 0.31.0, max_num_seqs 64`.
+    /// The earlier values: `version 0.31.0, max_num_seqs 64`.
     pub fn before(&self) -> String {
         self.list(|difference| format!("{} {}", difference.name, difference.before))
     }

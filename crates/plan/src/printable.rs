@@ -33,12 +33,12 @@ pub struct Printable<W> {
 }
 
 impl<W: Write> Printable<W> {
-    /// For lines of text, as [`printable_lines`].
+    /// Writes lines of text, as [`printable_lines`].
     pub fn lines(to: W) -> Printable<W> {
         Printable::with(to, printable_lines)
     }
 
-    /// For JSON, as [`printable_json`].
+    /// Writes JSON, as [`printable_json`].
     pub fn json(to: W) -> Printable<W> {
         Printable::with(to, printable_json)
     }

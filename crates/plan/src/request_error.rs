@@ -21,7 +21,7 @@ impl RequestError {
         RequestError { status, said }
     }
 
-    /// From a text alone, as saved results of benchmarks have it.
+    /// Parses a text alone, as in saved results of benchmarks.
     pub fn read(said: &str) -> RequestError {
         let digits = said.strip_prefix("HTTP ").and_then(|rest| rest.get(..3));
         RequestError::new(digits.and_then(|digits| digits.parse().ok()), said)

@@ -1,4 +1,4 @@
-//! One batch on its way: requests spread over the engines, held, let go, timed, and looked at whether it ran as one.
+//! One batch on its way: requests spread over the engines, held, released, timed, and checked to have run as one.
 
 use super::hold::Held;
 use super::{Bench, engines};

@@ -44,13 +44,13 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
     worker::perform(stops, || job.timeout, GivenUp::Awaited, move || bench.perform()).await
 }
 
-/// One shape being measured, on a thread of its own.
+/// Measurement of one shape, on a separate thread.
 struct Bench {
     job: Job,
     settings: IterationSettings,
     prompts: Prompts,
     endpoints: Vec<Endpoint>,
-    /// For the measured requests, one for each endpoint.
+    /// Generators for the measured requests, one for each endpoint.
     generators: Vec<Generator>,
 }
 

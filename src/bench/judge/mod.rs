@@ -71,7 +71,7 @@ impl<'a> RunFigures<'a> {
         self.figures.get(key).and_then(Value::as_f64)
     }
 
-    /// From the first request to the end of the last, or to the end of the window, in seconds.
+    /// Time from the first request to the end of the last, or to the end of the window, in seconds.
     fn duration_s(self) -> Option<f64> {
         let of_window = || Some(self.number("warmup_s")? + self.number("window_s")?);
         let seconds = self.number("duration").or_else(of_window);

@@ -38,8 +38,8 @@ pub(in crate::bench) fn pace(samples: &Samples) -> Option<Doubt> {
     paced(&served)
 }
 
-/// No steady state: the time per output token had a trend. Requests of the ramp, before the first one ended, and of the drain, after the
-/// last one was sent, have other company than those between.
+/// Returns a doubt if the time per output token had a trend. Requests of the ramp, before the first one ended, and of the drain, after the
+/// last one was sent, are left out: fewer requests run at the same time as they do.
 pub fn paced(served: &[Served]) -> Option<Doubt> {
     let ramp = served.iter().map(|request| request.end).reduce(f64::min)?;
     let drain = served.iter().map(|request| request.sent).reduce(f64::max)?;

@@ -48,7 +48,8 @@ pub fn telemetry(figures: &Params, course: &Course) -> Vec<Doubt> {
     doubts.into_iter().flatten().collect()
 }
 
-/// No steady state: tokens a second had a trend. Where arrivals decide these, the requests at the server show it, or the speed of each.
+/// Returns a doubt if tokens a second had a trend. If arrivals determine that rate, the number of requests at the server, or the speed of
+/// each, is used instead.
 fn changed(seen: RunFigures<'_>, course: &Course) -> Option<Doubt> {
     let series = [
         ("tokens a second", &course.rates),

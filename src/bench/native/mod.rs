@@ -126,7 +126,7 @@ struct NativeRun {
     job: Job,
     settings: NativeSettings,
     endpoint: Endpoint,
-    /// For the measured requests.
+    /// Generator for the measured requests.
     generator: Generator,
     watch: Option<Watch>,
 }
@@ -288,7 +288,7 @@ fn latencies(sample: &Sample) -> RequestLatencies {
     }
 }
 
-/// From when a request was sent to when it ended, from the start of the run.
+/// Time span of a request, relative to the start of the run.
 fn span(sample: &Sample) -> Range<Duration> {
     // A failed request has no end of its own.
     let [sent, end] = [sample.sent, sample.end.max(sample.sent)].map(Duration::from_nanos);

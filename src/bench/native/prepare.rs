@@ -29,8 +29,8 @@ fn failed_warmups(samples: &Samples) -> Option<String> {
 }
 
 impl NativeRun {
-    /// Everything that comes before t0 and after the requests are written: the ready check, connections, warm-ups, the
-    /// profiler. Returns how long opening the connections took, and why the server may be cold all the same.
+    /// Performs the steps after the requests are written and before t0: the ready check, connections, warm-ups, the profiler. Returns the
+    /// time for opening the connections, and a doubt if the server may still be cold.
     pub(super) fn prepare(&mut self, prompts: &Prompts) -> Result<(Duration, Option<Doubt>), Failure> {
         self.note("Starting initial single prompt test run...");
         match self.settings.limits.ready() {

@@ -20,7 +20,7 @@ pub(super) struct Prompts {
     pub load: Load,
     /// Number of them that wait for no other.
     pub starts: usize,
-    /// For the ready check.
+    /// Request for the ready check.
     pub first: Request,
     pub warmup: Vec<Request>,
     pub probe: Option<Request>,

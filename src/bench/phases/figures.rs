@@ -21,9 +21,9 @@ pub(super) struct WindowFigures {
     /// Relative sampling errors: of the output events a second, and of the latencies.
     pub events_error: Option<f64>,
     pub errors: Errors,
-    /// Of requests whose first token came.
+    /// TTFT of requests whose first token came.
     pub ttft: Stats,
-    /// Of gaps that ended.
+    /// ITL of gaps that ended.
     pub itl: Stats,
 }
 

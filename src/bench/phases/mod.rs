@@ -46,7 +46,7 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
     worker::perform(stops, || job.timeout, GivenUp::Awaited, move || run.perform()).await
 }
 
-/// One run, on a thread of its own.
+/// One run, on a separate thread.
 struct PhaseRun {
     job: Job,
     settings: PhaseSettings,

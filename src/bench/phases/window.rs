@@ -70,7 +70,7 @@ impl LoadWindow {
         }
     }
 
-    /// From its opening to its end.
+    /// Time span from its opening to its end.
     pub fn span(&self) -> Range<Nanos> {
         let primed = self.primed.map(|at| (at as f64 * self.margin) as Nanos);
         let start = primed.unwrap_or(self.latest).max(self.earliest).min(self.latest);

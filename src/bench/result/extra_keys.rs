@@ -82,7 +82,7 @@ pub(in crate::bench) fn generator(outcome: &LoadOutcome) -> Params {
     }))
 }
 
-/// From due to a moment of each request that succeeded, in seconds.
+/// Times from the due time to a moment of each request that succeeded, in seconds.
 pub(super) fn from_due(samples: &Samples, of: Latency) -> Vec<f64> {
     let values = samples.ok().map(|sample| seconds(sample.queue() + of(&sample)));
     values.collect()

@@ -28,7 +28,7 @@ impl ServerCounters {
         *self.0.entry((name.to_owned(), position)).or_default() += value;
     }
 
-    /// With those of another server.
+    /// Sum with the counters of another server.
     pub fn plus(mut self, other: &ServerCounters) -> ServerCounters {
         other
             .0

@@ -47,7 +47,7 @@ pub(in crate::bench) struct NoAnswer {
 }
 
 impl NoAnswer {
-    /// Of an answer that cannot be used.
+    /// An answer that cannot be used, for this reason.
     pub fn because(reason: impl Into<String>) -> NoAnswer {
         NoAnswer {
             status: None,

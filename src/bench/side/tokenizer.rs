@@ -4,7 +4,7 @@ use super::endpoint::{Endpoint, NoAnswer};
 use crate::dataset::{COMMON_WORDS, Item, Prompt, ServerTokenizer};
 use serde_json::{Value, json};
 
-/// With fewer words than this prompts would be too much alike.
+/// Least number of words; with fewer, prompts would be too similar.
 const FEWEST_WORDS: usize = 8;
 /// Ids whose text can stand for words where common ones are no tokens of their own.
 const IDS_OF_WORDS: std::ops::Range<u32> = 260..1300;

@@ -74,7 +74,7 @@ fn refused(action: &str, path: &Path, error: &io::Error) -> Error {
     ))
 }
 
-/// Something that is neither a file nor a folder, such as `/dev/stdout`.
+/// Returns true for a path that is neither a file nor a folder, such as `/dev/stdout`.
 fn is_device(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir())
 }

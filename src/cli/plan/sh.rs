@@ -64,7 +64,7 @@ fn write_filled(template: &str, context: Value, out: &mut impl Write) -> io::Res
 struct Script<'a> {
     plan: &'a Plan,
     matrix: &'a Matrix,
-    /// Of logs and results.
+    /// Folder of logs and results.
     folder: PathBuf,
     /// Variables that stand for secrets.
     used: RefCell<BTreeSet<String>>,
@@ -171,7 +171,7 @@ impl Script<'_> {
         }
     }
 
-    /// One run of a point.
+    /// Command for one run of a point.
     fn bench(&self, server: &ServerConfig, point: &Point, url: &str) -> String {
         let bench = &self.plan.bench;
         let result = self.folder.join(format!("{}-{RUN}.json", point.id));
@@ -193,7 +193,7 @@ impl Script<'_> {
         self.command(&env, &command_line(&job, &result, argv))
     }
 
-    /// One run of a point by a subcommand of ours.
+    /// Command for one run of a point by a subcommand of ours.
     fn vsweep_command(&self, point: &Point, url: &str, result: &Path) -> String {
         let path = |path: &Path| path.display().to_string();
         let params = point.params.clone();

@@ -113,7 +113,7 @@ pub fn failing(rehearsal: &Rehearsal) -> Vec<(String, Failure)> {
     failing.collect()
 }
 
-/// Such servers in a sentence for each reason.
+/// Describes such servers, in a sentence for each reason.
 pub fn failures_in_words(failing: &[(String, Failure)]) -> Vec<String> {
     let (ruled_out, others): (Vec<_>, Vec<_>) = failing.iter().partition(|(_, failure)| failure.ruled_out.is_some());
     let say = |(name, failure): &(String, Failure)| {
@@ -141,7 +141,7 @@ fn and_more(others: usize) -> String {
     }
 }
 
-/// One line: how long it all likely takes.
+/// One line with the likely duration.
 pub fn summary(rehearsal: &Rehearsal) -> String {
     let TimeInterval { low, likely, high } = rehearsal.total.interval();
     let unknown = rehearsal.unknown_runs();

@@ -17,7 +17,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// Of a directory, with what the plan asks of them. They are made of what is on disk, since the runs of other shards belong into
+    /// Tables of a directory with the plan's options. They are made from the files on disk, because the runs of other shards belong in
     /// them, too.
     pub fn of(directory: &Directory, options: &ReportOptions) -> Result<Tables> {
         let mut follower = Follower::open(directory)?;
@@ -38,7 +38,7 @@ impl Tables {
         })
     }
 
-    /// Something was recorded. An error is that of any table so far.
+    /// Reports that something was recorded. Returns the first error of any table so far.
     pub fn renew(&mut self) -> Result<()> {
         match &self.news {
             Some(news) if news.send(()).is_err() => self.end(),

@@ -24,7 +24,7 @@ const PLAN: &str = "version = 1\nruns = 2\n[serve]\ncommand = \"vllm serve m\"\n
 const PLACES: usize = 8;
 const SWEEPS: u32 = 40;
 
-/// From when to when something was done, and what.
+/// An activity with its beginning and end.
 type Span = (Duration, Duration, Activity);
 
 /// A server whose starts take about two minutes and whose runs take about one.

@@ -1,4 +1,4 @@
-//! One try at one run: the benchmark, with an eye on its server and on the user.
+//! One try of one run: the benchmark, under supervision of its server and of signals from the user.
 
 use super::{Live, Running};
 use crate::agenda::{self, ActionOutcome, MeasuredRun, MeasuredView, Task};

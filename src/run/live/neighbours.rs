@@ -60,7 +60,7 @@ fn is_neighbour(start: &StartRecord, session: Nonce, since: Timestamp) -> bool {
     start.launch.session == session && ended.is_none_or(|ended| ended >= since)
 }
 
-/// One that never got ready was starting until its end.
+/// Returns true if a server was starting since then. One that never became ready was starting until its end.
 fn was_starting(start: &StartRecord, since: Timestamp) -> bool {
     let took = start
         .ready_seconds()

@@ -1,4 +1,4 @@
-//! From how a server ended and what it wrote to a cause of the closed list.
+//! Derives a cause of the closed list from the end of a server and from its log.
 //!
 //! The patterns come from real logs (tests/data/logs). The first pattern of the table that occurs on a line that complains
 //! decides; a line that only tells or warns accuses nobody. What no pattern fits has an unknown cause, and the last lines of
@@ -26,9 +26,9 @@ const DETAIL: usize = 400;
 /// State of a server before it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
-    /// It was not ready yet.
+    /// The server was not ready yet.
     Starting,
-    /// It was ready.
+    /// The server was ready.
     Serving,
 }
 
@@ -201,7 +201,7 @@ pub fn decisive(log: &Path) -> String {
     clean(decisive_line(&read_log(log, 0)))
 }
 
-/// One harmless line without its log prefix, cut to a bearable length.
+/// Returns one line, printable, without its log prefix and of limited length.
 fn clean(line: &str) -> String {
     let text = printable(without_prefix(line));
     match text.char_indices().nth(DETAIL) {

@@ -9,7 +9,7 @@ use crate::cause::Cause;
 /// Words that identify a cause.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pattern {
-    /// All of them stand on the line, in lower case.
+    /// Words that must all be on the line, in lower case.
     pub words: &'static [&'static str],
     cause: Cause,
     /// True if they count only on the line that names an exception, because they are common elsewhere.
@@ -37,7 +37,7 @@ const fn pattern(words: &'static [&'static str], cause: Cause, is_loose: bool) -
     Pattern { words, cause, is_loose }
 }
 
-/// From the most specific to the most general; the first that occurs decides.
+/// Patterns from the most specific to the most general; the first that occurs decides.
 pub(super) const PATTERNS: &[Pattern] = &[
     phrase(&["vsweep: cannot execute"], Cause::CommandNotFound),
     // A full disk or /dev/shm makes NCCL fail, so what the system refuses comes first.

@@ -161,7 +161,7 @@ pub fn lead(guard: i32, command: &[OsString]) -> io::Error {
 struct Tree {
     leader: Pid,
     grace: Duration,
-    /// From when on what is left is killed; `None` until its end is asked for. Before that it is asked politely.
+    /// Time from which the remaining processes are killed; `None` until an end is requested. Before that they get a polite signal.
     killed_from: Option<Instant>,
     owner_gone: bool,
     /// True if the leader has started the server elsewhere and ended.

@@ -115,7 +115,7 @@ impl Agenda<'_> {
         })
     }
 
-    /// Another server answers: what was measured before counts no more, and the work on it begins anew.
+    /// Retires the earlier measurements after another server answered, and begins the work on it anew.
     pub(super) fn retire(&mut self, reason: String) -> Option<Step> {
         if self.launched.is_some() {
             self.phase = AgendaPhase::Retiring(reason);

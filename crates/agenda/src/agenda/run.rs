@@ -1,4 +1,4 @@
-//! One run and the tries at it: what must be there before it begins, and what its end means.
+//! One run and its tries: the conditions for its beginning, and the consequences of its end.
 
 use super::step::{Action, MeasuredRun, Run, Step};
 use super::strategy::Strategy;

@@ -40,7 +40,7 @@ pub struct Start {
 }
 
 impl Start {
-    /// One on which everything is measured.
+    /// A start on which everything is measured.
     fn of(server: ServerConfig, slot: u32) -> Start {
         Start {
             server,
@@ -51,7 +51,7 @@ impl Start {
     }
 }
 
-/// One start of a server and what is to be measured on it.
+/// One start of a server and the measurements on it.
 #[derive(Debug, Clone)]
 pub struct Group {
     /// The server.
@@ -67,7 +67,7 @@ pub struct Group {
 }
 
 impl Group {
-    /// One with nothing to measure.
+    /// A group with nothing to measure.
     pub fn of(server: ServerConfig, slot: u32) -> Group {
         Group {
             server,

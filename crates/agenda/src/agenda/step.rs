@@ -55,7 +55,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// One that was begun by this line.
+    /// The run that this journal line started.
     pub(super) fn of(task: &Task, started: &Entry, warmup: Warmup, is_warm: bool) -> Run {
         Run {
             task: task.clone(),
@@ -69,28 +69,28 @@ impl Run {
 /// The outcome of an action.
 #[derive(Debug)]
 pub enum ActionOutcome {
-    /// Of a wait: it may start.
+    /// After a wait: it may start.
     Admitted,
-    /// Of a start: what the ready server says of itself, or why it is not ready. It is still to be stopped then.
+    /// After a start: the properties of the ready server, or the reason why it is not ready. It must still be stopped then.
     Started(Result<ReadyInfo, Failure>),
-    /// Of a look: it is still the server that was started.
+    /// After a check: it is still the server that was started.
     Unchanged,
-    /// Of a start, a look or a run: another server answers than the one that was measured. Why, as a sentence.
+    /// After a start, a check or a run: another server answers than the one that was measured. The reason, as a sentence.
     Replaced(String),
-    /// Of a look or a run: the same server was started again meanwhile. Figures are of neither start.
+    /// After a check or a run: the same server was started again meanwhile. Its figures belong to neither start.
     Disturbed,
-    /// Of a reset.
+    /// After a reset.
     Reset {
         /// The server's refusal, as a sentence.
         result: Result<(), String>,
         /// Time that it took, in seconds.
         seconds: f64,
     },
-    /// Of a run.
+    /// After a run.
     Ran {
         /// The figures, or why there are none.
         result: Result<Box<MeasuredRun>, Failure>,
-        /// From start to end without the warm-up, in seconds.
+        /// Time from start to end without the warm-up, in seconds.
         seconds: f64,
     },
     /// The server died during a run. It is still to be stopped.
@@ -100,7 +100,7 @@ pub enum ActionOutcome {
         /// Time that the run had taken, in seconds.
         seconds: f64,
     },
-    /// Of a stop or a kill: the server is gone.
+    /// After a stop or a kill: the server is gone.
     Stopped {
         /// Time that it took, in seconds.
         seconds: f64,
@@ -114,7 +114,7 @@ pub enum ActionOutcome {
 /// Properties that a ready server reports.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReadyInfo {
-    /// For the record; the agenda adds which server and launch it is.
+    /// Its record; the agenda adds the server and the launch.
     pub recorded: ServerReady,
     /// Size of its KV cache, in tokens.
     pub kv_tokens: Option<u64>,

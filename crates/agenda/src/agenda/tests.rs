@@ -20,7 +20,7 @@ fn plan(text: &str) -> (Plan, Matrix) {
     (plan, matrix)
 }
 
-/// One word for each action and each event that ends something on the first server, and the ending.
+/// Returns one word for each action and each event that ends something on the first server, and the ending.
 fn perform(text: &str, script: Script<'_>) -> (String, Ending) {
     let (plan, matrix) = plan(text);
     perform_next(&plan, &matrix, &mut State::default(), false, script)

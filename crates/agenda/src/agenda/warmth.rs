@@ -1,5 +1,5 @@
-//! For which loads a start of a server is warm: those whose workload it has held at least as high. Nothing else is kept of
-//! what it did.
+//! Remembers the loads for which a start of a server is warm: those whose workload it has held with at least the same height. Nothing else
+//! is kept.
 
 use vsweep_plan::plan::{Params, number, spelling};
 use vsweep_record::table::is_of_load;
@@ -8,7 +8,7 @@ use vsweep_record::table::is_of_load;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Warmth(Vec<HeldLoad>);
 
-/// One of them.
+/// A load that it has held.
 #[derive(Debug, Clone, PartialEq)]
 struct HeldLoad {
     /// Parameters of the requests, without those that set how many come at once.

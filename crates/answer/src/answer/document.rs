@@ -236,7 +236,7 @@ pub enum Warning {
     Deaths {
         /// The number of times.
         deaths: u32,
-        /// Of how many launches.
+        /// Number of launches.
         launches: u32,
     },
     /// Runs or starts were tried again.
@@ -248,14 +248,14 @@ pub enum Warning {
     FailedRequests {
         /// Their number.
         failed: u64,
-        /// Of how many.
+        /// Number of requests.
         requests: u64,
     },
     /// Runs or probes were disturbed.
     Disturbed {
         /// Their number.
         disturbed: u32,
-        /// Of how many.
+        /// Number of all.
         of: u32,
     },
     /// It ran on other nodes than some that compete.

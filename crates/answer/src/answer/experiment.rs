@@ -146,7 +146,7 @@ pub enum Figure {
     Share {
         /// Number that meets it.
         met: f64,
-        /// Of how many.
+        /// Number of all.
         of: f64,
     },
 }

@@ -77,7 +77,7 @@ pub struct Shares {
 }
 
 impl TurnParams {
-    /// From an answer to the next turn of its conversation.
+    /// Time from an answer to the next turn of its conversation.
     pub fn pause(&self) -> Duration {
         Duration::from_secs_f64(self.delay_ms / 1000.0)
     }

@@ -102,7 +102,7 @@ impl<'a> Draw<'a> {
         }
     }
 
-    /// One request from each row of a file, in the order drawn, until there are as many as were asked for.
+    /// Draws one request from each row of a file, in random order if wanted, until there are enough.
     pub(super) fn each_row<R>(
         &self,
         rows: Vec<R>,
@@ -137,7 +137,7 @@ pub struct Traits {
     pub may_be_cut: bool,
     /// The lengths of its outputs are meant to be kept, even if the model would stop earlier.
     pub fixes_outputs: bool,
-    /// It says itself when requests are due.
+    /// It gives the due times of requests.
     pub is_timed: bool,
     /// It draws conversations, whose turns wait for each other.
     pub has_turns: bool,

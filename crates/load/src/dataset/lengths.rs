@@ -8,9 +8,9 @@ use vsweep_metrics::rng::NumpyPcg64;
 /// Spread of lengths around their mean: a ratio `r` in [0, 1) means from `(1 - r)` to `(1 + r)` times the mean.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 pub struct RangeRatio {
-    /// Of input lengths.
+    /// Ratio of input lengths.
     pub input: f64,
-    /// Of output lengths.
+    /// Ratio of output lengths.
     pub output: f64,
 }
 

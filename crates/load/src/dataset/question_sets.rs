@@ -42,13 +42,13 @@ crate::one_of! {
         Qualitative = "qualitative",
         /// Prompts of about a thousand tokens.
         Throughput1k = "throughput_1k",
-        /// Of two thousand.
+        /// Prompts of two thousand tokens.
         Throughput2k = "throughput_2k",
-        /// Of eight thousand.
+        /// Prompts of eight thousand tokens.
         Throughput8k = "throughput_8k",
-        /// Of sixteen thousand.
+        /// Prompts of sixteen thousand tokens.
         Throughput16k = "throughput_16k",
-        /// Of thirty-two thousand.
+        /// Prompts of thirty-two thousand tokens.
         Throughput32k = "throughput_32k",
     }
 }

@@ -12,7 +12,7 @@ pub(super) const KIND: Kind = Kind::of::<Random>("random", "consecutive ids of t
 
 /// Prompts that are drawn at a time.
 const PART: usize = 2048;
-/// All requests are written out before the run, at about six bytes a token.
+/// Limit of prompt tokens: all requests are written out before the run, at about six bytes per token.
 const MOST_PROMPT_TOKENS: f64 = 4e9;
 
 pub(super) const INPUT_LEN: Param = param("random_input_len").or("input_len").default("1024");

@@ -183,7 +183,7 @@ mod tests {
         found.expect("it is there")
     }
 
-    /// Of the byte-level kind with words as GPT-2's, as Llama 3's, and with an added token; and of other kinds.
+    /// Tokenizers of the byte-level kind with words as GPT-2's, as Llama 3's, and with an added token; and of other kinds.
     fn tokenizers() -> Vec<Tokenizer> {
         let bytes = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true});
         let prefixed = json!({"type": "ByteLevel", "add_prefix_space": true, "trim_offsets": true, "use_regex": true});

@@ -15,7 +15,7 @@ use std::hash::Hasher;
 use std::path::PathBuf;
 use vsweep_metrics::rng::PythonRandom;
 
-/// No time is later, in seconds; those since 1970 are earlier.
+/// Latest valid time, in seconds; those since 1970 are earlier.
 const LATEST: f64 = 1e11;
 
 pub(super) const KIND: Kind = Kind::of::<TimedTrace>(

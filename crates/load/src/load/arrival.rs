@@ -37,7 +37,7 @@ crate::one_of! {
 }
 
 impl Arrivals {
-    /// Everything at once.
+    /// All requests at once.
     pub const AT_ONCE: Arrivals = Arrivals {
         rate: f64::INFINITY,
         burstiness: 1.0,

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 
 /// A larger count of tokens is not plausible and is ignored.
 const MOST_OUTPUT: u64 = 1 << 24;
-/// No prompt, nor all inputs of a batch together, has more.
+/// Limit of a plausible count of prompt tokens, including all inputs of a batch.
 const MOST_PROMPT: u64 = 1 << 32;
 
 /// Token counts as the server reports them.

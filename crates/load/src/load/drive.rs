@@ -58,20 +58,21 @@ impl Load {
 /// Outcome of a load.
 #[derive(Debug)]
 pub struct LoadOutcome {
-    /// One timeline a request that ended, all of them unless the load was cut; those of a load without end as they ended.
+    /// One timeline for each request that ended: all of them unless the load was cut. Those of a load without end are in the order of their
+    /// ends.
     pub samples: Samples,
     /// Requests in flight when the load was cut, as far as they had come.
     pub cut: Vec<Sample>,
     /// The run's zero on the process's clock.
     pub began: Instant,
-    /// From t0 to the end of the last request.
+    /// Time from t0 to the end of the last request.
     pub duration: Nanos,
     /// CPU time of the generator's thread within it.
     pub cpu: Duration,
     /// Longest time the loop was busy between two looks at the network, or was woken later than it asked for; arrivals within it
     /// that the kernel did not stamp are late by at most this, and 100 ms if the process was stopped while it waited.
     pub longest_turn: Nanos,
-    /// All such times above 10 ms together.
+    /// Sum of all such times above 10 ms.
     pub away: Nanos,
     /// Share of the reads whose time of arrival is the kernel's; that of the others is the time of reading.
     pub stamped_share: f64,

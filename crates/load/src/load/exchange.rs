@@ -1,4 +1,4 @@
-//! One request in flight: turns the bytes of its answer into a [`Sample`]. Does no reading of its own.
+//! One request in flight: turns the bytes of its answer into a [`Sample`]. Reads no sockets itself.
 
 use super::backend::Reply;
 use super::chunk::{Scanner, Usage, error_text};

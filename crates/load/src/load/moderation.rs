@@ -10,8 +10,8 @@ use vsweep_metrics::metrics::Nanos;
 const MANY: u64 = 20_000;
 /// The rate is that of spans of at least this length.
 const SPAN: Nanos = 1_000_000;
-/// From one look at the network to the next. Far below the time between tokens of any engine, so that tokens of a stream
-/// are not read together that did not come together; and what a slot waits at most for its next request.
+/// Time from one look at the network to the next. It is far below the time between tokens of any engine, so that separate tokens of a
+/// stream are not read together. It is also the longest wait of a slot for its next request.
 const PERIOD: Nanos = 250_000;
 
 /// Watches the rate of arrivals.

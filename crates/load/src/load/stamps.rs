@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd;
 use std::time::{SystemTime, UNIX_EPOCH};
 use vsweep_metrics::metrics::Nanos;
 
-/// Both clocks are compared only if reading them took no longer; else the system did something else in between.
+/// Limit of the time for reading both clocks; if it took longer, the system did something else in between.
 const TIGHT: Nanos = 20_000;
 /// The clocks run alike, at whatever rate, as long as nobody sets the one of them.
 const LEEWAY: u64 = 100_000;

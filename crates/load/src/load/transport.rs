@@ -22,7 +22,7 @@ pub struct Tls {
 }
 
 impl Tls {
-    /// For the server of this name. Its certificate is checked against those the system trusts, unless `insecure`.
+    /// Settings for the server of this name. Its certificate is checked against those the system trusts, unless `insecure`.
     pub fn new(host: &str, insecure: bool) -> Result<Tls, String> {
         let name = ServerName::try_from(host.to_owned())
             .map_err(|_| format!("\"{host}\" is not a valid name in a certificate; correct the server's address"))?;

@@ -14,7 +14,7 @@ pub struct Turns {
     pub options: RequestOptions,
     /// Content of each turn.
     pub each: Vec<Turn>,
-    /// From an answer to the next turn.
+    /// Time from an answer to the next turn.
     pub pause: Nanos,
     /// True if a turn repeats the earlier ones, false if it is independent.
     pub with_history: bool,

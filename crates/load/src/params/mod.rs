@@ -12,7 +12,7 @@ pub use serde_json::Value;
 pub use value::FromParam;
 pub(crate) use value::json_of;
 
-/// One parameter, as help, checks and docs need it.
+/// One parameter, with all data for help, checks and docs.
 #[derive(Debug, Clone, Copy)]
 pub struct Param {
     /// Its name in snake case, as in `vllm bench serve`.

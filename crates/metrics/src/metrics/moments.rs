@@ -59,7 +59,7 @@ impl Moments {
         (self.count > 0).then_some(self.last)
     }
 
-    /// All of them.
+    /// Returns all moments.
     pub fn iter(&self) -> impl Iterator<Item = Nanos> {
         from_gaps(self.first(), self.gaps())
     }

@@ -52,7 +52,7 @@ impl Stats {
         Stats::with(mean, std, count, percents, |rank| seconds(values[&rank]))
     }
 
-    /// From what is known in seconds, and the values at those ranks that percentiles need.
+    /// Statistics from known totals in seconds, and the values at the ranks that percentiles need.
     fn with(mean: f64, std: f64, count: usize, percents: &[f64], at: impl Fn(usize) -> f64) -> Stats {
         let median = if count.is_multiple_of(2) {
             (at(count / 2 - 1) + at(count / 2)) / 2.0

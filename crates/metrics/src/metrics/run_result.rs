@@ -47,7 +47,7 @@ pub struct RunResult {
 }
 
 impl RunResult {
-    /// With columns, wherever a value has a column's name and is null.
+    /// A result with columns, wherever a value has a column's name and is null.
     pub fn new(values: Map<String, Value>, samples: Samples) -> RunResult {
         RunResult {
             values,
@@ -69,7 +69,7 @@ impl RunResult {
         }
     }
 
-    /// All of it as values, columns too.
+    /// Returns everything as values, including columns.
     pub fn to_values(&self) -> Map<String, Value> {
         match serde_json::to_value(self).expect("numbers and texts are JSON") {
             Value::Object(values) => values,

@@ -53,7 +53,7 @@ impl Samples {
         self.count == 0
     }
 
-    /// All of them, in the order in which they came. One that cannot be read back is a failed request.
+    /// Returns all samples, in the order in which they ended. One that cannot be read back is a failed request.
     pub fn iter(&self) -> impl Iterator<Item = Sample> + '_ {
         self.read().map(|(_, sample)| sample)
     }
@@ -68,7 +68,7 @@ impl Samples {
         self.iter().filter(|sample| !sample.is_ok()).count()
     }
 
-    /// All of them, in the order of their requests.
+    /// Returns all samples, in the order of their requests.
     pub fn in_order(&self) -> impl Iterator<Item = Sample> + '_ {
         let mut places = self.places();
         places.sort_by_key(|(index, ..)| *index);

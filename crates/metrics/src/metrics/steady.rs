@@ -16,7 +16,7 @@ pub struct SteadyRule {
 /// The window, and what happened in it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SteadyState {
-    /// From the moment enough requests were open …
+    /// The moment from which enough requests were open …
     pub start: Nanos,
     /// … to the last moment they were.
     pub end: Nanos,
@@ -34,9 +34,9 @@ pub struct SteadyState {
     pub input_throughput: f64,
     /// Output events in it, a second.
     pub output_throughput: f64,
-    /// Of requests that began in it.
+    /// TTFT of requests that began in it.
     pub ttft: Stats,
-    /// Of requests that began in it and have more than one token.
+    /// TPOT of requests that began in it and have more than one token.
     pub tpot: Stats,
 }
 

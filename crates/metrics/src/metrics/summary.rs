@@ -88,7 +88,7 @@ impl Metric {
 /// Counts and rates of one run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
-    /// From t0 to the end of the last request, in seconds.
+    /// Time from t0 to the end of the last request, in seconds.
     pub duration_s: f64,
     /// Requests that succeeded.
     pub completed: u64,

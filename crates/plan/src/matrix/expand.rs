@@ -1,5 +1,5 @@
-//! From a plan to its matrix: both sides' spaces are laid out, links and exclusions become filters, and everything that can only
-//! be judged together is checked.
+//! Expands a plan to its matrix: lays out both sides' spaces, turns links and exclusions into filters, and checks everything that needs the
+//! whole plan.
 
 use super::filter::Agreement;
 use super::identity::SharedLoad;

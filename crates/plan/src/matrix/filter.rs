@@ -34,7 +34,7 @@ impl Agreement {
         }
     }
 
-    /// All parameters of the group have equal values. A side that has none of them takes no part.
+    /// Pairs in which all parameters of the group have equal values. A side that has none of them does not take part.
     pub fn of_values(group: &[ParamRef], sides: &Sides) -> Agreement {
         let is_across = [Side::Serve, Side::Bench].map(|side| names_of(group, side).next().is_some()) == [true; 2];
         Agreement::new(sides, |side, space, index| {
@@ -46,7 +46,7 @@ impl Agreement {
         })
     }
 
-    /// All axes of the group are at the same position; `None` if the group does not span both sides.
+    /// Pairs in which all axes of the group are at the same position; `None` if the group does not span both sides.
     pub fn of_positions(group: &[ParamRef], sides: &Sides) -> Option<Agreement> {
         let dimension = |side: Side| sides.of(side).slot(names_of(group, side).next()?)?.dimension;
         let (serve, bench) = (dimension(Side::Serve)?, dimension(Side::Bench)?);
@@ -56,7 +56,7 @@ impl Agreement {
         }))
     }
 
-    /// All conditions hold. A parameter that a combination does not have meets none.
+    /// Pairs for which all conditions hold. A missing parameter meets none.
     pub fn of_conditions(conditions: &[Condition], sides: &Sides) -> Agreement {
         Agreement::new(sides, |side, space, index| {
             let mut own = conditions.iter().filter(|condition| condition.param.side == side);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 const TIMEOUT: Duration = Duration::from_secs(20 * 60);
-/// Of a benchmark that loads a model, perhaps several times.
+/// Default time limit of a benchmark that loads a model, perhaps several times.
 const OFFLINE_TIMEOUT: Duration = Duration::from_secs(2 * 60 * 60);
 
 table! {

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
 
-/// One thing that is wrong.
+/// One problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// A lower-case fragment that names the thing.

@@ -215,7 +215,7 @@ impl Secrets {
     }
 }
 
-/// One form for all spellings of a name.
+/// Returns one form for all spellings of a name.
 fn canonical(name: &str) -> String {
     name.trim()
         .trim_start_matches('-')

@@ -93,7 +93,7 @@ fn of_points(evidence: &Evidence<'_>, workload: &Workload<'_>, targets: &[Target
     asked.into_iter().flatten().collect()
 }
 
-/// With one number of GPUs everywhere, throughput per GPU ranks as throughput does.
+/// Returns true if the number of GPUs differs. Otherwise throughput per GPU ranks like throughput.
 fn gpus_differ(evidence: &Evidence<'_>, workload: &Workload<'_>) -> bool {
     let points = workload.points.iter().map(|at| &evidence.points.points[*at]);
     let counts = points.map(|point| evidence.points.param(point, "gpu_count").to_string());

@@ -1,4 +1,4 @@
-//! One durable fact a line. The names and fields here are a file format: see `docs/formats.md`.
+//! The events: one durable fact per line. The names and fields here are a file format: see `docs/formats.md`.
 
 use super::declared::{Compared, RecordedPlan, ServerDeclared};
 use super::given_up::GroupGivenUp;
@@ -168,7 +168,7 @@ pub struct ServerReady {
     pub server: ServerId,
     /// The launch of this session.
     pub launch: u32,
-    /// From launch to ready, in seconds.
+    /// Time from launch to ready, in seconds.
     pub seconds: f64,
     /// Name of the model it serves.
     pub model: String,
@@ -198,7 +198,7 @@ pub struct ServerExited {
     /// Time that ending it took, in seconds, once it has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// From its launch to its end by a clock that nobody sets, in seconds; none where it was not launched by us.
+    /// Time from its launch to its end by a clock that nobody sets, in seconds; `None` if we did not launch it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_seconds: Option<f64>,
 }
@@ -227,7 +227,7 @@ pub struct SearchStarted {
     pub rivals: Vec<Rival>,
 }
 
-/// Everything that is to be known of a run before it is measured.
+/// Facts about a run before it is measured.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunStarted {
     /// The point.
@@ -290,7 +290,7 @@ pub struct RunFinished {
     /// Relative sampling errors of its figures (standard errors of their logarithms), as far as the run tells.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub errors: Figures,
-    /// From start to end of the benchmark without its warm-up, in seconds.
+    /// Time from start to end of the benchmark without its warm-up, in seconds.
     pub seconds: f64,
     /// Time that resetting the caches before it took, in seconds; `None` if they were not reset.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -337,11 +337,11 @@ pub type Figures = BTreeMap<String, f64>;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Learned {
-    /// To a search: its question, and what the run says of it.
+    /// For a search: its question, and the readings.
     Probe(Probe),
-    /// To an exploration: the load, and what was measured.
+    /// For an exploration: the load, and the figures.
     Level(Level),
-    /// To the rules that repeat runs and starts: the metrics that they go by.
+    /// For the rules that repeat runs and starts: their metrics.
     Figures(Figures),
 }
 

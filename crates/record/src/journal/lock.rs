@@ -1,5 +1,5 @@
-//! One vsweep at a time on a directory, or several that share it out, to save work: no result depends on it. The lock is the operating system's, so a
-//! killed vsweep leaves none behind; the file's content only tells who holds it.
+//! Limits a directory to one vsweep at a time, or to several that share it, to save work: no result depends on it. The lock is the
+//! operating system's, so a killed vsweep leaves none behind. The file's content only names the holder.
 
 use super::directory::{Directory, Shard};
 use std::fs::{self, File, OpenOptions, TryLockError};

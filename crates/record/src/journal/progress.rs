@@ -23,7 +23,7 @@ pub enum ComparisonProgress {
 /// A start to be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NextStart {
-    /// Of which entrant, by its place.
+    /// Index of its entrant.
     pub entrant: usize,
     /// The number of its planned start.
     pub slot: u32,
@@ -47,9 +47,9 @@ pub struct Conclusion {
 /// Result of two arms or of an axis.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ComparisonFound {
-    /// Of two arms.
+    /// The result of two arms.
     Pairs(PairedOutcome),
-    /// Of an axis; without a place where the time or the starts were spent before the ends were compared on one node.
+    /// The result of an axis; `None` if the time or the starts were used up before the ends were compared on one node.
     Axis(Option<Located>),
 }
 

@@ -37,7 +37,7 @@ pub(super) struct Reader {
 /// Result of reading further.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Read {
-    /// Everything that is written was read.
+    /// Everything was read.
     On,
     /// The file has changed before where reading went on: all of it must be read again.
     Changed,

@@ -83,7 +83,7 @@ impl Recorder {
         &self.directory
     }
 
-    /// Everything known so far.
+    /// The current state.
     pub fn state(&self) -> &State {
         self.follower.state()
     }

@@ -1,4 +1,4 @@
-//! One value of a table, and how it reads from JSON and prints to CSV.
+//! One value of a table: reading from JSON and printing to CSV.
 
 use arcstr::ArcStr;
 use serde_json::Value;

@@ -8,7 +8,7 @@ use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::plan::Params;
 use vsweep_plan::validity::{Doubt, Validity};
 
-/// One run, as the table takes it in; by default a valid one of which nothing else is known.
+/// One run as input of a table; by default a valid one without further facts.
 #[derive(Debug, Clone, Default)]
 pub struct RunRow<'a> {
     /// The point's id.

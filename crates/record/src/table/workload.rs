@@ -87,7 +87,7 @@ impl<'t> Points<'t> {
             .contains(&"prefill".to_owned())
     }
 
-    /// Of parameters that change together, one to one, the first tells enough.
+    /// Parameters of the workload. Of parameters that change together, one to one, only the first is returned.
     fn workload_settings(&self) -> Vec<&'t Column> {
         let mut kept: Vec<&Column> = Vec::new();
         for column in self.runs.columns().iter().filter(|column| column.is_of_workload()) {

@@ -7,7 +7,7 @@ use vsweep_record::journal::{AskedMetric, Compared, ComparisonFound, ComparisonP
 use vsweep_strategy::selection::{Arm, Bracket, Finding, Located, PairedEnding, PairedOutcome};
 use vsweep_strategy::stats::{self, Estimate, Interval};
 
-/// One sentence for each thing that is known; none without a comparison.
+/// Describes the comparison, one sentence for each fact; empty without a comparison.
 pub fn in_words(state: &State) -> Vec<String> {
     let Some(compared) = state.compared() else {
         return Vec::new();

@@ -62,7 +62,7 @@ impl Distributions {
         (histogram.count() > 0).then_some(histogram)
     }
 
-    /// For a page: for each point the milliseconds of each latency at the same shares of requests.
+    /// Encodes it for a page: for each point the milliseconds of each latency at common shares of requests.
     pub fn encode(&self) -> Value {
         let times = |histogram: &Histogram| -> Vec<Value> {
             let at = |share: &f64| histogram.quantile(*share).map_or(Value::Null, |ms| shorten(ms).into());

@@ -239,7 +239,7 @@ fn group_runs<'a>(runs: impl Iterator<Item = (Reason, Member<'a>)>, state: &Stat
         .collect()
 }
 
-/// For each group, the part of its server's log that shows the decisive line; nothing where no log is there.
+/// Returns the part of the server's log with the decisive line, for each group; `None` without a log.
 pub fn read_excerpts(directory: &Directory, groups: &[Group]) -> Vec<Option<String>> {
     let is_of_server = |reason| matches!(reason, Reason::Failed(_) | Reason::Doubted(Code::RequestErrors));
     let excerpt = |group: &Group| {

@@ -129,7 +129,7 @@ impl Goals {
         named.chain(doubtful).collect()
     }
 
-    /// For the table of points, a column for each goal: true, false, or empty where nothing is decided.
+    /// Columns for the table of points, one for each goal: true, false, or empty if undecided.
     pub fn columns(&self) -> Vec<Column> {
         let cell = |meets: &Option<Requirement>| match meets {
             Some(Requirement::Met) => Cell::Bool(true),

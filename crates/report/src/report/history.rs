@@ -28,7 +28,7 @@ const WITHIN: (f64, f64) = (0.5, 5.0);
 /// Starts by what makes them equal: their point and the version of the server.
 type Equals = BTreeMap<String, Vec<Start>>;
 
-/// One experiment: what was measured of each metric.
+/// One experiment: its measurements of each metric.
 #[derive(Debug, Clone, Default)]
 struct Past {
     metrics: BTreeMap<String, Equals>,

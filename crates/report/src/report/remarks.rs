@@ -6,14 +6,14 @@ use serde::Serialize;
 use vsweep_record::journal::{Launch, State};
 use vsweep_record::table::Points;
 
-/// One remark: what it is about in a word or two, and a sentence without its full stop.
+/// One remark: its subject in a word or two, and a sentence without its full stop.
 #[derive(Serialize)]
 pub struct Remark {
     pub about: &'static str,
     pub text: String,
 }
 
-/// All of them, the gravest first.
+/// All remarks, the gravest first.
 pub fn remarks(state: &State, points: &Points<'_>) -> Vec<Remark> {
     let all = [
         ("Retired", duplicates::retired(state)),

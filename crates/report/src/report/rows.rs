@@ -1,5 +1,5 @@
-//! From the journal and the run files to the table of runs. A run file is believed only if it is byte for byte the one
-//! that the journal vouches for; any other is shown as damaged, without figures.
+//! Reads the journal and the run files into the table of runs. A run file is used only if it is byte for byte the recorded one; any other
+//! is shown as damaged, without figures.
 
 use super::attainment::Shares;
 use super::nodes;

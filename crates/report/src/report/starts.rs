@@ -13,7 +13,7 @@ use vsweep_plan::units::show_many;
 use vsweep_record::journal::{Launch, ServerRecord, StartRecord, State};
 use vsweep_record::table::{count_gpus, inert};
 
-/// One start, and what it took of the machine.
+/// One start, and its use of the machine.
 struct StartUsage<'s> {
     id: &'s ServerId,
     server: &'s ServerRecord,

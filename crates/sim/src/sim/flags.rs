@@ -82,7 +82,7 @@ fn arguments(args: &[String]) -> impl Iterator<Item = Argument<'_>> {
     })
 }
 
-/// One thing that vLLM would refuse.
+/// One error of vLLM about its arguments.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Objection {
     /// It has no flag of this name.
@@ -104,7 +104,7 @@ pub enum Objection {
     },
 }
 
-/// Everything that vLLM would object to in the arguments after `serve`, in their order; argparse ends with the first.
+/// All errors of vLLM about the arguments after `serve`, in their order; argparse ends with the first.
 pub fn objections(args: &[String]) -> Vec<Objection> {
     let mut has_model = false;
     let objection = |argument| match argument {

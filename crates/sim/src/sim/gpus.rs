@@ -155,7 +155,7 @@ pub fn smi(folder: &Path, args: &[String]) -> Option<String> {
     )
 }
 
-/// One line of an answer: the fields that were asked for, in their order.
+/// One line of an answer: the requested fields, in their order.
 fn row(fields: &str, value: impl Fn(&str) -> String) -> String {
     let values: Vec<String> = fields.split(',').map(|field| value(field.trim())).collect();
     values.join(", ") + "\n"

@@ -183,7 +183,7 @@ fn check_free_memory(settings: &ServerSettings, pid: u32) -> Result<(), String> 
     ))
 }
 
-/// From now on the engine holds what it may use.
+/// Records the memory that the engine may use as held from now on.
 fn hold_memory(settings: &ServerSettings, pid: u32) {
     let Some(folder) = &settings.node else { return };
     let late = settings.faults.iter().find_map(|fault| match fault {

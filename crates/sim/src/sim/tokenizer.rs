@@ -158,7 +158,8 @@ fn ascii(text: &str) -> (u32, usize) {
     (pack(&bytes[..count], 7), count)
 }
 
-/// One character of two to four bytes; one of four bytes does not fit and becomes the replacement character.
+/// Returns the token and its length for a character of two to four bytes; one of four bytes does not fit and becomes the replacement
+/// character.
 fn other(character: char) -> (u32, usize) {
     let length = character.len_utf8();
     let kept = if length > 3 {

@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
-/// One sequence, as its line says it.
+/// Times of one sequence, as in its line.
 #[derive(Serialize)]
 pub(super) struct SequenceTimes {
     pub request_id: String,

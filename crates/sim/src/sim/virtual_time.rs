@@ -25,8 +25,8 @@ pub struct VirtualLoad {
     pub limit: Option<usize>,
     /// Keep the time of every token; otherwise only those of the first and the last one.
     pub every_token: bool,
-    /// From a client's sending to the engine's queue, in nanoseconds: network, HTTP, tokenisation. While it lasts, the
-    /// engine has begun another step.
+    /// Delay from a client's sending to the engine's queue, in nanoseconds: network, HTTP, tokenisation. Meanwhile, the engine has begun
+    /// another step.
     pub delay: Nanos,
 }
 
@@ -35,7 +35,7 @@ pub struct VirtualLoad {
 pub struct Simulated {
     /// One timeline a request, in order.
     pub samples: Vec<Sample>,
-    /// From the start to the end of the last request, in nanoseconds.
+    /// Time from the start to the end of the last request, in nanoseconds.
     pub duration: Nanos,
 }
 

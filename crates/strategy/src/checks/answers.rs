@@ -33,11 +33,11 @@ pub enum AnswerCheck {
 pub struct Answers {
     /// The model behind the name: answers of others are not held against these.
     pub model: String,
-    /// To each question, asked alone.
+    /// Answers to each question, asked alone.
     pub alone: Vec<Reply>,
     /// Distance of the answers to all questions at once from these.
     pub together: Vec<Distance>,
-    /// To the first two questions with as many lines between text and question as the server takes.
+    /// Answers to the first two questions with as many filler lines as the server takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub long: Option<Long>,
 }

@@ -124,7 +124,7 @@ impl Search {
     }
 }
 
-/// All that the probes say about one target.
+/// Knowledge from the probes about one target.
 #[derive(Debug, Clone)]
 struct Evidence {
     levels: Vec<PooledLevel>,
@@ -133,7 +133,7 @@ struct Evidence {
     dip: Option<PooledLevel>,
 }
 
-/// One target of a search, with what is known of it.
+/// One target of a search, with the knowledge about it.
 struct View<'a> {
     search: &'a Search,
     target: &'a Target,

@@ -247,7 +247,7 @@ struct LoadRun {
     /// The logarithm of its load.
     load: f64,
     run: Observation,
-    /// For each size of the noise its variance, and by how much the margin over all requests of many runs exceeds that of a
+    /// For each size of the noise: its variance, and the excess of the margin over all requests of many runs compared with that of a
     /// typical run.
     noises: [(f64, f64); NOISES.len()],
 }

@@ -1,4 +1,4 @@
-//! One condition on a run's result: what is compared, how, and with which limit.
+//! One condition on a run's result: a quantity, a comparison and a limit.
 //!
 //! A criterion reads a run as a [`Reading`], a ratio to its own limit, so criteria in different units are comparable. The rest of this room
 //! interprets readings.
@@ -102,7 +102,7 @@ pub struct Criterion {
     pub quantity: Quantity,
     /// The comparison.
     pub operator: Operator,
-    /// With what; a share between 0 and 1 for an attainment.
+    /// The limit; a share between 0 and 1 for an attainment.
     pub limit: f64,
 }
 

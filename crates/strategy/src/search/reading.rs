@@ -59,7 +59,7 @@ pub struct Reading {
     /// Requests beyond the limits of a single request; 0 if the criterion is about the run.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub missed: u64,
-    /// All requests that were looked at.
+    /// Number of all requests that were read.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub requests: u64,
 }

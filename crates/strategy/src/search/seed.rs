@@ -47,12 +47,12 @@ impl Seed {
         Seed { value, factor, basis }
     }
 
-    /// From the answer of a server config that differs in little, typically in one parameter.
+    /// Starts from the answer of a similar server config, which typically differs in one parameter.
     pub fn neighbour(answer: f64) -> Seed {
         Seed::of(answer, 1.6, SeedBasis::Neighbour)
     }
 
-    /// From the simulator's forecast.
+    /// Starts from the simulator's forecast.
     pub fn forecast(answer: f64) -> Seed {
         Seed::of(answer, 2.0, SeedBasis::Forecast)
     }

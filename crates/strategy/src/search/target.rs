@@ -1,4 +1,4 @@
-//! One target of a search: what the probes so far say about it, and its answer.
+//! One target of a search: the evidence of the probes so far, and its answer.
 //!
 //! Owns the step from readings to margins, the spread from run to run and the rules an answer obeys. Which load to
 //! measure next is the search's decision.

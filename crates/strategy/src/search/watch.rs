@@ -23,7 +23,7 @@ const AWAY_SHARE: f64 = 0.02;
 pub struct Watch {
     question: Question,
     criteria: Vec<Watched>,
-    /// For each target, its criteria by position; None for one that is open until the end.
+    /// Criteria of each target by position; `None` for one that is open until the end.
     targets: Vec<Vec<Option<usize>>>,
     /// Requests that ended, and those of them that were sent after the first had ended.
     ended: u64,
@@ -39,7 +39,7 @@ pub struct Watch {
     last_end: Duration,
 }
 
-/// One criterion and how many of the ended requests satisfied it.
+/// One criterion, and the number of ended requests that satisfied it.
 #[derive(Debug, Clone)]
 struct Watched {
     text: String,
@@ -219,7 +219,7 @@ mod tests {
         }
     }
 
-    /// From so many seconds to the next.
+    /// The second from `start` to the next.
     fn span(start: u64) -> Range<Duration> {
         Duration::from_secs(start)..Duration::from_secs(start + 1)
     }

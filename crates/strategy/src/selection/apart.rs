@@ -9,11 +9,11 @@ use super::packed::{Capacity, Need, Placed, Round};
 pub struct Work {
     /// Starts of its server.
     pub starts: u64,
-    /// All of them, in seconds.
+    /// Sum of all starts, in seconds.
     pub starting_s: f64,
     /// Runs.
     pub runs: u64,
-    /// All of them, in seconds.
+    /// Sum of all runs, in seconds.
     pub running_s: f64,
     /// True if nothing is measured while it starts.
     pub starts_apart: bool,

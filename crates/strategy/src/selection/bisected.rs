@@ -55,7 +55,7 @@ const AWAY: usize = 4;
 /// A bisection under way.
 #[derive(Debug, Clone)]
 pub struct Bisected {
-    /// Of the axis, in their order; the first is the old end.
+    /// Number of entries of the axis; the first is the old end.
     entries: usize,
     max_starts: usize,
     /// The mean logarithm of each start's runs ([`crate::stats::Start::mean`]), by its entry; None of one that failed.
@@ -63,7 +63,7 @@ pub struct Bisected {
 }
 
 impl Bisected {
-    /// One of so many entries, at least two, that has measured nothing and asks for at most so many starts, failed ones included.
+    /// A bisection of `entries` entries, at least two, without measurements. It asks for at most `max_starts` starts, failed ones included.
     pub fn new(entries: usize, max_starts: usize) -> Bisected {
         Bisected {
             entries,
@@ -210,7 +210,7 @@ impl Bisected {
         of_entry.map(|(_, log)| *log)
     }
 
-    /// One failure is enough to leave an entry between the ends: a neighbour serves as well.
+    /// Returns true if an entry may be started. A failure without any success rules it out, because a neighbour serves as well.
     fn may_start(&self, entry: usize) -> bool {
         self.starts(entry) > 0 || self.failures(entry) == 0
     }

@@ -110,7 +110,7 @@ impl Capacity {
         length(&self.play(needs, order))
     }
 
-    /// No list is shorter: all GPUs are busy all the time, or all places, or one group alone takes as long.
+    /// Lower bound of the length of any list: all GPUs are busy all the time, or all places, or one group alone takes as long.
     pub fn bound(self, needs: &[Need]) -> f64 {
         let seconds = needs.iter().map(|need| need.seconds);
         let share = |need: &Need, part: u32, whole: u32| match need.alone {
@@ -194,8 +194,7 @@ pub fn longest_chain(placed: &[Placed]) -> Vec<usize> {
     chain
 }
 
-/// Of these free GPUs, as many as are needed: neighbours from a multiple of their number where there are such, which are most
-/// likely connected best.
+/// Chooses GPUs among the free ones: neighbours from a multiple of their number if possible, which are most likely connected best.
 pub fn choose(free: &[u32], count: usize) -> Vec<u32> {
     let is_free = |gpu: &u32| free.contains(gpu);
     let aligned = free

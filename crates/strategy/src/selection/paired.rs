@@ -42,7 +42,7 @@ pub type Logs = Vec<Option<f64>>;
 /// Outcome of a comparison in pairs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PairedOutcome {
-    /// One for each member, in the family's order.
+    /// Findings of the members, in the family's order.
     pub findings: Vec<Finding>,
     /// Reason for its end.
     pub ending: PairedEnding,
@@ -95,15 +95,15 @@ pub struct Paired {
     results: Vec<(Slot, Option<Logs>)>,
     /// Pairs that were looked at.
     looked: usize,
-    /// For each member, what it was called once and for all.
+    /// Final finding of each member, once it has one.
     settled: Vec<Option<Finding>>,
     /// Members among which the chance of a false alarm is still to be shared: all but those that were called changed or broken.
     sharing: usize,
 }
 
 impl Paired {
-    /// One that has measured nothing. `family` is what is asked of each metric at each point. It asks for at most so many starts, failed ones
-    /// included; fewer than eight decide nothing.
+    /// A comparison without measurements. `family` holds the questions about each metric at each point. It asks for at most `max_starts`
+    /// starts, failed ones included; fewer than eight decide nothing.
     pub fn new(family: Vec<Member>, max_starts: usize, placement: Placement) -> Paired {
         Paired {
             looked: 0,

@@ -1,4 +1,4 @@
-//! One member of a family of paired tests: one metric at one point. Its ratio by the pairs so far, and what follows at a look.
+//! One member of a family of paired tests: one metric at one point. Its ratio by the pairs so far, and its verdict at a look.
 
 use crate::stats::{Better, Bound, Estimate, Interval, Margin, Requirement, Verdict, level_of_look};
 use serde::{Deserialize, Serialize};

@@ -49,7 +49,7 @@ impl Interval {
 }
 
 impl Estimate {
-    /// One whose standard error has so many degrees of freedom.
+    /// An estimate with a standard error and its degrees of freedom.
     pub fn new(log: f64, standard: f64, freedom: f64) -> Estimate {
         let error = Some(Error { standard, freedom });
         Estimate { log, error }

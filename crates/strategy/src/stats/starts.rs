@@ -1,4 +1,4 @@
-//! From runs within starts to an estimate over starts: noise between runs, noise between starts, and the mean with its error.
+//! Estimates over starts from runs within starts: noise between runs, noise between starts, and the mean with its error.
 //!
 //! A start's mean is one value of a random-effects model: its variance is that between starts plus that between runs divided by
 //! its runs. The variance between starts is that of DerSimonian and Laird (1986). The standard error is that of Hartung and

@@ -189,7 +189,7 @@ impl Square {
         self
     }
 
-    /// With the lower factor L of M: the solution x of M x = b.
+    /// Solves M x = b with the lower factor L of M.
     pub fn solve(&self, b: &[f64]) -> Vec<f64> {
         let n = self.size;
         let mut x = b.to_vec();

@@ -17,7 +17,7 @@ pub struct Observations {
     pub(super) nodes: Vec<String>,
     /// The node with the most runs, for which all figures hold: its effect is 0. So another node never widens what was measured on it.
     pub(super) reference: usize,
-    /// For each point of the experiment its block and its place in there.
+    /// Block of each point of the experiment, and its position there.
     pub(super) places: Vec<Option<(usize, usize)>>,
     /// Size of a typical figure, to which the priors of a linear scale are relative; 1 for the other scales.
     pub(super) size: f64,

@@ -25,12 +25,12 @@ pub struct Posterior {
     pub observations: Observations,
     /// Sizes of noise that are likely, with their probabilities.
     pub(super) noises: Vec<(Noise, f64)>,
-    /// For each size of noise, mean and variance of each point of each block.
+    /// Mean and variance of each point of each block, for each size of noise.
     moments: Vec<Vec<Vec<(f64, f64)>>>,
 }
 
 impl Posterior {
-    /// With sizes of noise that are estimated from all runs.
+    /// Posterior with sizes of noise that are estimated from all runs.
     pub fn fit(observations: Observations, prior: &NoisePrior) -> Posterior {
         let mut range = Range::whole(prior);
         let mut weighed = Vec::new();
@@ -47,7 +47,7 @@ impl Posterior {
         Posterior::given(observations, noises)
     }
 
-    /// With sizes of noise that are known.
+    /// Posterior with known sizes of noise.
     pub fn known(observations: Observations, noise: Noise) -> Posterior {
         Posterior::given(observations, vec![(noise, 1.0)])
     }

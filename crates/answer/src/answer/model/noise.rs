@@ -18,9 +18,9 @@ pub struct Noise {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
-    /// From repeats in this experiment.
+    /// Repeats in this experiment.
     Measured,
-    /// From the prior, since too little was repeated.
+    /// The prior, because there are too few repeats.
     Assumed,
 }
 
@@ -35,7 +35,7 @@ pub struct NoiseKnown {
     pub repeats: usize,
 }
 
-/// With fewer repeats than this a size of noise counts as assumed.
+/// Number of repeats below which a size of noise counts as assumed.
 pub const FEWEST_REPEATS: usize = 4;
 
 impl NoiseKnown {

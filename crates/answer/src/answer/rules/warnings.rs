@@ -6,7 +6,7 @@ use super::super::experiment::{Config, Experiment, Point, Search};
 use super::contest::SURE;
 use std::collections::BTreeSet;
 
-/// From this probability on an answer is confident.
+/// Probability from which an answer is confident.
 const CONFIDENT: f64 = 0.9;
 
 /// The warnings about a winner. `assumed` is the start noise of the figure that decided, where it was not measured.

@@ -10,14 +10,14 @@ const NOTICED: Nanos = 10_000_000;
 #[derive(Debug)]
 pub(super) struct Absence {
     pub longest: Nanos,
-    /// Of all that took longer than 10 ms, together.
+    /// Sum of all absences above 10 ms.
     pub total: Nanos,
     period: Nanos,
     next_sweep: Nanos,
 }
 
 impl Absence {
-    /// For a loop whose sweeper wakes it every `period`.
+    /// Measures a loop whose sweeper wakes it every `period`.
     pub fn new(period: Nanos) -> Absence {
         Absence {
             longest: 0,

@@ -66,7 +66,7 @@ struct Request {
 /// The amount of a request that a rate sums.
 type Amount = fn(&Request) -> f64;
 
-/// All of them, in the order in which they ended.
+/// All requests, in the order in which they ended.
 pub(super) struct Requests {
     each: Vec<Request>,
     duration: f64,

@@ -31,7 +31,7 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    /// One value a request.
+    /// A sequence with one value per request.
     pub fn of_values(values: Vec<f64>) -> Sequence {
         let ends = (1..=values.len()).collect();
         Sequence::of(values, ends)

@@ -1,5 +1,5 @@
-//! From the value tree to typed values: how tables are declared, and what may stand in them. Everything that is read reports what it
-//! objects to and goes on, so that all problems of a plan are found in one pass.
+//! Reads the value tree into typed values: the declaration of tables, and the types of values. Every reader reports problems and goes on,
+//! so that all problems of a plan are found in one pass.
 
 mod combos;
 mod derived;

@@ -63,7 +63,7 @@ pub(in crate::plan) fn params(reader: &mut Reader<'_>, node: &Node, what: &str) 
 }
 
 impl Reader<'_> {
-    /// One flag has one place in a table, however it is spelled.
+    /// Rejects two spellings of one flag in a table.
     pub(super) fn check_spellings(&mut self, entries: &[Entry]) {
         let mut firsts: HashMap<String, &Entry> = HashMap::new();
         for entry in entries {

@@ -57,7 +57,7 @@ fn bound(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<Number> {
 type Course = (f64, Box<dyn Fn(f64) -> f64>);
 
 impl RangeTable {
-    /// All values; `taken` is how many the earlier ranges of the plan have.
+    /// Returns all values; `taken` is the number of values in earlier ranges of the plan.
     fn values(&self, taken: u128) -> Result<Vec<Value>, Problem> {
         let mut given = [&self.from, &self.to, &self.step].into_iter().flatten();
         let times = self.times.as_ref().and_then(Number::as_f64);

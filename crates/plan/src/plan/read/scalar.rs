@@ -128,13 +128,13 @@ impl Reader<'_> {
         })
     }
 
-    /// One of the words of a list.
+    /// Reads one of the words of a list.
     pub(in crate::plan) fn word<W: ListOfWords>(&mut self, node: &Node, what: &str) -> Option<String> {
         let words: Vec<&str> = W::WORDS.iter().map(|(word, _)| *word).collect();
         self.among(node, what, &words)
     }
 
-    /// One of these words.
+    /// Reads one of these words.
     pub(in crate::plan) fn among(&mut self, node: &Node, what: &str, words: &[&str]) -> Option<String> {
         let text = self.text(node, what)?;
         if words.contains(&text.as_str()) {
@@ -234,7 +234,7 @@ impl Reader<'_> {
         Some(entries.iter().filter_map(variable).collect())
     }
 
-    /// One value of the variable that an entry names.
+    /// Reads one value of the variable that an entry names.
     pub(in crate::plan) fn variable(&mut self, entry: &Entry, node: &Node) -> Option<String> {
         let name = &entry.key;
         if name.is_empty() || name.contains(['=', '\0']) {

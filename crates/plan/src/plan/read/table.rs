@@ -184,7 +184,7 @@ pub(in crate::plan) fn whole<T: From<u32> + Default>(bounds: RangeInclusive<u32>
     }
 }
 
-/// One of the words of a list.
+/// Reads one of the words of a list.
 pub(in crate::plan) fn one_of<W: written::Written + ListOfWords, T: DeserializeOwned + Default>() -> Key<T> {
     by::<W, T>(|reader, node, what| {
         let word = reader.word::<W>(node, what)?;
@@ -210,19 +210,19 @@ pub(in crate::plan) fn has_form(text: &str, form: &str) -> bool {
 }
 
 impl<T> Key<T> {
-    /// With this value where the key is not given, or is wrong.
+    /// Sets the default value, also for an invalid one.
     pub fn or(self, otherwise: impl Into<T>) -> Key<T> {
         let otherwise = otherwise.into();
         Key { otherwise, ..self }
     }
 
-    /// With another reader.
+    /// Sets another reader.
     pub fn read_by(self, read: impl Fn(&mut Reader<'_>, &Node, &str) -> Option<T> + 'static) -> Key<T> {
         let read = Box::new(read);
         Key { read, ..self }
     }
 
-    /// Not to be left out.
+    /// Makes the key required.
     pub fn required(self, message: &'static str, remedy: &'static str) -> Key<T> {
         let missing = Some((message, remedy));
         Key {

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-/// From this length in bytes on a value is hidden wherever it occurs, also within longer words.
+/// Length in bytes from which a value is hidden wherever it occurs, also within longer words.
 const LONG: usize = 8;
-/// From this length on it is hidden where it is a word of its own. Shorter ones, common words and numbers of less than
-/// [`LONG`] digits are hidden only where their name announces them: replacing every `1` or `true` of a text would ruin it.
+/// Length in bytes from which it is hidden as a separate word. Shorter values, common words and numbers of less than [`LONG`] digits are
+/// hidden only where their name announces them: replacing every `1` or `true` would ruin a text.
 pub(super) const SHORT: usize = 4;
 /// Words that are often given as a key because something must be given.
 const COMMON: &str =
@@ -49,7 +49,7 @@ impl Known {
 /// Contexts in which a value is hidden.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// Only where its name announces it.
+    /// Only after a name that announces it.
     Named,
     /// Where it is a separate word.
     Word,

@@ -180,7 +180,7 @@ pub fn number(slot: u32, run: u32) -> String {
     }
 }
 
-/// One search, as the chain of probes that counts tells it.
+/// One search, by the chain of probes that counts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SearchRecord {
     /// Its definition.
@@ -262,7 +262,7 @@ impl ServerRecord {
     }
 }
 
-/// Everything that is declared of a config can be asked of its record.
+/// Gives access to the fields of its declaration.
 impl Deref for ServerRecord {
     type Target = ServerDeclared;
 
@@ -292,7 +292,7 @@ pub struct StartRecord {
 }
 
 impl StartRecord {
-    /// From launch to ready, in seconds, if it got there.
+    /// Time from launch to ready, in seconds, if it became ready.
     pub fn ready_seconds(&self) -> Option<f64> {
         self.ready.as_ref().map(|ready| ready.seconds)
     }
@@ -308,7 +308,7 @@ impl StartRecord {
     }
 }
 
-/// One stretch of work on the directory.
+/// One period of work on the directory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
     /// Time of its beginning, RFC 3339.

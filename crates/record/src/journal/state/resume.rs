@@ -12,7 +12,7 @@ use vsweep_plan::cause::{Failure, Outcome, RuledOut};
 use vsweep_plan::ids::{PointId, ServerId};
 use vsweep_plan::plan::needs_as_much;
 
-/// Something without which the tables would silently be those of an earlier time.
+/// A missing record without which the tables would silently be those of an earlier time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gap {
     /// The missing record and a remedy, as a sentence.
@@ -22,8 +22,7 @@ pub struct Gap {
 }
 
 impl State {
-    /// Of what the server died in tries at a run since its last result: those are used up, also those of a session that was
-    /// killed.
+    /// Failures of the server in tries of a run since its last result. These tries are used up, also those of a session that was killed.
     pub fn deaths(&self, point: &PointId, slot: u32, run: u32) -> Vec<Failure> {
         let of_point = self.by_point.get(point).into_iter().flatten();
         let mut tries: Vec<&RunRecord> = of_point
@@ -36,7 +35,7 @@ impl State {
         since.filter_map(|run| self.death_under(run)).collect()
     }
 
-    /// Of what the server died under a run, if it did: the last one that was begun on a launch.
+    /// The failure of the server under a run, if it died: the last run that was begun on a launch.
     fn death_under(&self, run: &RunRecord) -> Option<Failure> {
         let launch = run.launch?;
         let starts = self.starts_of(&run.server);

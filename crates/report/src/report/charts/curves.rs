@@ -14,7 +14,7 @@ use vsweep_metrics::metrics::median;
 use vsweep_record::table::Yardstick;
 use vsweep_record::table::{Column, Point, Points, Workload};
 
-/// From the lower to the upper end of an interval that is drawn, at the most.
+/// Greatest ratio of the ends of an interval that is drawn.
 const WIDEST: f64 = 10.0;
 
 /// Columns to draw against each other.

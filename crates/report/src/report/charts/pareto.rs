@@ -1,5 +1,5 @@
-//! One figure of every point against another, such as tokens per second for each user against tokens per second for each
-//! GPU: what one can be had for the other.
+//! Draws one figure of every point against another, such as tokens per second for each user against tokens per second for each GPU: the
+//! trade-off between them.
 
 use super::{Subject, numbered, of_workload};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};

@@ -10,7 +10,7 @@ use itertools::Itertools;
 use vsweep_record::journal::{SearchRecord, State};
 use vsweep_strategy::search::{Answer, Criterion, Found, Quantity, Reading, Target};
 
-/// From this ratio of the largest to the smallest figure, an axis is logarithmic.
+/// Ratio of the largest to the smallest figure from which an axis is logarithmic.
 const WIDE_FIGURES: f64 = 20.0;
 
 /// Draws one chart for each target, split if there are more searches than curves that can be distinguished.

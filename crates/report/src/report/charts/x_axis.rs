@@ -7,8 +7,8 @@ use crate::report::words::{axis_title, show_number};
 use itertools::Itertools;
 use vsweep_record::table::{Cell, Column};
 
-/// From this ratio of the largest to the smallest value, an axis is logarithmic: loads, because ladders double;
-/// figures, where small ones would vanish.
+/// Ratio of the largest to the smallest value from which an axis is logarithmic: for loads, because ladders double; for figures, because
+/// small ones would vanish.
 pub const WIDE_LOAD: f64 = 8.0;
 const WIDE_FIGURES: f64 = 60.0;
 

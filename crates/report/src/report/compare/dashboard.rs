@@ -31,7 +31,7 @@ struct LoadRow {
     sides: Vec<[Option<f64>; 3]>,
 }
 
-/// Of each side all throughputs, TTFTs and TPOTs at a load.
+/// All throughputs, TTFTs and TPOTs of each side at a load.
 type OfSides = Vec<[Vec<f64>; 3]>;
 
 /// Tables in Markdown, for each workload and server one of each figure and one of the highest loads.
@@ -196,8 +196,8 @@ fn highest_loads(rows: &[LoadRow], names: &[&str], metrics: &[String; 3], load: 
     text
 }
 
-/// For TTFT, TPOT and both: the highest load that is within its limit, whatever a lower one is. Each row is a load, its TTFT and its TPOT
-/// in ms, and its throughput.
+/// Returns the highest load within its limit for TTFT, TPOT and both, whatever lower loads do. Each row is a load, its TTFT and its TPOT in
+/// ms, and its throughput.
 pub fn valid_loads(rows: &[[f64; 4]], speed: &Speed) -> [Option<f64>; 3] {
     let highest = |is_valid: &dyn Fn(&[f64; 4]) -> bool| {
         let valid = rows.iter().filter(|row| is_valid(row)).map(|row| row[0]);

@@ -147,7 +147,7 @@ fn of_server(server: &ServerRecord) -> BTreeMap<String, BTreeSet<String>> {
     found
 }
 
-/// Something that is not equal on both sides.
+/// One difference between the sides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// Name of the setting or fact.
@@ -161,7 +161,7 @@ pub struct Change {
 /// The share by which the median clocks of equal sweeps differ.
 const SAME_CLOCK: f64 = 0.01;
 
-/// Everything that differs, but for the settings by which points were matched.
+/// Returns all differences except the settings by which points were matched.
 pub fn between(base: &Side, new: &Side, keys: &BTreeSet<String>) -> Vec<Change> {
     let settings = |side: &Side| {
         let mut settings = constants(&Points::of(&side.table), keys);

@@ -85,7 +85,7 @@ const DIRECTIONS: usize = 16;
 /// Number of the distances that count as near.
 const NEAR: usize = 4;
 
-/// For each label the box it gets, or `None` where no room is left.
+/// Returns the box for each label, or `None` without space for it.
 pub fn place_labels(labels: &[Label], surroundings: &Surroundings) -> Vec<Option<Rect>> {
     let mut taken: Vec<Rect> = Vec::new();
     let mut leaders: Vec<[(f64, f64); 2]> = Vec::new();

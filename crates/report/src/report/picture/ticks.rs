@@ -1,4 +1,4 @@
-//! From values to positions along an axis, and round numbers for its ticks.
+//! Maps values to positions along an axis, and chooses round numbers for its ticks.
 
 use crate::report::chart::{Axis, Scale, Tick};
 use crate::report::words::{show_alike, show_number};

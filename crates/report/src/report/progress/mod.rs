@@ -122,7 +122,7 @@ impl Progress {
         }
     }
 
-    /// From now on this server is at this.
+    /// Sets the current activity of a server.
     pub fn doing(&mut self, server: &ServerId, doing: ServerActivity, state: &State) {
         let is_shown = !self.eta.without_server || !matches!(doing, ServerActivity::Step(_));
         if let Some(live) = self.live.as_ref().filter(|_| is_shown) {

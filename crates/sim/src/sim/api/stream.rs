@@ -21,7 +21,7 @@ struct Chunks {
     answer: PendingAnswer,
     /// JSON before the choice in every chunk.
     head: String,
-    /// Of each choice, unless its chunks differ in more than their text.
+    /// Frame of each choice, unless its chunks differ in more than their text.
     frames: Vec<Option<Frame>>,
     out: Vec<u8>,
     ended: bool,

@@ -19,7 +19,7 @@ struct Owner {
     id: String,
     choice: u32,
     events: UnboundedSender<EngineEvent>,
-    /// For the truth file, if there is one.
+    /// Times for the truth file, if there is one.
     times: Option<SequenceTimes>,
 }
 
@@ -44,7 +44,7 @@ impl Way {
 pub(super) struct Lane {
     pub(super) engine: Engine,
     commands: Receiver<LaneTask>,
-    /// Of the sequences that are not finished.
+    /// Owners of the unfinished sequences.
     owners: BTreeMap<Key, Owner>,
     shared: Arc<Shared>,
     unfinished: Arc<AtomicUsize>,

@@ -36,7 +36,7 @@ impl HeldBlocks {
         self.ids[place]
     }
 
-    /// One that was found.
+    /// Adds a block that was found.
     pub fn push(&mut self, id: BlockId) {
         self.ids.push(id);
         self.count += 1;

@@ -54,7 +54,7 @@ impl Sequence {
         self.request.prompt.len() + self.produced
     }
 
-    /// For how many tokens of the step being performed the next token is sampled.
+    /// Number of tokens of the current step for which the next token is sampled.
     pub(super) fn samples(&self) -> usize {
         match self.computed + self.planned >= self.known() {
             true => 1 + self.guessed,

@@ -34,7 +34,7 @@ pub(super) enum FlagKind {
 /// A line of a table: `KIND --name -short HELP`, or `choice:a|b --name`.
 pub(super) struct Flag {
     pub kind: FlagKind,
-    /// Of a `Choice`, parted by bars.
+    /// Words of a `Choice`, separated by bars.
     choices: &'static str,
     /// The first is the canonical one, `--max-num-seqs`.
     pub names: Vec<&'static str>,
@@ -144,7 +144,7 @@ pub(super) fn looks_like_a_flag(argument: &str) -> bool {
     argument.len() > 1 && argument.starts_with('-') && argument.parse::<f64>().is_err()
 }
 
-/// One word as a value of this flag. `Err` is what argparse says.
+/// Converts one word to a value of this flag. The error is argparse's.
 fn convert(flag: &Flag, text: &str) -> Result<Value, String> {
     let (kind, value) = match flag.kind {
         FlagKind::Int | FlagKind::Ints => ("int", text.trim().replace('_', "").parse::<i64>().ok().map(Value::from)),

@@ -62,7 +62,7 @@ impl Book {
         }
     }
 
-    /// One token for each of these requests at each of these times.
+    /// Records one token for each of these requests at each of these times.
     pub fn note_steady(&mut self, keys: &[Key], times: &[Nanos]) {
         for key in keys {
             let index = self.index(*key);

@@ -29,7 +29,7 @@ fn hash(words: &[String]) -> u64 {
 
 struct Server {
     fault: Fault,
-    /// Of the batch, in nats.
+    /// Noise of the batch, in nats.
     noise: f64,
     /// Seed of the noise of its batches.
     batch: u64,

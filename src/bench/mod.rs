@@ -219,7 +219,7 @@ pub async fn measure(job: &Job) -> Result<Measurement, Failure> {
 /// end.
 pub async fn probe(job: &Job, watch: Option<Watch>) -> Result<Measurement, Failure> {
     if job.argv.is_some() || job.runner != BenchRunner::Native {
-        // These do not say when they begin.
+        // These programs do not report their beginning.
         job.counters.sending.get_or_init(Instant::now);
     }
     match (&job.argv, &job.runner) {
@@ -243,7 +243,7 @@ pub fn check(runner: &BenchRunner, params: &Params) -> Vec<String> {
         BenchRunner::Native => native::settings::NativeSettings::read(params).err(),
         BenchRunner::Iterations => iterations::settings::IterationSettings::read(params).err(),
         BenchRunner::Phases => phases::settings::PhaseSettings::read(params).err(),
-        // What its program takes is not known here.
+        // The parameters of another program are unknown here.
         BenchRunner::Offline(_) | BenchRunner::Command(_) => None,
     };
     problems.unwrap_or_default()

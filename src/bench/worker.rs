@@ -17,7 +17,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.stops.iter().for_each(Stop::stop);
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has nothing left to tidy up that we could.
+            // A thread that panicked leaves nothing that we could clean up.
             let _ = thread.join();
         }
     }
@@ -45,7 +45,7 @@ pub(super) async fn perform<T: Send + 'static>(
     let thread = std::thread::Builder::new().name("vsweep-load".to_owned());
     let thread = thread
         .spawn(move || {
-            // Nobody listens any more if the run was given up.
+            // If the run was given up, the receiver is gone.
             let _ = report.send(work());
         })
         .map_err(|error| {

@@ -26,7 +26,7 @@ use std::sync::atomic::Ordering::Relaxed;
 const DEFAULTS: [(&str, &str); 2] = [("percentile_metrics", "ttft,tpot,itl"), ("metric_percentiles", "99")];
 
 /// Run one benchmark with the native load generator; flags as in vllm bench serve
-// Of a flag given twice, Python's argparse takes the last as well.
+// If a flag is given twice, the last one counts, as in Python's argparse.
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true)]
 pub struct Args {
@@ -91,7 +91,7 @@ async fn perform(params: Params, settings: &NativeSettings, place: Option<Result
         () = interrupt.requested() => None,
     };
     progress.abort();
-    // It takes its bar with it, before anything else is shown.
+    // The task removes its progress bar before anything else is shown.
     let _ = progress.await;
     show::notes(&job.counters, as_json);
     let ended = match measured {
@@ -127,7 +127,7 @@ fn finish(settings: &NativeSettings, place: Option<ResultPlace>, result: &RunRes
         }
         false => show::block(&result.values),
     };
-    // Why it must be read with care is among them.
+    // They include the reasons for reading it with care.
     warnings_of(result).for_each(print_note);
     if let Some(path) = saved? {
         print_note(format_args!("the result is in {}", path.display()));

@@ -97,7 +97,7 @@ pub fn print_forecast(sweep: &Sweep<'_>, state: &State, options: &Options) {
             }
             failing(&rehearsal)
         }
-        // Too much to be played at once.
+        // The plan is too large to be played at once.
         Err(_) => misfits(plan, wanted),
     };
     failures_in_words(&failing).into_iter().for_each(output::print_note);

@@ -37,7 +37,7 @@ pub fn serve(directory: &Directory, listen: SocketAddr, price: Option<f64>) -> R
     let mut live = LiveReport::open(directory, options(directory, price))?;
     live.look()?;
     live.draw();
-    // The address begins with it, so that nobody reads on who was not given it.
+    // The address begins with a secret token, so that only those who were given it can read the page.
     let token = format!("{}{}", Nonce::random(), Nonce::random());
     let app = Router::new()
         .route(&format!("/{token}/"), get(page))
@@ -102,7 +102,7 @@ impl LiveReport {
             return;
         }
         if let Err(error) = self.look() {
-            // A disk that is away for a while is asked again.
+            // A disk that is unavailable for a while is read again.
             self.now.count = format!("the directory cannot be read now: {error}");
         } else if self.drawn != self.seen() && Instant::now() >= self.next_page {
             self.draw();

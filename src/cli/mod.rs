@@ -123,7 +123,7 @@ fn end(ended: Result<Exit>) -> ExitCode {
 /// is blocked for every thread to come; what runs under a guard has it again.
 fn refuse_long_files() {
     let signals: SigSet = [Signal::SIGXFSZ].into_iter().collect();
-    // Without this the process would end as the system wants it.
+    // Without this the process would end by the signal's default action.
     let _ = signals.thread_block();
 }
 

@@ -59,7 +59,7 @@ pub fn run(args: Args) -> Result<Exit> {
             x.metric
         )));
     }
-    // The usual column is what a table counts by anyway, and a sweep without limits need not have it.
+    // The default column is the one that a table counts by anyway, and a sweep without limits need not have it.
     let users = Some(args.user_count_var.as_str()).filter(|name| *name != "max_concurrency");
     let recount = |table: &mut Table| {
         table

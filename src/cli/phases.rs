@@ -80,7 +80,7 @@ async fn measure_all(args: &Args, levels: &[Params], first: &PhaseSettings) -> R
     let server = MeasuredServer::find(&first.server).await?;
     let simulated = is_simulated(&server.base_url).await;
     create_folder(&args.output_dir)?;
-    // The names of all files begin with what follows the last slash of the model's name.
+    // File names begin with the part after the last slash of the model's name.
     let name = server
         .model
         .trim_end_matches('/')

@@ -54,7 +54,7 @@ pub fn run(args: Args) -> Result<Exit> {
     });
     let estimate = || {
         let schedule = Schedule::new(&plan, &matrix, Shard::WHOLE, false);
-        // A record that cannot be read is for `run` to complain about.
+        // `run` reports a record that cannot be read.
         let options = args.machine.options(&plan, &matrix, limits(MOST_TOKENS));
         let record = recorded(&Directory::at(folder(None, &plan))).unwrap_or_default();
         estimate(schedule, &State::default(), &record, &options)

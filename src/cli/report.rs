@@ -95,7 +95,7 @@ const JOINT: &str = "experiments.html";
 fn show(written: &Written) -> io::Result<()> {
     let mut out = output::text();
     writeln!(out, "{}", written.summary)?;
-    // A line for each folder: of files, there are dozens.
+    // Prints a line per folder, because there are dozens of files.
     let folders = written.files.iter().filter_map(|file| file.parent()).counts();
     for (folder, count) in folders.into_iter().sorted() {
         writeln!(out, "wrote {} in {}", show_many(count as u64, "file"), folder.display())?;

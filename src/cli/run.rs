@@ -103,7 +103,7 @@ pub fn run(args: Args) -> Result<Exit> {
         true => Mode::Quiet,
         false => args.format,
     };
-    // It holds the directory until all is written.
+    // Holds the lock of the directory until everything is written.
     let (mut recorder, state, changes) = begin(&sweep, &directory)?;
     let tables = Tables::of(&directory, &plan.report)?;
     let (recorder, tables) = (&mut recorder, Some(tables));
@@ -156,7 +156,7 @@ fn conclude(
     interrupt: &mut Interrupt,
     began: Instant,
 ) -> Result<Exit> {
-    // Read again from disk: other shards may have recorded meanwhile.
+    // Reads from disk again, because other shards may have recorded meanwhile.
     let state = journal::load(directory, Check::Hashes)?;
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
     let last_words = |ending| words::last(ending, directory, &state, began.elapsed());
@@ -167,7 +167,7 @@ fn conclude(
         let Some(written) = machine::runtime()?.block_on(unless_interrupted(write, interrupt)) else {
             let last_words = last_words(Ending::Interrupted);
             output::print_note(format_args!("{last_words}; tables and charts are not all written"));
-            // What is being written replaces the old when it is whole, so the thread that writes needs no farewell.
+            // Files are replaced atomically, so the writer thread can be abandoned.
             std::process::exit(Exit::Interrupted as i32);
         };
         let written = written?;
@@ -201,7 +201,7 @@ async fn unless_interrupted<T: Send + 'static>(
     interrupt: &mut Interrupt,
 ) -> Option<T> {
     if !threads::is_allowed() {
-        // Then nobody can wait for the user meanwhile.
+        // Without another thread, the user's signal cannot be awaited meanwhile.
         return Some(work());
     }
     tokio::select! {
@@ -229,7 +229,7 @@ pub(super) fn perform(
         ..sweep
     };
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
-    // One worker of several does not know how much of it will be its own.
+    // A worker among several does not know its share of the work.
     if is_shown && sweep.share.is_none() {
         forecast::print_forecast(&sweep, state, &options);
     }

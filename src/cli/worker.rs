@@ -67,7 +67,7 @@ pub fn run(args: Args) -> Result<Exit> {
             format!("stopped: another plan was submitted to {root}, which counts now; its own workers go on"),
             Exit::CannotGoOn,
         ),
-        // A failed run is a row of the tables, and nothing that a scheduler should try again.
+        // A failed run is a row of the tables; a scheduler must not try it again.
         Ending::NothingLeft | Ending::Finished | Ending::StoppedOnFailure => {
             output::say(format_args!(
                 "nothing is left to take; `vsweep report {root}` makes the tables"

@@ -47,7 +47,7 @@ pub fn arrays(groups: &[(String, u32)], most: usize, before: &[Array]) -> Vec<Ar
         let parts = names.chunks(most.max(1)).map(|part| (*gpus, part.to_vec()));
         parts.collect::<Vec<_>>()
     };
-    // The widest wait longest for room, so they are handed over first.
+    // The widest groups wait longest for resources, so they are submitted first.
     let all = sizes.iter().rev().flat_map(of_size).zip(first..);
     all.map(|((gpus, groups), number)| Array {
         name: format!("vsweep-{}-{number}", Nonce::random()),
@@ -63,7 +63,7 @@ pub fn arrays(groups: &[(String, u32)], most: usize, before: &[Array]) -> Vec<Ar
 /// that look at the queue at the same time, both would hand over the same. Where files cannot be locked nobody waits.
 pub fn take_turn(directory: &Directory) -> Result<File> {
     let folder = directory.submissions();
-    // Without the folder of the logs Slurm ends a task without a word.
+    // Without the folder for its logs, Slurm ends a task without an error.
     create_folder(&folder)?;
     let path = folder.join("lock");
     let file = File::create(&path).map_err(Error::io("create", &path))?;

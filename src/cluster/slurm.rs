@@ -28,7 +28,7 @@ pub fn arguments(array: &Array, plan: &Plan, folder: &Path, further: &[String]) 
         format!("--job-name={}", array.name),
         format!("--array=0-{last}{at_once}"),
         format!("--output={}", folder.join("%x_%A_%a.log").display()),
-        // A task that is started again goes on in its log.
+        // A task that is started again appends to its log.
         "--open-mode=append".to_owned(),
         "--requeue".to_owned(),
         "--export=ALL".to_owned(),
@@ -82,7 +82,7 @@ pub fn script(array: &Array, plan: &Plan, directory: &Path, program: &Path, work
                 format!("--container-image={image}"),
                 format!("--container-mounts={}", mounts.join(",")),
             ];
-            // One worker, however many nodes its server takes.
+            // One worker, whatever the number of its server's nodes.
             format!("srun --nodes=1 --ntasks=1 {} vsweep", shell_line(container))
         }
     };
@@ -202,7 +202,7 @@ fn answer(program: &str, arguments: &[impl AsRef<OsStr>], input: &str) -> Result
         .stderr(Stdio::piped())
         .spawn()
         .map_err(absent)?;
-    // What it did not read it says itself.
+    // sbatch itself reports input that it did not read.
     let _ = child.stdin.take().expect("it is piped").write_all(input.as_bytes());
     let output = child.wait_with_output().map_err(absent)?;
     if output.status.success() {

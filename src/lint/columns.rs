@@ -13,7 +13,7 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     };
     let params: Vec<String> = of_side(Side::Serve).chain(of_side(Side::Bench)).collect();
     let has_metadata = params.iter().any(|name| name == "bench.metadata");
-    // Of a plan that was read in part, parameters may be missing.
+    // An incomplete plan may lack parameters.
     let runner = &plan.bench.runner;
     if !found.is_empty() || matches!(runner, BenchRunner::Command(_)) || has_metadata {
         return;

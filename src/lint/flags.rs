@@ -37,7 +37,7 @@ pub fn has(offline: Offline, name: &str) -> bool {
 /// flags.
 pub(super) fn check(plan: &Plan, matrix: &Matrix, asking: fn(&Path), found: &mut Diagnostics) {
     let offline = plan.bench.runner.offline();
-    // By the program where that is vLLM itself, and not something that starts it.
+    // Grouped by the program if that is vLLM itself and not a launcher.
     let mut programs: BTreeMap<Option<String>, Given> = BTreeMap::new();
     for server in launched(plan, matrix) {
         let command = ServeCommand::of(&server.argv);

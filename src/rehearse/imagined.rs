@@ -31,7 +31,7 @@ impl Writer for Imagined<'_> {
         }
         let mut state = self.state.borrow_mut();
         Ok(match &event {
-            // No rule looks at the runs of a grid again, and there may be a million of them.
+            // No rule reads the runs of a grid again, and there may be a million of them.
             Event::RunStarted(_) | Event::RunFinished(_) if self.is_of_grid.get() => state.next_entry(event),
             _ => state.apply_hypothetical(event),
         })

@@ -132,7 +132,7 @@ impl<'a> Player<'a> {
             Some(watch) => drive_watched(watch, server, load),
             None => (server.drive(load), None),
         };
-        // What was given up when the run was cut is not part of it.
+        // Requests that were aborted by the cut are not part of it.
         let ended = simulated
             .samples
             .into_iter()

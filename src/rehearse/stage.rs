@@ -149,7 +149,7 @@ impl Stage for VirtualStage<'_> {
     async fn act(&mut self, action: Action) -> Result<ActionOutcome, Unknown> {
         self.steps.take()?;
         Ok(match action {
-            // Groups are played one by one: what they wait for each other is counted where they are packed.
+            // Groups are played one by one. Waiting for each other is added where they are packed.
             Action::Await => ActionOutcome::Admitted,
             Action::Start(_) => ActionOutcome::Started(self.start()),
             Action::Look => ActionOutcome::Unchanged,
@@ -207,7 +207,7 @@ impl VirtualStage<'_> {
             watch: None,
             budget: self.rehearsers.budget,
         });
-        // A server whose model_len is too small refuses them.
+        // A server with too small a `max_model_len` rejects them.
         played.map_or(0.0, |(timing, _)| timing.seconds)
     }
 

@@ -35,7 +35,7 @@ pub(super) async fn recognise(
         let read = server.read_identity().await;
         let read = secrets.redact_data(read.map_err(|differences| in_turn(&differences))?);
         if read == Fingerprint::default() {
-            // It says nothing, or does not answer for the moment.
+            // It gives no properties, or does not answer at the moment.
             match replaced {
                 None => break,
                 Some(_) => continue,

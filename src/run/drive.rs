@@ -69,7 +69,7 @@ pub async fn drive<E>(
                 writer.look(|state| agenda.recorded(&entry, state));
             }
             Step::Note(note) => writer.note(&note)?,
-            // What was decided before a signal came in is not begun after it.
+            // An action that was decided before a signal arrived is not begun after it.
             Step::Act(_) if agenda.gives_up() => agenda.settle(ActionOutcome::Abandoned),
             Step::Act(action) => {
                 let outcome = act(agenda, stage, action, signals).await?;
@@ -89,7 +89,7 @@ async fn act<E>(
     let mut acting = pin!(stage.act(action));
     loop {
         tokio::select! {
-            // What is complete counts, even if the user asks to end in the same moment.
+            // A complete result counts, even if the user asks to end at the same moment.
             biased;
             outcome = &mut acting => return outcome,
             signal = signals.next() => if agenda.signal(signal) {

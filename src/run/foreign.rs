@@ -107,7 +107,7 @@ fn record(
         name: point.name.clone(),
         params: plan.secrets.redact_params(&point.params),
         combo: point.combo.clone(),
-        // None that anybody knows.
+        // The launch is unknown.
         launch: 0,
         ..RunStarted::default()
     })))?;
@@ -129,7 +129,7 @@ fn record(
     if measured.failure.is_none() {
         measured.doubts.extend(of_other_load(&measured, server, point));
     }
-    // As every run of vsweep's is that comes first on its server and was not warmed up.
+    // As for every run of vsweep that comes first on its server without a warm-up.
     if run.run == 0 && measured.failure.is_none() && plan.bench.warmup == Warmup::Requests(0) && !warms_up(point) {
         let detail = "the first run of this load, without warm-up";
         measured.doubts.push(Doubt::new(Code::ColdServer, detail));

@@ -50,7 +50,7 @@ impl Sweep<'_> {
                         };
                         under_way.push(async {
                             let ended = self.perform_group(start, &allocation, scheduler, writer, signals).await;
-                            // Somebody else goes on with what was lost.
+                            // Another worker continues the lost work.
                             let is_lost = allocation.lease.as_ref().is_some_and(|lease| lease.is_lost());
                             let ended = ended.map(|ending| match ending {
                                 Ending::Interrupted if is_lost => Ending::Finished,
@@ -69,13 +69,13 @@ impl Sweep<'_> {
                 () = interrupt.requested(), if allocations.is_empty() && ending.is_none() => Ok(Ending::Interrupted),
                 else => {
                     let ending = ending.expect("the last group has ended")?;
-                    // A user who could not wait counts more than what the plan says.
+                    // An urgent signal of the user counts more than the ending by the plan.
                     return Ok(if interrupt.is_requested() && ending != Ending::Finished { Ending::Interrupted } else { ending });
                 }
             };
-            // The others of a sweep that cannot go on, or is not to, finish the run that they are at.
+            // Other groups of a sweep that must end finish their current run.
             end.send_replace(!matches!(ended, Ok(Ending::Finished | Ending::Superseded)) || *end.borrow());
-            // What was known before stays, unless the user or an error ends it.
+            // The earlier ending stays, unless the user or an error ends it.
             ending = match (ending, ended) {
                 (before, Ok(Ending::Finished)) | (before @ Some(Err(_)), _) => before,
                 (None | Some(Ok(Ending::Finished)), ended) | (_, ended @ Err(_)) => Some(ended),
@@ -94,7 +94,7 @@ impl Sweep<'_> {
         mut signals: GroupSignals,
     ) -> Result<Ending> {
         if self.share.is_some() {
-            // The worker that had it may have been killed a moment ago: its lease is free at once, and its server not yet gone.
+            // The worker that had it may have been killed a moment ago: its lease is free at once, but its server may not have ended yet.
             tokio::select! {
                 cleared = self.clear_away(self.patience(), writer) => cleared?,
                 () = signals.interrupt.requested() => {}
@@ -162,7 +162,7 @@ impl SignalSource for GroupSignals {
         tokio::select! {
             biased;
             signal = self.interrupt.next() => return signal,
-            // Where nobody can ask for it any more this does not match, and is not waited for.
+            // If the sender is gone, the pattern does not match and the branch is disabled.
             Ok(_) = self.ends.wait_for(|ends| *ends), if !self.is_draining => {}
             () = lost, if !self.is_draining => {}
         }

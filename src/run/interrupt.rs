@@ -125,7 +125,7 @@ impl Interrupt {
 
     async fn once(&mut self, holds: impl FnMut(&Presses) -> bool) {
         if self.asked.wait_for(holds).await.is_err() {
-            // Nobody is left who could ask.
+            // All senders are gone.
             std::future::pending::<()>().await;
         }
     }

@@ -54,7 +54,7 @@ impl Lease {
     /// Resolves once that is so.
     pub async fn lost(&self) {
         if self.lost.clone().wait_for(|lost| *lost).await.is_err() {
-            // Nobody looks any more.
+            // The watcher is gone.
             pending::<()>().await;
         }
     }
@@ -64,7 +64,7 @@ impl Drop for Lease {
     fn drop(&mut self) {
         let Some((end, thread)) = self.beats.take() else { return };
         drop(end);
-        // It writes that the group is free, which should be known before this process ends.
+        // It writes that the group is free, which should be visible before this process ends.
         let _ = thread.join();
     }
 }
@@ -161,7 +161,7 @@ impl Leases {
                     return;
                 }
                 (sign.beat, sign.is_over) = (sign.beat + 1, is_over);
-                // Who cannot write may lose the lease, and no more.
+                // A worker that cannot write risks losing the lease, and nothing else.
                 let _ = fs::write(&path, text(&sign));
                 if is_over {
                     return;
@@ -169,7 +169,7 @@ impl Leases {
             }
         };
         let thread = thread::Builder::new().name("vsweep-lease".into()).spawn(beat);
-        // Without a thread the group may be taken by others after a while, and is then measured twice.
+        // Without a thread other workers may take the group after a while and measure it twice.
         let beats = thread.ok().map(|thread| (end, thread));
         Ok(Some(Lease { lost, beats }))
     }

@@ -139,7 +139,7 @@ impl Sweep<'_> {
             return Ok(Ending::Interrupted);
         };
         let has_work = !outdated.is_empty() || writer.look(|state| self.schedule().has_work(state));
-        // Without work nobody waits for what guards are still ending.
+        // Without work, guards need not be awaited.
         let limit = if has_work { self.patience() } else { Duration::ZERO };
         tokio::select! {
             cleared = self.clear_away(limit, writer) => cleared?,
@@ -207,7 +207,7 @@ impl Sweep<'_> {
             tried.extend(starts.iter().map(|start| (start.server.id.clone(), start.slot)));
             (!starts.is_empty()).then_some(starts)
         });
-        // Every config has its next start before any has the one after.
+        // Every config has its next start before any has the one after that.
         let planned = (FIRST_SLOT..self.wanted.starts()).map(|slot| schedule.starts_at(slot).collect());
         let rounds: StartQueue<'_> = match self.share {
             _ if self.plan.compare.is_some() => Box::new(asked),
@@ -257,7 +257,7 @@ impl Sweep<'_> {
         let need = |(group, start): (Group, Start)| {
             let known = self.lengths.get(&group.server.id);
             let known = known.map(|seconds| seconds / f64::from(self.plan.starts.max(1)));
-            // Where nothing is predicted, much to do takes long.
+            // Without a prediction, the number of tasks is used as the duration.
             let work = group.tasks.len() + USUAL_PROBES * (group.searches.len() + group.explorations.len());
             let need = Need {
                 gpus: demand(&self.plan.exec, node.capacity, &group.server),

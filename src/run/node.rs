@@ -50,7 +50,7 @@ impl Allocation {
         [
             ("CUDA_VISIBLE_DEVICES", numbers.as_str()),
             ("HIP_VISIBLE_DEVICES", numbers.as_str()),
-            // CUDA counts the fastest first otherwise, and nvidia-smi by the bus.
+            // CUDA's default order is by speed, that of nvidia-smi by the bus.
             ("CUDA_DEVICE_ORDER", "PCI_BUS_ID"),
         ]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
@@ -74,7 +74,7 @@ pub fn demand(exec: &Exec, capacity: Capacity, server: &ServerConfig) -> u32 {
     match (capacity.gpus, exec.gpus) {
         (0, _) => 0,
         (_, Some(gpus)) => gpus,
-        // A fraction of a GPU is one that nobody else gets.
+        // A fraction of a GPU occupies a whole one.
         _ => count_gpus(&server.params, &server.argv).ceil() as u32,
     }
 }
@@ -139,7 +139,7 @@ impl Node {
     /// Keeps vsweep and its load generators off the cores of the servers.
     pub(super) fn withdraw(&self) {
         if let Some((division, _)) = &self.division {
-            // What the kernel refuses is not worth ending a sweep.
+            // A refusal by the kernel must not end a sweep.
             let _ = division.rest.pin();
         }
     }

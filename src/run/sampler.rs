@@ -101,7 +101,7 @@ async fn sample(
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let is_last = tokio::select! {
-            // Whether the run ended well or was given up decides if the series is wanted.
+            // The series is wanted if the run ended, and not if it was given up.
             stop = &mut stopped => match stop {
                 Ok(()) => true,
                 Err(_) => {

@@ -46,7 +46,7 @@ impl<'w> SessionWriter<'w> {
         match update {
             Update::Note(note) if note == state.noted => return Ok(()),
             Update::Note(note) => note.clone_into(&mut state.noted),
-            // What is said after a new run began is about that.
+            // Notes after the beginning of a new run are about that run.
             Update::Running(..) => state.noted.clear(),
             Update::Recorded(_) | Update::Acting(..) => {}
         }
@@ -92,7 +92,7 @@ impl Disk {
         let (tasks, taken) = mpsc::channel::<WriteTask>();
         let work = move || {
             for (draft, answer) in taken {
-                // A session that is gone asks no more.
+                // The receiver is gone if the session has ended.
                 let _ = answer.send(draft.write());
             }
         };

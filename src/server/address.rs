@@ -121,7 +121,7 @@ impl Address {
             None | Some("") => vec![Ipv4Addr::UNSPECIFIED.into()],
             Some(host) => match host.trim_matches(['[', ']']).parse() {
                 Ok(ip) => vec![ip],
-                // The lookup of a name; one that does not resolve is the server's to complain about.
+                // Resolves a name; a name that does not resolve is reported by the server.
                 Err(_) => (host, 0)
                     .to_socket_addrs()
                     .map(|found| found.map(|a| a.ip()).collect())

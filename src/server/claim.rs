@@ -130,7 +130,7 @@ mod tests {
         let path = theirs.path.clone();
         drop(theirs);
         assert!(!path.exists());
-        // What a killed one leaves is held by nobody.
+        // The leftover file of a killed process has no lock.
         File::create(&path).expect("ours");
         let _ = Presence::of_others(&own);
         assert!(!path.exists());

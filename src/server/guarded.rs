@@ -211,7 +211,7 @@ async fn end_orphans(leader: Option<i32>, mark: &str) {
         let fell = fallen_to_us(&all);
         let ours = |p: &&procfs::Process| Some(p.session) == leader || fell.contains(&p.pid) || is_marked(p.pid);
         let roots: HashSet<i32> = all.iter().filter(ours).map(|p| p.pid).collect();
-        // What was killed stays among them until it is reaped.
+        // Killed processes stay in the family until they are reaped.
         let left = procfs::family(&all, &roots);
         if left.is_empty() {
             break;

@@ -49,7 +49,7 @@ impl InstalledFlags {
                     return None;
                 }
                 let text: Vec<&str> = names.iter().map(String::as_str).collect();
-                // It can be asked again.
+                // It can be asked again, so errors are ignored.
                 if let Some(path) = &remembered {
                     let _ = path.parent().map_or(Ok(()), create_folder);
                     let _ = write_atomic(path, text.join("\n").as_bytes());

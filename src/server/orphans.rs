@@ -62,7 +62,7 @@ impl Remains {
         // A process that changed its environment may hide below one that did not.
         let mut lost = procfs::family(&all, &roots);
         lost.retain(|process| !process.zombie);
-        // What is known for certain is named first.
+        // Processes with a mark are named first.
         lost.sort_by_key(|process| procfs::environment(process.pid, TREE).is_none());
         Remains {
             is_guarded: !guarded.is_empty(),

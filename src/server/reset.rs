@@ -69,7 +69,7 @@ pub(super) async fn command(argv: &[String], base_url: &str) -> Result<(), Strin
     let mut guarded = Guarded::start(order).map_err(|failure| failure.detail)?;
     let command = shell_line(argv);
     let exited = timeout(COMMAND_LIMIT, guarded.exited(Cause::BenchFailed)).await;
-    // Whatever the command left running would disturb the next run.
+    // Processes that the command left running would disturb the next run.
     guarded.stop().await;
     match exited {
         Ok(Ok(Exit::Code(0))) => Ok(()),

@@ -34,7 +34,7 @@ pub async fn held_by_others(numbers: &[u32]) -> Vec<Gpu> {
         return Vec::new();
     }
     let mut gpus = gpu::all().await;
-    // Of a GPU that shares the host's memory the total is not known.
+    // The total is unknown for a GPU that shares the host's memory.
     gpus.retain(|gpu| {
         let share = gpu.memory_used_mib as f64 / gpu.memory_total_mib as f64;
         numbers.contains(&gpu.index) && gpu.memory_total_mib > 0 && share > OTHERS_SHARE
@@ -78,7 +78,7 @@ pub async fn clear_away(vsweeps: &[u32], limit: Duration) -> Option<String> {
         }
         sleep(FIRST_WAIT).await;
     }
-    // What was killed may hold its memory a moment longer; the next start tries again.
+    // Killed processes may hold memory a moment longer; the next start tries again.
     let last = Instant::now() + HOLDS;
     loop {
         cleared.extend(leftovers::remove_abandoned());

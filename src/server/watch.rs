@@ -40,7 +40,7 @@ impl Server {
             biased;
             failure = process.ended() => failure,
             failure = distress(&self.http, &mut self.progress) => match failure.cause {
-                // What it wrote may name the cause.
+                // Its output may name the cause.
                 Cause::CrashedUnderLoad => Some(process.diagnose(None))
                     .filter(|diagnosed| diagnosed.cause != failure.cause)
                     .unwrap_or(failure),
@@ -175,7 +175,7 @@ impl Progress {
 
     /// Takes note of a look; `Some` says why the server counts as hung.
     fn note(&mut self, health: &Health, now: Instant) -> Option<String> {
-        // Nobody looked for a while (between two runs), so the clock starts anew.
+        // After a pause in checking (between two runs), the clock starts anew.
         if now.duration_since(self.looked) > 2 * (PAUSE + 2 * PROBE) {
             self.moved = now;
         }

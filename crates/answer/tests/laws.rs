@@ -118,7 +118,7 @@ fn text(answer: &Answer) -> String {
 }
 
 proptest! {
-    // Every case answers a whole experiment, at times twice.
+    // Every case computes a whole answer, at times twice.
     #![proptest_config(ProptestConfig::with_cases(ProptestConfig::default().cases / 10))]
 
     #[test]

@@ -32,7 +32,7 @@ pub fn map<T: Sync, R: Send>(most: usize, items: &[T], work: impl Fn(&T) -> R + 
 /// on one of them panics here.
 pub fn on_threads(most: usize, work: impl Fn() + Sync) {
     thread::scope(|scope| {
-        // One that is refused means that the next would be, too.
+        // If one thread is refused, the next would be, too.
         let _ = (1..most).try_for_each(|_| Builder::new().spawn_scoped(scope, &work).map(drop));
         work();
     });

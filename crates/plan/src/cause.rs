@@ -189,7 +189,7 @@ impl Failure {
     pub fn new(cause: Cause, detail: impl Into<String>) -> Self {
         Failure {
             cause,
-            // What servers and programs say comes in here.
+            // Messages of servers and programs enter here.
             detail: printable(&detail.into()).into_owned(),
             request_error: None,
             ruled_out: None,

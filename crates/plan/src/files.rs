@@ -26,7 +26,7 @@ pub fn write_atomic_with(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -
         .map_err(Error::io("write", path))
         .and_then(|()| fs::rename(&temporary, path).map_err(Error::io("replace", path)));
     if let Err(error) = written {
-        // Best effort: on a full disk the half-written neighbour would only take more room.
+        // Best effort: on a full disk, the partial file would only take space.
         let _ = fs::remove_file(&temporary);
         return Err(error);
     }
@@ -129,7 +129,7 @@ pub fn process_started(pid: u32) -> Option<u64> {
     // The program's name, in brackets, may hold blanks and brackets; the start is the 20th field behind it.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_whitespace();
-    // One that only waits to be reaped does nothing any more.
+    // A process that only waits to be reaped has ended.
     fields.next().filter(|state| !matches!(*state, "Z" | "X"))?;
     fields.nth(18)?.parse().ok()
 }

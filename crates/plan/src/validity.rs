@@ -153,7 +153,7 @@ impl Code {
     pub fn touches(self, figure: &str) -> bool {
         match self {
             Code::SampleTooSmall => is_percentile(figure),
-            // The first token is there before any of what these are about.
+            // The first token comes before any of these effects.
             Code::OutputLengthsDiffer | Code::AcceptanceDrifts => !figure.ends_with("_ttft_ms"),
             _ => true,
         }

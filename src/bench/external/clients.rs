@@ -189,13 +189,13 @@ fn guidellm_benchmark(benchmark: &Value) -> Result<Params, String> {
         let place = |(statistic, _, at)| (format!("{statistic}_{ours}_ms"), format!("{of}/{at}"));
         figures.extend(known(benchmark, times, STATISTICS.map(place)));
     }
-    // Over all gaps between tokens: weighted by tokens, as the mean ITL is. Its percentiles are of requests, not of gaps.
+    // Averaged over all gaps between tokens, weighted by tokens like the mean ITL. Its percentiles are over requests instead.
     let of_gaps = [("mean_itl_ms", "/metrics/inter_token_latency_ms/successful/mean")];
     figures.extend(known(benchmark, 1.0, of_gaps));
     let requests = benchmark["requests"]["successful"].as_array().into_iter().flatten();
     let tpots = requests.filter_map(|request| Some(request["inter_token_latency_ms"].as_f64()? / 1000.0));
     let tpots: Vec<f64> = tpots.collect();
-    // A part of the requests, as `--metrics` can ask for, is another sample.
+    // With `--metrics` it may hold only a part of the requests, which is another sample.
     if !tpots.is_empty() && tpots.len() as u64 == completed {
         write_stats("tpot", &Stats::of_seconds(tpots, &PERCENTS), &mut figures);
     }

@@ -141,7 +141,7 @@ fn wrong_rate(result: &Params) -> Option<String> {
         let rate = number(result, name)?;
         let counted: f64 = counts.iter().map(|count| number(result, count)).sum::<Option<f64>>()?;
         let expected = counted / duration;
-        // Little was counted where a single one more or less shows.
+        // With small counts a single one more or less shows.
         let is_wrong = (rate > near * expected || near * rate < expected) && (rate - expected).abs() > 1.0 / duration;
         is_wrong.then(|| format!("has {name} = {rate}, and {counted} in {duration} s are {expected:.3}"))
     })

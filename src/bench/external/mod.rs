@@ -142,7 +142,7 @@ impl Program {
             );
             return Err(Failure::new(Cause::BenchTimeout, detail));
         };
-        // Whatever the program left running would disturb the next run.
+        // Processes that the program left running would disturb the next run.
         self.guarded.stop().await;
         match exit {
             Ok(Exit::Code(0)) => read(&self.result, &self.places),
@@ -230,7 +230,7 @@ fn arguments(job: &Job, result: &Path, argv: &[String]) -> (Vec<String>, Vec<Str
     let given = ServeCommand::of(&argv);
     let model = given.value("model").unwrap_or(&job.model_root);
     let warmups = warmups(job, &argv);
-    // What else it needs, if it does not say so itself.
+    // Flags that it needs unless they are given.
     for (flag, value) in [
         ("model", Some(json!(model))),
         (

@@ -142,7 +142,7 @@ impl Batch {
                 thread::sleep((until - Instant::now()).min(Duration::from_millis(20)));
             }
             let woken = held.end();
-            // Without a server that goes on, answers would be awaited for ever.
+            // Without a server that continues, answers would be awaited for ever.
             if woken.is_err() {
                 stop.stop();
             }
@@ -181,7 +181,7 @@ impl Batch {
         let sequences = self.requests.iter().map(Vec::len).sum::<usize>() as f64 / engines;
         let new_tokens = (timing.prompt_tokens as f64 - counts.cached()) / engines;
         let steps = (new_tokens / limit).ceil().max(1.0);
-        // Sequences that are done with their prefill take a token of each step in which others are not.
+        // Sequences that have finished their prefill take a token from each step in which others have not.
         let prefill = match steps > 1.0 {
             true => ((new_tokens + sequences * steps) / limit).ceil(),
             false => 1.0,

@@ -82,7 +82,7 @@ fn not_alone(seen: RunFigures<'_>) -> Option<Doubt> {
         .number("telemetry_samples")
         .filter(|readings| *readings >= FEWEST)?;
     let in_flight = seen.number("running_mean")? + seen.number("waiting_mean").unwrap_or(0.0);
-    // Some requests are several to the server, but not those that generate.
+    // A request may be several to the server, but not if it generates.
     seen.number("total_output_tokens").filter(|tokens| *tokens > 0.0)?;
     let (own, limit) = match seen.slots() {
         Some(slots) => (slots, slots * ABOVE_SLOTS.0 + ABOVE_SLOTS.1),

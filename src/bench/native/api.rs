@@ -127,7 +127,7 @@ impl Api {
         let mut body = Map::new();
         for param in SAMPLING {
             let value: Option<f64> = reader.take(param);
-            // What generates nothing samples nothing.
+            // A backend that generates nothing does not sample.
             let Some(value) = value.filter(|_| self.backend().generates()) else {
                 continue;
             };

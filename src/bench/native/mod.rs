@@ -48,7 +48,7 @@ pub fn mean_lengths(params: &Params) -> Option<(f64, f64)> {
     let settings = NativeSettings::read(params).ok()?;
     let prompts = &settings.prompts;
     let sampling = prompts.sampling(prompts.num_prompts, prompts.seed.into());
-    // How many ids there are decides which ones are drawn, not how many.
+    // The number of ids decides which ones are drawn, not how many.
     let lengths = settings
         .dataset
         .lengths(&sampling, 32_000)
@@ -95,7 +95,7 @@ pub fn measurement_of(settings: &NativeSettings, samples: &Samples, duration: Na
     Some(Measurement {
         errors: known(errors(settings, samples, duration), &figures),
         failure: on_failed_requests(seen),
-        // What makes a measured run doubtful is not foreseen.
+        // A forecast contains no doubts.
         result: figures.into(),
         requests: requests(samples),
         ..Measurement::default()
@@ -145,11 +145,11 @@ impl NativeRun {
         let from = *self.job.counters.sending.get_or_init(Instant::now);
         let (outcome, cut) = self.drive(&load)?;
         let to = from + Duration::from_nanos(outcome.duration);
-        // The first to say so is the only one: a job is measured once.
+        // A job is measured once, so it cannot be set already.
         let _ = self.job.counters.measured.set(Window { from, to });
 
         let probes = probe.map(Probe::finish).unwrap_or_default();
-        // A server that did not answer then would only be waited for once more.
+        // A server that did not answer then would only cause another wait.
         let (after, unread) = match unread {
             None => self.read_counters(),
             unread => (None, unread),
@@ -159,7 +159,7 @@ impl NativeRun {
             .map_or(ServerCounters::default(), |(before, after)| after.since(&before));
         if let Err(failure) = refuse_empty(&outcome.samples) {
             return match cut {
-                // Requests that are late without a single answer say enough.
+                // Late requests without a single answer are evidence enough.
                 Some(cut) => Ok(Measurement::of_nothing(cut)),
                 None => {
                     let status = failure.request_error.as_ref().and_then(|error| error.status);
@@ -171,7 +171,7 @@ impl NativeRun {
         warnings.extend(unread);
         let shared = self.settings.dataset.traits().shared_share;
         let hits = server.hit_rate().and_then(|share| cached(share, shared));
-        // What texts of a file share, and what a chat template adds to all prompts, is not known.
+        // The common parts of a file's texts, and the additions of a chat template, are unknown.
         let is_known = self.settings.shares_by_design_only();
         let (doubted, warned) = if is_known { (hits, None) } else { (None, hits) };
         warnings.extend(warned.map(|hits| hits.detail));
@@ -202,7 +202,7 @@ impl NativeRun {
             warnings,
         };
         let mut values = result(context, &outcome);
-        // A walk over all requests, which a run without failures is spared.
+        // This walks over all requests, so runs without failures skip it.
         let has_failures = values.contains_key("failure_reasons");
         let commonest_error = has_failures.then(|| commonest_error([&outcome.samples])).flatten();
         let seen = RunFigures {

@@ -61,7 +61,7 @@ impl NativeRun {
     /// Sends unmeasured requests, for as long as a warm-up may take; says so if that warmed nothing.
     fn warm_up(&mut self, requests: &[Request]) -> Result<Option<Doubt>, Failure> {
         let began = Instant::now();
-        // A job is measured once, so nobody else sets these.
+        // A job is measured once, so it cannot be set already.
         let _ = self.job.counters.warmup.0.set(began);
         let amount = Amount::of(self.job.warmup, &self.settings);
         let samples = match amount {

@@ -15,7 +15,7 @@ impl NativeRun {
         if !self.settings.side.profile {
             return;
         }
-        // From here on it may run, even if nobody is left to hear so.
+        // From here on it may run, even if the call does not return.
         self.job.counters.is_profiling.store(true, Relaxed);
         self.note("Starting profiler...");
         match self.endpoint.post("/start_profile", PROFILER) {

@@ -88,7 +88,7 @@ impl NativeRun {
         unmeasured.retain(|item| item.turn == 0);
         unmeasured.truncate(count);
         if traits.made_of != Material::Vocabulary {
-            // Another seed draws from the same file: what is measured must not be in a cache because of that.
+            // Another seed draws from the same file. Measured prompts must not be in a cache because of that.
             unmeasured.retain(|item| media_of(item).is_none_or(|media| !known.contains(&media)));
             unmeasured.iter_mut().for_each(|item| item.prompt.vary_prefix());
         }
@@ -101,7 +101,7 @@ impl NativeRun {
                 .collect(),
             false => settings.arrival.arrivals().due_times(starts, seed),
         };
-        // As in vLLM the requests that a user asks for have no adapter; those that stand for the load have its own.
+        // As in vLLM, warm-up requests that a user asks for have no adapter; those that imitate the load have its adapters.
         let is_load = self.job.warmup == Warmup::Automatic;
         let mut adapters = settings.api.adapters(seed).map(|name| name.filter(|_| is_load));
         let unmeasured = unmeasured.iter().enumerate();
@@ -215,7 +215,7 @@ impl NativeRun {
         }
         Ok(Load {
             turns: Some(turns),
-            // What was said is repeated.
+            // The history repeats the answers.
             keep_texts: true,
             ..self.load(requests, due_turns)
         })

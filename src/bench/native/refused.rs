@@ -20,7 +20,7 @@ pub const REFUSED: &[(&str, &str)] = reasons! {
     plot_timeline: "\"vsweep report --timeline\" shows the requests of a sweep's run; use that",
     timeline_itl_thresholds: "\"vsweep report --timeline\" shows the requests of a sweep's run; use that",
     plot_dataset_stats: "it is not drawn; save_detailed keeps each length",
-    // Those of the Rust client.
+    // Parameters of the Rust client.
     prompt_token_ids: "set skip_tokenizer_init, which sends token ids",
     max_model_len: "requests are sent as they are; lower the lengths of prompts and outputs",
     random_cache_hit_fraction: "use prefix_repetition, or random_prefix_len",

@@ -37,7 +37,7 @@ impl Amount {
         let arrivals = settings.arrival.arrivals();
         match settings.concurrency() {
             Some(slots) => Amount::AtOnce(slots.min(MOST)),
-            // A ramp is warmed up for where it ends.
+            // The warm-up of a ramp uses its final rate.
             None if arrivals.is_open() => Amount::AtRate(arrivals.rate_at(1, 2), all),
             None => Amount::AtOnce(all),
         }

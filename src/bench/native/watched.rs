@@ -18,7 +18,7 @@ impl NativeRun {
                 counters.count(sample);
             }
             match watch.as_mut().and_then(|watch| seen_by(watch, &progress)) {
-                // What ends in the turn that follows changes nothing any more.
+                // Events after the decision in the same turn change nothing.
                 Some(cut) if decided.is_none() => decided = Some(cut),
                 _ => return ControlFlow::Continue(()),
             }

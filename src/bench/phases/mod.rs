@@ -128,7 +128,7 @@ impl PhaseRun {
         }
         let span = window.span();
         let [from, to] = [span.start, span.end].map(|nanos| outcome.began + Duration::from_nanos(nanos));
-        // Nobody else sets it.
+        // It is set only here.
         let _ = self.job.counters.measured.set(series::Window { from, to });
         Ok(result::measurement(&self, &facts, shape, grown, &outcome, &window))
     }

@@ -38,7 +38,7 @@ pub(super) fn measurement(
         figures.per_s(figures.input_tokens),
         figures.per_s(figures.output_tokens),
     );
-    // As if prompts were computed as fast as their outputs end, which holds in the long run.
+    // Assumes that prompts are computed as fast as their outputs end, which holds in the long run.
     let sequence_share = (input + output) as f64 / output as f64;
     let mut result = members(json!({
         "date": date(),
@@ -67,7 +67,7 @@ pub(super) fn measurement(
         "total_token_throughput": input_rate + output_rate,
         "total_throughput": output_rate * sequence_share,
     }));
-    // Prompts are done by the step, several at once: spans of time say nothing of how far their rate is by chance.
+    // Steps finish several prompts at once, so spans of time do not show the error of their rate.
     let mut errors = figures.errors.clone();
     if let (ServingPhase::Decode, Some(error)) = (settings.window.phase, figures.events_error) {
         let Interval { low, high } = Interval::of(output_rate * sequence_share, error);

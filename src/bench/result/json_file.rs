@@ -12,7 +12,7 @@ pub fn name(settings: &NativeSettings, result: &Params) -> String {
         Some(other) => other.to_string(),
         None => String::new(),
     };
-    // A slash would make a folder of it.
+    // A slash would create a folder.
     let label = settings.figures.label.as_deref().filter(|label| !label.is_empty());
     let label = label.unwrap_or(&settings.api.backend_name).replace('/', "-");
     let load = match settings.arrival.arrivals().ramp {

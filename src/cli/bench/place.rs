@@ -124,7 +124,7 @@ fn append(path: &Path, result: &impl Serialize) -> io::Result<()> {
         .and_then(|()| python_json::write(result, &mut to))
         .and_then(|()| to.flush());
     if written.is_err() {
-        // What the writer still holds would follow when it is dropped.
+        // Dropping the writer would write the rest of its buffer.
         let _ = to.into_parts();
         let _ = file.set_len(before);
     }
@@ -143,7 +143,7 @@ fn write_new(folder: &Path, name: &str, result: &impl Serialize) -> io::Result<P
             Ok(_) => {
                 let written = replace(&path, result);
                 if written.is_err() {
-                    // An empty file would pass for a result.
+                    // An empty file would look like a result.
                     let _ = fs::remove_file(&path);
                 }
                 return written.map(|()| path);

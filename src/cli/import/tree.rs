@@ -93,7 +93,7 @@ fn find(tree: &Path, folders: &[String], problems: &mut Vec<String>) -> Result<V
 }
 
 fn runs_in(folder: &Path, problems: &mut Vec<String>) -> Vec<Foreign> {
-    // The names of the files by their numbers.
+    // File names by their numbers.
     let mut results = BTreeMap::new();
     let mut failures = BTreeMap::new();
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {

@@ -36,7 +36,7 @@ pub fn write(plan: &Plan, matrix: &Matrix, out: &mut impl Write) -> io::Result<(
         folder: PathBuf::from(format!("results/{}-by-hand", plan.name)),
         used: RefCell::default(),
     };
-    // Written twice, because the variables it uses stand before it.
+    // Written twice, because the variables it uses precede it.
     script.servers(&mut io::sink())?;
     let folder = script.folder.display().to_string();
     let head = context! {

@@ -67,7 +67,7 @@ impl<'a> Display<'a> {
         let state = recorder.state();
         let countdown = self.countdown.as_mut();
         let left = countdown.and_then(|countdown| countdown.seconds_left(entry, state));
-        // Who is in a final is known when its first start begins.
+        // The finalists are known when the first start of the final begins.
         if let Event::GroupBegun(begun) = &entry.event
             && begun.slot >= self.sweep.plan.starts
             && !self.progress.eta().knows(&begun.server, begun.slot)

@@ -61,7 +61,7 @@ fn recorded_margins(directory: &Directory) -> Option<BTreeMap<String, f64>> {
         .is_experiment()
         .then(|| journal::load(directory, Check::Lengths).ok())??;
     let family = &state.compared()?.family;
-    // As it was before it became a logarithm.
+    // Converts from the logarithm to the original value.
     let percent = |log: f64| (100.0 * log.exp_m1() * 1e6).round() / 1e6;
     let margins = family
         .iter()

@@ -55,7 +55,7 @@ impl Live<'_, '_> {
         let (secrets, id) = (&self.plan.secrets, &self.config.id);
         let session = self.writer.with(|recorder| recorder.nonce());
         let recorded = |read: &Fingerprint| self.writer.look(|state| state.recognise(id, session, read));
-        // What was learned since the launch was recorded is not in the record.
+        // Properties learned after the launch was recorded are not in the record.
         let compare = |read: &Fingerprint| match (recorded(read), read.differences_from(known)) {
             (ServerMatch::Same, Some(differences)) => ServerMatch::Replaced(differences),
             (recognised, _) => recognised,

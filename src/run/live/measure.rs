@@ -88,11 +88,11 @@ impl Live<'_, '_> {
                 add(figures, &mut measurement.result.values);
                 measurement.doubts.extend(unwarmed(plan, &job, run.is_warm));
                 measurement.doubts.extend(running.unlike.clone());
-                // A field of a request's body may make several of one.
+                // Fields of a request's body may multiply the request.
                 let is_plain = spelling::find(&job.params, "extra_body").is_none();
                 if let Some(course) = course.filter(|_| is_plain) {
                     let mut doubts = judge::telemetry(&measurement.result.values, &course);
-                    // A part of a run is not steady, and need not be. A disturbed one says nothing of why it was cut.
+                    // A part of a run need not be steady. A disturbance does not explain why it was cut.
                     let of_gpu = |code| matches!(code, Code::GpuNotAlone | Code::GpuSlowedDown);
                     doubts.retain(|doubt| measurement.cut.is_none() || of_gpu(doubt.code));
                     doubts.retain(|doubt| measurement.doubts.iter().all(|known| known.code != doubt.code));
@@ -136,7 +136,7 @@ impl Live<'_, '_> {
 
     /// Writes what was read during a run, and returns what it amounts to. A run is not lost because this cannot be written.
     fn keep(&self, path: &Path, series: Series, measured: Option<Window>) -> Result<Params> {
-        // That of an earlier try would be taken for this one's.
+        // The file of an earlier try would be mistaken for this one's.
         let _ = std::fs::remove_file(path);
         let Some(window) = series.window(measured) else {
             return Ok(Params::new());
@@ -197,7 +197,7 @@ fn job(plan: &Plan, run: &agenda::Run, running: &Running, identity: &Identity, s
     let task = &run.task;
     let mut params = task.params();
     if plan.bench.runner == BenchRunner::Phases && task.reader.is_some() {
-        // A search says how many requests to send; a window of time has no use for it.
+        // A search sets the number of requests; a window of time does not use it.
         params.shift_remove("num_prompts");
     }
     let asked = asked_model(task).filter(|model| identity.names.iter().any(|name| name == model));

@@ -66,7 +66,7 @@ impl Live<'_, '_> {
             Ok(result) => {
                 let mut result = bench::of_engine(result, &argv);
                 if let Some(duration) = result.get("elapsed_time").and_then(|duration| duration.as_f64()) {
-                    // Whatever was not measured is the start and the end of the program.
+                    // The time outside the measurement is the start and the end of the program.
                     figures.insert("startup_s".to_owned(), (seconds - duration).max(0.0).into());
                 }
                 add(figures, &mut result);

@@ -75,7 +75,7 @@ fn difference(name: &str, config: &ServerConfig, read: &Fingerprint, logged: &Lo
         (Some(Plain::Number(a)), Some(Plain::Number(b))) => (a - b).abs() <= 1e-9 * a.abs(),
         (Some(Plain::Word(a)), Some(Plain::Word(b))) => a == b,
         (Some(Plain::Number(_)), None) => actual != NOT_GIVEN,
-        // `auto`, `8k` and the like: the server decides what that is.
+        // Values such as `auto` and `8k` are resolved by the server.
         _ => true,
     };
     (!is_same).then(|| format!("{name} is {actual} instead of {planned}"))

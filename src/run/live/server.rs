@@ -39,7 +39,7 @@ impl Live<'_, '_> {
                 let id = &self.config.id;
                 let log = self.writer.with(|recorder| recorder.directory().server_log(id, launch));
                 log.parent().map_or(Ok(()), create_folder)?;
-                // A disk that takes no log says nothing about the server.
+                // The server is not at fault if the log cannot be written.
                 let file = create_log(&log).map_err(Error::io("create", &log))?;
                 self.log = Some(log.clone());
                 Some((log, file))

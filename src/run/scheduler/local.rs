@@ -120,7 +120,7 @@ impl<'a> LocalScheduler<'a> {
         let Some(mut groups) = groups.find(|groups| !groups.is_empty()) else {
             return false;
         };
-        // One after the other, they come in the order of the plan.
+        // Without concurrency they come in the order of the plan.
         if self.node.capacity != Node::UNDIVIDED.capacity {
             let needs: Vec<Need> = groups.iter().map(|(_, need)| *need).collect();
             let order = self.node.capacity.order(&needs);
@@ -147,7 +147,7 @@ impl<'a> LocalScheduler<'a> {
                 None => choose(&idle, need.gpus as usize),
                 Some(set) => self.sets[set].iter().copied().take(need.gpus as usize).collect(),
             };
-            // Other vsweeps are to keep off what is next to one that is to be alone.
+            // Other vsweeps must keep off all GPUs while a group runs alone.
             let claimed = if need.alone { &self.node.gpus } else { &gpus };
             let claims: Vec<Option<Claim>> = claimed.iter().map(|gpu| Claim::of(*gpu)).collect();
             if let Some(taken) = claims.iter().position(Option::is_none) {
@@ -211,7 +211,7 @@ impl Scheduler for LocalScheduler<'_> {
         let is_compared = self.sweep.plan.compare.is_some();
         loop {
             writer.with(Recorder::refresh)?;
-            // What a worker that was killed leaves is free at once; its servers hold their GPUs until their guards have ended them.
+            // Leases of a killed worker are free at once, but its servers hold their GPUs until their guards have ended them.
             self.sweep.clear_away(self.sweep.patience(), writer).await?;
             if let Some((start, allocation)) = self.next_here(under_way, writer).await? {
                 let lease = match writer.look(|state| schedule.group(&start, state).is_some()) {

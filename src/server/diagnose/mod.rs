@@ -237,7 +237,7 @@ pub fn read_log(path: &Path, offset: u64) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
-        // The guard shortens a log that grows without end: what was beyond its end then is now at its end.
+        // The guard shortens a log that grows without end. The offset may then lie beyond its end.
         let offset = if offset > length { 0 } else { offset };
         file.seek(SeekFrom::Start(offset.max(length.saturating_sub(LOG_BYTES))))?;
         let mut bytes = Vec::new();

@@ -40,7 +40,7 @@ const fn pattern(words: &'static [&'static str], cause: Cause, is_loose: bool) -
 /// Patterns from the most specific to the most general; the first that occurs decides.
 pub(super) const PATTERNS: &[Pattern] = &[
     phrase(&["vsweep: cannot execute"], Cause::CommandNotFound),
-    // A full disk or /dev/shm makes NCCL fail, so what the system refuses comes first.
+    // A full disk or /dev/shm makes NCCL fail, so system errors come first.
     phrase(&["space", "/dev/shm"], Cause::SystemRefused),
     phrase(&["no space left on device"], Cause::SystemRefused),
     phrase(&["too many open files"], Cause::SystemRefused),
@@ -53,7 +53,7 @@ pub(super) const PATTERNS: &[Pattern] = &[
     phrase(&["nccl error"], Cause::GpuFault),
     phrase(&["ncclsystemerror"], Cause::GpuFault),
     phrase(&["cudagetdevicecount"], Cause::GpuFault),
-    // vLLM's own checks of settings are no `RuntimeError`.
+    // vLLM's own checks of settings do not raise `RuntimeError`.
     loose(&["runtimeerror", "cuda"], Cause::GpuFault),
     loose(&["memory on", "less than"], Cause::OomAtLoad),
     loose(&["memory", "cache"], Cause::KvCacheTooSmall),

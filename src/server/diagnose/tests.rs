@@ -86,7 +86,7 @@ fn a_family_that_was_never_seen_is_not_taken_for_another() {
     let is_unknown = |cause: Cause| matches!(cause, Cause::CrashedStarting | Cause::CrashedUnderLoad);
     let (mut judged_in_all, mut unknown, mut listing) = (0, 0, String::new());
     for log in logs.iter().filter(|log| !is_unknown(log.cause)) {
-        // Without this family nobody would have written the patterns that only its logs have.
+        // Without this family, its own patterns would not exist.
         let others = || logs.iter().filter(|other| other.family != log.family);
         let is_known =
             |pattern: &&Pattern| others().any(|other| recognise([*pattern], other.phase, &other.text).is_some());

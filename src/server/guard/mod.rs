@@ -126,7 +126,7 @@ fn try_own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, stop
         }
         let ordered = !tree.owner_gone && ready.last().and_then(PollFd::any) == Some(true);
         while let Ok(Some(_)) = deaths.read_signal() {}
-        // Only that there are any matters: what they are is read from the folder.
+        // The events only show that there are files; the folder has their names.
         let _ = births.as_ref().map(Inotify::read_events);
         if ordered {
             tree.obey(&mut orders);
@@ -213,7 +213,7 @@ impl Tree {
             {
                 self.has_moved = true;
             } else if pid == self.leader {
-                // Who hears of the end reads the log.
+                // A reader of this report reads the log.
                 self.log.bound();
                 say(&Report::Exited(exit));
                 self.stop();
@@ -254,7 +254,7 @@ impl Tree {
             None => self.leftovers.look(self.leader.as_raw()),
             Some(killed_from) if Instant::now() < killed_from => {
                 for process in tree() {
-                    // Once each: a second TERM makes some programs skip their own clean-up.
+                    // Sent once to each process: a second TERM makes some programs skip their own clean-up.
                     if self.asked.insert(process.pid) {
                         signal(process.pid, Signal::SIGTERM);
                     }

@@ -63,7 +63,7 @@ pub(super) fn search_started(
         .searches()
         .filter(|record| is_alike(&record.started, &started))
         .collect();
-    // Nobody knows better than the same server on an earlier start.
+    // The same server on an earlier start is the best source.
     let before = (FIRST_SLOT..slot).rev();
     let own = before.filter_map(|slot| state.search(&planned.id, slot));
     let answered = own.chain(alike.iter().rev().copied()).flat_map(SearchRecord::answers);

@@ -68,7 +68,7 @@ impl Agenda<'_> {
         if is_begun && let Some((failure, seconds)) = attempt.death.take() {
             return self.on_server_death(attempt, failure, seconds);
         }
-        // One whose tries are used up is begun only to fail.
+        // A run whose tries are used up is begun only to fail.
         let needs_server = !is_begun && attempt.death.is_none();
         if needs_server
             && self.launched.is_none()
@@ -79,7 +79,7 @@ impl Agenda<'_> {
         let serve = &self.schedule.plan.serve;
         let is_used = self.launched.as_ref().is_some_and(|launched| launched.is_used);
         let is_attached = matches!(serve.target, Target::Attach(_));
-        // What others asked of an attached server may be in its caches.
+        // Requests of others may be in the caches of an attached server.
         let holds_caches = is_used || is_attached;
         let step = match &attempt.started {
             None if needs_server && is_used && serve.reset == Reset::Restart => Step::Act(Action::Stop),

@@ -241,7 +241,7 @@ fn a_server_that_needs_as_much_memory_as_one_that_did_not_start_is_not_started()
     let said = "not started: it needs at least as much memory (max_model_len 8192 > 4096) as max_model_len=4096, which did not start: \
                 4096 tokens do not fit";
     assert_eq!(run.detail, said);
-    // What is asked for again is tried, whatever the others say.
+    // A config that is wanted again is tried, whatever happened to others.
     let (mut first, mut second) = (String::new(), String::new());
     for steps in [&mut first, &mut second] {
         let mut start = state.clone();

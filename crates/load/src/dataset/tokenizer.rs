@@ -32,7 +32,7 @@ impl Tokenizer {
     }
 
     fn new(mut inner: tokenizers::Tokenizer, folder: PathBuf) -> Result<Tokenizer, String> {
-        // Some files ask for them, for inputs of one length; a prompt is as long as it is.
+        // Some files ask for padding to one length; prompts keep their own length.
         inner.with_padding(None);
         inner
             .with_truncation(None)

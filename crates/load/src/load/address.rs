@@ -81,7 +81,7 @@ impl ServerAddress {
         };
         let remedy = match error.kind() {
             _ if is_about_a_certificate(error) => "trust the certificate's issuer on this machine, or set insecure",
-            // A server without TLS takes the handshake for a broken request, and answers so or hangs up.
+            // A server without TLS takes the handshake for a broken request, and answers with an error or hangs up.
             ErrorKind::InvalidData | ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset
                 if self.is_https =>
             {

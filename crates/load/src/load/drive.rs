@@ -312,7 +312,7 @@ mod tests {
         let mut watch = |_: LoadProgress<'_>| ControlFlow::Continue(());
         let mut drive = Drive::new(&load, &mut watch);
         while drive.take(0).is_some() {}
-        // What arrived in one turn is read in any order.
+        // Events of one turn are read in any order.
         drive.end(1, Sample::default(), 9);
         drive.end(0, Sample::default(), 5);
         let ready: Vec<Nanos> = std::iter::from_fn(|| drive.take(100)).map(|(_, ready)| ready).collect();

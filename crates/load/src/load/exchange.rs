@@ -116,7 +116,7 @@ impl Exchange {
             response.close();
             return true;
         }
-        // After an error nothing more is worth waiting for.
+        // After an error nothing further is needed.
         response.is_done() || stream.error.is_some()
     }
 
@@ -132,7 +132,7 @@ impl Exchange {
                 format!("the server closed the connection {when} its answer")
             });
             self.stream.fail(match self.response.refusal() {
-                // What the server said tells more than how it ended.
+                // The server's message explains more than the end of the connection.
                 Some(status) => format!("{}; {reason}", refusal_text(status, &self.stream.body)),
                 None => reason,
             });

@@ -64,7 +64,7 @@ fn wav_seconds(bytes: &[u8]) -> Option<f64> {
         match name {
             b"fmt " => rate = Some(word(at + 16)?),
             b"data" => {
-                // Writers that stream leave the size open: what is there counts.
+                // Streaming writers leave the size open; the actual length counts.
                 let data = size.min(bytes.len() - at - 8);
                 return rate.filter(|rate| *rate > 0).map(|rate| data as f64 / f64::from(rate));
             }

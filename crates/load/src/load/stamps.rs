@@ -95,7 +95,7 @@ impl ArrivalClock {
             return self.clock.now();
         };
         self.stamped += 1;
-        // The clock is asked only about what came during this very turn.
+        // The clock is read only for bytes that came during this very turn.
         let latest = if at <= self.looked_at { at } else { self.clock.now() };
         at.min(latest).max(earliest)
     }
@@ -170,7 +170,7 @@ mod tests {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let socket = std::net::TcpStream::connect(listener.local_addr().expect("an address")).expect("connected");
         let (mut server, _) = listener.accept().expect("accepted");
-        // It blocks, so that nothing here waits by the clock.
+        // A blocking socket, so that nothing here waits by the clock.
         let socket = TcpStream::from_std(socket);
         ask_for_stamps(&socket);
         let mut arrivals = ArrivalClock::new(Clock::start());

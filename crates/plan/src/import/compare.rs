@@ -67,7 +67,7 @@ pub(super) fn compare(
             ("load", *bench, theirs::apply(&bench_command, &params), argv)
         }
     });
-    // In the command of a start, a flag may stand elsewhere.
+    // In the command of a start, a flag may be in another position.
     let is_same = |theirs: &Option<Vec<String>>, ours: &[String]| match (is_startup, theirs) {
         (true, Some(theirs)) => theirs.iter().sorted().eq(ours.iter().sorted()),
         _ => theirs.as_deref() == Some(ours),

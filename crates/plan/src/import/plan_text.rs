@@ -74,7 +74,7 @@ pub(super) fn write(read: &ReadSweep<'_>, sides: &Sides<'_>, notes: &mut Vec<Str
             notes.push(note.to_owned());
         }
         Loads::Searched { vary, .. } => {
-            // So many requests never bring more in flight.
+            // That many requests never bring more in flight.
             let reached = prompts.min().filter(|_| vary == "max_concurrency");
             let most = reached.map_or(HIGHEST_LOAD, |reached| reached.min(HIGHEST_LOAD));
             plan["sla"] = json!({ "vary": vary, "min": 1, "max": most, "target": read.criteria });

@@ -81,7 +81,7 @@ fn plan_of(test: &Params) -> Result<Test, String> {
         "runs": 1,
         "serve": {
             "command": ["vllm", "serve", model],
-            // The suite's runner waits so long.
+            // The suite's runner waits this long.
             "ready_timeout": "1200s",
             "env": env.iter().map(|(name, value)| (name.clone(), json!(show(value)))).collect::<Params>(),
             "params": passed(server),

@@ -142,7 +142,7 @@ impl Matrix {
         if found.is_empty() || (plan.link.equal.is_empty() && plan.link.zip.is_empty()) {
             return expand::expand(plan, found);
         }
-        // What the links tie may be what could not be read; without them there may be too much.
+        // Links may refer to unreadable parts of the plan; without the links the matrix may be too large.
         let mut untied = plan.clone();
         untied.link = Link::default();
         let is_small = Sides::of_plan(&untied).fit();
@@ -341,7 +341,7 @@ fn side_identity(matrix: &Matrix, side: Side, index: usize) -> String {
             let server = matrix.server(index);
             match matrix.plan.bench.runner.offline() {
                 None => server.id.0,
-                // Flags of the HTTP server make no difference.
+                // Flags of the HTTP server have no effect here.
                 Some(offline) => format!("{:?} {:?}", matrix.without_server(offline, &server.argv), server.env),
             }
         }

@@ -199,7 +199,7 @@ impl Matrix {
         mut content: Value,
     ) -> LoadFinder<S> {
         let mut params = self.sides.bench.params(index);
-        // What follows what is varied has no value yet.
+        // Parameters derived from the varied one have no value yet.
         params.retain(|name, _| !self.follows(name, vary));
         content["load"] = json!(self.point_with(index, params.clone(), String::new(), &server.id).id.0);
         LoadFinder {

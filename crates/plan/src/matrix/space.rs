@@ -145,7 +145,7 @@ impl Space {
     pub fn params_with(&self, index: usize, given: &[(&str, Value)]) -> Params {
         let is_given = |name: &str| given.iter().any(|(given, _)| spelling::same(given, name));
         let combo = self.combo(index);
-        // Null holds the place of a value until what it follows is known.
+        // Null is a placeholder until the value that it follows is known.
         let value = |slot: &Slot| self.stated(slot, index).cloned().unwrap_or_default();
         let mut params: Params = self.slots.iter().map(|slot| (slot.name.clone(), value(slot))).collect();
         for (name, value) in combo.into_iter().flat_map(|combo| &combo.params) {

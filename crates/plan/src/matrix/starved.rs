@@ -69,7 +69,7 @@ impl Matrix {
         let users = number(&*value(Vary::MaxConcurrency.name())?)?;
         let requests = match value(NUM_PROMPTS) {
             Some(requests) => number(&requests)?,
-            // What another program takes by itself is not known.
+            // The default of another program is unknown.
             None if self.is_own_load() => USUAL as f64,
             None => return None,
         };

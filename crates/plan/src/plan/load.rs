@@ -115,7 +115,7 @@ fn over_its_base(over: Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut
         return over;
     };
     merge(&mut root, over);
-    // What it extended is in it now, wherever it is read again.
+    // The file that it extends is included now, wherever it is read again.
     if let Kind::Table(entries) = &mut root.kind {
         entries.retain(|entry| entry.key != "extends");
     }

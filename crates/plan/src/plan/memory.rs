@@ -40,7 +40,7 @@ pub fn needs_as_much(server: &[String], failed: &[String], cause: Cause) -> Opti
             continue;
         }
         let number = |text: Option<&str>| text?.parse().ok().filter(|value: &f64| *value > 0.0);
-        // What vLLM does without the flag depends on the model and the version.
+        // vLLM's default without the flag depends on the model and the version.
         let (mine, theirs): (f64, f64) = (number(mine)?, number(theirs)?);
         let wanted = if is_loading { at_load } else { for_cache };
         let sign = match mine.total_cmp(&theirs) {

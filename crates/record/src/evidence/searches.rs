@@ -82,7 +82,7 @@ fn located(evidence: &Evidence<'_>, record: &SearchRecord, target: &str) -> Opti
     Some(Located {
         start: record.started.slot.to_string(),
         node: machine.map_or_else(String::new, |machine| machine.node),
-        // One that holds the highest load allowed has none.
+        // A search that holds the highest load allowed has no upper quantiles.
         quantiles: match &answer.posterior {
             Some(posterior) => posterior.quantiles.clone(),
             None => vec![load],

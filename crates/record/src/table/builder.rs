@@ -64,7 +64,7 @@ impl TableBuilder {
         self.set(Section::Identity, "validity", row.validity.map(Validity::name).into());
         self.set(Section::Identity, "codes", text(&codes));
         self.set(Section::Identity, "cause", row.cause.map(Cause::name).into());
-        // A probe that was cut short has no cause, but what made its verdict certain.
+        // A probe that was cut has no cause, but a reason for its verdict.
         let seen = [row.detail]
             .into_iter()
             .chain(row.doubts.iter().map(|doubt| doubt.detail.as_str()));
@@ -136,7 +136,7 @@ impl TableBuilder {
         self.columns.retain(|column| {
             let is_metric = column.section == Section::Metric;
             let repeats_setting = is_echo(column) && (has(Section::Bench, column) || has(Section::Serve, column));
-            // What an external benchmark calls by a name of ours is not what we call so.
+            // Columns of an external benchmark with one of our names mean something else.
             let takes_our_name = [Section::Identity, Section::Origin, Section::Derived, Section::Cause]
                 .into_iter()
                 .any(|section| has(section, column));
@@ -173,13 +173,13 @@ impl TableBuilder {
         let place = self.place(section, name);
         let cells = &mut self.columns[place].cells;
         cells.resize(self.runs.len(), Cell::Missing);
-        // Most texts repeat the row before; those share its memory.
+        // Most texts repeat the previous row; those share its memory.
         let repeated = cells.last().filter(|last| **last == cell).cloned();
         cells.push(repeated.unwrap_or(cell));
     }
 
     fn place(&mut self, section: Section, name: &str) -> usize {
-        // However a parameter was spelled where it was given, it is one column.
+        // All spellings of a parameter are one column.
         let key = match section.is_parameter() {
             true => (section, spelling::canonical(name).into()),
             false => (section, name.into()),

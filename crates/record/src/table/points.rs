@@ -365,7 +365,7 @@ impl Column {
         let middle = values.len() / 2;
         let value = match values.len() % 2 {
             1 => values[middle],
-            // Equal ones may be infinite, where a mean is none.
+            // Equal values may be infinite, and then have no mean.
             _ if values[middle - 1] == values[middle] => values[middle],
             _ => values[middle - 1] + (values[middle] - values[middle - 1]) / 2.0,
         };

@@ -16,7 +16,7 @@ impl Table {
             return None;
         }
         let name = match column.section {
-            // Tokens, cost and energy by what was generated.
+            // Errors of tokens, cost and energy come from the output throughput.
             Section::Derived => DERIVED_FROM,
             _ => &normal(&column.name),
         };

@@ -55,7 +55,7 @@ const FULL: f64 = 0.9;
 /// requests or long ones came last, has the mean number of requests in flight, as an open loop does. If no latency gives that mean, the
 /// observed peak counts.
 fn count_users(row: &RunRow<'_>) -> Option<f64> {
-    // Of a batch that decodes, each sequence is a user's.
+    // In a decoding batch, each sequence counts as a user.
     if let Some(batch) = metric(row, "global_batch_size").filter(positive) {
         return Some(batch);
     }

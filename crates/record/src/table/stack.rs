@@ -42,8 +42,7 @@ impl Table {
             }
         }
         stacked.columns.push(Column::of(EXPERIMENT, Section::Serve, names));
-        // Which starts are fresh differs from one experiment to the next, and nobody wins here.
-        // The experiment comes first among the settings.
+        // Fresh starts differ from one experiment to the next, and nothing wins here. The experiment comes first among the settings.
         stacked
             .columns
             .sort_by_key(|column| (column.section, column.name != EXPERIMENT));

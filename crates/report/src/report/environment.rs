@@ -20,7 +20,7 @@ pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
                 format!("{:.0} GiB", bytes.as_f64().unwrap_or_default() / f64::from(1 << 30))
             }
             ("gpus", Value::Array(gpus)) => list_gpus(gpus),
-            // Who compiled the kernel with what says nothing about a measurement.
+            // The compiler of the kernel is irrelevant to a measurement.
             ("os", Value::String(text)) => text.split(" (").next().unwrap_or(text).to_owned(),
             (_, Value::Bool(flag)) => if *flag { "yes" } else { "no" }.to_owned(),
             (_, other) => show(other),

@@ -44,7 +44,7 @@ fn remove_others(folder: &Path, extension: &str, written: &[PathBuf]) -> Result<
         let path = entry.map_err(Error::io("read", folder))?.path();
         if path.extension().is_some_and(|found| found == extension) && !written.contains(&path) {
             match fs::remove_file(&path) {
-                // Another shard was faster.
+                // Another shard removed it first.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 removed => removed.map_err(Error::io("remove", &path))?,
             }

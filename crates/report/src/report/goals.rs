@@ -50,7 +50,7 @@ impl Goals {
             for workload in points.workloads() {
                 let of_servers: HashMap<&ServerId, &Said> = by_server(&workload, &said, &runs, points).collect();
                 for at in workload.points {
-                    // Where it is not about the point, the other points of its server decide.
+                    // If the goal does not apply to the point, the other points of its server decide.
                     let of_server = || of_servers.get(&runs.get(points.points[at].row)?.server).copied();
                     let said = said[at].as_ref().or_else(of_server);
                     competes[at] &= said.is_none_or(|(verdict, _)| *verdict == Requirement::Met);

@@ -48,7 +48,7 @@ pub fn read_asked(
     let shares = Shares::asked_by(&options.requirements);
     let unknown = ServerRecord::default();
     let count = |(id, server): (_, &ServerRecord)| {
-        // What a server was given is what it used, whatever its flags say.
+        // The GPUs that a server was given are those that it used, whatever its flags say.
         let given = server.starts.iter().map(|start| start.gpus.len()).max().unwrap_or(0);
         let count = match given {
             0 => count_gpus(&server.params, &server.argv),

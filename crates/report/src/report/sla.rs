@@ -232,7 +232,7 @@ pub fn to_text(state: &State) -> String {
 /// `sla.csv`: a row for each server config, load and target; `None` where no search has begun.
 pub fn to_csv(state: &State) -> Option<Vec<u8>> {
     let all = sought(state);
-    // Which combination a load is, its runs say.
+    // The runs identify the combination of a load.
     let runs = state
         .runs()
         .filter_map(|run| Some((run.search.as_ref()?, run.combo.as_deref()?)));

@@ -99,7 +99,7 @@ impl<W: Write> Write for Screen<W> {
 
 impl<W: Write> Drop for Screen<W> {
     fn drop(&mut self) {
-        // Who wants to know whether it was written flushes it.
+        // A caller that needs the result flushes.
         let _ = self.flush();
     }
 }

@@ -63,7 +63,7 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
     }
     let listed = &chosen[..chosen.len().min(MOST_ROWS)];
     let figure = |at: usize, metric: &str| words.value(at, metric).map_or("-".into(), show_number);
-    // Where every server has one GPU, a column would stand twice.
+    // If every server has one GPU, the column would be a repetition.
     let says_more = |shown: &&Shown| {
         shown.metric != FRONTIER[1] || listed.iter().any(|at| figure(*at, shown.metric) != figure(*at, metric))
     };

@@ -154,7 +154,7 @@ pub fn judge(directory: &Directory, state: &State, options: &ReportOptions) -> V
     }
     let runs = read_asked(directory, state, options, None);
     let mut points = Points::of(&runs.table);
-    // The report judges estimates, so this does as well.
+    // The report judges estimates, so this must, too.
     answer::settle(directory, state, &mut points, options);
     requirements::judge(&options.requirements, state, &points)
 }

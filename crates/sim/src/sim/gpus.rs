@@ -75,7 +75,7 @@ fn released(path: &Path, late_ms: u64) -> bool {
         .as_millis() as u64;
     let since = fs::read_to_string(&gone).ok().and_then(|text| text.parse::<u64>().ok());
     let since = since.unwrap_or_else(|| {
-        // Nobody else may be looking; if writing fails the next look starts the delay again.
+        // Best effort: if writing fails, the next call starts the delay again.
         let _ = fs::write(&gone, now.to_string());
         now
     });

@@ -66,7 +66,7 @@ pub fn serve(args: &[String]) -> u8 {
         Err(error) => return fail("vllm/entrypoints/cli/main.py", &format!("OSError: {error}")),
     };
     let code = runtime.block_on(live(settings)).unwrap_or_else(|code| code);
-    // Connections that do not end are no reason to stay.
+    // Open connections must not delay the end.
     runtime.shutdown_background();
     code
 }

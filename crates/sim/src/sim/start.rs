@@ -142,7 +142,7 @@ async fn compile(settings: &ServerSettings, phases: &StartPhases, cache: Option<
     };
     engine("backends.py:399", &done);
     if let Some(path) = cache.filter(|_| !warm) {
-        // Without the file the next start is cold again, and that is all.
+        // Without the file the next start is only cold again.
         let _ = path.parent().map(std::fs::create_dir_all).transpose();
         let _ = std::fs::write(path, &settings.model);
     }

@@ -347,7 +347,7 @@ mod tests {
                 if caching { "--enable-prefix-caching" } else { "--no-enable-prefix-caching" },
                 if chunked { "--enable-chunked-prefill" } else { "--no-enable-chunked-prefill" },
             );
-            // Numbers that are alike have the same content, so that cached blocks are found, and lost to others.
+            // Equal numbers give equal content, so that cached blocks are found, and lost to others.
             let load = || VirtualLoad {
                 requests: (0..)
                     .zip(&lengths)

@@ -241,7 +241,7 @@ impl Answers {
                 return Some(format!("question {}: {}", at + 1, show(&distances[at])));
             }
         }
-        // Without log probabilities, nothing tells noise from another answer, unless nothing agrees.
+        // Without log probabilities, noise cannot be distinguished from another answer, unless nothing agrees.
         let is_mute = distances.iter().all(|distance| distance.nats.is_none());
         let parts_at_once = distances.iter().all(|distance| distance.parts_at == Some(0));
         (is_mute && parts_at_once && !distances.is_empty()).then(|| "no answer begins with the same word".to_owned())

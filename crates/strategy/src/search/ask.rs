@@ -153,7 +153,7 @@ impl Evidence {
         let lowest_failure = levels.iter().find(|level| level.score() >= BEYOND_DOUBT);
         let dip = lowest_failure.filter(|failure| failure.value < highest_pass).copied();
         if let Some(dip) = dip {
-            // Users at the dip's load would miss the target, so what happens above it is of no use to them.
+            // Users at the dip's load would miss the target, so higher loads do not matter to them.
             observations.retain(|observation| observation.value <= dip.value);
             boundary = Boundary::infer(search.seed, lower, upper, &observations);
         }
@@ -175,8 +175,8 @@ impl View<'_> {
     fn beaten(&self) -> Option<(f64, String)> {
         let Settings { vary, upper, .. } = self.search.settings;
         let rival = self.rival().filter(|_| self.search.settings.skip_beaten)?;
-        // Before anything failed here, where the limit lies is but the guess that the search started from; and of a server
-        // on which every run failed altogether, the load may not be to blame.
+        // Before any failure, the position of the limit is only the search's first guess. And on a server on which every run failed
+        // altogether, the load may not be the reason.
         let has_failed = self.levels.iter().any(|level| level.margin > 0.0);
         let has_figures = self.search.probes.iter().any(|probe| !probe.readings.is_empty());
         let measured = (has_failed && has_figures).then(|| vary.floor(self.boundary.quantile(1.0 - RISK)));
@@ -350,10 +350,10 @@ impl View<'_> {
     fn question(&self, value: f64, confirm: bool) -> Question {
         let settings = &self.search.settings;
         let value = settings.vary.floor(value).clamp(settings.lower, settings.upper);
-        // Fewer requests than the load would never bring it.
+        // Fewer requests than the concurrency would never reach it.
         let is_concurrency = settings.vary == Vary::MaxConcurrency;
         let reaching = if is_concurrency { value as u64 } else { 1 };
-        // A pass at the highest load is the answer, and the figures of an answer are those of a whole run.
+        // A pass at the highest load is the answer, and an answer's figures come from a whole run.
         let confirm = confirm || (value == settings.upper && settings.confirmations > 0);
         Question {
             target: self.target.name.clone(),

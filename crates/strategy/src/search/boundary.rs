@@ -84,7 +84,7 @@ impl Boundary {
         let (start, end) = (lower.ln() - 1.0, upper.ln() + 1.0);
         let model = Model::new(seed, end - start, observations);
         let coarse = model.over(start, end, ((end - start) / COARSE).ceil() as usize);
-        // Where next to nothing is left, no closer look is worth its time.
+        // With so little left, a closer look is not worth its time.
         let edge = |p: f64| coarse.quantile(p).ln();
         let (start, end) = (edge(1e-5) - 2.0 * COARSE, edge(1.0 - 1e-5) + 2.0 * COARSE);
         model.over(start, end, FINE)

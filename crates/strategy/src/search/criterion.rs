@@ -264,7 +264,7 @@ impl Criterion {
         let ratio = match (value > 0.0 && self.limit > 0.0, self.operator.wants_small()) {
             (true, true) => value / self.limit,
             (true, false) => self.limit / value,
-            // No ratio exists about zero: all that is known is the side.
+            // A ratio to zero does not exist: only the side is known.
             (false, _) if self.operator.holds(value, self.limit) => 0.0,
             (false, _) => f64::INFINITY,
         };

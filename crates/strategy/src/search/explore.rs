@@ -63,7 +63,7 @@ impl ExploreSettings {
         if !self.requests_per_rate {
             return self.requests.at(in_flight);
         }
-        // Which rate that will be is still unknown; each slot is to be filled more than once.
+        // The rate is still unknown; each slot must be filled more than once.
         let filled = (2.0 * in_flight).min(self.requests.max as f64) as u64;
         self.requests.at(serial).max(filled)
     }

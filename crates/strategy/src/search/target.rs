@@ -139,9 +139,9 @@ fn observe(value: f64, criterion: &Criterion, reading: &Reading, is_cut: bool) -
     let margin = reading.margin();
     let bound = match margin.abs() {
         size if is_cut => Some(size.min(CLEAR.ln())),
-        // It is as near to its limit where the load is hardly high enough.
+        // At a load that is hardly high enough, it is near its limit.
         _ if margin <= 0.0 && criterion.is_goodput() => Some(0.0),
-        // No ratio exists about zero, and none of requests that failed: all that is known is the side.
+        // A ratio to zero does not exist, nor one of failed requests: only the side is known.
         _ if reading.ratio == 0.0 || reading.ratio.is_infinite() => Some(0.0),
         size if size >= FAR => Some(FAR),
         _ => None,
@@ -177,14 +177,14 @@ impl Target {
         let known: Vec<_> = criteria
             .filter_map(|criterion| Some((criterion, probe.reading(criterion)?)))
             .collect();
-        // What only a higher load can bring says nothing about how high is too high.
+        // Criteria that only a higher load can meet do not bound the load.
         let bounding = known
             .iter()
             .filter(|(criterion, reading)| !criterion.wants_load() && !reading.starved);
         let worst = bounding.max_by(|a, b| a.1.margin().total_cmp(&b.1.margin()));
         let complete = known.len() == self.criteria.len();
         let value = probe.question.value;
-        // A run that says on which side of the limit it is and nothing more.
+        // A run that shows only the side of the limit.
         let on_side = |margin| Observation {
             value,
             margin,
@@ -197,7 +197,7 @@ impl Target {
             (Some((criterion, reading)), stopped) if complete || !reading.met => {
                 Some((criterion, observe(value, criterion, reading, stopped.is_some())))
             }
-            // The server fell: the load is too high, whatever the criterion. A run that another target stopped did not.
+            // The server crashed: the load is too high, whatever the criterion. A run that another target stopped did not crash.
             (None, _) if probe.has_fallen() => side(FAR),
             (None, _) if complete => side(-FAR),
             _ => None,
@@ -325,7 +325,7 @@ pub(super) fn levels(target: &Target, probes: &[Probe], observations: &[Observat
             let precision: f64 = runs.iter().map(|run| run.error.powi(-2)).sum();
             let margin = runs.iter().map(|run| run.margin * run.error.powi(-2)).sum::<f64>() / precision;
             let value = runs[0].value;
-            // Whatever the weights of the runs, what all their requests miss is measured as missed.
+            // Requests pooled over all runs that miss the target count as a miss, whatever the weights of the runs.
             let is_missed = margin <= 0.0 && target.is_missed(probes, value);
             PooledLevel {
                 value,

@@ -61,7 +61,7 @@ impl TargetCounts {
     ///
     /// The rest is foreseen from what ended after the first wave: the start of a probe happens once, and counts as it was.
     fn foreseen(&self) -> Option<(f64, f64)> {
-        // What ends early in a system that fills up is not what is typical.
+        // Requests that end early while a system fills up are not typical.
         if self.settled < FEWEST.max(self.reached) {
             return None;
         }
@@ -143,7 +143,7 @@ mod tests {
     proptest! {
         #[test]
         fn an_arithmetic_failure_stays_one_however_the_probe_ends(planned in 1u64..2000, missed in 0u64..100) {
-            // With everything in flight no verdict but arithmetic's is given.
+            // With everything in flight only arithmetic gives a verdict.
             let missed = missed.min(planned);
             let failed = verdict(planned, planned, 0, missed) == Some(Verdict::Fail);
             let best = (planned - missed) as f64 / planned as f64;

@@ -98,7 +98,7 @@ impl Watch {
     /// Takes note of a request that ended while `in_flight` others went on. `span` is from when it was sent to when it
     /// ended, from any one moment.
     pub fn note_end(&mut self, request: RequestLatencies, span: Range<Duration>, in_flight: u64) -> Option<Cut> {
-        // Most likely it was looked at while underway, and the next look counts these anew.
+        // It was most likely seen under way, and the next look counts these anew.
         self.underway.clear();
         let is_settled = span.start >= *self.first_end.get_or_insert(span.end);
         for criterion in &mut self.criteria {
@@ -148,7 +148,7 @@ impl Watch {
         };
         let targets = self.targets.iter().map(of_target).collect::<Option<Vec<_>>>()?;
         let failure = targets.iter().find(|(verdict, _)| *verdict == Verdict::Fail);
-        // A run that confirms an answer is measured whole: its figures are what the answer is believed for.
+        // A run that confirms an answer is measured whole, because its figures are the basis of the answer.
         let pass = || targets.first().filter(|_| !self.question.confirm);
         let (verdict, why) = failure.or_else(pass)?;
         let certain = self.criteria.iter().zip(&said).filter_map(|(watched, said)| {

@@ -187,7 +187,7 @@ impl Bisected {
     fn divider(&self, [old, new]: [usize; 2], posterior: &Posterior) -> usize {
         let imbalance = |entry: usize| {
             let before = posterior.after[..entry - old].iter().sum::<f64>();
-            // In steps too fine to matter, so that equals are equal.
+            // Rounded to steps too fine to matter, so that equals are equal.
             ((before - 0.5).abs() * 1e9).round() as u64
         };
         let between = (old + 1..new).filter(|entry| self.may_start(*entry));

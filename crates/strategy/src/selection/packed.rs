@@ -80,7 +80,7 @@ impl Capacity {
                 }
             }
             let length = self.length(needs, &changed);
-            // Equally long lists are taken, too: they lead away from where nothing helps.
+            // Equally long lists are accepted, too: they lead out of local minima.
             if length <= shortest {
                 (best, shortest) = (changed, length);
             }

@@ -203,7 +203,7 @@ impl Paired {
                 self.settled[member] = Some(self.finding(member, &series[member]));
             }
         }
-        // The most striking first: each that is called leaves more for the next.
+        // The most striking first: each decided member leaves more for the next.
         loop {
             let open = members.clone().filter(|member| self.settled[*member].is_none());
             let p_values = open.filter_map(|member| {

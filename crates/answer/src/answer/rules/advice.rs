@@ -83,7 +83,7 @@ fn expected(placed: &[&Placed], margin: Margin, noises: &[f64], seed: u64) -> f6
                     return own.contender.draws[*row];
                 }
                 let moved = (old * seen[at] + new * mean) / (old + new) + (new / (old + new)).sqrt() * (value - mean);
-                // At another load, where only that one meets the targets, it is as much more or less as it was.
+                // At another load, which is the only one that meets the targets, the figure changes by the ratio of the loads.
                 moved * (own.contender.draws[*row] / value)
             });
             let held = held(&moved.collect::<Vec<f64>>(), placed, margin);

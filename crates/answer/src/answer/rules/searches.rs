@@ -119,7 +119,7 @@ fn start_noise(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
         scale: Scale::Log,
         better: vsweep_strategy::stats::Better::Higher,
         prior: NoisePrior {
-            // What runs scatter is in the search's posterior.
+            // The scatter of runs is part of the search's posterior.
             run: 1e-4,
             run_spread: 0.01,
             ..NoisePrior::LATENCY

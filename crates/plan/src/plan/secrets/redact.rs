@@ -61,7 +61,7 @@ impl Secrets {
     /// Returns plain data without the secrets in its texts. Data that could not be read back afterwards is returned unchanged: there the
     /// value is a word of the format.
     pub fn redact_data<T: Serialize + DeserializeOwned>(&self, data: T) -> T {
-        // Through text, as it is written and read anyway: the code for that is there.
+        // Uses text, because the data is written and read as text anyway.
         let Ok(written) = serde_json::to_string(&data).and_then(|text| serde_json::from_str::<Value>(&text)) else {
             return data;
         };

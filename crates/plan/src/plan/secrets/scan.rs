@@ -70,7 +70,7 @@ pub(super) fn announced(text: &str, announces: impl Fn(&str) -> bool) -> Vec<Ann
     let mut covered = 0;
     found.retain(|announced| {
         let is_free = announced.value.start >= covered;
-        // What a table holds is looked at for itself.
+        // The content of a table is examined separately.
         if is_free && !announced.is_table {
             covered = announced.value.end;
         }
@@ -96,7 +96,7 @@ fn values_after(text: &str, end: usize, may_be_apart: bool) -> Vec<(Range<usize>
     }
     let is_list = between.contains('[');
     if is_list {
-        // The first item may stand on the next line.
+        // The first item may be on the next line.
         let item = text[start..].find(|c: char| !(is_gap(c) || c == '\n')).unwrap_or(0);
         start += item;
     }

@@ -197,7 +197,7 @@ impl Damage {
                 let name = path.strip_prefix(directory.root()).ok()?.to_str()?;
                 let texts = journals.iter().map(|journal| fs::read(journal).unwrap_or_default());
                 let mut texts = texts.map(|text| String::from_utf8_lossy(&text).into_owned());
-                // Of a file whose session died before it wrote the line nobody knows.
+                // A file is unknown if its session died before it wrote the line.
                 let is_named = texts.any(|text| text.contains(name));
                 done(format!("lose {}", path.display()), b"", !is_named)
             }

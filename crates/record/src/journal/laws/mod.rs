@@ -80,7 +80,7 @@ proptest! {
         let counted: Vec<(PointId, u32)> = state.runs().map(|run| (run.point.clone(), run.run)).collect();
         let once: BTreeSet<_> = counted.iter().cloned().collect();
         prop_assert_eq!(once.len(), counted.len());
-        // What must be there is there, and nothing else but what was given up untried.
+        // The expected runs exist, and no others except those given up untried.
         let found: BTreeMap<(PointId, u32), LineId> = state
             .runs()
             .filter(|run| run.search.is_none() && !run.is_given_up())
@@ -93,7 +93,7 @@ proptest! {
                 prop_assert_eq!(value, &row.5.to_string());
             }
         }
-        // What a session retired is all that it knew of the server, and nothing else.
+        // A session retires everything that it knew of the server, and nothing else.
         for (rank, ..) in &world.results {
             prop_assert_eq!(state.is_retired(rank.line), world.retired.contains(&rank.line), "{:?}", rank);
         }
@@ -129,11 +129,11 @@ proptest! {
         let world = world(&script);
         let directory = world.directory();
         let state = load(&directory, Check::Hashes).expect("nothing is damaged");
-        // Whatever was read when, it comes to the same.
+        // The state is the same, whatever was read when.
         let mut entries = all_entries(&directory);
         shuffle(&mut entries, order);
         let other = State::of(entries);
-        // What only a file tells is known to who reads files.
+        // Content that only a file has is known to readers of files.
         if state.runs().all(|run| other.runs().any(|same| same.rank.line == run.rank.line)) {
             prop_assert_eq!(rows(&directory, &other), rows(&directory, &state));
             prop_assert_eq!(search_of(&other), search_of(&state));
@@ -153,7 +153,7 @@ proptest! {
         let after = match load(&directory, Check::Hashes) {
             Ok(after) => after,
             Err(error) => {
-                // Only what makes everything uncertain is an error, and it names a remedy.
+                // Only damage that makes everything uncertain is an error, and it names a remedy.
                 let text = error.to_string();
                 prop_assert!(text.contains("restore"), "{}", text);
                 prop_assert!(done.iter().any(|done| done.may_stop), "{:?}: {}", done, text);
@@ -212,7 +212,7 @@ proptest! {
                 world.play(who, action);
             }
         }
-        // What was measured is never lost by working on.
+        // Working on never loses a measurement.
         let after = all_results(&directory);
         prop_assert!(measured_before.is_subset(&after), "{:?} {:?}", measured_before, after);
     }

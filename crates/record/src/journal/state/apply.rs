@@ -70,7 +70,7 @@ impl State {
             }
             Event::ServerReady(mut ready) => {
                 let start = self.start(&ready.server, launched(ready.launch), rank);
-                // Of a server of ours that is all.
+                // A server of ours has no other properties.
                 ready.identity.get_or_insert_with(|| {
                     Box::new(Fingerprint {
                         model: Some(ready.model.clone()).filter(|model| !model.is_empty()),
@@ -100,7 +100,7 @@ impl State {
             Event::GroupGivenUp(given_up) => self.give_up(rank, at, *given_up),
             Event::ResultsRetired { server, reason } => {
                 self.retirements.push(Retirement { server, rank, reason });
-                // Which of several tells the reason does not depend on what was read first.
+                // The reason must not depend on the order of reading.
                 self.retirements.sort_by_key(|retired| retired.rank);
                 self.judge_answers();
                 self.forget_chains();
@@ -135,7 +135,7 @@ impl State {
                 .or_default()
                 .push((rank.line.seq, seen));
             if !self.retirements.is_empty() {
-                // What a retirement covers depends on what its session had seen.
+                // A retirement covers the lines that its session had seen.
                 self.forget_chains();
             }
         }

@@ -64,7 +64,7 @@ impl State {
                 next.entry(after).or_default().push(*at);
             }
         }
-        // A search that began on a server that is another one now, or ended there, begins anew.
+        // A search that began or ended on a server that was since replaced begins anew.
         let server = &facts.roots.first()?.1.server;
         let is_retired = |line: LineId| self.retired_from(server, line).is_some();
         let ends: Vec<_> = ends.iter().filter(|(rank, ..)| !is_retired(rank.line)).collect();

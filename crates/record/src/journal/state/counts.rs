@@ -121,7 +121,7 @@ impl State {
             return other.seq < of.seq;
         }
         if of.journal == Nonce::IMAGINED {
-            // Who plays knows everything that is recorded.
+            // A forecast knows everything that is recorded.
             return true;
         }
         let seen = self.seen.get(&of.journal).into_iter().flatten();

@@ -134,7 +134,7 @@ impl State {
 
     fn lost_plan(&self) -> Option<Gap> {
         let planning = self.planning_session()?;
-        // Who took up a plan after it knows of a later one, whose own session may be lost.
+        // A session that joined a plan later knows of a later plan, whose own session may be lost.
         let later = self.sessions.iter().filter(|session| session.rank >= planning.rank);
         let mut lost = later.filter(|session| self.plan_of(session).is_none());
         let PlanContent::In(journal) = lost.next()?.plan.content else {

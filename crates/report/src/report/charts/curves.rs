@@ -63,7 +63,7 @@ fn picture(
 ) -> Chart {
     let points = subject.points;
     let arranged = arrange(own, columns(lines, workload, own, ranked));
-    // What was not measured under this workload, or says nothing of it, has no panel.
+    // Metrics that were not measured under this workload, or do not apply to it, have no panel.
     let yardstick = Yardstick::of(points, workload);
     let is_drawn = |y: &&String| yardstick.knows(y) && own.iter().any(|point| points.spread(point, y).is_some());
     let ys: Vec<&String> = lines.ys.iter().filter(is_drawn).collect();
@@ -97,7 +97,7 @@ fn picture(
 
 /// The parameters that make curves in this workload, the one that matters most first.
 fn columns<'a>(lines: &Lines<'a>, workload: &Workload<'_>, own: &[&Point], ranked: &[String]) -> Vec<&'a Column> {
-    // What is unset wherever something was measured tells no curve from another.
+    // A parameter that is unset wherever something was measured distinguishes no curves.
     let is_set = |column: &&Column| own.iter().any(|point| !column.cells[point.row].is_missing());
     let mut columns: Vec<&Column> = within(&lines.curve_by, workload).filter(is_set).collect();
     if !lines.is_asked {
@@ -201,7 +201,7 @@ impl CurveChart<'_> {
         let placed = together.iter().filter_map(placed).collect_vec();
         let medians = || placed.iter().map(|(_, spread, _)| spread.value);
         let reach = match &placed[..] {
-            // What spans anything says nothing, and would squeeze all else.
+            // An interval that spans everything has no information, and would squeeze the rest.
             [(_, only, _)] if only.interval.is_some_and(|(low, high)| high > WIDEST * low) => None,
             [(_, only, _)] => Some(only.reach()),
             _ => medians().minmax().into_option(),

@@ -158,7 +158,7 @@ impl Subject<'_> {
     fn footer_with(&self, has_hollow: bool) -> String {
         let counts = self.points.points.iter().map(|point| point.used.len());
         let runs = match counts.filter(|count| *count > 0).minmax().into_option() {
-            // Nothing but probes that were cut short.
+            // There are only probes that were cut short.
             None => return self.footer_of_runs(),
             Some((1, 1)) => "1 run per point".to_owned(),
             Some((least, most)) if least == most => format!("{most} runs per point"),

@@ -258,7 +258,7 @@ impl Comparison {
 
     /// Notes for a reader of the verdicts.
     fn notes(&self) -> Vec<String> {
-        // Of a figure on one start nothing is known of the noise between starts.
+        // For a figure on one start the noise between starts is unknown.
         let one_start = self.figures().any(|figure| figure.interval.is_none());
         let one_start = one_start.then(|| ONE_START.to_owned());
         let notes = one_start.into_iter().chain(self.nodes.clone());

@@ -46,7 +46,7 @@ pub fn parts(
         unit => unit.trim_end_matches(')').trim_start_matches('$'),
         name,
         range,
-        // Then its settings say nothing.
+        // A single point has no distinguishing settings.
         is_alone => words.params.is_empty(),
         companions => companions.collect_vec(),
         commands => commands(inputs, point.row),

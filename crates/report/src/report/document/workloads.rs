@@ -58,7 +58,7 @@ fn of_workload(
         recommended => Serde(sentences(document, &answer.name)),
         left_out => answer.left_out(&inputs.goals.wanted()),
         bests => answer.winners.iter().filter_map(card).collect_vec(),
-        // Of a single point, every card would say the same.
+        // With a single point, every card would be equal.
         is_single => workload.points.len() == 1,
         mattered => Serde(found),
         ..table(&words, answer)

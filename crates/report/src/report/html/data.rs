@@ -156,7 +156,7 @@ fn workloads(inputs: &Inputs<'_>) -> Vec<Value> {
                 "points": workload.points,
                 "frontier": answer.frontier,
                 "knee": answer.knee,
-                // Where no point meets the targets, all compete.
+                // If no point meets the targets, all compete.
                 "open": answer.none_meets,
                 "throughput": throughput,
                 "latency": latency,
@@ -169,7 +169,7 @@ fn workloads(inputs: &Inputs<'_>) -> Vec<Value> {
 fn is_shown(column: &Column) -> bool {
     match column.section {
         Section::Identity => column.name != "point",
-        // A page has them from the journal.
+        // The page has them from the journal.
         Section::Cause => false,
         Section::Serve | Section::Bench | Section::Origin => true,
         Section::Metric | Section::Derived => column.cells.iter().any(|cell| cell.number().is_some()),
@@ -196,13 +196,13 @@ fn runs(inputs: &Inputs<'_>) -> Value {
     json!({
         "servers": self::servers(inputs, began),
         "server": runs.iter().map(place).collect_vec(),
-        // By its place among those of its server, where that is known.
+        // Position among the starts of its server, if known.
         "start": runs.iter().map(start).collect_vec(),
-        // When the first server was started.
+        // Start of the first server.
         "began": began.map(|began| began.to_string()),
         "ended": runs.iter().map(|run| since(began, &run.finished_at)).collect_vec(),
         "seconds": runs.iter().map(|run| tenths(run.seconds)).collect_vec(),
-        // How long reset and warm-up before it took, where that is recorded; empty where it is of no run.
+        // Duration of the reset and the warm-up before it, if recorded; empty if no run has one.
         "resets": where_known(runs.iter().map(|run| run.reset_seconds)),
         "warmups": where_known(runs.iter().map(|run| run.warmup_seconds)),
         "details": Dictionary::of(runs.iter().map(|run| detail_of(run).into_owned())),

@@ -36,7 +36,7 @@ fn picture(chart: &Chart) -> Option<Value> {
         _ => PANEL.1,
     };
     let draw = |title: String, panels: &[Panel], columns: usize| {
-        // What a picture says of itself is text here, which is as large as any other.
+        // The page shows the picture's own texts as text, in the same size as other text.
         let bare = Chart {
             title: String::new(),
             note: String::new(),
@@ -49,7 +49,7 @@ fn picture(chart: &Chart) -> Option<Value> {
         let named = format!("<svg role=\"img\" aria-label=\"{}\" ", escape(&title));
         safe(to_svg(&bare, Some((PANEL.0, high))).replacen("<svg ", &named, 1))
     };
-    // Bars stand side by side where there is room, and below each other on a phone.
+    // Bars are side by side if there is space, and below each other on a phone.
     let alone = |panel: &Panel| {
         draw(
             format!("{}: {}", chart.title, panel.title),

@@ -99,7 +99,7 @@ fn draw(chart: &Chart, panel: Option<(f64, f64)>) -> Canvas {
     let right = width - MARGIN;
     let legend = legend::Legend::of(chart, right - MARGIN);
     let notes = wrap(&chart.note, NOTE, right - MARGIN);
-    // Where a chart is shown among text, that says what the picture would.
+    // A chart within text has no title of its own: the text says it.
     let head = if chart.title.is_empty() { 16.0 } else { 118.0 };
     let foot = if chart.footer.is_empty() {
         0.0

@@ -73,7 +73,7 @@ pub fn draw(canvas: &mut Canvas, panel: &Panel, (left, top): Position, (right, b
         Some((low, high)) if is_bars => [low, high],
         _ => [mark.x; 2],
     });
-    // The axis of bars has room for the figures at their ends already.
+    // The axis of bars already has space for the figures at their ends.
     let most = if is_bars { 0.0 } else { highest(|mark| mark.x) };
     let (x, x_ticks) = measure(&panel.x, xs, most, x_ticks);
     let title_height = if panel.title.is_empty() { 0.0 } else { 44.0 };
@@ -102,7 +102,7 @@ pub fn draw(canvas: &mut Canvas, panel: &Panel, (left, top): Position, (right, b
         let middle = ((frame.left + frame.right) / 2.0, (frame.top + frame.bottom) / 2.0);
         canvas.text(middle, "no data", TICK, Align::Centre);
     }
-    // Points of curves stand at the same few places along x.
+    // Points of curves are at the same few places along x.
     let is_barred = |series: &&Series| {
         matches!(series.style, Style::Curve(_)) && series.points.iter().any(|mark| mark.bar.is_some())
     };
@@ -184,7 +184,7 @@ fn draw_series(canvas: &mut Canvas, frame: &Frame, series: &Series, bar_shift: f
     }
     let look = look(series.style);
     let mut places = frame.places(&series.points);
-    // A limit holds wherever one looks.
+    // A limit holds along the whole axis.
     if let (Style::Limit, [first, .., last]) = (series.style, &mut places[..]) {
         (first.0, last.0) = (frame.left, frame.right);
     }

@@ -92,7 +92,7 @@ fn shorten(text: &str, Names(names): &Names, most: usize) -> String {
         return text.to_owned();
     }
     let said = names.first().and_then(|full| text.strip_prefix(full.as_str()));
-    // How long it took tells less than why it failed.
+    // The duration is less important than the reason for the failure.
     let Some((_, said)) = said.and_then(|said| said.split_once(": ")) else {
         return without_end(text, most);
     };
@@ -163,7 +163,7 @@ pub fn fit(names: &Names, parts: &[String], indent: usize) -> String {
 fn fit_in(Names(names): &Names, parts: &[String], most: usize) -> String {
     let room = most.saturating_sub(room_of_figures(most)).max(most / 3);
     let mut text = fitting(names, room, room);
-    // A name that fills its room leaves none for a word that goes without saying.
+    // A name that fills the line leaves no space for an obvious word.
     let is_narrow = measure_text_width(&text) > most.saturating_sub(room_of_figures(100));
     for part in parts.iter().filter(|part| !part.is_empty()) {
         let part = if is_narrow {

@@ -132,7 +132,7 @@ impl Live {
     fn count(&self, state: &State, eta: &Eta) {
         let failed = state.runs().filter(|run| run.outcome == Outcome::Failed).count() as u64;
         let (server, servers) = eta.servers();
-        // Where searches decide on their runs, nobody knows how many there will be.
+        // If searches choose their runs, the total number is unknown.
         let (done, total, what) = match (eta.done, eta.total) {
             (_, 0) => {
                 let probes = show_many(state.runs().count() as u64, "probe");
@@ -322,7 +322,7 @@ mod tests {
         let line = Bar::new(ProgressBar::hidden(), "{line}", 0, server_line);
         let (done, is_done) = channel();
         std::thread::scope(|threads| {
-            // As in a drawing, nobody else gets at the bar meanwhile.
+            // As in drawing, the bar is locked meanwhile.
             line.bar.update(|_| {
                 threads.spawn(|| {
                     line.set(Names::default(), vec!["ready".to_owned()]);

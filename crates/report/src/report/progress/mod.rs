@@ -135,7 +135,7 @@ impl Progress {
         match (&mut self.live, self.mode) {
             (Some(live), _) => live.note(note),
             (None, Mode::Auto | Mode::Plain) => {
-                // By the same clock as the events.
+                // Uses the clock of the events.
                 let now = jiff::Timestamp::now().to_string();
                 print_error(&Line::new(Headword::NOTE, note).paint(Some(wording::time_of_day(&now))));
             }

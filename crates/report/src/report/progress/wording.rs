@@ -53,7 +53,7 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
             match cause {
                 None if is_attached(server, state) => Line::new(Headword::STOP, format!("{name}, left running")),
                 None => Line::new(Headword::STOP, name),
-                // What is lost with it, or that it is tried again, follows at once, and says why.
+                // The next event, about lost work or another try, states the reason.
                 Some(_) if eta.is_measured(server) || !was_ready(server, state) => return None,
                 Some(cause) => {
                     let session = entry.rank.line.journal;

@@ -150,7 +150,7 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
         load => (is_at_load && answered.load.is_none()).then_some(&winner.load),
         gpus => answer.gpus.filter(|_| winner.replicas > 1),
         cost => cost(answer, answered, winner),
-        // The one that it was preferred to is named with the reason.
+        // The server that it was preferred to is named in the reason.
         next => next.filter(|next| chosen.is_none_or(|(best, _)| *best != next.config)).and_then(beside),
         default => default.filter(|_| !is_next_default).and_then(beside),
         is_next_default,

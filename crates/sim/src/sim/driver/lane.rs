@@ -150,7 +150,7 @@ impl Lane {
                 continue;
             };
             if last {
-                // Before anybody hears of the end: who asks again at once finds the engine idle.
+                // Before the end is announced: a client that sends the next request at once finds the engine idle.
                 self.unfinished.fetch_sub(1, Ordering::Relaxed);
             }
             let (choice, count) = (owner.choice, tokens.len() as u32);
@@ -240,7 +240,7 @@ impl Lane {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         for (_, strike) in pending_faults.extract_if(.., |(after, _)| admitted >= *after) {
-            // What is about to die produces nothing more: else a short load could end well before the process hears of it.
+            // A process that is about to die produces nothing more. Otherwise a short load could end well before the process learns of it.
             if strike != TimedFault::Mute {
                 self.shared.hung.store(true, Ordering::Relaxed);
             }

@@ -279,7 +279,7 @@ impl Engine {
         }
         sequence.last_token = now;
         sequence.produced += 1 + accepted;
-        // What was guessed right is computed already.
+        // Correct guesses are computed already.
         sequence.computed += accepted;
         if self.limits.prefix_caching {
             sequence.extend_hashes(self.limits.block_size, self.vocabulary);

@@ -154,7 +154,7 @@ impl Roofline {
 fn link(cost: &CostModel) -> (f64, f64) {
     let (gpu, layers) = (&cost.gpu, cost.model.layers as f64);
     let token = cost.model.hidden as f64 * 2.0;
-    // What each of `peers` must send for one of them to have `bytes` of everybody.
+    // Bytes that each of `peers` must send so that all have `bytes` of everybody.
     let ring = |peers: usize, bytes: f64| match peers {
         0 | 1 => (0.0, 0.0),
         _ => (gpu.link_latency, (peers - 1) as f64 / peers as f64 * bytes / gpu.link),

@@ -49,7 +49,7 @@ impl Engine {
                     .position(|other| *other == victim)
                     .expect("a victim is running");
                 self.preempt(victim, budget);
-                // One that was served before us made room: we move up and try again.
+                // The victim was before this request: move up and try again.
                 place -= usize::from(victim_place < place);
             }
         }

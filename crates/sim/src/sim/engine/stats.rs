@@ -30,7 +30,7 @@ impl Histogram {
 
     /// Counts one value several times.
     pub fn observe_many(&mut self, value: f64, times: u64) {
-        // A step of no length may end by its clock before a request came by another; nothing waits for less than no time.
+        // A step of no length may end by its clock before a request came by another; waiting times are never negative.
         let value = value.max(0.0);
         let bucket = self.bounds.iter().take_while(|bound| **bound < value).count();
         self.counts[bucket] += times;

@@ -129,7 +129,7 @@ pub(super) fn speculation(flags: &Flags, model: &Model) -> Result<Option<Specula
     };
     let rates = |key: &str| -> Option<Vec<f64>> { config.get(key)?.as_array()?.iter().map(Value::as_f64).collect() };
     let acceptance = match rates("synthetic_acceptance_rates") {
-        // Theirs are of each place, whatever was before; ours of each place if all before it were right.
+        // Their probabilities are unconditional for each place; ours assume that all earlier guesses were right.
         Some(each) => each
             .iter()
             .scan(1.0, |before, rate| {

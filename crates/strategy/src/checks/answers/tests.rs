@@ -178,7 +178,7 @@ fn a_truncated_prompt_is_found_without_a_baseline() {
         reply.prompt_tokens = Some(100);
     }
     assert!(fault(&counted).contains("was cut to 100 tokens"), "{}", fault(&counted));
-    // A model that finds the word in a short text, and tells the same of both long ones.
+    // A model that finds the word in a short text, and gives the same answer for both long ones.
     let mut silent = server(Fault::Truncated(100), 0.0, 1);
     assert_eq!(fault(&silent), "", "a model that does not find the word says nothing");
     silent.alone[0].tokens[0].text = " Amber".into();

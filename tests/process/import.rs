@@ -348,7 +348,7 @@ fn what_cannot_be_had_is_refused_with_the_reason() {
     ]
     .concat();
     for (said, expected) in [
-        (refuse(&["ls", "-l"]), "no command line of `vllm bench sweep`"),
+        (refuse(&["ls", "-l"]), "not a command line of `vllm bench sweep`"),
         (
             refuse(&[
                 "vllm",

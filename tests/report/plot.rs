@@ -189,7 +189,7 @@ fn what_cannot_be_drawn_is_refused_with_what_there_is() {
     fs::create_dir(&empty).expect("created");
     assert!(refuse(&["pareto"], &empty).contains("there are no results"));
     fs::write(empty.join("summary.json"), "[{\"a\": Nan}]").expect("written");
-    assert!(refuse(&["pareto"], &empty).contains("is no list of runs"));
+    assert!(refuse(&["pareto"], &empty).contains("is not a list of runs"));
 }
 
 #[test]

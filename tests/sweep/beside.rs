@@ -146,7 +146,7 @@ fn servers_of_another_vsweep_are_told() {
     });
     let ended = node.run(&["run", "plan.toml", "-o", "out"]);
     assert_eq!(ended.status.code(), Some(0), "{}", said(&ended));
-    let told = "12 runs had servers of other vsweep sessions beside them";
+    let told = "12 runs shared the machine with servers of other vsweep sessions";
     assert!(said(&ended).contains(told), "{}", said(&ended));
     let directory = node.out("out");
     let table = rows(&directory.join("summary.csv"));

@@ -497,7 +497,7 @@ fn a_directory_whose_name_is_no_text_is_measured_and_can_be_continued() {
     let refused = in_bash(&harness, "\"$@\" -o $'nu/\\xfe'", &["run", "external.toml"]);
     assert_eq!(refused.status.code(), Some(3), "{}", said(&refused));
     assert!(
-        said(&refused).contains("is no UTF-8; choose another directory"),
+        said(&refused).contains("is not UTF-8; choose another directory"),
         "{}",
         said(&refused)
     );

@@ -48,6 +48,23 @@ async fn a_stream_without_end_is_ended() {
 }
 
 #[tokio::test]
+async fn heads_and_trailers_without_end_outlive_no_limit() {
+    let heads = b"HTTP/1.1 100 Continue\r\n\r\n".repeat(40_000);
+    let trailers = [STREAM_HEAD, &token("a"), b"0\r\n"].concat();
+    for answer in [
+        Answer::Forever(vec![], heads),
+        Answer::Forever(trailers, b"x: y\r\n".repeat(100_000)),
+        Answer::Forever(STREAM_HEAD.to_vec(), token("a").repeat(20_000)),
+    ] {
+        let error = error_of(answer, "request_timeout").await;
+        assert!(
+            error == "no complete answer within 1 s" || error == "the response's trailer is too long",
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn what_never_ends_is_cut_at_a_length() {
     let line = [b"x: ".as_slice(), &[b'y'; 10_000], b"\r\n"].concat();
     let head = Answer::Forever(b"HTTP/1.1 200 OK\r\n".to_vec(), line);

@@ -33,6 +33,8 @@ const STOP: Token = Token(usize::MAX - 1);
 const SWEEPER: Token = Token(usize::MAX - 2);
 /// Requests sent before the loop looks at arrivals again, so that a burst of sends does not delay reading.
 const SENDS_A_TURN: usize = 16;
+/// Reads from one connection before the loop looks at the others, so that a server which never stops sending delays none of them.
+const READS_A_TURN: usize = 4;
 /// Connections being opened at once, so that a server's listen queue is not flooded.
 const OPENING_AT_ONCE: usize = 128;
 /// Idle connections kept ready when the number of slots is not limited.
@@ -57,6 +59,8 @@ pub struct Generator {
     /// Memory of closed connections, for the next ones.
     exchanges: Vec<Exchange>,
     opening: usize,
+    /// Connections of which more may be read, and the system will not say so again; with whether the server has closed its end.
+    unread: Vec<(usize, bool)>,
     /// Connections opened because a request had none.
     awaited: u64,
     buffer: Vec<u8>,
@@ -93,6 +97,7 @@ impl Generator {
             vacant: vec![],
             exchanges: vec![],
             opening: 0,
+            unread: vec![],
             awaited: 0,
             buffer: vec![0; 256 << 10],
             outgoing: vec![],
@@ -136,8 +141,12 @@ impl Generator {
                 reported = absence.total;
                 drive.notify(LoadProgress::Away(reported));
             }
+            let unread = std::mem::take(&mut self.unread);
             for event in &events {
                 self.serve(event.token().0, event.is_read_closed(), &mut arrivals, &mut drive);
+            }
+            for (slot, read_closed) in unread {
+                self.serve(slot, read_closed, &mut arrivals, &mut drive);
             }
             let has_more = self.dispatch(&mut drive);
             let now = drive.clock.now();
@@ -152,7 +161,8 @@ impl Generator {
             if drive.is_finished() {
                 break;
             }
-            if !has_more {
+            let is_behind = has_more || !self.unread.is_empty();
+            if !is_behind {
                 self.arm(&mut drive)?;
                 if drive.waiting.is_empty()
                     && let Some(pause) = moderation.pause(turn_began, now, drive.next_due())
@@ -160,7 +170,7 @@ impl Generator {
                     std::thread::sleep(pause);
                 }
             }
-            self.wait(&mut events, has_more.then_some(Duration::ZERO))?;
+            self.wait(&mut events, is_behind.then_some(Duration::ZERO))?;
         }
         let cut = if drive.is_cut {
             self.cut(drive.clock.now())
@@ -268,7 +278,7 @@ impl Generator {
             connection.exchange.break_off(Some(format!("sending failed: {error}")));
             return self.end(slot, drive.clock.now(), drive);
         }
-        loop {
+        for _ in 0..READS_A_TURN {
             let Some(connection) = &mut self.connections[slot] else {
                 return;
             };
@@ -298,6 +308,7 @@ impl Generator {
                 _ => return self.discard(slot),
             }
         }
+        self.unread.push((slot, read_closed));
     }
 
     /// Takes the request that ended at `at` off its connection, and the connection back if it can carry another.

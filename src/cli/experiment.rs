@@ -3,6 +3,7 @@
 use super::output;
 use super::plan_file::{asking, show_all};
 use crate::error::{Error, Exit, Result};
+use crate::files;
 use crate::journal::{self, Check, Directory, Manifest, State};
 use crate::lint::{self, CheckedPlan, Objections};
 use crate::matrix::Matrix;
@@ -111,10 +112,14 @@ pub fn read_plan(
 /// may refer to files and variables that are not there; nothing of it matters here.
 pub fn options(directory: &Directory, price: Option<f64>) -> ReportOptions {
     let paths = [false, true].map(|json| directory.plan(json));
-    let path = paths.into_iter().find(|path| path.exists());
-    let mut options = path.map_or_else(ReportOptions::default, |path| match plan::draft(&path, &[]) {
-        Ok(draft) => draft.plan.report,
-        Err(_) => {
+    let path = paths.into_iter().find(|path| path.symlink_metadata().is_ok());
+    let draft = |path: &Path| {
+        let text = files::read_text(path, files::TEXT).ok()?;
+        plan::draft_of(&text, Format::of(path), path).ok()
+    };
+    let mut options = path.map_or_else(ReportOptions::default, |path| match draft(&path) {
+        Some(draft) => draft.plan.report,
+        None => {
             let path = path.display();
             output::print_note(format_args!(
                 "{path} cannot be read here, so the plots it asks for are left out and its requirements not judged; see `vsweep check {path}`"

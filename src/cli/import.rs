@@ -8,7 +8,7 @@ use super::output::{finish, json, must_be_new, print_text, say};
 use super::plan_file::show;
 use super::results;
 use crate::error::{Error, Exit, Result};
-use crate::files::{create_folder, write_atomic};
+use crate::files::{create_folder, write_atomic, write_named};
 use crate::import::suite::{self, Test};
 use crate::import::{Imported, Sweep, import};
 use crate::report;
@@ -138,7 +138,7 @@ fn write_plan(imported: &Imported, output: Option<&Path>) -> Result<Exit> {
     let Some(path) = output else {
         return finish(json().write_all(imported.text.as_bytes()));
     };
-    write_atomic(path, imported.text.as_bytes())?;
+    write_named(path, |file| file.write_all(imported.text.as_bytes()))?;
     let path = path.display();
     say(format_args!(
         "wrote {path}; `vsweep plan {path}` shows what it comes to"

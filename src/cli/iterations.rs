@@ -9,10 +9,11 @@ use crate::bench::exact_prompts::ServingPhase;
 use crate::bench::iterations::settings::{IterationSettings, TABLE};
 use crate::bench::params::Table;
 use crate::error::{Exit, Result};
-use crate::files::write_atomic;
+use crate::files::write_named;
 use crate::plan::{BenchRunner, Params, show};
 use crate::run::Interrupt;
 use serde_json::{Value, json};
+use std::io::Write;
 use std::path::PathBuf;
 
 const AFTER: &str = "--context-len, --input-len, --batch-size and --iterations take comma lists; every combination is \
@@ -178,7 +179,7 @@ fn save(args: &Args, rows: &[Params]) -> Result<()> {
     let timestamp = jiff::Zoned::now().strftime("%Y-%m-%d %H:%M:%S").to_string();
     let document = json!({"results": rows, "timestamp": timestamp});
     let text = serde_json::to_string_pretty(&document).expect("JSON values can be written") + "\n";
-    write_atomic(path, text.as_bytes())
+    write_named(path, |file| file.write_all(text.as_bytes()))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::experiment::{options, print_damage};
 use super::live;
 use super::output::{self, finish, inform, print_note};
 use crate::error::{Error, Exit, Result};
-use crate::files::write_atomic;
+use crate::files::write_named;
 use crate::journal::{self, Check, Directory};
 use crate::plan::ReportOptions;
 use crate::report::{self, Written};
@@ -72,7 +72,7 @@ fn write_one(text: &str, file: &Path) -> Result<()> {
     if file == Path::new("-") {
         return finish(output::file().write_all(text.as_bytes())).map(|_| ());
     }
-    write_atomic(file, text.as_bytes())?;
+    write_named(file, |to| to.write_all(text.as_bytes()))?;
     finish(writeln!(output::text(), "wrote {}", file.display())).map(|_| ())
 }
 

@@ -4,12 +4,13 @@
 pub mod slurm;
 
 use crate::error::{Error, Result};
-use crate::files::{create_folder, write_atomic};
+use crate::files::{self, write_atomic};
 use crate::journal::{Directory, Nonce};
 use crate::report::status::TaskStatus;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, TryLockError};
+use std::time::{Duration, Instant};
 
 /// Server starts of one size, handed over together. Written before it is handed over, so that one which may have been is never
 /// handed over again without a question.
@@ -59,15 +60,31 @@ pub fn arrays(groups: &[(String, u32)], most: usize, before: &[Array]) -> Vec<Ar
     .collect()
 }
 
+/// A turn takes as long as Slurm takes to answer; whoever waits for longer waits for one that hangs.
+const LONGEST_TURN: Duration = Duration::from_secs(300);
+const PAUSE: Duration = Duration::from_millis(100);
+
 /// Waits until nobody else hands over or cancels anything of the experiment, and keeps others waiting as long as the file is open: of two
 /// that look at the queue at the same time, both would hand over the same. Where files cannot be locked nobody waits.
 pub fn take_turn(directory: &Directory) -> Result<File> {
     let folder = directory.submissions();
     // Without the folder for its logs, Slurm ends a task without an error.
-    create_folder(&folder)?;
+    directory.create_folder(&folder)?;
     let path = folder.join("lock");
-    let file = File::create(&path).map_err(Error::io("create", &path))?;
-    let _ = file.lock();
+    let mut options = File::options();
+    options.write(true).create(true).truncate(false);
+    let file = files::open_with(&path, &mut options).map_err(Error::io("create", &path))?;
+    let began = Instant::now();
+    while let Err(TryLockError::WouldBlock) = file.try_lock() {
+        if began.elapsed() >= LONGEST_TURN {
+            return Err(Error::Fatal(format!(
+                "another vsweep has held {} for {} s; end it if it hangs, and give the command again",
+                path.display(),
+                LONGEST_TURN.as_secs()
+            )));
+        }
+        std::thread::sleep(PAUSE);
+    }
     Ok(file)
 }
 
@@ -78,7 +95,7 @@ pub fn handed_over(directory: &Directory) -> Result<Vec<Array>> {
     for entry in fs::read_dir(&folder).into_iter().flatten().flatten() {
         let path = entry.path();
         if path.extension().is_some_and(|extension| extension == "json") {
-            let text = fs::read(&path).map_err(Error::io("read", &path))?;
+            let text = files::read(&path, files::TEXT).map_err(Error::io("read", &path))?;
             arrays.push(serde_json::from_slice(&text).map_err(|error| {
                 let path = path.display();
                 Error::Fatal(format!(

@@ -6,6 +6,7 @@ use crate::agenda::MeasuredRun;
 use crate::bench::{Asked, Measurement, judge, of_engine, of_figures, params_of, read_result, with_load};
 use crate::cause::{Cause, Failure, Outcome};
 use crate::error::Result;
+use crate::files;
 use crate::journal::{Event, FIRST_SLOT, GroupBegun, Measured, Recorder, RunStarted, Seen, ServerDeclared};
 use crate::matrix::{Matrix, Point, ServerConfig};
 use crate::plan::{Params, Plan, ServeCommand, Warmup, spelling};
@@ -28,7 +29,7 @@ pub struct Foreign {
 impl Foreign {
     /// A run's file of vLLM's sweep; the error completes a sentence that begins with it.
     pub fn read(path: &Path, run: u32) -> std::result::Result<Foreign, String> {
-        let json = std::fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
+        let json = files::read(path, files::RESULT).map_err(|error| format!("cannot be read: {error}"))?;
         let content = read_result(&json)?;
         let error = content.get("error").filter(|_| content.contains_key("error_type"));
         let result = match error {

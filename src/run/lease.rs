@@ -4,14 +4,14 @@
 //! another machine is read. Leases only save work: records of two workers on one group are never mixed.
 
 use crate::error::{Error, Result};
-use crate::files::{create_folder, is_process_dead, this_process};
+use crate::files::{self, is_process_dead, this_process};
 use crate::journal::Directory;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File};
 use std::future::pending;
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::rc::{Rc, Weak};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -75,7 +75,7 @@ type OwnLease = (Weak<Lease>, watch::Receiver<bool>);
 /// The leases of a directory, as one session sees them.
 #[derive(Debug)]
 pub struct Leases {
-    folder: PathBuf,
+    directory: Directory,
     host: String,
     /// Last content of the leases of others, and when each was first read.
     seen: RefCell<BTreeMap<PathBuf, (Vec<u8>, Instant)>>,
@@ -86,7 +86,7 @@ impl Leases {
     /// Leases of a directory; nothing is taken yet.
     pub fn of(directory: &Directory, host: String) -> Leases {
         Leases {
-            folder: directory.leases(),
+            directory: directory.clone(),
             host,
             seen: RefCell::default(),
             taken: RefCell::default(),
@@ -105,8 +105,8 @@ impl Leases {
         if let Some(lease) = held.filter(|lease| !lease.is_lost()) {
             return Ok(Some(lease));
         }
-        let folder = self.folder.join(group);
-        create_folder(&folder)?;
+        let folder = self.directory.leases().join(group);
+        self.directory.create_folder(&folder)?;
         let last = last_number(&folder)?;
         if last > 0 && !self.is_free(&folder.join(last.to_string())) {
             return Ok(None);
@@ -122,7 +122,9 @@ impl Leases {
 
     /// Returns true if another worker's lease has expired.
     fn is_free(&self, path: &Path) -> bool {
-        let Ok(content) = fs::read(path) else { return false };
+        let Ok(content) = files::read(path, files::FACTS) else {
+            return false;
+        };
         let sign: Option<Sign> = serde_json::from_slice(&content).ok();
         if sign.is_some_and(|sign| sign.is_over || is_process_dead(&sign.owner)) {
             return true;
@@ -145,7 +147,7 @@ impl Leases {
             beat: 0,
             is_over: false,
         };
-        let mut file = match OpenOptions::new().write(true).create_new(true).open(&path) {
+        let mut file = match File::create_new(&path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(None),
             opened => opened.map_err(Error::io("create", &path))?,
         };
@@ -162,7 +164,7 @@ impl Leases {
                 }
                 (sign.beat, sign.is_over) = (sign.beat + 1, is_over);
                 // A worker that cannot write risks losing the lease, and nothing else.
-                let _ = fs::write(&path, text(&sign));
+                let _ = rewrite(&mut file, &text(&sign));
                 if is_over {
                     return;
                 }
@@ -175,13 +177,19 @@ impl Leases {
     }
 }
 
+fn rewrite(file: &mut File, text: &[u8]) -> io::Result<()> {
+    file.rewind()?;
+    file.write_all(text)?;
+    file.set_len(text.len() as u64)
+}
+
 /// The leases of those who gave a sign of life not long ago, by their group. Goes by the time of the file, so it is for people.
 pub fn signs(directory: &Directory) -> BTreeMap<String, Sign> {
     let folders = fs::read_dir(directory.leases()).into_iter().flatten().flatten();
     let sign = |folder: fs::DirEntry| {
         let last = last_number(&folder.path()).ok().filter(|last| *last > 0)?;
         let path = folder.path().join(last.to_string());
-        let sign: Sign = serde_json::from_slice(&fs::read(&path).ok()?).ok()?;
+        let sign: Sign = serde_json::from_slice(&files::read(&path, files::FACTS).ok()?).ok()?;
         let age = fs::metadata(&path).ok()?.modified().ok()?.elapsed().unwrap_or_default();
         let is_alive = !sign.is_over && !is_process_dead(&sign.owner) && age < STANDS_STILL;
         let group = folder.file_name().to_string_lossy().into_owned();

@@ -2,6 +2,7 @@
 //! supervision of the server ever waits for it. Each reading is appended to the run's file at once, for observers of the sweep. After the
 //! run, its final readings replace that file.
 
+use crate::files;
 use crate::server::http::Http;
 use crate::telemetry::csv::Columns;
 use crate::telemetry::host::HostWatch;
@@ -72,9 +73,10 @@ struct Begun {
 impl Begun {
     /// `None` if it cannot be made: then nobody sees the readings before the run has ended.
     fn create(path: &Path, first: &Reading) -> Option<Begun> {
-        fs::create_dir_all(path.parent()?).ok()?;
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true);
         let mut begun = Begun {
-            file: File::create(path).ok()?,
+            file: files::open_with(path, &mut options).ok()?,
             columns: Columns::of(std::slice::from_ref(first)),
             first: first.at,
         };
@@ -169,7 +171,7 @@ mod tests {
         };
         let expected = gpu.clone();
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let file = folder.path().join("point/0.telemetry.csv");
+        let file = folder.path().join("0.telemetry.csv");
         let sampler = start(
             Some(Http::new(&server(), None)),
             move || vec![gpu.clone()],

@@ -3,12 +3,13 @@
 //! as well. A presence shows that a server is up, so that others know if they are alone. Containers with separate `/dev/shm` do not see
 //! each other.
 
+use crate::files;
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A folder that all users of a machine share, and that the next boot empties.
 const FOLDER: &str = "/dev/shm";
@@ -40,12 +41,16 @@ impl Claim {
 /// Opens the lock file. Another user's file can be locked, but not written.
 fn open(gpu: u32) -> io::Result<File> {
     let path = path(gpu);
-    OpenOptions::new().read(true).open(&path).or_else(|_| {
-        let mut new = OpenOptions::new();
-        new.read(true).write(true).create(true).truncate(false).mode(0o644);
+    files::open(&path).or_else(|_| {
         path.parent().map_or(Ok(()), std::fs::create_dir_all)?;
-        new.open(&path)
+        create(&path)
     })
+}
+
+fn create(path: &Path) -> io::Result<File> {
+    let mut new = OpenOptions::new();
+    new.read(true).write(true).create(true).truncate(false).mode(0o644);
+    files::open_with(path, &mut new)
 }
 
 fn path(gpu: u32) -> PathBuf {
@@ -71,7 +76,7 @@ impl Presence {
     pub fn of(session: &str, server: &str) -> Option<Presence> {
         let path = folder().join(format!("{SERVER}{session}-{server}"));
         let lock = (0..TRIES).find_map(|_| {
-            let lock = Flock::lock(File::create(&path).ok()?, FlockArg::LockExclusiveNonblock).ok()?;
+            let lock = Flock::lock(create(&path).ok()?, FlockArg::LockExclusiveNonblock).ok()?;
             let is_there = lock.metadata().is_ok_and(|file| file.nlink() > 0);
             is_there.then_some(lock)
         })?;
@@ -87,7 +92,7 @@ impl Presence {
             session_and_server.is_some_and(|name| !name.starts_with(session))
         };
         let is_held = |entry: &fs::DirEntry| {
-            let Ok(file) = File::open(entry.path()) else {
+            let Ok(file) = files::open(&entry.path()) else {
                 return false;
             };
             let lock = Flock::lock(file, FlockArg::LockSharedNonblock);
@@ -136,3 +141,6 @@ mod tests {
         assert!(!path.exists());
     }
 }
+        File::create(&path).expect("ours");
+        Presence::forget_dead();
+        assert!(!path.exists() && mine.path.exists());

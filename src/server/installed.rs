@@ -2,7 +2,7 @@
 //! remembered for each installation in the user's cache folder.
 
 use super::program::locate;
-use crate::files::{create_folder, write_atomic};
+use crate::files::{FACTS, create_folder, read_text, write_atomic};
 use crate::ids::sha256_hex;
 use crate::plan::spelling;
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +39,7 @@ impl InstalledFlags {
     ) -> Option<InstalledFlags> {
         let program = locate(program, env)?;
         let remembered = remembered(&program, command);
-        let known = remembered.as_ref().and_then(|path| fs::read_to_string(path).ok());
+        let known = remembered.as_ref().and_then(|path| read_text(path, FACTS).ok());
         let names = match known.map(|text| text.lines().map(str::to_owned).collect::<BTreeSet<String>>()) {
             Some(names) if names.len() >= FEWEST => names,
             _ => {

@@ -15,7 +15,7 @@
 use super::procfs::{self, Process};
 use super::stop_command;
 use super::trees::{TREE, new_mark, owner};
-use crate::files::is_process_dead;
+use crate::files::{self, is_process_dead};
 use crate::shell::shell_line;
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use serde::{Deserialize, Serialize};
@@ -92,10 +92,10 @@ impl Leftovers {
     pub fn of(mark: &str) -> Option<Leftovers> {
         let path = inventory(mark);
         is_ours(&path).then_some(())?;
-        let text = fs::read_to_string(&path).ok()?;
+        let text = files::read_text(&path, files::TEXT).ok()?;
         let mut tree = Leftovers {
             mark: mark.to_owned(),
-            inventory: OpenOptions::new().append(true).open(path).ok(),
+            inventory: files::open_with(&path, OpenOptions::new().append(true)).ok(),
             ..Leftovers::default()
         };
         // A torn last line was being written when its guard was killed.

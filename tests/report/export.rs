@@ -367,6 +367,7 @@ fn a_winner_that_is_none_any_more_is_removed() {
     for name in ["lowest-latency.yaml", "notes.txt"] {
         fs::write(directory.best().join(name), "old").expect("written");
     }
+    fs::write(directory.written(), "best/lowest-latency.yaml\n").expect("written");
     report(&directory);
     assert_eq!(files_in(&directory.best()), ["notes.txt"]);
 }

@@ -164,6 +164,7 @@ fn charts_that_no_longer_apply_are_removed() {
         ..small()
     });
     fs::write(directory.charts().join("pareto.png"), "old").expect("written");
+    fs::write(directory.written(), "charts/pareto.png\n").expect("written");
     fs::write(directory.charts().join("mine.txt"), "mine").expect("written");
     let written = report(&directory, &ReportOptions::default());
     assert_eq!(charts_in(&directory), ["mine.txt"]);

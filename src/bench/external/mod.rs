@@ -23,11 +23,13 @@ use crate::bench::native::settings::NativeSettings;
 use crate::bench::native::warmup::Amount;
 use crate::bench::{Job, Measurement, broken, members};
 use crate::cause::{Cause, Failure};
+use crate::files;
 use crate::matrix::argv::apply;
 use crate::plan::{BenchRunner, FigurePlace, Params, ServeCommand, Warmup, spelling};
 use crate::printable::printable;
 use crate::python_json;
 use crate::search::{Latency, SavedRequests};
+use crate::server::create_log;
 use crate::server::diagnose::{self, Phase};
 use crate::server::guard::Exit;
 use crate::server::guarded::{Guarded, Order};
@@ -35,8 +37,9 @@ use crate::units::show_duration;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio::time::timeout;
@@ -180,7 +183,8 @@ pub fn command_line(job: &Job, result: &Path, argv: &[String]) -> Vec<String> {
 /// Makes the scratch folder, without a result of an earlier try, and opens the log.
 fn prepare(log: &Path, result: &Path, notes: &[String]) -> io::Result<File> {
     if let Some(folder) = log.parent() {
-        fs::create_dir_all(folder)?;
+        // What the program writes there may hold what nobody else may read.
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
     let removed = match result.is_dir() {
         true => fs::remove_dir_all(result),
@@ -190,8 +194,11 @@ fn prepare(log: &Path, result: &Path, notes: &[String]) -> io::Result<File> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    fs::write(log, "")?;
-    let mut output = File::options().append(true).open(log)?;
+    match fs::remove_file(log) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut output = create_log(log)?;
     for note in notes {
         writeln!(output, "vsweep: {note}")?;
     }
@@ -290,7 +297,10 @@ fn read(path: &Path, places: &BTreeMap<String, FigurePlace>) -> Result<Params, F
         true => &path.join(AIPERF_RESULT),
         false => path,
     };
-    let bytes = fs::read(path).map_err(|_| failed(format!("it wrote no result to {}", path.display())))?;
+    let bytes = files::read(path, files::RESULT).map_err(|error| match error.kind() {
+        files::REFUSED => failed(format!("its result {} is not read: {error}", path.display())),
+        _ => failed(format!("it wrote no result to {}", path.display())),
+    })?;
     let of_result = |what: String| failed(format!("its result {what}"));
     let result = read_result(&bytes).map_err(of_result)?;
     let mut records = clients::records(result, places).map_err(of_result)?;

@@ -3,7 +3,7 @@
 
 use crate::bench::native::settings::Output;
 use crate::error::{Error, Result};
-use crate::files::write_atomic_with;
+use crate::files::write_named;
 use crate::python_json;
 use serde::Serialize;
 use std::fs::{self, File};
@@ -103,7 +103,7 @@ fn try_folder(folder: &Path) -> io::Result<()> {
 
 /// Puts a file in the place of another, or writes to a device.
 fn replace(path: &Path, content: &impl Serialize) -> io::Result<()> {
-    write_atomic_with(path, |to| python_json::write(content, to)).map_err(|error| match error {
+    write_named(path, |to| python_json::write(content, to)).map_err(|error| match error {
         Error::Io { source, .. } => source,
         other => io::Error::other(other.to_string()),
     })

@@ -3,7 +3,7 @@
 
 use crate::bench::{AIPERF_RESULT, LOG, RESULT};
 use crate::error::{Error, Result};
-use crate::files::{process_started, write_atomic};
+use crate::files::{self, process_started, write_atomic};
 use crate::journal::{Directory, Session, State};
 use crate::plan::Secrets;
 use crate::run::facts;
@@ -19,7 +19,7 @@ pub(super) fn hide_in_scratch(scratch: &Path, secrets: &Secrets) -> Result<()> {
 }
 
 fn hide_in_result(result: &Path, secrets: &Secrets) -> Result<()> {
-    let Ok(written) = fs::read(result) else {
+    let Ok(written) = files::read(result, files::RESULT) else {
         return Ok(());
     };
     let hidden = secrets.redact_json(written.clone());
@@ -34,7 +34,7 @@ pub(super) fn hide_in_log(log: &Path, secrets: &Secrets) -> Result<()> {
     if secrets.is_empty() || !log.exists() {
         return Ok(());
     }
-    let written = fs::read(log).map_err(Error::io("read", log))?;
+    let written = files::read(log, files::RESULT).map_err(Error::io("read", log))?;
     let text = String::from_utf8_lossy(&written);
     let hidden = secrets.redact(&text);
     match hidden == text {

@@ -6,7 +6,7 @@ use crate::bench::judge;
 use crate::bench::{self, Job, Measurement};
 use crate::cause::{Cause, Failure};
 use crate::error::Result;
-use crate::files::{create_folder, write_atomic};
+use crate::files::write_atomic;
 use crate::journal::{Measured, Recorder};
 use crate::plan::{BenchRunner, Params, Plan, Warmup, spelling};
 use crate::run::Update;
@@ -34,7 +34,7 @@ impl Live<'_, '_> {
         if let Err(failure) = offers(&identity, &run.task) {
             return Ok(ran(Err(failure), 0.0));
         }
-        let (scratch, telemetry) = self.files(run);
+        let (scratch, telemetry) = self.files(run)?;
         let (plan, writer) = (self.plan, self.writer);
         let server = self.config.id.clone();
         let others = self.others_up();
@@ -108,15 +108,19 @@ impl Live<'_, '_> {
         self.confirm(outcome, is_sound).await
     }
 
-    /// The folder of a run's benchmark, and the file of its telemetry.
-    pub(super) fn files(&self, run: &agenda::Run) -> (PathBuf, PathBuf) {
+    /// Makes the folder of a run, and returns that of its benchmark and the file of its telemetry.
+    pub(super) fn files(&self, run: &agenda::Run) -> Result<(PathBuf, PathBuf)> {
         let of = |recorder: &mut Recorder| {
             let directory = recorder.directory();
-            (run.files.scratch(directory), run.files.telemetry(directory))
+            let (scratch, telemetry) = (run.files.scratch(directory), run.files.telemetry(directory));
+            let made = telemetry
+                .parent()
+                .map_or(Ok(()), |folder| directory.create_folder(folder));
+            made.map(|()| (scratch, telemetry))
         };
-        let (scratch, telemetry) = self.writer.with(of);
+        let (scratch, telemetry) = self.writer.with(of)?;
         // Absolute, because the benchmark may change its working directory.
-        (std::path::absolute(&scratch).unwrap_or(scratch), telemetry)
+        Ok((std::path::absolute(&scratch).unwrap_or(scratch), telemetry))
     }
 
     /// Ends the telemetry of a run and summarises it, together with the other servers and the course of the run.
@@ -141,8 +145,7 @@ impl Live<'_, '_> {
         let Some(window) = series.window(measured) else {
             return Ok(Params::new());
         };
-        let folder = path.parent().map_or(Ok(()), create_folder);
-        if let Err(error) = folder.and_then(|()| write_atomic(path, series.to_csv(window).as_bytes())) {
+        if let Err(error) = write_atomic(path, series.to_csv(window).as_bytes()) {
             let note = format!("the telemetry of a run is lost: {error}");
             self.writer.notify(Update::Note(&note))?;
         }

@@ -30,7 +30,7 @@ impl Live<'_, '_> {
         run: &agenda::Run,
         admitted: Timestamp,
     ) -> Result<ActionOutcome> {
-        let (scratch, telemetry) = self.files(run);
+        let (scratch, telemetry) = self.files(run)?;
         let plan = self.plan;
         let argv = run.task.point.argv.clone().unwrap_or_default();
         let job = Job {

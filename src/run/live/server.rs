@@ -7,7 +7,6 @@ use crate::bench;
 use crate::cause::Failure;
 use crate::checks::AnswerCheck;
 use crate::error::{Error, Result};
-use crate::files::create_folder;
 use crate::fingerprint::Fingerprint;
 use crate::journal::{Launch as LaunchId, ServerReady};
 use crate::plan::{Params, Program, ServeCommand, Target};
@@ -37,8 +36,9 @@ impl Live<'_, '_> {
         let log = match self.plan.serve.target {
             Target::Launch(_) => {
                 let id = &self.config.id;
-                let log = self.writer.with(|recorder| recorder.directory().server_log(id, launch));
-                log.parent().map_or(Ok(()), create_folder)?;
+                let directory = self.writer.with(|recorder| recorder.directory().clone());
+                let log = directory.server_log(id, launch);
+                log.parent().map_or(Ok(()), |folder| directory.create_folder(folder))?;
                 // The server is not at fault if the log cannot be written.
                 let file = create_log(&log).map_err(Error::io("create", &log))?;
                 self.log = Some(log.clone());

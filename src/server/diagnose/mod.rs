@@ -10,9 +10,9 @@ mod tests;
 
 use super::guard::{Exit, NOT_EXECUTED};
 use crate::cause::{Cause, Failure};
+use crate::files;
 use crate::printable::printable;
 use patterns::{PATTERNS, Pattern};
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
@@ -235,7 +235,7 @@ fn without_prefix(line: &str) -> &str {
 /// Reads a log from `offset` on, without colours. Of a very long log the beginning is left out.
 pub fn read_log(path: &Path, offset: u64) -> String {
     let read = || -> std::io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
+        let mut file = files::open(path)?;
         let length = file.metadata()?.len();
         // The guard shortens a log that grows without end. The offset may then lie beyond its end.
         let offset = if offset > length { 0 } else { offset };

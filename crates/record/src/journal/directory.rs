@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use vsweep_plan::error::{Error, Result};
-use vsweep_plan::files::create_folder;
+use vsweep_plan::files::{create_folder, create_folder_in};
 use vsweep_plan::ids::{PointId, ServerId};
 
 /// Declares the files and folders of which there is one in a directory.
@@ -55,6 +55,8 @@ names! {
     timelines "timelines";
     /// Folder of the winners' configuration files.
     best "best";
+    /// The files in `charts` and `best` that reports wrote, one a line: others there are the user's.
+    written "written.txt";
     /// Folder of the leases by which workers share the work out.
     leases "leases";
     /// Folder of what was handed to a cluster.
@@ -91,10 +93,16 @@ impl Directory {
 
     /// Creates the directory and its folders.
     pub fn create(&self) -> Result<()> {
-        for folder in ["", "journal", "runs", "servers", "charts"] {
-            create_folder(&self.root.join(folder))?;
+        create_folder(&self.root)?;
+        for folder in ["journal", "runs", "servers", "charts"] {
+            self.create_folder(&self.root.join(folder))?;
         }
         Ok(())
+    }
+
+    /// Creates a folder in it, through no link: whoever made the directory may have planted some.
+    pub fn create_folder(&self, folder: &Path) -> Result<()> {
+        create_folder_in(&self.root, folder)
     }
 
     /// Returns true if there is a journal.

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 use vsweep_metrics::threads;
 use vsweep_plan::error::{Error, Result};
+use vsweep_plan::files::{RESULT, read};
 use vsweep_plan::ids::sha256_hex;
 use vsweep_plan::units::show_many;
 
@@ -97,8 +98,8 @@ fn some(names: &[String]) -> String {
 fn is_sound(root: &Path, file: &StoredFile, check: Check) -> bool {
     let path = root.join(&file.path);
     match check {
-        Check::Lengths => fs::metadata(path).is_ok_and(|metadata| metadata.len() == file.bytes),
-        Check::Hashes => fs::read(path)
+        Check::Lengths => fs::symlink_metadata(path).is_ok_and(|found| found.is_file() && found.len() == file.bytes),
+        Check::Hashes => read(&path, RESULT)
             .is_ok_and(|content| content.len() as u64 == file.bytes && sha256_hex(&content) == file.sha256),
     }
 }
@@ -106,7 +107,7 @@ fn is_sound(root: &Path, file: &StoredFile, check: Check) -> bool {
 /// Results whose line is missing, the beginnings of results, and what servers are, from run files that hold all of it.
 fn recover(directory: &Directory, state: &mut State) {
     let read = |path: &str| {
-        let content = fs::read(directory.root().join(path)).ok()?;
+        let content = read(&directory.root().join(path), RESULT).ok()?;
         let (provenance, simulated) = Provenance::read(&content)?;
         Some((provenance, simulated, content))
     };

@@ -10,6 +10,7 @@ use super::state::{Gap, State};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use vsweep_plan::error::{Error, Result};
+use vsweep_plan::files::REFUSED;
 
 /// The journals of a directory and the state after all lines read so far.
 #[derive(Debug)]
@@ -54,6 +55,11 @@ impl Follower {
             let state = &mut self.state;
             let read = match reader.read(&mut |entry| state.apply(entry)) {
                 Err(Error::Io { source, .. }) if source.kind() == ErrorKind::NotFound => Read::Changed,
+                Err(Error::Io { source, path, .. }) if source.kind() == REFUSED => {
+                    self.damage.push(format!("{} is not read: {source}", path.display()));
+                    self.readers.remove(&nonce);
+                    continue;
+                }
                 read => read?,
             };
             match read {

@@ -2,11 +2,12 @@
 //! operating system's, so a killed vsweep leaves none behind. The file's content only names the holder.
 
 use super::directory::{Directory, Shard};
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{Read, Seek, Write};
+use std::fs::{self, File, TryLockError};
+use std::io::{Seek, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use vsweep_plan::error::{Error, Result};
+use vsweep_plan::files::{FACTS, open, open_with, read_all};
 
 /// A held lock; released when dropped, or by the system when the process dies. A whole sweep holds `lock` exclusively. Shards share it, and
 /// each also holds a lock of its own.
@@ -54,13 +55,9 @@ const TRIES: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(20);
 
 fn hold(path: &Path, how: Hold, directory: &Directory) -> Result<File> {
-    let mut file = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)
-        .map_err(Error::io("open", path))?;
+    let mut options = File::options();
+    options.read(true).write(true).create(true).truncate(false);
+    let mut file = open_with(path, &mut options).map_err(Error::io("open", path))?;
     for attempt in 1.. {
         let locked = match how {
             Hold::Alone => file.try_lock(),
@@ -117,12 +114,11 @@ fn locks(directory: &Directory) -> Result<Vec<PathBuf>> {
 
 /// The pid of the process that holds a lock, as far as it is known; `None` if nobody holds it.
 fn holder(path: &Path) -> Option<Option<u32>> {
-    let mut file = File::open(path).ok()?;
+    let file = open(path).ok()?;
     match file.try_lock_shared() {
         Err(TryLockError::WouldBlock) => {
-            let mut text = String::new();
-            file.read_to_string(&mut text).ok()?;
-            Some(text.trim().parse().ok())
+            let text = String::from_utf8(read_all(&file, FACTS).ok()?);
+            Some(text.ok().and_then(|text| text.trim().parse().ok()))
         }
         _ => None,
     }

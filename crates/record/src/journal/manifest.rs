@@ -3,10 +3,9 @@
 use super::directory::Directory;
 use super::event::FORMAT;
 use serde::{Deserialize, Serialize};
-use std::fs;
 use std::path::PathBuf;
 use vsweep_plan::error::Result;
-use vsweep_plan::files::write_atomic;
+use vsweep_plan::files::{FACTS, read_text, write_atomic};
 
 /// The facts that a reader of the results will ask for.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -40,16 +39,16 @@ pub struct Manifest {
 impl Manifest {
     /// The path of the plan that the manifest of a directory names, if there is one.
     pub fn plan_of(directory: &Directory) -> Option<PathBuf> {
-        let text = fs::read_to_string(directory.manifest()).ok()?;
-        let manifest: Manifest = serde_json::from_str(&text).ok()?;
-        Some(manifest.plan.into())
+        Some(Manifest::of(directory)?.plan.into())
     }
 
     /// The number of GPUs of the machine that the manifest of a directory is about; none if it has none, or that is not known.
     pub fn gpus_of(directory: &Directory) -> Option<u32> {
-        let text = fs::read_to_string(directory.manifest()).ok()?;
-        let manifest: Manifest = serde_json::from_str(&text).ok()?;
-        Some(manifest.gpus.len() as u32).filter(|count| *count > 0)
+        Some(Manifest::of(directory)?.gpus.len() as u32).filter(|count| *count > 0)
+    }
+
+    fn of(directory: &Directory) -> Option<Manifest> {
+        serde_json::from_str(&read_text(&directory.manifest(), FACTS).ok()?).ok()
     }
 
     /// Writes the manifest of the latest session.

@@ -5,13 +5,15 @@ use super::event::{Event, FORMAT};
 use super::line::{Entry, decode};
 use super::rank::{LineId, Nonce, Rank, Sum};
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Seek, SeekFrom};
+use std::io::{BufRead, BufReader, Read as _, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use vsweep_plan::error::{Error, Result};
+use vsweep_plan::files::open;
 
 /// A line further on than this is not of the journal: it would take more memory than there is to note what is missing.
 const LONGEST_GAP: u64 = 1 << 24;
+/// A longer line is none of vsweep's, and would take more memory than there is.
+const LONGEST_LINE: u64 = 1 << 28;
 
 /// A journal as far as it was read.
 #[derive(Debug)]
@@ -65,7 +67,7 @@ impl Reader {
 
     /// Reads on, and hands over every intact line.
     pub fn read(&mut self, take: &mut dyn FnMut(Entry)) -> Result<Read> {
-        let mut file = File::open(&self.path).map_err(Error::io("read", &self.path))?;
+        let mut file = open(&self.path).map_err(Error::io("read", &self.path))?;
         let length = file.metadata().map_err(Error::io("read", &self.path))?.len();
         if length < self.offset {
             return Ok(Read::Changed);
@@ -76,9 +78,13 @@ impl Reader {
         let mut line = Vec::new();
         loop {
             line.clear();
-            let read = file
+            let read = (&mut file)
+                .take(LONGEST_LINE)
                 .read_until(b'\n', &mut line)
                 .map_err(Error::io("read", &self.path))?;
+            if read as u64 == LONGEST_LINE {
+                return Ok(Read::Foreign);
+            }
             // A last line without a line feed is torn, or being written.
             if read == 0 || line.pop() != Some(b'\n') {
                 self.note_damaged();

@@ -12,10 +12,9 @@ use super::rank::Nonce;
 use super::run_file::{self, Measured, Provenance};
 use super::state::{Gap, State};
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use vsweep_plan::error::{Error, Result};
-use vsweep_plan::files::{create_folder, remove_abandoned, write_atomic};
+use vsweep_plan::files::{remove_abandoned, write_atomic};
 use vsweep_plan::plan::Secrets;
 
 /// An experiment opened for writing.
@@ -193,7 +192,7 @@ impl Recorder {
         };
         let server = self.state().servers.get(&started.server);
         Box::new(MeasuredRun {
-            root: self.directory.root().to_owned(),
+            directory: self.directory.clone(),
             provenance: Provenance {
                 line: rank.line,
                 lamport: rank.lamport,
@@ -235,8 +234,7 @@ pub struct Draft {
 /// A run whose file is to be written.
 #[derive(Debug)]
 struct MeasuredRun {
-    /// The experiment directory.
-    pub root: PathBuf,
+    pub directory: Directory,
     pub provenance: Provenance,
     pub measured: Measured,
 }
@@ -258,10 +256,10 @@ impl MeasuredRun {
     fn write(self, secrets: &Secrets) -> Result<StoredFile> {
         let Provenance { started, line, .. } = &self.provenance;
         let path = RunFiles::of(&started.point, started.slot, started.run, *line).json();
-        let target = self.root.join(&path);
+        let target = self.directory.root().join(&path);
         let content = run_file::encode(&self.provenance, self.measured, secrets);
         if let Some(folder) = target.parent() {
-            create_folder(folder)?;
+            self.directory.create_folder(folder)?;
         }
         write_atomic(&target, &content)?;
         Ok(StoredFile::of(path, &content))

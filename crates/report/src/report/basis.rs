@@ -1,18 +1,19 @@
 //! The source of a report, as its last line states it. That line, and no clock, shows if the report is current: a report that is written
 //! last may come from journals that were read first.
 
-use std::fs;
-use std::path::Path;
+use super::files::written;
+use std::path::{Path, PathBuf};
+use vsweep_plan::files::{RESULT, TEXT, read_text};
 use vsweep_plan::ids::short_digest;
 use vsweep_plan::units::show_many;
 use vsweep_record::journal::{Directory, State};
 
 /// The last line of `report.md`; a comment, which Markdown does not show.
 pub(super) fn line(directory: &Directory, state: &State, configs: usize) -> String {
-    let read = |path| fs::read_to_string(path).unwrap_or_default();
+    let read = |path: PathBuf| read_text(&path, TEXT).unwrap_or_default();
     let plans = [false, true].map(|json| read(directory.plan(json))).concat();
     let texts = [state.basis(), plans, read(directory.manifest())];
-    let charts = show_many(count(&directory.charts(), "png") as u64, "chart");
+    let charts = show_many(count(directory, &directory.charts(), "png") as u64, "chart");
     let configs = show_many(configs as u64, "configuration");
     format!(
         "<!-- made of the record {}, with {charts} and {configs} -->\n",
@@ -29,14 +30,13 @@ pub fn is_current(directory: &Directory, state: &State) -> bool {
         directory.points_csv(),
         directory.report_html(),
     ];
-    let line = line(directory, state, count(&directory.best(), "yaml"));
-    let report = fs::read_to_string(directory.report_markdown());
+    let line = line(directory, state, count(directory, &directory.best(), "yaml"));
+    let report = read_text(&directory.report_markdown(), RESULT);
     report.is_ok_and(|text| text.ends_with(&line)) && files.iter().all(|file| file.exists())
 }
 
-fn count(folder: &Path, extension: &str) -> usize {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    entries
-        .filter(|entry| entry.path().extension().is_some_and(|found| found == extension))
-        .count()
+/// Files that reports wrote and that are still there.
+fn count(directory: &Directory, folder: &Path, extension: &str) -> usize {
+    let is_of = |path: &PathBuf| path.extension().is_some_and(|found| found == extension) && path.exists();
+    written(directory, folder).iter().filter(|path| is_of(path)).count()
 }

@@ -8,11 +8,11 @@ use crate::report::ordered::Ordered;
 use itertools::Itertools;
 use serde::Serialize;
 use std::cmp::Reverse;
-use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
 use vsweep_plan::cause::{Cause, Failure, RuledOut};
+use vsweep_plan::files::open;
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::plan::Secrets;
 use vsweep_plan::printable::printable_lines;
@@ -255,7 +255,7 @@ pub fn read_excerpts(directory: &Directory, groups: &[Group]) -> Vec<Option<Stri
 }
 
 fn read_tail(path: &Path) -> std::io::Result<String> {
-    let mut file = File::open(path)?;
+    let mut file = open(path)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(TAIL_BYTES)))?;
     let mut tail = Vec::new();

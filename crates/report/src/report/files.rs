@@ -1,10 +1,12 @@
 //! The files of a report: tables of few columns as CSV, and folders that hold files of one kind and nothing else of the report.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use vsweep_plan::error::{Error, Result};
-use vsweep_plan::files::{create_folder, write_atomic};
+use vsweep_plan::files::{FACTS, read_text, write_atomic};
+use vsweep_record::journal::Directory;
 
 /// Rows as CSV, each a list of cells with their columns' names, which are the same in every row; `None` without rows.
 pub(super) fn to_csv<N: AsRef<str>>(rows: &[Vec<(N, String)>]) -> Option<Vec<u8>> {
@@ -18,37 +20,64 @@ pub(super) fn to_csv<N: AsRef<str>>(rows: &[Vec<(N, String)>]) -> Option<Vec<u8>
     Some(writer.into_inner().expect("memory takes every row"))
 }
 
-/// Writes these files into a folder and removes others of the extension, which an earlier report wrote.
+/// Writes these files into a folder of the directory, and removes those that an earlier report wrote there and this one does not. What
+/// reports wrote is listed, so that a user's own files beside them stay.
 pub(super) fn write_folder(
+    directory: &Directory,
     folder: &Path,
-    extension: &str,
-    files: impl Iterator<Item = (String, Vec<u8>)>,
+    files: Vec<(String, Vec<u8>)>,
 ) -> Result<Vec<PathBuf>> {
-    let mut written = Vec::new();
-    for (name, content) in files {
-        if written.is_empty() {
-            create_folder(folder)?;
+    let before = listed(directory);
+    let paths: Vec<PathBuf> = files.iter().map(|(name, _)| folder.join(name)).collect();
+    let mut list = before.clone();
+    list.extend(paths.iter().filter_map(|path| name_in(directory, path)));
+    if !files.is_empty() {
+        directory.create_folder(folder)?;
+    }
+    // Written first: what a killed report wrote is known to the next one.
+    write_list(directory, &before, &list)?;
+    for (path, (_, content)) in paths.iter().zip(&files) {
+        write_atomic(path, content)?;
+    }
+    for gone in written(directory, folder) {
+        if !paths.contains(&gone) {
+            remove(&gone)?;
+            list.retain(|name| directory.root().join(name) != gone);
         }
-        let path = folder.join(name);
-        write_atomic(&path, &content)?;
-        written.push(path);
     }
-    if folder.is_dir() {
-        remove_others(folder, extension, &written)?;
-    }
-    Ok(written)
+    write_list(directory, &listed(directory), &list)?;
+    Ok(paths)
 }
 
-fn remove_others(folder: &Path, extension: &str, written: &[PathBuf]) -> Result<()> {
-    for entry in fs::read_dir(folder).map_err(Error::io("read", folder))? {
-        let path = entry.map_err(Error::io("read", folder))?.path();
-        if path.extension().is_some_and(|found| found == extension) && !written.contains(&path) {
-            match fs::remove_file(&path) {
-                // Another shard removed it first.
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                removed => removed.map_err(Error::io("remove", &path))?,
-            }
-        }
+/// The files in a folder of the directory that reports wrote.
+pub(super) fn written(directory: &Directory, folder: &Path) -> Vec<PathBuf> {
+    let paths = listed(directory).into_iter().map(|name| directory.root().join(name));
+    paths.filter(|path| path.parent() == Some(folder)).collect()
+}
+
+/// Paths of all files that are listed. None leads out of its folder.
+fn listed(directory: &Directory) -> BTreeSet<String> {
+    let text = read_text(&directory.written(), FACTS).unwrap_or_default();
+    let names = text.lines().filter(|name| Path::new(name).file_name().is_some());
+    names.map(str::to_owned).collect()
+}
+
+fn name_in(directory: &Directory, path: &Path) -> Option<String> {
+    Some(path.strip_prefix(directory.root()).ok()?.to_str()?.to_owned())
+}
+
+fn write_list(directory: &Directory, before: &BTreeSet<String>, list: &BTreeSet<String>) -> Result<()> {
+    let text: String = list.iter().map(|name| format!("{name}\n")).collect();
+    match list == before {
+        true => Ok(()),
+        false => write_atomic(&directory.written(), text.as_bytes()),
     }
-    Ok(())
+}
+
+fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        // Another shard removed it first.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(Error::io("remove", path)),
+    }
 }

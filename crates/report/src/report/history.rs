@@ -11,14 +11,17 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use vsweep_plan::files;
 use vsweep_record::journal::{self, Check, Directory, Launch, RunRecord, State};
 use vsweep_record::table::Points;
 use vsweep_strategy::stats::{Margin, Noise, Start};
 
 /// Number of experiments that are read, the ones changed last, …
 const MOST: usize = 20;
-/// … and of so many runs together.
+/// … of so many runs together, …
 const MOST_RUNS: usize = 4_000;
+/// … each with journals of at most so many bytes together.
+const MOST_BYTES: u64 = 1 << 27;
 /// A margin is what two measurements of so many starts each differ by.
 const STARTS: usize = 2;
 /// Starts beyond the first of each config below which nothing is said of noise.
@@ -45,6 +48,9 @@ impl History {
         let mut found = Vec::new();
         for root in experiments(folder, host).into_iter().take(MOST) {
             let directory = Directory::at(&root);
+            if !is_small(&directory) {
+                continue;
+            }
             let Ok(state) = journal::load(&directory, Check::Lengths) else {
                 continue;
             };
@@ -90,7 +96,7 @@ impl History {
 fn experiments(folder: &Path, host: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let roots = entries.map(|entry| entry.path());
-    let own = roots.filter(|root| host_of(root).as_deref() == Some(host));
+    let own = roots.filter(|root| is_own(root) && host_of(root).as_deref() == Some(host));
     let dated = own.filter_map(|root| {
         let manifest = fs::metadata(Directory::at(&root).manifest()).ok()?;
         Some((manifest.modified().ok()?, root))
@@ -99,9 +105,24 @@ fn experiments(folder: &Path, host: &str) -> Vec<PathBuf> {
     latest_first.map(|(_, root)| root).collect()
 }
 
+/// Whether a folder is of this user or of root: what others put beside an experiment changes no margin.
+fn is_own(root: &Path) -> bool {
+    fs::symlink_metadata(root).is_ok_and(|found| found.is_dir() && files::is_trusted(&found))
+}
+
+/// Whether reading its journals costs little.
+fn is_small(directory: &Directory) -> bool {
+    let journals = directory.journals().unwrap_or_default();
+    let bytes = journals
+        .iter()
+        .map(|journal| fs::symlink_metadata(journal).map_or(0, |found| found.len()));
+    bytes.sum::<u64>() <= MOST_BYTES
+}
+
 /// The machine that an experiment was measured on, as its manifest says.
 pub fn host_of(root: &Path) -> Option<String> {
-    let manifest: Value = serde_json::from_slice(&fs::read(Directory::at(root).manifest()).ok()?).ok()?;
+    let manifest: Value =
+        serde_json::from_slice(&files::read(&Directory::at(root).manifest(), files::FACTS).ok()?).ok()?;
     let host = manifest["host"].as_str().filter(|host| !host.is_empty());
     host.map(str::to_owned)
 }

@@ -9,9 +9,9 @@ use super::requirements::{self, Judged};
 use super::telemetry::{self, Telemetry};
 use super::variation::varying;
 use serde_json::Value;
-use std::fs;
 use std::path::Path;
 use vsweep_answer::answer::Answer;
+use vsweep_plan::files::{TEXT, read_text};
 use vsweep_plan::matrix::argv;
 use vsweep_plan::plan::{self, BenchRunner, Format, Params, ReportOptions, World, commands};
 use vsweep_record::journal::{Directory, RunRecord, State};
@@ -68,7 +68,7 @@ impl<'a> Inputs<'a> {
         options: &'a ReportOptions,
         answer: Answer,
     ) -> Inputs<'a> {
-        let read = |path: &Path| fs::read_to_string(path).ok();
+        let read = |path: &Path| read_text(path, TEXT).ok();
         let mut plans = [(false, Format::Toml), (true, Format::Json)].into_iter();
         let plan = plans.find_map(|(json, format)| Some((read(&directory.plan(json))?, format)));
         let manifest = read(&directory.manifest()).and_then(|text| serde_json::from_str(&text).ok());

@@ -44,8 +44,8 @@ impl Pages {
     /// Writes the files and returns where. The Markdown is written last: it tells that all the others are there.
     pub fn write(self, directory: &Directory) -> Result<Vec<PathBuf>> {
         let configs = self.configs.into_iter();
-        let files = configs.map(|config| (config.file, config.text.into_bytes()));
-        let mut written = write_folder(&directory.best(), "yaml", files)?;
+        let files = configs.map(|config| (config.file, config.text.into_bytes())).collect();
+        let mut written = write_folder(directory, &directory.best(), files)?;
         for (path, text) in [
             (directory.answer_json(), self.answer),
             (directory.report_html(), self.page),

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use vsweep_metrics::threads;
 use vsweep_plan::cause::{Cause, NOT_TRIED, Outcome};
+use vsweep_plan::files::{RESULT, read};
 use vsweep_plan::ids::{ServerId, sha256_hex};
 use vsweep_plan::plan::{Params, ReportOptions, spelling};
 use vsweep_record::journal::{Directory, RunRecord, ServerRecord, State, StoredFile};
@@ -154,7 +155,7 @@ pub(super) fn read_content(root: &Path, run: &RunRecord) -> Result<Vec<u8>, Stri
         return Ok(Vec::new());
     };
     let problem = |what: String| format!("{}: {what}", file.path);
-    let content = std::fs::read(root.join(&file.path)).map_err(|error| problem(format!("cannot be read: {error}")))?;
+    let content = read(&root.join(&file.path), RESULT).map_err(|error| problem(format!("cannot be read: {error}")))?;
     verify(file, &content).map_err(problem)?;
     Ok(content)
 }

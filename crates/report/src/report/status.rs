@@ -19,6 +19,7 @@ use std::time::Duration;
 use vsweep_answer::answer::Answer;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::error::Result;
+use vsweep_plan::files::{RESULT, read_text};
 use vsweep_plan::units::{show_duration, show_many};
 use vsweep_record::journal::{self, Check, Directory, ServerRecord, State};
 
@@ -154,7 +155,7 @@ impl Status {
 
     fn read_answer(&mut self, directory: &Directory) {
         let file = directory.answer_json();
-        let text = fs::read_to_string(&file).ok();
+        let text = read_text(&file, RESULT).ok();
         self.answer = text.and_then(|text| serde_json::from_str(&text).ok());
         let written = fs::metadata(&file).and_then(|known| known.modified()).ok();
         let age = written.and_then(|moment| moment.elapsed().ok());

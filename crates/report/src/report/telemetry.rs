@@ -7,6 +7,7 @@ use itertools::Itertools;
 use serde::Serialize;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+use vsweep_plan::files;
 use vsweep_record::journal::{Directory, RunRecord, State};
 use vsweep_record::table::Points;
 
@@ -135,9 +136,10 @@ struct TelemetryReading {
 
 /// The readings of a file; empty if it does not hold telemetry.
 fn read(path: &Path) -> Vec<TelemetryReading> {
-    let Ok(mut reader) = csv::Reader::from_path(path) else {
+    let Ok(content) = files::read(path, files::TEXT) else {
         return Vec::new();
     };
+    let mut reader = csv::Reader::from_reader(&content[..]);
     let Ok(names) = reader.headers().cloned() else {
         return Vec::new();
     };

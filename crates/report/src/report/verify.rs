@@ -1,6 +1,7 @@
 //! Checks the tables and pages of an experiment against its journals and run files: makes each anew in memory, and names every figure that
 //! differs. Pictures are not checked.
 
+use super::files::written;
 use super::inputs::Inputs;
 use super::pages::Pages;
 use super::rows::read_asked;
@@ -9,8 +10,8 @@ use super::{answer, html};
 use itertools::{EitherOrBoth, Itertools};
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
+use vsweep_plan::files::{RESULT, read, read_text};
 use vsweep_plan::plan::ReportOptions;
 use vsweep_record::journal::{Directory, State};
 use vsweep_record::table::Points;
@@ -47,7 +48,7 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
         verified.compare(directory.root(), &path, content.as_deref(), csv_differences);
     }
     // The folder may have another name since the pages were made.
-    let page = fs::read_to_string(directory.report_html()).unwrap_or_default();
+    let page = read_text(&directory.report_html(), RESULT).unwrap_or_default();
     if let Some(name) = html::name_in(&page) {
         inputs.experiment = name;
     }
@@ -71,14 +72,17 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
         line_differences,
     );
     let typed = make_typed(directory, &runs.table);
-    if fs::read(directory.summary_parquet()).is_ok_and(|stored| typed.is_ok_and(|made| made != stored)) {
+    if read(&directory.summary_parquet(), RESULT).is_ok_and(|stored| typed.is_ok_and(|made| made != stored)) {
         verified
             .differences
             .push("summary.parquet: is not what would be made of the runs".to_owned());
     }
     let mut configs: BTreeMap<PathBuf, Option<String>> = BTreeMap::new();
-    let stored = fs::read_dir(directory.best()).into_iter().flatten().flatten();
-    configs.extend(stored.map(|entry| (entry.path(), None)));
+    configs.extend(
+        written(directory, &directory.best())
+            .into_iter()
+            .map(|path| (path, None)),
+    );
     configs.extend(
         pages
             .configs
@@ -95,7 +99,7 @@ impl Verified {
     /// Compares a file with what it must hold; `None` if it must not be there.
     fn compare(&mut self, root: &Path, path: &Path, made: Option<&str>, differences: fn(&str, &str) -> Vec<String>) {
         let name = path.strip_prefix(root).unwrap_or(path).display().to_string();
-        let found = match (fs::read(path), made) {
+        let found = match (read(path, RESULT), made) {
             (Ok(stored), Some(made)) if stored == made.as_bytes() => Vec::new(),
             (Ok(stored), Some(made)) => differences(&String::from_utf8_lossy(&stored), made),
             (Ok(_), None) => vec!["nothing of it is recorded".to_owned()],

@@ -125,8 +125,8 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
         .chain(cdf::charts(&subject, &inputs.answers.workloads, &inputs.distributions))
         .map(|chart| sign(chart, &inputs.manifest, state))
         .collect();
+    let mut images = Vec::new();
     for form in [Form::Png, Form::Svg] {
-        let mut images = Vec::new();
         let drawn = threads::map(DRAWN_AT_ONCE, &all, |chart| render(chart, form));
         for (chart, drawn) in all.iter().zip(drawn) {
             match drawn {
@@ -137,9 +137,9 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
                 }
             }
         }
-        let files = write_folder(&directory.charts(), form.extension(), images.into_iter())?;
-        written.files.extend(files);
     }
+    let files = write_folder(directory, &directory.charts(), images)?;
+    written.files.extend(files);
     let mut pages = Pages::make(&inputs);
     written.summary = std::mem::take(&mut pages.summary);
     written.files.extend(pages.write(directory)?);

@@ -9,8 +9,8 @@ use itertools::Itertools;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use vsweep_plan::error::Result;
+use vsweep_plan::files::{FACTS, read};
 use vsweep_plan::matrix::ServeFlags;
 use vsweep_plan::plan::spelling;
 use vsweep_record::journal::{self, Check, Directory, Machine, ServerRecord, State};
@@ -54,7 +54,7 @@ impl Side {
         let Runs { table, mut damaged } = read_runs(directory, &state);
         damaged.extend(state.damage.iter().cloned());
         let machines = state.runs().map(|run| state.measured_at(run)).collect();
-        let manifest = fs::read(directory.manifest()).ok();
+        let manifest = read(&directory.manifest(), FACTS).ok();
         let manifest = manifest.and_then(|content| serde_json::from_slice(&content).ok());
         let facts = facts(&manifest.unwrap_or(Value::Null), &state).into_iter();
         let facts = facts

@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::error::{Error, Result};
+use vsweep_plan::files::{RESULT, read};
 use vsweep_plan::import::theirs;
 use vsweep_plan::plan::Params;
 use vsweep_plan::python_json;
@@ -121,7 +122,7 @@ fn read_tree(root: &Path, files: &[PathBuf]) -> Runs {
     for file in files {
         let folder = file.parent().unwrap_or(root);
         let point = folder.strip_prefix(root).unwrap_or(folder).to_string_lossy();
-        let content = fs::read(file).map_err(|error| format!("cannot be read: {error}"));
+        let content = read(file, RESULT).map_err(|error| format!("cannot be read: {error}"));
         let records = content.and_then(|content| {
             serde_json::from_slice::<Vec<Params>>(&python_json::strict(&content))
                 .map_err(|error| format!("is not a list of runs: {error}"))

@@ -12,7 +12,7 @@ use itertools::Itertools;
 use minijinja::context;
 use std::path::PathBuf;
 use vsweep_plan::error::{Error, Result};
-use vsweep_plan::files::{create_folder, write_atomic};
+use vsweep_plan::files::write_atomic;
 use vsweep_plan::matrix;
 use vsweep_record::journal::{Directory, RunRecord, State};
 
@@ -41,7 +41,7 @@ pub fn write_timeline(directory: &Directory, state: &State, wanted: &str) -> Res
     let settings = settings.iter().filter(|text| !text.is_empty()).join(" · ");
     let path = directory.timeline(&run.point, &run.number());
     if let Some(folder) = path.parent() {
-        create_folder(folder)?;
+        directory.create_folder(folder)?;
     }
     let title = format!("{}: run {} of point {}", directory.name(), run.number(), run.point);
     write_atomic(&path, requests.render(&title, &settings).as_bytes())?;

@@ -1,27 +1,52 @@
-//! Writes files so that a crash at any moment leaves either the old content or the new, never a mixture. Devices and pipes are written
-//! directly.
+//! Writes files so that a crash at any moment leaves either the old content or the new, never a mixture, and reads those that others could
+//! have made. vsweep's own files are written through no link; a path that a user names may be a link, a device or a pipe.
+
+mod owner;
+mod plain;
+
+pub use owner::{Stranger, is_trusted, stranger};
+pub use plain::{FACTS, REFUSED, RESULT, TEXT, open, open_with, read, read_all, read_text};
 
 use crate::error::{Error, Result};
 use crate::ids::digest_start;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Replaces a file's content durably: writes a temporary file in the same folder, syncs it, renames it over the old one and syncs the
-/// folder.
+/// folder. Replaces only a regular file, and keeps its mode.
 pub fn write_atomic(path: &Path, content: &[u8]) -> Result<()> {
     write_atomic_with(path, |file| file.write_all(content))
 }
 
-/// Like [`write_atomic`], for content that is produced while it is written. A symbolic link is kept and its target is replaced.
+/// Like [`write_atomic`], for content that is produced while it is written.
 pub fn write_atomic_with(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<()> {
-    let Some(path) = &replaceable(path) else {
-        return write_to(path, write).map_err(Error::io("write", path));
-    };
+    if let Ok(found) = path.symlink_metadata() {
+        plain::must_be_plain(found.file_type()).map_err(Error::io("write", path))?;
+    }
+    replace(path, write)
+}
+
+/// Like [`write_atomic_with`], for a path that a user names. A symbolic link is kept and its target is replaced; a device or a pipe is
+/// written directly.
+pub fn write_named(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<()> {
+    match &replaceable(path) {
+        Some(path) => replace(path, write),
+        None => write_to(path, write).map_err(Error::io("write", path)),
+    }
+}
+
+fn replace(path: &Path, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) -> Result<()> {
     let temporary = temporary_name(path);
-    let written = File::create(&temporary)
+    let mode = path.symlink_metadata().map_or(0o666, |found| found.mode() & 0o777);
+    let written = File::options()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(&temporary)
         .and_then(|file| fill(file, write))
         .map_err(Error::io("write", path))
         .and_then(|()| fs::rename(&temporary, path).map_err(Error::io("replace", path)));
@@ -62,6 +87,20 @@ fn fill(file: File, write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) 
 pub fn create_folder(path: &Path) -> Result<()> {
     fs::create_dir_all(path).map_err(Error::io("create", path))?;
     sync_folder_of(path)
+}
+
+/// Creates a folder somewhere below another one, through no link: what is written to it stays below that one.
+pub fn create_folder_in(root: &Path, folder: &Path) -> Result<()> {
+    let below = folder.strip_prefix(root).unwrap_or(Path::new(""));
+    let mut at = root.to_path_buf();
+    for part in below {
+        at.push(part);
+        if at.is_symlink() {
+            let why = "it is a link, which is not followed here; remove it";
+            return Err(Error::io("create", &at)(io::Error::new(REFUSED, why)));
+        }
+    }
+    create_folder(folder)
 }
 
 fn sync_folder_of(path: &Path) -> Result<()> {
@@ -158,13 +197,16 @@ fn remove_abandoned_below(folder: &Path, depth: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn replaces_the_content_and_leaves_no_neighbour() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("a.json");
         write_atomic(&path, b"old").expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("ours");
         write_atomic(&path, b"new").expect("replaced");
+        assert_eq!(fs::metadata(&path).expect("there").mode() & 0o777, 0o600);
         assert_eq!(fs::read(&path).expect("readable"), b"new");
         assert_eq!(fs::read_dir(folder.path()).expect("readable").count(), 1);
     }
@@ -176,12 +218,12 @@ mod tests {
     }
 
     #[test]
-    fn a_link_stays_one_even_to_a_file_that_is_to_come() {
+    fn a_link_that_a_user_names_stays_one_even_to_a_file_that_is_to_come() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let [link, target] = ["link", "target"].map(|name| folder.path().join(name));
         std::os::unix::fs::symlink("target", &link).expect("linked");
         for content in [b"old", b"new"] {
-            write_atomic(&link, content).expect("written");
+            write_named(&link, |file| file.write_all(content)).expect("written");
             assert_eq!(fs::read(&target).expect("the target"), content);
             assert!(link.is_symlink());
         }
@@ -189,7 +231,30 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_is_written_to() {
+    fn nothing_is_written_through_a_link() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let [link, precious, root] = ["link", "precious", "root"].map(|name| folder.path().join(name));
+        fs::write(&precious, "mine").expect("written");
+        std::os::unix::fs::symlink("precious", &link).expect("linked");
+        let error = write_atomic(&link, b"new").expect_err("a link").to_string();
+        assert!(
+            error.ends_with("link: it is a link, which is not followed, and no regular file; remove it"),
+            "{error}"
+        );
+        assert_eq!(fs::read(&precious).expect("there"), b"mine");
+        create_folder_in(&root, &root.join("runs/a")).expect("created");
+        std::os::unix::fs::symlink("runs", root.join("charts")).expect("linked");
+        for linked in ["charts", "charts/a", "charts/b"] {
+            let error = create_folder_in(&root, &root.join(linked))
+                .expect_err("a link")
+                .to_string();
+            assert!(error.contains("charts: it is a link"), "{error}");
+        }
+        assert!(!root.join("runs/b").exists());
+    }
+
+    #[test]
+    fn a_pipe_that_a_user_names_is_written_to() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path().join("pipe");
         let made = std::process::Command::new("mkfifo")
@@ -199,7 +264,7 @@ mod tests {
         assert!(made.success());
         // Open at both ends, so that neither side waits for the other.
         let mut pipe = File::options().read(true).write(true).open(&path).expect("open");
-        write_atomic(&path, b"said").expect("written");
+        write_named(&path, |file| file.write_all(b"said")).expect("written");
         assert!(!fs::metadata(&path).expect("there").is_file(), "it was replaced");
         let mut said = [0; 4];
         io::Read::read_exact(&mut pipe, &mut said).expect("readable");

@@ -5,6 +5,7 @@ mod sweep_command;
 mod tree;
 
 use super::output::{finish, json, must_be_new, print_text, say};
+use super::owner::Owner;
 use super::plan_file::show;
 use super::results;
 use crate::error::{Error, Exit, Result};
@@ -39,6 +40,8 @@ pub struct Args {
     /// Path for the plan (standard output, if not given), or the directory to make of a tree
     #[arg(short, long, value_name = "FILE|DIR")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    owner: Owner,
     /// The command line, after --: vllm bench sweep serve | serve_workload | serve_sla ...
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -67,6 +70,7 @@ pub fn run(args: Args) -> Result<Exit> {
         (Some(tree), Some(output)) => {
             let name = output.file_name().map(|name| name.to_string_lossy().into_owned());
             sweep.experiment_name = sweep.experiment_name.or(name);
+            args.owner.check(output)?;
             tree::import(tree, &read(&sweep)?, output)
         }
     }

@@ -17,6 +17,7 @@ mod iterations;
 mod live;
 mod machine;
 mod output;
+mod owner;
 mod pareto;
 mod phases;
 mod plan;

@@ -4,6 +4,7 @@ use super::charts::Directories;
 use super::experiment::{options, print_damage};
 use super::live;
 use super::output::{self, finish, inform, print_note};
+use super::owner::Owner;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_named;
 use crate::journal::{self, Check, Directory};
@@ -23,6 +24,8 @@ use std::path::{Path, PathBuf};
 pub struct Args {
     #[command(flatten)]
     directories: Directories,
+    #[command(flatten)]
+    owner: Owner,
     /// Write only the timeline of one run's requests: a point's id or its begin, and the run's number, as in 3f2a/0
     #[arg(long, value_name = "POINT/K")]
     timeline: Option<String>,
@@ -47,6 +50,9 @@ pub fn run(args: Args) -> Result<Exit> {
         return Ok(Exit::Done);
     }
     let state = journal::load(&directory, Check::Hashes)?;
+    if args.output.is_none() {
+        args.owner.check(directory.root())?;
+    }
     if let Some(wanted) = &args.timeline {
         let path = report::write_timeline(&directory, &state, wanted)?;
         finish(writeln!(output::text(), "wrote {}", path.display()))?;

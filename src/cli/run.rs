@@ -18,6 +18,7 @@ use super::flags::one_of;
 use super::forecast;
 use super::machine;
 use super::output;
+use super::owner::Owner;
 use super::plan_file::PlanFile;
 use crate::agenda::{self, Ending};
 use crate::error::{Error, Exit, Result};
@@ -44,6 +45,8 @@ pub struct Args {
     /// Directory for results [default: results/<plan name>]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    owner: Owner,
     /// Start over in a new directory; the old one is kept
     #[arg(long, conflicts_with = "shard")]
     fresh: bool,
@@ -81,6 +84,7 @@ pub fn run(args: Args) -> Result<Exit> {
     let mut interrupt = Interrupt::install_early(leave)?;
     let (mut plan, whole, _) = args.file.open(|plan| args.settle_margins(plan))?;
     let directory = choose_directory(&args, &plan)?;
+    args.owner.check(directory.root())?;
     settle_gpus(&mut plan, &directory);
     let part = args.only.as_deref().map(|only| whole.only(only)).transpose()?;
     let wanted = part.as_ref().unwrap_or(&whole);

@@ -2,6 +2,7 @@
 
 use super::experiment::{folder, must_not_be_another, ours, recorded};
 use super::output;
+use super::owner::Owner;
 use super::plan_file::{self, PlanFile};
 use super::run::{settle_margins, write_plan};
 use crate::cluster::{self, slurm};
@@ -30,6 +31,8 @@ pub struct Args {
     /// Directory for results; every worker must see it [default: results/<plan name>]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    owner: Owner,
     /// Hand the server starts to Slurm, as the plan's [slurm] table says
     #[arg(long)]
     slurm: bool,
@@ -57,6 +60,7 @@ pub fn run(args: Args) -> Result<Exit> {
     refuse(&plan, &matrix)?;
     let root = folder(args.output.as_deref(), &plan);
     let directory = ours(&absolute(&root).unwrap_or(root))?;
+    args.owner.check(directory.root())?;
     if args.cancel {
         return match args.slurm {
             true => cancel(&directory),

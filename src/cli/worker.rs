@@ -3,6 +3,7 @@
 
 use super::experiment::recorded_plan;
 use super::output;
+use super::owner::Owner;
 use super::run::{check_machine, leave, look_around, perform, settle_gpus, settle_margins};
 use crate::agenda::Ending;
 use crate::error::{Error, Exit, Result};
@@ -20,6 +21,8 @@ pub struct Args {
     /// The directory that `vsweep submit` or `vsweep run` wrote, such as results/demo
     #[arg(value_name = "DIR")]
     directory: PathBuf,
+    #[command(flatten)]
+    owner: Owner,
     /// Take this start of a server alone, such as 3f5a91c2d4e6b708-0, or `compare` for the whole of a comparison
     #[arg(long, value_name = "ID")]
     group: Option<String>,
@@ -31,6 +34,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<Exit> {
     let mut interrupt = Interrupt::install_early(leave)?;
     let directory = Directory::open(args.directory)?;
+    args.owner.check(directory.root())?;
     let mut recorder = Recorder::join(directory.clone())?;
     let (plan, whole) = recorded_plan(&directory, recorder.state(), |plan| {
         settle_margins(plan, &directory, true);

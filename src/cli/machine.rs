@@ -35,9 +35,7 @@ pub fn check() -> Result<()> {
             "{space} MiB of address space are allowed, and vsweep needs {least}: raise the limit (ulimit -v)"
         ));
     }
-    if !server::can_see_processes() {
-        missing.push("there is no /proc, and without it no server can be ended for certain: mount it".into());
-    }
+    missing.extend(server::fault_of_proc().map(str::to_owned));
     if missing.is_empty() && !threads::is_allowed() {
         missing.push("the system refuses another thread: raise the limit of processes (ulimit -u)".into());
     }

@@ -80,10 +80,8 @@ impl Guarded {
     fn launch(argv: &[std::ffi::OsString], order: Order<'_>) -> io::Result<Guarded> {
         // Should the guard be killed, its tree falls to us and not to init.
         prctl::set_child_subreaper(true)?;
-        if !procfs::is_there() {
-            return Err(io::Error::other(
-                "there is no /proc, and without it no process tree can be ended",
-            ));
+        if let Some(fault) = procfs::fault() {
+            return Err(io::Error::other(fault));
         }
         children_from_before();
         let (stdin, orders) = io::pipe()?;

@@ -26,7 +26,7 @@ mod stop_command;
 mod trees;
 mod watch;
 
-pub use procfs::is_there as can_see_processes;
+pub use procfs::fault as fault_of_proc;
 pub use program::{find_program, this_program, use_program};
 
 use crate::cause::{Cause, Failure};

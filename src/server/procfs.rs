@@ -23,9 +23,20 @@ pub struct Process {
     pub started: u64,
 }
 
-/// Returns true if `/proc` can be read at all.
-pub fn is_there() -> bool {
-    process(std::process::id() as i32).is_some()
+/// Returns what keeps process trees from being seen here, with a remedy. A `/proc` of another namespace gives processes the numbers that
+/// they have there, which are those of others here.
+pub fn fault() -> Option<&'static str> {
+    let shown = fs::read_link("/proc/self").ok();
+    match shown.is_some_and(|shown| shown.as_os_str() == std::process::id().to_string().as_str()) {
+        true => None,
+        false if process(1).is_none() => {
+            Some("there is no /proc, and without it no server can be ended for certain: mount it")
+        }
+        false => Some(
+            "/proc shows the processes of another namespace, so no server can be ended for certain: mount one of this namespace (unshare \
+             --mount-proc, or a container with its own /proc)",
+        ),
+    }
 }
 
 /// Every process that can be seen.

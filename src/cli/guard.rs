@@ -16,9 +16,9 @@ pub struct Args {
     /// Keep to these CPUs, e.g. 0-3,8
     #[arg(long, value_name = "LIST")]
     cpus: Option<Cpus>,
-    /// A word of the command that ends what the tree started elsewhere
-    #[arg(long, value_name = "WORD", allow_hyphen_values = true)]
-    stop: Vec<String>,
+    /// Read the command that ends what the tree started elsewhere from standard input: a line of JSON, a list of words
+    #[arg(long)]
+    stop: bool,
     /// Become the leader of the tree that this guard owns
     #[arg(long, value_name = "PID")]
     lead_for: Option<i32>,

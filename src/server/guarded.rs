@@ -84,13 +84,13 @@ impl Guarded {
             return Err(io::Error::other(fault));
         }
         children_from_before();
-        let (stdin, orders) = io::pipe()?;
+        let (stdin, mut orders) = io::pipe()?;
         let mark = new_mark();
         let cpus = order.cpus.map(|cpus| format!("--cpus={cpus}"));
         let mut guard = Command::new(program::this_program())
             .args(["guard", "--grace-ms", &order.grace.as_millis().to_string()])
             .args(cpus)
-            .args(order.stop.iter().map(|word| format!("--stop={word}")))
+            .args((!order.stop.is_empty()).then_some("--stop"))
             .arg("--")
             .args(argv)
             .envs(order.env)
@@ -109,6 +109,10 @@ impl Guarded {
             .stdout
             .take()
             .ok_or_else(|| io::Error::other("it has no output"))?;
+        if !order.stop.is_empty() {
+            // Not an argument, which everybody could read: it may hold a secret.
+            let _ = orders.write_all(format!("{}\n", serde_json::json!(order.stop)).as_bytes());
+        }
         let (known, state) = watch::channel(TreeState::default());
         tokio::spawn(async move {
             let mut lines = BufReader::new(reports).lines();

@@ -84,18 +84,18 @@ impl fmt::Display for Exit {
     }
 }
 
-/// Runs `command` on these CPUs as the leader of a tree and owns that tree until nothing of it is left. Then runs `stop`, which ends what
-/// the tree started elsewhere. With a `stop`, a leader that ends with 0 has started its server there, and the guard stays. Errors are
-/// reported to the owner, too.
-pub fn own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, stop: Vec<String>) -> io::Result<()> {
-    let owned = try_own_tree(command, grace, cpus, stop);
+/// Runs `command` on these CPUs as the leader of a tree and owns that tree until nothing of it is left; then runs the stop command, which
+/// ends what the tree started elsewhere, if the owner says that it gives one. With it, a leader that ends with 0 has started its server
+/// there, and the guard stays. The owner is told of an error, too.
+pub fn own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, has_stop: bool) -> io::Result<()> {
+    let owned = try_own_tree(command, grace, cpus, has_stop);
     if let Err(error) = &owned {
         say(&Report::Failed(error.to_string()));
     }
     owned
 }
 
-fn try_own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, stop: Vec<String>) -> io::Result<()> {
+fn try_own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, has_stop: bool) -> io::Result<()> {
     cpus.map_or(Ok(()), Cpus::pin)?;
     prctl::set_name(&CString::new(GUARD)?)?;
     prctl::set_child_subreaper(true)?;
@@ -109,6 +109,7 @@ fn try_own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, stop
     let mut orders = File::from(io::stdin().as_fd().try_clone_to_owned()?);
 
     let mut tree = Tree::start(command, grace, stop)?;
+    let stop = if has_stop { read_stop(&mut orders)? } else { Vec::new() };
     while !tree.reap() || tree.is_elsewhere() {
         let mut ready: Vec<PollFd> = [Some(deaths.as_fd()), births.as_ref().map(AsFd::as_fd)]
             .into_iter()
@@ -138,6 +139,17 @@ fn try_own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, stop
 }
 
 /// Becomes the leader: a session of its own, death with the guard, and then the command itself. Returns only if that
+/// The stop command, a line before all orders.
+fn read_stop(orders: &mut File) -> io::Result<Vec<String>> {
+    let mut line = Vec::new();
+    while line.last() != Some(&b'\n') {
+        let mut byte = [0];
+        orders.read_exact(&mut byte)?;
+        line.extend(byte);
+    }
+    Ok(serde_json::from_slice(&line)?)
+}
+
 /// cannot be executed.
 pub fn lead(guard: i32, command: &[OsString]) -> io::Error {
     let prepared = || -> io::Result<()> {

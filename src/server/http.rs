@@ -60,7 +60,10 @@ pub fn install_tls() {
 /// The settings of a reqwest client that is to speak with the server at `base_url`.
 pub fn client_for(base_url: &str) -> reqwest::ClientBuilder {
     install_tls();
-    let mut builder = reqwest::Client::builder();
+    // Another server's answer says nothing about this one, and a route may hold a secret, which a referrer would tell.
+    let mut builder = reqwest::Client::builder()
+        .redirect(reqwest::redirect::Policy::none())
+        .referer(false);
     if is_loopback(base_url) {
         builder = builder.no_proxy();
     }
@@ -214,6 +217,31 @@ mod tests {
         }
         assert!(!is_loopback("http://node7:8000"));
         assert!(!is_loopback("nonsense"));
+    }
+
+    #[tokio::test]
+    async fn a_redirect_is_an_answer_and_nobody_else_is_asked() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let url = format!("http://{}", listener.local_addr().expect("bound"));
+        let elsewhere = url.clone();
+        let asked = tokio::spawn(async move {
+            for count in 1.. {
+                let Ok(Ok((mut stream, _))) = tokio::time::timeout(Duration::from_millis(500), listener.accept()).await
+                else {
+                    return count - 1;
+                };
+                let head = format!("HTTP/1.1 302 Found\r\nlocation: {elsewhere}/other\r\ncontent-length: 0\r\n\r\n");
+                let _ = stream.read(&mut [0; 1024]).await;
+                let _ = stream.write_all(head.as_bytes()).await;
+            }
+            0
+        });
+        let answer = Http::new(&url, None)
+            .get("/health?api_key=S", Duration::from_secs(5))
+            .await;
+        assert_eq!(answer.expect("an answer").status, StatusCode::FOUND);
+        assert_eq!(asked.await.expect("served"), 1);
     }
 
     #[tokio::test]

@@ -42,6 +42,7 @@ use http::Http;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -299,9 +300,10 @@ impl Process {
     }
 }
 
-/// Creates a server's log; another one's is never written to. Both streams append, so that neither overwrites what the other wrote.
+/// Creates a server's log; another one's is never written to. Both streams append, so that neither overwrites what the other wrote. Nobody
+/// else may read it: what a program prints is known only once it is printed.
 pub fn create_log(path: &Path) -> io::Result<File> {
-    OpenOptions::new().append(true).create_new(true).open(path)
+    OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)
 }
 
 /// The key that the server will ask for.

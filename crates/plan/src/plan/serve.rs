@@ -258,7 +258,6 @@ impl FromNode for Reset {
 
 fn url(reader: &mut Reader<'_>, node: &Node, what: &str) -> Option<String> {
     let url = reader.text(node, what).unwrap_or_default();
-    reader.secrets.note_text(&url);
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     if rest.is_none_or(|rest| rest.is_empty() || rest.starts_with('/') || rest.contains(char::is_whitespace)) {
         let message = "`serve.url` must be a base URL such as `http://127.0.0.1:8000`";

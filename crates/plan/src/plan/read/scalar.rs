@@ -90,13 +90,14 @@ impl Reader<'_> {
         self.refuse(node.span, message, remedy)
     }
 
-    /// A text with its references expanded; what cannot be expanded is reported and left as it is.
+    /// A text with its references expanded. Every text of a plan is read here, so here its secrets are found. What cannot be expanded is reported and left as it is.
     pub(in crate::plan) fn expand(&mut self, text: &str, span: Span) -> String {
         match interpolate::expand(text, &self.world.vars) {
             Ok(expanded) => {
                 for (name, value) in &expanded.used {
                     self.secrets.note(name, value);
                 }
+                self.secrets.note_text(&expanded.text);
                 expanded.text
             }
             Err(problem) => {

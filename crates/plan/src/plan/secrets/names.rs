@@ -1,8 +1,8 @@
 //! Recognises names of secrets. It knows English and the habits of clouds, databases and benchmarks. It does not look at values, and a plan
 //! adds names of its own (`secrets = [...]`).
 
-/// Endings of a name's last word. `GITHUB_TOKEN` has the word `TOKEN`, `AUTHTOKEN` only its ending.
-const LAST: &str = "TOKEN APIKEY AUTHKEY ACCESSKEY SECRETKEY PRIVATEKEY SSLKEY";
+/// Words that end in `KEY` and mean something else.
+const NO_KEYS: [&str; 7] = ["MONKEY", "DONKEY", "TURKEY", "HOCKEY", "JOCKEY", "WHISKEY", "HOTKEY"];
 
 /// Last words, each also in the plural.
 const LAST_WORDS: [&str; 7] = ["KEY", "CREDENTIAL", "CRED", "AUTH", "AUTHORIZATION", "COOKIE", "JWT"];
@@ -56,16 +56,20 @@ pub(super) fn is_secret_name(name: &str) -> bool {
     let is_known = |word: &str| LAST_WORDS.contains(&word) && (word == last || word != "KEY");
     is_known(last)
         || is_known(singular)
-        || LAST.split(' ').any(|ending| singular.ends_with(ending))
+        || singular.ends_with("TOKEN")
+        || (singular != "KEY" && singular.ends_with("KEY") && !NO_KEYS.contains(&singular))
         || (!before.is_empty() && LATER_WORDS.contains(&last.as_str()))
         || (words[0] == "X" && last == "SIGNATURE")
 }
 
-/// Returns true if a name in a URL's query is that of its signature; elsewhere such names mean many things.
-pub(super) fn is_signature(name: &str) -> bool {
+/// Last words that announce a secret in the query of a URL or in a connection string (`…;Pwd=x`); elsewhere they mean many things.
+const IN_QUERIES: [&str; 6] = ["SIG", "SIGNATURE", "PWD", "JSESSIONID", "PHPSESSID", "SESSIONID"];
+
+/// Returns true if a name announces a secret in the query of a URL or in a connection string, and nowhere else.
+pub(super) fn is_secret_in_query(name: &str) -> bool {
     words(name)
         .last()
-        .is_some_and(|last| last == "SIG" || last == "SIGNATURE")
+        .is_some_and(|last| IN_QUERIES.contains(&last.as_str()))
 }
 
 /// Returns true if a number under this name is a count: `HF_TOKENS` holds secrets, `chunk_tokens = 512` does not.
@@ -142,6 +146,10 @@ mod tests {
             "COOKIES",
             "private_key",
             "sslkey",
+            "OPENAIKEY",
+            "SSHKEY",
+            "MYSERVERKEYS",
+            "MYTOKENS",
             "MYSECRETS",
             "X-Amz-Signature",
         ] {
@@ -161,6 +169,7 @@ mod tests {
             "keys",
             "secrets",
             "monkey",
+            "hotkeys",
             "author",
             "tokenizer",
             "X-Request-Id",

@@ -2,7 +2,7 @@
 //! `http://user:abc@host`, `curl -u user:abc`. It parses no particular format, so it works on command lines, logs and half-written plans
 //! alike. A plan's own tables are read by their keys instead.
 
-use super::names::is_signature;
+use super::names::is_secret_in_query;
 use regex::Regex;
 use std::ops::Range;
 use std::sync::LazyLock;
@@ -52,8 +52,8 @@ pub(super) fn announced(text: &str, announces: impl Fn(&str) -> bool) -> Vec<Ann
             continue;
         }
         let is_bearer = name.eq_ignore_ascii_case("bearer");
-        let in_query = text[..begin].ends_with(['?', '&']) && text[end..].starts_with('=');
-        let is_signature = in_query && is_signature(name);
+        let in_query = text[..begin].ends_with(['?', '&', ';']) && text[end..].starts_with('=');
+        let is_signature = in_query && is_secret_in_query(name);
         if is_bearer || is_signature || announces(name) {
             let is_flag = word.as_str().starts_with("--");
             let values = values_after(text, end, is_bearer || is_flag);
@@ -167,7 +167,23 @@ fn in_urls(text: &str) -> Vec<Announced> {
             is_table: false,
         })
     });
-    urls.collect()
+    urls.chain(in_webhooks(text)).collect()
+}
+
+/// The paths of webhooks: whoever has one may post.
+fn in_webhooks(text: &str) -> impl Iterator<Item = Announced> {
+    static HOOK: LazyLock<Regex> = LazyLock::new(|| {
+        let pattern = r#"://(?:hooks\.slack\.com/(?:services|workflows)|discord(?:app)?\.com/api/webhooks)/([^\s\p{Cc}?\#'"<>\\]+)"#;
+        Regex::new(pattern).expect("a pattern")
+    });
+    HOOK.captures_iter(text).filter_map(|hook| {
+        Some(Announced {
+            name: URL_SIGNATURE.to_owned(),
+            begin: hook.get_match().start(),
+            value: hook.get(1)?.range(),
+            is_table: false,
+        })
+    })
 }
 
 /// Placeholder password with which GitHub takes a token as the user.
@@ -279,6 +295,12 @@ mod tests {
         let text = "https://h/x?X-Amz-Signature=ab12&sig=c%2Bd&x=1&Signature=ef#top";
         assert_eq!(values(text), ["ab12", "c%2Bd", "ef#top"]);
         assert_eq!(values("sig=5 signature: f(x), design=a&signs=b"), [""; 0]);
+        let text = "Server=db;Uid=bob;Pwd=SEKRIT06;Port=1 http://h/x;jsessionid=SEKRIT07?a=b PWD=/home/bob";
+        assert_eq!(values(text), ["SEKRIT06", "SEKRIT07?a=b"]);
+        assert_eq!(
+            values("post to https://hooks.slack.com/services/T0/B0/SEKRIT08 now"),
+            ["T0/B0/SEKRIT08"]
+        );
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use crate::random::Random;
 use std::path::Path;
+use std::time::Duration;
 use vsweep::bench::Measurement;
 use vsweep::matrix::{LoadSearch, Matrix, ServerConfig};
 use vsweep::plan::{self, Warmup};
@@ -256,6 +257,7 @@ impl Host<'_> {
             params: &params,
             warmup: Warmup::Requests(0),
             watch,
+            limit: Duration::MAX,
             budget: &Budget::new(&Limits::default()),
         };
         let played = Player::new(&stand_in, false, false).play(play);

@@ -57,6 +57,7 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     }
     if *runner == BenchRunner::Native && is_whole {
         unreported(plan, matrix, found);
+        endless(plan, matrix, found);
     }
     for name in OURS {
         if let Some(span) = place_named_in(plan, name) {
@@ -71,6 +72,25 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
             let span = place.unwrap_or_else(|| plan.origin.key_span(&["bench", "params"]));
             found.add(problem(span, sentence));
         }
+    }
+}
+
+/// Loads whose last request is due only after a run is given up. A search may end a run before.
+fn endless(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
+    let limit = plan.bench.timeout.as_secs_f64();
+    let is_searched = plan.sla.is_some() || plan.explore.is_some();
+    let mut lasting = loads(matrix).filter_map(|load| Some((bench::native::last_due_s(&load)?, load)));
+    if let Some((seconds, load)) = lasting.find(|(seconds, _)| !is_searched && *seconds > limit) {
+        let rate = spelling::find(&load, "request_rate").map(show).unwrap_or_default();
+        let message = format!(
+            "with `request_rate` {rate} the last request is due after {seconds:.0} s, and bench.timeout is {limit:.0} s"
+        );
+        let span = place_named_in(plan, "request_rate").unwrap_or_else(|| plan.origin.key_span(&["bench", "params"]));
+        found.object(
+            span,
+            message,
+            "send fewer prompts, raise the rate, or raise bench.timeout",
+        );
     }
 }
 

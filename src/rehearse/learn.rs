@@ -218,6 +218,7 @@ fn ratio(
         params: &params,
         warmup: Warmup::Requests(0),
         watch: None,
+        limit: plan.bench.timeout,
         budget: &Budget::new(&options.limits),
     };
     let mut player = Player::new(stand_in, plan.serve.reset == Reset::Nothing, false);

@@ -21,6 +21,8 @@ use std::time::Duration;
 
 /// Ids that may stand in prompts; which ones is of no consequence here.
 const VOCABULARY: std::ops::Range<u32> = 260..32_000;
+/// Requests of a run that are played; with more, as many take proportionally longer.
+const MOST_PLAYED: usize = 50_000;
 /// Delay from a client's sending to the engine's queue, in nanoseconds.
 const DELAY: u64 = 400_000;
 
@@ -55,6 +57,8 @@ pub struct Play<'a> {
     pub warmup: Warmup,
     /// Ends the run once its verdict is certain.
     pub watch: Option<Watch>,
+    /// Time that its load may take. What is due later is never sent.
+    pub limit: Duration,
     /// Budget that pays for it.
     pub budget: &'a Budget,
 }
@@ -85,21 +89,30 @@ impl<'a> Player<'a> {
         let (server, has_content) = self.server(&settings)?;
         let arrivals = settings.arrival.arrivals();
         let seed = u64::from(settings.prompts.seed);
-        let mut items = draw(
-            &*settings.dataset,
-            settings.prompts.sampling(settings.prompts.num_prompts, seed),
-            has_content,
-        )?;
-        // A prompt's tokens are computed many at a time.
-        let effort = items.iter().map(|item| item.output_len + item.prompt_len / 100);
-        play.budget.spend(effort.sum())?;
-        let due = match settings.is_self_timed() {
+        let wanted = settings.prompts.num_prompts;
+        let sampling = settings.prompts.sampling(wanted.min(MOST_PLAYED), seed);
+        let mut items = draw(&*settings.dataset, sampling, has_content)?;
+        let share = match items.len() {
+            MOST_PLAYED => (wanted as f64 / MOST_PLAYED as f64).max(1.0),
+            _ => 1.0,
+        };
+        let all = items.len();
+        let mut due: Vec<u64> = match settings.is_self_timed() {
             true => dataset::sort_by_time(&mut items)
                 .into_iter()
                 .map(|s| (s * 1e9) as u64)
                 .collect(),
             false => arrivals.due_times(items.len(), settings.prompts.seed),
         };
+        let last_due = due.last().copied().unwrap_or_default();
+        due.truncate(
+            due.partition_point(|due| u128::from(*due) <= play.limit.as_nanos())
+                .max(1),
+        );
+        items.truncate(due.len());
+        // A prompt's tokens are computed many at a time.
+        let effort = items.iter().map(|item| item.output_len + item.prompt_len / 100);
+        play.budget.spend(effort.sum())?;
         let load = |requests: Vec<SequenceRequest>, due: Vec<u64>| VirtualLoad {
             requests,
             due,
@@ -132,6 +145,11 @@ impl<'a> Player<'a> {
             Some(watch) => drive_watched(watch, server, load),
             None => (server.drive(load), None),
         };
+        // A load that was cut is whole as it is.
+        let seconds = match cut {
+            None => share * seconds(simulated.duration.max(last_due)),
+            Some(_) => seconds(simulated.duration),
+        };
         // Requests that were aborted by the cut are not part of it.
         let ended = simulated
             .samples
@@ -143,9 +161,9 @@ impl<'a> Player<'a> {
             (None, cut) => cut.map(Measurement::of_nothing),
         };
         let timing = Timing {
-            seconds: seconds(simulated.duration),
+            seconds,
             warmup_s: warmup_s.min(LONGEST.as_secs_f64()),
-            requests: items.len() as u64,
+            requests: (share * all as f64) as u64,
             failure: None,
         };
         Ok((timing, measurement))

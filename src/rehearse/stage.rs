@@ -205,6 +205,7 @@ impl VirtualStage<'_> {
             params: params.as_object().expect("written as one"),
             warmup: Warmup::Requests(0),
             watch: None,
+            limit: self.rehearsers.schedule.plan.bench.timeout,
             budget: self.rehearsers.budget,
         });
         // A server with too small a `max_model_len` rejects them.
@@ -245,6 +246,7 @@ impl VirtualStage<'_> {
             warmup: job.warmup,
             // An external benchmark cannot be ended early.
             watch: job.task.watch().filter(|_| point.argv.is_none()).cloned(),
+            limit: plan.bench.timeout,
             budget: self.rehearsers.budget,
         });
         let (mut timing, measurement) = match played {

@@ -27,6 +27,7 @@ use crate::bench::side::probe::Probe;
 use crate::bench::worker::{self, GivenUp};
 use crate::bench::{Job, Measurement, broken, sound};
 use crate::cause::{Cause, Failure};
+use crate::dataset::Material;
 use crate::load::{BodyOptions, Generator};
 use crate::metrics::confidence::Errors;
 use crate::metrics::{LoadProgress, Nanos, RunResult, Sample, Samples, seconds};
@@ -42,12 +43,15 @@ const OPEN_LOOP_CONNECTIONS: usize = 64;
 /// Most connections opened in advance.
 const MOST_CONNECTIONS: usize = 8192;
 
+/// Prompts whose lengths are looked at: a mean of more is no more exact.
+const MOST_LOOKED_AT: usize = 50_000;
+
 /// Mean lengths of prompts and of outputs, in tokens, of a run with these parameters; `None` where the dataset must be read
 /// to know them.
 pub fn mean_lengths(params: &Params) -> Option<(f64, f64)> {
     let settings = NativeSettings::read(params).ok()?;
     let prompts = &settings.prompts;
-    let sampling = prompts.sampling(prompts.num_prompts, prompts.seed.into());
+    let sampling = prompts.sampling(prompts.num_prompts.min(MOST_LOOKED_AT), prompts.seed.into());
     // The number of ids decides which ones are drawn, not how many.
     let lengths = settings
         .dataset
@@ -55,6 +59,15 @@ pub fn mean_lengths(params: &Params) -> Option<(f64, f64)> {
         .filter(|lengths| !lengths.is_empty())?;
     let mean = |of: fn(&(u64, u64)) -> u64| lengths.iter().map(of).sum::<u64>() as f64 / lengths.len() as f64;
     Some((mean(|(prompt, _)| *prompt), mean(|(_, output)| *output)))
+}
+
+/// When the last request of a run with these parameters is due, in seconds; `None` unless requests come at a rate and their number does not
+/// depend on a file.
+pub fn last_due_s(params: &Params) -> Option<f64> {
+    let settings = NativeSettings::read(params).ok()?;
+    let arrivals = settings.arrival.arrivals();
+    let is_known = arrivals.ramp.is_none() && arrivals.is_open() && settings.dataset.traits().made_of != Material::Text;
+    is_known.then(|| settings.prompts.num_prompts as f64 / arrivals.rate)
 }
 
 /// Performs one run, to its end or until the watch has seen enough. Dropping the future ends its requests at once. A
@@ -71,8 +84,8 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
         generator,
         watch,
     };
-    // The time for the run begins after its warm-up.
-    let limit = || job.timeout + job.counters.warmed_for();
+    // The time for the run begins after its warm-up, which never takes longer than it may.
+    let limit = || job.timeout + job.counters.warmed_for().min(warmup::LONGEST);
     let measured = worker::perform(stops, limit, GivenUp::Left, move || run.perform()).await;
     measured.map_err(|mut failure| {
         if failure.cause == Cause::BenchTimeout {

@@ -6,6 +6,9 @@ use crate::params::ParamReader;
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
+/// More prompts than any run sends.
+const MOST_PROMPTS: usize = 10_000_000;
+
 crate::params! {
     /// The prompts of a run.
     pub struct PromptParams {
@@ -49,6 +52,9 @@ impl PromptParams {
         let dataset = turns.dataset(kind.unwrap_or(&KINDS[0]), reader);
         if self.num_prompts == 0 && !dataset.traits().takes_every_row {
             reader.wrong("num_prompts", "a whole number of at least 1");
+        }
+        if self.num_prompts > MOST_PROMPTS {
+            reader.wrong("num_prompts", &format!("at most {MOST_PROMPTS}"));
         }
         dataset.check(backend, self.num_prompts, reader);
         dataset

@@ -1,6 +1,8 @@
 //! `vsweep report --live`: the report of a directory, served while it grows. It reads what a sweep records and never writes, so it needs
 //! no link with the sweep and outlives it. It spends a small share of one core, however many look at it.
 
+mod listener;
+
 use super::experiment::options;
 use super::machine;
 use super::output;
@@ -9,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::journal::{self, Directory, Follower, Nonce};
 use crate::plan::ReportOptions;
 use crate::report::{Now, make_pages};
-use crate::run::Interrupt;
+use crate::run::{Interrupt, host};
 use axum::extract::{Request, State as Shared};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
 use axum::middleware::{self, Next};
@@ -17,8 +19,9 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use jiff::Timestamp;
+use listener::Listener;
 use std::io::Write;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
@@ -59,7 +62,7 @@ pub fn serve(directory: &Directory, listen: SocketAddr, price: Option<f64>) -> R
             .map_err(Error::io("write", "standard output"))?;
         drop(out);
         tokio::select! {
-            ended = axum::serve(listener, app) => ended.map_err(cannot),
+            ended = axum::serve(Listener::of(listener), app) => ended.map_err(cannot),
             () = interrupt.requested() => Ok(()),
         }
     })
@@ -162,7 +165,11 @@ async fn now(Shared(live): Shared<Served>) -> Result<Json<Now>, StatusCode> {
 }
 
 /// Headers of each answer: no caching, no framing, and no referrer.
-const HEADERS: [(HeaderName, &str); 5] = [
+const HEADERS: [(HeaderName, &str); 6] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    ),
     (header::CACHE_CONTROL, "no-store"),
     (header::REFERRER_POLICY, "no-referrer"),
     (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -171,16 +178,57 @@ const HEADERS: [(HeaderName, &str); 5] = [
 ];
 
 async fn keep_private(request: Request, next: Next) -> Response {
-    let answer = match is_foreign(request.headers()) {
+    let answer = match is_foreign(request.headers(), &host()) {
         true => StatusCode::FORBIDDEN.into_response(),
         false => next.run(request).await,
     };
     (HEADERS, answer).into_response()
 }
 
-/// Returns true if a page of another origin sends the request, which it may not do in its reader's name.
-fn is_foreign(headers: &HeaderMap) -> bool {
+/// Whether a page of another origin asks, which may not do so in its reader's name; or somebody who takes this machine for another one: a
+/// name that is led here later has the origin of the page that it came from.
+fn is_foreign(headers: &HeaderMap, machine: &str) -> bool {
     let head = |name| headers.get(name).and_then(|value| value.to_str().ok());
-    let own = head(header::HOST).map(|host| format!("http://{host}"));
-    head(header::ORIGIN).is_some_and(|origin| Some(origin) != own.as_deref())
+    let Some(asked) = head(header::HOST) else { return true };
+    let name = match asked.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => asked,
+    };
+    let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    let is_own = is_address || name.eq_ignore_ascii_case("localhost") || short(name) == short(machine);
+    let own = format!("http://{asked}");
+    !is_own || head(header::ORIGIN).is_some_and(|origin| origin != own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_asked_and_only_by_its_own_page() {
+        let is_refused = |host: &str, origin: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, host.parse().expect("a value"));
+            origin.map(|origin| headers.insert(header::ORIGIN, origin.parse().expect("a value")));
+            is_foreign(&headers, "node7.cluster")
+        };
+        for host in [
+            "127.0.0.1:80",
+            "[::1]:80",
+            "[::1]",
+            "localhost",
+            "node7:8000",
+            "node7.cluster:1",
+            "10.0.0.7",
+        ] {
+            assert!(!is_refused(host, None), "{host}");
+            assert!(!is_refused(host, Some(&format!("http://{host}"))), "{host}");
+            assert!(is_refused(host, Some("http://evil.example")), "{host}");
+        }
+        for host in ["evil.example", "evil.example:80", "localhost.evil.example", ""] {
+            assert!(is_refused(host, Some(&format!("http://{host}"))), "{host}");
+        }
+        assert!(is_foreign(&HeaderMap::new(), "node7"));
+    }
 }

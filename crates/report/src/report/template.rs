@@ -1,7 +1,10 @@
 //! Templates of ours, the one way from data to pages and texts.
 
+use base64::Engine;
+use base64::prelude::BASE64_STANDARD;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, Value};
+use sha2::{Digest, Sha256};
 use vsweep_plan::units::{show_count, show_many};
 
 /// Creates the environment for templates. Texts are escaped by `escape`, unless marked as safe. Numbers have words: `3|counted("failed")`
@@ -17,6 +20,9 @@ pub fn environment(escape: fn(&str) -> String) -> Environment<'static> {
     environment.add_filter("counted", |count: u64, word: &str| match count {
         0 => String::new(),
         count => format!("{} {word}", show_count(count)),
+    });
+    environment.add_filter("csp_hash", |text: &str| {
+        format!("sha256-{}", BASE64_STANDARD.encode(Sha256::digest(text)))
     });
     environment.add_filter("many", |count: u64, noun: &str| show_many(count, noun));
     environment

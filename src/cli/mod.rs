@@ -37,6 +37,7 @@ mod worker;
 
 use crate::error::{Error, Exit, Result};
 use clap::{CommandFactory, Parser, Subcommand};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -86,6 +87,7 @@ pub fn command() -> clap::Command {
 /// Reads the arguments, runs the subcommand and reports how it ended.
 pub fn main() -> ExitCode {
     refuse_long_files();
+    widen_stack();
     match Cli::try_parse_from(words()) {
         Ok(cli) => end(perform(cli.command, cli.quiet).and_then(|exit| match exit {
             Exit::Interrupted => Ok(exit),
@@ -126,6 +128,18 @@ fn refuse_long_files() {
     let signals: SigSet = [Signal::SIGXFSZ].into_iter().collect();
     // Without this the process would end by the signal's default action.
     let _ = signals.thread_block();
+}
+
+/// Below so many bytes of stack (`ulimit -s`) the first thread would overflow it.
+const LEAST_STACK: u64 = 8 << 20;
+
+/// Raises the limit of the stack, which grows while this process runs, where it is too low; what may not be raised stays.
+fn widen_stack() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_STACK)
+        && soft < LEAST_STACK.min(hard)
+    {
+        let _ = setrlimit(Resource::RLIMIT_STACK, LEAST_STACK.min(hard), hard);
+    }
 }
 
 fn perform(command: Command, quiet: bool) -> Result<Exit> {

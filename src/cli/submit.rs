@@ -138,6 +138,9 @@ impl Submission<'_> {
     /// Hands what is left and not under way to Slurm.
     fn hand_to_slurm(&self) -> Result<Exit> {
         let (plan, directory, is_dry) = (self.plan, self.directory, self.args.dry_run);
+        if let Some(why) = slurm::unmountable(plan, directory.root()) {
+            return Err(Error::Usage(why));
+        }
         let _turn = (!is_dry).then(|| cluster::take_turn(directory)).transpose()?;
         let before = cluster::handed_over(directory)?;
         let tasks = slurm::queue(&before).map_err(|why| {

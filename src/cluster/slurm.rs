@@ -27,7 +27,11 @@ pub fn arguments(array: &Array, plan: &Plan, folder: &Path, further: &[String]) 
         "--parsable".to_owned(),
         format!("--job-name={}", array.name),
         format!("--array=0-{last}{at_once}"),
-        format!("--output={}", folder.join("%x_%A_%a.log").display()),
+        // Slurm fills in names of its own.
+        format!(
+            "--output={}/%x_%A_%a.log",
+            folder.display().to_string().replace('%', "%%")
+        ),
         // A task that is started again appends to its log.
         "--open-mode=append".to_owned(),
         "--requeue".to_owned(),
@@ -55,6 +59,15 @@ pub fn arguments(array: &Array, plan: &Plan, folder: &Path, further: &[String]) 
     add("cpus-per-task", cpus.map(|cpus| cpus.to_string()));
     arguments.extend_from_slice(further);
     arguments
+}
+
+/// Returns what keeps containers from seeing a directory, with the remedy.
+pub fn unmountable(plan: &Plan, directory: &Path) -> Option<String> {
+    let path = directory.display().to_string();
+    let is_parted = plan.slurm.image.is_some() && path.contains([',', ':']);
+    is_parted.then(|| {
+        format!("{path} has a comma or a colon, which part the mounts of a container; choose another directory with -o")
+    })
 }
 
 /// Time before the time limit after which nothing more is begun.

@@ -85,11 +85,21 @@ impl Presence {
 
     /// Number of servers of other sessions that are up on this machine. Removes files of killed sessions.
     pub fn of_others(session: &str) -> usize {
+        Presence::count(|session_and_server| !session_and_server.starts_with(session))
+    }
+
+    /// Removes what killed sessions left.
+    pub fn forget_dead() {
+        Presence::count(|_| true);
+    }
+
+    /// How many of these servers are up; what is left of others is removed.
+    fn count(is_counted: impl Fn(&str) -> bool) -> usize {
         let files = fs::read_dir(folder()).into_iter().flatten().flatten();
-        let is_foreign = |entry: &fs::DirEntry| {
+        let is_sought = |entry: &fs::DirEntry| {
             let name = entry.file_name();
             let session_and_server = name.to_str().and_then(|name| name.strip_prefix(SERVER));
-            session_and_server.is_some_and(|name| !name.starts_with(session))
+            session_and_server.is_some_and(&is_counted)
         };
         let is_held = |entry: &fs::DirEntry| {
             let Ok(file) = files::open(&entry.path()) else {
@@ -101,7 +111,7 @@ impl Presence {
             }
             lock.is_err()
         };
-        files.filter(is_foreign).filter(is_held).count()
+        files.filter(is_sought).filter(is_held).count()
     }
 }
 
@@ -139,8 +149,8 @@ mod tests {
         File::create(&path).expect("ours");
         let _ = Presence::of_others(&own);
         assert!(!path.exists());
-    }
-}
         File::create(&path).expect("ours");
         Presence::forget_dead();
         assert!(!path.exists() && mine.path.exists());
+    }
+}

@@ -3,7 +3,7 @@
 //! fails for the wrong reason.
 
 use super::address::Address;
-use super::claim::Claim;
+use super::claim::{Claim, Presence};
 use super::leftovers;
 use super::orphans::Remains;
 use super::procfs;
@@ -87,6 +87,7 @@ pub async fn clear_away(vsweeps: &[u32], limit: Duration) -> Option<String> {
         }
         sleep(FIRST_WAIT).await;
     }
+    Presence::forget_dead();
     let all = cleared.join(", ");
     (!all.is_empty()).then(|| format!("cleared away what a killed vsweep had left: {all}"))
 }

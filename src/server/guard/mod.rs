@@ -12,6 +12,7 @@
 
 mod log;
 
+use crate::server::claim::Presence;
 use crate::server::cpus::Cpus;
 use crate::server::leftovers::{self, Leftovers};
 use crate::server::procfs;
@@ -108,8 +109,8 @@ fn try_own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, has_
     let births = leftovers::births();
     let mut orders = File::from(io::stdin().as_fd().try_clone_to_owned()?);
 
-    let mut tree = Tree::start(command, grace, stop)?;
     let stop = if has_stop { read_stop(&mut orders)? } else { Vec::new() };
+    let mut tree = Tree::start(command, grace, stop)?;
     while !tree.reap() || tree.is_elsewhere() {
         let mut ready: Vec<PollFd> = [Some(deaths.as_fd()), births.as_ref().map(AsFd::as_fd)]
             .into_iter()
@@ -138,7 +139,6 @@ fn try_own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, has_
     Ok(())
 }
 
-/// Becomes the leader: a session of its own, death with the guard, and then the command itself. Returns only if that
 /// The stop command, a line before all orders.
 fn read_stop(orders: &mut File) -> io::Result<Vec<String>> {
     let mut line = Vec::new();
@@ -150,6 +150,7 @@ fn read_stop(orders: &mut File) -> io::Result<Vec<String>> {
     Ok(serde_json::from_slice(&line)?)
 }
 
+/// Becomes the leader: a session of its own, death with the guard, and then the command itself. Returns only if that
 /// cannot be executed.
 pub fn lead(guard: i32, command: &[OsString]) -> io::Error {
     let prepared = || -> io::Result<()> {
@@ -292,6 +293,10 @@ impl Tree {
         self.log.bound();
         self.leftovers.look_closely();
         self.leftovers.remove();
+        if self.owner_gone {
+            // A vsweep that was killed has left its own.
+            Presence::forget_dead();
+        }
         say(&Report::Gone);
     }
 }

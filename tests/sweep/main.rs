@@ -24,6 +24,7 @@ mod nodes;
 mod offline;
 mod packing;
 mod phases;
+mod planted;
 mod rehearse;
 mod requirements;
 mod resume;

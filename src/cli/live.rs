@@ -185,8 +185,8 @@ async fn keep_private(request: Request, next: Next) -> Response {
     (HEADERS, answer).into_response()
 }
 
-/// Whether a page of another origin asks, which may not do so in its reader's name; or somebody who takes this machine for another one: a
-/// name that is led here later has the origin of the page that it came from.
+/// Returns true if a page of another origin asks, which may not do so in its reader's name, or if another machine is asked for: a name that
+/// is led here later has the origin of the page that it came from.
 fn is_foreign(headers: &HeaderMap, machine: &str) -> bool {
     let head = |name| headers.get(name).and_then(|value| value.to_str().ok());
     let Some(asked) = head(header::HOST) else { return true };

@@ -1,12 +1,12 @@
-//! Whose the directory is that a command writes to. On a machine of several users anybody can make a folder in `/tmp` before another one
-//! does, and decide what becomes of the files in it.
+//! Refuses to write to a directory that another user could have planted. On a machine of several users anybody can make a folder in `/tmp`
+//! before another one does, and decide what becomes of the files in it.
 
 use super::output;
 use crate::error::{Error, Result};
 use crate::files::stranger;
 use std::path::Path;
 
-/// Which directories of other users are written to.
+/// Directories of other users that are written to.
 #[derive(Debug, Default, clap::Args)]
 pub struct Owner {
     /// Write to a directory of another user, even below one where everybody can make directories, such as /tmp

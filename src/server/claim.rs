@@ -93,7 +93,7 @@ impl Presence {
         Presence::count(|_| true);
     }
 
-    /// How many of these servers are up; what is left of others is removed.
+    /// Counts which of these servers are up, and removes what is left of others.
     fn count(is_counted: impl Fn(&str) -> bool) -> usize {
         let files = fs::read_dir(folder()).into_iter().flatten().flatten();
         let is_sought = |entry: &fs::DirEntry| {

@@ -61,7 +61,7 @@ pub fn mean_lengths(params: &Params) -> Option<(f64, f64)> {
     Some((mean(|(prompt, _)| *prompt), mean(|(_, output)| *output)))
 }
 
-/// When the last request of a run with these parameters is due, in seconds; `None` unless requests come at a rate and their number does not
+/// Time at which the last request of a run with these parameters is due, in seconds; `None` unless requests come at a rate and their number does not
 /// depend on a file.
 pub fn last_due_s(params: &Params) -> Option<f64> {
     let settings = NativeSettings::read(params).ok()?;

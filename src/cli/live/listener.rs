@@ -75,7 +75,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// What became of a read or a write, unless the connection is over.
+    /// Passes on a read or a write, unless the connection is over.
     fn watch<T>(&mut self, cx: &mut Context<'_>, moved: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if Pin::new(&mut self.ended).poll(cx).is_ready() {
             return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
@@ -137,7 +137,7 @@ mod tests {
         TcpStream::connect(address).await.expect("accepted")
     }
 
-    /// Whether the other side closes the connection.
+    /// Returns true if the other side closes the connection.
     async fn is_closed(stream: &mut TcpStream) -> bool {
         let read = tokio::time::timeout(Duration::from_secs(20), stream.read(&mut [0; 64])).await;
         matches!(read, Ok(Ok(0) | Err(_)))

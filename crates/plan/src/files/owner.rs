@@ -1,4 +1,5 @@
-//! Whose files and folders are. Other users of a machine may make a folder before this one does, below a parent that all may write to.
+//! Tells files and folders of other users from our own. On a machine of several users anybody can make a folder before another one does,
+//! below a parent that all may write to.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 /// Anybody may create entries here.
 const WRITABLE_BY_ALL: u32 = 0o002;
 
-/// Whether something belongs to this user or to root.
+/// Returns true if something belongs to this user or to root.
 pub fn is_trusted(found: &Metadata) -> bool {
     [nix::unistd::geteuid().as_raw(), 0].contains(&found.uid())
 }
@@ -15,15 +16,15 @@ pub fn is_trusted(found: &Metadata) -> bool {
 /// A folder, or a link to one, that belongs to another user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stranger {
-    /// What belongs to somebody else.
+    /// Path of the folder or the link.
     pub path: PathBuf,
     /// The user's number.
     pub uid: u32,
-    /// Whether anybody could have made it there.
+    /// True if anybody could have made it there.
     pub is_planted: bool,
 }
 
-/// What of a path belongs to another user, so far as the path is there: what anybody could have made, else its end.
+/// Finds what of a path belongs to another user, so far as the path is there: first what anybody could have made, then its end.
 pub fn stranger(path: &Path) -> Option<Stranger> {
     let path = std::path::absolute(path).ok()?;
     let real = path.canonicalize().ok();

@@ -48,17 +48,17 @@ pub(super) fn must_be_plain(kind: FileType) -> io::Result<()> {
     Err(refused(format!("it is {what} and no regular file; remove it")))
 }
 
-/// The content of a file of at most so many bytes.
+/// Reads a file of at most so many bytes.
 pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     read_all(&open(path)?, most)
 }
 
-/// The content of a file of text of at most so many bytes.
+/// Reads a text of at most so many bytes.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
     String::from_utf8(read(path, most)?).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is no text in UTF-8"))
 }
 
-/// What an open file holds from where it stands, at most so many bytes.
+/// Reads an open file from where it stands, at most so many bytes.
 pub fn read_all(file: &File, most: u64) -> io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
     let mut content = Vec::new();

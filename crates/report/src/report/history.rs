@@ -105,12 +105,12 @@ fn experiments(folder: &Path, host: &str) -> Vec<PathBuf> {
     latest_first.map(|(_, root)| root).collect()
 }
 
-/// Whether a folder is of this user or of root: what others put beside an experiment changes no margin.
+/// Returns true if a folder is of this user or of root. Folders of others change no margin.
 fn is_own(root: &Path) -> bool {
     fs::symlink_metadata(root).is_ok_and(|found| found.is_dir() && files::is_trusted(&found))
 }
 
-/// Whether reading its journals costs little.
+/// Returns true if reading its journals costs little.
 fn is_small(directory: &Directory) -> bool {
     let journals = directory.journals().unwrap_or_default();
     let bytes = journals

@@ -5,7 +5,7 @@ use super::output::{self, finish, print_json};
 use crate::error::{Error, Exit, Result};
 use crate::report::chart::Chart;
 use crate::report::charts::grid::file_name;
-use crate::report::charts::{Subject, pareto};
+use crate::report::charts::{ChartContext, pareto};
 use crate::report::picture::{Form, Size};
 use crate::table::{Measure, Points, Table, Tradeoff, list_placed, write_csv};
 use clap::ValueEnum;
@@ -93,7 +93,7 @@ pub fn run(args: Args) -> Result<Exit> {
 }
 
 fn draw(args: &Args, points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], labels: &[String], form: Form) -> Result<()> {
-    let subject = Subject {
+    let subject = ChartContext {
         experiment: &args.directories.name(),
         points,
     };

@@ -5,7 +5,7 @@ use super::flags::{number, one_of};
 use super::output::print_note;
 use crate::error::{Error, Exit, Result};
 use crate::report::chart::{MOST_CURVES, Scale};
-use crate::report::charts::Subject;
+use crate::report::charts::ChartContext;
 use crate::report::charts::grid::{Grid, GridPicture};
 use crate::report::picture::{Form, Size};
 use crate::report::variation::curves_along;
@@ -101,7 +101,7 @@ pub fn run(args: Args) -> Result<Exit> {
     }
     let mut points = Points::of(&table);
     points.keep(&rows);
-    let subject = Subject {
+    let subject = ChartContext {
         experiment: &args.directories.name(),
         points: &points,
     };
@@ -153,7 +153,7 @@ fn choose(table: &Table, filters: &[Filter]) -> Result<Vec<usize>> {
     Ok(rows)
 }
 
-fn grid<'a>(args: &Args, subject: &Subject<'a>, bins: &[Bin]) -> Result<Grid<'a>, String> {
+fn grid<'a>(args: &Args, subject: &ChartContext<'a>, bins: &[Bin]) -> Result<Grid<'a>, String> {
     let runs = subject.points.runs;
     let columns = |names: &str| {
         list(names)

@@ -12,7 +12,7 @@ use vsweep::cause::Cause;
 use vsweep::journal::{self, Check, Directory, Lock, Shard};
 use vsweep::plan::{Assertion, Plot, ReportOptions, Required, Requirement, Servers};
 use vsweep::report::chart::{Chart, MOST_CURVES, Style};
-use vsweep::report::charts::{Subject, make_charts};
+use vsweep::report::charts::{ChartContext, make_charts};
 use vsweep::report::status::Status;
 use vsweep::report::verify::verify;
 use vsweep::report::{LiveTables, Written, judge, read_runs, write_all};
@@ -55,7 +55,7 @@ fn charts_in(directory: &Directory) -> Vec<String> {
 fn charts_of(directory: &Directory, options: &ReportOptions) -> Vec<Chart> {
     let state = journal::load(directory, Check::Hashes).expect("a sound journal");
     let runs = read_runs(directory, &state);
-    let subject = Subject {
+    let subject = ChartContext {
         experiment: "demo",
         points: &Points::of(&runs.table),
     };
@@ -93,7 +93,7 @@ fn chart_data_is_what_it_was() {
     let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
     let runs = read_runs(&directory, &state);
     let points = Points::of(&runs.table);
-    let subject = Subject {
+    let subject = ChartContext {
         experiment: "demo",
         points: &points,
     };

@@ -10,7 +10,7 @@ use vsweep_plan::matrix::{Matrix, ServerConfig};
 use vsweep_plan::plan::{Params, Plan, Requirement, Runs};
 use vsweep_record::evidence::{Evidence, MARGIN, Names};
 use vsweep_record::journal::{RunRecord, State};
-use vsweep_record::table::{Cell, Points, RunRow, TableBuilder, Workload, Yardstick, count_gpus, is_of_load};
+use vsweep_record::table::{Cell, MetricSet, Points, RunRow, TableBuilder, Workload, count_gpus, is_of_load};
 use vsweep_strategy::search::Criterion;
 
 /// Counts of requests, which determine the error of a share of them.
@@ -39,7 +39,7 @@ pub(super) fn figures(plan: &Plan) -> Vec<String> {
         figures.extend(compare.metrics.iter().cloned());
         figures.extend(compare.fail_on.iter().map(|limit| limit.metric.clone()));
     } else {
-        figures.extend(Yardstick::all_metrics().map(str::to_owned));
+        figures.extend(MetricSet::all_metrics().map(str::to_owned));
         figures.extend(COUNTS.map(str::to_owned));
         let required = plan.report.requirements.iter();
         figures.extend(required.flat_map(Requirement::criteria).map(Criterion::figure));

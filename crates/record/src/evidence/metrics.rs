@@ -2,7 +2,7 @@
 
 use super::Evidence;
 use super::targets::criteria;
-use crate::table::{Cell, Workload, Yardstick, natural_direction};
+use crate::table::{Cell, MetricSet, Workload, natural_direction};
 use itertools::Itertools;
 use vsweep_answer::answer::{Better, Metric, NoisePrior, Scale};
 use vsweep_strategy::search::Quantity;
@@ -17,10 +17,10 @@ pub(super) const ENERGY: &str = "joules_per_output_token";
 /// The metrics of an experiment that some run has.
 pub(super) fn metrics(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Vec<Metric> {
     let judged = workloads.iter().flat_map(|workload| {
-        let yardstick = Yardstick::of(evidence.points, workload);
-        let shown = yardstick.shown.iter().map(|shown| shown.metric);
-        let latency = Yardstick::measured(evidence.points, workload)[1];
-        shown.chain([yardstick.throughput.1]).chain(latency)
+        let metric_set = MetricSet::of(evidence.points, workload);
+        let shown = metric_set.shown.iter().map(|shown| shown.metric);
+        let latency = MetricSet::measured(evidence.points, workload)[1];
+        shown.chain([metric_set.throughput.1]).chain(latency)
     });
     let others = FRONTIER.into_iter().chain([COST, ENERGY]);
     let shares = criteria(evidence).filter(|criterion| matches!(criterion.quantity, Quantity::Attainment(_)));

@@ -3,7 +3,7 @@
 
 use super::Evidence;
 use super::metrics::{COST, ENERGY, FRONTIER};
-use crate::table::{Workload, Yardstick};
+use crate::table::{MetricSet, Workload};
 use itertools::Itertools;
 use vsweep_answer::answer::{FrontierQuestion, Goal, Question, Search, Target};
 use vsweep_strategy::search::Vary;
@@ -55,14 +55,14 @@ fn of_load(evidence: &Evidence<'_>, target: &str, workload: &str) -> Question {
 }
 
 fn of_points(evidence: &Evidence<'_>, workload: &Workload<'_>, targets: &[Target]) -> Vec<Question> {
-    let yardstick = Yardstick::of(evidence.points, workload);
+    let metric_set = MetricSet::of(evidence.points, workload);
     let is_measured = |metric: &str| {
         let used = workload.points.iter().flat_map(|at| &evidence.points.points[*at].used);
         let mut cells = used.map(|row| evidence.points.runs.cell(metric, *row));
         cells.any(|cell| cell.number().is_some())
     };
-    let (name, throughput) = yardstick.throughput;
-    let latency = Yardstick::measured(evidence.points, workload)[1];
+    let (name, throughput) = metric_set.throughput;
+    let latency = MetricSet::measured(evidence.points, workload)[1];
     let effects = [Some(throughput), latency].into_iter().flatten();
     let effects = effects.map(str::to_owned).collect_vec();
     let question = |name: &str, metric: &str, adds_up: bool| Question {
@@ -78,10 +78,10 @@ fn of_points(evidence: &Evidence<'_>, workload: &Workload<'_>, targets: &[Target
         effects: effects.clone(),
     };
     let per_gpu = question("Most throughput per GPU", FRONTIER[1], false);
-    let asks_per_gpu = yardstick.gives_output && evidence.gpus.is_none() && gpus_differ(evidence, workload);
+    let asks_per_gpu = metric_set.gives_output && evidence.gpus.is_none() && gpus_differ(evidence, workload);
     let latency = latency.map(|metric| Question {
         load_of: Some(name.to_owned()),
-        ..question(yardstick.latency.0, metric, false)
+        ..question(metric_set.latency.0, metric, false)
     });
     let asked = [
         is_measured(throughput).then(|| question(name, throughput, true)),
@@ -108,7 +108,7 @@ pub(super) fn frontiers(
 ) -> Vec<FrontierQuestion> {
     let with_output = workloads
         .iter()
-        .filter(|workload| Yardstick::of(evidence.points, workload).gives_output);
+        .filter(|workload| MetricSet::of(evidence.points, workload).gives_output);
     let frontier = |workload: &Workload<'_>| FrontierQuestion {
         workload: evidence.names.workload(workload),
         x: FRONTIER[0].to_owned(),

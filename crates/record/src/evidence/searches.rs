@@ -3,7 +3,7 @@
 use super::Evidence;
 use super::metrics::FRONTIER;
 use crate::journal::SearchRecord;
-use crate::table::{Sought, sought};
+use crate::table::{SearchResult, search_results};
 use vsweep_answer::answer::{Located, Search};
 use vsweep_strategy::search::Found;
 
@@ -12,19 +12,19 @@ const TYPICAL_SLOPE: f64 = 1.0;
 
 /// Every target of every search that found a load.
 pub(super) fn searches(evidence: &Evidence<'_>) -> Vec<Search> {
-    let all = sought(evidence.state);
+    let all = search_results(evidence.state);
     let found = all.iter().filter_map(|own| search(evidence, own, &all));
     found.collect()
 }
 
-fn search(evidence: &Evidence<'_>, own: &Sought<'_>, all: &[Sought<'_>]) -> Option<Search> {
+fn search(evidence: &Evidence<'_>, own: &SearchResult<'_>, all: &[SearchResult<'_>]) -> Option<Search> {
     let started = &own.record().started;
     let answer = match evidence.starts {
         u32::MAX => own.answer()?.clone(),
         _ => own.planned_answer()?,
     };
     let load = answer.found.value()?;
-    let is_beside = |other: &&Sought<'_>| {
+    let is_beside = |other: &&SearchResult<'_>| {
         let other = &other.record().started;
         other.search == started.search
     };
@@ -32,7 +32,7 @@ fn search(evidence: &Evidence<'_>, own: &Sought<'_>, all: &[Sought<'_>]) -> Opti
         .iter()
         .filter(is_beside)
         .filter(|other| other.target.name != own.target.name);
-    let is_held = |other: &&Sought<'_>| other.load().is_some_and(|held| held >= load);
+    let is_held = |other: &&SearchResult<'_>| other.load().is_some_and(|held| held >= load);
     let row = evidence.runs.iter().position(|run| {
         run.search.as_ref() == Some(&started.search) && run.probe().is_some_and(|probe| probe.question.value == load)
     });

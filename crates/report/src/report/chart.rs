@@ -8,7 +8,7 @@ use serde::Serialize;
 pub struct Chart {
     /// File name without extension; unique among the charts of one report.
     pub name: String,
-    /// Subject of the picture.
+    /// Title of the picture.
     pub title: String,
     /// Explanation: which figures are averaged, the meaning of the bars, what was left out.
     pub note: String,

@@ -21,7 +21,7 @@ use vsweep_plan::matrix::ServeFlags;
 use vsweep_plan::printable::printable;
 use vsweep_plan::shell::shell_command;
 use vsweep_record::journal::RunRecord;
-use vsweep_record::table::Yardstick;
+use vsweep_record::table::MetricSet;
 use vsweep_record::table::{Cell, Column, Point, Section, Spread};
 
 /// Loads of the envelope.
@@ -157,7 +157,7 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
     // `varied` begins with the load proper, which is to change fastest.
     let by_load: Vec<&Column> = varied.iter().rev().copied().collect();
     here.order_by(|(_, a), (_, b)| order(&by_load, a.row, b.row));
-    let figures = Yardstick::of_point(points, won).shown.iter();
+    let figures = MetricSet::of_point(points, won).shown.iter();
     let figures = figures
         .filter(|shown| points.runs.column(shown.metric).is_some())
         .collect_vec();

@@ -2,7 +2,7 @@
 //! It uses only their runs. Requirements and searches are in each experiment's own report.
 
 use super::answer::{self, Answers};
-use super::charts::{Subject, make_charts};
+use super::charts::{ChartContext, make_charts};
 use super::document::points::PointWords;
 use super::goals::Goals;
 use super::html::text::{self, safe};
@@ -14,7 +14,7 @@ use itertools::Itertools;
 use minijinja::context;
 use vsweep_plan::plan::ReportOptions;
 use vsweep_record::journal::State;
-use vsweep_record::table::Yardstick;
+use vsweep_record::table::MetricSet;
 use vsweep_record::table::{EXPERIMENT, Point, Points, Table};
 
 const PAGE: &str = include_str!("joint.html.jinja");
@@ -49,14 +49,14 @@ pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> (String
             goals: &goals,
             params: table.column(EXPERIMENT).into_iter().chain(others).collect(),
         };
-        let yardstick = Yardstick::of(&points, workload);
-        let throughput = |at: &usize| words.value(*at, yardstick.throughput.1).unwrap_or(f64::NEG_INFINITY);
+        let metric_set = MetricSet::of(&points, workload);
+        let throughput = |at: &usize| words.value(*at, metric_set.throughput.1).unwrap_or(f64::NEG_INFINITY);
         let is_measured = |at: &&usize| !points.points[**at].used.is_empty();
         let own = workload.points.iter().filter(is_measured);
         let own = own
             .ordered_by(|a, b| throughput(b).total_cmp(&throughput(a)))
             .collect_vec();
-        let shown = yardstick.shown.iter().map(|shown| shown.metric);
+        let shown = metric_set.shown.iter().map(|shown| shown.metric);
         let rows = own.iter().take(MOST_ROWS).map(|at| {
             context! {
                 figures => words.figures(**at, shown.clone()),
@@ -67,12 +67,12 @@ pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> (String
         context! {
             name => answer.name.as_str(),
             bests => sentences(&answers.document, &answer.name).iter().map(Sentence::text).collect_vec(),
-            heads => yardstick.shown.iter().map(|shown| shown.heading).collect_vec(),
+            heads => metric_set.shown.iter().map(|shown| shown.heading).collect_vec(),
             rows => rows.collect_vec(),
             more => own.len().saturating_sub(MOST_ROWS),
         }
     });
-    let subject = Subject {
+    let subject = ChartContext {
         experiment: name,
         points: &points,
     };

@@ -5,7 +5,7 @@ use super::ordered::Order;
 use super::variation::{varying, within};
 use itertools::Itertools;
 use std::collections::BTreeMap;
-use vsweep_record::table::{Cell, Column, Points, Section, Workload, Yardstick};
+use vsweep_record::table::{Cell, Column, MetricSet, Points, Section, Workload};
 
 /// The names of the settings of each workload, in the order of [`Points::workloads`].
 #[derive(Debug, Default)]
@@ -49,7 +49,7 @@ pub fn sort(columns: &mut Vec<&Column>, ranked: &[String]) {
 }
 
 fn at_best_load(points: &Points<'_>, workload: &Workload<'_>, load: &[&Column]) -> Vec<Measured> {
-    let metric = Yardstick::of(points, workload).throughput.1;
+    let metric = MetricSet::of(points, workload).throughput.1;
     let log = |at: &usize| {
         let point = &points.points[*at];
         let value = points.spread(point, metric)?.value;

@@ -11,7 +11,7 @@ use std::fmt;
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::plan::{self, Assertion, Params, Required, Servers};
 use vsweep_record::journal::{RunRecord, State};
-use vsweep_record::table::{Point, Points, Sought, Workload, sought};
+use vsweep_record::table::{Point, Points, SearchResult, Workload, search_results};
 use vsweep_strategy::search::{Criterion, Found, Quantity};
 use vsweep_strategy::stats::Requirement;
 
@@ -78,7 +78,7 @@ fn of_comparison(state: &State) -> Vec<Judged> {
 }
 
 fn of_target(required: &plan::Requirement, name: &str, state: &State) -> Vec<Judged> {
-    let all = sought(state).into_iter().filter(|own| own.target.name == name);
+    let all = search_results(state).into_iter().filter(|own| own.target.name == name);
     let by_load = all.map(|own| (sla::load_name(&own), own)).into_group_map();
     let by_load = by_load.into_iter().sorted_by_key(|(load, _)| *load);
     let judged = by_load.map(|(load, servers)| {
@@ -96,7 +96,7 @@ fn of_target(required: &plan::Requirement, name: &str, state: &State) -> Vec<Jud
     }
 }
 
-fn answer(sought: &Sought<'_>) -> Said {
+fn answer(sought: &SearchResult<'_>) -> Said {
     match sought.answer().map(|answer| answer.found) {
         Some(Found::Met(value)) => (Requirement::Met, format!("up to {value}")),
         Some(Found::Beyond(value)) => (Requirement::Met, format!("{value} and beyond")),

@@ -12,7 +12,7 @@ use vsweep_plan::plan::{Params, show};
 use vsweep_plan::units::show_many;
 use vsweep_plan::validity::Validity;
 use vsweep_record::journal::{SearchRecord, SearchStarted, ServerRecord, State};
-use vsweep_record::table::{Sought, sought};
+use vsweep_record::table::{SearchResult, search_results};
 use vsweep_strategy::search::{Answer, DOUBT, Found, Probe, RISK, Vary, Verdict};
 
 /// Meaning of the interval of an answer.
@@ -32,81 +32,81 @@ pub const COARSE: &str = "where the answer says within how many percent, the run
 const MOST_ROWS: usize = 20;
 
 /// `Target chat`, and the load where there are several.
-pub(super) fn question(sought: &Sought<'_>) -> String {
-    let load = load_name(sought).map(|load| format!(", {load}"));
-    format!("Target {}{}", sought.target.name, load.unwrap_or_default())
+pub(super) fn question(result: &SearchResult<'_>) -> String {
+    let load = load_name(result).map(|load| format!(", {load}"));
+    format!("Target {}{}", result.target.name, load.unwrap_or_default())
 }
 
 /// The load's name; none if it is the only one.
-pub(super) fn load_name<'a>(sought: &Sought<'a>) -> Option<&'a str> {
-    let name = sought.record().started.name.as_str();
+pub(super) fn load_name<'a>(result: &SearchResult<'a>) -> Option<&'a str> {
+    let name = result.record().started.name.as_str();
     (!name.is_empty() && name != "default").then_some(name)
 }
 
-fn server<'a>(sought: &Sought<'a>) -> Option<&'a ServerRecord> {
-    sought.state.servers.get(&sought.record().started.server)
+fn server<'a>(result: &SearchResult<'a>) -> Option<&'a ServerRecord> {
+    result.state.servers.get(&result.record().started.server)
 }
 
 /// The server's settings.
-pub(super) fn config_name(sought: &Sought<'_>) -> String {
-    let id = &sought.record().started.server;
-    server(sought).map_or_else(|| id.to_string(), |server| server.name.clone())
+pub(super) fn config_name(result: &SearchResult<'_>) -> String {
+    let id = &result.record().started.server;
+    server(result).map_or_else(|| id.to_string(), |server| server.name.clone())
 }
 
 /// The answer's word, or why there is none.
-fn word(sought: &Sought<'_>) -> &'static str {
-    match sought.answer() {
-        _ if sought.is_open() => "not finished",
-        _ if sought.doubt().is_some() => Validity::Invalid.name(),
+fn word(result: &SearchResult<'_>) -> &'static str {
+    match result.answer() {
+        _ if result.is_open() => "not finished",
+        _ if result.doubt().is_some() => Validity::Invalid.name(),
         Some(answer) => answer.found.word(),
-        None if sought.given_up().is_some() => "given up",
+        None if result.given_up().is_some() => "given up",
         None => Found::Undecided.word(),
     }
 }
 
 /// The verdict for people: `met, within 14 %` if it is less precise than requested.
-pub(super) fn words(sought: &Sought<'_>) -> String {
-    let answer = sought.answer();
-    answer.map_or_else(|| word(sought).to_owned(), Answer::words)
+pub(super) fn words(result: &SearchResult<'_>) -> String {
+    let answer = result.answer();
+    answer.map_or_else(|| word(result).to_owned(), Answer::words)
 }
 
 /// The answer's load in words: `>= 400` where the highest load allowed meets the target.
-pub(super) fn value_in_words(sought: &Sought<'_>) -> Option<String> {
-    sought.answer().and_then(|answer| match answer.found {
+pub(super) fn value_in_words(result: &SearchResult<'_>) -> Option<String> {
+    result.answer().and_then(|answer| match answer.found {
         Found::Beyond(value) => Some(format!(">= {value}")),
         found => found.value().map(|value| value.to_string()),
     })
 }
 
 /// Between which loads the answer's limit lies; of whole loads, the highest that may meet the target.
-pub(super) fn interval(sought: &Sought<'_>) -> Option<(f64, f64)> {
-    let answer = sought.answer()?;
-    Some(match sought.record().started.vary {
+pub(super) fn interval(result: &SearchResult<'_>) -> Option<(f64, f64)> {
+    let answer = result.answer()?;
+    Some(match result.record().started.vary {
         Vary::MaxConcurrency => (answer.low.floor(), answer.high.floor()),
         Vary::RequestRate => (answer.low, answer.high),
     })
 }
 
 /// Notes for the reader of the answer; empty if there are none.
-pub(super) fn notes(sought: &Sought<'_>) -> String {
-    if let Some(doubt) = sought.doubt() {
+pub(super) fn notes(result: &SearchResult<'_>) -> String {
+    if let Some(doubt) = result.doubt() {
         return doubt.to_string();
     }
-    match (sought.answer(), sought.given_up()) {
-        _ if sought.is_open() => seen(sought),
+    match (result.answer(), result.given_up()) {
+        _ if result.is_open() => seen(result),
         (Some(answer), _) => answer.disturbance().iter().chain(&answer.notes).join("; "),
-        (None, Some(failure)) => format!("{}: {}; {}", failure.cause, failure.detail, seen(sought)),
+        (None, Some(failure)) => format!("{}: {}; {}", failure.cause, failure.detail, seen(result)),
         (None, None) => String::new(),
     }
 }
 
 /// Findings of the runs of a search without an answer.
-fn seen(sought: &Sought<'_>) -> String {
-    let started = sought.starts.iter().map(|record| &record.started);
-    let probes = started.flat_map(|started| sought.state.probes(&started.search, started.slot));
+fn seen(result: &SearchResult<'_>) -> String {
+    let started = result.starts.iter().map(|record| &record.started);
+    let probes = started.flat_map(|started| result.state.probes(&started.search, started.slot));
     let probes: Vec<&Probe> = probes.collect();
     let meets =
-        |probe: &&&Probe| probe.stopped != Some(Verdict::Fail) && sought.target.is_met_by(&[probe]) == Some(true);
+        |probe: &&&Probe| probe.stopped != Some(Verdict::Fail) && result.target.is_met_by(&[probe]) == Some(true);
     let passes = probes.iter().filter(meets).map(|probe| probe.question.value);
     let runs = show_many(probes.len() as u64, "run");
     match passes.reduce(f64::max) {
@@ -158,25 +158,25 @@ pub struct ShownAnswer {
 /// Every answer in words, in the order of `sla.csv`.
 pub fn shown(state: &State) -> Vec<ShownAnswer> {
     let dash = || "-".to_owned();
-    let show = |sought: &Sought<'_>| {
-        let answer = sought.answer();
-        let interval = interval(sought).map(|(low, high)| match high.is_finite() {
+    let show = |result: &SearchResult<'_>| {
+        let answer = result.answer();
+        let interval = interval(result).map(|(low, high)| match high.is_finite() {
             true => format!("{} and {}", show_number(low), show_number(high)),
             false => format!("above {}", show_number(low)),
         });
         ShownAnswer {
-            target: sought.target.name.clone(),
-            settings: name_on_any_start(&sought.record().started, state),
-            value: value_in_words(sought).unwrap_or_else(dash),
+            target: result.target.name.clone(),
+            settings: name_on_any_start(&result.record().started, state),
+            value: value_in_words(result).unwrap_or_else(dash),
             interval: interval.unwrap_or_else(dash),
-            answer: words(sought),
+            answer: words(result),
             is_coarse: answer.is_some_and(|answer| answer.is_coarse),
             binding: answer.and_then(|answer| answer.binding.clone()).unwrap_or_default(),
             probes: answer.map_or_else(dash, |answer| answer.probes.to_string()),
-            notes: notes(sought),
+            notes: notes(result),
         }
     };
-    sought(state).iter().map(show).collect()
+    search_results(state).iter().map(show).collect()
 }
 
 /// The load that the searches vary; `None` where no search has begun. An exploration has no target.
@@ -231,15 +231,15 @@ pub fn to_text(state: &State) -> String {
 
 /// `sla.csv`: a row for each server config, load and target; `None` where no search has begun.
 pub fn to_csv(state: &State) -> Option<Vec<u8>> {
-    let all = sought(state);
+    let all = search_results(state);
     // The runs identify the combination of a load.
     let runs = state
         .runs()
         .filter_map(|run| Some((run.search.as_ref()?, run.combo.as_deref()?)));
     let combos: BTreeMap<&SearchId, &str> = runs.collect();
-    let sides = |sought: &Sought<'_>| -> [Params; 2] {
-        let started = &sought.record().started;
-        let serve = server(sought).map(|server| with_combo(&server.params, server.combo.as_deref()).into_owned());
+    let sides = |result: &SearchResult<'_>| -> [Params; 2] {
+        let started = &result.record().started;
+        let serve = server(result).map(|server| with_combo(&server.params, server.combo.as_deref()).into_owned());
         let bench = with_combo(&started.params, combos.get(&started.search).copied());
         [serve.unwrap_or_default(), bench.into_owned()]
     };
@@ -255,9 +255,9 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
         true => format!("{}.{name}", ["serve", "bench"][side]),
         false => name.clone(),
     };
-    let has_starts = all.iter().any(|sought| sought.starts.len() > 1);
-    let row = |(sought, params): (&Sought<'_>, &[Params; 2])| {
-        let (started, answer) = (&sought.record().started, sought.answer());
+    let has_starts = all.iter().any(|result| result.starts.len() > 1);
+    let row = |(result, params): (&SearchResult<'_>, &[Params; 2])| {
+        let (started, answer) = (&result.record().started, result.answer());
         let number = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
         let mut row = vec![("server".to_owned(), started.server.to_string())];
         for side in [0, 1] {
@@ -265,12 +265,12 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
             row.extend(names[side].iter().map(|name| (title(side, name), cell(name))));
         }
         let found = [
-            ("target", sought.target.name.clone()),
+            ("target", result.target.name.clone()),
             ("vary", started.vary.name().to_owned()),
             ("value", number(answer.and_then(|answer| answer.found.value()))),
             ("low", number(answer.map(|answer| answer.low))),
             ("high", number(answer.map(|answer| answer.high))),
-            ("answer", word(sought).to_owned()),
+            ("answer", word(result).to_owned()),
             ("within", number(answer.and_then(|answer| answer.within))),
             (
                 "binding",
@@ -286,10 +286,10 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
             ),
             ("seed", started.seed.value.to_string()),
             ("seed_from", started.seed.basis.word().to_owned()),
-            ("notes", notes(sought)),
+            ("notes", notes(result)),
         ];
         row.extend(found.map(|(name, cell)| (name.to_owned(), cell)));
-        row.extend(has_starts.then(|| ("starts".to_owned(), sought.starts.len().to_string())));
+        row.extend(has_starts.then(|| ("starts".to_owned(), result.starts.len().to_string())));
         row
     };
     files::to_csv(&all.iter().zip(&params).map(row).collect_vec())

@@ -14,7 +14,7 @@ use crate::report::ordered::Order;
 use itertools::Itertools;
 use minijinja::{Value, context};
 use vsweep_record::evidence::FRONTIER;
-use vsweep_record::table::{Shown, Workload, Yardstick};
+use vsweep_record::table::{MetricSet, Shown, Workload};
 
 /// The unit at the end of headings of times, which is shown once below the table.
 const MILLISECONDS: &str = " ms";
@@ -48,8 +48,8 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
         goals: &inputs.goals,
         params: varying_within(points, workload),
     };
-    let yardstick = Yardstick::of(points, workload);
-    let (_, metric) = yardstick.throughput;
+    let metric_set = MetricSet::of(points, workload);
+    let (_, metric) = metric_set.throughput;
     let throughput = |at: &usize| words.value(*at, metric).unwrap_or(f64::NEG_INFINITY);
     let chosen = answer.frontier.iter().copied().chain(answer.bests());
     let mut chosen: Vec<usize> = chosen.filter(|at| throughput(at).is_finite()).unique().collect();
@@ -67,7 +67,7 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
     let says_more = |shown: &&Shown| {
         shown.metric != FRONTIER[1] || listed.iter().any(|at| figure(*at, shown.metric) != figure(*at, metric))
     };
-    let shown: Vec<&Shown> = yardstick.shown.iter().filter(says_more).collect();
+    let shown: Vec<&Shown> = metric_set.shown.iter().filter(says_more).collect();
     let has_goals = !inputs.goals.is_empty();
     let heads = shown.iter().map(|shown| shown.heading.trim_end_matches(MILLISECONDS));
     let heads = heads.chain(has_goals.then_some("meets")).chain(["settings"]);

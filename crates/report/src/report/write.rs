@@ -3,7 +3,7 @@
 
 use super::answer;
 use super::chart::Chart;
-use super::charts::{Subject, cdf, make_answer_charts, make_charts, make_search_charts};
+use super::charts::{ChartContext, cdf, make_answer_charts, make_charts, make_search_charts};
 use super::environment::sign;
 use super::files::write_folder;
 use super::goals::Goals;
@@ -112,7 +112,7 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
     let typed = directory.summary_parquet();
     write_atomic(&typed, &make_typed(directory, &runs.table)?)?;
     written.files.push(typed);
-    let subject = Subject {
+    let subject = ChartContext {
         experiment: &inputs.experiment,
         points: &points,
     };

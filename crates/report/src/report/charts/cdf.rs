@@ -1,6 +1,6 @@
 //! The distribution of latencies at the points that an answer names: the share of requests that took at most this long.
 
-use super::{Subject, numbered, of_workload};
+use super::{ChartContext, numbered, of_workload};
 use crate::report::answer::WorkloadAnswer;
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::distributions::{Distributions, LATENCIES};
@@ -17,7 +17,7 @@ fn of_answer(answer: &WorkloadAnswer) -> Vec<usize> {
 }
 
 /// A chart for each workload whose benchmark recorded histograms.
-pub fn charts(subject: &Subject<'_>, answers: &[WorkloadAnswer], distributions: &Distributions) -> Vec<Chart> {
+pub fn charts(subject: &ChartContext<'_>, answers: &[WorkloadAnswer], distributions: &Distributions) -> Vec<Chart> {
     let workloads = subject.points.workloads();
     let charts = workloads
         .iter()
@@ -27,7 +27,7 @@ pub fn charts(subject: &Subject<'_>, answers: &[WorkloadAnswer], distributions: 
 }
 
 fn draw(
-    subject: &Subject<'_>,
+    subject: &ChartContext<'_>,
     workload: &Workload<'_>,
     answer: &WorkloadAnswer,
     distributions: &Distributions,

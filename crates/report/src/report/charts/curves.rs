@@ -3,7 +3,7 @@
 
 use super::multiples::{Arranged, Curve, arrange, groups};
 use super::x_axis::{XAxis, scale_of_figures};
-use super::{Subject, numbered, of_workload, share_extent};
+use super::{ChartContext, numbered, of_workload, share_extent};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::ordered::Ordered;
 use crate::report::ranking::{Ranking, sort};
@@ -11,7 +11,7 @@ use crate::report::variation::{name_workload, swept, varying, within};
 use crate::report::words::{axis_title, short_name};
 use itertools::Itertools;
 use vsweep_metrics::metrics::median;
-use vsweep_record::table::Yardstick;
+use vsweep_record::table::MetricSet;
 use vsweep_record::table::{Column, Point, Points, Workload};
 
 /// Greatest ratio of the ends of an interval that is drawn.
@@ -37,7 +37,7 @@ pub struct Lines<'a> {
 const MOST_COLUMNS: usize = 3;
 
 /// The charts that show these lines: one for each workload that has any.
-pub fn draw(subject: &Subject<'_>, lines: &Lines<'_>, ranking: &Ranking) -> Vec<Chart> {
+pub fn draw(subject: &ChartContext<'_>, lines: &Lines<'_>, ranking: &Ranking) -> Vec<Chart> {
     let points = subject.points;
     let varied = varying(points);
     let workloads = points.workloads();
@@ -54,7 +54,7 @@ pub fn draw(subject: &Subject<'_>, lines: &Lines<'_>, ranking: &Ranking) -> Vec<
 
 /// Draws one workload from its measured points and the parameters that distinguish them.
 fn picture(
-    subject: &Subject<'_>,
+    subject: &ChartContext<'_>,
     lines: &Lines<'_>,
     workload: &Workload<'_>,
     own: &[&Point],
@@ -64,8 +64,8 @@ fn picture(
     let points = subject.points;
     let arranged = arrange(own, columns(lines, workload, own, ranked));
     // Metrics that were not measured under this workload, or do not apply to it, have no panel.
-    let yardstick = Yardstick::of(points, workload);
-    let is_drawn = |y: &&String| yardstick.knows(y) && own.iter().any(|point| points.spread(point, y).is_some());
+    let metric_set = MetricSet::of(points, workload);
+    let is_drawn = |y: &&String| metric_set.knows(y) && own.iter().any(|point| points.spread(point, y).is_some());
     let ys: Vec<&String> = lines.ys.iter().filter(is_drawn).collect();
     let is_setting = lines.x.section.is_parameter();
     let sketch = CurveChart {
@@ -107,7 +107,7 @@ fn columns<'a>(lines: &Lines<'a>, workload: &Workload<'_>, own: &[&Point], ranke
 }
 
 fn note(
-    subject: &Subject<'_>,
+    subject: &ChartContext<'_>,
     arranged: &Arranged<'_>,
     sketch: &CurveChart<'_>,
     panels: &[Panel],

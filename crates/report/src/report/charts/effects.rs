@@ -1,6 +1,6 @@
 //! The effect of each setting at the recommended point, as bars: the winner's value against another, everything else equal.
 
-use super::{Subject, of_workload};
+use super::{ChartContext, of_workload};
 use crate::report::answer::Answers;
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style, Tick};
 use crate::report::sentences::choice;
@@ -14,7 +14,7 @@ const ROOM: f64 = 1.3;
 const MOST_BARS: usize = 12;
 
 /// The chart of each workload, in their order; none for those whose winner differs in no single setting from another config.
-pub fn of_each(subject: &Subject<'_>, answers: &Answers) -> Vec<Option<Chart>> {
+pub fn of_each(subject: &ChartContext<'_>, answers: &Answers) -> Vec<Option<Chart>> {
     let workloads = answers.workloads.iter();
     let chart = |workload: &crate::report::answer::WorkloadAnswer| {
         let (number, _) = workload.winners.first()?;
@@ -23,7 +23,7 @@ pub fn of_each(subject: &Subject<'_>, answers: &Answers) -> Vec<Option<Chart>> {
     workloads.map(chart).collect()
 }
 
-fn draw(subject: &Subject<'_>, workload: &str, effects: &[Effect]) -> Option<Chart> {
+fn draw(subject: &ChartContext<'_>, workload: &str, effects: &[Effect]) -> Option<Chart> {
     let metrics = effects.iter().map(|effect| &effect.metric).unique();
     let of_metric = |metric: &String| {
         let own = effects.iter().filter(|effect| effect.metric == *metric);

@@ -1,6 +1,6 @@
 //! The results of explorations: latency against throughput, from one request at a time to saturation.
 
-use super::{Subject, mean_of};
+use super::{ChartContext, mean_of};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
 use crate::report::ordered::Ordered;
 use crate::report::sla::search_name;
@@ -11,7 +11,7 @@ use vsweep_record::table::{Better, frontier, knee};
 use vsweep_strategy::search::{Load, Vary};
 
 /// Draws one chart, split if there are more explorations than curves that can be distinguished.
-pub fn charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
+pub fn charts(subject: &ChartContext<'_>, state: &State) -> Vec<Chart> {
     let curves = explored(state).filter(|(_, marks)| !marks.is_empty());
     let curves = curves.map(|(record, marks)| (search_name(record, state), name_points(marks)));
     let curves = curves.collect_vec();

@@ -2,7 +2,7 @@
 //! server, compared with all others. The most important setting gives the colours.
 
 use super::multiples::groups;
-use super::{Subject, of_workload};
+use super::{ChartContext, of_workload};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Scale, Series, Style};
 use crate::report::ordered::{Order, Ordered};
 use crate::report::ranking::{Ranking, sort};
@@ -10,7 +10,7 @@ use crate::report::variation::{name_workload, settings, swept, varying_within};
 use crate::report::words::{axis_title, short_name, short_setting};
 use itertools::Itertools;
 use vsweep_plan::units::show_many;
-use vsweep_record::table::Yardstick;
+use vsweep_record::table::MetricSet;
 use vsweep_record::table::{Column, Measure, PlacedPoint, Section, Tradeoff};
 
 /// Servers up to which each has a colour of its own.
@@ -21,7 +21,7 @@ const MOST_FAINT: usize = 40;
 const MOST_LABELS: usize = 10;
 
 /// The chart of each workload, in their order; `None` for those that have none.
-pub fn of_each(subject: &Subject<'_>, ranking: &Ranking) -> Vec<Option<Chart>> {
+pub fn of_each(subject: &ChartContext<'_>, ranking: &Ranking) -> Vec<Option<Chart>> {
     let (x, y) = (Measure::tokens_per_user(), Measure::tokens_per_gpu());
     let tradeoffs = Tradeoff::of_each(subject.points, &x, &y);
     tradeoffs
@@ -31,8 +31,8 @@ pub fn of_each(subject: &Subject<'_>, ranking: &Ranking) -> Vec<Option<Chart>> {
         .collect()
 }
 
-fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, ranked: &[String]) -> Option<Chart> {
-    if !Yardstick::of(subject.points, &tradeoff.workload).gives_output {
+fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, ranked: &[String]) -> Option<Chart> {
+    if !MetricSet::of(subject.points, &tradeoff.workload).gives_output {
         return None;
     }
     let varying = varying_within(subject.points, &tradeoff.workload);

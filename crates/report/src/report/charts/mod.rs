@@ -25,7 +25,7 @@ use vsweep_record::table::{Cell, Point, Points};
 
 /// Data common to all charts of a report.
 #[derive(Debug)]
-pub struct Subject<'a> {
+pub struct ChartContext<'a> {
     /// Name of the experiment.
     pub experiment: &'a str,
     /// Its points.
@@ -45,7 +45,7 @@ pub struct Charts {
 const MOST_PICTURES: usize = 8;
 
 /// The standard charts, then those that the plan asks for.
-pub fn make_charts(subject: &Subject<'_>, options: &ReportOptions) -> Charts {
+pub fn make_charts(subject: &ChartContext<'_>, options: &ReportOptions) -> Charts {
     let mut charts = Charts::default();
     if subject.points.points.iter().all(|point| point.used.is_empty()) {
         charts
@@ -68,13 +68,13 @@ pub fn make_charts(subject: &Subject<'_>, options: &ReportOptions) -> Charts {
 }
 
 /// The charts of an answer: the effect of each setting at the recommended point.
-pub fn make_answer_charts(subject: &Subject<'_>, answers: &Answers) -> Vec<Chart> {
+pub fn make_answer_charts(subject: &ChartContext<'_>, answers: &Answers) -> Vec<Chart> {
     let effects = effects::of_each(subject, answers).into_iter().flatten();
     numbered("effects", effects.collect())
 }
 
 /// One chart for each target of the plan's searches, and one for its explorations.
-pub fn make_search_charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
+pub fn make_search_charts(subject: &ChartContext<'_>, state: &State) -> Vec<Chart> {
     let mut charts = sla::charts(subject, state);
     charts.extend(explore::charts(subject, state));
     charts
@@ -134,7 +134,7 @@ impl Charts {
     }
 }
 
-impl Subject<'_> {
+impl ChartContext<'_> {
     /// A chart with its panels side by side, still without a name.
     fn chart(&self, title: String, note: String, panels: Vec<Panel>) -> Chart {
         let has_hollow = panels.iter().flat_map(Panel::marks).any(|mark| mark.suspect);

@@ -1,7 +1,7 @@
 //! Draws one figure of every point against another, such as tokens per second for each user against tokens per second for each GPU: the
 //! trade-off between them.
 
-use super::{Subject, numbered, of_workload};
+use super::{ChartContext, numbered, of_workload};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::variation::{name_workload, varying_within};
 use crate::report::words::{axis_title, short_setting};
@@ -13,7 +13,7 @@ use vsweep_record::table::{Better, Column, Measure, PlacedPoint, Tradeoff, disti
 const SHORT_LINE: usize = 24;
 
 /// The Pareto charts of a report, one for each workload with several points, or why there is none.
-pub fn charts(subject: &Subject<'_>, label_by: &[String]) -> Result<Vec<Chart>, String> {
+pub fn charts(subject: &ChartContext<'_>, label_by: &[String]) -> Result<Vec<Chart>, String> {
     let mut tradeoffs = Tradeoff::of_each(subject.points, &Measure::tokens_per_user(), &Measure::tokens_per_gpu());
     let is_prefill = |tradeoff: &Tradeoff<'_>| {
         let mut placed = tradeoff.placed.iter();
@@ -41,7 +41,7 @@ pub fn charts(subject: &Subject<'_>, label_by: &[String]) -> Result<Vec<Chart>, 
 }
 
 /// The Pareto chart of two figures; frontier points are labelled by these columns, or by what varies if none is given.
-pub fn draw(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String]) -> Chart {
+pub fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, label_by: &[String]) -> Chart {
     let labels = label_columns(subject, tradeoff, label_by);
     let placed = || tradeoff.placed.iter();
     let mark = |placed: &PlacedPoint<'_>| {
@@ -108,7 +108,7 @@ fn plain_title(tradeoff: &Tradeoff<'_>) -> String {
     }
 }
 
-fn note(subject: &Subject<'_>, tradeoff: &Tradeoff<'_>) -> String {
+fn note(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>) -> String {
     let points = subject.points;
     let figures = if points.has_estimates() {
         "Estimates, bars are their 95 % intervals"
@@ -147,7 +147,7 @@ fn join_short(settings: impl Iterator<Item = String>) -> Vec<String> {
     lines
 }
 
-fn label_columns<'a>(subject: &Subject<'a>, tradeoff: &Tradeoff<'_>, label_by: &[String]) -> Vec<&'a Column> {
+fn label_columns<'a>(subject: &ChartContext<'a>, tradeoff: &Tradeoff<'_>, label_by: &[String]) -> Vec<&'a Column> {
     if label_by.is_empty() {
         // The title says what all points share.
         return varying_within(subject.points, &tradeoff.workload);

@@ -1,7 +1,7 @@
 //! Load against each criterion of a target: what the probes measured, the limit, and the answers.
 
 use super::x_axis::{WIDE_LOAD, scale_of};
-use super::{Subject, mean_of};
+use super::{ChartContext, mean_of};
 use crate::report::chart::{Axis, Chart, MOST_CURVES, Mark, Panel, Series, Style};
 use crate::report::ordered::Ordered;
 use crate::report::sla::search_name;
@@ -14,7 +14,7 @@ use vsweep_strategy::search::{Answer, Criterion, Found, Quantity, Reading, Targe
 const WIDE_FIGURES: f64 = 20.0;
 
 /// Draws one chart for each target, split if there are more searches than curves that can be distinguished.
-pub fn charts(subject: &Subject<'_>, state: &State) -> Vec<Chart> {
+pub fn charts(subject: &ChartContext<'_>, state: &State) -> Vec<Chart> {
     let searches: Vec<&SearchRecord> = state.searches().collect();
     let targets = searches.iter().flat_map(|record| &record.started.targets);
     let targets: Vec<&Target> = targets.unique_by(|target| &target.name).collect();

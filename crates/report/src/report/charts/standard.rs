@@ -1,6 +1,6 @@
 //! Line charts that a report has: latency and throughput against load, and those that the plan asks for (`[[report.plot]]`).
 
-use super::Subject;
+use super::ChartContext;
 use super::curves::{Lines, draw};
 use crate::report::chart::Chart;
 use crate::report::ranking::Ranking;
@@ -9,10 +9,10 @@ use crate::report::words::axis_title;
 use itertools::Itertools;
 use vsweep_plan::plan::Plot;
 use vsweep_record::table::Column;
-use vsweep_record::table::Yardstick;
+use vsweep_record::table::MetricSet;
 
 /// Latency against load: for each of TTFT, TPOT and E2EL its median and its highest percentile, side by side.
-pub fn latency(subject: &Subject<'_>, ranking: &Ranking) -> Result<Vec<Chart>, String> {
+pub fn latency(subject: &ChartContext<'_>, ranking: &Ranking) -> Result<Vec<Chart>, String> {
     let points = subject.points;
     // Where whole requests are not timed, the gaps between their tokens are.
     let per_token = match points.runs.column("median_tpot_ms") {
@@ -49,12 +49,12 @@ pub fn latency(subject: &Subject<'_>, ranking: &Ranking) -> Result<Vec<Chart>, S
 }
 
 /// Throughput against load: tokens and requests per second.
-pub fn throughput(subject: &Subject<'_>, ranking: &Ranking) -> Result<Vec<Chart>, String> {
+pub fn throughput(subject: &ChartContext<'_>, ranking: &Ranking) -> Result<Vec<Chart>, String> {
     let points = subject.points;
     let workloads = points.workloads();
     let judged = workloads
         .iter()
-        .map(|workload| Yardstick::of(points, workload).throughput.1);
+        .map(|workload| MetricSet::of(points, workload).throughput.1);
     let metrics = judged.chain(["request_throughput"]).unique().map(str::to_owned);
     let picture = ("throughput".to_owned(), "Throughput", metrics.collect());
     against_load(subject, ranking, [picture].into_iter())?
@@ -62,7 +62,7 @@ pub fn throughput(subject: &Subject<'_>, ranking: &Ranking) -> Result<Vec<Chart>
 }
 
 /// `p99_ttft_ms`, or whichever percentile was asked for instead.
-fn highest_percentile(subject: &Subject<'_>, quantity: &str) -> Option<String> {
+fn highest_percentile(subject: &ChartContext<'_>, quantity: &str) -> Option<String> {
     let suffix = format!("_{quantity}_ms");
     let percentile = |name: &str| name.strip_prefix('p')?.strip_suffix(&suffix)?.parse::<f64>().ok();
     let columns = subject.points.runs.columns().iter();
@@ -75,7 +75,7 @@ fn highest_percentile(subject: &Subject<'_>, quantity: &str) -> Option<String> {
 
 /// Charts of these names, titles and metrics along the load, of metrics that were measured; `None` where none was.
 fn against_load(
-    subject: &Subject<'_>,
+    subject: &ChartContext<'_>,
     ranking: &Ranking,
     pictures: impl Iterator<Item = (String, &'static str, Vec<String>)>,
 ) -> Result<Option<Vec<Chart>>, String> {
@@ -101,7 +101,12 @@ fn against_load(
 }
 
 /// The charts that a plan asks for, or why they cannot be drawn: a curve for each combination of `curve_by`, else of whatever varies.
-pub fn requested(subject: &Subject<'_>, ranking: &Ranking, plot: &Plot, number: usize) -> Result<Vec<Chart>, String> {
+pub fn requested(
+    subject: &ChartContext<'_>,
+    ranking: &Ranking,
+    plot: &Plot,
+    number: usize,
+) -> Result<Vec<Chart>, String> {
     let points = subject.points;
     let column = |name: &str| {
         let found = points.runs.column(name);

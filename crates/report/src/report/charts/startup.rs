@@ -1,7 +1,7 @@
 //! The price and the benefit of a start: seconds until a server is ready, against its throughput afterwards. Optimisation levels trade one
 //! for the other.
 
-use super::Subject;
+use super::ChartContext;
 use super::multiples::groups;
 use super::pareto;
 use crate::report::chart::Chart;
@@ -12,7 +12,7 @@ use vsweep_record::table::{Column, Measure, PlacedPoint, Section, Tradeoff};
 const STARTUP: &str = "startup_s";
 
 /// Draws the workload with the most servers. No chart if fewer than two servers have a known start-up time.
-pub fn charts(subject: &Subject<'_>) -> Vec<Chart> {
+pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
     let points = subject.points;
     let has = |metric: &&str| points.points.iter().any(|point| points.spread(point, metric).is_some());
     let throughput = ["output_throughput", "total_token_throughput"].into_iter().find(has);

@@ -2,7 +2,7 @@
 
 use super::Side;
 use crate::report::chart::{Chart, Mark, Series, Style};
-use crate::report::charts::Subject;
+use crate::report::charts::ChartContext;
 use crate::report::charts::pareto;
 use crate::report::ordered::Order;
 use vsweep_record::table::{Better, EXPERIMENT, Measure, Points, Table, Tradeoff, frontier};
@@ -13,7 +13,7 @@ pub fn charts(base: &Side, new: &Side) -> Vec<Chart> {
     let tables = names.iter().cloned().zip([base.table.clone(), new.table.clone()]);
     let both = Table::stack(tables.collect());
     let points = Points::of(&both);
-    let subject = Subject {
+    let subject = ChartContext {
         experiment: &names.join(", "),
         points: &points,
     };

@@ -8,7 +8,7 @@ use crate::report::words::{axis_title, show_of, show_range};
 use itertools::Itertools;
 use minijinja::{Value, context};
 use vsweep_plan::shell::{shell_command, shell_line};
-use vsweep_record::table::Yardstick;
+use vsweep_record::table::MetricSet;
 
 /// Further figures of a winner, after those that its workload is judged by.
 const COSTS: [&str; 2] = ["cost_per_million_output_tokens", "joules_per_output_token"];
@@ -32,7 +32,7 @@ pub fn parts(
     let title = axis_title(metric);
     // Titles end in their unit, except where the unit is the figure: `Output tokens/s per GPU`.
     let (name, unit) = title.rsplit_once(" (").unwrap_or((&title, "tokens/s"));
-    let judged = Yardstick::of_point(points, point).shown.iter();
+    let judged = MetricSet::of_point(points, point).shown.iter();
     let companions = judged.map(|shown| shown.metric).chain(COSTS);
     let companions = companions.filter(|name| *name != metric).filter_map(|name| {
         let title = axis_title(name);

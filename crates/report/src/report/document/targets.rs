@@ -12,7 +12,7 @@ use minijinja::value::Serde;
 use minijinja::{Value, context};
 use vsweep_answer::answer::{Answered, Goal};
 use vsweep_plan::units::show_many;
-use vsweep_record::table::{Sought, sought};
+use vsweep_record::table::{SearchResult, search_results};
 
 /// Searches without an answer that are listed.
 const MOST_LISTED: usize = 3;
@@ -30,7 +30,7 @@ pub fn limits(inputs: &Inputs<'_>) -> Option<Value> {
 
 /// The answer of each target under each load, in the order in which their searches began.
 pub fn parts(inputs: &Inputs<'_>, configs: &[Config]) -> Vec<Value> {
-    let all = sought(inputs.state);
+    let all = search_results(inputs.state);
     let asked = all
         .iter()
         .map(|own| (own.target.name.clone(), sla::load_name(own).unwrap_or_default()));
@@ -43,7 +43,7 @@ pub fn parts(inputs: &Inputs<'_>, configs: &[Config]) -> Vec<Value> {
     asked.into_iter().map(part).collect()
 }
 
-fn of_target(inputs: &Inputs<'_>, configs: &[Config], servers: &[&Sought<'_>]) -> Value {
+fn of_target(inputs: &Inputs<'_>, configs: &[Config], servers: &[&SearchResult<'_>]) -> Value {
     let first = servers[0];
     let title = sla::question(first);
     let open = servers.iter().filter(|row| row.is_open()).count();

@@ -12,7 +12,7 @@ use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
 use vsweep_answer::answer::Goal;
-use vsweep_record::table::{Workload, Yardstick};
+use vsweep_record::table::{MetricSet, Workload};
 
 /// The answers of all workloads that were measured.
 pub fn parts(inputs: &Inputs<'_>, configs: &[Config]) -> Vec<Value> {
@@ -71,7 +71,7 @@ fn table(words: &PointWords<'_>, answer: &WorkloadAnswer) -> Value {
     let listed = answer.distinct.iter().copied().chain(bests);
     let listed = listed.unique_by(|(at, _)| *at).collect_vec();
     let judged = listed.first().map_or(&[][..], |(at, _)| {
-        Yardstick::of_point(words.points, &words.points.points[*at]).shown
+        MetricSet::of_point(words.points, &words.points.points[*at]).shown
     });
     let figures = judged.iter().map(|shown| shown.metric);
     let figures = figures

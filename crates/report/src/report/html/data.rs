@@ -17,7 +17,7 @@ use vsweep_answer::answer::PointEstimates;
 use vsweep_plan::shell::{shell_command, shell_line};
 use vsweep_record::evidence::FRONTIER;
 use vsweep_record::journal::RunRecord;
-use vsweep_record::table::Yardstick;
+use vsweep_record::table::MetricSet;
 use vsweep_record::table::{Cell, Column, Point, Section};
 
 /// Most bytes of figures, which keeps a page below 3 MB. Beyond it, the figures that fewest people ask for are left out.
@@ -150,7 +150,7 @@ fn workloads(inputs: &Inputs<'_>) -> Vec<Value> {
         .iter()
         .zip(&inputs.answers.workloads)
         .map(|(workload, answer)| {
-            let [throughput, latency] = Yardstick::measured(points, workload);
+            let [throughput, latency] = MetricSet::measured(points, workload);
             json!({
                 "name": answer.name,
                 "points": workload.points,

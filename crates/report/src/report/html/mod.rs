@@ -7,7 +7,7 @@ mod data;
 mod pictures;
 pub(super) mod text;
 
-use super::charts::{Subject, effects, families};
+use super::charts::{ChartContext, effects, families};
 use super::inputs::Inputs;
 use itertools::Itertools;
 use minijinja::{Value, context};
@@ -47,7 +47,7 @@ pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
     if inputs.live.is_some() {
         script += include_str!("script/live.js");
     }
-    let subject = Subject {
+    let subject = ChartContext {
         experiment: &inputs.experiment,
         points: inputs.points,
     };

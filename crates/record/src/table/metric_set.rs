@@ -26,7 +26,7 @@ pub struct Shown {
 
 /// The figures that the points of a workload are judged by.
 #[derive(Debug)]
-pub struct Yardstick {
+pub struct MetricSet {
     /// Throughput: the question, and the figure that answers it. More is better.
     pub throughput: (&'static str, &'static str),
     /// Latency: the question, and figures of which the first measured one answers it. Less is better.
@@ -41,7 +41,7 @@ const fn shown(heading: &'static str, metric: &'static str) -> Shown {
     Shown { heading, metric }
 }
 
-static REQUESTS: Yardstick = Yardstick {
+static REQUESTS: MetricSet = MetricSet {
     throughput: ("Highest throughput", "output_throughput"),
     latency: ("Lowest latency", &LATENCIES),
     gives_output: true,
@@ -54,7 +54,7 @@ static REQUESTS: Yardstick = Yardstick {
     ],
 };
 
-static PREFILL: Yardstick = Yardstick {
+static PREFILL: MetricSet = MetricSet {
     throughput: ("Highest prefill throughput", "total_throughput"),
     latency: ("Soonest first token", &["p99_ttft_ms", "median_ttft_ms"]),
     gives_output: false,
@@ -65,7 +65,7 @@ static PREFILL: Yardstick = Yardstick {
     ],
 };
 
-static DECODE: Yardstick = Yardstick {
+static DECODE: MetricSet = MetricSet {
     throughput: ("Highest decode throughput", "output_throughput"),
     latency: (
         "Shortest gap between tokens",
@@ -81,7 +81,7 @@ static DECODE: Yardstick = Yardstick {
     ],
 };
 
-static PREFILL_BATCHES: Yardstick = Yardstick {
+static PREFILL_BATCHES: MetricSet = MetricSet {
     throughput: ("Highest prefill throughput", "new_tokens_per_second"),
     latency: ("Shortest prefill", &["first_token_ms", "total_latency_ms"]),
     gives_output: false,
@@ -92,7 +92,7 @@ static PREFILL_BATCHES: Yardstick = Yardstick {
     ],
 };
 
-static DECODE_BATCHES: Yardstick = Yardstick {
+static DECODE_BATCHES: MetricSet = MetricSet {
     throughput: ("Highest decode throughput", "output_throughput"),
     latency: ("Shortest decode step", &["step_ms", "total_latency_ms"]),
     gives_output: true,
@@ -105,7 +105,7 @@ static DECODE_BATCHES: Yardstick = Yardstick {
     ],
 };
 
-impl Yardstick {
+impl MetricSet {
     /// Every metric that some points are judged by.
     pub fn all_metrics() -> impl Iterator<Item = &'static str> {
         let all = [&REQUESTS, &PREFILL, &DECODE, &PREFILL_BATCHES, &DECODE_BATCHES];
@@ -116,13 +116,13 @@ impl Yardstick {
     }
 
     /// The measures of a workload; its points are of one kind.
-    pub fn of(points: &Points<'_>, workload: &Workload<'_>) -> &'static Yardstick {
+    pub fn of(points: &Points<'_>, workload: &Workload<'_>) -> &'static MetricSet {
         let first = workload.points.first().map(|at| &points.points[*at]);
         first.map_or(&REQUESTS, |first| Self::of_point(points, first))
     }
 
     /// The measures of a point.
-    pub fn of_point(points: &Points<'_>, point: &Point) -> &'static Yardstick {
+    pub fn of_point(points: &Points<'_>, point: &Point) -> &'static MetricSet {
         let is = |name: &str, value: &str| points.param(point, name).to_string() == value;
         let sends_batches = points.runs.column("global_batch_size").is_some();
         match sends_batches {
@@ -145,11 +145,11 @@ impl Yardstick {
             let mut own = workload.points.iter().map(|at| &points.points[*at]);
             own.any(|point| points.spread(point, metric).is_some())
         };
-        let yardstick = Yardstick::of(points, workload);
-        let mut throughputs = ["tokens_per_gpu", yardstick.throughput.1].into_iter();
+        let metric_set = MetricSet::of(points, workload);
+        let mut throughputs = ["tokens_per_gpu", metric_set.throughput.1].into_iter();
         [
-            throughputs.find(|metric| yardstick.knows(metric) && is_measured(metric)),
-            yardstick.latency.1.iter().copied().find(is_measured),
+            throughputs.find(|metric| metric_set.knows(metric) && is_measured(metric)),
+            metric_set.latency.1.iter().copied().find(is_measured),
         ]
     }
 }

@@ -8,7 +8,7 @@ use vsweep_strategy::search::{Answer, Target, over_starts};
 
 /// One target of one search that has begun.
 #[derive(Debug, Clone)]
-pub struct Sought<'a> {
+pub struct SearchResult<'a> {
     /// The search on each start on which it has begun, the first start first.
     pub starts: Vec<&'a SearchRecord>,
     /// The target.
@@ -20,14 +20,14 @@ pub struct Sought<'a> {
 }
 
 /// Every target of every search, in the order in which they began.
-pub fn sought(state: &State) -> Vec<Sought<'_>> {
+pub fn search_results(state: &State) -> Vec<SearchResult<'_>> {
     let searches = grouped(state.searches(), |one, other| {
         one.started.search == other.started.search
     });
     let all = searches.into_iter().flat_map(|mut starts| {
         starts.sort_by_key(|record| record.started.slot);
         let targets = starts[0].started.targets.iter();
-        targets.map(move |target| Sought::new(starts.clone(), target, state))
+        targets.map(move |target| SearchResult::new(starts.clone(), target, state))
     });
     all.collect()
 }
@@ -44,9 +44,9 @@ fn grouped<T>(all: impl IntoIterator<Item = T>, are_alike: impl Fn(&T, &T) -> bo
     groups
 }
 
-impl<'a> Sought<'a> {
-    fn new(starts: Vec<&'a SearchRecord>, target: &'a Target, state: &'a State) -> Sought<'a> {
-        let mut own = Sought {
+impl<'a> SearchResult<'a> {
+    fn new(starts: Vec<&'a SearchRecord>, target: &'a Target, state: &'a State) -> SearchResult<'a> {
+        let mut own = SearchResult {
             starts,
             target,
             answer: None,

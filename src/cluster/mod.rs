@@ -60,7 +60,7 @@ pub fn arrays(groups: &[(String, u32)], most: usize, before: &[Array]) -> Vec<Ar
     .collect()
 }
 
-/// A turn takes as long as Slurm takes to answer; whoever waits for longer waits for one that hangs.
+/// Time limit of one turn, which takes as long as Slurm needs to answer; a slower one counts as hung.
 const LONGEST_TURN: Duration = Duration::from_secs(300);
 const PAUSE: Duration = Duration::from_millis(100);
 

@@ -60,7 +60,7 @@ pub fn install_tls() {
 /// The settings of a reqwest client that is to speak with the server at `base_url`.
 pub fn client_for(base_url: &str) -> reqwest::ClientBuilder {
     install_tls();
-    // Another server's answer says nothing about this one, and a route may hold a secret, which a referrer would tell.
+    // Another server's answer says nothing about this one, and a referrer would reveal a route that may hold a secret.
     let mut builder = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .referer(false);

@@ -1,4 +1,4 @@
-//! Files that others could have made, in an experiment directory, beside it and in `/dev/shm`: none is waited for, followed or deleted.
+//! Files that others could have made, in an experiment directory, next to it and in `/dev/shm`: none is waited for, followed or deleted.
 
 use crate::harness::{Harness, journal_files, run_files, said, wait_for};
 use nix::sys::stat::Mode;

@@ -43,7 +43,7 @@ const OPEN_LOOP_CONNECTIONS: usize = 64;
 /// Most connections opened in advance.
 const MOST_CONNECTIONS: usize = 8192;
 
-/// Prompts whose lengths are looked at: a mean of more is no more exact.
+/// Number of prompts whose lengths are read; more would not make the mean more exact.
 const MOST_LOOKED_AT: usize = 50_000;
 
 /// Mean lengths of prompts and of outputs, in tokens, of a run with these parameters; `None` where the dataset must be read

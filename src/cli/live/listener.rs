@@ -28,7 +28,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Those of a bound address.
+    /// Listener on a bound address.
     pub fn of(tcp: TcpListener) -> Listener {
         let allowed = getrlimit(Resource::RLIMIT_NOFILE).map_or(MOST, |(soft, _)| soft as usize);
         Listener {

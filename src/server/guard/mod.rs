@@ -85,9 +85,9 @@ impl fmt::Display for Exit {
     }
 }
 
-/// Runs `command` on these CPUs as the leader of a tree and owns that tree until nothing of it is left; then runs the stop command, which
-/// ends what the tree started elsewhere, if the owner says that it gives one. With it, a leader that ends with 0 has started its server
-/// there, and the guard stays. The owner is told of an error, too.
+/// Runs `command` on these CPUs as the leader of a tree and owns that tree until nothing of it is left. Then runs the stop command, which
+/// ends what the tree started elsewhere, if the owner announced one. With it, a leader that ends with 0 has started its server there, and
+/// the guard stays. Errors are reported to the owner, too.
 pub fn own_tree(command: &[OsString], grace: Duration, cpus: Option<&Cpus>, has_stop: bool) -> io::Result<()> {
     let owned = try_own_tree(command, grace, cpus, has_stop);
     if let Err(error) = &owned {

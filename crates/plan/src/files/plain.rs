@@ -13,7 +13,7 @@ pub const FACTS: u64 = 1 << 20;
 pub const TEXT: u64 = 1 << 26;
 /// Most bytes of a table, a page or the result of one run.
 pub const RESULT: u64 = 1 << 30;
-/// The kind of error by which a file that is none, or is too long, is told from one that cannot be read.
+/// Kind of the error for a path that is not a regular file, or a file that is too long, as opposed to one that cannot be read.
 pub const REFUSED: ErrorKind = ErrorKind::InvalidInput;
 
 /// Opens a file for reading.
@@ -21,7 +21,7 @@ pub fn open(path: &Path) -> io::Result<File> {
     open_with(path, File::options().read(true))
 }
 
-/// Opens a file as these options say, without following a link or waiting for whoever is at the other end.
+/// Opens a file with these options. Never follows a link or waits for the other end of a pipe.
 pub fn open_with(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let careful = OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
     let opened = options.custom_flags(careful.bits()).open(path);
@@ -35,7 +35,7 @@ pub fn open_with(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     }
 }
 
-/// Refuses what is no regular file.
+/// Fails for anything but a regular file.
 pub(super) fn must_be_plain(kind: FileType) -> io::Result<()> {
     let what = match () {
         () if kind.is_file() => return Ok(()),
@@ -55,10 +55,10 @@ pub fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
 
 /// Reads a text of at most so many bytes.
 pub fn read_text(path: &Path, most: u64) -> io::Result<String> {
-    String::from_utf8(read(path, most)?).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is no text in UTF-8"))
+    String::from_utf8(read(path, most)?).map_err(|_| io::Error::new(ErrorKind::InvalidData, "it is not UTF-8 text"))
 }
 
-/// Reads an open file from where it stands, at most so many bytes.
+/// Reads the rest of an open file, at most `most` bytes.
 pub fn read_all(file: &File, most: u64) -> io::Result<Vec<u8>> {
     let length = file.metadata()?.len();
     let mut content = Vec::new();

@@ -100,7 +100,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Creates a folder in it, through no link: whoever made the directory may have planted some.
+    /// Creates a folder in it. Follows no links, because the maker of the directory may have planted some.
     pub fn create_folder(&self, folder: &Path) -> Result<()> {
         create_folder_in(&self.root, folder)
     }

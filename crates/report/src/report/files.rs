@@ -20,8 +20,8 @@ pub(super) fn to_csv<N: AsRef<str>>(rows: &[Vec<(N, String)>]) -> Option<Vec<u8>
     Some(writer.into_inner().expect("memory takes every row"))
 }
 
-/// Writes these files into a folder of the directory, and removes those that an earlier report wrote there and this one does not. What
-/// reports wrote is listed, so that a user's own files beside them stay.
+/// Writes these files into a folder of the directory, and removes those that an earlier report wrote there and this one does not. Files
+/// written by reports are listed, so that a user's own files in the folder stay.
 pub(super) fn write_folder(
     directory: &Directory,
     folder: &Path,

@@ -170,7 +170,7 @@ fn in_urls(text: &str) -> Vec<Announced> {
     urls.chain(in_webhooks(text)).collect()
 }
 
-/// The paths of webhooks: whoever has one may post.
+/// Finds the paths of webhooks, which allow their holder to post.
 fn in_webhooks(text: &str) -> impl Iterator<Item = Announced> {
     static HOOK: LazyLock<Regex> = LazyLock::new(|| {
         let pattern = r#"://(?:hooks\.slack\.com/(?:services|workflows)|discord(?:app)?\.com/api/webhooks)/([^\s\p{Cc}?\#'"<>\\]+)"#;

@@ -9,7 +9,7 @@ mod node;
 mod pairs;
 #[path = "../support/random.rs"]
 mod random;
-mod sides;
+mod repeats;
 
 use judge::{Judge, Strictness};
 use std::process::ExitCode;
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
         pairs::naive(trials);
     }
     if wants("b") {
-        sides::judge(&mut judged, trials);
+        repeats::judge(&mut judged, trials);
     }
     if wants("c") {
         axis::judge(&mut judged, trials.min(2_000));

@@ -3,7 +3,7 @@
 use crate::judge::{Count, Judge, mean_and_p90};
 use crate::node::{Drift, Node, RUNS, seed};
 use vsweep_strategy::selection::{Arm, Logs, Member, Paired, PairedOutcome, Placement, Slot};
-use vsweep_strategy::stats::{Better, Margin, RunPrior, Start, Verdict, compare};
+use vsweep_strategy::stats::{ALPHA, Better, Margin, RunPrior, Start, Verdict, estimate};
 
 fn member() -> Member {
     Member {
@@ -276,15 +276,13 @@ fn median(values: &[f64]) -> f64 {
 
 /// Takes each run for a start of its own.
 fn welch(base: &[f64], new: &[f64]) -> bool {
-    let side = |values: &[f64]| -> Vec<Start> { values.iter().filter_map(|value| Start::of(&[*value])).collect() };
-    let found = compare(
-        &side(base),
-        &side(new),
-        Better::Higher,
-        Margin { log: 0.0 },
-        RunPrior::TYPICAL,
-    );
-    found.is_some_and(|found| found.verdict != Verdict::Undecided)
+    let side = |values: &[f64]| {
+        let starts: Vec<Start> = values.iter().filter_map(|value| Start::of(&[*value])).collect();
+        estimate(&starts, RunPrior::TYPICAL)
+    };
+    let ratio = side(new).zip(side(base)).map(|(new, base)| new.minus(base));
+    let interval = ratio.and_then(|ratio| ratio.interval(ALPHA));
+    interval.is_some_and(|interval| !interval.contains(0.0))
 }
 
 /// The normal approximation with its correction for continuity; there are no ties.

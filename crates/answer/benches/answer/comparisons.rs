@@ -3,8 +3,8 @@
 use super::planted::log_between;
 use std::collections::BTreeMap;
 use vsweep_answer::answer::{
-    Better, Comparing, Config, Experiment, Figure, Held, Limit, Metric, NoisePrior, Point, Random, Run, Scale, Verdict,
-    compare,
+    Better, Comparing, Config, Experiment, Figure, Limit, Metric, NoisePrior, Point, Random, Requirement, Run, Scale,
+    Verdict, compare,
 };
 
 const METRIC: &str = "output_throughput";
@@ -82,7 +82,7 @@ pub fn judge(seed: u64) -> Compared {
         base: &base,
         new: &new,
         pairs: (0..loads).map(|load| (load.to_string(), load.to_string())).collect(),
-        margin: MARGIN,
+        margin: &|_| MARGIN,
         limits: vec![Limit {
             metric: METRIC.to_owned(),
             change: -0.05,
@@ -92,13 +92,13 @@ pub fn judge(seed: u64) -> Compared {
     let holds = |point: &&vsweep_answer::answer::ComparedPoint| point.ratio.low <= truth && truth <= point.ratio.high;
     let says = |verdict: Verdict| found.points[0].verdict == verdict;
     let is_far = log_ratio.abs() > MARGIN.ln_1p();
-    let held = |held: Held| found.requirements.iter().any(|requirement| requirement.held == held);
+    let any = |requirement: Requirement| found.limits.iter().any(|limit| limit.requirement == requirement);
     Compared {
         held: (found.points.iter().filter(holds).count(), found.points.len()),
         is_same,
         starts,
         is_false_alarm: (says(Verdict::Improved) && truth <= 1.0) || (says(Verdict::Regressed) && truth >= 1.0),
         is_overlooked: is_far && says(Verdict::Same),
-        guard: (held(Held::Broken), held(Held::Undecided)),
+        guard: (any(Requirement::Broken), any(Requirement::Undecided)),
     }
 }

@@ -1,17 +1,18 @@
 //! Two experiments against each other: new over base, metric by metric at each point that both measured.
 //!
 //! Each side keeps its own noise between runs and between starts; nothing is pooled between them. Verdicts are those of docs/verdicts.md
-//! with the intervals of the model, and requirements are broken only after Holm's correction.
+//! with the intervals of the model, and limits are broken only after Holm's correction.
 
-use super::comparison::{ComparedPoint, ComparedRequirement, Comparison, Held};
+use super::comparison::{ComparedLimit, ComparedPoint, Comparison};
 use super::document::Estimate;
-use super::experiment::{Experiment, Metric};
-use super::known::{Known, estimate_by};
+use super::experiment::{Experiment, Metric, Scale};
+use super::known::{Figures, Known, estimate_by};
 use super::model::Posterior;
-use vsweep_strategy::stats::{ALPHA, Better, Interval, Margin, Verdict, holm};
+use statrs::function::erf::erfc;
+use std::f64::consts::SQRT_2;
+use vsweep_strategy::stats::{ALPHA, Better, Interval, Margin, Requirement, Verdict, holm, more_starts};
 
 /// The input of a comparison.
-#[derive(Debug, Clone, PartialEq)]
 pub struct Comparing<'e> {
     /// The one that is compared with.
     pub base: &'e Experiment,
@@ -19,8 +20,8 @@ pub struct Comparing<'e> {
     pub new: &'e Experiment,
     /// Points to compare, by their ids in base and new.
     pub pairs: Vec<(String, String)>,
-    /// The relative difference that does not matter.
-    pub margin: f64,
+    /// The relative difference of a metric that does not matter.
+    pub margin: &'e dyn Fn(&str) -> f64,
     /// Changes that are not allowed.
     pub limits: Vec<Limit>,
 }
@@ -34,7 +35,7 @@ pub struct Limit {
     pub change: f64,
 }
 
-/// Compares two experiments in the metrics that both have, in the order of the names.
+/// Compares two experiments in the metrics that both have, in the order of the names. A metric that is 0 on a side has no ratio there.
 pub fn compare(comparing: &Comparing<'_>) -> Comparison {
     let (base, new) = (comparing.base.in_order(), comparing.new.in_order());
     // Draws of two sides are independent although their configs have the same ids.
@@ -44,98 +45,160 @@ pub fn compare(comparing: &Comparing<'_>) -> Comparison {
     };
     let fit = |observations, metric: &Metric| Posterior::fit(observations, &metric.prior);
     let (of_base, of_new) = (Known::of(&base, &fit), Known::of(&new, &fit));
-    let mut points = Vec::new();
+    let place = |experiment: &Experiment, id: &str| experiment.points.iter().position(|point| point.id == id);
+    let places = |(one, other): &(String, String)| Some((place(&base, one)?, place(&new, other)?));
+    let places: Vec<(usize, usize)> = comparing.pairs.iter().filter_map(places).collect();
+    let mut judged = Vec::new();
     for figures in of_base.metrics() {
         let Some(others) = of_new.figures(&figures.metric.name) else {
             continue;
         };
-        for (one, other) in &comparing.pairs {
-            let place = |experiment: &Experiment, id: &str| experiment.points.iter().position(|point| point.id == id);
-            let (Some(at), Some(to)) = (place(&base, one), place(&new, other)) else {
-                continue;
-            };
-            let (Some(was), Some(is)) = (figures.estimates[at], others.estimates[to]) else {
-                continue;
-            };
-            let ratios = figures.draws()[at].iter().zip(&others.draws()[to]);
-            let mut ratios: Vec<f64> = ratios.map(|(was, is)| is / was).collect();
-            let Some(ratio) = estimate_by(is.value / was.value, ratios.iter().copied()) else {
-                continue;
-            };
-            ratios.sort_by(f64::total_cmp);
-            points.push(Drawn {
-                point: ComparedPoint {
-                    metric: figures.metric.name.clone(),
-                    base: one.clone(),
-                    new: other.clone(),
-                    was,
-                    is,
-                    ratio,
-                    verdict: verdict(ratio, comparing.margin, figures.better()),
-                },
-                ratios,
-            });
-        }
+        let margin = (comparing.margin)(&figures.metric.name);
+        let ratios = places.iter().filter_map(|place| Ratio::of((figures, others), *place));
+        judged.extend(ratios.map(|ratio| (ratio.judge(margin), ratio)));
     }
     let noise = |known: &Known<'_>| known.metrics().iter().map(|figures| figures.noise()).collect();
     Comparison {
-        margin: comparing.margin,
-        requirements: requirements(&comparing.limits, &points),
-        points: points.into_iter().map(|drawn| drawn.point).collect(),
+        limits: limits(&comparing.limits, &judged),
+        points: judged.into_iter().map(|(point, _)| point).collect(),
         base_noise: noise(&of_base),
         new_noise: noise(&of_new),
     }
 }
 
-/// A compared point with the draws of its ratio, ascending.
-struct Drawn {
-    point: ComparedPoint,
-    ratios: Vec<f64>,
+/// The figures of a metric on both sides at one point.
+struct Ratio<'k> {
+    base: (&'k Figures<'k>, usize),
+    new: (&'k Figures<'k>, usize),
+    was: Estimate,
+    is: Estimate,
+    ratio: Estimate,
+}
+
+impl<'k> Ratio<'k> {
+    fn of((base, new): (&'k Figures<'k>, &'k Figures<'k>), (at, to): (usize, usize)) -> Option<Ratio<'k>> {
+        let (was, is) = (base.estimates[at]?, new.estimates[to]?);
+        let draws = base.draws()[at].iter().zip(&new.draws()[to]);
+        Some(Ratio {
+            ratio: estimate_by(is.value / was.value, draws.map(|(was, is)| is / was))?,
+            base: (base, at),
+            new: (new, to),
+            was,
+            is,
+        })
+    }
+
+    fn judge(&self, margin: f64) -> ComparedPoint {
+        let (metric, better) = (self.base.0.metric, self.base.0.better());
+        let id = |(figures, at): (&Figures<'_>, usize)| figures.experiment.points[at].id.clone();
+        let verdict = verdict(self.ratio, margin, better);
+        ComparedPoint {
+            metric: metric.name.clone(),
+            base: id(self.base),
+            new: id(self.new),
+            was: self.was,
+            is: self.is,
+            ratio: self.ratio,
+            starts: self.starts(),
+            more_starts: self.more_starts(margin).filter(|_| verdict == Verdict::Undecided),
+            verdict,
+        }
+    }
+
+    /// The starts of the base and of the new side.
+    fn starts(&self) -> (usize, usize) {
+        let count = |(figures, at): (&Figures<'_>, usize)| {
+            let mut starts: Vec<&str> = figures.experiment.points[at]
+                .runs
+                .iter()
+                .map(|run| &*run.start)
+                .collect();
+            starts.sort_unstable();
+            starts.dedup();
+            starts.len()
+        };
+        (count(self.base), count(self.new))
+    }
+
+    /// The further starts a side that would decide in four of five cases, if the estimate were the truth.
+    fn more_starts(&self, margin: f64) -> Option<usize> {
+        let (base, new) = self.starts();
+        let interval = logs(self.ratio);
+        let deviation = (interval.high - interval.low) / 4.0;
+        more_starts(
+            Margin::relative(margin),
+            self.ratio.value.ln(),
+            deviation,
+            base.min(new),
+        )
+    }
+
+    /// The probability that the ratio is at most a bound.
+    fn probability_below(&self, bound: f64) -> f64 {
+        if self.base.0.metric.scale != Scale::Log {
+            let draws = self.base.0.draws()[self.base.1]
+                .iter()
+                .zip(&self.new.0.draws()[self.new.1]);
+            let below = draws.clone().filter(|(was, is)| *is / *was <= bound).count();
+            let all = draws.count().max(1) as f64;
+            return (below as f64 / all).clamp(0.5 / all, 1.0 - 0.5 / all);
+        }
+        // Both posteriors are mixtures of normal distributions of logarithms. Draws would not reach the tails that Holm's correction needs.
+        let parts = |(figures, at): (&Figures<'_>, usize)| figures.posterior.parts(at).unwrap_or_default();
+        let (base, new) = (parts(self.base), parts(self.new));
+        let pairs = base.iter().flat_map(|was| new.iter().map(move |is| (was, is)));
+        let below = pairs.map(|(was, is)| {
+            let off = (is.0 - was.0 - bound.ln()) / (was.1 + is.1).sqrt().max(f64::MIN_POSITIVE);
+            was.2 * is.2 * erfc(off / SQRT_2) / 2.0
+        });
+        below.sum::<f64>().clamp(0.0, 1.0)
+    }
+}
+
+/// An interval of a ratio on logarithms. A ratio of linear figures may be 0 or less, which is as far below 1 as can be.
+fn logs(ratio: Estimate) -> Interval {
+    let log = |end: f64| end.max(f64::MIN_POSITIVE).ln();
+    Interval {
+        low: log(ratio.low),
+        high: log(ratio.high),
+    }
 }
 
 /// The verdict of an interval: the same if all of it lies within the margin, better or worse if it lies on one side of 1.
 pub fn verdict(ratio: Estimate, margin: f64, better: Better) -> Verdict {
-    // A ratio of linear figures may be 0 or less, which is as far below 1 as can be.
-    let log = |end: f64| end.max(f64::MIN_POSITIVE).ln();
-    let interval = Interval {
-        low: log(ratio.low),
-        high: log(ratio.high),
-    };
-    Verdict::of(interval, Margin::percent(100.0 * margin), better)
+    Verdict::of(logs(ratio), Margin::relative(margin), better)
 }
 
-fn requirements(limits: &[Limit], points: &[Drawn]) -> Vec<ComparedRequirement> {
+fn limits(limits: &[Limit], points: &[(ComparedPoint, Ratio<'_>)]) -> Vec<ComparedLimit> {
     let asked = limits.iter().flat_map(|limit| {
-        let of_metric = points.iter().filter(|drawn| drawn.point.metric == limit.metric);
-        of_metric.map(move |drawn| (limit, drawn))
+        let of_metric = points.iter().filter(|(point, _)| point.metric == limit.metric);
+        of_metric.map(move |of_metric| (limit, of_metric))
     });
-    let judged = asked.map(|(limit, drawn)| {
+    let asked: Vec<(&Limit, &(ComparedPoint, Ratio<'_>))> = asked.collect();
+    let chance = |(limit, (_, ratio)): &(&Limit, &(ComparedPoint, Ratio<'_>))| {
+        let below = ratio.probability_below(1.0 + limit.change);
+        let kept = if limit.change >= 0.0 { below } else { 1.0 - below };
+        (2.0 * kept).min(1.0)
+    };
+    let chances = holm(&asked.iter().map(chance).collect::<Vec<f64>>());
+    let judged = asked.into_iter().zip(chances).map(|((limit, (point, _)), p_value)| {
         let bound = 1.0 + limit.change;
-        let below = drawn.ratios.partition_point(|ratio| *ratio <= bound) as f64;
-        let count = drawn.ratios.len() as f64;
-        // The chance that the limit is kept, at least half a draw.
-        let kept = if limit.change >= 0.0 { below } else { count - below };
         let is_met = match limit.change >= 0.0 {
-            true => drawn.point.ratio.high <= bound,
-            false => drawn.point.ratio.low >= bound,
+            true => point.ratio.high <= bound,
+            false => point.ratio.low >= bound,
         };
-        (limit, drawn, (2.0 * kept.max(0.5) / count).min(1.0), is_met)
-    });
-    let judged: Vec<(&Limit, &Drawn, f64, bool)> = judged.collect();
-    let chances = holm(&judged.iter().map(|(.., chance, _)| *chance).collect::<Vec<f64>>());
-    let said = judged
-        .into_iter()
-        .zip(chances)
-        .map(|((limit, drawn, _, is_met), chance)| ComparedRequirement {
+        ComparedLimit {
             metric: limit.metric.clone(),
             change: limit.change,
-            base: drawn.point.base.clone(),
-            new: drawn.point.new.clone(),
-            held: match (chance <= ALPHA, is_met) {
-                (true, _) => Held::Broken,
-                (false, true) => Held::Met,
-                (false, false) => Held::Undecided,
+            base: point.base.clone(),
+            new: point.new.clone(),
+            requirement: match (p_value <= ALPHA, is_met) {
+                (true, _) => Requirement::Broken,
+                (false, true) => Requirement::Met,
+                (false, false) => Requirement::Undecided,
             },
-        });
-    said.collect()
+            p_value,
+        }
+    });
+    judged.collect()
 }

@@ -2,17 +2,15 @@
 
 use super::document::{Estimate, MetricNoise};
 use serde::{Deserialize, Serialize};
-use vsweep_strategy::stats::Verdict;
+use vsweep_strategy::stats::{Requirement, Verdict};
 
 /// The result of a comparison of two experiments.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The relative difference that does not matter.
-    pub margin: f64,
     /// Every metric at every point that both measured.
     pub points: Vec<ComparedPoint>,
-    /// The requirements, limit by limit.
-    pub requirements: Vec<ComparedRequirement>,
+    /// Every limit at every point that has its metric.
+    pub limits: Vec<ComparedLimit>,
     /// The noise of the base's metrics.
     pub base_noise: Vec<MetricNoise>,
     /// The noise of the new one's metrics.
@@ -36,11 +34,15 @@ pub struct ComparedPoint {
     pub ratio: Estimate,
     /// The verdict of the interval.
     pub verdict: Verdict,
+    /// The starts of the base and of the new side.
+    pub starts: (usize, usize),
+    /// If undecided, the further starts a side that would decide in four of five cases; none if a thousand would not do.
+    pub more_starts: Option<usize>,
 }
 
 /// A limit at a compared point.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct ComparedRequirement {
+pub struct ComparedLimit {
     /// The metric.
     pub metric: String,
     /// The change that is not allowed: 0.05 for `+5 %`.
@@ -49,18 +51,8 @@ pub struct ComparedRequirement {
     pub base: String,
     /// The id of the new one's point.
     pub new: String,
-    /// The state of the requirement.
-    pub held: Held,
-}
-
-/// The state of a requirement.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Held {
-    /// It is kept.
-    Met,
-    /// It is broken, also considering how many were judged.
-    Broken,
-    /// Neither is certain.
-    Undecided,
+    /// The state of the limit.
+    pub requirement: Requirement,
+    /// The probability of so large a change by chance if the limit is kept, after Holm's correction.
+    pub p_value: f64,
 }

@@ -33,7 +33,8 @@ pub struct Figures<'e> {
     pub posterior: Posterior,
     /// The estimate of each point.
     pub estimates: Vec<Option<Estimate>>,
-    experiment: &'e Experiment,
+    /// The experiment, in order.
+    pub experiment: &'e Experiment,
     drawn: OnceCell<Drawn>,
 }
 

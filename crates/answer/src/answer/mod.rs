@@ -24,10 +24,11 @@ pub use compare::{Comparing, Limit, compare, verdict};
 pub use comparison::*;
 pub use document::*;
 pub use experiment::*;
+pub use model::Basis;
 pub use plain::plain;
 pub use random::Random;
 pub use vsweep_strategy::search::Operator;
-pub use vsweep_strategy::stats::{Better, Verdict};
+pub use vsweep_strategy::stats::{Better, Requirement, Verdict};
 
 use known::{Figures, Fit, Known};
 use model::{Noise, Posterior};

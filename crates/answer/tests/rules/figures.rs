@@ -21,7 +21,7 @@ fn a_comparison_tells_a_regression_from_noise() {
             base: &base,
             new,
             pairs: vec![("s@8".to_owned(), "s@8".to_owned())],
-            margin: 0.03,
+            margin: &|_| 0.03,
             limits: vec![Limit {
                 metric: THROUGHPUT.to_owned(),
                 change: -0.05,
@@ -33,17 +33,17 @@ fn a_comparison_tells_a_regression_from_noise() {
             .find(|point| point.metric == THROUGHPUT)
             .expect("compared")
             .clone();
-        (point.verdict, found.requirements[0].held)
+        (point.verdict, found.limits[0].requirement)
     };
     assert_eq!(
         verdict(&side(&[80.0, 80.4, 79.6, 80.1, 79.9, 80.0])),
-        (Verdict::Regressed, Held::Broken)
+        (Verdict::Regressed, Requirement::Broken)
     );
     assert_eq!(
         verdict(&side(&[100.1, 99.7, 100.3, 99.9, 100.0, 100.2])),
-        (Verdict::Same, Held::Met)
+        (Verdict::Same, Requirement::Met)
     );
-    assert_eq!(verdict(&side(&[96.5])), (Verdict::Undecided, Held::Undecided));
+    assert_eq!(verdict(&side(&[96.5])), (Verdict::Undecided, Requirement::Undecided));
 }
 
 #[test]

@@ -6,8 +6,9 @@ mod winners;
 
 use vsweep_answer::answer::model::Basis;
 use vsweep_answer::answer::{
-    Answer, Better, Chosen, Comparing, Config, Experiment, Facts, Figure, FrontierQuestion, Goal, Held, Limit, Located,
-    Metric, NoisePrior, Operator, Point, Question, Run, Scale, Search, Target, Verdict, Warning, answer, compare,
+    Answer, Better, Chosen, Comparing, Config, Experiment, Facts, Figure, FrontierQuestion, Goal, Limit, Located,
+    Metric, NoisePrior, Operator, Point, Question, Requirement, Run, Scale, Search, Target, Verdict, Warning, answer,
+    compare,
 };
 
 const THROUGHPUT: &str = "output_throughput";

@@ -2,7 +2,7 @@
 
 use super::Evidence;
 use super::targets::criteria;
-use crate::table::{Cell, MetricSet, Workload, natural_direction};
+use crate::table::{Cell, MetricSet, Table, Workload, natural_direction};
 use itertools::Itertools;
 use vsweep_answer::answer::{Better, Metric, NoisePrior, Scale};
 use vsweep_strategy::search::Quantity;
@@ -33,17 +33,22 @@ pub(super) fn metrics(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Ve
     };
     names
         .filter(is_known)
-        .map(|name| metric(evidence, &name, shares.contains(&name)))
+        .map(|name| {
+            let is_share = shares.contains(&name);
+            let better = if is_share {
+                Better::Higher
+            } else {
+                natural_direction(&name)
+            };
+            metric(evidence.points.runs, &name, better, is_share)
+        })
         .collect()
 }
 
-fn metric(evidence: &Evidence<'_>, name: &str, is_share: bool) -> Metric {
-    let better = match is_share {
-        true => Better::Higher,
-        false => natural_direction(name),
-    };
+/// A metric of a table, on the scale that its values allow.
+pub(super) fn metric(table: &Table, name: &str, better: Better, is_share: bool) -> Metric {
     let is_time = name.ends_with("_ms");
-    let column = evidence.points.runs.column(name);
+    let column = table.column(name);
     let mut cells = column.into_iter().flat_map(|column| &column.cells);
     let is_positive = cells.all(|cell| cell.number().is_none_or(|number| number > 0.0) || *cell == Cell::Missing);
     Metric {

@@ -6,9 +6,11 @@ mod metrics;
 mod points;
 mod questions;
 mod searches;
+mod side;
 mod targets;
 
 pub use metrics::FRONTIER;
+pub use side::side;
 
 use crate::journal::{RunRecord, State};
 use crate::table::{Points, Workload};

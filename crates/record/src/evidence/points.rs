@@ -1,7 +1,7 @@
 //! The points of an experiment with the runs that count, and each run's figures with their sampling errors.
 
 use super::Evidence;
-use crate::table::Workload;
+use crate::table::{self, Points, Table, Workload};
 use std::collections::BTreeMap;
 use vsweep_answer::answer::{Figure, Metric, Point, Run, Scale};
 
@@ -10,50 +10,65 @@ const WIDEST: f64 = 1.0;
 
 /// Every point that has a run that counts.
 pub(super) fn points(evidence: &Evidence<'_>, workloads: &[Workload<'_>], metrics: &[Metric]) -> Vec<Point> {
+    let node = |row: usize| {
+        let record = evidence.runs.get(row);
+        let machine = record.and_then(|run| evidence.state.measured_at(run));
+        machine.map_or_else(String::new, |machine| machine.node)
+    };
+    let metrics = with_parts(evidence.points, metrics);
     let mut found = Vec::new();
     for workload in workloads {
         let name = evidence.names.workload(workload);
         for at in &workload.points {
             let point = &evidence.points.points[*at];
-            let runs = point.used.iter().map(|row| run(evidence, *row, metrics));
             found.push(Point {
                 id: point.id.to_string(),
                 config: evidence.config_of(point.row),
                 workload: name.clone(),
                 load: evidence.names.load(point.row),
-                runs: runs.collect(),
+                runs: runs(evidence.points.runs, point, &metrics, &node),
             });
         }
     }
     found
 }
 
-fn run(evidence: &Evidence<'_>, row: usize, metrics: &[Metric]) -> Run {
-    let table = evidence.points.runs;
-    let record = evidence.runs.get(row);
-    let machine = record.and_then(|run| evidence.state.measured_at(run));
-    // Runs whose launch is not known count as one start.
-    let start = table.launch(row).map_or_else(String::new, |launch| launch.to_string());
-    let figures = metrics
-        .iter()
-        .filter_map(|metric| Some((metric.name.clone(), figure(evidence, row, metric)?)));
-    Run {
-        start,
-        node: machine.map_or_else(String::new, |machine| machine.node),
-        disturbed: table.is_disturbed(row),
-        figures: figures.collect::<BTreeMap<String, Figure>>(),
-    }
+/// Metrics, each with the part of its assumed errors that is left (see [`Points::assumed_part`]).
+pub(super) fn with_parts<'m>(points: &Points<'_>, metrics: &'m [Metric]) -> Vec<(&'m Metric, f64)> {
+    let part = |metric: &'m Metric| (metric, points.assumed_part(&metric.name));
+    metrics.iter().map(part).collect()
 }
 
-fn figure(evidence: &Evidence<'_>, row: usize, metric: &Metric) -> Option<Figure> {
-    let table = evidence.points.runs;
+/// The runs of a point that count. `node` names the node of a row; it is empty where that is not known.
+pub(super) fn runs(
+    table: &Table,
+    point: &table::Point,
+    metrics: &[(&Metric, f64)],
+    node: &dyn Fn(usize) -> String,
+) -> Vec<Run> {
+    let run = |row: &usize| {
+        let figures = metrics
+            .iter()
+            .filter_map(|(metric, part)| Some((metric.name.clone(), figure(table, *row, metric, *part)?)));
+        Run {
+            // Runs whose launch is not known count as one start.
+            start: table.launch(*row).map_or_else(String::new, |launch| launch.to_string()),
+            node: node(*row),
+            disturbed: table.is_disturbed(*row),
+            figures: figures.collect::<BTreeMap<String, Figure>>(),
+        }
+    };
+    point.used.iter().map(run).collect()
+}
+
+fn figure(table: &Table, row: usize, metric: &Metric, part: f64) -> Option<Figure> {
     let value = table.cell(&metric.name, row).number()?;
     let count = |name: &str| table.cell(name, row).number();
     let requests = count("completed").map(|completed| completed + count("failed").unwrap_or(0.0));
     match (metric.scale, requests) {
         (Scale::Share, Some(of)) if of > 0.0 => Some(Figure::Share { met: value * of, of }),
         _ => {
-            let error = table.error(row, &metric.name).unwrap_or(0.0).min(WIDEST);
+            let error = table.error(row, &metric.name, part).unwrap_or(0.0).min(WIDEST);
             // Errors are relative; those of other scales are in the figure's own unit.
             let size = if metric.scale == Scale::Log { 1.0 } else { value.abs() };
             Some(Figure::Value {

@@ -1,39 +1,81 @@
 //! Chance error of the figures of a row: as the run states it, or estimated from its other figures.
 
-use super::{Section, Table, normal};
+use super::{Points, Section, Table, normal};
 use vsweep_metrics::metrics::confidence::assumed_error;
+use vsweep_strategy::stats::normal_quantile;
 
 /// Derived figures, and the one that varies as they do.
 const DERIVED_FROM: &str = "output_throughput";
 
 impl Table {
     /// The relative sampling error (standard error of the logarithm) of a figure of a row; `None` if the row has no such figure
-    /// above 0.
-    pub fn error(&self, row: usize, metric: &str) -> Option<f64> {
+    /// above 0. Of an error that the run does not state, `part` is left (see [`Points::assumed_part`]).
+    pub fn error(&self, row: usize, metric: &str, part: f64) -> Option<f64> {
         let column = self.column(metric)?;
         let value = column.cells.get(row)?.number()?;
         if column.section.is_parameter() || value <= 0.0 {
             return None;
         }
-        let name = match column.section {
-            // Errors of tokens, cost and energy come from the output throughput.
-            Section::Derived => DERIVED_FROM,
-            _ => &normal(&column.name),
-        };
-        let known = &self.runs.get(row)?.errors;
-        let stated = known
-            .iter()
-            .find(|(known, _)| **known == *name)
-            .map(|(_, error)| *error);
-        Some(stated.unwrap_or_else(|| assumed_error(name, |other| self.cell(other, row).number())))
+        let assumed = || part * assumed_error(&self.varies_as(metric), |other| self.cell(other, row).number());
+        Some(self.stated_error(row, metric).unwrap_or_else(assumed))
+    }
+
+    /// The error that the run itself states.
+    fn stated_error(&self, row: usize, metric: &str) -> Option<f64> {
+        let name = self.varies_as(metric);
+        let mut known = self.runs.get(row)?.errors.iter();
+        known.find(|(known, _)| **known == *name).map(|(_, error)| *error)
+    }
+
+    /// The figure by whose error that of a metric is known.
+    fn varies_as(&self, metric: &str) -> String {
+        match self.column(metric) {
+            // Tokens, cost and energy by what was generated.
+            Some(column) if column.section == Section::Derived => DERIVED_FROM.to_owned(),
+            _ => normal(metric),
+        }
+    }
+}
+
+/// The least part of an assumed error, even where runs repeat each other to the digit.
+const LEAST: f64 = 0.1;
+/// The probability that assumed errors are reduced below the true ones.
+const RISK: f64 = 0.25;
+
+impl Points<'_> {
+    /// The part of the assumed errors of a metric that is left where repeated runs of its points agree better than these errors allow: by the
+    /// upper bound of their scatter (chi-squared, by Wilson and Hilferty 1931). 1 where nothing was assumed or repeated.
+    pub fn assumed_part(&self, metric: &str) -> f64 {
+        let (mut freedom, mut squares, mut expected) = (0.0, 0.0, 0.0);
+        for point in &self.points {
+            let assumed = point
+                .used
+                .iter()
+                .filter(|row| self.runs.stated_error(**row, metric).is_none());
+            let value = |row: &usize| self.runs.cell(metric, *row).number().filter(|value| *value > 0.0);
+            let figures = assumed.filter_map(|row| Some((value(row)?.ln(), self.runs.error(*row, metric, 1.0)?)));
+            let figures: Vec<(f64, f64)> = figures.collect();
+            let count = figures.len() as f64;
+            let mean = figures.iter().map(|(log, _)| log).sum::<f64>() / count;
+            squares += figures.iter().map(|(log, _)| (log - mean).powi(2)).sum::<f64>();
+            expected += figures.iter().map(|(_, error)| error.powi(2)).sum::<f64>() * (1.0 - 1.0 / count);
+            freedom += (count - 1.0).max(0.0);
+        }
+        let ninth = 2.0 / (9.0 * freedom);
+        let least = (1.0 - ninth - normal_quantile(RISK) * ninth.sqrt()).max(0.0).powi(3);
+        match expected > 0.0 && least > 0.0 {
+            true => (squares / expected / least).sqrt().clamp(LEAST, 1.0),
+            false => 1.0,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use crate::journal::Figures;
-    use crate::table::{Cell, RunRow, TableBuilder};
+    use crate::table::{Cell, Points, RunRow, TableBuilder};
     use vsweep_metrics::metrics::confidence::ASSUMED;
+    use vsweep_plan::validity::Validity;
 
     #[test]
     fn no_figure_is_certain() {
@@ -55,11 +97,39 @@ mod tests {
             ..RunRow::default()
         });
         let table = builder.finish();
-        assert_eq!(table.error(0, "output_throughput"), Some(0.03));
-        assert_eq!(table.error(0, "tokens_per_gpu"), Some(0.03));
-        assert_eq!(table.error(0, "mean_ttft_ms"), Some(0.05));
-        assert_eq!(table.error(0, "spec_decode_acceptance_rate"), Some(ASSUMED));
-        assert_eq!(table.error(0, "p99_itl_ms"), None);
-        assert_eq!(table.error(0, "p99_e2el_ms"), None);
+        assert_eq!(table.error(0, "output_throughput", 1.0), Some(0.03));
+        assert_eq!(table.error(0, "tokens_per_gpu", 1.0), Some(0.03));
+        assert_eq!(table.error(0, "mean_ttft_ms", 1.0), Some(0.05));
+        assert_eq!(table.error(0, "spec_decode_acceptance_rate", 1.0), Some(ASSUMED));
+        assert_eq!(table.error(0, "p99_itl_ms", 1.0), None);
+        assert_eq!(table.error(0, "p99_e2el_ms", 1.0), None);
+    }
+    #[test]
+    fn runs_that_agree_contradict_an_assumed_error() {
+        let part = |values: &[f64], is_stated: bool| {
+            let errors = Figures::from([("output_throughput".to_owned(), ASSUMED)]);
+            let mut builder = TableBuilder::new();
+            for value in values {
+                builder.push(RunRow {
+                    point: "a",
+                    validity: Some(Validity::Valid),
+                    metrics: &[("output_throughput".into(), Cell::Float(*value))],
+                    errors: Some(&errors).filter(|_| is_stated),
+                    ..RunRow::default()
+                });
+            }
+            let table = builder.finish();
+            Points::of(&table).assumed_part("output_throughput")
+        };
+        let close = [100.0, 100.4, 99.7, 100.1, 99.9];
+        assert!(part(&close, false) < 0.3);
+        assert_eq!(part(&close, true), 1.0, "the run states its error");
+        assert_eq!(
+            part(&[100.0, 106.0, 95.0, 102.0, 97.0], false),
+            1.0,
+            "they scatter as assumed"
+        );
+        let more = part(&[100.0, 101.0, 100.5, 100.0, 101.0], false);
+        assert!(part(&[100.0, 101.0], false) > 1.5 * more, "two runs may agree by luck");
     }
 }

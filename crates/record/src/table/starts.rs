@@ -1,8 +1,7 @@
-//! The start of a server that each run was measured on, and a point's figures by start.
+//! The start of a server that each run was measured on, by row.
 
-use super::{Point, Points, Table};
+use super::Table;
 use itertools::Itertools;
-use vsweep_strategy::stats::Start;
 
 impl Table {
     /// The planned start that a run belongs to, from 0.
@@ -26,18 +25,5 @@ impl Table {
         launches
             .map(|launches| launches.into_iter().unique().count())
             .filter(|count| *count > 0)
-    }
-}
-
-impl Points<'_> {
-    /// A figure of a point by its starts, as far as its runs have it; runs whose launch is not known count as one start.
-    pub fn starts_of(&self, point: &Point, metric: &str) -> Vec<Start> {
-        let Some(column) = self.runs.column(metric) else {
-            return Vec::new();
-        };
-        let values = point.used.iter();
-        let values = values.filter_map(|row| Some((self.runs.runs[*row].launch, column.cells[*row].number()?)));
-        let launches = values.into_group_map().into_iter().sorted_by_key(|(launch, _)| *launch);
-        launches.filter_map(|(_, values)| Start::of(&values)).collect()
     }
 }

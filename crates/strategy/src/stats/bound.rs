@@ -1,7 +1,6 @@
-//! A stated requirement: a metric may not change by more than so much. A family of them is judged together.
+//! A stated requirement: a metric may not change by more than so much.
 
 use super::estimate::{Estimate, Interval};
-use super::holm::holm;
 use serde::{Deserialize, Serialize};
 
 /// A ratio that must not be passed: `+5 %` from below, `-5 %` from above.
@@ -23,15 +22,6 @@ pub enum Requirement {
     Undecided,
     /// It lies on the forbidden side, also after Holm's correction.
     Broken,
-}
-
-/// The judgement of one member of a family.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Ruling {
-    /// Result of the requirement.
-    pub requirement: Requirement,
-    /// The p-value of the hypothesis that the bound is kept, by Holm's correction.
-    pub p_value: f64,
 }
 
 impl Bound {
@@ -64,70 +54,18 @@ impl Bound {
     }
 }
 
-/// Judges a family: the chance that any requirement of it is called broken although all are kept is at most `alpha`.
-///
-/// Only the claim that something is broken is corrected. That all are met needs no correction, since it is wrong only if a
-/// single one of its parts is (intersection-union test, Berger 1982).
-pub fn rule(family: &[(Estimate, Bound)], alpha: f64) -> Vec<Ruling> {
-    let p_values: Vec<f64> = family.iter().map(|(ratio, bound)| bound.p_value(*ratio)).collect();
-    let judged = family.iter().zip(holm(&p_values));
-    judged
-        .map(|((ratio, bound), p_value)| {
-            let requirement = match ratio.interval(alpha).map(|interval| bound.judge(interval)) {
-                Some(_) if p_value <= alpha => Requirement::Broken,
-                Some(Requirement::Met) => Requirement::Met,
-                _ => Requirement::Undecided,
-            };
-            Ruling { requirement, p_value }
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::Error;
-    use proptest::prelude::*;
-
-    fn ratio(percent: f64, standard: f64) -> Estimate {
-        let error = Error { standard, freedom: 4.0 };
-        Estimate {
-            log: (percent / 100.0).ln_1p(),
-            error: Some(error),
-        }
-    }
 
     #[test]
     fn the_interval_against_the_bound_decides() {
         let upper = Bound::percent(5.0);
-        let judge = |ratio: Estimate| rule(&[(ratio, upper)], 0.05)[0].requirement;
-        assert_eq!(judge(ratio(10.0, 0.01)), Requirement::Broken);
-        assert_eq!(judge(ratio(6.0, 0.01)), Requirement::Undecided);
-        assert_eq!(judge(ratio(1.0, 0.01)), Requirement::Met);
-        let unknown = Estimate {
-            error: None,
-            ..ratio(50.0, 0.01)
-        };
-        assert_eq!(judge(unknown), Requirement::Undecided);
-        assert_eq!(
-            rule(&[(ratio(-10.0, 0.01), Bound::percent(-5.0))], 0.05)[0].requirement,
-            Requirement::Broken
-        );
-    }
-
-    proptest! {
-        #[test]
-        fn alone_it_is_the_interval_and_company_breaks_nothing(
-            percents in prop::collection::vec(-10.0f64..20.0, 1..6), standard in 0.001f64..0.05, bound in 1.0f64..8.0,
-        ) {
-            let bound = Bound::percent(bound);
-            let family: Vec<_> = percents.iter().map(|percent| (ratio(*percent, standard), bound)).collect();
-            for (member, ruled) in family.iter().zip(rule(&family, 0.05)) {
-                let interval = member.0.interval(0.05).expect("known");
-                let alone = rule(&[*member], 0.05)[0].requirement;
-                prop_assert_eq!(alone, bound.judge(interval));
-                prop_assert!(ruled.requirement == alone || (alone, ruled.requirement) == (Requirement::Broken, Requirement::Undecided));
-            }
-        }
+        let ratio = |percent: f64| Estimate::new((percent / 100.0).ln_1p(), 0.01, 4.0);
+        let judge = |percent: f64, bound: Bound| bound.judge(ratio(percent).interval(0.05).expect("a known error"));
+        assert_eq!(judge(10.0, upper), Requirement::Broken);
+        assert_eq!(judge(6.0, upper), Requirement::Undecided);
+        assert_eq!(judge(1.0, upper), Requirement::Met);
+        assert_eq!(judge(-10.0, Bound::percent(-5.0)), Requirement::Broken);
     }
 }

@@ -3,6 +3,7 @@
 use super::bound::Bound;
 use super::distribution::{normal_quantile, student_quantile};
 use super::margin::Margin;
+use super::ratio::ALPHA;
 
 /// Construction of intervals from a number of units.
 pub(crate) struct IntervalRule {
@@ -43,6 +44,17 @@ pub(crate) fn more_units(
         }
     };
     (have + 1..=MOST).find(decides).map(|units| units - have)
+}
+
+/// The starts a side, beyond those of the smaller side, after which a comparison by 95 % intervals would be decided in four of five cases if the
+/// estimate were the truth. `standard` is the deviation of the logarithm of the ratio now, by a model that knows the noise.
+pub fn more_starts(margin: Margin, log: f64, standard: f64, have: usize) -> Option<usize> {
+    let rule = IntervalRule {
+        alpha: ALPHA,
+        alpha_same: ALPHA,
+        freedom: |_| f64::from(u16::MAX),
+    };
+    more_units((margin, None), log, standard * (have as f64).sqrt(), have, &rule)
 }
 
 #[cfg(test)]

@@ -17,9 +17,12 @@ impl Margin {
 
     /// A margin of so many percent, above 0.
     pub fn percent(percent: f64) -> Margin {
-        Margin {
-            log: (percent / 100.0).ln_1p(),
-        }
+        Margin::relative(percent / 100.0)
+    }
+
+    /// A margin of a relative change, 0.03 for 3 %.
+    pub fn relative(change: f64) -> Margin {
+        Margin { log: change.ln_1p() }
     }
 
     /// Returns true if the whole interval is too small to matter.

@@ -17,15 +17,16 @@ mod ratio;
 mod repeats;
 mod starts;
 
-pub use bound::{Bound, Requirement, Ruling, rule};
+pub use bound::{Bound, Requirement};
 pub(crate) use cholesky::{Cholesky, dot};
 pub use distribution::{normal_quantile, student_quantile, student_two_sided};
+pub use effort::more_starts;
 pub(crate) use effort::{IntervalRule, more_units};
 pub use estimate::{Error, Estimate, Interval};
 pub use holm::holm;
 pub(crate) use looks::level_of_look;
 pub use margin::{Margin, Margins};
 pub use node::Noise;
-pub use ratio::{ALPHA, Better, RatioComparison, Verdict, compare};
+pub use ratio::{ALPHA, Better, Verdict};
 pub use repeats::Repeats;
 pub use starts::{RunPrior, Start, estimate};

@@ -141,7 +141,7 @@ impl Posterior {
     }
 
     /// Mean, variance and probability of a point for each size of noise.
-    pub(super) fn parts(&self, point: usize) -> Option<Vec<(f64, f64, f64)>> {
+    pub fn parts(&self, point: usize) -> Option<Vec<(f64, f64, f64)>> {
         let (block, place) = (*self.observations.places.get(point)?)?;
         let parts = self.moments.iter().zip(&self.noises).map(|(moments, (_, weight))| {
             let (mean, variance) = moments[block][place];

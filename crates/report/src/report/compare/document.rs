@@ -1,7 +1,7 @@
 //! The forms of a comparison: a text, Markdown and one offline page, which templates fill in with the same words, and JSON in the Bencher
 //! Metric Format.
 
-use super::{Comparison, HEADS, INTERVAL, STARTS, Side, frontiers};
+use super::{Comparison, HEADS, STARTS, Side, frontiers};
 use super::{cells, percent, show_limit, tally, word};
 use crate::report::align::align;
 use crate::report::html::text::{self, safe};
@@ -41,15 +41,12 @@ pub fn to_html(comparison: &Comparison, base: &Side, new: &Side) -> Result<Strin
 }
 
 /// The new side in the Bencher Metric Format, for services that keep a history of results: a benchmark for each point, a measure for each
-/// metric, its value and its 95 % interval. A point on one start has no interval.
+/// metric, its value and its 95 % interval.
 pub fn to_bmf(comparison: &Comparison) -> String {
     let benchmarks = comparison.points.iter().map(|pair| {
         let measures = pair.figures.iter().map(|figure| {
-            let mut measure = json!({"value": figure.new});
-            if let Some((low, high)) = figure.new_interval {
-                measure["lower_value"] = json!(low);
-                measure["upper_value"] = json!(high);
-            }
+            let (low, high) = figure.new_interval;
+            let measure = json!({"value": figure.new, "lower_value": low, "upper_value": high});
             (figure.metric.clone(), measure)
         });
         (pair.settings.clone(), json!(Map::from_iter(measures)))
@@ -71,9 +68,7 @@ fn parts(comparison: &Comparison) -> Value {
     });
     // In the terminal, a number of starts common to all rows is shown once.
     let starts = comparison.figures().map(|figure| figure.starts).unique().collect_vec();
-    let has_interval = comparison.figures().any(|figure| figure.interval.is_some());
     let is_shown = |(column, _): &(usize, String)| match HEADS[*column] {
-        INTERVAL => has_interval,
         STARTS => starts.len() > 1,
         _ => true,
     };

@@ -38,13 +38,12 @@ pub fn to_junit(comparison: &Comparison) -> String {
 
 /// A limit at a point, with both values, and with the change and its interval.
 fn of_limit(judged: &Judged) -> Value {
-    let interval = judged.interval.map_or(String::new(), |(low, high)| {
-        let bare = |ratio: f64| percent(ratio).trim_end_matches(" %").to_owned();
-        format!(" ({} to {})", bare(low), bare(high))
-    });
+    let bare = |ratio: f64| percent(ratio).trim_end_matches(" %").to_owned();
     let text = format!(
-        "{}{interval}, {} -> {}, p = {:.3}",
+        "{} ({} to {}), {} -> {}, p = {:.3}",
         percent(judged.ratio),
+        bare(judged.interval.0),
+        bare(judged.interval.1),
         show_number(judged.base),
         show_number(judged.new),
         judged.p_value

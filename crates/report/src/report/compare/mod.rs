@@ -15,6 +15,7 @@ pub use junit::to_junit;
 pub(super) use side::between_servers;
 pub use side::{Change, Side};
 
+use super::names::PointNames;
 use super::words::show_number;
 use crate::report::ordered::Ordered;
 use itertools::Itertools;
@@ -22,10 +23,12 @@ use matching::{Matched, PointPair, match_points};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use vsweep_answer::answer::{self, Basis, ComparedPoint, Comparing, MetricNoise, Requirement, Verdict};
 use vsweep_plan::plan::Limit;
 use vsweep_plan::units::show_many;
+use vsweep_record::evidence;
 use vsweep_record::table::{Measure, Points};
-use vsweep_strategy::stats::{self, Bound, Estimate, Margin, Margins, Requirement, RunPrior, Start, Verdict};
+use vsweep_strategy::stats::Margins;
 
 /// Metrics compared by default, if both sides have them.
 const METRICS: [&str; 8] = [
@@ -78,6 +81,8 @@ pub struct Comparison {
     pub only_new: Vec<String>,
     /// Result of each limit at each point.
     pub limits: Vec<Judged>,
+    /// The noise of each metric, of the base and of the new side.
+    pub noise: (Vec<MetricNoise>, Vec<MetricNoise>),
 }
 
 /// One point on both sides.
@@ -94,16 +99,16 @@ pub struct Pair {
 pub struct Figure {
     /// The metric's name.
     pub metric: String,
-    /// The base's value: the geometric mean over its starts.
+    /// The base's estimate.
     pub base: f64,
-    /// The new side's value.
+    /// The new side's estimate.
     pub new: f64,
-    /// The 95 % interval of the new side's value; none where it has one start.
-    pub new_interval: Option<(f64, f64)>,
+    /// The 95 % interval of the new side's estimate.
+    pub new_interval: (f64, f64),
     /// New over base.
     pub ratio: f64,
-    /// The 95 % interval of the ratio; none where a side has one start.
-    pub interval: Option<(f64, f64)>,
+    /// The 95 % interval of the ratio.
+    pub interval: (f64, f64),
     /// Verdict of the interval against the margin.
     pub verdict: Verdict,
     /// Starts of the base and of the new side.
@@ -120,14 +125,14 @@ pub struct Judged {
     pub limit: Limit,
     /// The point, by its settings.
     pub settings: String,
-    /// The base's value: the geometric mean over its starts.
+    /// The base's estimate.
     pub base: f64,
-    /// The new side's value.
+    /// The new side's estimate.
     pub new: f64,
     /// New over base.
     pub ratio: f64,
-    /// The 95 % interval of the ratio; none where a side has one start.
-    pub interval: Option<(f64, f64)>,
+    /// The 95 % interval of the ratio.
+    pub interval: (f64, f64),
     /// Result of the limit.
     pub requirement: Requirement,
     /// Probability of so large a ratio by chance if the limit is kept, after Holm's correction.
@@ -166,46 +171,58 @@ impl Comparison {
                 matching::reason(&keys)
             ));
         }
-        let starts = |pair: &PointPair<'_>, metric: &str| {
-            (
-                sides.0.starts_of(pair.base, metric),
-                sides.1.starts_of(pair.new, metric),
-            )
-        };
-        let figure = |pair: &PointPair<'_>, measure: &Measure| {
-            let margin = Margin::percent(question.margins.percent_of(&measure.metric));
-            compare(measure, margin, starts(pair, &measure.metric))
-        };
+        let limited = question
+            .limits
+            .iter()
+            .filter_map(|limit| Measure::parse(&limit.metric).ok());
         let metrics = question.measures();
+        let measures = metrics.iter().cloned().chain(limited).collect_vec();
+        let experiment = |points: &Points<'_>, side: &Side| {
+            let node = |row: usize| side.machines.get(row).and_then(Option::as_ref);
+            let node = |row| node(row).map_or_else(String::new, |machine| machine.node.clone());
+            evidence::side(points, &measures, &PointNames::of(points), &node)
+        };
+        let compared = answer::compare(&Comparing {
+            base: &experiment(&sides.0, base),
+            new: &experiment(&sides.1, new),
+            pairs: pairs
+                .iter()
+                .map(|pair| (pair.base.id.to_string(), pair.new.id.to_string()))
+                .collect(),
+            margin: &|metric| question.margins.percent_of(metric) / 100.0,
+            limits: question.limits.iter().map(to_limit).collect(),
+        });
+        let of_pair = |pair: &PointPair<'_>, metric: &str| {
+            let mut points = compared.points.iter();
+            points.find(|point| point.metric == metric && point.base == *pair.base.id)
+        };
+        let figure = |pair: &PointPair<'_>, measure: &Measure| Some(Figure::of(of_pair(pair, &measure.metric)?));
         let point = |pair: &PointPair<'_>| Pair {
             settings: pair.settings.clone(),
             figures: metrics.iter().filter_map(|measure| figure(pair, measure)).collect(),
         };
         let points = pairs.iter().map(point).collect_vec();
-        let limited = pairs.iter().cartesian_product(&question.limits);
-        let limited = limited.filter_map(|(pair, limit)| {
-            let (base, new) = starts(pair, &limit.metric);
-            Some((limit, pair, (estimate(&base)?, estimate(&new)?)))
-        });
-        let limited = limited.collect_vec();
-        let family = limited
+        let limits = pairs
             .iter()
-            .map(|(limit, _, (base, new))| (new.minus(*base), Bound::percent(limit.percent)));
-        let rulings = stats::rule(&family.collect_vec(), stats::ALPHA);
-        let judged = limited.iter().zip(rulings);
-        let limits = judged.map(|((limit, pair, (base, new)), ruling)| {
-            let ratio = new.minus(*base);
-            Judged {
-                limit: (*limit).clone(),
-                settings: pair.settings.clone(),
-                base: base.log.exp(),
-                new: new.log.exp(),
-                ratio: ratio.log.exp(),
-                interval: ratio.interval(stats::ALPHA).map(stats::Interval::exp),
-                requirement: ruling.requirement,
-                p_value: ruling.p_value,
-            }
-        });
+            .cartesian_product(&question.limits)
+            .filter_map(|(pair, limit)| {
+                let own = to_limit(limit);
+                let mut judged = compared.limits.iter();
+                let judged = judged.find(|judged| {
+                    judged.base == *pair.base.id && judged.metric == own.metric && judged.change == own.change
+                })?;
+                let point = of_pair(pair, &limit.metric)?;
+                Some(Judged {
+                    limit: limit.clone(),
+                    settings: pair.settings.clone(),
+                    base: point.was.value,
+                    new: point.is.value,
+                    ratio: point.ratio.value,
+                    interval: (point.ratio.low, point.ratio.high),
+                    requirement: judged.requirement,
+                    p_value: judged.p_value,
+                })
+            });
         let found = Comparison {
             base: base.name.clone(),
             new: new.name.clone(),
@@ -218,6 +235,7 @@ impl Comparison {
             only_base,
             only_new,
             limits: limits.collect(),
+            noise: (compared.base_noise, compared.new_noise),
         };
         match found.unanswered(question) {
             None => Ok(found),
@@ -256,34 +274,52 @@ impl Comparison {
         self.limits.iter().map(|judged| judged.requirement).max()
     }
 
+    /// The sentence about noise between starts that was assumed, as too few starts repeat a config on a side.
+    fn assumed(&self) -> Option<String> {
+        let sides = [(&self.noise.0, "base"), (&self.noise.1, "new")];
+        let assumed = sides.map(|(noise, side)| {
+            let mut starts = noise.iter().map(|noise| noise.start);
+            let known = starts.find(|start| start.basis == Basis::Assumed)?;
+            Some(format!("about {:.1} % in {side}", 100.0 * known.deviation))
+        });
+        let assumed = assumed.into_iter().flatten().collect_vec();
+        (!assumed.is_empty()).then(|| {
+            format!(
+                "noise between starts is assumed ({}), as too few starts repeat a config; measure each config on three starts or more",
+                assumed.join(", ")
+            )
+        })
+    }
+
     /// Notes for a reader of the verdicts.
     fn notes(&self) -> Vec<String> {
-        // For a figure on one start the noise between starts is unknown.
-        let one_start = self.figures().any(|figure| figure.interval.is_none());
-        let one_start = one_start.then(|| ONE_START.to_owned());
-        let notes = one_start.into_iter().chain(self.nodes.clone());
+        let notes = self.assumed().into_iter().chain(self.nodes.clone());
         notes.chain(self.doubts.iter().cloned()).collect()
     }
 }
 
-fn estimate(starts: &[Start]) -> Option<Estimate> {
-    stats::estimate(starts, RunPrior::TYPICAL)
+/// The limit as the answer takes it.
+fn to_limit(limit: &Limit) -> answer::Limit {
+    answer::Limit {
+        metric: limit.metric.clone(),
+        change: limit.percent / 100.0,
+    }
 }
 
-fn compare(measure: &Measure, margin: Margin, (base, new): (Vec<Start>, Vec<Start>)) -> Option<Figure> {
-    let (of_base, of_new) = (estimate(&base)?, estimate(&new)?);
-    let found = stats::compare(&base, &new, measure.better, margin, RunPrior::TYPICAL)?;
-    Some(Figure {
-        metric: measure.metric.clone(),
-        base: of_base.log.exp(),
-        new: of_new.log.exp(),
-        new_interval: of_new.interval(stats::ALPHA).map(stats::Interval::exp),
-        ratio: found.ratio.log.exp(),
-        interval: found.interval.map(stats::Interval::exp),
-        verdict: found.verdict,
-        starts: (base.len(), new.len()),
-        more_starts: found.more_starts,
-    })
+impl Figure {
+    fn of(point: &ComparedPoint) -> Figure {
+        Figure {
+            metric: point.metric.clone(),
+            base: point.was.value,
+            new: point.is.value,
+            new_interval: (point.is.low, point.is.high),
+            ratio: point.ratio.value,
+            interval: (point.ratio.low, point.ratio.high),
+            verdict: point.verdict,
+            starts: point.starts,
+            more_starts: point.more_starts,
+        }
+    }
 }
 
 /// `-2.8 %`, or `x 3.5` for what is more than twice as much.
@@ -303,15 +339,12 @@ fn cells(figure: &Figure) -> [String; 7] {
         }
         (verdict, _) => word(verdict),
     };
-    let interval = figure
-        .interval
-        .map(|(low, high)| format!("{} to {}", percent(low), percent(high)));
     [
         figure.metric.clone(),
         show_number(figure.base),
         show_number(figure.new),
         percent(figure.ratio),
-        interval.unwrap_or_else(|| "-".to_owned()),
+        format!("{} to {}", percent(figure.interval.0), percent(figure.interval.1)),
         format!("{} + {}", figure.starts.0, figure.starts.1),
         verdict,
     ]
@@ -356,7 +389,3 @@ fn tally(comparison: &Comparison) -> String {
         ),
     }
 }
-
-/// Said where a side has a single start.
-const ONE_START: &str =
-    "one start: start-to-start noise unknown, so nothing is decided; measure each config on several starts";

@@ -1,0 +1,45 @@
+//! One side of a comparison: the points of a table with the figures that are compared, and nothing that is asked of them alone.
+
+use super::metrics::metric;
+use super::points::{runs, with_parts};
+use super::{MARGIN, Names};
+use crate::table::{Measure, Points};
+use itertools::Itertools;
+use vsweep_answer::answer::{Config, Experiment, Point};
+
+/// The experiment of a side. `node` names the node of a row; it is empty where that is not known.
+pub fn side(
+    points: &Points<'_>,
+    measures: &[Measure],
+    names: &dyn Names,
+    node: &dyn Fn(usize) -> String,
+) -> Experiment {
+    let table = points.runs;
+    let is_known = |measure: &&Measure| table.column(&measure.metric).is_some();
+    let metrics = measures.iter().filter(is_known).unique_by(|measure| &measure.metric);
+    let metrics = metrics
+        .map(|measure| metric(table, &measure.metric, measure.better, false))
+        .collect_vec();
+    let parts = with_parts(points, &metrics);
+    let measured = points.points.iter().filter(|point| !point.used.is_empty());
+    let points = measured.map(|point| Point {
+        id: point.id.to_string(),
+        config: names.config(point.row),
+        workload: String::new(),
+        load: names.load(point.row),
+        runs: runs(table, point, &parts, node),
+    });
+    let points = points.collect_vec();
+    let configs = points.iter().map(|point| &point.config).unique();
+    let configs = configs.map(|id| Config {
+        id: id.clone(),
+        ..Config::default()
+    });
+    Experiment {
+        configs: configs.collect(),
+        points,
+        metrics,
+        margin: MARGIN,
+        ..Experiment::default()
+    }
+}

@@ -41,7 +41,7 @@ enum Goal {
     Tune,
     /// The most users within latency targets
     Capacity,
-    /// Requirements that a CI job checks
+    /// A new build against a base in CI, or the requirements of a server at a URL
     Guard,
     /// The demo on the built-in simulator: no model, no GPU
     Demo,
@@ -110,6 +110,7 @@ fn render(args: &Args, model: &str, longest: Option<u64>) -> String {
         name => toml_text(&experiment(goal, model)),
         url => args.url.as_deref().map(toml_text),
         command => toml_text(&shell_line(["vllm", "serve", model])),
+        arguments => toml_text(&shell_line(["serve", model])).trim_matches('"').to_owned(),
         axes => args.goal != Goal::Guard,
         gpu_counts => (0..).map(|power| 1u32 << power).take_while(|gpus| *gpus <= args.gpus.unwrap_or(1)).collect::<Vec<_>>(),
         input_len => fits(INPUT_LEN, 2),

@@ -1,8 +1,8 @@
 //! Checks that need both sides of a plan expanded: size, duplicates, and that at least one pair is left.
 
-use super::space::{MOST_PAIRS, Sides, Space};
+use super::space::{MOST_PAIRS, Sides, Space, zip_group};
 use super::{FilterKind, Matrix, side_identity};
-use crate::plan::{Condition, Diagnostics, Parallel, Plan, Problem, Side, Span, equality_key};
+use crate::plan::{Condition, Diagnostics, Link, Parallel, Plan, Problem, Side, Span, equality_key};
 use crate::units::{show_count, show_duration};
 use serde_json::Value;
 use std::collections::HashMap;
@@ -49,8 +49,9 @@ pub(super) fn exclusions(plan: &Plan, matrix: &Matrix, is_whole: bool, found: &m
 /// positions that come to the same: dimensions never touch each other's parameters. So looking along each dimension
 /// finds all duplicates without visiting the product.
 ///
-/// For an incomplete plan only values given twice are reported. Other duplicates may be a consequence of the missing parts.
-pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
+/// Of a plan that was read in part, only values given twice are reported, and none of axes that its links zip (`tied`): others may be equal
+/// because of what is missing.
+pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, tied: &Link, found: &mut Diagnostics) {
     let is_whole = found.is_empty();
     for side in [Side::Serve, Side::Bench] {
         let space = matrix.sides.of(side);
@@ -58,7 +59,9 @@ pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) 
             if let Some((first, second)) = twins(matrix, side, dimension) {
                 let label = |position| space.label(space.index_at(dimension, position));
                 let (one, other) = (label(first), label(second));
-                if !is_whole && one != other {
+                let mut slots = space.slots.iter().filter(|slot| slot.dimension == Some(dimension));
+                let is_tied = slots.any(|slot| zip_group(tied, side, &slot.name).is_some());
+                if !is_whole && (one != other || is_tied) {
                     continue;
                 }
                 let message = match one == other {

@@ -5,11 +5,11 @@ use super::filter::Agreement;
 use super::identity::SharedLoad;
 use super::space::Sides;
 use super::{FilterKind, Matrix, PairFilter, Removed, check, starved};
-use crate::plan::{Diagnostics, ParamRef, Plan};
+use crate::plan::{Diagnostics, Link, ParamRef, Plan};
 use itertools::Itertools;
 
-/// Expands a plan; see [`Matrix::draft`].
-pub(super) fn expand(plan: &Plan, found: &mut Diagnostics) -> Option<Matrix> {
+/// Expands a plan; see [`Matrix::draft`]. `tied` are the links as written, which the plan lacks if it was read in part.
+pub(super) fn expand(plan: &Plan, tied: &Link, found: &mut Diagnostics) -> Option<Matrix> {
     let is_whole = found.is_empty();
     let sides = Sides::of_plan(plan);
     if !check::size(plan, &sides, found) {
@@ -25,7 +25,7 @@ pub(super) fn expand(plan: &Plan, found: &mut Diagnostics) -> Option<Matrix> {
         plan: plan.clone(),
     };
     check::exclusions(plan, &matrix, is_whole, found);
-    check::duplicates(plan, &matrix, found);
+    check::duplicates(plan, &matrix, tied, found);
     matrix.count();
     if is_whole {
         check::leftovers(plan, &matrix, found);

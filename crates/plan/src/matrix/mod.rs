@@ -140,13 +140,13 @@ impl Matrix {
     /// matrix is too large.
     pub fn draft(plan: &Plan, found: &mut Diagnostics) -> Option<Matrix> {
         if found.is_empty() || (plan.link.equal.is_empty() && plan.link.zip.is_empty()) {
-            return expand::expand(plan, found);
+            return expand::expand(plan, &plan.link, found);
         }
         // Links may refer to unreadable parts of the plan; without the links the matrix may be too large.
         let mut untied = plan.clone();
         untied.link = Link::default();
         let is_small = Sides::of_plan(&untied).fit();
-        is_small.then(|| expand::expand(&untied, found)).flatten()
+        is_small.then(|| expand::expand(&untied, &plan.link, found)).flatten()
     }
 
     /// The servers that keep at least one point, in the order of the plan.

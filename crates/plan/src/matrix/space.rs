@@ -242,7 +242,8 @@ fn combos(plan: &Plan, side: Side) -> Vec<Combo> {
     respelled.collect()
 }
 
-fn zip_group(link: &Link, side: Side, name: &str) -> Option<usize> {
+/// The place of the group of axes that a parameter is zipped in.
+pub(super) fn zip_group(link: &Link, side: Side, name: &str) -> Option<usize> {
     let member = |param: &ParamRef| param.side == side && param.name == name;
     link.zip.iter().position(|group| group.iter().any(member))
 }

@@ -35,7 +35,7 @@ use std::thread;
 use std::time::Instant;
 use tables::Tables;
 
-/// Perform what the journal still lacks of a plan
+/// Run a plan: start its servers, benchmark each, and write the results
 ///
 /// Run again after a crash and it continues; run again after success and it does nothing.
 #[derive(Debug, clap::Args)]
@@ -59,6 +59,9 @@ pub struct Args {
     /// When all is measured, also start the servers again that the answer advises to, so that it is surer
     #[arg(long, conflicts_with_all = ["only", "shard", "dry_run"])]
     confirm: bool,
+    /// End with the table of the best points, as `vsweep report` prints it
+    #[arg(long)]
+    table: bool,
     /// Measure only what meets conditions, e.g. tensor_parallel_size=2,max_concurrency>=8
     #[arg(long, value_name = "EXPR")]
     only: Option<String>,
@@ -115,7 +118,7 @@ pub fn run(args: Args) -> Result<Exit> {
     if args.confirm && matches!(ending, Ending::Finished | Ending::NothingLeft) {
         ending = confirm(sweep, recorder, mode, &mut interrupt)?;
     }
-    conclude(ending, &plan, &directory, mode, &mut interrupt, began)
+    conclude((ending, args.table), &plan, &directory, mode, &mut interrupt, began)
 }
 
 /// Takes the directory, and says what is recorded there and what the plan changes. A new directory is made only for a sweep that can begin.
@@ -153,7 +156,7 @@ fn confirm(sweep: Sweep<'_>, recorder: &mut Recorder, mode: Mode, interrupt: &mu
 
 /// Brings tables and charts up to date, and says how it all ended.
 fn conclude(
-    ending: Ending,
+    (ending, table): (Ending, bool),
     plan: &Plan,
     directory: &Directory,
     mode: Mode,
@@ -178,7 +181,8 @@ fn conclude(
         written.problems.iter().for_each(output::print_note);
         written.notes.iter().for_each(output::inform);
         if is_shown {
-            output::say(written.summary.trim_end());
+            let text = if table { written.summary } else { written.ending };
+            output::say(text.trim_end());
         }
         written.requirements
     } else {

@@ -26,9 +26,8 @@ fn answers(experiment: &Experiment) -> (Vec<[String; 3]>, String, Vec<String>) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let directory = experiment.write(&folder.path().join("demo"));
     let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
-    let summary = write_all(&directory, &state, &ReportOptions::default())
-        .expect("written")
-        .summary;
+    let written = write_all(&directory, &state, &ReportOptions::default()).expect("written");
+    let (summary, ending) = (written.summary, written.ending);
     let text = fs::read_to_string(directory.answer_json()).expect("an answer");
     let answer: Answer = serde_json::from_str(&text).expect("the document");
     let told = answer.questions.iter().filter_map(|answered| {
@@ -43,6 +42,13 @@ fn answers(experiment: &Experiment) -> (Vec<[String; 3]>, String, Vec<String>) {
         assert!(summary.lines().any(is_it), "{settings}, {figure}: {summary}");
     }
     agree(&told, &directory);
+    let leading = answer
+        .questions
+        .iter()
+        .find_map(|answered| answered.winner.as_ref())
+        .expect("a winner");
+    let is_it = |line: &str| line.starts_with("Run: ") && line.contains(answer.name_of(&leading.config));
+    assert!(ending.lines().any(is_it) && ending.lines().count() <= 10, "{ending}");
     let charts = names(&directory.charts());
     (told, summary, charts)
 }
@@ -72,14 +78,31 @@ fn agree(told: &[[String; 3]], directory: &Directory) {
     };
     assert_eq!(cut(told), cut(&cards));
     let markdown = fs::read_to_string(directory.report_markdown()).expect("a summary");
-    for [question, settings, _] in told {
+    let bests = bests(directory);
+    for [question, settings, figure] in told {
         let (load, server) = settings.split_once(", ").expect("a load and a server");
+        let is_it =
+            |line: &&String| line.contains(&question.to_lowercase()) && line.contains(server) && line.contains(figure);
+        assert!(
+            bests.iter().any(|line| is_it(&line)),
+            "{question}, {server}, {figure}: {bests:?}"
+        );
         assert!(markdown.contains(&question.to_lowercase()), "{question}: {markdown}");
         assert!(
             markdown.contains(load) && markdown.contains(server),
             "{settings}: {markdown}"
         );
     }
+}
+
+/// The first lines of the files in `best/`.
+fn bests(directory: &Directory) -> Vec<String> {
+    let paths = names(&directory.best())
+        .into_iter()
+        .map(|name| directory.best().join(name));
+    let text = paths.map(|path| fs::read_to_string(path).expect("readable"));
+    text.map(|text| text.lines().next().unwrap_or_default().to_owned())
+        .collect()
 }
 
 fn names(folder: &Path) -> Vec<String> {

@@ -21,6 +21,8 @@ pub struct Display<'a> {
     progress: Progress,
     countdown: Option<Countdown>,
     tables: Option<Tables>,
+    /// The config that was shown as the best one.
+    best: String,
 }
 
 impl<'a> Display<'a> {
@@ -36,6 +38,7 @@ impl<'a> Display<'a> {
             progress,
             countdown,
             tables,
+            best: String::new(),
         }
     }
 
@@ -81,6 +84,11 @@ impl<'a> Display<'a> {
             let log = recorder.directory().server_log(server, Launch { session, n });
             let activity = ServerActivity::Starting(Box::new(startup::follow(log)));
             self.progress.doing(server, activity, state);
+        }
+        let best = self.tables.as_ref().and_then(Tables::best);
+        if let Some(best) = best.filter(|best| best.config != self.best) {
+            self.progress.best(&best.text);
+            self.best = best.config;
         }
         match (&entry.event, &mut self.tables) {
             (

@@ -4,8 +4,9 @@
 use crate::error::{Error, Result};
 use crate::journal::{Directory, Follower};
 use crate::plan::ReportOptions;
-use crate::report::LiveTables;
+use crate::report::{Best, LiveTables};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
 /// The thread that writes the tables.
@@ -14,6 +15,7 @@ pub struct Tables {
     news: Option<Sender<()>>,
     /// The writing thread; `None` once its result was returned.
     thread: Option<JoinHandle<Result<()>>>,
+    best: Arc<Mutex<Option<Best>>>,
 }
 
 impl Tables {
@@ -23,11 +25,14 @@ impl Tables {
         let mut follower = Follower::open(directory)?;
         let mut tables = LiveTables::of(directory, options);
         let (news, receiver) = channel();
+        let best = Arc::new(Mutex::new(None));
+        let found = Arc::clone(&best);
         let work = move || {
             while receiver.recv().is_ok() {
                 while receiver.try_recv().is_ok() {}
                 follower.refresh()?;
                 tables.write(follower.state())?;
+                *found.lock().expect("no thread panics with it") = tables.best();
             }
             Ok(())
         };
@@ -35,10 +40,16 @@ impl Tables {
         Ok(Tables {
             news: Some(news),
             thread: Some(thread.map_err(|error| Error::Fatal(format!("cannot start a thread: {error}")))?),
+            best,
         })
     }
 
-    /// Reports that something was recorded. Returns the first error of any table so far.
+    /// The best server by the tables that are written.
+    pub fn best(&self) -> Option<Best> {
+        self.best.lock().expect("no thread panics with it").clone()
+    }
+
+    /// Something was recorded. An error is that of any table so far.
     pub fn renew(&mut self) -> Result<()> {
         match &self.news {
             Some(news) if news.send(()).is_err() => self.end(),

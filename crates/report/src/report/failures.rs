@@ -95,6 +95,16 @@ impl Group {
         self.validity.map_or("failed", Validity::name)
     }
 
+    /// Its reason in words: `GPU out of memory`.
+    pub fn in_words(&self) -> String {
+        let words = self.reason.name().split('_').map(|word| match word {
+            "oom" => "out of memory".to_owned(),
+            "kv" | "api" | "gpu" => word.to_uppercase(),
+            word => word.to_owned(),
+        });
+        words.collect_vec().join(" ")
+    }
+
     fn of(reason: Reason, runs: &[Member<'_>], state: &State) -> Group {
         let seen = runs.iter().map(|(_, _, seen)| seen);
         let details = seen.filter(|(text, ..)| !text.is_empty()).counts().into_iter();

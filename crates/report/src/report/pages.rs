@@ -5,7 +5,7 @@ use super::configs::{self, Config};
 use super::files::write_folder;
 use super::inputs::Inputs;
 use super::rows::read_asked;
-use super::{answer, basis, document, html, markdown, text};
+use super::{answer, basis, document, ending, html, markdown, text};
 use std::path::PathBuf;
 use vsweep_plan::error::Result;
 use vsweep_plan::files::write_atomic;
@@ -23,8 +23,10 @@ pub struct Pages {
     pub page: String,
     /// The text for a pull request.
     pub markdown: String,
-    /// The lines for a terminal.
+    /// The text for a terminal, with a table.
     pub summary: String,
+    /// The last lines of a run.
+    pub ending: String,
 }
 
 impl Pages {
@@ -36,6 +38,7 @@ impl Pages {
             answer: answer::to_json(&inputs.answers.document),
             page: html::render(inputs, document.clone()),
             markdown: markdown::render(document.clone()) + &basis::line(inputs.directory, inputs.state, configs.len()),
+            ending: ending::render(inputs, document.clone()),
             summary: text::render(inputs, document),
             configs,
         }

@@ -12,6 +12,7 @@ use super::pages::Pages;
 use super::picture::{Form, render};
 use super::requirements::{self, Judged};
 use super::rows::{Believed, Runs, read_asked};
+use super::sentences::{Best, best};
 use super::sla;
 use super::{duplicates, starts};
 use std::fs;
@@ -38,6 +39,8 @@ pub struct Written {
     pub runs: usize,
     /// The answer in a few lines, for a terminal.
     pub summary: String,
+    /// The last lines of a run.
+    pub ending: String,
     /// Results of the plan's requirements.
     pub requirements: Vec<Judged>,
 }
@@ -80,6 +83,11 @@ impl LiveTables {
         self.answer(state, &mut points)?;
         let goals = Goals::judge(&self.options.requirements, state, &points);
         write_tables(&self.directory, state, &runs, &points, &goals)
+    }
+
+    /// The best server so far, with its figure and how sure it is; none before the first answer, and where several questions lead.
+    pub fn best(&self) -> Option<Best> {
+        best(&self.answered.as_ref()?.answer)
     }
 
     /// Gives the points their estimates, and writes a new answer unless the last one took too long to be made again already.
@@ -142,6 +150,7 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
     written.files.extend(files);
     let mut pages = Pages::make(&inputs);
     written.summary = std::mem::take(&mut pages.summary);
+    written.ending = std::mem::take(&mut pages.ending);
     written.files.extend(pages.write(directory)?);
     written.requirements = inputs.requirements;
     Ok(written)

@@ -9,7 +9,7 @@ use super::charts::explore::in_words;
 use super::compared;
 use super::configs::Config;
 use super::environment::{self, facts};
-use super::failures::{Group, Reason};
+use super::failures::Group;
 use super::inputs::Inputs;
 use super::remarks::remarks;
 use super::status::unfinished;
@@ -92,7 +92,7 @@ fn failure(inputs: &Inputs<'_>, group: &Group, excerpt: Option<&str>) -> Value {
     context! {
         verb => group.verb(),
         name => group.reason.name(),
-        reason => show_reason(group.reason),
+        reason => group.in_words(),
         runs => show_many(group.runs as u64, "run"),
         advice => group.advice.as_str(),
         details => group.details.iter().take(3).map(|detail| (detail.text.clone(), detail.runs)).collect_vec(),
@@ -101,14 +101,4 @@ fn failure(inputs: &Inputs<'_>, group: &Group, excerpt: Option<&str>) -> Value {
         more => group.rows.len().saturating_sub(MOST_ROWS),
         excerpt,
     }
-}
-
-/// `Out of memory` causes and their like in words.
-fn show_reason(reason: Reason) -> String {
-    let words = reason.name().split('_').map(|word| match word {
-        "oom" => "out of memory".to_owned(),
-        "kv" | "api" => word.to_uppercase(),
-        word => word.to_owned(),
-    });
-    words.collect_vec().join(" ")
 }

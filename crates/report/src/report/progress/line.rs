@@ -42,6 +42,8 @@ impl Headword {
     pub const FOUND: Headword = Headword("Found", Color::Green);
     /// Earlier results count no more.
     pub const RETIRED: Headword = Headword("Retired", Color::Yellow);
+    /// The answer so far recommends another server.
+    pub const BEST: Headword = Headword("Best", Color::Green);
     /// Something else to know.
     pub const NOTE: Headword = Headword("Note", Color::Yellow);
 }

@@ -1,7 +1,7 @@
 //! The live display: one line for each running server and its activity, one for the runs, redrawn a few times a second. Problems stay on
 //! the screen above them.
 
-use super::line::{Headword, Line, Names, fit};
+use super::line::{Line, Names, fit};
 use super::wording::{bracket, describe, outcome, show_seconds, time_left};
 use super::{Counter, Eta, RequestsSoFar, RunPhase, ServerActivity};
 use crate::report::terminal::width;
@@ -164,9 +164,9 @@ impl Live {
         }
     }
 
-    /// Prints a sentence above the display.
-    pub fn note(&mut self, note: &str) {
-        self.print(Some(Line::new(Headword::NOTE, note)));
+    /// Prints a line above the display.
+    pub fn line(&mut self, line: Line) {
+        self.print(Some(line));
     }
 
     fn begin(&mut self, server: &ServerId, gpus: &[u32]) {

@@ -132,14 +132,23 @@ impl Progress {
 
     /// Shows a sentence once.
     pub fn note(&mut self, note: &str) {
+        self.show(Headword::NOTE, "note", note);
+    }
+
+    /// Shows the best server so far, when it is another than before.
+    pub fn best(&mut self, best: &str) {
+        self.show(Headword::BEST, "best", best);
+    }
+
+    fn show(&mut self, headword: Headword, key: &str, text: &str) {
         match (&mut self.live, self.mode) {
-            (Some(live), _) => live.note(note),
+            (Some(live), _) => live.line(Line::new(headword, text)),
             (None, Mode::Auto | Mode::Plain) => {
                 // Uses the clock of the events.
                 let now = jiff::Timestamp::now().to_string();
-                print_error(&Line::new(Headword::NOTE, note).paint(Some(wording::time_of_day(&now))));
+                print_error(&Line::new(headword, text).paint(Some(wording::time_of_day(&now))));
             }
-            (None, Mode::Json) => print(&printable_json(&serde_json::json!({ "note": note }).to_string())),
+            (None, Mode::Json) => print(&printable_json(&serde_json::json!({ key: text }).to_string())),
             (None, Mode::Quiet) => {}
         }
     }

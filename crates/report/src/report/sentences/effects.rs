@@ -51,6 +51,26 @@ pub fn findings(answered: &Answered) -> Vec<Finding> {
     metrics.map(finding).collect()
 }
 
+/// Settings that are named in a brief answer.
+const MOST: usize = 3;
+
+/// The effects on the first metric in a line, the largest first: `TP 2 instead of TP 1 +71 %; no difference: seqs 64 instead of seqs 8`.
+pub fn briefly(answered: &Answered) -> Option<String> {
+    let metric = &answered.effects.first()?.metric;
+    let own = answered.effects.iter().filter(|effect| effect.metric == *metric);
+    let size = |effect: &&&Effect| -effect.ratio.value.ln().abs();
+    let known = own.clone().filter(|effect| is_known(effect)).collect_vec();
+    let known = known.iter().sorted_by(|a, b| size(a).total_cmp(&size(b))).take(MOST);
+    let change = |effect: &&Effect| format!("{} {:+.0} %", choice(effect), (effect.ratio.value - 1.0) * 100.0);
+    let same = own
+        .filter(|effect| effect.verdict == Verdict::Same)
+        .map(|effect| short_name(&effect.setting));
+    let same = same.unique().join(", ");
+    let same = (!same.is_empty()).then(|| format!("no difference: {same}"));
+    let text = known.map(change).chain(same).join("; ");
+    (!text.is_empty()).then_some(text)
+}
+
 fn is_known(effect: &Effect) -> bool {
     matches!(effect.verdict, Verdict::Improved | Verdict::Regressed)
 }

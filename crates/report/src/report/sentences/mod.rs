@@ -1,10 +1,12 @@
 //! The answer in sentences, made of the document alone: what to run for each question, how much better that is than the next server and
 //! the default settings, how sure it is, and what to know before deploying it.
 
+mod brief;
 mod effects;
 mod parts;
 mod warnings;
 
+pub use brief::{Best, best, brief};
 pub use effects::{choice, findings};
 
 use crate::report::template::plain;

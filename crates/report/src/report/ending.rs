@@ -1,0 +1,47 @@
+//! The last lines of a run, at most about ten whatever its size: what to run, how sure that is, why, and what to doubt. The text is in
+//! `ending.txt.jinja`.
+
+use super::failures::{Group, group_recorded};
+use super::inputs::Inputs;
+use super::remarks::remarks;
+use super::sentences::brief;
+use super::starts;
+use super::template::plain;
+use super::words::show_number;
+use minijinja::value::Serde;
+use minijinja::{Value, context};
+use vsweep_plan::units::show_many;
+
+/// The lines, of the document and the answer.
+pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
+    let brief = brief(&inputs.answers.document);
+    let groups = group_recorded(inputs.state);
+    let (failed, doubted): (Vec<Group>, Vec<Group>) = groups.into_iter().partition(|group| group.validity.is_none());
+    let warnings = brief.warnings.iter();
+    let warnings = warnings.map(|warning| warning.trim_start_matches("Warning: ").trim_end_matches('.').to_owned());
+    let remarks = remarks(inputs.state, inputs.points)
+        .into_iter()
+        .map(|remark| remark.text);
+    let doubts = doubted.iter().map(doubt).chain(warnings).chain(remarks);
+    let parts = context! {
+        doubts => doubts.collect::<Vec<String>>(),
+        failed => failed.iter().map(failure).collect::<Vec<String>>(),
+        gpu_hours => starts::gpu_hours(inputs.state).map(show_number),
+        brief => Serde(brief),
+        ..document
+    };
+    plain(include_str!("ending.txt.jinja"), parts)
+}
+
+/// `5 runs suspect (generator stalled): give vsweep its own core, and do not stop it during a run`.
+fn doubt(group: &Group) -> String {
+    let runs = show_many(group.runs as u64, "run");
+    let advice = group.advice.split(';').next().unwrap_or_default();
+    format!("{runs} {} ({}): {advice}", group.verb(), group.in_words())
+}
+
+/// `8 runs (GPU out of memory): lower gpu_memory_utilization`.
+fn failure(group: &Group) -> String {
+    let runs = show_many(group.runs as u64, "run");
+    format!("{runs} ({}): {}", group.in_words(), group.advice)
+}

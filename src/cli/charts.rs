@@ -1,6 +1,6 @@
 //! Common parts of `plot` and `pareto`: the names in their arguments, the runs of several directories, and the delivery of their pictures.
 
-use super::experiment::{options, print_damage};
+use super::experiment::{named_or_newest, options, print_damage};
 use super::flags::number;
 use super::output::say;
 use super::results;
@@ -20,8 +20,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub struct Directories {
     /// The directories that `vsweep run` or `vllm bench sweep` wrote, or files of results; of several, the column `experiment` tells
-    /// them apart
-    #[arg(value_name = "DIR", required = true)]
+    /// them apart [default: the newest below results/]
+    #[arg(value_name = "DIR")]
     directories: Vec<PathBuf>,
     /// Price of one GPU per hour, for the cost of tokens (cost_per_million_output_tokens); the plan's, if not given
     #[arg(long, value_name = "PRICE", allow_negative_numbers = true, value_parser = price)]
@@ -29,6 +29,14 @@ pub struct Directories {
 }
 
 impl Directories {
+    /// The same with the newest experiment where no directory is named.
+    pub fn settle(mut self) -> Result<Directories> {
+        if self.directories.is_empty() {
+            self.directories.push(named_or_newest(None)?);
+        }
+        Ok(self)
+    }
+
     /// Their runs as one table, each table prepared before costs are added, and the exit code for what is damaged.
     pub fn read(&self, prepare: impl Fn(&mut Table) -> Result<()>) -> Result<(Table, Exit)> {
         let mut twice = self.directories.iter().duplicates_by(|directory| canonical(directory));

@@ -9,11 +9,41 @@ use crate::lint::{self, CheckedPlan, Objections};
 use crate::matrix::Matrix;
 use crate::plan::{self, Format, HIDDEN, Plan, ReportOptions};
 use crate::run::Changes;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The directory that the user named, else the plan's own.
 pub fn folder(output: Option<&Path>, plan: &Plan) -> PathBuf {
-    output.map_or_else(|| Path::new("results").join(&plan.name), Path::to_path_buf)
+    output.map_or_else(|| Path::new(RESULTS).join(&plan.name), Path::to_path_buf)
+}
+
+/// The folder of results where none is named.
+const RESULTS: &str = "results";
+
+/// The directory that is named, else the experiment below `results/` that changed last.
+pub fn named_or_newest(named: Option<PathBuf>) -> Result<PathBuf> {
+    if let Some(named) = named {
+        return Ok(named);
+    }
+    let roots = fs::read_dir(RESULTS)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
+    let dated = roots.filter_map(|root| {
+        Some((
+            fs::metadata(Directory::at(&root).manifest()).ok()?.modified().ok()?,
+            root,
+        ))
+    });
+    let Some((_, newest)) = dated.max() else {
+        return Err(Error::Usage(
+            "no directory is named, and ./results holds no experiment; name the directory that `vsweep run` wrote"
+                .into(),
+        ));
+    };
+    output::inform(format_args!("the newest below ./{RESULTS} is {}", newest.display()));
+    Ok(newest)
 }
 
 /// The directory at a path, unless something else is there.

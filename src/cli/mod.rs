@@ -11,6 +11,7 @@ mod export;
 mod flags;
 mod forecast;
 mod guard;
+mod help;
 mod import;
 mod init;
 mod iterations;
@@ -36,7 +37,7 @@ mod verify;
 mod worker;
 
 use crate::error::{Error, Exit, Result};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
 use std::ffi::OsString;
@@ -81,14 +82,15 @@ enum Command {
 
 /// All commands with their options, for completions and manual pages.
 pub fn command() -> clap::Command {
-    Cli::command()
+    help::arrange(Cli::command())
 }
 
 /// Reads the arguments, runs the subcommand and reports how it ended.
 pub fn main() -> ExitCode {
     refuse_long_files();
     widen_stack();
-    match Cli::try_parse_from(words()) {
+    let matches = command().try_get_matches_from(words());
+    match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => end(perform(cli.command, cli.quiet).and_then(|exit| match exit {
             Exit::Interrupted => Ok(exit),
             _ => output::all_said().map(|()| exit),

@@ -51,7 +51,8 @@ enum FrontierFormat {
     Json,
 }
 
-pub fn run(args: Args) -> Result<Exit> {
+pub fn run(mut args: Args) -> Result<Exit> {
+    args.directories = args.directories.settle()?;
     let (x, y) = (&args.x, &args.y);
     if x.metric == y.metric {
         return Err(Error::Usage(format!(

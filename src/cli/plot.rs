@@ -91,7 +91,8 @@ const UNITS_PER_INCH: f64 = 150.0;
 /// Width of a panel by its height.
 const ASPECT: f64 = 1.25;
 
-pub fn run(args: Args) -> Result<Exit> {
+pub fn run(mut args: Args) -> Result<Exit> {
+    args.directories = args.directories.settle()?;
     let filters = Filter::parse_list(&args.filter_by).map_err(Error::Usage)?;
     let bins = Bin::parse_list(&args.bin_by).map_err(Error::Usage)?;
     let (mut table, damage) = args.directories.read(|_| Ok(()))?;

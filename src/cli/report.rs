@@ -40,7 +40,8 @@ pub struct Args {
     listen: SocketAddr,
 }
 
-pub fn run(args: Args) -> Result<Exit> {
+pub fn run(mut args: Args) -> Result<Exit> {
+    args.directories = args.directories.settle()?;
     let Some(only) = args.directories.only() else {
         return join(&args);
     };

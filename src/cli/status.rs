@@ -1,6 +1,6 @@
 //! `vsweep status`: what is done, failed and left of an experiment, by the plan and the journals in its directory.
 
-use super::experiment::{exit_of, read_plan};
+use super::experiment::{exit_of, named_or_newest, read_plan};
 use super::forecast::{options, seconds_left};
 use super::output::{self, OutputFormat};
 use super::run::settle_margins;
@@ -30,9 +30,9 @@ const BETWEEN_QUESTIONS: Duration = Duration::from_secs(30);
 /// Show what is done, failed and left in an experiment directory
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The directory that `vsweep run` wrote, such as results/demo
+    /// The directory that `vsweep run` wrote [default: the newest below results/]
     #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    directory: Option<PathBuf>,
     /// Format of the state
     #[arg(long, value_enum, default_value = "text")]
     format: OutputFormat,
@@ -42,7 +42,7 @@ pub struct Args {
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let directory = Directory::open(args.directory)?;
+    let directory = Directory::open(named_or_newest(args.directory)?)?;
     let mut rest = None;
     let mut status = read(&directory, &mut rest)?;
     status.cluster = in_cluster(&directory)?;

@@ -1,7 +1,7 @@
 //! `vsweep verify`: recomputes every number of an experiment from its journals and run files.
 
 use super::charts;
-use super::experiment::options;
+use super::experiment::{named_or_newest, options};
 use super::output;
 use crate::error::{Error, Exit, Result};
 use crate::journal::{self, Check, Directory};
@@ -14,16 +14,16 @@ use std::path::PathBuf;
 /// Also checks every line and every run file against its checksum. Changes nothing.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The directory that `vsweep run` wrote, such as results/demo
+    /// The directory that `vsweep run` wrote [default: the newest below results/]
     #[arg(value_name = "DIR")]
-    directory: PathBuf,
+    directory: Option<PathBuf>,
     /// Price of one GPU per hour, if the report was made with a price of its own
     #[arg(long, value_name = "PRICE", allow_negative_numbers = true, value_parser = charts::price)]
     price_per_gpu_hour: Option<f64>,
 }
 
 pub fn run(args: Args) -> Result<Exit> {
-    let directory = Directory::open(args.directory)?;
+    let directory = Directory::open(named_or_newest(args.directory)?)?;
     let state = journal::load(&directory, Check::Hashes)?;
     let options = options(&directory, args.price_per_gpu_hour);
     let verified = verify(&directory, &state, &options);

@@ -10,10 +10,15 @@ use crate::error::{Exit, Result};
 use crate::lint::{CheckedPlan, Objections};
 use crate::matrix::Matrix;
 use crate::plan::{Axis, Plan, Problems, Side, spelling};
+use crate::server::find_program;
 use crate::units::show_many;
 use itertools::Itertools;
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
+
+/// Servers that are looked at, and programs of theirs.
+const MOST_SERVERS: usize = 1000;
+const MOST_PROGRAMS: usize = 8;
 
 /// Validate plans and print every problem with a source excerpt
 #[derive(Debug, clap::Args)]
@@ -66,13 +71,15 @@ fn print_verdict(read: Result<CheckedPlan, Objections>, misfits: &[(String, Fail
             return;
         }
     };
+    let is_sound = warnings.is_none() && misfits.is_empty();
     warnings.map(show);
     for misfit in failures_in_words(misfits) {
         output::print_note(format_args!("warning: {misfit}"));
     }
     let counts = matrix.counts();
     let servers = show_many(counts.servers, "server");
-    say(format_args!("ok: {}: {servers}, {}", plan.name, work(&counts)));
+    let verdict = if is_sound { "ok" } else { "not ok, see the warnings" };
+    say(format_args!("{verdict}: {}: {servers}, {}", plan.name, work(&counts)));
     for note in notes(&plan, &matrix) {
         say(format_args!("note: {note}"));
     }
@@ -128,5 +135,22 @@ fn notes(plan: &Plan, matrix: &Matrix) -> Vec<String> {
             notes.push("`goodput` is a list, so each bound is a load of its own; write both into one text, \"ttft:100 e2el:300\"");
         }
     }
-    notes.into_iter().map(String::from).chain(matrix.remarks()).collect()
+    let notes = notes.into_iter().map(String::from).chain(matrix.remarks());
+    notes.chain(absent_programs(matrix)).collect()
+}
+
+/// Notes about programs that this machine lacks. It may not be the one that runs the plan.
+fn absent_programs(matrix: &Matrix) -> impl Iterator<Item = String> {
+    let servers = matrix
+        .servers()
+        .take(MOST_SERVERS)
+        .filter(|server| !server.argv.is_empty());
+    let programs = servers.unique_by(|server| server.argv[0].clone()).take(MOST_PROGRAMS);
+    programs.filter_map(|server| {
+        let failure = find_program(&server.argv, &server.env).err()?;
+        Some(format!(
+            "{} here; `vsweep run` starts it on its own machine",
+            failure.detail
+        ))
+    })
 }

@@ -152,7 +152,7 @@ fn unknown(plan: &Plan, flag: &str, installed: Option<&InstalledFlags>) -> Probl
         true => hint,
         false => otherwise,
     };
-    let place = place_of(plan, flag).unwrap_or_else(|| plan.origin.value_span(&["serve", "command"]));
+    let place = place_of(plan, flag, Origin::key_span).unwrap_or_else(|| plan.origin.value_span(&["serve", "command"]));
     Problem::new(place, format!("{whose} has no flag `{flag}`"), remedy)
 }
 
@@ -161,7 +161,7 @@ fn problem(plan: &Plan, objection: &Objection) -> Problem {
     match objection {
         Objection::Unknown { flag } => unknown(plan, flag, None),
         Objection::Value { flag, why } => Problem::new(
-            place_of(plan, flag).unwrap_or(command),
+            place_of(plan, flag, Origin::value_span).unwrap_or(command),
             format!("{RELEASE} refuses `{flag}`: {why}"),
             "write a value that it takes",
         ),
@@ -173,8 +173,8 @@ fn problem(plan: &Plan, objection: &Objection) -> Problem {
     }
 }
 
-/// Position at which the plan sets the parameter of a flag.
-fn place_of(plan: &Plan, flag: &str) -> Option<Span> {
+/// Where the plan sets the parameter of a flag.
+fn place_of(plan: &Plan, flag: &str, span: fn(&Origin, &[&str]) -> Span) -> Option<Span> {
     let name = flag.trim_start_matches('-');
     let is_its = |typed: &str| {
         let positive = name.strip_prefix("no-").unwrap_or(name);
@@ -185,5 +185,5 @@ fn place_of(plan: &Plan, flag: &str) -> Option<Span> {
         None => vec![Side::Serve],
     };
     let mut sides = sides.into_iter();
-    sides.find_map(|side| place_of_param(plan, side, is_its, Origin::value_span))
+    sides.find_map(|side| place_of_param(plan, side, is_its, span))
 }

@@ -48,7 +48,7 @@ fn wrong_flags_are_told_all_at_once_at_their_places() {
         ("has no flag `--dtyp`", "plan.toml:3:11", "did you mean `--dtype`?"),
         (
             "has no flag `--tensor-paralel-size`",
-            "plan.toml:4:34",
+            "plan.toml:4:12",
             "did you mean `--tensor-parallel-size`?",
         ),
         (

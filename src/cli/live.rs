@@ -10,7 +10,7 @@ use super::status::Remaining;
 use crate::error::{Error, Result};
 use crate::journal::{self, Directory, Follower, Nonce};
 use crate::plan::ReportOptions;
-use crate::report::{Now, make_pages};
+use crate::report::{LiveStatus, make_pages};
 use crate::run::{Interrupt, host};
 use axum::extract::{Request, State as Shared};
 use axum::http::{HeaderMap, HeaderName, StatusCode, header};
@@ -74,7 +74,7 @@ struct LiveReport {
     options: ReportOptions,
     follower: Follower,
     rest: Option<Remaining>,
-    now: Now,
+    now: LiveStatus,
     next_look: Instant,
     page: String,
     /// Lines and results of what the page shows.
@@ -85,7 +85,7 @@ struct LiveReport {
 impl LiveReport {
     fn open(directory: &Directory, options: ReportOptions) -> Result<LiveReport> {
         let follower = Follower::open(directory)?;
-        let now = Now::of(directory, follower.state(), None, false, Timestamp::now());
+        let now = LiveStatus::of(directory, follower.state(), None, false, Timestamp::now());
         Ok(LiveReport {
             directory: directory.clone(),
             options,
@@ -128,9 +128,9 @@ impl LiveReport {
         let working = !journal::holders(&self.directory)?.is_empty();
         self.rest = self.rest.take().or_else(|| Remaining::of(&self.directory, state));
         let left = self.rest.as_mut().and_then(|rest| rest.seconds_left(state, working));
-        self.now = Now {
+        self.now = LiveStatus {
             version: self.now.version,
-            ..Now::of(&self.directory, state, left, working, Timestamp::now())
+            ..LiveStatus::of(&self.directory, state, left, working, Timestamp::now())
         };
         self.next_look = Instant::now() + BETWEEN_LOOKS.max(began.elapsed() * REST);
         Ok(())
@@ -160,7 +160,7 @@ async fn page(Shared(live): Shared<Served>) -> Result<Html<String>, StatusCode> 
     look(live, |live| live.page.clone()).await.map(Html)
 }
 
-async fn now(Shared(live): Shared<Served>) -> Result<Json<Now>, StatusCode> {
+async fn now(Shared(live): Shared<Served>) -> Result<Json<LiveStatus>, StatusCode> {
     look(live, |live| live.now.clone()).await.map(Json)
 }
 

@@ -126,7 +126,7 @@ impl Submission<'_> {
     /// The server starts that are not under way, each with the GPUs that it takes on each of its nodes.
     fn sizes(&self, under_way: &BTreeSet<String>) -> Vec<(String, u32)> {
         let one = Capacity { gpus: 1, groups: 1 };
-        let nodes = self.plan.serve.manners.members.nodes;
+        let nodes = self.plan.serve.protocol.members.nodes;
         let open = self.left.iter().filter(|(name, _)| !under_way.contains(name));
         open.map(|(name, servers)| {
             let demands = servers.iter().map(|server| demand(&self.plan.exec, one, server));

@@ -36,7 +36,7 @@ pub fn arguments(array: &Array, plan: &Plan, folder: &Path, further: &[String]) 
         "--open-mode=append".to_owned(),
         "--requeue".to_owned(),
         "--export=ALL".to_owned(),
-        format!("--nodes={}", plan.serve.manners.members.nodes),
+        format!("--nodes={}", plan.serve.protocol.members.nodes),
         "--ntasks-per-node=1".to_owned(),
         format!("--signal=B:USR1@{}", warning(plan).as_secs()),
     ];

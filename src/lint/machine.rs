@@ -26,10 +26,10 @@ pub fn check(plan: &Plan, matrix: &Matrix, node: Option<&Node>, found: &mut Diag
     if let Reset::Command(argv) = &plan.serve.reset {
         program(argv, &no_env, place(&["serve", "reset"]), found);
     }
-    if let stop @ [_, ..] = plan.serve.manners.stop_command.as_slice() {
+    if let stop @ [_, ..] = plan.serve.protocol.stop_command.as_slice() {
         program(stop, &no_env, place(&["serve", "stop_command"]), found);
     }
-    let members = plan.serve.manners.members.commands.iter();
+    let members = plan.serve.protocol.members.commands.iter();
     for argv in members.filter(|argv| argv[0] != members::COMMAND) {
         program(argv, &no_env, place(&["serve", "members"]), found);
     }

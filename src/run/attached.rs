@@ -53,7 +53,7 @@ pub(super) async fn recognise(
 
 /// The server behind a URL.
 pub(super) fn attach(url: &str, serve: &Serve) -> Server {
-    Server::attach(url, serve.ready_timeout, serve.hang_timeout).with_health(&serve.manners.health)
+    Server::attach(url, serve.ready_timeout, serve.hang_timeout).with_health(&serve.protocol.health)
 }
 
 /// Reason for retiring earlier results, as a sentence for the record.

@@ -31,7 +31,7 @@ pub use program::{find_program, this_program, use_program};
 
 use crate::cause::{Cause, Failure};
 use crate::plan::members::HEAD;
-use crate::plan::{Manners, Members, Program, Reset, ServeCommand};
+use crate::plan::{Members, Program, Reset, ServeCommand, ServerProtocol};
 use crate::shell::shell_line;
 use address::Address;
 use cpus::Cpus;
@@ -64,7 +64,7 @@ pub struct Launch {
     /// Time without progress, with requests in flight, after which the server counts as hung.
     pub hang_timeout: Duration,
     /// Differences from vLLM.
-    pub manners: Manners,
+    pub protocol: ServerProtocol,
 }
 
 /// Placeholder in a command line for a name that no other start of a server has.
@@ -137,13 +137,13 @@ impl Server {
                 log,
                 grace: launch.stop_grace,
                 stop: match commands.len() == members.len() {
-                    true => &launch.manners.stop_command,
+                    true => &launch.protocol.stop_command,
                     false => &[],
                 },
             })?;
             commands.push((shell_line(argv), guarded));
         }
-        let http = Http::new(&address.base_url(), api_key(&launch).as_deref()).with_health(&launch.manners.health);
+        let http = Http::new(&address.base_url(), api_key(&launch).as_deref()).with_health(&launch.protocol.health);
         let progress = watch::Progress::new(launch.hang_timeout);
         let ready_timeout = launch.ready_timeout;
         let process = Some(Process {
@@ -248,11 +248,11 @@ impl Launch {
     fn name_it(&mut self, port: Option<u16>) {
         let stem = self.log.file_stem().unwrap_or_default().to_string_lossy();
         let name = format!("vsweep-{stem}");
-        for word in self.argv.iter_mut().chain(&mut self.manners.stop_command) {
+        for word in self.argv.iter_mut().chain(&mut self.protocol.stop_command) {
             *word = word.replace(NAME, &name);
         }
         if let Some(port) = port {
-            for word in &mut self.manners.stop_command {
+            for word in &mut self.protocol.stop_command {
                 *word = word.replace(address::PORT, &port.to_string());
             }
         }
@@ -260,7 +260,7 @@ impl Launch {
 
     /// Fills in the name of the first node, and returns the command lines of the members. A server without members is on one node.
     fn fill_in_nodes(&mut self) -> Result<Vec<Vec<String>>, Failure> {
-        let members = &self.manners.members;
+        let members = &self.protocol.members;
         let has_head = |word: &String| word.contains(HEAD);
         if *members == Members::default() && !self.argv.iter().chain(self.env.values()).any(has_head) {
             return Ok(Vec::new());

@@ -57,7 +57,7 @@ impl Server {
 
 /// Waits until the log holds the text without which the server is not ready.
 async fn said(launch: &Launch) {
-    if let Some(text) = &launch.manners.ready_pattern {
+    if let Some(text) = &launch.protocol.ready_pattern {
         while !super::diagnose::read_log(&launch.log, 0)
             .lines()
             .any(|line| line.contains(text))

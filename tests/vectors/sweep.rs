@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use vsweep::bench::command_line;
 use vsweep::cause::Outcome as Measured;
-use vsweep::import::{self, Loads, Sweep, theirs};
+use vsweep::import::{self, Loads, Sweep, vllm_sweep};
 use vsweep::lint::flags;
 use vsweep::matrix::{self, Matrix, argv};
 use vsweep::plan::{self, BenchRunner, Format, Offline, World, spelling};
@@ -33,7 +33,7 @@ fn perform(kind: &str, input: &Value) -> Option<Outcome> {
         "plot_fig_path" => Some(plot_fig_path(input)),
         "inf_nan_strings" => Some(inf_nan_strings(input)),
         "comb_dir" => Some(comb_dir(input)),
-        "sanitize_filename" => Some(Ok(json!(theirs::file_name(input.as_str().expect("a text"))))),
+        "sanitize_filename" => Some(Ok(json!(vllm_sweep::file_name(input.as_str().expect("a text"))))),
         "pareto_fig_path" => Some(pareto_fig_path(input)),
         "startup_key_supported" => Some(Ok(json!(is_option_of_startup(input.as_str().expect("a name"))))),
         "startup_output_json" => Some(Ok(json!(startup_command(input)))),
@@ -85,7 +85,7 @@ fn combos_of(file: &Value) -> Result<Vec<plan::Combo>, String> {
 }
 
 fn parse_link_vars(input: &Value) -> Outcome {
-    theirs::link_vars(input.as_str().expect("a text")).map(|pairs| json!(pairs))
+    vllm_sweep::link_vars(input.as_str().expect("a text")).map(|pairs| json!(pairs))
 }
 
 /// One server and one load, kept if a plan of just them has a point.
@@ -180,7 +180,7 @@ fn plot_fig_path(input: &Value) -> Outcome {
 fn comb_dir(input: &Value) -> Outcome {
     let further: Vec<String> = serde_json::from_value(input["extra"].clone()).expect("texts");
     let further: Vec<&str> = further.iter().map(String::as_str).collect();
-    let folder = theirs::folder(&record(&input["serve"]), &record(&input["bench"]), &further);
+    let folder = vllm_sweep::folder(&record(&input["serve"]), &record(&input["bench"]), &further);
     Ok(json!(format!("R/E/{folder}").trim_end_matches('/')))
 }
 
@@ -199,7 +199,7 @@ fn startup_command(input: &Value) -> Vec<String> {
 
 fn startup_folder(input: &Value) -> String {
     let (serve, startup) = (record(&input["serve"]), record(&input["startup"]));
-    theirs::folder_of([("SERVE-", &serve), ("STARTUP-", &startup)], &[])
+    vllm_sweep::folder_of([("SERVE-", &serve), ("STARTUP-", &startup)], &[])
 }
 
 fn pareto_fig_path(input: &Value) -> Outcome {
@@ -213,7 +213,9 @@ fn pareto_fig_path(input: &Value) -> Outcome {
 /// A record of a parameter file.
 fn record(value: &Value) -> plan::Combo {
     let mut params = value.as_object().expect("parameters").clone();
-    let name = params.shift_remove("_benchmark_name").map(|name| theirs::text(&name));
+    let name = params
+        .shift_remove("_benchmark_name")
+        .map(|name| vllm_sweep::text(&name));
     plan::Combo { name, params }
 }
 
@@ -286,18 +288,18 @@ fn their_own_command_lines_links_and_names_are_known() {
         params.remove("_benchmark_name");
         // Whole numbers beyond 64 bits are refused where files are read.
         if case["id"] != "apply_to_cmd-22" {
-            let theirs = theirs::apply(&base, &params);
+            let theirs = vllm_sweep::apply(&base, &params);
             assert_eq!(json!(theirs), case["expected"]["ok"], "{}", case["id"]);
         }
     }
     for case in of("link_valid") {
         let links: Vec<(String, String)> = serde_json::from_value(case["input"]["links"].clone()).expect("pairs");
         let side = |name: &str| case["input"][name].as_object().expect("parameters").clone();
-        let kept = theirs::links_keep(&links, &side("serve"), &side("bench"));
+        let kept = vllm_sweep::links_keep(&links, &side("serve"), &side("bench"));
         assert_eq!(json!(kept), case["expected"]["ok"], "{}", case["id"]);
     }
     for case in of("name_and_text") {
-        let name = theirs::name(&record(&case["input"]));
+        let name = vllm_sweep::name(&record(&case["input"]));
         assert_eq!(
             name,
             case["expected"]["ok"]["name"].as_str().expect("a text"),
@@ -340,7 +342,7 @@ fn folders(imported: &import::Imported) -> Vec<String> {
     let servers = matrix.servers().flat_map(|server| {
         let serve = record(&server.combo, &server.params);
         let points = matrix.points_of(&server);
-        let folders = points.map(|point| theirs::folder(&serve, &record(&point.combo, &point.params), &[]));
+        let folders = points.map(|point| vllm_sweep::folder(&serve, &record(&point.combo, &point.params), &[]));
         folders.collect::<Vec<_>>()
     });
     servers.collect()

@@ -133,18 +133,18 @@ impl Script<'_> {
         let mut argv = server.argv.clone();
         let mut address = Address::read(&argv).map_err(|failure| io::Error::other(failure.to_string()))?;
         address.settle_on(PORT, &mut argv);
-        let mut stop = serve.manners.stop_command.clone();
+        let mut stop = serve.protocol.stop_command.clone();
         for word in argv.iter_mut().chain(&mut stop) {
             let name = format!("vsweep-{}", server.id);
             *word = word.replace(NAME, &name).replace(address::PORT, &PORT.to_string());
         }
         let mut env = server.env.clone();
         env.entry("VLLM_SERVER_DEV_MODE".into()).or_insert_with(|| "1".into());
-        let members = serve.manners.members.commands.iter();
+        let members = serve.protocol.members.commands.iter();
         let log = self.folder.join(format!("{}.log", server.id));
         let launch = context! {
             members => members.map(|member| self.comment(&shell_line(member))).collect_vec(),
-            health => self.quote(&serve.manners.health),
+            health => self.quote(&serve.protocol.health),
             stop => self.command(&BTreeMap::new(), &stop),
             grace => serve.stop_grace.as_secs(),
             command => self.command(&env, &argv),

@@ -110,7 +110,7 @@ impl Live<'_, '_> {
 
     /// Too few nodes for one server are too few for all of them.
     fn require_nodes(&self) -> Result<()> {
-        let wanted = self.plan.serve.manners.members.nodes;
+        let wanted = self.plan.serve.protocol.members.nodes;
         if wanted < 2 {
             return Ok(());
         }
@@ -141,7 +141,7 @@ impl Live<'_, '_> {
                     ready_timeout: serve.ready_timeout,
                     stop_grace: serve.stop_grace,
                     hang_timeout: serve.hang_timeout,
-                    manners: serve.manners.clone(),
+                    protocol: serve.protocol.clone(),
                 };
                 self.release_wait.wait(&launch.argv, &launch.env).await?;
                 before = self.visible_gpus().processes();

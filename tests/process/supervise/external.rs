@@ -103,7 +103,7 @@ async fn a_dropped_run_ends_its_program() {
 async fn a_bench_command_measures_our_server() {
     let marked = Marked::new("external-bench");
     let launch = Launch {
-        manners: Default::default(),
+        protocol: Default::default(),
         argv: "vsweep sim serve org/tiny --sim-zero --sim-start 100ms"
             .split(' ')
             .map(str::to_owned)

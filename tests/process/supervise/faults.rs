@@ -25,7 +25,7 @@ impl Simulated {
         let marked = Marked::new(test);
         let argv = format!("vsweep sim serve org/tiny --sim-zero --sim-start 100ms {flags}");
         let launch = Launch {
-            manners: Default::default(),
+            protocol: Default::default(),
             argv: argv.split_whitespace().map(str::to_owned).collect(),
             env: marked.env.clone(),
             cpus: None,

@@ -28,7 +28,7 @@ fn command() -> Vec<String> {
 
 fn launch(marked: &Marked) -> Launch {
     Launch {
-        manners: Default::default(),
+        protocol: Default::default(),
         argv: command(),
         env: marked.env.clone(),
         cpus: None,

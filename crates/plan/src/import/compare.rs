@@ -2,7 +2,7 @@
 
 use super::plan_text::without_percentile_metrics;
 use super::records::{Record, Sides};
-use super::{Loads, ReadSweep, theirs};
+use super::{Loads, ReadSweep, vllm_sweep};
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{self, Format, Params, Problems, World, spelling};
 use crate::shell::shell_line;
@@ -29,7 +29,8 @@ pub(super) fn compare(
     let ours: Vec<(Vec<Vec<String>>, Vec<String>)> = matrix.servers().map(loads).collect();
 
     let row = |serve: &Record<'_>| {
-        let keeps = |bench: &&Record<'_>| theirs::links_keep(&read.links, &serve.theirs.params, &bench.theirs.params);
+        let keeps =
+            |bench: &&Record<'_>| vllm_sweep::links_keep(&read.links, &serve.theirs.params, &bench.theirs.params);
         sides.bench.iter().filter(keeps).collect_vec()
     };
     let rows = sides.serve.iter().map(|serve| (serve, row(serve)));
@@ -52,19 +53,19 @@ pub(super) fn compare(
 
     let bench_command = without_percentile_metrics(&read.bench_command);
     let servers = both().filter(|_| !is_startup).map(|((_, argv), (serve, _))| {
-        let theirs = theirs::apply(&read.serve_command, &serve.theirs.params);
+        let theirs = vllm_sweep::apply(&read.serve_command, &serve.theirs.params);
         ("server", *serve, theirs, argv)
     });
     let loads = both().flat_map(|((loads, _), (serve, row))| loads.iter().zip(row).map(move |load| (*serve, load)));
     let loads = loads.map(|(serve, (argv, bench))| match is_startup {
         true => {
-            let engine = theirs::apply(&read.bench_command, &serve.theirs.params);
-            let theirs = engine.and_then(|engine| theirs::apply(&engine, &bench.theirs.params));
+            let engine = vllm_sweep::apply(&read.bench_command, &serve.theirs.params);
+            let theirs = engine.and_then(|engine| vllm_sweep::apply(&engine, &bench.theirs.params));
             ("start", serve, theirs, argv)
         }
         false => {
             let params = without_percentiles(&bench.theirs.params);
-            ("load", *bench, theirs::apply(&bench_command, &params), argv)
+            ("load", *bench, vllm_sweep::apply(&bench_command, &params), argv)
         }
     });
     // In the command of a start, a flag may be in another position.
@@ -75,7 +76,7 @@ pub(super) fn compare(
     let hide = |words: &[String]| shell_line(plan.secrets.redact_argv(words));
     let differences = servers.chain(loads).filter(|(.., theirs, ours)| !is_same(theirs, ours));
     let lines = differences.map(|(side, record, theirs, ours)| {
-        let called = match theirs::name(record.theirs).as_str() {
+        let called = match vllm_sweep::name(record.theirs).as_str() {
             "" => String::new(),
             called => format!(" `{called}`"),
         };
@@ -91,7 +92,7 @@ pub(super) fn compare(
     }
     let load = if is_startup { "STARTUP-" } else { "BENCH-" };
     let folder = |serve: &Record<'_>, bench: &Record<'_>| {
-        theirs::folder_of([("SERVE-", serve.theirs), (load, bench.theirs)], &[])
+        vllm_sweep::folder_of([("SERVE-", serve.theirs), (load, bench.theirs)], &[])
     };
     let folders = rows
         .iter()

@@ -8,7 +8,7 @@ mod plan_text;
 mod records;
 mod startup;
 pub mod suite;
-pub mod theirs;
+pub mod vllm_sweep;
 
 use crate::plan::{Combo, Diagnostics, Params, Problem, Problems, Secrets, ServeCommand, Sources};
 use crate::shell::shlex;
@@ -172,7 +172,7 @@ fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, remarks: &mut Remarks) -> Re
     if sweep.num_runs == 0 {
         remarks.object("--num-runs is 0", "give 1 or more");
     }
-    let links = theirs::link_vars(&sweep.link_vars).unwrap_or_else(|why| {
+    let links = vllm_sweep::link_vars(&sweep.link_vars).unwrap_or_else(|why| {
         remarks.object(format!("--link-vars: {why}"), "correct it");
         Vec::new()
     });
@@ -186,7 +186,8 @@ fn gather<'a>(sweep: &'a Sweep, read: ReadFile<'_>, remarks: &mut Remarks) -> Re
         Loads::Listed | Loads::Explored { .. } | Loads::Startup { .. } => Vec::new(),
     };
     let mut pairs = serve.iter().cartesian_product(&bench);
-    if remarks.found.is_empty() && !pairs.any(|(serve, bench)| theirs::links_keep(&links, &serve.params, &bench.params))
+    if remarks.found.is_empty()
+        && !pairs.any(|(serve, bench)| vllm_sweep::links_keep(&links, &serve.params, &bench.params))
     {
         let message = format!("--link-vars {} keeps no pair of server and load", sweep.link_vars);
         remarks.object(message, "name parameters that both files set to equal values");

@@ -1,6 +1,6 @@
 //! The records of vLLM's parameter files: read, and as combinations of a plan that give the same command lines.
 
-use super::{Loads, ReadFile, ReadSweep, Remarks, theirs};
+use super::{Loads, ReadFile, ReadSweep, Remarks, vllm_sweep};
 use crate::matrix::argv::json_word;
 use crate::plan::{Combo, Params, Side, check_names, json_text, records, spelling};
 use serde_json::Value;
@@ -63,7 +63,7 @@ pub(super) fn translate<'a>(read: &'a ReadSweep<'_>, remarks: &mut Remarks) -> S
 
 /// Name of a record in notes.
 fn called(combo: &Combo, place: usize) -> String {
-    match theirs::name(combo).as_str() {
+    match vllm_sweep::name(combo).as_str() {
         "" => format!("number {}", place + 1),
         name => format!("`{name}`"),
     }
@@ -127,7 +127,7 @@ fn passed(name: &str, value: &Value) -> (Value, Option<String>) {
             ("None".into(), Some(note))
         }
         Value::Array(_) => {
-            let text = theirs::text(value);
+            let text = vllm_sweep::text(value);
             let note = format!(
                 "`{name}` is a list, which vLLM passes as the one word {text}; write {{ value = [...] }} for a word each"
             );

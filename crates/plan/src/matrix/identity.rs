@@ -18,7 +18,7 @@ pub(super) fn server_id(
         Target::Launch(_) => json!({"argv": secrets.redact_argv(argv), "env": open_env(env, secrets)}),
         Target::Attach(url) => json!({"url": secrets.redact(url), "params": secrets.redact_params(params)}),
     };
-    let members = &serve.manners.members;
+    let members = &serve.protocol.members;
     if *members != Members::default() {
         let commands = members.commands.iter().map(|words| secrets.redact_argv(words));
         content["members"] = json!({"nodes": members.nodes, "commands": commands.collect::<Vec<_>>()});

@@ -250,7 +250,7 @@ impl Matrix {
         let argv = match &serve.target {
             Target::Launch(commands) => {
                 let flags = commands::flags(&params);
-                argv::apply_as(&commands.of(&params), &flags, serve.manners.flag_style)
+                argv::apply_as(&commands.of(&params), &flags, serve.protocol.flag_style)
             }
             Target::Attach(_) => Vec::new(),
         };

@@ -115,7 +115,7 @@ impl Plan {
         if let Some(node) = root.child("compare") {
             self.check_compare(reader, root, node);
         }
-        let is_spread = self.serve.manners.members.nodes > 1 && self.exec.parallel != Parallel::No;
+        let is_spread = self.serve.protocol.members.nodes > 1 && self.exec.parallel != Parallel::No;
         if let Some(nodes) = given(root, "serve.nodes").filter(|_| is_spread) {
             let message = "servers on several nodes take them whole, so they do not run side by side";
             reader.object(nodes.key_span, message, "remove `nodes`, or exec.parallel");
@@ -157,7 +157,7 @@ impl Plan {
                 reader.object(entry.key_span, message, remedy);
             }
         }
-        let has_members = !self.serve.manners.members.commands.is_empty();
+        let has_members = !self.serve.protocol.members.commands.is_empty();
         if let Some(members) = given(root, "serve.members").filter(|_| has_members) {
             let message = format!("bench.runner = \"{name}\" serves nothing, so nothing can run next to it");
             reader.object(members.key_span, message, "remove `members`, or use another runner");

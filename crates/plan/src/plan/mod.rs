@@ -60,7 +60,7 @@ pub use report::{Plot, ReportOptions};
 pub use requirement::{Assertion, Required, Requirement, Servers};
 pub use runs::Runs;
 pub use secrets::{HIDDEN, Piece, Secrets};
-pub use serve::{FlagStyle, Manners, Reset, Serve, Target};
+pub use serve::{FlagStyle, Reset, Serve, ServerProtocol, Target};
 pub use serve_command::{Flag, Program, ServeCommand};
 pub use side::{ParamRef, Side};
 pub use slurm::Slurm;

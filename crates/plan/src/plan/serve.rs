@@ -43,7 +43,7 @@ table! {
         /// command line that must exit with 0 within 2 minutes, or the run that follows is marked `suspect` (`caches_not_reset`).
         pub reset: Reset,
         /// Differences from vLLM.
-        pub manners: Manners = part(),
+        pub protocol: ServerProtocol = part(),
         /// Asks every start of a server a few fixed questions. A config whose answers differ from the others' is `invalid`
         /// (`answers_differ`; docs/verdicts.md). Default: true.
         pub answer_check: bool = key().or(true),
@@ -69,7 +69,7 @@ table! {
 table! {
     /// Properties of a server that is not vLLM. The defaults describe vLLM.
     #[derive(Debug, Clone, PartialEq, Eq)]
-    pub struct Manners("Manners", "serve.") {
+    pub struct ServerProtocol("ServerProtocol", "serve.") {
         /// The route that answers 200 when the server is healthy. Default: `/health`.
         pub health: String = by::<String, _>(health).or("/health"),
         /// Text that must also appear in the server's log before the server counts as ready. Default: none.

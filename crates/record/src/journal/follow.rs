@@ -6,7 +6,7 @@ use super::event::{Seen, SeenJournal};
 use super::line::Entry;
 use super::rank::Nonce;
 use super::reader::{Read, Reader};
-use super::state::{Gap, State};
+use super::state::{MissingRecord, State};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use vsweep_plan::error::{Error, Result};
@@ -151,13 +151,13 @@ impl Follower {
     }
 
     /// Missing records without which nothing can be said of the experiment.
-    pub fn gaps(&self) -> Vec<Gap> {
+    pub fn gaps(&self) -> Vec<MissingRecord> {
         let mut gaps = self.state.gaps();
         for reader in self.readers.values() {
             let nonce = reader.nonce;
             let has_no_plan = reader.length() > 1 && reader.sum(1).is_none();
             if has_no_plan && !self.state.is_known(nonce, 2) {
-                gaps.push(Gap {
+                gaps.push(MissingRecord {
                     text: format!(
                         "{}: the line that records the plan (the second) is missing or damaged; restore the file from a copy, or \
                          run the plan again, which records it anew and keeps the results",
@@ -166,7 +166,7 @@ impl Follower {
                     heals: true,
                 });
             }
-            gaps.extend(reader.doubtful.iter().map(|line| Gap {
+            gaps.extend(reader.doubtful.iter().map(|line| MissingRecord {
                 text: format!(
                     "{}:{line}: a damaged line that seems to retire earlier results; restore the file from a copy, or start over \
                      with --fresh",

@@ -10,7 +10,7 @@ use super::lock::Lock;
 use super::log::Log;
 use super::rank::Nonce;
 use super::run_file::{self, Measured, Provenance};
-use super::state::{Gap, State};
+use super::state::{MissingRecord, State};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use vsweep_plan::error::{Error, Result};
@@ -101,7 +101,7 @@ impl Recorder {
     }
 
     /// Missing records that this session replaces by what it records.
-    pub fn gaps(&self) -> Vec<Gap> {
+    pub fn gaps(&self) -> Vec<MissingRecord> {
         self.follower.gaps()
     }
 

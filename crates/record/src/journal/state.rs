@@ -18,7 +18,7 @@ pub use attached::ServerMatch;
 pub use counts::Duplicate;
 use records::RunStatus;
 pub use records::{RunRecord, SearchEnd, SearchRecord, ServerRecord, Session, StartRecord, number};
-pub use resume::Gap;
+pub use resume::MissingRecord;
 
 use super::declared::Compared;
 use super::event::{Event, RunFinished, Seen, SeenJournal};

@@ -24,7 +24,7 @@ const MOST_APART: usize = 8;
 
 /// The current activity, as the page reads it.
 #[derive(Debug, Clone, Serialize)]
-pub struct Now {
+pub struct LiveStatus {
     /// Version of the page that includes everything up to now.
     pub version: u64,
     /// The moment, RFC 3339.
@@ -42,9 +42,15 @@ pub struct Now {
     pub recent: Vec<Value>,
 }
 
-impl Now {
+impl LiveStatus {
     /// Returns the activity at a moment from the journals and the predicted seconds left. Sessions that have ended contribute only counts.
-    pub fn of(directory: &Directory, state: &State, seconds_left: Option<f64>, working: bool, at: Timestamp) -> Now {
+    pub fn of(
+        directory: &Directory,
+        state: &State,
+        seconds_left: Option<f64>,
+        working: bool,
+        at: Timestamp,
+    ) -> LiveStatus {
         let mut status = Status::of(&directory.name(), state);
         status.seconds_left = seconds_left;
         let ended = state.runs().filter(|run| !run.finished_at.is_empty());
@@ -53,7 +59,7 @@ impl Now {
             let name = run_name(&run.server, &run.name, &run.number(), state);
             json!({"name": name, "outcome": run.outcome.to_string(), "at": run.finished_at})
         });
-        Now {
+        LiveStatus {
             version: 0,
             count: status.progress(),
             working,

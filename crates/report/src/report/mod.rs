@@ -60,7 +60,7 @@ mod yaml;
 pub use basis::is_current;
 pub use inputs::Inputs;
 pub use joint::joint_page;
-pub use live::Now;
+pub use live::LiveStatus;
 pub use pages::{Pages, make_pages};
 pub use rows::{Runs, read_runs};
 pub use sentences::Best;

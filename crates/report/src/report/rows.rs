@@ -31,20 +31,20 @@ pub(super) type Figures = Vec<(Box<str>, Cell)>;
 
 /// Figures of run files that were read and believed before, by their SHA-256: while a sweep runs, its tables are written
 /// after every run, and only the new file needs to be read.
-pub type Believed = HashMap<String, Figures>;
+pub type FigureCache = HashMap<String, Figures>;
 
 /// Reads the files of all recorded runs and makes one row of each.
 pub fn read_runs(directory: &Directory, state: &State) -> Runs {
     read_asked(directory, state, &ReportOptions::default(), None)
 }
 
-/// Like `read_runs`, with the columns that a plan asks for: shares of requests within limits, and the cost of tokens. Files in `believed`
+/// Like `read_runs`, with the columns that a plan asks for: shares of requests within limits, and the cost of tokens. Files in `cache`
 /// are not read again.
 pub fn read_asked(
     directory: &Directory,
     state: &State,
     options: &ReportOptions,
-    mut believed: Option<&mut Believed>,
+    mut cache: Option<&mut FigureCache>,
 ) -> Runs {
     let shares = Shares::asked_by(&options.requirements);
     let unknown = ServerRecord::default();
@@ -63,7 +63,7 @@ pub fn read_asked(
     let mut damaged = Vec::new();
     let runs: Vec<&RunRecord> = state.runs().collect();
     for batch in runs.chunks(BATCH) {
-        let known = |run: &RunRecord| believed.as_ref()?.get(&run.file.as_ref()?.sha256).cloned();
+        let known = |run: &RunRecord| cache.as_ref()?.get(&run.file.as_ref()?.sha256).cloned();
         let read = |run: &&RunRecord| known(run).map_or_else(|| read_figures(directory.root(), run, &shares), Ok);
         let figures = threads::map(threads::cores(), batch, read);
         for (run, figures) in batch.iter().zip(figures) {
@@ -100,10 +100,10 @@ pub fn read_asked(
                 order: run.rank.line.seq,
                 machine: state.measured_at(run).filter(|_| is_spread),
             });
-            if let (Some(believed), Some(file)) = (&mut believed, &run.file)
+            if let (Some(cache), Some(file)) = (&mut cache, &run.file)
                 && cause != Some(Cause::ResultDamaged)
             {
-                believed.insert(file.sha256.clone(), figures);
+                cache.insert(file.sha256.clone(), figures);
             }
         }
     }

@@ -12,7 +12,7 @@ use std::path::Path;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::error::{Error, Result};
 use vsweep_plan::files::{create_folder, write_atomic, write_atomic_with};
-use vsweep_plan::import::theirs;
+use vsweep_plan::import::vllm_sweep;
 use vsweep_plan::plan::{Combo, Params};
 use vsweep_plan::printable::{acts, printable, printable_json};
 use vsweep_plan::validity::Validity;
@@ -105,7 +105,7 @@ fn folders<'s>(state: &'s State, side: &str) -> Vec<(String, Vec<&'s RunRecord>)
             ("SERVE-", &record(&server.combo, &server.params)),
             (side, &record(&run.combo, &run.params)),
         ];
-        let name = theirs::folder_of(sides, &[]);
+        let name = vllm_sweep::folder_of(sides, &[]);
         let is_free = taken.insert(name.clone());
         let is_a_name = !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains(acts);
         let name = match is_a_name && is_free {
@@ -193,8 +193,8 @@ fn write_table(records: &[Params], to: &mut impl Write) -> std::io::Result<()> {
             .zip(&has_gaps)
             .map(|(name, has_gaps)| match record.get(*name) {
                 None | Some(Value::Null) => String::new(),
-                Some(value) if *has_gaps && !value.is_f64() => format!("{}.0", theirs::text(value)),
-                Some(value) => harmless(&theirs::text(value)),
+                Some(value) if *has_gaps && !value.is_f64() => format!("{}.0", vllm_sweep::text(value)),
+                Some(value) => harmless(&vllm_sweep::text(value)),
             });
         csv.write_record(cells)?;
     }

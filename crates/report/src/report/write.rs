@@ -11,7 +11,7 @@ use super::inputs::Inputs;
 use super::pages::Pages;
 use super::picture::{Form, render};
 use super::requirements::{self, Judged};
-use super::rows::{Believed, Runs, read_asked};
+use super::rows::{FigureCache, Runs, read_asked};
 use super::sentences::{Best, best};
 use super::sla;
 use super::{duplicates, starts};
@@ -49,7 +49,7 @@ pub struct Written {
 #[derive(Debug)]
 pub struct LiveTables {
     directory: Directory,
-    believed: Believed,
+    cache: FigureCache,
     options: ReportOptions,
     answered: Option<Answered>,
 }
@@ -70,7 +70,7 @@ impl LiveTables {
     pub fn of(directory: &Directory, options: &ReportOptions) -> Self {
         LiveTables {
             directory: directory.clone(),
-            believed: Believed::default(),
+            cache: FigureCache::default(),
             options: options.clone(),
             answered: None,
         }
@@ -78,7 +78,7 @@ impl LiveTables {
 
     /// Replaces the text tables by the current state of the journals.
     pub fn write(&mut self, state: &State) -> Result<Written> {
-        let runs = read_asked(&self.directory, state, &self.options, Some(&mut self.believed));
+        let runs = read_asked(&self.directory, state, &self.options, Some(&mut self.cache));
         let mut points = Points::of(&runs.table);
         self.answer(state, &mut points)?;
         let goals = Goals::judge(&self.options.requirements, state, &points);

@@ -14,7 +14,7 @@ use vsweep_plan::plan::needs_as_much;
 
 /// A missing record without which the tables would silently be those of an earlier time.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Gap {
+pub struct MissingRecord {
     /// The missing record and a remedy, as a sentence.
     pub text: String,
     /// True if `vsweep run` repairs it, by recording the plan or beginning the search anew.
@@ -124,7 +124,7 @@ impl State {
     }
 
     /// Missing records without which nothing can be said of the experiment.
-    pub fn gaps(&self) -> Vec<Gap> {
+    pub fn gaps(&self) -> Vec<MissingRecord> {
         let mut gaps = Vec::new();
         gaps.extend(self.lost_plan());
         gaps.extend(self.lost_searches());
@@ -132,7 +132,7 @@ impl State {
         gaps
     }
 
-    fn lost_plan(&self) -> Option<Gap> {
+    fn lost_plan(&self) -> Option<MissingRecord> {
         let planning = self.planning_session()?;
         // A session that joined a plan later knows of a later plan, whose own session may be lost.
         let later = self.sessions.iter().filter(|session| session.rank >= planning.rank);
@@ -140,7 +140,7 @@ impl State {
         let PlanContent::In(journal) = lost.next()?.plan.content else {
             return None;
         };
-        Some(Gap {
+        Some(MissingRecord {
             text: format!(
                 "the plan is in journal/{journal}.jsonl, which is missing or damaged; restore that file from a copy, or run the \
                  plan again, which records it anew and keeps the results"
@@ -149,7 +149,7 @@ impl State {
         })
     }
 
-    fn lost_searches(&self) -> Vec<Gap> {
+    fn lost_searches(&self) -> Vec<MissingRecord> {
         let planned = self
             .searches
             .iter()
@@ -158,7 +158,7 @@ impl State {
         let gaps = rootless.filter_map(|((search, _), facts)| {
             let asked = facts.asked.first().map(|at| self.attempts[*at].rank.line);
             let line = asked.or(facts.ends.first().map(|(rank, ..)| rank.line))?;
-            Some(Gap {
+            Some(MissingRecord {
                 text: format!(
                     "the line that begins search {search}, which journal/{}.jsonl goes on with, is missing or damaged; restore \
                      that file from a copy, or run the plan again, which searches anew",
@@ -170,14 +170,14 @@ impl State {
         gaps.collect()
     }
 
-    fn lost_retirements(&self) -> Vec<Gap> {
+    fn lost_retirements(&self) -> Vec<MissingRecord> {
         let is_there = |line: LineId| self.retirements.iter().any(|retired| retired.rank.line == line);
         let anew = self.attempts.iter().filter_map(|run| {
             let (journal, seq) = (run.rank.line.journal, run.anew?);
             Some(LineId { journal, seq })
         });
         let lost: BTreeSet<LineId> = anew.filter(|line| !is_there(*line)).collect();
-        let gap = |line: LineId| Gap {
+        let gap = |line: LineId| MissingRecord {
             text: format!(
                 "journal/{}.jsonl: the line that retires earlier results (seq {}) is missing or damaged; restore the file from a \
                  copy, or start over with --fresh",

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::error::{Error, Result};
 use vsweep_plan::files::{RESULT, read};
-use vsweep_plan::import::theirs;
+use vsweep_plan::import::vllm_sweep;
 use vsweep_plan::plan::Params;
 use vsweep_plan::python_json;
 use vsweep_plan::validity::{Code, Doubt, Validity};
@@ -246,7 +246,7 @@ impl Record {
         let Some(name) = self.params.shift_remove(NAME) else {
             return;
         };
-        let of_bench = format!("BENCH--{}", theirs::file_name(&theirs::text(&name)));
+        let of_bench = format!("BENCH--{}", vllm_sweep::file_name(&vllm_sweep::text(&name)));
         let (serve, bench) = match folder.strip_suffix(&of_bench) {
             Some(rest) => (
                 rest.strip_prefix("SERVE--")
@@ -256,7 +256,7 @@ impl Record {
             None => (Some(name), None),
         };
         // Without a name of its own the server's part of the folder is its parameters.
-        let serve = serve.filter(|name: &Value| bench.is_none() || !theirs::text(name).contains('='));
+        let serve = serve.filter(|name: &Value| bench.is_none() || !vllm_sweep::text(name).contains('='));
         for (params, name) in [(&mut self.params, serve), (&mut self.settings, bench)] {
             if let Some(name) = name {
                 params.shift_insert(0, COMBO.into(), name);

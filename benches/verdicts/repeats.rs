@@ -30,7 +30,7 @@ pub fn judge(judge: &mut Judge, trials: u64) {
     }
 }
 
-/// How many runs the rule asks for, and whether the last interval holds the truth.
+/// Number of runs that the rule asks for, and true if the last interval holds the truth.
 fn repeated(rule: Repeats, run_sd: f64, seed: u64) -> (usize, bool) {
     let mut random = Random(seed);
     let mut values = Vec::new();

@@ -29,7 +29,7 @@ pub struct Directories {
 }
 
 impl Directories {
-    /// The same with the newest experiment where no directory is named.
+    /// Takes the newest experiment if no directory is named.
     pub fn settle(mut self) -> Result<Directories> {
         if self.directories.is_empty() {
             self.directories.push(named_or_newest(None)?);

@@ -73,7 +73,7 @@ const GROUPS: [(&str, &[(&str, &str)]); 5] = [
     ),
 ];
 
-/// The same command with its subcommands in groups, and an example in the help of each.
+/// Arranges the subcommands in groups, with an example in the help of each.
 pub fn arrange(command: Command) -> Command {
     let mut command = command;
     for (name, example) in GROUPS.iter().flat_map(|(_, commands)| *commands) {

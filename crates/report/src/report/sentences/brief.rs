@@ -19,7 +19,7 @@ pub struct Brief {
     pub run: Vec<String>,
     /// The number of further recommendations.
     pub more: usize,
-    /// How sure a single recommendation is.
+    /// Certainty of a single recommendation.
     pub sure: Option<String>,
     /// The settings that made the difference to it, and those that made none.
     pub why: Option<String>,
@@ -129,7 +129,7 @@ fn result(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
     figure(answered, winner) + &at + &gpus + &cost
 }
 
-/// `97 % within 1 % of the best of 32 servers; not told apart from it: TP 4`.
+/// Describes the certainty: `97 % within 1 % of the best of 32 servers; not told apart from it: TP 4`.
 fn sureness(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
     if answered.entrants.len() < 2 {
         return (answer.configs.len() > 1).then(|| "no other server competes".to_owned());

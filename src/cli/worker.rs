@@ -93,7 +93,7 @@ fn has_work(sweep: &Sweep<'_>, share: &Share, state: &State) -> Result<bool> {
     };
     let mut starts = schedule.foreseen(state);
     match starts.find(|start| group_name(is_compared, start) == group) {
-        Some(start) => Ok(schedule.group(&start, state).is_some()),
+        Some(start) => Ok(schedule.has_group(&start, state)),
         None => Err(Error::Usage(format!(
             "the plan has no start {group}; `vsweep submit PLAN --dry-run` lists them, and a plan that was edited is submitted again"
         ))),

@@ -223,7 +223,7 @@ impl Sweep<'_> {
         let schedule = self.schedule();
         let starts: Vec<Start> = writer.look(|state| {
             let finals = schedule.finals(state);
-            finals.filter(|start| schedule.group(start, state).is_some()).collect()
+            finals.filter(|start| schedule.has_group(start, state)).collect()
         });
         let names: BTreeMap<&ServerId, &str> = starts
             .iter()

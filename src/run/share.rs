@@ -62,7 +62,7 @@ impl Sweep<'_> {
         }
         let open = schedule
             .foreseen(state)
-            .filter(|start| schedule.group(start, state).is_some());
+            .filter(|start| schedule.has_group(start, state));
         open.map(|start| (group_name(false, &start), vec![start.server]))
             .collect()
     }
@@ -77,7 +77,7 @@ impl Sweep<'_> {
     pub(super) fn offers(&self, share: &Share, writer: &SessionWriter<'_>) -> impl Iterator<Item = Vec<Start>> {
         let schedule = self.schedule();
         let is_open = move |start: &Start| {
-            share.wants(&group_name(false, start)) && writer.look(|state| schedule.group(start, state).is_some())
+            share.wants(&group_name(false, start)) && writer.look(|state| schedule.has_group(start, state))
         };
         let finals = self.wanted.starts();
         let mut slots = (FIRST_SLOT..=finals).map(Some).chain([None]).cycle();

@@ -214,7 +214,7 @@ impl Scheduler for LocalScheduler<'_> {
             // Leases of a killed worker are free at once, but its servers hold their GPUs until their guards have ended them.
             self.sweep.clear_away(self.sweep.patience(), writer).await?;
             if let Some((start, allocation)) = self.next_here(under_way, writer).await? {
-                let lease = match writer.look(|state| schedule.group(&start, state).is_some()) {
+                let lease = match writer.look(|state| schedule.has_group(&start, state)) {
                     true => share.leases.take(&group_name(is_compared, &start))?,
                     false => None,
                 };

@@ -180,7 +180,7 @@ impl<'a> Schedule<'a> {
             retry_failed: false,
             ..self
         };
-        all.starts().all(|start| all.group(&start, state).is_none())
+        all.starts().all(|start| !all.has_group(&start, state))
     }
 
     /// Returns the possible remaining work of a start, if any.
@@ -199,8 +199,7 @@ impl<'a> Schedule<'a> {
         let points: Vec<Point> = self.matrix.points_of(server).filter(is_in).collect();
         let figures: Arc<[String]> = figures(self.plan).into();
         let is_open = |point: &Point, run: u32| {
-            !is_settled(state.outcome(&point.id, slot, run), self.retry_failed)
-                && is_wanted(runs, &point.id, slot, run, state)
+            self.is_open(point, slot, run, state)
                 && !(is_sure
                     && (runs.least() + 1..runs.most()).contains(&run)
                     && state.outcome(&point.id, slot, run - 1).is_none())
@@ -212,20 +211,8 @@ impl<'a> Schedule<'a> {
             .filter(|(point, run)| is_open(point, *run))
             .map(|(point, run)| Task::of(point.clone(), slot, run, Arc::clone(&figures)))
             .collect();
-        let searches = self.matrix.searches_of(server).filter_map(|mut search| {
-            if let Some(only) = &start.only {
-                // Fresh starts measure how much a finalist holds, even if another holds more.
-                search.settings.skip_beaten = false;
-                only.searches.contains(&search.id).then_some(())?;
-            }
-            let is_open = self.is_left(&search.id, slot, state) || was_skipped_before(&search, slot, state);
-            is_open.then_some(search)
-        });
-        let searches: Vec<LoadSearch> = searches.collect();
-        let explorations = self.matrix.explorations_of(server);
-        let explorations: Vec<LoadExploration> = explorations
-            .filter(|exploration| self.is_left(&exploration.id, slot, state))
-            .collect();
+        let searches: Vec<LoadSearch> = self.searches(start, state).collect();
+        let explorations: Vec<LoadExploration> = self.explorations(start, state).collect();
         let has_work = !tasks.is_empty() || !searches.is_empty() || !explorations.is_empty();
         has_work.then(|| Group {
             server: server.clone(),
@@ -234,6 +221,41 @@ impl<'a> Schedule<'a> {
             searches,
             explorations,
         })
+    }
+
+    /// Returns true if [`Schedule::group`] is not empty, and makes no task of it.
+    pub fn has_group(self, start: &Start, state: &State) -> bool {
+        let runs = &self.plan.runs;
+        let is_in = |point: &Point| start.only.as_ref().is_none_or(|only| only.points.contains(&point.id));
+        let mut points = self.matrix.points_of(&start.server).filter(is_in).enumerate();
+        let has_points = points.any(|(at, point)| {
+            let repeated = at < usize::from(self.plan.repeat_first);
+            let last = runs.most() + u32::from(repeated);
+            (0..last).any(|run| self.is_open(&point, start.slot, run, state))
+        });
+        has_points || self.searches(start, state).next().is_some() || self.explorations(start, state).next().is_some()
+    }
+
+    fn is_open(self, point: &Point, slot: u32, run: u32, state: &State) -> bool {
+        !is_settled(state.outcome(&point.id, slot, run), self.retry_failed)
+            && is_wanted(&self.plan.runs, &point.id, slot, run, state)
+    }
+
+    fn searches(self, start: &Start, state: &State) -> impl Iterator<Item = LoadSearch> {
+        self.matrix.searches_of(&start.server).filter_map(move |mut search| {
+            if let Some(only) = &start.only {
+                // Fresh starts measure how much a finalist holds, even if another holds more.
+                search.settings.skip_beaten = false;
+                only.searches.contains(&search.id).then_some(())?;
+            }
+            let is_open = self.is_left(&search.id, start.slot, state) || was_skipped_before(&search, start.slot, state);
+            is_open.then_some(search)
+        })
+    }
+
+    fn explorations(self, start: &Start, state: &State) -> impl Iterator<Item = LoadExploration> {
+        let all = self.matrix.explorations_of(&start.server);
+        all.filter(move |exploration| self.is_left(&exploration.id, start.slot, state))
     }
 
     fn is_left(self, search: &SearchId, slot: u32, state: &State) -> bool {
@@ -249,7 +271,7 @@ impl<'a> Schedule<'a> {
         if self.plan.compare.is_some() {
             return !self.wanted_starts(state, &[]).is_empty();
         }
-        let is_left = |start: Start| self.group(&start, state).is_some();
+        let is_left = |start: Start| self.has_group(&start, state);
         self.starts().any(is_left) || self.finals(state).any(is_left)
     }
 }

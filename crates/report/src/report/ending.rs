@@ -17,12 +17,13 @@ pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
     let brief = brief(&inputs.answers.document);
     let groups = group_recorded(inputs.state);
     let (failed, doubted): (Vec<Group>, Vec<Group>) = groups.into_iter().partition(|group| group.validity.is_none());
-    let warnings = brief.warnings.iter();
-    let warnings = warnings.map(|warning| warning.trim_start_matches("Warning: ").trim_end_matches('.').to_owned());
-    let remarks = remarks(inputs.state, inputs.points)
-        .into_iter()
-        .map(|remark| remark.text);
-    let doubts = doubted.iter().map(doubt).chain(warnings).chain(remarks);
+    let warnings = brief.warnings.iter().map(|warning| {
+        let warning = warning.trim_start_matches("Warning: ").trim_end_matches('.');
+        format!("recommended server: {warning}")
+    });
+    let remarks = remarks(inputs.state, inputs.points).into_iter();
+    let remarks = remarks.map(|remark| first_clause(&remark.text).to_owned());
+    let doubts = warnings.chain(doubted.iter().map(doubt)).chain(remarks);
     let parts = context! {
         doubts => doubts.collect::<Vec<String>>(),
         failed => failed.iter().map(failure).collect::<Vec<String>>(),
@@ -36,12 +37,17 @@ pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
 /// `5 runs suspect (generator stalled): give vsweep its own core, and do not stop it during a run`.
 fn doubt(group: &Group) -> String {
     let runs = show_many(group.runs as u64, "run");
-    let advice = group.advice.split(';').next().unwrap_or_default();
+    let advice = first_clause(&group.advice);
     format!("{runs} {} ({}): {advice}", group.verb(), group.in_words())
 }
 
 /// `8 runs (GPU out of memory): lower gpu_memory_utilization`.
 fn failure(group: &Group) -> String {
     let runs = show_many(group.runs as u64, "run");
-    format!("{runs} ({}): {}", group.in_words(), group.advice)
+    format!("{runs} ({}): {}", group.in_words(), first_clause(&group.advice))
+}
+
+/// The text before its first semicolon; the report has the rest.
+fn first_clause(text: &str) -> &str {
+    text.split(';').next().unwrap_or(text)
 }

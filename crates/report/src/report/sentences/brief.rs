@@ -105,15 +105,27 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool) -> Stri
     let Some(winner) = &answered.winner else {
         return question + &none(answer, answered);
     };
+    let ties = answered
+        .ties
+        .iter()
+        .take(MOST_TIES)
+        .map(|tie| answer.name_of(tie))
+        .join("; ");
+    let ties = if ties.is_empty() {
+        ties
+    } else {
+        format!(", not told apart from it: {ties}")
+    };
     let sure = match (is_single, answered.entrants.len()) {
-        (false, 2..) => format!(" ({} sure)", percent(winner.probability)),
+        (false, 2..) => format!(" ({} sure{ties})", percent(winner.probability)),
         _ => String::new(),
     };
-    format!(
-        "{question}{}: {}{sure}",
-        server(answer, winner),
-        result(answer, answered, winner)
-    )
+    // With a single config there is no choice.
+    let server = match answer.configs.len() {
+        1 => String::new(),
+        _ => server(answer, winner) + ": ",
+    };
+    format!("{question}{server}{}{sure}", result(answer, answered, winner))
 }
 
 /// The winner's figure, its load, the GPUs and the cost.

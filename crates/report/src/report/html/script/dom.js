@@ -13,6 +13,8 @@ function svg(tag, attributes = {}, ...children) {
 function fillElement(element, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") element.addEventListener(name, value);
+    // An attribute of style would be refused by the page's policy.
+    else if (name === "style") element.style.cssText = value;
     else if (value === true) element.setAttribute(name, "");
     else if (value !== false && value != null) element.setAttribute(name, value);
   }

@@ -10,10 +10,17 @@ use std::collections::BTreeMap;
 use std::thread;
 use vsweep_strategy::stats::Better;
 
-/// Draws of the model.
-pub const DRAWS: usize = 4000;
+/// Most draws of the model, and fewest.
+const DRAWS: (usize, usize) = (4000, 400);
+/// Drawn numbers of a metric that are kept.
+const NUMBERS: usize = 4_000_000;
 /// The probability of an interval.
 pub const INTERVAL: f64 = 0.95;
+
+/// Draws of the model for an experiment: fewer if it has so many points that they would fill the memory.
+pub fn draws_of(experiment: &Experiment) -> usize {
+    (NUMBERS / experiment.points.len().max(1)).clamp(DRAWS.1, DRAWS.0)
+}
 
 /// The function that finds the posterior of a metric.
 pub type Fit<'f> = dyn Fn(Observations, &Metric) -> Posterior + Sync + 'f;
@@ -110,7 +117,7 @@ impl<'e> Figures<'e> {
 
     fn drawn(&self) -> &Drawn {
         self.drawn.get_or_init(|| {
-            let mut plain = self.posterior.draw(self.experiment.seed, DRAWS);
+            let mut plain = self.posterior.draw(self.experiment.seed, draws_of(self.experiment));
             let mut shrunk = shrunk(self.experiment, &self.posterior, &plain);
             for draw in plain.iter_mut().chain(&mut shrunk).flatten() {
                 *draw = self.metric.scale.value(*draw);

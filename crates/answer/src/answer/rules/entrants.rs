@@ -3,7 +3,7 @@
 use super::super::asked::Question;
 use super::super::document::Estimate;
 use super::super::experiment::{Config, Experiment};
-use super::super::known::{DRAWS, Known};
+use super::super::known::{Known, draws_of};
 use super::contest::Contender;
 use super::meeting::{Meetings, meets_plainly, points_of};
 
@@ -33,8 +33,8 @@ pub struct Field {
     pub too_large: Vec<usize>,
 }
 
-/// A config that misses the targets by its plain estimates competes if it meets them in so many draws, 0.5 %.
-const FEWEST: usize = DRAWS / 200;
+/// A config that misses the targets by its plain estimates competes if it meets them in one of so many draws.
+const FEWEST: usize = 200;
 
 /// Servers of a config that fit on the GPUs of the user; 1 where either is unknown.
 pub fn replicas(experiment: &Experiment, config: &Config) -> u32 {
@@ -51,6 +51,7 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
         return field;
     };
     let better = figures.better();
+    let count = draws_of(known.experiment);
     for (config, own) in known.experiment.configs.iter().enumerate() {
         let all = points_of(known, &question.workload, question.load.as_deref());
         let measured = all.filter(|(at, point)| point.config == own.id && figures.estimates[*at].is_some());
@@ -65,7 +66,7 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
         }
         let times = if adds_up { f64::from(replicas) } else { 1.0 };
         let value = |at: usize| figures.estimates[at].map_or(better.worst(), |estimate| estimate.value);
-        let mut draws = vec![f64::NAN; DRAWS];
+        let mut draws = vec![f64::NAN; count];
         let mut chances: Vec<usize> = Vec::new();
         for at in &points {
             let meets = met.all(*at);
@@ -93,7 +94,7 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
             let ranked = points.iter().zip(&chances);
             ranked.max_by_key(|(_, chance)| **chance).map(|(at, _)| *at)
         };
-        if best.is_none() && chances.iter().all(|chance| *chance < FEWEST) {
+        if best.is_none() && chances.iter().all(|chance| *chance < count / FEWEST) {
             continue;
         }
         let Some(point) = best.or_else(likeliest) else {

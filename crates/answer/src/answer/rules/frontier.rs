@@ -3,12 +3,12 @@
 
 use super::super::asked::FrontierQuestion;
 use super::super::document::{Estimate, Frontier, FrontierPoint};
-use super::super::known::{DRAWS, Known, rounded};
+use super::super::known::{Known, draws_of, rounded};
 use super::meeting::{meets_plainly, points_of};
 use vsweep_strategy::stats::Better;
 
-/// Draws that probabilities of a frontier rest on: its points are many, and their probabilities only mark them.
-const FEWER: usize = DRAWS / 4;
+/// The part of the draws that probabilities of a frontier rest on: its points are many, and their probabilities only mark them.
+const PART: usize = 4;
 
 /// The frontier that is asked for; none without both metrics.
 pub fn frontier(known: &Known<'_>, question: &FrontierQuestion) -> Option<Frontier> {
@@ -35,14 +35,15 @@ pub fn frontier(known: &Known<'_>, question: &FrontierQuestion) -> Option<Fronti
         Better::Higher => one > other * margin,
         Better::Lower => one * margin < other,
     };
+    let draws = draws_of(known.experiment) / PART;
     let probability = |at: usize| {
-        let stands = (0..FEWER).filter(|draw| {
+        let stands = (0..draws).filter(|draw| {
             let (own_x, own_y) = (x.shrunk()[at][*draw], y.shrunk()[at][*draw]);
             !placed.iter().any(|(other, ..)| {
                 by_more(of_x, x.shrunk()[*other][*draw], own_x) && by_more(of_y, y.shrunk()[*other][*draw], own_y)
             })
         });
-        rounded(stands.count() as f64 / FEWER as f64)
+        rounded(stands.count() as f64 / draws as f64)
     };
     let points = front.into_iter().map(|(at, x, y)| FrontierPoint {
         point: known.experiment.points[*at].id.clone(),

@@ -3,10 +3,12 @@
 use super::super::asked::{About, Question, Target};
 use super::super::document::Meeting;
 use super::super::experiment::{Experiment, Point};
-use super::super::known::{DRAWS, Known, rounded};
+use super::super::known::{Known, draws_of, rounded};
 
 /// The draws in which each point meets each target of a question.
 pub struct Meetings {
+    /// The number of draws.
+    draws: usize,
     targets: Vec<Target>,
     /// `[target][point]`; empty for a point that is not asked, or has no such figure.
     holds: Vec<Vec<Vec<bool>>>,
@@ -19,6 +21,7 @@ impl Meetings {
             .map(|(at, _)| at)
             .collect();
         Meetings {
+            draws: draws_of(known.experiment),
             targets: question.targets.clone(),
             holds: question
                 .targets
@@ -30,7 +33,7 @@ impl Meetings {
 
     /// True if a point meets all targets, draw by draw.
     pub fn all(&self, at: usize) -> Vec<bool> {
-        let mut meets = vec![true; DRAWS];
+        let mut meets = vec![true; self.draws];
         for holds in self.holds.iter().map(|holds| &holds[at]) {
             match holds.is_empty() {
                 true => meets.fill(false),
@@ -53,7 +56,7 @@ impl Meetings {
                 target: target.clone(),
                 value: worst,
                 is_met: target.bound.holds(worst.value, target.limit),
-                probability: rounded(holds[at].iter().filter(|holds| **holds).count() as f64 / DRAWS as f64),
+                probability: rounded(holds[at].iter().filter(|holds| **holds).count() as f64 / self.draws as f64),
             })
         };
         self.targets.iter().zip(&self.holds).filter_map(meeting).collect()
@@ -70,7 +73,7 @@ fn holds(known: &Known<'_>, target: &Target, asked: &[usize]) -> Vec<Vec<bool>> 
         let Some(judged) = judged(known.experiment, target, *at) else {
             continue;
         };
-        let mut holds = vec![true; DRAWS];
+        let mut holds = vec![true; draws_of(known.experiment)];
         for draws in judged.iter().map(|place| &figures.shrunk()[*place]) {
             match draws.is_empty() {
                 true => holds.fill(false),

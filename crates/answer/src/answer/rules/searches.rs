@@ -5,7 +5,7 @@
 
 use super::super::asked::Question;
 use super::super::experiment::{Experiment, Figure, Metric, NoisePrior, Point, Run, Scale, Search};
-use super::super::known::{DRAWS, Known, estimate_by, moments};
+use super::super::known::{Known, draws_of, estimate_by, moments};
 use super::super::model::{Observations, Posterior, shrink};
 use super::super::random::Random;
 use super::contest::Contender;
@@ -153,5 +153,5 @@ fn start_noise(searches: &[&Search], experiment: &Experiment) -> Vec<f64> {
     });
     let points: Vec<Point> = points.collect();
     let observations = Observations::among(&points.iter().collect::<Vec<&Point>>(), &metric);
-    Posterior::fit(observations, &metric.prior).draw_start_noise(experiment.seed, DRAWS)
+    Posterior::fit(observations, &metric.prior).draw_start_noise(experiment.seed, draws_of(experiment))
 }

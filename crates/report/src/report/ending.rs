@@ -34,11 +34,10 @@ pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
     plain(include_str!("ending.txt.jinja"), parts)
 }
 
-/// `5 runs suspect (generator stalled): give vsweep its own core, and do not stop it during a run`.
+/// `5 runs suspect (generator stalled)`.
 fn doubt(group: &Group) -> String {
     let runs = show_many(group.runs as u64, "run");
-    let advice = first_clause(&group.advice);
-    format!("{runs} {} ({}): {advice}", group.verb(), group.in_words())
+    format!("{runs} {} ({})", group.verb(), group.in_words())
 }
 
 /// `8 runs (GPU out of memory): lower gpu_memory_utilization`.

@@ -281,7 +281,7 @@ impl Process {
         let (exit, place, _) = select_all(ends).await;
         let mut failure = exit.map_or_else(|lost| lost, |exit| self.diagnose(Some(exit)));
         if let Some((command, _)) = self.commands.get(place).filter(|_| place + 1 < self.commands.len()) {
-            failure.detail = format!("{}; `{command}`, which runs members the server, ended", failure.detail);
+            failure.detail = format!("{}; `{command}`, which runs with the server, ended", failure.detail);
         }
         failure
     }

@@ -252,16 +252,24 @@ num_prompts = 16
     ] {
         let value = |point: &BTreeMap<String, String>| point[figure].parse::<f64>().expect("a number");
         let wanted = points.iter().map(value).reduce(best).expect("a point");
-        let winner = points.iter().find(|point| value(point) == wanted).expect("the winner");
-        let run = of_point(&winner["point"]);
-        let log = directory.server_log(&run.server, run.launch.expect("it was measured"));
-        let log = fs::read_to_string(log).expect("the server's log");
-        let measured = log.lines().find_map(settings_in).expect("its settings");
-        for name in ["max_num_seqs", "max_num_batched_tokens"] {
-            assert_eq!(measured[name].to_string(), winner[name], "{file}");
-        }
-        assert!(!measured["compilation_config"].is_null(), "{log}");
-        assert_eq!(start_from(&harness, &directory.best(), file), measured, "{file}");
+        let started = start_from(&harness, &directory.best(), file);
+        // Of servers within the margin, the one with fewer changes from the defaults wins.
+        let close = points
+            .iter()
+            .filter(|point| (value(point) / wanted - 1.0).abs() < 0.011);
+        let measured = close.map(|point| {
+            let run = of_point(&point["point"]);
+            let log = directory.server_log(&run.server, run.launch.expect("it was measured"));
+            let log = fs::read_to_string(log).expect("the server's log");
+            let measured = log.lines().find_map(settings_in).expect("its settings");
+            for name in ["max_num_seqs", "max_num_batched_tokens"] {
+                assert_eq!(measured[name].to_string(), point[name], "{file}");
+            }
+            assert!(!measured["compilation_config"].is_null(), "{log}");
+            measured
+        });
+        let measured: Vec<_> = measured.collect();
+        assert!(measured.contains(&started), "{file}: {started:?} of {measured:?}");
     }
     harness.wait_until_alone();
 }

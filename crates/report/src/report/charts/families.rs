@@ -90,9 +90,13 @@ fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, ranked: &[String]) 
     let is_repeated = tradeoff.placed.iter().any(|placed| placed.point.used.len() > 1);
     let workload = name_workload(subject.points, &tradeoff.workload);
     let note = format!(
-        "One curve a server; the number next to a point is its load ({}). {}p and to the right is better.{best}{left_out}",
+        "One curve per server; the number next to a point is its load ({}). {}p and to the right is better.{best}{left_out}",
         short_name(&load.name),
-        if is_repeated { "Medians over runs; u" } else { "U" },
+        match (subject.points.has_estimates(), is_repeated) {
+            (true, _) => "Estimates; u",
+            (false, true) => "Medians over runs; u",
+            (false, false) => "U",
+        },
     );
     let panel = Panel::of(axis(&tradeoff.x), axis(&tradeoff.y), series);
     let title = of_workload("Throughput per GPU against speed per user", &workload);

@@ -84,7 +84,7 @@ function openPoint(point) {
     el("td", {}, fileOf(row) ? el("code", {}, fileOf(row)) : "–")));
   showDialog("One point",
     el("h3", {}, settingsText(point.rows[0])),
-    el("p", {}, `Point ${point.id}: ${outcomesOf(point)}. Its figures are medians over ${point.used.length === 1 ? "1 run" : `${point.used.length} runs`}.`),
+    el("p", {}, `Point ${point.id}: ${outcomesOf(point)}. Its figures are estimates from ${point.used.length === 1 ? "1 run" : `${point.used.length} runs`}.`),
     point.meets == null ? "" : el("p", {}, `Meets ${point.meets}.`),
     el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Runs of the point" },
       el("table", { class: "of-point" }, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))), el("tbody", {}, body))),

@@ -2,6 +2,7 @@
 
 use super::{Param, Table};
 use crate::dataset::KINDS;
+use crate::plan::reference::write_rows;
 use itertools::Itertools;
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -34,23 +35,13 @@ pub fn markdown(benchmarks: &[(&str, &Table)]) -> String {
     out
 }
 
-/// A row for each parameter; those that have the same row further up are only named.
+/// A row for each parameter.
 fn rows<'a>(out: &mut String, known: &mut BTreeSet<String>, params: impl Iterator<Item = &'a Param>) {
-    let (mut head, mut again) = ("\n| parameter | meaning |\n| --- | --- |\n", Vec::new());
-    for param in params {
+    let rows = params.map(|param| {
         let [takes, help] = [short(&param.wants()), param.help().replace('|', "\\|")];
-        let row = format!("| `{}`: {takes} | {help} |", param.name);
-        if known.contains(&row) {
-            again.push(format!("`{}`", param.name));
-            continue;
-        }
-        let _ = writeln!(out, "{head}{row}");
-        head = "";
-        known.insert(row);
-    }
-    if !again.is_empty() {
-        let _ = write!(out, "\nAs above: {}.\n", again.join(", "));
-    }
+        (&param.name, format!("| `{}`: {takes} | {help} |", param.name))
+    });
+    write_rows("| parameter | meaning |", rows, known, out);
 }
 
 /// Shortens the description of a value for a table: `a whole number of at least 1` becomes `integer ≥ 1`.

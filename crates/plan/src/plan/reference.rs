@@ -4,7 +4,7 @@
 use super::schema::json_schema;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 
 /// The tables in the order of the reference, with what they are called there. The top level of a plan has no name.
 const TABLES: [(&str, &str); 19] = [
@@ -75,22 +75,38 @@ fn write_keys(definition: &Map<String, Value>, is_top: bool, known: &mut BTreeSe
     let Some(Value::Object(properties)) = definition.get("properties") else {
         return;
     };
-    let (mut head, mut again) = ("\n| key | meaning |\n| --- | --- |\n", Vec::new());
     let required = definition.get("required").and_then(Value::as_array);
-    for (key, property) in properties {
+    let properties = properties.iter().filter_map(|(key, property)| {
+        let property = property.as_object().cloned().unwrap_or_default();
         let must = required.is_some_and(|required| required.iter().any(|name| name == key));
         let must = if must { "required " } else { "" };
-        let property = property.as_object().cloned().unwrap_or_default();
-        if is_top && has_section(&property) {
-            continue;
-        }
-        let row = format!("| `{key}`: {must}{} | {} |", type_of(&property), text(&property));
+        let is_left_out = is_top && has_section(&property);
+        (!is_left_out).then(|| {
+            (
+                key,
+                format!("| `{key}`: {must}{} | {} |", type_of(&property), text(&property)),
+            )
+        })
+    });
+    write_rows("| key | meaning |", properties, known, out);
+}
+
+/// Writes a table of named rows. Those that are `known` from further up are only named.
+pub fn write_rows<N: Display>(
+    heads: &str,
+    rows: impl Iterator<Item = (N, String)>,
+    known: &mut BTreeSet<String>,
+    out: &mut String,
+) {
+    let (mut head, mut again) = (format!("\n{heads}\n| --- | --- |\n"), Vec::new());
+    for (name, row) in rows {
         if known.contains(&row) {
-            again.push(format!("`{key}`"));
+            again.push(format!("`{name}`"));
             continue;
         }
+        // Writing to a string cannot fail.
         let _ = writeln!(out, "{head}{row}");
-        head = "";
+        head.clear();
         known.insert(row);
     }
     if !again.is_empty() {

@@ -9,6 +9,7 @@ use super::experiment::{Experiment, Metric, Scale};
 use super::known::{Figures, Known, estimate_by};
 use super::model::Posterior;
 use statrs::function::erf::erfc;
+use std::collections::HashMap;
 use std::f64::consts::SQRT_2;
 use vsweep_strategy::stats::{ALPHA, Better, Interval, Margin, Requirement, Verdict, holm, more_starts};
 
@@ -45,8 +46,8 @@ pub fn compare(comparing: &Comparing<'_>) -> Comparison {
     };
     let fit = |observations, metric: &Metric| Posterior::fit(observations, &metric.prior);
     let (of_base, of_new) = (Known::of(&base, &fit), Known::of(&new, &fit));
-    let place = |experiment: &Experiment, id: &str| experiment.points.iter().position(|point| point.id == id);
-    let places = |(one, other): &(String, String)| Some((place(&base, one)?, place(&new, other)?));
+    let (in_base, in_new) = (places_of(&base), places_of(&new));
+    let places = |(one, other): &(String, String)| Some((*in_base.get(&**one)?, *in_new.get(&**other)?));
     let places: Vec<(usize, usize)> = comparing.pairs.iter().filter_map(places).collect();
     let mut judged = Vec::new();
     for figures in of_base.metrics() {
@@ -64,6 +65,12 @@ pub fn compare(comparing: &Comparing<'_>) -> Comparison {
         base_noise: noise(&of_base),
         new_noise: noise(&of_new),
     }
+}
+
+/// The place of each point by its id.
+fn places_of(experiment: &Experiment) -> HashMap<&str, usize> {
+    let points = experiment.points.iter().enumerate();
+    points.map(|(at, point)| (&*point.id, at)).collect()
 }
 
 /// The figures of a metric on both sides at one point.
@@ -90,47 +97,30 @@ impl<'k> Ratio<'k> {
 
     fn judge(&self, margin: f64) -> ComparedPoint {
         let (metric, better) = (self.base.0.metric, self.base.0.better());
-        let id = |(figures, at): (&Figures<'_>, usize)| figures.experiment.points[at].id.clone();
+        let point = |(figures, at): (&'k Figures<'k>, usize)| &figures.experiment.points[at];
+        let (base, new) = (point(self.base), point(self.new));
+        let starts = (base.starts(), new.starts());
         let verdict = verdict(self.ratio, margin, better);
         ComparedPoint {
             metric: metric.name.clone(),
-            base: id(self.base),
-            new: id(self.new),
+            base: base.id.clone(),
+            new: new.id.clone(),
             was: self.was,
             is: self.is,
             ratio: self.ratio,
-            starts: self.starts(),
-            more_starts: self.more_starts(margin).filter(|_| verdict == Verdict::Undecided),
+            more_starts: (verdict == Verdict::Undecided)
+                .then(|| self.more_starts(margin, starts.0.min(starts.1)))
+                .flatten(),
+            starts,
             verdict,
         }
     }
 
-    /// The starts of the base and of the new side.
-    fn starts(&self) -> (usize, usize) {
-        let count = |(figures, at): (&Figures<'_>, usize)| {
-            let mut starts: Vec<&str> = figures.experiment.points[at]
-                .runs
-                .iter()
-                .map(|run| &*run.start)
-                .collect();
-            starts.sort_unstable();
-            starts.dedup();
-            starts.len()
-        };
-        (count(self.base), count(self.new))
-    }
-
-    /// The further starts a side that would decide in four of five cases, if the estimate were the truth.
-    fn more_starts(&self, margin: f64) -> Option<usize> {
-        let (base, new) = self.starts();
+    /// The further starts a side that would decide in four of five cases, if the estimate were the truth. `have` are those of the smaller side.
+    fn more_starts(&self, margin: f64, have: usize) -> Option<usize> {
         let interval = logs(self.ratio);
         let deviation = (interval.high - interval.low) / 4.0;
-        more_starts(
-            Margin::relative(margin),
-            self.ratio.value.ln(),
-            deviation,
-            base.min(new),
-        )
+        more_starts(Margin::relative(margin), self.ratio.value.ln(), deviation, have)
     }
 
     /// The probability that the ratio is at most a bound.

@@ -244,6 +244,16 @@ impl Experiment {
     }
 }
 
+impl Point {
+    /// The number of starts that it was measured on.
+    pub(super) fn starts(&self) -> usize {
+        let mut starts: Vec<(&str, &str)> = self.runs.iter().map(|run| (&*run.start, &*run.node)).collect();
+        starts.sort_unstable();
+        starts.dedup();
+        starts.len()
+    }
+}
+
 impl Run {
     /// By start, then by the figures themselves, as runs of a start are alike.
     fn order(&self, other: &Run) -> std::cmp::Ordering {

@@ -90,20 +90,15 @@ fn at_its_load<'q>(question: &'q Question, settled: &[rules::Settled]) -> Option
 }
 
 fn estimates(known: &Known<'_>) -> Vec<PointEstimates> {
-    let point = |(at, point): (usize, &Point)| {
-        let mut starts: Vec<(&str, &str)> = point.runs.iter().map(|run| (&*run.start, &*run.node)).collect();
-        starts.sort_unstable();
-        starts.dedup();
-        PointEstimates {
-            point: point.id.clone(),
-            config: point.config.clone(),
-            workload: point.workload.clone(),
-            load: point.load.clone(),
-            runs: point.runs.len(),
-            disturbed: point.runs.iter().filter(|run| run.disturbed).count(),
-            starts: starts.len(),
-            figures: known.metrics().iter().map(|figures| figures.estimates[at]).collect(),
-        }
+    let point = |(at, point): (usize, &Point)| PointEstimates {
+        point: point.id.clone(),
+        config: point.config.clone(),
+        workload: point.workload.clone(),
+        load: point.load.clone(),
+        runs: point.runs.len(),
+        disturbed: point.runs.iter().filter(|run| run.disturbed).count(),
+        starts: point.starts(),
+        figures: known.metrics().iter().map(|figures| figures.estimates[at]).collect(),
     };
     known.experiment.points.iter().enumerate().map(point).collect()
 }

@@ -1,6 +1,6 @@
 //! Chance error of the figures of a row: as the run states it, or estimated from its other figures.
 
-use super::{Points, Section, Table, normal};
+use super::{Column, Points, Section, Table, normal};
 use vsweep_metrics::metrics::confidence::assumed_error;
 use vsweep_strategy::stats::normal_quantile;
 
@@ -16,24 +16,24 @@ impl Table {
         if column.section.is_parameter() || value <= 0.0 {
             return None;
         }
-        let assumed = || part * assumed_error(&self.varies_as(metric), |other| self.cell(other, row).number());
-        Some(self.stated_error(row, metric).unwrap_or_else(assumed))
+        let name = varies_as(column);
+        let assumed = || part * assumed_error(&name, |other| self.cell(other, row).number());
+        Some(self.stated_error(row, &name).unwrap_or_else(assumed))
     }
 
-    /// The error that the run itself states.
-    fn stated_error(&self, row: usize, metric: &str) -> Option<f64> {
-        let name = self.varies_as(metric);
+    /// The error that the run itself states of a figure.
+    fn stated_error(&self, row: usize, name: &str) -> Option<f64> {
         let mut known = self.runs.get(row)?.errors.iter();
         known.find(|(known, _)| **known == *name).map(|(_, error)| *error)
     }
+}
 
-    /// The figure by whose error that of a metric is known.
-    fn varies_as(&self, metric: &str) -> String {
-        match self.column(metric) {
-            // Tokens, cost and energy by what was generated.
-            Some(column) if column.section == Section::Derived => DERIVED_FROM.to_owned(),
-            _ => normal(metric),
-        }
+/// The figure by whose error that of a column is known.
+fn varies_as(column: &Column) -> String {
+    match column.section {
+        // Tokens, cost and energy by what was generated.
+        Section::Derived => DERIVED_FROM.to_owned(),
+        _ => normal(&column.name),
     }
 }
 
@@ -46,14 +46,19 @@ impl Points<'_> {
     /// The part of the assumed errors of a metric that is left where repeated runs of its points agree better than these errors allow: by the
     /// upper bound of their scatter (chi-squared, by Wilson and Hilferty 1931). 1 where nothing was assumed or repeated.
     pub fn assumed_part(&self, metric: &str) -> f64 {
+        let Some(column) = self.runs.column(metric) else {
+            return 1.0;
+        };
+        let name = varies_as(column);
         let (mut freedom, mut squares, mut expected) = (0.0, 0.0, 0.0);
         for point in &self.points {
-            let assumed = point
-                .used
-                .iter()
-                .filter(|row| self.runs.stated_error(**row, metric).is_none());
-            let value = |row: &usize| self.runs.cell(metric, *row).number().filter(|value| *value > 0.0);
-            let figures = assumed.filter_map(|row| Some((value(row)?.ln(), self.runs.error(*row, metric, 1.0)?)));
+            let rows = point.used.iter();
+            let assumed = rows.filter(|row| self.runs.stated_error(**row, &name).is_none());
+            // A figure with an error is above 0.
+            let figures = assumed.filter_map(|row| {
+                let error = self.runs.error(*row, metric, 1.0)?;
+                Some((column.cells[*row].number()?.ln(), error))
+            });
             let figures: Vec<(f64, f64)> = figures.collect();
             let count = figures.len() as f64;
             let mean = figures.iter().map(|(log, _)| log).sum::<f64>() / count;

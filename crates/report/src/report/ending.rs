@@ -1,7 +1,7 @@
 //! The last lines of a run, at most about ten whatever its size: what to run, how sure that is, why, and what to doubt. The text is in
-//! `ending.txt.jinja`.
+//! `ending.txt.jinja`, after the line of `counts.txt.jinja`.
 
-use super::failures::{Group, group_recorded};
+use super::failures::Group;
 use super::inputs::Inputs;
 use super::remarks::remarks;
 use super::sentences::brief;
@@ -13,25 +13,27 @@ use minijinja::{Value, context};
 use vsweep_plan::units::show_many;
 
 /// The lines, of the document and the answer.
-pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
+pub fn render(inputs: &Inputs<'_>, document: Value, reasons: &[Group]) -> String {
     let brief = brief(&inputs.answers.document);
-    let groups = group_recorded(inputs.state);
-    let (failed, doubted): (Vec<Group>, Vec<Group>) = groups.into_iter().partition(|group| group.validity.is_none());
+    let (failed, doubted): (Vec<&Group>, Vec<&Group>) = reasons.iter().partition(|group| group.validity.is_none());
     let warnings = brief.warnings.iter().map(|warning| {
         let warning = warning.trim_start_matches("Warning: ").trim_end_matches('.');
         format!("recommended server: {warning}")
     });
     let remarks = remarks(inputs.state, inputs.points).into_iter();
     let remarks = remarks.map(|remark| first_clause(&remark.text).to_owned());
-    let doubts = warnings.chain(doubted.iter().map(doubt)).chain(remarks);
+    let doubts = warnings.chain(doubted.into_iter().map(doubt)).chain(remarks);
     let parts = context! {
         doubts => doubts.collect::<Vec<String>>(),
-        failed => failed.iter().map(failure).collect::<Vec<String>>(),
+        failed => failed.into_iter().map(failure).collect::<Vec<String>>(),
         gpu_hours => starts::gpu_hours(inputs.state).map(show_number),
         brief => Serde(brief),
         ..document
     };
-    plain(include_str!("ending.txt.jinja"), parts)
+    plain(
+        concat!(include_str!("counts.txt.jinja"), include_str!("ending.txt.jinja")),
+        parts,
+    )
 }
 
 /// `5 runs suspect (generator stalled)`.

@@ -2,6 +2,7 @@
 //! the answer in a few lines for a terminal.
 
 use super::configs::{self, Config};
+use super::failures::group_recorded;
 use super::files::write_folder;
 use super::inputs::Inputs;
 use super::rows::read_asked;
@@ -34,12 +35,13 @@ impl Pages {
     pub fn make(inputs: &Inputs<'_>) -> Pages {
         let configs = configs::render(inputs);
         let document = document::of(inputs, &configs);
+        let reasons = group_recorded(inputs.state);
         Pages {
             answer: answer::to_json(&inputs.answers.document),
             page: html::render(inputs, document.clone()),
             markdown: markdown::render(document.clone()) + &basis::line(inputs.directory, inputs.state, configs.len()),
-            ending: ending::render(inputs, document.clone()),
-            summary: text::render(inputs, document),
+            ending: ending::render(inputs, document.clone(), &reasons),
+            summary: text::render(inputs, document, &reasons),
             configs,
         }
     }

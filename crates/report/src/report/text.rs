@@ -4,7 +4,7 @@
 use super::align::align;
 use super::answer::{WorkloadAnswer, mark};
 use super::document::points::PointWords;
-use super::failures::{describe_reasons, group_recorded};
+use super::failures::{Group, describe_reasons};
 use super::inputs::Inputs;
 use super::sentences::{Sentence, sentences};
 use super::template::plain;
@@ -26,18 +26,20 @@ const MOST_LETTERS: usize = 100;
 const MOST_REASONS: usize = 4;
 
 /// At most about 25 lines for one workload: counts, the frontier and the highest throughput, failures by cause with advice.
-pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
+pub fn render(inputs: &Inputs<'_>, document: Value, reasons: &[Group]) -> String {
     let workloads = inputs.points.workloads();
     let answered = workloads.iter().zip(&inputs.answers.workloads);
     let tables = answered.filter_map(|(workload, answer)| table(inputs, workload, answer));
-    let reasons = group_recorded(inputs.state);
     let parts = context! {
         tables => tables.collect_vec(),
         reasons => describe_reasons(&reasons[..reasons.len().min(MOST_REASONS)]),
         more_reasons => reasons.len().saturating_sub(MOST_REASONS),
         ..document
     };
-    plain(include_str!("text.txt.jinja"), parts)
+    plain(
+        concat!(include_str!("counts.txt.jinja"), include_str!("text.txt.jinja")),
+        parts,
+    )
 }
 
 /// The Pareto frontier and every point that won something; none where there is nothing to say.

@@ -22,7 +22,7 @@ use itertools::Itertools;
 use matching::{Matched, PointPair, match_points};
 use serde::Serialize;
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use vsweep_answer::answer::{self, Basis, ComparedPoint, Comparing, MetricNoise, Requirement, Verdict};
 use vsweep_plan::plan::Limit;
 use vsweep_plan::units::show_many;
@@ -192,10 +192,12 @@ impl Comparison {
             margin: &|metric| question.margins.percent_of(metric) / 100.0,
             limits: question.limits.iter().map(to_limit).collect(),
         });
-        let of_pair = |pair: &PointPair<'_>, metric: &str| {
-            let mut points = compared.points.iter();
-            points.find(|point| point.metric == metric && point.base == *pair.base.id)
-        };
+        let by_place = compared
+            .points
+            .iter()
+            .map(|point| ((&*point.base, &*point.metric), point));
+        let by_place: HashMap<(&str, &str), &ComparedPoint> = by_place.collect();
+        let of_pair = |pair: &PointPair<'_>, metric: &str| by_place.get(&(&*pair.base.id, metric)).copied();
         let figure = |pair: &PointPair<'_>, measure: &Measure| Some(Figure::of(of_pair(pair, &measure.metric)?));
         let point = |pair: &PointPair<'_>| Pair {
             settings: pair.settings.clone(),

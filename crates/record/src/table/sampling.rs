@@ -60,11 +60,14 @@ impl Points<'_> {
                 Some((column.cells[*row].number()?.ln(), error))
             });
             let figures: Vec<(f64, f64)> = figures.collect();
+            if figures.len() < 2 {
+                continue;
+            }
             let count = figures.len() as f64;
             let mean = figures.iter().map(|(log, _)| log).sum::<f64>() / count;
             squares += figures.iter().map(|(log, _)| (log - mean).powi(2)).sum::<f64>();
             expected += figures.iter().map(|(_, error)| error.powi(2)).sum::<f64>() * (1.0 - 1.0 / count);
-            freedom += (count - 1.0).max(0.0);
+            freedom += count - 1.0;
         }
         let ninth = 2.0 / (9.0 * freedom);
         let least = (1.0 - ninth - normal_quantile(RISK) * ninth.sqrt()).max(0.0).powi(3);
@@ -111,12 +114,12 @@ mod tests {
     }
     #[test]
     fn runs_that_agree_contradict_an_assumed_error() {
-        let part = |values: &[f64], is_stated: bool| {
+        let part_of = |values: &[(&str, f64)], is_stated: bool| {
             let errors = Figures::from([("output_throughput".to_owned(), ASSUMED)]);
             let mut builder = TableBuilder::new();
-            for value in values {
+            for (point, value) in values {
                 builder.push(RunRow {
-                    point: "a",
+                    point,
                     validity: Some(Validity::Valid),
                     metrics: &[("output_throughput".into(), Cell::Float(*value))],
                     errors: Some(&errors).filter(|_| is_stated),
@@ -126,9 +129,17 @@ mod tests {
             let table = builder.finish();
             Points::of(&table).assumed_part("output_throughput")
         };
+        let part = |values: &[f64], is_stated| {
+            let values: Vec<(&str, f64)> = values.iter().map(|value| ("a", *value)).collect();
+            part_of(&values, is_stated)
+        };
         let close = [100.0, 100.4, 99.7, 100.1, 99.9];
         assert!(part(&close, false) < 0.3);
         assert_eq!(part(&close, true), 1.0, "the run states its error");
+        let mut with_others: Vec<(&str, f64)> = close.iter().map(|value| ("a", *value)).collect();
+        // One point without such a figure, and one with a single run.
+        with_others.extend([("b", 0.0), ("c", 300.0)]);
+        assert_eq!(part_of(&with_others, false), part(&close, false));
         assert_eq!(
             part(&[100.0, 106.0, 95.0, 102.0, 97.0], false),
             1.0,

@@ -67,6 +67,22 @@ fn moved(span: Span, hidden: &[Range<usize>]) -> Span {
     }
 }
 
+/// Joins problems with the same text, which have one cause.
+fn merged(list: Vec<Problem>) -> Vec<Problem> {
+    let mut found: Vec<Problem> = Vec::new();
+    for problem in list {
+        let is_same = |own: &&mut Problem| own.message == problem.message && own.remedy == problem.remedy;
+        match found.iter_mut().find(is_same) {
+            Some(own) => own.places.extend(problem.places),
+            None => found.push(problem),
+        }
+    }
+    for problem in &mut found {
+        problem.places = problem.places.iter().unique().cloned().collect();
+    }
+    found
+}
+
 /// All problems of a plan, at least one, with the texts they point into.
 #[derive(Debug, Clone)]
 pub struct Problems {
@@ -79,7 +95,7 @@ pub struct Problems {
 }
 
 impl Problems {
-    /// Collects problems in the order of the text, without duplicates. Hides the plan's secrets, and values in the text that look like
+    /// Collects problems in the order of the text, each once with all its places. Hides the plan's secrets, and values in the text that look like
     /// secrets, because a plan may be too broken to be read.
     pub fn new(mut list: Vec<Problem>, sources: &Sources, secrets: &Secrets) -> Problems {
         let mut sources = sources.clone();
@@ -100,9 +116,8 @@ impl Problems {
             }
         }
         list.sort_by_key(|problem| problem.places.first().map(|(span, _)| *span));
-        list.dedup();
         Problems {
-            list,
+            list: merged(list),
             sources,
             are_warnings: false,
         }

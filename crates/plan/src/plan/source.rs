@@ -29,7 +29,7 @@ impl Format {
 }
 
 /// A range of bytes in one of the plan's sources.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span {
     /// Index of the source.
     pub source: usize,

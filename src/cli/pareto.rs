@@ -1,12 +1,15 @@
 //! `vsweep pareto`: what one figure can be had for the other, and which points no other beats.
 
 use super::charts::{self, Directories, list};
+use super::experiment::options;
 use super::output::{self, finish, print_json};
 use crate::error::{Error, Exit, Result};
+use crate::journal::Directory;
 use crate::report::chart::Chart;
 use crate::report::charts::grid::file_name;
 use crate::report::charts::{ChartContext, pareto};
 use crate::report::picture::{Form, Size};
+use crate::report::settle_runs;
 use crate::table::{Measure, Points, Table, Tradeoff, list_placed, write_csv};
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
@@ -75,7 +78,12 @@ pub fn run(mut args: Args) -> Result<Exit> {
     for name in &labels {
         table.known_column(name).map_err(Error::Usage)?;
     }
-    let points = Points::of(&table);
+    let mut points = Points::of(&table);
+    let options = args
+        .directories
+        .only()
+        .map(|directory| options(&Directory::at(directory), None));
+    settle_runs(&mut points, &options.unwrap_or_default());
     let mut tradeoffs = Tradeoff::of_each(&points, x, y);
     tradeoffs.retain(|tradeoff| !tradeoff.placed.is_empty());
     if tradeoffs.is_empty() {

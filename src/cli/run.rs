@@ -7,7 +7,7 @@ mod tables;
 mod words;
 
 pub use display::counter;
-pub use preflight::{check_machine, look_around, settle_gpus, settle_margins};
+pub use preflight::{check_machine, look_around, noise_beside, settle_gpus, settle_margins};
 
 use display::{Display, eta};
 use preflight::{first_guesses, lengths, margins_in_words};
@@ -113,6 +113,8 @@ pub fn run(args: Args) -> Result<Exit> {
     // Holds the lock of the directory until everything is written.
     let (mut recorder, state, changes) = begin(&sweep, &directory)?;
     let tables = Tables::of(&directory, &plan.report)?;
+    let noise = noise_beside(&plan, &directory, &state);
+    let sweep = Sweep { noise: &noise, ..sweep };
     let (recorder, tables) = (&mut recorder, Some(tables));
     let mut ending = perform(sweep, &state, changes, recorder, mode, &mut interrupt, tables)?;
     if args.confirm && matches!(ending, Ending::Finished | Ending::NothingLeft) {

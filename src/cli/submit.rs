@@ -4,7 +4,7 @@ use super::experiment::{folder, must_not_be_another, ours, recorded};
 use super::output;
 use super::owner::Owner;
 use super::plan_file::{self, PlanFile};
-use super::run::{settle_margins, write_plan};
+use super::run::{noise_beside, settle_margins, write_plan};
 use crate::cluster::{self, slurm};
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Recorder, State};
@@ -246,6 +246,11 @@ fn record(plan: &Plan, matrix: &Matrix, directory: &Directory) -> Result<State> 
     for note in changes.notes() {
         output::print_note(note);
     }
-    super::machine::runtime()?.block_on(Sweep::of(plan, matrix).declare(changes, &mut recorder))?;
+    let noise = noise_beside(plan, directory, &before);
+    let sweep = Sweep {
+        noise: &noise,
+        ..Sweep::of(plan, matrix)
+    };
+    super::machine::runtime()?.block_on(sweep.declare(changes, &mut recorder))?;
     Ok(recorder.state().clone())
 }

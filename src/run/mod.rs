@@ -31,6 +31,7 @@ pub use share::{COMPARISON, Share, group_name};
 pub use crate::server::members::host;
 
 use crate::agenda::{Action, Ending, Finals, Group, Schedule, Start, compared};
+use crate::answer::MetricNoise;
 use crate::bench::Counters;
 use crate::error::Result;
 use crate::ids::{SearchId, ServerId};
@@ -42,7 +43,7 @@ use crate::server::settle;
 use crate::units::show_many;
 use itertools::Itertools;
 use scheduler::{LocalScheduler, StartQueue};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -98,6 +99,8 @@ pub struct Sweep<'a> {
     pub share: Option<&'a Share>,
     /// Starts beyond those of the plan, as the answer advises them.
     pub advised: Option<&'a Finals>,
+    /// The noise that other experiments measured on this machine, for a new one.
+    pub noise: &'a [MetricNoise],
 }
 
 impl<'a> Sweep<'a> {
@@ -116,6 +119,7 @@ impl<'a> Sweep<'a> {
             lengths: NO_LENGTHS,
             share: None,
             advised: None,
+            noise: &[],
         }
     }
 }
@@ -194,6 +198,7 @@ impl Sweep<'_> {
     async fn begin(&self, changes: Changes, machine: Option<Machine>, writer: &SessionWriter<'_>) -> Result<()> {
         let mut started = writer.look(|state| session_started(self.plan, self.whole, changes, machine, state));
         started.joined = self.share.is_some();
+        started.noise = self.noise.to_vec();
         writer.record(Event::SessionStarted(Box::new(started))).await.map(drop)
     }
 
@@ -212,32 +217,36 @@ impl Sweep<'_> {
         let rounds: StartQueue<'_> = match self.share {
             _ if self.plan.compare.is_some() => Box::new(asked),
             Some(share) => Box::new(self.offers(share, writer)),
-            None => Box::new(planned.chain(iter::once_with(|| self.finals(writer)))),
+            // What is measured without neighbours is known after the finals.
+            None => Box::new(planned.chain(iter::repeat_with(|| self.finals(writer)).take(2))),
         };
         let scheduler = LocalScheduler::now(self, self.node, self.share, rounds).await;
         self.run_groups(&scheduler, writer, interrupt).await
     }
 
-    /// The fresh starts of the finalists, after a note to the user.
+    /// The starts after the planned ones, after a note to the user.
     fn finals(&self, writer: &SessionWriter<'_>) -> Vec<Start> {
         let schedule = self.schedule();
         let starts: Vec<Start> = writer.look(|state| {
             let finals = schedule.finals(state);
             finals.filter(|start| schedule.has_group(start, state)).collect()
         });
-        let names: BTreeMap<&ServerId, &str> = starts
-            .iter()
-            .map(|start| (&start.server.id, &*start.server.name))
-            .collect();
-        if !names.is_empty() {
-            let slots: BTreeSet<u32> = starts.iter().map(|start| start.slot).collect();
-            let note = format!(
+        let (alone, fresh): (Vec<&Start>, Vec<&Start>) = starts.iter().partition(|start| start.is_alone());
+        let names = |starts: Vec<&Start>| starts.into_iter().map(|start| &*start.server.name).unique().join("; ");
+        let slots = fresh.iter().map(|start| start.slot).unique().count();
+        // Best effort: a failed note must not end the sweep.
+        if !fresh.is_empty() {
+            let _ = writer.note(&format!(
                 "the best cannot be distinguished yet, so they are measured on {} each: {}",
-                show_many(slots.len() as u64, "fresh start"),
-                names.into_values().join("; ")
-            );
-            // Best effort: a failed note must not end the sweep.
-            let _ = writer.note(&note);
+                show_many(slots as u64, "fresh start"),
+                names(fresh)
+            ));
+        }
+        if !alone.is_empty() {
+            let _ = writer.note(&format!(
+                "the best ran beside other servers, so they are measured once without: {}",
+                names(alone)
+            ));
         }
         starts
     }

@@ -212,10 +212,16 @@ pub fn recorded_outcomes(directory: &Path) -> BTreeMap<(String, u64), usize> {
                 let point = started["point"].as_str().expect("a point").to_owned();
                 let (run, seq) = (started["run"].as_u64().expect("a run"), entry["seq"].as_u64());
                 let name = format!("{}.{run}-{nonce}-{}.json", started["slot"], entry["seq"]);
-                begun.insert(seq, (directory.join("runs").join(&point).join(name), (point, run)));
+                let is_alone = started["slot"] == 100_000;
+                begun.insert(
+                    seq,
+                    (directory.join("runs").join(&point).join(name), (point, run), is_alone),
+                );
             } else if let Some(finished) = event.get("run_finished") {
-                let (_, run) = begun.remove(&finished["started"].as_u64()).expect("it was begun");
-                *count.entry(run).or_default() += 1;
+                let (_, run, is_alone) = begun.remove(&finished["started"].as_u64()).expect("it was begun");
+                if !is_alone {
+                    *count.entry(run).or_default() += 1;
+                }
             } else if let Some(given_up) = event.get("group_given_up") {
                 for point in given_up["points"].as_array().expect("points") {
                     for run in point["runs"].as_array().expect("runs") {
@@ -225,7 +231,10 @@ pub fn recorded_outcomes(directory: &Path) -> BTreeMap<(String, u64), usize> {
                 }
             }
         }
-        for (_, run) in begun.into_values().filter(|(file, _)| file.exists()) {
+        for (_, run, _) in begun
+            .into_values()
+            .filter(|(file, _, is_alone)| file.exists() && !is_alone)
+        {
             *count.entry(run).or_default() += 1;
         }
     }

@@ -1,5 +1,6 @@
 //! Whole sweeps by the real binary on simulated servers: what they leave, how they fail, go on and are foretold.
 
+mod alone;
 mod answers;
 mod attached;
 mod beside;
@@ -18,6 +19,7 @@ mod harness;
 mod init;
 mod iterations;
 mod k8s;
+mod known_noise;
 mod live;
 mod moved;
 mod nodes;

@@ -100,14 +100,16 @@ impl Node {
     }
 }
 
-/// (point, run, outcome) of every row, in a fixed order.
+/// (point, run, outcome) of every row, in a fixed order, but for the runs without neighbours at the end of a packed sweep.
 fn table(directory: &Path) -> Vec<(String, String, String)> {
     let row = |row: BTreeMap<String, String>| {
         // Whether so short a run can be believed depends on the moment.
         let outcome = row["outcome"].replace("suspect", "ok");
         (row["point"].clone(), row["run"].clone(), outcome)
     };
-    let mut table: Vec<_> = rows(&directory.join("summary.csv")).into_iter().map(row).collect();
+    let rows = rows(&directory.join("summary.csv")).into_iter();
+    let planned = rows.filter(|row| row.get("start").is_none_or(|start| start != "alone"));
+    let mut table: Vec<_> = planned.map(row).collect();
     table.sort();
     table
 }
@@ -375,9 +377,10 @@ fn gpus_are_those_that_vsweep_itself_may_use() {
         .collect();
     assert_eq!(used, BTreeSet::from([3, 5, 6]));
     // What a group is given is not part of what it is.
+    let before = launches(&node.out("out")).len();
     let whole = node.run(&["run", "plan.toml", "-o", "out", "--quiet"]);
     assert_eq!(whole.status.code(), Some(0), "{}", said(&whole));
-    assert_eq!(launches(&node.out("out")).len(), 8, "nothing was measured again");
+    assert_eq!(launches(&node.out("out")).len(), before, "nothing was measured again");
 }
 
 #[test]
@@ -574,10 +577,21 @@ fn a_group_that_fails_costs_the_others_nothing() {
         let ended = node.run(&[&["run", "plan.toml", "-o", out, "--quiet"], more].concat());
         assert_eq!(ended.status.code(), Some(3), "{}", said(&ended));
         let journal = journals(&node.out(out)).concat();
-        let count = |what: &str| journal.matches(what).count();
+        let planned = |line: &&str| !line.contains("\"slot\":100000");
+        let count = |what: &str| {
+            journal
+                .lines()
+                .filter(planned)
+                .filter(|line| line.contains(what))
+                .count()
+        };
         let starts = (count("\"server_starting\""), count("\"server_exited\""));
-        assert_eq!(starts.0, starts.1, "{journal}");
-        (table(&node.out(out)), recorded_outcomes(&node.out(out)), starts)
+        let alone = journal
+            .lines()
+            .filter(|line| !planned(line) && line.contains("\"server_starting\""))
+            .count();
+        assert_eq!(starts.0 + alone, starts.1, "{journal}");
+        (table(&node.out(out)), recorded_outcomes(&node.out(out)), starts.0)
     };
     let alone = outcomes("alone", &["--set", "exec.parallel=1"]);
     assert_eq!(outcomes("packed", &[]), alone);

@@ -1,5 +1,6 @@
 //! Checks before `run` and `worker` begin: the machine, the plan that the directory was begun with, and the expected duration.
 
+use crate::answer::MetricNoise;
 use crate::cli::forecast::{self, estimate};
 use crate::cli::machine::runtime;
 use crate::cli::plan_file;
@@ -9,6 +10,7 @@ use crate::lint;
 use crate::plan::{Diagnostics, Plan, Program, ServeCommand, Target};
 use crate::rehearse::{Forecast, Options, foresee};
 use crate::report::history::{self, History};
+use crate::report::known_noise;
 use crate::run::{Forecasts, Lengths, Node, Sweep, host};
 use crate::telemetry::gpu;
 use std::collections::BTreeMap;
@@ -28,6 +30,15 @@ pub fn settle_margins(plan: &mut Plan, directory: &Directory, is_begun: bool) {
         let folder = history::parent(directory.root()).unwrap_or_default();
         History::of(&folder, &host(), is_simulated, &judged).margins(&judged)
     });
+}
+
+/// The noise that other experiments beside a new directory measured on this machine; none for one that was begun, which has its own.
+pub fn noise_beside(plan: &Plan, directory: &Directory, state: &State) -> Vec<MetricNoise> {
+    if !state.sessions().is_empty() {
+        return Vec::new();
+    }
+    let folder = history::parent(directory.root()).unwrap_or_default();
+    known_noise(&folder, &host(), is_simulated(plan))
 }
 
 /// Gives a plan that names no GPUs those of the machine that it was begun on, else of this one.

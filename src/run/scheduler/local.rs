@@ -138,11 +138,12 @@ impl<'a> LocalScheduler<'a> {
                 let set = start.set.map_or(&[][..], |set| &self.sets[set]);
                 set.iter().take(gpus as usize).all(|gpu| idle.contains(gpu))
             };
-            let fits = |(start, need): &(Start, Need)| {
-                self.fits(idle.len(), under_way.len(), need) && has_set(start, need.gpus)
+            let fits = |waiting: &(Start, Need)| {
+                self.fits(idle.len(), under_way.len(), waiting) && has_set(&waiting.0, waiting.1.gpus)
             };
             let place = waiting.iter().position(fits)?;
-            let (set, need) = (waiting[place].0.set, waiting[place].1);
+            let (start, need) = &waiting[place];
+            let (set, is_alone, need) = (start.set, start.is_alone(), *need);
             let gpus = match set {
                 None => choose(&idle, need.gpus as usize),
                 Some(set) => self.sets[set].iter().copied().take(need.gpus as usize).collect(),
@@ -157,7 +158,7 @@ impl<'a> LocalScheduler<'a> {
             let allocation = Allocation {
                 cpus: self.node.cpus_for(&gpus, set, under_way),
                 gpus,
-                alone: need.alone,
+                alone: need.alone || is_alone,
                 _claims: claims.into_iter().flatten().collect(),
                 lease: None,
             };
@@ -168,11 +169,12 @@ impl<'a> LocalScheduler<'a> {
     /// Returns true if one of the remaining groups would fit on this number of GPUs.
     fn has_room(&self, free: usize, under_way: usize) -> bool {
         let waiting = self.waiting.borrow();
-        waiting.iter().any(|(_, need)| self.fits(free, under_way, need))
+        waiting.iter().any(|waiting| self.fits(free, under_way, waiting))
     }
 
-    fn fits(&self, free: usize, under_way: usize, need: &Need) -> bool {
-        let is_left_alone = !need.alone || free == self.node.gpus.len();
+    fn fits(&self, free: usize, under_way: usize, (start, need): &(Start, Need)) -> bool {
+        // What is measured without neighbours waits for those of this sweep. Other users of the machine may stay.
+        let is_left_alone = (!need.alone || free == self.node.gpus.len()) && (!start.is_alone() || under_way == 0);
         is_left_alone && self.node.capacity.has(free as u32, under_way, need)
     }
 

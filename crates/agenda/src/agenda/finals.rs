@@ -27,6 +27,8 @@ pub struct Finals {
     pub searches: BTreeSet<SearchId>,
     /// The starts.
     pub slots: Range<u32>,
+    /// True if nothing else may run on the machine meanwhile.
+    pub is_alone: bool,
 }
 
 /// The metrics that a run keeps in the journal: those by which points are judged and their number of runs is decided.
@@ -106,7 +108,7 @@ thread_local! {
 }
 
 /// The answer by the starts below a slot.
-fn judge(plan: &Plan, matrix: &Matrix, state: &State, starts: u32) -> Answer {
+pub(super) fn judge(plan: &Plan, matrix: &Matrix, state: &State, starts: u32) -> Answer {
     let servers: BTreeMap<ServerId, (Params, f64)> = matrix
         .servers()
         .map(|server| {

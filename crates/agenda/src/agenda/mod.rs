@@ -7,6 +7,7 @@
 //!
 //! Acts on nothing and reads no clock: a driver asks for the next step, sees it through, and tells what came of it.
 
+mod alone;
 mod begin;
 mod comparison;
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! starts of a config are spread over the sweep. Each start launches its server once. Within a start, all points are measured once, then
 //! all again, so that drift of the machine spreads over all points instead of favouring some.
 
+use super::alone::{alone, probed_points};
 use super::comparison::compared;
 use super::finals::{Finals, figures, finalists};
 use super::grid::is_wanted;
@@ -40,6 +41,11 @@ pub struct Start {
 }
 
 impl Start {
+    /// True if nothing else may run on the machine meanwhile.
+    pub fn is_alone(&self) -> bool {
+        self.only.as_ref().is_some_and(|only| only.is_alone)
+    }
+
     /// A start on which everything is measured.
     fn of(server: ServerConfig, slot: u32) -> Start {
         Start {
@@ -144,26 +150,46 @@ impl<'a> Schedule<'a> {
         }
     }
 
-    /// The fresh starts of the finalists among the shard's servers, in order: as many as they had, then those that are advised. None before everything else is
-    /// measured, by all shards, and none for a part of the plan.
+    /// The starts after the planned ones, among the shard's servers, in order: fresh ones of the finalists, as many as they had, then those
+    /// that are advised, then one without neighbours of each winner that had some. None before everything else is measured, by all shards,
+    /// and of a part of the plan only those that are advised.
     pub fn finals(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
-        let has_finals =
-            self.plan.starts > 1 && self.plan.compare.is_none() && !self.matrix.is_part() && self.is_measured(state);
-        let finals = has_finals.then(|| Arc::new(finalists(self.plan, self.matrix, state)));
-        let advised = self.advised.cloned().filter(|_| self.is_measured(state));
-        let all = finals.into_iter().chain(advised.map(Arc::new));
-        all.flat_map(move |finals| {
-            let slots = finals.slots.clone();
-            slots.flat_map(move |slot| {
-                let finals = Arc::clone(&finals);
-                let starts = self.starts_at(slot);
-                starts.filter_map(move |start| {
-                    let is_in = finals.servers.contains(&start.server.id);
-                    let only = Some(Arc::clone(&finals));
-                    is_in.then_some(Start { only, ..start })
-                })
+        let is_measured = self.is_measured(state);
+        let is_judged = is_measured && self.plan.compare.is_none() && !self.matrix.is_part();
+        let finals = (is_judged && self.plan.starts > 1).then(|| finalists(self.plan, self.matrix, state));
+        let advised = self.advised.cloned().filter(|_| is_measured);
+        let repeated: Vec<Finals> = finals.into_iter().chain(advised).collect();
+        let whole = self.whole();
+        let is_open = |start: &Start| whole.has_group(start, state);
+        let is_last = is_judged
+            && !repeated
+                .iter()
+                .any(|finals| whole.starts_of(finals).any(|start| is_open(&start)));
+        let last = is_last.then(|| alone(self.plan, self.matrix, state));
+        let all = repeated.into_iter().chain(last);
+        all.flat_map(move |finals| self.starts_of(&finals))
+    }
+
+    /// The starts of finals, slot by slot.
+    fn starts_of(self, finals: &Finals) -> impl Iterator<Item = Start> + use<'a> {
+        let finals = Arc::new(finals.clone());
+        finals.slots.clone().flat_map(move |slot| {
+            let finals = Arc::clone(&finals);
+            self.starts_at(slot).filter_map(move |start| {
+                let is_in = finals.servers.contains(&start.server.id);
+                let only = Some(Arc::clone(&finals));
+                is_in.then_some(Start { only, ..start })
             })
         })
+    }
+
+    /// The schedule of all shards, without retries.
+    fn whole(self) -> Schedule<'a> {
+        Schedule {
+            shard: Shard::WHOLE,
+            retry_failed: false,
+            ..self
+        }
     }
 
     /// All expected starts in order, including finished ones; used for forecasts.
@@ -175,11 +201,7 @@ impl<'a> Schedule<'a> {
 
     /// Returns true if every planned start of every server has all its results.
     fn is_measured(self, state: &State) -> bool {
-        let all = Schedule {
-            shard: Shard::WHOLE,
-            retry_failed: false,
-            ..self
-        };
+        let all = self.whole();
         all.starts().all(|start| !all.has_group(&start, state))
     }
 
@@ -195,8 +217,7 @@ impl<'a> Schedule<'a> {
 
     fn group_of(self, start: &Start, state: &State, is_sure: bool) -> Option<Group> {
         let (server, slot, runs) = (&start.server, start.slot, &self.plan.runs);
-        let is_in = |point: &Point| start.only.as_ref().is_none_or(|only| only.points.contains(&point.id));
-        let points: Vec<Point> = self.matrix.points_of(server).filter(is_in).collect();
+        let points: Vec<Point> = self.points_of(start, state).collect();
         let figures: Arc<[String]> = figures(self.plan).into();
         let is_open = |point: &Point, run: u32| {
             self.is_open(point, slot, run, state)
@@ -204,7 +225,7 @@ impl<'a> Schedule<'a> {
                     && (runs.least() + 1..runs.most()).contains(&run)
                     && state.outcome(&point.id, slot, run - 1).is_none())
         };
-        let repeated = points.iter().take(usize::from(self.plan.repeat_first));
+        let repeated = points.iter().take(usize::from(self.repeats_first(start)));
         let tasks: Vec<Task> = (0..runs.most())
             .flat_map(|run| points.iter().map(move |point| (point, run)))
             .chain(repeated.map(|point| (point, runs.most())))
@@ -226,14 +247,28 @@ impl<'a> Schedule<'a> {
     /// Returns true if [`Schedule::group`] is not empty, and makes no task of it.
     pub fn has_group(self, start: &Start, state: &State) -> bool {
         let runs = &self.plan.runs;
-        let is_in = |point: &Point| start.only.as_ref().is_none_or(|only| only.points.contains(&point.id));
-        let mut points = self.matrix.points_of(&start.server).filter(is_in).enumerate();
+        let mut points = self.points_of(start, state).enumerate();
         let has_points = points.any(|(at, point)| {
-            let repeated = at < usize::from(self.plan.repeat_first);
+            let repeated = at < usize::from(self.repeats_first(start));
             let last = runs.most() + u32::from(repeated);
             (0..last).any(|run| self.is_open(&point, start.slot, run, state))
         });
         has_points || self.searches(start, state).next().is_some() || self.explorations(start, state).next().is_some()
+    }
+
+    /// The points that are measured on a start.
+    fn points_of(self, start: &Start, state: &State) -> impl Iterator<Item = Point> {
+        let only = start.only.clone();
+        let probed = only.iter().filter(|only| only.is_alone);
+        let probed = probed.flat_map(|only| probed_points(only, &start.server, self.matrix, state));
+        let probed: Vec<Point> = probed.collect();
+        let is_in = move |point: &Point| only.as_ref().is_none_or(|only| only.points.contains(&point.id));
+        self.matrix.points_of(&start.server).filter(is_in).chain(probed)
+    }
+
+    /// True if the first point is measured again at the end of a start, which shows a drift.
+    fn repeats_first(self, start: &Start) -> bool {
+        self.plan.repeat_first && !start.is_alone()
     }
 
     fn is_open(self, point: &Point, slot: u32, run: u32, state: &State) -> bool {
@@ -254,7 +289,7 @@ impl<'a> Schedule<'a> {
     }
 
     fn explorations(self, start: &Start, state: &State) -> impl Iterator<Item = LoadExploration> {
-        let all = self.matrix.explorations_of(&start.server);
+        let all = self.matrix.explorations_of(&start.server).filter(|_| !start.is_alone());
         all.filter(move |exploration| self.is_left(&exploration.id, start.slot, state))
     }
 

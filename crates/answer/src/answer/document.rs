@@ -18,6 +18,9 @@ pub struct Answer {
     pub margin: f64,
     /// The GPUs that the user has; none if unknown.
     pub gpus: Option<u32>,
+    /// Planned runs or searches without a result: above 0, the answer is one so far.
+    #[serde(default)]
+    pub open: u64,
     /// The server configs that were measured, by their ids.
     pub configs: Vec<Config>,
     /// One for each question, in their order.
@@ -63,36 +66,13 @@ pub struct Answered {
     pub too_large: Vec<String>,
     /// The effect of each setting at the winner.
     pub effects: Vec<Effect>,
+    /// The figures of the winner and its ties without neighbours, as multiples of those beside the other servers of the sweep.
+    #[serde(default)]
+    pub alone: Vec<Alone>,
     /// Warnings before the winner is deployed.
     pub warnings: Vec<Warning>,
     /// The starts that would make the answer surer; none if it is sure.
     pub advice: Option<Advice>,
-}
-
-impl Answer {
-    /// The name of a config; its id without one.
-    pub fn name_of<'a>(&'a self, config: &'a str) -> &'a str {
-        let own = self.configs.iter().find(|own| own.id == config);
-        own.map(|own| &*own.name)
-            .filter(|name| !name.is_empty())
-            .unwrap_or(config)
-    }
-}
-
-impl Answered {
-    /// The question with its workload: `Lowest latency, 512 in, 16 out`.
-    pub fn title(&self) -> String {
-        match self.workload.as_str() {
-            "" => self.question.clone(),
-            workload => format!("{}, {workload}", self.question),
-        }
-    }
-
-    /// Ids of the configs of which one is the best with 95 %: the winner and its ties. Nothing more is to be measured if it is one.
-    pub fn finalists(&self) -> impl Iterator<Item = &str> {
-        let winner = self.winner.iter().map(|winner| &*winner.config);
-        winner.chain(self.ties.iter().map(|tie| &**tie))
-    }
 }
 
 /// A figure with what it may be.
@@ -228,6 +208,23 @@ pub struct Effect {
     pub verdict: Verdict,
 }
 
+/// A figure of a config that was measured again on a start without neighbours.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Alone {
+    /// The id of the config.
+    pub config: String,
+    /// The id of the point.
+    pub point: String,
+    /// The metric.
+    pub metric: String,
+    /// Its good direction.
+    pub better: Better,
+    /// The figure alone as a multiple of the one beside others.
+    pub ratio: Estimate,
+    /// The verdict of that: `improved` if it is better alone.
+    pub verdict: Verdict,
+}
+
 /// Warnings before the winner is deployed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "kind")]
@@ -264,6 +261,11 @@ pub enum Warning {
         own: Vec<String>,
         /// Theirs.
         others: Vec<String>,
+    },
+    /// Its figures are others without the neighbours that it had in the sweep.
+    OtherwiseAlone {
+        /// The figures that differ by more than chance and the margin.
+        figures: Vec<Alone>,
     },
     /// Its server was simulated.
     Simulated,

@@ -14,12 +14,18 @@ pub struct Experiment {
     pub configs: Vec<Config>,
     /// The points that have at least one valid run, of all workloads.
     pub points: Vec<Point>,
+    /// Points that were measured again on a start without neighbours, with these runs alone. They compete in no question.
+    #[serde(default)]
+    pub alone: Vec<Point>,
     /// The results of searches.
     pub searches: Vec<Search>,
     /// The questions, in the order of the answer.
     pub questions: Vec<Question>,
     /// Pairs of metrics whose frontier is asked for.
     pub frontiers: Vec<FrontierQuestion>,
+    /// Planned runs or searches without a result.
+    #[serde(default)]
+    pub open: u64,
     /// The GPUs that the user has; none if unknown, and then the unit is one server.
     pub gpus: Option<u32>,
     /// The relative difference that does not matter: 0.01 for 1 %.
@@ -160,6 +166,9 @@ pub struct Search {
     pub workload: String,
     /// The target's name.
     pub target: String,
+    /// The metrics that the target bounds.
+    #[serde(default)]
+    pub bounded: Vec<String>,
     /// The load that it reports, of one server.
     pub load: f64,
     /// The highest load allowed, which no draw exceeds; none without such a bound.
@@ -219,12 +228,14 @@ impl Experiment {
         let mut own = self.clone();
         own.configs.sort_by(|a, b| a.id.cmp(&b.id));
         own.metrics.sort_by(|a, b| a.name.cmp(&b.name));
-        for point in &mut own.points {
-            point.runs.retain(|run| !run.figures.is_empty());
-            point.runs.sort_by(Run::order);
+        for points in [&mut own.points, &mut own.alone] {
+            for point in &mut *points {
+                point.runs.retain(|run| !run.figures.is_empty());
+                point.runs.sort_by(Run::order);
+            }
+            points.retain(|point| !point.runs.is_empty());
+            points.sort_by(|a, b| a.id.cmp(&b.id));
         }
-        own.points.retain(|point| !point.runs.is_empty());
-        own.points.sort_by(|a, b| a.id.cmp(&b.id));
         for search in &mut own.searches {
             search.starts.retain(|start| !start.quantiles.is_empty());
             search.starts.sort_by(|a, b| {

@@ -14,8 +14,10 @@ mod comparison;
 mod document;
 mod experiment;
 mod known;
+mod lookup;
 pub mod model;
 mod plain;
+mod prior;
 mod random;
 mod rules;
 
@@ -64,6 +66,7 @@ fn answer_with(experiment: &Experiment, fit: &Fit<'_>) -> Answer {
         version: VERSION,
         margin: experiment.margin,
         gpus: experiment.gpus,
+        open: experiment.open,
         configs: experiment.configs.clone(),
         together: rules::together(&known, &settled),
         questions: settled.into_iter().map(|settled| settled.answered).collect(),

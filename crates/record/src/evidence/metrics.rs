@@ -1,10 +1,10 @@
 //! The metrics that an answer knows: those that points are judged by, that targets bound, and that frontiers trade.
 
-use super::Evidence;
 use super::targets::criteria;
+use super::{Evidence, noise_of};
 use crate::table::{Cell, MetricSet, Table, Workload, natural_direction};
 use itertools::Itertools;
-use vsweep_answer::answer::{Better, Metric, NoisePrior, Scale};
+use vsweep_answer::answer::{Better, Metric, MetricNoise, NoisePrior, Scale};
 use vsweep_strategy::search::Quantity;
 
 /// The axes of the frontier: speed per user against throughput per GPU, both better when higher.
@@ -40,16 +40,27 @@ pub(super) fn metrics(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Ve
             } else {
                 natural_direction(&name)
             };
-            metric(evidence.points.runs, &name, better, is_share)
+            metric(
+                evidence.points.runs,
+                &name,
+                (better, is_share),
+                noise_of(evidence.state),
+            )
         })
         .collect()
 }
 
-/// A metric of a table, on the scale that its values allow.
-pub(super) fn metric(table: &Table, name: &str, better: Better, is_share: bool) -> Metric {
+/// A metric of a table, on the scale that its values allow. `known` is the noise that other experiments measured.
+pub(super) fn metric(table: &Table, name: &str, (better, is_share): (Better, bool), known: &[MetricNoise]) -> Metric {
     let is_time = name.ends_with("_ms");
     let column = table.column(name);
     let mut cells = column.into_iter().flat_map(|column| &column.cells);
+    let known = known.iter().find(|noise| noise.metric == name);
+    let prior = match (is_share, is_time) {
+        (true, _) => NoisePrior::SHARE,
+        (false, true) => NoisePrior::LATENCY,
+        (false, false) => NoisePrior::THROUGHPUT,
+    };
     let is_positive = cells.all(|cell| cell.number().is_none_or(|number| number > 0.0) || *cell == Cell::Missing);
     Metric {
         name: name.to_owned(),
@@ -59,10 +70,6 @@ pub(super) fn metric(table: &Table, name: &str, better: Better, is_share: bool) 
             (false, false) => Scale::Linear,
         },
         better,
-        prior: match (is_share, is_time) {
-            (true, _) => NoisePrior::SHARE,
-            (false, true) => NoisePrior::LATENCY,
-            (false, false) => NoisePrior::THROUGHPUT,
-        },
+        prior: known.map_or(prior, |known| prior.informed_by(known)),
     }
 }

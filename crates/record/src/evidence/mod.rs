@@ -14,8 +14,13 @@ pub use side::side;
 
 use crate::journal::{RunRecord, State};
 use crate::table::{Points, Workload};
-use vsweep_answer::answer::Experiment;
+use vsweep_answer::answer::{Experiment, MetricNoise};
 use vsweep_plan::plan::Requirement;
+
+/// The noise that other experiments measured on the machine before this one began; empty where none did.
+pub fn noise_of(state: &State) -> &[MetricNoise] {
+    state.sessions().first().map_or(&[], |session| &session.noise)
+}
 
 /// The relative difference that does not matter, where a plan does not say.
 pub const MARGIN: f64 = 0.01;
@@ -63,9 +68,11 @@ impl Evidence<'_> {
             points: points::points(self, &workloads, &metrics),
             questions: questions::questions(self, &workloads, &searches, &targets),
             frontiers: questions::frontiers(self, &workloads, &targets),
+            alone: points::alone(self, &workloads, &metrics),
             searches,
             metrics,
             gpus: self.gpus,
+            open: self.state.open_work().map_or(0, |(open, _)| open),
             margin: self.margin,
             seed: 0,
         }

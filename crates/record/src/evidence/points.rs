@@ -10,6 +10,22 @@ const WIDEST: f64 = 1.0;
 
 /// Every point that has a run that counts.
 pub(super) fn points(evidence: &Evidence<'_>, workloads: &[Workload<'_>], metrics: &[Metric]) -> Vec<Point> {
+    points_by(evidence, workloads, metrics, &|point| &point.used)
+}
+
+/// Every point that was measured on a start without neighbours, by these runs alone.
+pub(super) fn alone(evidence: &Evidence<'_>, workloads: &[Workload<'_>], metrics: &[Metric]) -> Vec<Point> {
+    let mut found = points_by(evidence, workloads, metrics, &|point| &point.alone);
+    found.retain(|point| !point.runs.is_empty());
+    found
+}
+
+fn points_by(
+    evidence: &Evidence<'_>,
+    workloads: &[Workload<'_>],
+    metrics: &[Metric],
+    rows: &dyn Fn(&table::Point) -> &[usize],
+) -> Vec<Point> {
     let node = |row: usize| {
         let record = evidence.runs.get(row);
         let machine = record.and_then(|run| evidence.state.measured_at(run));
@@ -26,7 +42,7 @@ pub(super) fn points(evidence: &Evidence<'_>, workloads: &[Workload<'_>], metric
                 config: evidence.config_of(point.row),
                 workload: name.clone(),
                 load: evidence.names.load(point.row),
-                runs: runs(evidence.points.runs, point, &metrics, &node),
+                runs: runs(evidence.points.runs, rows(point), &metrics, &node),
             });
         }
     }
@@ -39,10 +55,10 @@ pub(super) fn with_parts<'m>(points: &Points<'_>, metrics: &'m [Metric]) -> Vec<
     metrics.iter().map(part).collect()
 }
 
-/// The runs of a point that count. `node` names the node of a row; it is empty where that is not known.
+/// The runs of some rows. `node` names the node of a row; it is empty where that is not known.
 pub(super) fn runs(
     table: &Table,
-    point: &table::Point,
+    rows: &[usize],
     metrics: &[(&Metric, f64)],
     node: &dyn Fn(usize) -> String,
 ) -> Vec<Run> {
@@ -58,7 +74,7 @@ pub(super) fn runs(
             figures: figures.collect::<BTreeMap<String, Figure>>(),
         }
     };
-    point.used.iter().map(run).collect()
+    rows.iter().map(run).collect()
 }
 
 fn figure(table: &Table, row: usize, metric: &Metric, part: f64) -> Option<Figure> {

@@ -5,7 +5,7 @@ use super::metrics::FRONTIER;
 use crate::journal::SearchRecord;
 use crate::table::{SearchResult, search_results};
 use vsweep_answer::answer::{Located, Search};
-use vsweep_strategy::search::Found;
+use vsweep_strategy::search::{Criterion, Found};
 
 /// The slope at a limit that was not located.
 const TYPICAL_SLOPE: f64 = 1.0;
@@ -47,6 +47,7 @@ fn search(evidence: &Evidence<'_>, own: &SearchResult<'_>, all: &[SearchResult<'
         config: started.server.0.clone(),
         workload: workload(&started.name),
         target: own.target.name.clone(),
+        bounded: own.target.criteria.iter().map(Criterion::figure).collect(),
         load,
         ceiling: match answer.found {
             Found::Beyond(_) => Some(load),

@@ -5,20 +5,22 @@ use super::points::{runs, with_parts};
 use super::{MARGIN, Names};
 use crate::table::{Measure, Points};
 use itertools::Itertools;
-use vsweep_answer::answer::{Config, Experiment, Point};
+use vsweep_answer::answer::{Config, Experiment, MetricNoise, Point};
 
-/// The experiment of a side. `node` names the node of a row; it is empty where that is not known.
+/// The experiment of a side. `known` is the noise that other experiments measured before it began; `node` names the node of a row, and is
+/// empty where that is not known.
 pub fn side(
     points: &Points<'_>,
     measures: &[Measure],
     names: &dyn Names,
+    known: &[MetricNoise],
     node: &dyn Fn(usize) -> String,
 ) -> Experiment {
     let table = points.runs;
     let is_known = |measure: &&Measure| table.column(&measure.metric).is_some();
     let metrics = measures.iter().filter(is_known).unique_by(|measure| &measure.metric);
     let metrics = metrics
-        .map(|measure| metric(table, &measure.metric, measure.better, false))
+        .map(|measure| metric(table, &measure.metric, (measure.better, false), known))
         .collect_vec();
     let parts = with_parts(points, &metrics);
     let measured = points.points.iter().filter(|point| !point.used.is_empty());
@@ -27,7 +29,7 @@ pub fn side(
         config: names.config(point.row),
         workload: String::new(),
         load: names.load(point.row),
-        runs: runs(table, point, &parts, node),
+        runs: runs(table, &point.used, &parts, node),
     });
     let points = points.collect_vec();
     let configs = points.iter().map(|point| &point.config).unique();

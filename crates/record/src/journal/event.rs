@@ -6,6 +6,7 @@ use super::machine::Machine;
 use super::rank::{LineId, Nonce, Sum};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use vsweep_answer::answer::MetricNoise;
 use vsweep_plan::cause::{Cause, Failure, Outcome};
 use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::ids::{PointId, SearchId, ServerId, sha256_hex};
@@ -122,6 +123,9 @@ pub struct SessionStarted {
     /// The comparison that the plan asks for; it decides itself on its starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare: Option<Box<Compared>>,
+    /// The noise that other experiments measured on this machine before this one began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub noise: Vec<MetricNoise>,
     /// The parts of other journals that the session had read.
     pub seen: Seen,
 }

@@ -42,6 +42,6 @@ pub use rank::{Hex64, Launch, LineId, Nonce, Rank, Sum};
 pub use recorder::{Draft, Recorder, load};
 pub use run_file::Measured;
 pub use state::{
-    Duplicate, FIRST_SLOT, MissingRecord, RunRecord, SearchEnd, SearchRecord, ServerMatch, ServerRecord, Session,
-    StartRecord, State, number,
+    ALONE_SLOT, Duplicate, FIRST_SLOT, MissingRecord, RunRecord, SearchEnd, SearchRecord, ServerMatch, ServerRecord,
+    Session, StartRecord, State, number,
 };

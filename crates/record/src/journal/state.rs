@@ -73,6 +73,8 @@ struct Retirement {
 
 /// The first planned start of a server.
 pub const FIRST_SLOT: u32 = 0;
+/// The start on which a recommended server that ran beside others is measured alone; above all that plans and answers ask for.
+pub const ALONE_SLOT: u32 = 100_000;
 
 impl State {
     /// Folds some entries.

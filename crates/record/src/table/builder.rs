@@ -5,6 +5,7 @@ use super::marks::Mark;
 use super::row::RunFacts;
 use super::shares::derive;
 use super::{Cell, Column, RunRow, Section, Table, normal};
+use crate::journal::ALONE_SLOT;
 use itertools::Itertools;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -157,7 +158,10 @@ impl TableBuilder {
         }
         self.columns.sort_by_key(|column| column.section);
         if self.runs.iter().any(|run| run.slot > 0) {
-            let slots = self.runs.iter().map(|run| Cell::Integer(run.slot.into()));
+            let slots = self.runs.iter().map(|run| match run.slot {
+                ALONE_SLOT => Cell::text("alone"),
+                slot => Cell::Integer(slot.into()),
+            });
             let after_point = 1;
             self.columns
                 .insert(after_point, Column::of("start", Section::Identity, slots));

@@ -8,6 +8,7 @@ mod builder;
 mod cell;
 mod cost;
 mod csv;
+mod estimates;
 mod filter;
 mod marks;
 mod metric_set;

@@ -4,11 +4,12 @@
 use super::marks::Mark;
 use super::steadiness::{Disagreement, Drifting, disagreement, disagreements, drifting};
 use super::{Cell, Column, ECHOED, Section, Spread, Table};
+use crate::journal::ALONE_SLOT;
 use itertools::Itertools;
 use serde::Serialize;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
-use vsweep_answer::answer::{Answer, Estimate, PointEstimates};
+use vsweep_answer::answer::Estimate;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::validity::{Code, Validity};
 
@@ -59,6 +60,8 @@ pub struct Point {
     /// Rows of the run table that it is judged by: all measured runs, in doubt or not, but for invalid ones, which are no measurement of
     /// this point.
     pub used: Vec<usize>,
+    /// Rows of the runs on a start without neighbours, which are compared with the judged ones and not mixed with them.
+    pub alone: Vec<usize>,
     /// On how many starts of its server its judged runs were measured; none where that is not known.
     pub starts: Option<usize>,
     /// The planned starts that it was tried on, failed runs included.
@@ -79,7 +82,9 @@ pub struct Points<'t> {
     /// Starts of a server that changed under way.
     pub drifting: Vec<Drifting>,
     /// The estimates of the answer by metric and point.
-    estimates: HashMap<String, HashMap<Box<str>, Estimate>>,
+    pub(super) estimates: HashMap<String, HashMap<Box<str>, Estimate>>,
+    /// The ids of the points on the answer's frontiers, by their two metrics.
+    pub(super) frontiers: HashMap<(String, String), HashSet<Box<str>>>,
 }
 
 impl<'t> Points<'t> {
@@ -103,42 +108,8 @@ impl<'t> Points<'t> {
             points,
             drifting,
             estimates: HashMap::new(),
+            frontiers: HashMap::new(),
         }
-    }
-
-    /// Replaces the points' figures and intervals by the estimates of an answer. Estimates that were made from other runs of a point are
-    /// ignored.
-    pub fn adopt(&mut self, answer: &Answer) {
-        let used: HashMap<&str, usize> = self.points.iter().map(|point| (&*point.id, point.used.len())).collect();
-        let is_current = |of_point: &&PointEstimates| used.get(&*of_point.point) == Some(&of_point.runs);
-        let current: Vec<&PointEstimates> = answer.estimates.iter().filter(is_current).collect();
-        for (number, noise) in answer.noise.iter().enumerate() {
-            let known = current.iter();
-            let known = known.filter_map(|of_point| Some((of_point.point.as_str().into(), of_point.figures[number]?)));
-            self.estimates.insert(noise.metric.clone(), known.collect());
-        }
-    }
-
-    /// True if the points have the estimates of an answer.
-    pub fn has_estimates(&self) -> bool {
-        !self.estimates.is_empty()
-    }
-
-    /// A figure with the answer's estimate of it, if it has one.
-    fn judged(&self, point: &Point, metric: &str, spread: Spread) -> Spread {
-        match self.estimate(point, metric) {
-            Some(estimate) => Spread {
-                value: estimate.value,
-                interval: Some((estimate.low, estimate.high)),
-                ..spread
-            },
-            None => spread,
-        }
-    }
-
-    /// The estimate of a figure, if the answer has one.
-    fn estimate(&self, point: &Point, metric: &str) -> Option<Estimate> {
-        self.estimates.get(metric)?.get(&point.id).copied()
     }
 
     /// Leaves only points with a used run among these rows, which are in ascending order.
@@ -260,6 +231,9 @@ impl<'t> Points<'t> {
 impl Point {
     /// A point by the rows of its runs, as far as it can be judged by itself.
     fn of(runs: &Table, rows: &[usize]) -> Point {
+        let first = rows[0];
+        let is_alone = |row: &usize| runs.slot(*row) == ALONE_SLOT;
+        let (alone, rows): (Vec<usize>, Vec<usize>) = rows.iter().partition(|row| is_alone(row));
         let with = |outcome: Outcome| {
             rows.iter()
                 .copied()
@@ -270,8 +244,12 @@ impl Point {
         let (invalid, suspect): (Vec<usize>, Vec<usize>) = with(Outcome::Suspect).partition(is_invalid);
         let counts = (ok.len(), invalid.len() + suspect.len(), with(Outcome::Failed).count());
         let used: Vec<usize> = ok.into_iter().chain(suspect).sorted().collect();
+        let is_measured = |row: usize| {
+            let run = &runs.runs[row];
+            matches!(run.outcome, Outcome::Ok | Outcome::Suspect) && run.validity != Some(Validity::Invalid)
+        };
         Point {
-            id: runs.cell("point", rows[0]).to_string().into(),
+            id: runs.cell("point", first).to_string().into(),
             outcome: match counts {
                 (0, 0, 0) => PointOutcome::Cut,
                 (0, 0, _) => PointOutcome::Failed,
@@ -286,8 +264,9 @@ impl Point {
             starts: runs.launches(&used),
             used,
             invalid,
+            alone: alone.into_iter().filter(|row| is_measured(*row)).collect(),
             slots: rows.iter().map(|row| runs.slot(*row)).unique().collect(),
-            row: rows[0],
+            row: first,
             ..Point::default()
         }
     }

@@ -21,7 +21,7 @@ pub struct PlacedPoint<'p> {
     pub x: Spread,
     /// Its second figure over its runs.
     pub y: Spread,
-    /// True if no other point of its workload beats it.
+    /// True if it meets what the plan asks, and no other such point of its workload beats it.
     pub on_frontier: bool,
     /// True if it is the frontier's knee.
     pub is_knee: bool,
@@ -107,7 +107,11 @@ impl<'p> Tradeoff<'p> {
         let mut placed: Vec<PlacedPoint<'_>> = own.filter_map(place).collect();
         let places: Vec<(f64, f64)> = placed.iter().map(|placed| (placed.x.value, placed.y.value)).collect();
         let better = (x.better, y.better);
-        let frontier = frontier(&places, better);
+        let may_be_on_it = |at: &usize| points.may_be_on_frontier(placed[*at].point, &x.metric, &y.metric);
+        let candidates: Vec<usize> = (0..placed.len()).filter(may_be_on_it).collect();
+        let of_candidates: Vec<(f64, f64)> = candidates.iter().map(|at| places[*at]).collect();
+        let found = frontier(&of_candidates, better).into_iter();
+        let frontier: Vec<usize> = found.map(|at| candidates[at]).collect();
         for at in &frontier {
             placed[*at].on_frontier = true;
         }

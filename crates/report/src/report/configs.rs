@@ -7,7 +7,8 @@ use super::charts::multiples::order;
 use super::environment::facts;
 use super::inputs::Inputs;
 use super::nodes;
-use super::sentences::sentence;
+use super::sentences::whole_sentence;
+use super::status::unfinished;
 use super::template::plain;
 use super::words::show_number;
 use super::yaml::write_flags;
@@ -89,8 +90,8 @@ fn winners(inputs: &Inputs<'_>) -> Vec<Winner> {
         Some(Winner {
             question: answered.title(),
             reason: match answered.workload.is_empty() {
-                true => sentence(document, answered).text(),
-                false => format!("{}: {}", answered.title(), sentence(document, answered).text()),
+                true => whole_sentence(document, answered).text(),
+                false => format!("{}: {}", answered.title(), whole_sentence(document, answered).text()),
             },
             point: inputs.answers.place_of(answered)?,
         })
@@ -120,6 +121,7 @@ fn comments(
         include_str!("configs.txt.jinja"),
         context! {
             reason => winner.reason.as_str(),
+            unfinished => unfinished(inputs.state),
             simulated => points.param(point, "simulated") == &Cell::Bool(true),
             command => shell_command(env, &argv),
             meets => (!inputs.goals.is_empty()).then(|| inputs.goals.met_by(winner.point)),

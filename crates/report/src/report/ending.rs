@@ -4,7 +4,7 @@
 use super::failures::Group;
 use super::inputs::Inputs;
 use super::remarks::remarks;
-use super::sentences::brief;
+use super::sentences::{brief, losers};
 use super::starts;
 use super::template::plain;
 use super::words::show_number;
@@ -22,6 +22,7 @@ pub fn render(inputs: &Inputs<'_>, document: Value, reasons: &[Group]) -> String
     });
     let remarks = remarks(inputs.state, inputs.points).into_iter();
     let remarks = remarks.map(|remark| first_clause(&remark.text).to_owned());
+    let warnings = warnings.chain(losers(&inputs.answers.document));
     let doubts = warnings.chain(doubted.into_iter().map(doubt)).chain(remarks);
     let parts = context! {
         doubts => doubts.collect::<Vec<String>>(),

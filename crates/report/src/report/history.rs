@@ -2,7 +2,7 @@
 //! differ there, which is the margin of a comparison.
 //!
 //! Equal things are points of one id, which holds settings, environment and load, on one version of the server. Reading only; what is
-//! measured next never depends on it, but for a margin that a session records when it begins.
+//! measured next never depends on it, but for a margin and noise that a session records when it begins.
 
 use super::rows::read_runs;
 use crate::report::ordered::Ordered;
@@ -93,7 +93,7 @@ impl History {
 }
 
 /// The experiments in a folder that were measured on this host, the ones changed last first.
-fn experiments(folder: &Path, host: &str) -> Vec<PathBuf> {
+pub(super) fn experiments(folder: &Path, host: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let roots = entries.map(|entry| entry.path());
     let own = roots.filter(|root| is_own(root) && host_of(root).as_deref() == Some(host));

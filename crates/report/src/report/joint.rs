@@ -1,7 +1,7 @@
 //! One page over several experiments: the best of all of them, with its experiment, and charts in which each experiment has its own curves.
 //! It uses only their runs. Requirements and searches are in each experiment's own report.
 
-use super::answer::{self, Answers};
+use super::answer::{Answers, settle_runs};
 use super::charts::{ChartContext, make_charts};
 use super::document::points::PointWords;
 use super::goals::Goals;
@@ -24,8 +24,7 @@ const MOST_ROWS: usize = 40;
 /// The page over a table of several experiments, whose column `experiment` tells them apart, and what could not be drawn.
 pub fn joint_page(table: &Table, name: &str, options: &ReportOptions) -> (String, Vec<String>) {
     let mut points = Points::of(table);
-    let document = answer::judge(&State::default(), &points, options, None);
-    points.adopt(&document);
+    let document = settle_runs(&mut points, options);
     let answers = Answers::of(document, &points, &[], &Goals::default());
     let of_experiment = |point: &Point| points.param(point, EXPERIMENT).to_string();
     let names = points.points.iter().map(of_experiment).unique().collect_vec();

@@ -1,6 +1,7 @@
 //! The names that a report gives to configs, loads and workloads.
 
 use super::variation::{name_workload, settings, varying};
+use itertools::Itertools;
 use vsweep_record::evidence::Names;
 use vsweep_record::table::{Column, Points, Section, Workload};
 
@@ -22,6 +23,10 @@ impl<'a> PointNames<'a> {
             let mut settings = workloads.iter().flat_map(|workload| &workload.settings);
             settings.any(|own| own.name == column.name)
         };
+        let server = match server.is_empty() {
+            true => differing(points),
+            false => server,
+        };
         let load = bench.into_iter().filter(|column| !is_of_workload(column));
         PointNames {
             points,
@@ -29,6 +34,17 @@ impl<'a> PointNames<'a> {
             load: load.collect(),
         }
     }
+}
+
+/// The settings of servers that differ although none varies by itself, as where each load has a server of its own.
+fn differing<'a>(points: &'a Points<'_>) -> Vec<&'a Column> {
+    let settings = points
+        .runs
+        .columns()
+        .iter()
+        .filter(|column| column.section == Section::Serve);
+    let of_points = |column: &&Column| !points.points.iter().map(|point| &column.cells[point.row]).all_equal();
+    settings.filter(of_points).collect()
 }
 
 impl Names for PointNames<'_> {

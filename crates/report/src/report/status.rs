@@ -263,14 +263,9 @@ pub(super) fn unfinished(state: &State) -> Option<String> {
     if let Some(is_decided) = compared::is_decided(state) {
         return (!is_decided).then(|| "the comparison is not decided yet".to_owned());
     }
-    let planned = state.planning_session()?;
-    let (left, all) = match planned.searches {
-        0 => {
-            let done = state.runs().count() as u64;
-            (planned.runs.saturating_sub(done), show_many(planned.runs, "run"))
-        }
-        all => (state.searches_left(), show_many(all, "search")),
-    };
+    let (left, all) = state.open_work()?;
+    let has_searches = state.planning_session().is_some_and(|planned| planned.searches > 0);
+    let all = show_many(all, if has_searches { "search" } else { "run" });
     let how = match state.last_session().and_then(|session| session.ended.as_deref()) {
         Some("finished") => "a part of the plan was run",
         Some(reason) => reason,

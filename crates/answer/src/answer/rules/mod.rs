@@ -1,6 +1,7 @@
 //! The rules by which an answer follows from what is known: each in a file of its own.
 
 mod advice;
+mod alone;
 mod contest;
 mod effects;
 mod entrants;

@@ -5,6 +5,7 @@ use super::super::document::{Answered, Entrant, Estimate, Nearest, Winner};
 use super::super::experiment::{Scale, Search};
 use super::super::known::{Known, estimate_by, rounded};
 use super::advice::advice;
+use super::alone::{alone, warning};
 use super::contest::{Contender, Found, Margin, decide};
 use super::effects::effects;
 use super::entrants::{Field, Placed, of_points};
@@ -73,6 +74,7 @@ pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
             .map(|at| known.experiment.configs[*at].id.clone())
             .collect(),
         effects: Vec::new(),
+        alone: Vec::new(),
         warnings: Vec::new(),
         advice: None,
     };
@@ -101,6 +103,9 @@ pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
             answered.effects = effects(known, placed.config, point, &question.effects);
         }
         answered.winner = Some(winner);
+        answered.alone = alone(known.experiment, question, &answered);
+        let otherwise = warning(&answered.alone, &config.id);
+        answered.warnings.extend(otherwise);
         answered.advice = advice(known.experiment, &answered, &field, margin, |placed| {
             noise_of_a_start(known, question, placed)
         });

@@ -153,6 +153,16 @@ impl State {
         self.plan().is_none_or(|(_, searches)| searches.contains(&search.0))
     }
 
+    /// The planned runs without a result, or the searches where the plan has some, and the number of all. `None` without a plan, and of a
+    /// comparison, which finds its starts itself.
+    pub fn open_work(&self) -> Option<(u64, u64)> {
+        let planned = self.planning_session().filter(|planned| planned.compare.is_none())?;
+        Some(match planned.searches {
+            0 => (planned.runs.saturating_sub(self.runs().count() as u64), planned.runs),
+            all => (self.searches_left(), all),
+        })
+    }
+
     /// Every point whose results are in the tables: of the plan, or asked for by one of its searches. Without any session nothing is
     /// known of a plan, and everything counts.
     pub fn planned_points(&self) -> HashSet<&PointId> {

@@ -1,6 +1,6 @@
 //! Records of one run, search, server, launch and session.
 
-use super::FIRST_SLOT;
+use super::{ALONE_SLOT, FIRST_SLOT};
 use crate::journal::declared::ServerDeclared;
 use crate::journal::directory::RunFiles;
 use crate::journal::event::{
@@ -172,10 +172,11 @@ impl RunRecord {
     }
 }
 
-/// The number of a run among those of its point: `2` on the first planned start, `1.2` on the next.
+/// The number of a run among those of its point: `2` on the first planned start, `1.2` on the next, `alone.2` on the one without neighbours.
 pub fn number(slot: u32, run: u32) -> String {
     match slot {
         FIRST_SLOT => run.to_string(),
+        ALONE_SLOT => format!("alone.{run}"),
         slot => format!("{slot}.{run}"),
     }
 }

@@ -1,4 +1,4 @@
-//! Doubts about the points of a comparison: points that rest on suspect runs, points that leave such runs out, and sides that were measured
+//! Doubts about the points of a comparison: points that rest on suspect runs, and sides that were measured
 //! on different nodes. A difference between nodes looks like a difference between the sides.
 
 use super::Side;
@@ -8,26 +8,17 @@ use itertools::Itertools;
 use std::collections::BTreeSet;
 use vsweep_plan::units::show_many;
 use vsweep_record::journal::Machine;
-use vsweep_record::table::Point;
 
-/// Describes suspect runs, one sentence each; empty if there are none.
-pub fn of_runs(pairs: &[PointPair<'_>]) -> Vec<String> {
-    let all = show_many(pairs.len() as u64, "point");
-    let having = |has: fn(&Point) -> bool| pairs.iter().filter(move |pair| has(pair.base) || has(pair.new));
-    let left_out = having(|point| point.ok > 0 && point.suspect > 0).count();
-    let doubtful: Vec<&PointPair<'_>> = having(Point::is_suspect).collect();
+/// Describes points that rest on suspect runs; `None` if there are none.
+pub fn of_runs(pairs: &[PointPair<'_>]) -> Option<String> {
+    let is_doubtful = |pair: &&PointPair<'_>| pair.base.is_suspect() || pair.new.is_suspect();
+    let doubtful: Vec<&PointPair<'_>> = pairs.iter().filter(is_doubtful).collect();
     let sides = doubtful.iter().flat_map(|pair| [pair.base, pair.new]);
     let codes: BTreeSet<&str> = sides.flat_map(|point| &point.codes).map(|code| code.name()).collect();
-    let rests = (!doubtful.is_empty()).then(|| {
-        let codes = codes.iter().format(", ");
+    (!doubtful.is_empty()).then(|| {
+        let (all, codes) = (show_many(pairs.len() as u64, "point"), codes.iter().format(", "));
         format!("{} of {all} rest on runs in doubt: {codes}", doubtful.len())
-    });
-    let leaves = (left_out > 0).then(|| {
-        format!(
-            "at {left_out} of {all} runs in doubt are left out, since others are not in doubt; a start with none of those does not count"
-        )
-    });
-    rests.into_iter().chain(leaves).collect()
+    })
 }
 
 /// Nodes that are named.

@@ -180,7 +180,7 @@ impl Comparison {
         let experiment = |points: &Points<'_>, side: &Side| {
             let node = |row: usize| side.machines.get(row).and_then(Option::as_ref);
             let node = |row| node(row).map_or_else(String::new, |machine| machine.node.clone());
-            evidence::side(points, &measures, &PointNames::of(points), &node)
+            evidence::side(points, &measures, &PointNames::of(points), &side.noise, &node)
         };
         let compared = answer::compare(&Comparing {
             base: &experiment(&sides.0, base),
@@ -232,7 +232,7 @@ impl Comparison {
             own_margins: question.margins.own.clone(),
             changes: side::between(base, new, &keys),
             nodes: doubts::of_nodes(base, new, &pairs),
-            doubts: doubts::of_runs(&pairs),
+            doubts: doubts::of_runs(&pairs).into_iter().collect(),
             points,
             only_base,
             only_new,
@@ -287,7 +287,7 @@ impl Comparison {
         let assumed = assumed.into_iter().flatten().collect_vec();
         (!assumed.is_empty()).then(|| {
             format!(
-                "noise between starts is assumed ({}), as too few starts repeat a config; measure each config on three starts or more",
+                "noise between starts is assumed ({}), as fewer than four starts repeat a config; give the plan more `starts`",
                 assumed.join(", ")
             )
         })
@@ -367,6 +367,9 @@ fn show_limit(limit: &Limit) -> String {
     format!("{}:{:+}%", limit.metric, limit.percent)
 }
 
+/// Metrics of one margin that are named.
+const MOST_METRICS: usize = 2;
+
 /// `2 improved, 1 regressed, 12 same, 5 undecided; changes within 3 % do not matter`
 fn tally(comparison: &Comparison) -> String {
     let verdicts = [Verdict::Improved, Verdict::Regressed, Verdict::Same, Verdict::Undecided];
@@ -381,7 +384,10 @@ fn tally(comparison: &Comparison) -> String {
         .map(|(metric, percent)| (percent.to_string(), metric.as_str()))
         .into_group_map();
     let own = own.into_iter().ordered();
-    let own = own.map(|(percent, metrics)| format!("{percent} % of {}", metrics.join(", ")));
+    let own = own.map(|(percent, metrics)| match metrics.len() {
+        ..=MOST_METRICS => format!("{percent} % of {}", metrics.join(", ")),
+        count => format!("{percent} % of {count} metrics"),
+    });
     let own = own.collect_vec();
     match own.is_empty() {
         true => format!("{counts}; changes within {} % do not matter", comparison.margin_percent),

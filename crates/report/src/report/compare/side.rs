@@ -9,10 +9,12 @@ use itertools::Itertools;
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use vsweep_answer::answer::MetricNoise;
 use vsweep_plan::error::Result;
 use vsweep_plan::files::{FACTS, read};
 use vsweep_plan::matrix::ServeFlags;
 use vsweep_plan::plan::spelling;
+use vsweep_record::evidence::noise_of;
 use vsweep_record::journal::{self, Check, Directory, Machine, ServerRecord, State};
 use vsweep_record::table::{Points, Table};
 
@@ -25,6 +27,8 @@ pub struct Side {
     pub table: Table,
     /// Node of each run, if known; empty if none is.
     pub machines: Vec<Option<Machine>>,
+    /// Noise that was known of the machine before; none of other results.
+    pub noise: Vec<MetricNoise>,
     /// The machine and the versions.
     pub facts: BTreeMap<String, BTreeSet<String>>,
     /// Programs, environment variables, models and flags of its servers; a flag as the setting that it is, `serve.dtype`.
@@ -63,6 +67,7 @@ impl Side {
         Ok(Side {
             name,
             machines,
+            noise: noise_of(&state).to_vec(),
             facts: facts.map(|(name, value)| (name, BTreeSet::from([value]))).collect(),
             servers: of_servers(&state),
             table,

@@ -71,6 +71,8 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         compete => inputs.answers.workloads.len() > 1,
         together => Serde(sentences::together(&inputs.answers.document)),
         remarks => Serde(remarks(state, points)),
+        losers => sentences::losers(&inputs.answers.document),
+        has_deaths => inputs.answers.document.configs.iter().any(|config| config.facts.deaths > 0),
         requirements => requirements.collect_vec(),
         compared => compared::in_words(state),
         failures => failures.map(|(group, excerpt)| failure(inputs, group, excerpt.as_deref())).collect_vec(),

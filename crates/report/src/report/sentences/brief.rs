@@ -1,7 +1,7 @@
 //! The answer in a few lines, made of the document alone: the recommendation, how sure it is, and what made the difference.
 
 use super::effects::briefly;
-use super::{capital, cost, figure, is_load, lower, none, parts, percent, server, warnings};
+use super::{capital, cost, figure, lower, near, none, parts, percent, server, so_far, unit, warnings};
 use itertools::Itertools;
 use serde::Serialize;
 use vsweep_answer::answer::{Answer, Answered, Warning, Winner};
@@ -40,32 +40,19 @@ pub struct Best {
 
 /// The best server, if one question leads and has several entrants.
 pub fn best(answer: &Answer) -> Option<Best> {
-    let leading = leading(answer);
+    let leading = answer.leading();
     let answered = leading.iter().exactly_one().ok()?;
     let winner = answered.winner.as_ref().filter(|_| answered.entrants.len() > 1)?;
     let text = recommendation(answer, answered, true);
     Some(Best {
         config: winner.config.clone(),
-        text: format!("{text} ({} sure)", percent(winner.probability)),
+        text: format!("{text} ({} sure{})", percent(winner.probability), so_far(answer)),
     })
-}
-
-/// The main questions: the searches, or else the first question about each workload.
-fn leading(answer: &Answer) -> Vec<&Answered> {
-    let searches = answer.questions.iter().filter(|answered| is_load(answered));
-    let searches = searches.collect_vec();
-    match searches.is_empty() {
-        true => {
-            let questions = answer.questions.iter();
-            questions.unique_by(|answered| &answered.workload).collect()
-        }
-        false => searches,
-    }
 }
 
 /// The brief answer.
 pub fn brief(answer: &Answer) -> Brief {
-    let leading = leading(answer);
+    let leading = answer.leading();
     let single = leading.iter().exactly_one().ok();
     let won = |answered: &&&Answered| answered.winner.is_some();
     let shown = leading.iter().take(MOST);
@@ -84,6 +71,7 @@ pub fn brief(answer: &Answer) -> Brief {
                 .filter(is_about_servers),
         )
         .into_iter()
+        .chain(unit(answer).map(str::to_owned))
         .unique()
         .collect(),
     }
@@ -99,7 +87,7 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool) -> Stri
     let question = match (is_single, answered.workload.as_str()) {
         (true, _) => String::new(),
         (false, "") => format!("{}: ", lower(&answered.question)),
-        (false, workload) if is_load(answered) => format!("{}, {workload}: ", lower(&answered.question)),
+        (false, workload) if answered.is_load() => format!("{}, {workload}: ", lower(&answered.question)),
         (false, workload) => format!("{workload}: "),
     };
     let Some(winner) = &answered.winner else {
@@ -130,7 +118,7 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool) -> Stri
 
 /// The winner's figure, its load, the GPUs and the cost.
 fn result(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
-    let at = match is_load(answered) {
+    let at = match answered.is_load() {
         true => String::new(),
         false => parts::at_load(&winner.load),
     };
@@ -147,10 +135,11 @@ fn sureness(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<Str
         return (answer.configs.len() > 1).then(|| "no other server competes".to_owned());
     }
     let mut text = format!(
-        "{} within {} of the best of {}",
+        "{} within {} of the best of {}{}",
         percent(winner.probability),
-        percent(answer.margin),
-        show_many(answered.entrants.len() as u64, "server")
+        near(answer, answered, winner),
+        show_many(answered.entrants.len() as u64, "server"),
+        so_far(answer)
     );
     if !answered.ties.is_empty() {
         let named = answered.ties.iter().take(MOST_TIES).map(|tie| answer.name_of(tie));
@@ -185,13 +174,16 @@ fn others(answer: &Answer, leading: &Answered) -> Option<String> {
     let others = answer
         .questions
         .iter()
-        .filter(|other| !is_load(other) && other.workload == leading.workload);
+        .filter(|other| !other.is_load() && other.workload == leading.workload);
     let mut others = others
         .filter(|other| config(other) != config(leading))
         .filter_map(|other| {
             let winner = other.winner.as_ref()?;
             let at = other.load.as_deref().map_or(String::new(), parts::at_load);
-            let figure = result(answer, other, winner);
+            let figure = match other.load {
+                Some(_) => figure(other, winner),
+                None => result(answer, other, winner),
+            };
             Some(format!(
                 "{}{at}: {}, {figure}",
                 lower(&other.question),

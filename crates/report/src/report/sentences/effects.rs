@@ -1,7 +1,8 @@
 //! The effect of each setting at the recommended point, in words: with its sign, its interval and the good direction; settings that make
 //! no difference are named apart, as are those that are not known to.
 
-use crate::report::words::{axis_title, say_setting, short_name};
+use super::parts::{change, title};
+use crate::report::words::{say_setting, short_name};
 use itertools::Itertools;
 use serde::Serialize;
 use vsweep_answer::answer::{Answered, Effect, Verdict};
@@ -40,11 +41,8 @@ pub fn findings(answered: &Answered) -> Vec<Finding> {
                 sentences.push(format!("{words}: {settings}"));
             }
         }
-        let title = axis_title(metric);
         Finding {
-            metric: title
-                .rsplit_once(" (")
-                .map_or(title.clone(), |(name, _)| name.to_owned()),
+            metric: title(metric),
             sentences,
         }
     };
@@ -77,20 +75,12 @@ fn is_known(effect: &Effect) -> bool {
 
 /// `seqs 64 instead of seqs 8: +137 % (+120 to +150 %), better`.
 fn difference(effect: &Effect) -> String {
-    let change = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
     let word = if effect.verdict == Verdict::Improved {
         "better"
     } else {
         "worse"
     };
-    let ratio = effect.ratio;
-    format!(
-        "{}: {} % ({} to {} %), {word}",
-        choice(effect),
-        change(ratio.value),
-        change(ratio.low),
-        change(ratio.high)
-    )
+    format!("{}: {}, {word}", choice(effect), change(effect.ratio))
 }
 
 /// The winner's value of a setting against the other: `seqs 64 instead of seqs 8`.

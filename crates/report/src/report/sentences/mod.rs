@@ -8,12 +8,13 @@ mod warnings;
 
 pub use brief::{Best, best, brief};
 pub use effects::{choice, findings};
+pub use warnings::losers;
 
 use crate::report::template::plain;
 use crate::report::words::{say, short_setting_of, show_number, show_ratio};
 use itertools::Itertools;
 use minijinja::context;
-use parts::{estimate, percent, target};
+use parts::{estimate, margin, percent, target};
 use serde::Serialize;
 use vsweep_answer::answer::{Answer, Answered, Better, Chosen, Entrant, Goal, Warning, Winner};
 use vsweep_plan::units::{show_duration, show_many};
@@ -47,7 +48,7 @@ impl Sentence {
 /// A sentence for each question about the points of a workload, in their order.
 pub fn sentences(answer: &Answer, workload: &str) -> Vec<Sentence> {
     let questions = answer.questions.iter();
-    let own = questions.filter(|answered| answered.workload == workload && !is_load(answered));
+    let own = questions.filter(|answered| answered.workload == workload && !answered.is_load());
     own.map(|answered| sentence(answer, answered)).collect()
 }
 
@@ -63,15 +64,24 @@ pub fn together(answer: &Answer) -> Vec<Sentence> {
             why: format!(
                 "{}. {}",
                 shares.join(", "),
-                sureness(together.probability, answer.margin)
+                capital(&sureness(answer, together.probability, &margin(answer.margin)))
             ),
         })
     };
     answer.together.iter().filter_map(sentence).collect()
 }
 
-/// The sentence about a question.
+/// The sentence about a question, without the warnings that those before it have.
 pub fn sentence(answer: &Answer, answered: &Answered) -> Sentence {
+    sentence_with(answer, answered, new_warnings(answer, answered).collect())
+}
+
+/// The sentence about a question with all its warnings, for a place where it stands alone.
+pub fn whole_sentence(answer: &Answer, answered: &Answered) -> Sentence {
+    sentence_with(answer, answered, answered.warnings.iter().collect())
+}
+
+fn sentence_with(answer: &Answer, answered: &Answered, warnings: Vec<&Warning>) -> Sentence {
     let questions = answer
         .questions
         .iter()
@@ -79,7 +89,7 @@ pub fn sentence(answer: &Answer, answered: &Answered) -> Sentence {
     let choices = questions.filter(|other| other.entrants.len() > 1).count();
     let at = answered.load.as_deref().map_or(String::new(), parts::at_load);
     // The points of a workload stand below its name.
-    let workload = match (is_load(answered), answered.workload.as_str()) {
+    let workload = match (answered.is_load(), answered.workload.as_str()) {
         (true, workload) if !workload.is_empty() => format!(", {workload}"),
         _ => String::new(),
     };
@@ -102,7 +112,7 @@ pub fn sentence(answer: &Answer, answered: &Answered) -> Sentence {
                 1 => String::new(),
                 _ => server(answer, winner),
             },
-            why: why(answer, answered, winner),
+            why: why(answer, answered, winner, warnings),
         },
     }
 }
@@ -116,16 +126,18 @@ fn server(answer: &Answer, winner: &Winner) -> String {
     }
 }
 
-fn why(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
+fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&Warning>) -> String {
     let others = || answered.entrants.iter().filter(|other| other.config != winner.config);
     let beside = |other: &Entrant| {
         let ratio = other.winner_over?;
-        let load = (other.load != winner.load && !is_load(answered)).then(|| other.load.clone());
+        let load = (other.load != winner.load && !answered.is_load()).then(|| other.load.clone());
         Some(
             context! { name => answer.name_of(&other.config), ratio => difference(ratio.value, answered.better), load },
         )
     };
     let next = others().find(|other| other.meets && other.winner_over.is_some());
+    // Of a server that is not told apart from it, no ratio is known.
+    let next = next.filter(|next| !answered.ties.contains(&next.config));
     let default = others().find(|other| other.is_default && other.winner_over.is_some());
     let own = answered.entrants.iter().find(|own| own.config == winner.config);
     let has_defaults = own.is_some_and(|own| own.is_default);
@@ -146,7 +158,7 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
             expected => percent(advice.expected),
         }
     });
-    let is_at_load = !is_load(answered) && !winner.load.is_empty();
+    let is_at_load = !answered.is_load() && !winner.load.is_empty();
     let parts = context! {
         figure => figure(answered, winner),
         load => (is_at_load && answered.load.is_none()).then_some(&winner.load),
@@ -158,12 +170,13 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
         is_next_default,
         is_default => has_defaults && answered.entrants.len() > 1,
         chosen => chosen.map(|(best, why)| context! { best => answer.name_of(best), why }),
-        margin => percent(answer.margin),
-        sure => (answered.entrants.len() > 1).then(|| sureness(winner.probability, answer.margin)),
+        margin => near(answer, answered, winner),
+        sure => (answered.entrants.len() > 1).then(|| sureness(answer, winner.probability, &near(answer, answered, winner))),
         ties => ties.clone().take(MOST_TIES).join("; "),
         more_ties => answered.ties.len().saturating_sub(MOST_TIES),
         too_large => too_large.join("; "),
-        warnings => warnings::sentences(new_warnings(answer, answered)),
+        warnings => warnings::sentences(warnings.into_iter()),
+        unit => unit(answer),
         advice,
     };
     plain(include_str!("sentence.txt.jinja"), parts)
@@ -186,10 +199,6 @@ fn new_warnings<'a>(answer: &'a Answer, answered: &'a Answered) -> impl Iterator
         })
     };
     answered.warnings.iter().filter(move |warning| !is_said(warning))
-}
-
-fn is_load(answered: &Answered) -> bool {
-    matches!(answered.goal, Goal::Load { .. })
 }
 
 /// `2.37 times`; of figures that are better low `43 % less than`.
@@ -248,11 +257,35 @@ fn none(answer: &Answer, answered: &Answered) -> String {
 }
 
 /// `97 % sure to be within 1 % of the best.`
-fn sureness(probability: f64, margin: f64) -> String {
+fn sureness(answer: &Answer, probability: f64, near: &str) -> String {
     format!(
-        "{} sure to be within {} of the best.",
+        "{} sure to be within {near} of the best{}.",
         percent(probability),
-        percent(margin)
+        so_far(answer)
+    )
+}
+
+/// The difference to the best that does not matter: `1 %`, or of few users `one user of each server`.
+fn near(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
+    match &answered.goal {
+        Goal::Load { unit, .. } if winner.value.value * answer.margin < unit * f64::from(winner.replicas) => {
+            "one user of each server".to_owned()
+        }
+        _ => margin(answer.margin),
+    }
+}
+
+/// ` so far` while planned runs have no result.
+fn so_far(answer: &Answer) -> &'static str {
+    if answer.open > 0 { " so far" } else { "" }
+}
+
+/// A remark where servers of different sizes compete one by one, because nobody said on how many GPUs.
+fn unit(answer: &Answer) -> Option<&'static str> {
+    let sizes = answer.configs.iter().map(|config| config.gpus).filter(|gpus| *gpus > 0);
+    let differ = answer.gpus.is_none() && sizes.unique().count() > 1;
+    differ.then_some(
+        "Figures are of one server each, though the servers differ in their GPUs; name yours with `gpus` in [report].",
     )
 }
 

@@ -1,7 +1,8 @@
 //! Warnings before the recommended server is deployed, a sentence each.
 
-use super::parts::{percent, target};
-use vsweep_answer::answer::Warning;
+use super::parts::{change, name, percent, target};
+use itertools::Itertools;
+use vsweep_answer::answer::{Alone, Answer, Facts, Warning};
 use vsweep_plan::units::show_many;
 
 /// The warnings, in their order. A simulated server is named in the head of every text.
@@ -31,6 +32,13 @@ fn sentence(warning: &Warning) -> Option<String> {
             own.join(", "),
             others.join(", ")
         ),
+        Warning::OtherwiseAlone { figures } => {
+            let figure = |figure: &Alone| format!("{} {}", name(&figure.metric), change(figure.ratio));
+            format!(
+                "Warning: its figures were measured beside other servers and differ without them: {}.",
+                figures.iter().map(figure).join(", ")
+            )
+        }
         Warning::Simulated => return None,
         Warning::StartNoiseAssumed { deviation } => format!(
             "That takes starts of a server to differ by about {:.1} %, which was not measured here.",
@@ -44,6 +52,19 @@ fn sentence(warning: &Warning) -> Option<String> {
             target(asked),
             percent(*probability)
         ),
+    })
+}
+
+/// What happened to servers that are not recommended: `2 of 9 launches of other servers failed or died`. `None` if nothing did.
+pub fn losers(answer: &Answer) -> Option<String> {
+    let winners = answer.questions.iter().filter_map(|answered| answered.winner.as_ref());
+    let winners: Vec<&str> = winners.map(|winner| &*winner.config).collect();
+    let others = answer.configs.iter().filter(|config| !winners.contains(&&*config.id));
+    let count = |of: fn(&Facts) -> u32| others.clone().map(|config| of(&config.facts)).sum::<u32>();
+    let (launches, deaths) = (count(|facts| facts.launches), count(|facts| facts.deaths));
+    (deaths > 0).then(|| {
+        let launches = show_many(launches.into(), "launch");
+        format!("{deaths} of {launches} of servers that are not recommended failed or died")
     })
 }
 

@@ -1,0 +1,49 @@
+//! Parts of an answer that several readers look for.
+
+use super::asked::Goal;
+use super::document::{Answer, Answered};
+use std::collections::BTreeSet;
+
+impl Answer {
+    /// The name of a config; its id without one.
+    pub fn name_of<'a>(&'a self, config: &'a str) -> &'a str {
+        let own = self.configs.iter().find(|own| own.id == config);
+        own.map(|own| &*own.name)
+            .filter(|name| !name.is_empty())
+            .unwrap_or(config)
+    }
+
+    /// The questions whose winners are recommended: those for the highest load, else the first one about each workload.
+    pub fn leading(&self) -> Vec<&Answered> {
+        let loads: Vec<&Answered> = self.questions.iter().filter(|answered| answered.is_load()).collect();
+        if !loads.is_empty() {
+            return loads;
+        }
+        let mut workloads: BTreeSet<&str> = BTreeSet::new();
+        let questions = self.questions.iter();
+        questions
+            .filter(|answered| workloads.insert(&answered.workload))
+            .collect()
+    }
+}
+
+impl Answered {
+    /// True if it asks for the highest load.
+    pub fn is_load(&self) -> bool {
+        matches!(self.goal, Goal::Load { .. })
+    }
+
+    /// The question with its workload: `Lowest latency, 512 in, 16 out`.
+    pub fn title(&self) -> String {
+        match self.workload.as_str() {
+            "" => self.question.clone(),
+            workload => format!("{}, {workload}", self.question),
+        }
+    }
+
+    /// Ids of the configs of which one is the best with 95 %: the winner and its ties. Nothing more is to be measured if it is one.
+    pub fn finalists(&self) -> impl Iterator<Item = &str> {
+        let winner = self.winner.iter().map(|winner| &*winner.config);
+        winner.chain(self.ties.iter().map(|tie| &**tie))
+    }
+}

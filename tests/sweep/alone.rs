@@ -1,0 +1,70 @@
+//! The winner of a packed sweep is measured once more without neighbours, and the answer says what they cost.
+
+use crate::harness::{journals, rows, said};
+use crate::packing::Node;
+use serde_json::Value;
+use std::path::Path;
+
+/// Two servers at once, which slow each other down by a planted share.
+fn plan((speed, cross_talk): (f64, f64), rest: &str) -> String {
+    format!(
+        "version = 1\nruns = 1\n[serve]\ncommand = \"vsweep sim serve tiny-8b --sim-start 10ms --sim-speed {speed} --sim-cross-talk {cross_talk}\"\nstop_grace = \
+         \"2s\"\n[serve.params]\nmax_num_seqs = [1, 8]\n[exec]\nparallel = 2\nwait = \"1s\"\nstarts_apart = true\n[bench]\ntelemetry = \
+         false\n[bench.params]\nrandom_input_len = 16\nrandom_output_len = 64\n{rest}"
+    )
+}
+
+fn answer(directory: &Path) -> Value {
+    let text = std::fs::read_to_string(directory.join("answer.json")).expect("an answer");
+    serde_json::from_str(&text).expect("JSON")
+}
+
+/// The slots of the groups, in the order in which they began.
+fn slots(directory: &Path) -> Vec<u64> {
+    let journals = journals(directory);
+    let lines = journals.iter().flat_map(|journal| journal.lines());
+    let lines = lines.filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines
+        .filter_map(|line| line["event"].get("group_begun")?["slot"].as_u64())
+        .collect()
+}
+
+#[test]
+fn neighbours_that_slow_the_winner_are_found_and_its_figures_stay() {
+    let node = Node::new(&plan((4.0, 1.0), "max_concurrency = 4\nnum_prompts = 40\n"));
+    let output = node.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let out = node.out("out");
+    assert_eq!(slots(&out), [0, 0, 100_000], "{}", said(&output));
+    let own = answer(&out);
+    let question = &own["questions"][0];
+    let figure = &question["alone"][0];
+    assert_eq!(figure["config"], question["winner"]["config"]);
+    assert_eq!(figure["verdict"], "improved", "{figure}");
+    assert!(said(&output).contains("differ without them"), "{}", said(&output));
+    let table = rows(&out.join("summary.csv"));
+    let alone = table.iter().filter(|row| row["start"] == "alone").count();
+    assert_eq!((table.len(), alone), (3, 1));
+    let runs = own["estimates"].as_array().expect("estimates").iter();
+    assert!(runs.clone().all(|point| point["runs"] == 1), "{own}");
+    let again = node.run(&["run", "plan.toml", "-o", "out"]);
+    assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
+    assert!(node.run(&["verify", "out"]).status.success());
+    node.0.wait_until_alone();
+}
+
+#[test]
+fn the_load_of_a_search_is_measured_alone() {
+    let rest = "num_prompts = 20\n[sla]\nvary = \"max_concurrency\"\nmax = 8\n[[sla.target]]\nname = \"t\"\np99_ttft_ms = \"<=1000\"\n";
+    let node = Node::new(&plan((20.0, 0.0), rest));
+    let output = node.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let out = node.out("out");
+    assert!(slots(&out).contains(&100_000), "{}", said(&output));
+    let question = &answer(&out)["questions"][0];
+    assert_eq!(
+        question["alone"][0]["config"], question["winner"]["config"],
+        "{question}"
+    );
+    node.0.wait_until_alone();
+}

@@ -87,7 +87,8 @@ async fn chat_sends_messages_and_reads_deltas() {
             STREAM_HEAD.to_vec(),
             delta(r#"{"role":"assistant","content":""}"#, "null"),
             delta(r#"{"content":"a\n"}"#, "null"),
-            delta(r#"{"content":"b"}"#, "\"stop\""),
+            delta(r#"{"content":"b"}"#, "null"),
+            delta("{}", "\"stop\""),
             chunk("[DONE]"),
             LAST_CHUNK.to_vec(),
         ];
@@ -97,11 +98,48 @@ async fn chat_sends_messages_and_reads_deltas() {
     let params = json!({"backend": "openai-chat", "num_prompts": 1, "random_input_len": 3, "save_detailed": true});
     let result = run(&server.url, params).await.expect("measured").result.to_values();
     assert_eq!(result["generated_texts"], json!(["a\nb"]));
+    assert_eq!(
+        result["itls"][0].as_array().map(Vec::len),
+        Some(1),
+        "the role and the end are no tokens"
+    );
     assert_eq!(result["prompt_source"], "words");
     let seen = server.seen.lock().expect("no panic");
     assert!(seen[0].head.starts_with("POST /v1/chat/completions HTTP/1.1"));
     assert_eq!(seen[0].body["messages"][0]["content"][0]["type"], "text");
     assert_eq!(seen[0].body["max_completion_tokens"], 128);
+}
+
+/// Gaps between the tokens of an answer of these texts, the last of which ends it, if the server counts `tokens`.
+async fn gaps(texts: &'static [&str], tokens: usize) -> usize {
+    let server = Server::start(move |_| {
+        let events = texts.iter().enumerate().map(|(i, text)| {
+            let finish = if i + 1 == texts.len() { "\"length\"" } else { "null" };
+            let usage = format!(r#"{{"prompt_tokens":5,"completion_tokens":{tokens}}}"#);
+            let usage = if i + 1 == texts.len() { &usage } else { "null" };
+            chunk(&format!(
+                r#"{{"choices":[{{"text":"{text}","finish_reason":{finish}}}],"usage":{usage}}}"#
+            ))
+        });
+        let events: Vec<Vec<u8>> = events.collect();
+        Answer::Bytes(vec![
+            [STREAM_HEAD, &events.concat(), &chunk("[DONE]"), LAST_CHUNK].concat(),
+        ])
+    })
+    .await;
+    let params = json!({"num_prompts": 1, "random_input_len": 5, "save_detailed": true});
+    let result = run(&server.url, params).await.expect("measured").result.to_values();
+    assert_eq!(result["total_output_tokens"], tokens);
+    result["itls"][0].as_array().expect("a list").len()
+}
+
+#[tokio::test]
+async fn an_end_without_text_is_a_token_if_the_server_counts_it() {
+    // llama.cpp ends with the reason alone.
+    assert_eq!(gaps(&["a", "b", ""], 2).await, 1);
+    // vLLM's last token may have no text.
+    assert_eq!(gaps(&["a", "b", ""], 3).await, 2);
+    assert_eq!(gaps(&[""], 1).await, 0);
 }
 
 /// Answers the first request with `answer` and all others properly; returns the first one's error.

@@ -6,6 +6,7 @@
 
 use memchr::{memchr, memchr2, memmem};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use std::borrow::Cow;
 
@@ -44,10 +45,12 @@ impl Usage {
 /// Content of one event.
 #[derive(Debug, Default, PartialEq)]
 pub struct EventFacts<'a> {
-    /// Its first choice has a `text` or a `delta`, be it empty: it counts as an output event.
+    /// Its first choice has a `text`, be it empty, or a `delta` with output: it counts as an output event.
     pub output: bool,
     /// Text of the first choice.
     pub text: Cow<'a, str>,
+    /// It has no choices, as the counts at the end of a stream.
+    pub is_bare: bool,
     /// A choice gave its reason to finish.
     pub finished: bool,
     /// Token counts.
@@ -87,10 +90,50 @@ struct Choice<'a> {
     finish_reason: Option<Value>,
 }
 
+/// An addition to a chat's answer. Chats begin with the role alone, and many end with nothing at all.
 #[derive(Deserialize)]
 struct Delta<'a> {
     #[serde(default, borrow)]
     content: Option<Cow<'a, str>>,
+    #[serde(default)]
+    role: Option<IgnoredAny>,
+    #[serde(default)]
+    reasoning: Value,
+    /// Another name of it.
+    #[serde(default)]
+    reasoning_content: Value,
+    #[serde(default)]
+    tool_calls: Value,
+    #[serde(default)]
+    function_call: Value,
+}
+
+impl Delta<'_> {
+    /// Returns true if it stands for a token, by the rule of `vllm bench serve` 0.33. A token without a text is an empty content without a
+    /// role.
+    fn is_output(&self) -> bool {
+        let is_content = match self.content.as_deref() {
+            Some("") => self.role.is_none(),
+            content => content.is_some(),
+        };
+        let others = [
+            &self.reasoning,
+            &self.reasoning_content,
+            &self.tool_calls,
+            &self.function_call,
+        ];
+        is_content || others.into_iter().any(says_something)
+    }
+}
+
+fn says_something(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => !list.is_empty(),
+        Value::Object(fields) => !fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) => true,
+    }
 }
 
 impl Scanner {
@@ -165,14 +208,16 @@ fn parse(data: &[u8]) -> Result<EventFacts<'_>, String> {
     let finished = choices
         .iter()
         .any(|choice| choice.finish_reason.as_ref().is_some_and(|why| !why.is_null()));
+    let is_bare = choices.is_empty();
     let first = choices.into_iter().next();
     let output = first
         .as_ref()
-        .is_some_and(|choice| choice.text.is_some() || choice.delta.is_some());
+        .is_some_and(|choice| choice.text.is_some() || choice.delta.as_ref().is_some_and(Delta::is_output));
     let text = first.and_then(|choice| choice.text.or_else(|| choice.delta.and_then(|delta| delta.content)));
     Ok(EventFacts {
         output,
         text: text.unwrap_or_default(),
+        is_bare,
         finished,
         usage: event.usage,
         error,
@@ -259,13 +304,39 @@ mod tests {
             let facts = scanner.scan(event.as_bytes()).expect("valid");
             (facts.output, facts.finished)
         };
-        assert_eq!(read(r#"{"choices":[{"index":0,"delta":{}}]}"#), (true, false));
         assert_eq!(read(r#"{"choices":[{"index":0,"text":""}]}"#), (true, false));
         assert_eq!(
             read(r#"{"choices":[{"index":0,"finish_reason":"stop"}]}"#),
             (false, true)
         );
         assert_eq!(read(r#"{"choices":[{"index":0}]}"#), (false, false));
+    }
+
+    #[test]
+    fn a_delta_is_output_if_it_stands_for_a_token() {
+        let mut scanner = Scanner::default();
+        let mut is_output = |delta: &str| {
+            let event = format!(r#"{{"choices":[{{"index":0,"delta":{delta}}}]}}"#);
+            scanner.scan(event.as_bytes()).expect("valid").output
+        };
+        for delta in [
+            "{}",
+            r#"{"role":"assistant","content":""}"#,
+            r#"{"role":"assistant","content":null}"#,
+            r#"{"reasoning":null,"reasoning_content":"","tool_calls":[]}"#,
+        ] {
+            assert!(!is_output(delta), "{delta}");
+        }
+        for delta in [
+            r#"{"content":""}"#,
+            r#"{"role":"assistant","content":"a"}"#,
+            r#"{"reasoning":"a"}"#,
+            r#"{"content":null,"reasoning_content":"a"}"#,
+            r#"{"tool_calls":[{"index":0}]}"#,
+            r#"{"function_call":{"name":"f"}}"#,
+        ] {
+            assert!(is_output(delta), "{delta}");
+        }
     }
 
     #[test]

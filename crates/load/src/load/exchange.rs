@@ -37,6 +37,9 @@ struct Stream {
     keep_text: bool,
     /// `[DONE]`, a finish reason or the usage at the end was seen: the stream is complete.
     is_complete: bool,
+    /// An event without text that ends the answer, and the tokens up to it. It counts if the server counts a token more than there are
+    /// events before it: some servers end with the reason alone.
+    ending: Option<(Nanos, Option<u64>)>,
     /// `[DONE]` was seen; later data is ignored.
     is_over: bool,
     error: Option<String>,
@@ -73,7 +76,7 @@ impl Exchange {
             ..Sample::default()
         };
         (stream.keep_text, stream.is_complete, stream.is_over) = (load.keep_texts, false, false);
-        (stream.error, stream.is_broken) = (None, false);
+        (stream.error, stream.is_broken, stream.ending) = (None, false, None);
         stream.body.clear();
         stream.refused = 0;
     }
@@ -180,6 +183,7 @@ impl Exchange {
             heard_at,
         } = self;
         let _ = events.finish(&mut |data, at| stream.take(data, at));
+        stream.count_ending();
         let mut sample = std::mem::take(&mut stream.sample);
         if !stream.reply.is_stream() && response.is_done() && response.status == StatusCode::OK {
             sample.events.push(*heard_at);
@@ -206,6 +210,24 @@ impl Stream {
     fn fail(&mut self, error: String) {
         self.error.get_or_insert(error);
         self.is_broken = true;
+    }
+
+    /// Counts an output event.
+    fn count(&mut self, at: Nanos, tokens: Option<u64>) {
+        self.sample.events.push(at);
+        if let Some(tokens) = tokens {
+            self.sample.tokens_by_event.push(tokens as u32);
+        }
+    }
+
+    /// Counts the event at the end, if it stands for a token. All counts are known.
+    fn count_ending(&mut self) {
+        if let Some((at, tokens)) = self.ending.take() {
+            let before = self.sample.events.len() as u64;
+            if before == 0 || self.sample.output_tokens.is_none_or(|all| before < all) {
+                self.count(at, tokens);
+            }
+        }
     }
 
     /// Keeps a piece of the body; false if it was more than fits.
@@ -257,9 +279,12 @@ impl Stream {
             Err(error) => self.fail(error),
             Ok(facts) => {
                 if facts.output {
-                    self.sample.events.push(at);
-                    if let Some(tokens) = facts.usage.and_then(|usage| usage.completion_tokens) {
-                        self.sample.tokens_by_event.push(tokens as u32);
+                    let tokens = facts.usage.and_then(|usage| usage.completion_tokens);
+                    self.count_ending();
+                    if facts.finished && facts.text.is_empty() {
+                        self.ending = Some((at, tokens));
+                    } else {
+                        self.count(at, tokens);
                     }
                     if self.keep_text
                         && let Some(text) = &mut self.sample.text
@@ -269,8 +294,8 @@ impl Stream {
                 }
                 self.is_complete |= facts.finished;
                 if let Some(usage) = facts.usage {
-                    // Counts without output come last.
-                    self.is_complete |= !facts.output && !self.sample.events.is_empty();
+                    // Counts without choices come last.
+                    self.is_complete |= facts.is_bare && !self.sample.events.is_empty();
                     self.sample.output_tokens = usage.completion_tokens.or(self.sample.output_tokens);
                     self.sample.prompt_len = usage.prompt_tokens.unwrap_or(self.sample.prompt_len);
                 }

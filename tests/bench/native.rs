@@ -142,6 +142,32 @@ async fn an_end_without_text_is_a_token_if_the_server_counts_it() {
     assert_eq!(gaps(&[""], 1).await, 0);
 }
 
+#[tokio::test]
+async fn a_server_that_closes_after_each_answer_answers_all() {
+    let Answer::Bytes(pieces) = completion(2, 5) else {
+        panic!("a stream")
+    };
+    let server = Server::start(move |_| Answer::ThenClose(pieces.concat())).await;
+    let params = json!({"num_prompts": 30, "max_concurrency": 3, "random_input_len": 5});
+    let result = run(&server.url, params).await.expect("measured").result.to_values();
+    assert_eq!((&result["completed"], &result["failed"]), (&json!(30), &json!(0)));
+}
+
+#[tokio::test]
+async fn a_request_that_crosses_the_close_of_its_connection_is_sent_again() {
+    let count = AtomicUsize::new(0);
+    // The second request comes on the connection of the first, if that was kept.
+    let server = Server::start(move |_| match count.fetch_add(1, SeqCst) {
+        1 => Answer::ThenClose(vec![]),
+        _ => completion(2, 5),
+    })
+    .await;
+    let params = json!({"num_prompts": 4, "max_concurrency": 1, "random_input_len": 5});
+    let result = run(&server.url, params).await.expect("measured").result.to_values();
+    assert_eq!((&result["completed"], &result["failed"]), (&json!(4), &json!(0)));
+    assert_eq!(server.seen.lock().expect("no panic").len(), 5);
+}
+
 /// Answers the first request with `answer` and all others properly; returns the first one's error.
 async fn error_of(answer: Answer) -> String {
     let result = with_first(answer).await;

@@ -17,6 +17,8 @@ pub(super) struct Connection {
     pub carries: Option<usize>,
     /// Number of bytes of the request that were handed over; `None` once the system has all of it.
     pub unsent: Option<usize>,
+    /// It has carried a request to its end.
+    pub has_answered: bool,
     /// Since when it has carried nothing.
     pub idle_since: Instant,
     pub exchange: Exchange,
@@ -38,6 +40,7 @@ impl Connection {
             is_open: false,
             carries: None,
             unsent: None,
+            has_answered: false,
             idle_since: Instant::now(),
             exchange,
         })

@@ -169,6 +169,11 @@ impl Exchange {
         now.saturating_sub(self.heard_at)
     }
 
+    /// Returns true if nothing of the answer has come.
+    pub fn is_unanswered(&self) -> bool {
+        !self.response.has_begun()
+    }
+
     /// Returns true if the connection can carry another request.
     pub fn keeps_alive(&self) -> bool {
         self.response.is_done() && self.response.keeps_alive

@@ -4,6 +4,7 @@
 //! data arrived, and how long reading it may wait.
 
 mod absence;
+mod ending;
 mod opening;
 
 use self::absence::Absence;
@@ -25,7 +26,7 @@ use std::ops::ControlFlow;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use vsweep_metrics::metrics::{LoadProgress, Nanos, Sample};
 
 const TIMER: Token = Token(usize::MAX);
@@ -61,6 +62,8 @@ pub struct Generator {
     opening: usize,
     /// Connections of which more may be read, and the system will not say so again; with whether the server has closed its end.
     unread: Vec<(usize, bool)>,
+    /// The server closes connections after an answer that did not announce it; none carries a second request any more.
+    closes_early: bool,
     /// Connections opened because a request had none.
     awaited: u64,
     buffer: Vec<u8>,
@@ -98,6 +101,7 @@ impl Generator {
             exchanges: vec![],
             opening: 0,
             unread: vec![],
+            closes_early: false,
             awaited: 0,
             buffer: vec![0; 256 << 10],
             outgoing: vec![],
@@ -244,8 +248,7 @@ impl Generator {
         (connection.carries, connection.unsent) = (Some(index), Some(0));
         connection.exchange.sent(drive.clock.now());
         if let Err(error) = bytes.and_then(|bytes| connection.write(bytes)) {
-            connection.exchange.break_off(Some(format!("sending failed: {error}")));
-            self.end(slot, drive.clock.now(), drive);
+            self.lose(slot, Some(format!("sending failed: {error}")), drive);
         }
     }
 
@@ -275,8 +278,7 @@ impl Generator {
                 .bytes(index, &mut self.outgoing)
                 .and_then(|bytes| connection.write(bytes))
         {
-            connection.exchange.break_off(Some(format!("sending failed: {error}")));
-            return self.end(slot, drive.clock.now(), drive);
+            return self.lose(slot, Some(format!("sending failed: {error}")), drive);
         }
         for _ in 0..READS_A_TURN {
             let Some(connection) = &mut self.connections[slot] else {
@@ -289,51 +291,20 @@ impl Generator {
                 Ok(Arrived::Bytes { count, stamp, is_last }) if is_busy => {
                     let at = arrivals.time(stamp, connection.exchange.heard_at());
                     if connection.exchange.feed(&self.buffer[..count], at) {
-                        return self.end(slot, at, drive);
+                        return self.end(slot, at, read_closed, drive);
                     }
                     if is_last && !read_closed {
                         return;
                     }
                 }
-                Ok(Arrived::End) if is_busy => {
-                    connection.exchange.break_off(None);
-                    return self.end(slot, drive.clock.now(), drive);
-                }
+                Ok(Arrived::End) if is_busy => return self.lose(slot, None, drive),
                 Err(error) if is_busy => {
-                    connection
-                        .exchange
-                        .break_off(Some(format!("the connection broke: {error}")));
-                    return self.end(slot, drive.clock.now(), drive);
+                    return self.lose(slot, Some(format!("the connection broke: {error}")), drive);
                 }
                 _ => return self.discard(slot),
             }
         }
         self.unread.push((slot, read_closed));
-    }
-
-    /// Takes the request that ended at `at` off its connection, and the connection back if it can carry another.
-    fn end(&mut self, slot: usize, at: Nanos, drive: &mut Drive<'_>) {
-        let Some(connection) = &mut self.connections[slot] else {
-            return;
-        };
-        let Some(index) = connection.carries.take() else { return };
-        let sample = connection.exchange.finish(at);
-        let is_reusable = connection.unsent.is_none() && connection.exchange.keeps_alive();
-        connection.idle_since = Instant::now();
-        drive.end(index, sample, at);
-        if is_reusable {
-            self.offer(slot, drive);
-        } else {
-            self.discard(slot);
-        }
-    }
-
-    /// Gives a free connection to a request that waits for one, or keeps it ready.
-    fn offer(&mut self, slot: usize, drive: &mut Drive<'_>) {
-        match drive.waiting.pop_front() {
-            Some((index, ready)) => self.send(slot, index, ready, drive),
-            None => self.idle.push(slot),
-        }
     }
 
     /// Ends requests that took too long, and replaces connections that have been idle too long.
@@ -354,7 +325,7 @@ impl Generator {
             } else {
                 continue;
             }
-            self.end(slot, drive.clock.now(), drive);
+            self.end(slot, drive.clock.now(), false, drive);
         }
         while let Some((index, ready)) = drive.waiting.front().copied()
             && now.saturating_sub(ready) > nanos(limit)

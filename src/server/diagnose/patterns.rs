@@ -49,6 +49,11 @@ pub(super) const PATTERNS: &[Pattern] = &[
     phrase(&["outofmemoryerror"], Cause::OomAtLoad),
     loose(&["memoryerror"], Cause::SystemRefused),
     phrase(&["address already in use"], Cause::PortTaken),
+    // llama.cpp's words.
+    phrase(&["couldn't bind", "socket"], Cause::PortTaken),
+    phrase(&["error: invalid argument: "], Cause::BadFlag),
+    phrase(&["error while handling argument "], Cause::BadFlag),
+    phrase(&["gguf_init_from_"], Cause::ModelNotFound),
     phrase(&["cuda error"], Cause::GpuFault),
     phrase(&["nccl error"], Cause::GpuFault),
     phrase(&["ncclsystemerror"], Cause::GpuFault),

@@ -52,8 +52,7 @@ impl Server {
         let page = |metrics: HttpAnswer| metrics.success().map_or_else(String::new, |answer| answer.body);
         let mut read = of_metrics(&page(metrics));
         of_models(&ask(http, "/v1/models", PROBE).await, &mut read);
-        let version = ask(http, "/version", PROBE).await;
-        read.version = text(&version["version"]);
+        read.version = read_version(http).await.0;
         if let Ok(again) = http.get("/metrics", PROBE).await
             && let Some(differences) = of_metrics(&page(again)).differences_from(&read)
         {
@@ -62,6 +61,17 @@ impl Server {
         of_config(&ask(http, "/server_info?config_format=json", SLOW).await, &mut read);
         Ok(read)
     }
+}
+
+/// The version of a server, if it reports one, and true if it is the simulator.
+pub(super) async fn read_version(http: &Http) -> (Option<String>, bool) {
+    let answer = ask(http, "/version", PROBE).await;
+    let version = match text(&answer["version"]) {
+        // llama.cpp's server names its build elsewhere.
+        None => text(&ask(http, "/props", PROBE).await["build_info"]),
+        version => version,
+    };
+    (version, answer["simulator"].is_string())
 }
 
 /// An answer as JSON; null if there is none.
@@ -154,5 +164,27 @@ mod tests {
         of_models(&Value::Null, &mut read);
         of_config(&json!([1]), &mut read);
         assert_eq!(read, Fingerprint::default());
+    }
+
+    #[tokio::test]
+    async fn the_build_of_llama_cpp_is_its_version() {
+        use tokio::io::{AsyncReadExt, AsyncWriteExt};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let http = Http::new(&format!("http://{}", listener.local_addr().expect("bound")), None);
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut head = [0; 1024];
+                let count = stream.read(&mut head).await.unwrap_or(0);
+                let (status, body) = match head[..count].starts_with(b"GET /props ") {
+                    true => ("200 OK", r#"{"build_info":"b11434-515e855"}"#),
+                    false => ("404 Not Found", r#"{"error":{"message":"File Not Found"}}"#),
+                };
+                let length = body.len();
+                let answer =
+                    format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n{body}");
+                let _ = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+        assert_eq!(read_version(&http).await, (Some("b11434-515e855".to_owned()), false));
     }
 }

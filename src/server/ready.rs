@@ -1,7 +1,7 @@
 //! Readiness: our child is alive, `/health` answers 200, and `/v1/models` lists the model that the command line asks for.
 
 use super::http::{Http, HttpAnswer};
-use super::identity::text;
+use super::identity::{read_version, text};
 use super::procfs::{self, Listener};
 use super::{Identity, Launch, Process, Server};
 use crate::cause::{Cause, Failure};
@@ -116,15 +116,15 @@ async fn identify(http: &Http, expected: &[&str], seen: &mut String) -> Result<I
         );
         return Err(Failure::new(Cause::WrongServer, detail));
     };
-    let version = http.page("/version", PROBE).await.map(|answer| answer.json());
+    let (version, simulated) = read_version(http).await;
     let served_model = text(&first["id"]).unwrap_or_default();
     Ok(Identity {
         names: models.iter().filter_map(|model| text(&model["id"])).collect(),
         model_root: text(&first["root"]).unwrap_or_else(|| served_model.clone()),
         served_model,
         max_model_len: first["max_model_len"].as_u64(),
-        simulated: version.as_ref().is_some_and(|version| version["simulator"].is_string()),
-        version: version.and_then(|version| text(&version["version"])),
+        simulated,
+        version,
     })
 }
 

@@ -111,6 +111,7 @@ impl Experiment {
             runs: count * u64::from(self.runs),
             searches: 0,
             compare: None,
+            noise: Vec::new(),
             seen: Seen::new(),
         })));
         for (i, server) in self.servers.iter().enumerate() {

@@ -182,11 +182,10 @@ fn groups_side_by_side_share_no_gpu_and_measure_what_one_after_the_other_would()
             held.retain(|gpu| !gpus.contains(gpu));
         }
     }
-    assert_eq!(
-        launches(&node.out("packed")).len(),
-        12,
-        "six servers, each started once"
-    );
+    let planned = launches(&node.out("packed"))
+        .into_iter()
+        .filter(|(begins, (_, launch), _)| *begins && *launch == 1);
+    assert_eq!(planned.count(), 6, "six servers, each started once");
     node.0.wait_until_alone();
 }
 

@@ -118,6 +118,7 @@ fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
         runs: SERVERS * LOADS * u64::from(RUNS),
         searches: 0,
         compare: None,
+        noise: Vec::new(),
         seen: Seen::new(),
     })));
     for number in (0..SERVERS).filter(|number| number % JOURNALS == n) {

@@ -1,7 +1,6 @@
 //! The start on which a winner and its ties are measured without neighbours, if they were measured beside other servers.
 
 use super::finals::{Finals, judge};
-use itertools::Itertools;
 use vsweep_answer::answer::Entrant;
 use vsweep_plan::ids::{PointId, ServerId};
 use vsweep_plan::matrix::{Matrix, Point, ServerConfig};
@@ -29,7 +28,7 @@ pub(super) fn alone(plan: &Plan, matrix: &Matrix, state: &State) -> Finals {
             .iter()
             .filter(|_| answered.is_load())
             .map(String::as_str);
-        for config in answered.finalists().chain(equals).unique().take(1 + TIES) {
+        for config in answered.finalists().chain(equals).take(1 + TIES) {
             let entrant = answered.entrants.iter().find(|entrant| entrant.config == config);
             let point = entrant.and_then(|entrant| point_of(entrant, state));
             let runs = || state.measured().filter(|run| point.as_ref() == Some(&run.point));

@@ -26,7 +26,7 @@ pub use compare::{Comparing, Limit, compare, verdict};
 pub use comparison::*;
 pub use document::*;
 pub use experiment::*;
-pub use model::Basis;
+pub use model::{Basis, NoiseKnown};
 pub use plain::plain;
 pub use random::Random;
 pub use vsweep_strategy::search::Operator;

@@ -432,6 +432,7 @@ mod tests {
             runs: 2,
             searches: 0,
             compare: None,
+            noise: Vec::new(),
             seen: Seen::new(),
         }))
     }

@@ -323,6 +323,7 @@ mod tests {
             runs: 1,
             searches: 0,
             compare: None,
+            noise: Vec::new(),
             seen: Seen::new(),
         }))
     }

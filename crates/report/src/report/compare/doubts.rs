@@ -8,6 +8,7 @@ use itertools::Itertools;
 use std::collections::BTreeSet;
 use vsweep_plan::units::show_many;
 use vsweep_record::journal::Machine;
+use vsweep_record::table::Point;
 
 /// Describes points that rest on suspect runs; `None` if there are none.
 pub fn of_runs(pairs: &[PointPair<'_>]) -> Option<String> {

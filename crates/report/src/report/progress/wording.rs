@@ -302,6 +302,7 @@ mod tests {
             runs: 4,
             searches: 0,
             compare: None,
+            noise: Vec::new(),
             seen: Seen::new(),
         })));
         let config = ServerDeclared {

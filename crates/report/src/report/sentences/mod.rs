@@ -176,7 +176,7 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&War
         more_ties => answered.ties.len().saturating_sub(MOST_TIES),
         too_large => too_large.join("; "),
         warnings => warnings::sentences(warnings.into_iter()),
-        unit => unit(answer),
+        unit => unit(answer).filter(|_| answer.questions.first() == Some(answered)),
         advice,
     };
     plain(include_str!("sentence.txt.jinja"), parts)

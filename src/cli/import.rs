@@ -4,7 +4,7 @@
 mod sweep_command;
 mod tree;
 
-use super::output::{finish, json, must_be_new, print_text, say};
+use super::output::{finish, is_quiet, json, must_be_new, print_text, say};
 use super::owner::Owner;
 use super::plan_file::show;
 use super::results;
@@ -132,7 +132,7 @@ fn without_command(tree: Option<&Path>) -> String {
 /// Imports a command line and prints the notes.
 fn read(sweep: &Sweep) -> Result<Imported> {
     let imported = import(sweep, &|path| std::fs::read_to_string(path)).map_err(show)?;
-    for note in &imported.notes {
+    for note in imported.notes.iter().filter(|_| !is_quiet()) {
         print_text(format_args!("note: {note}"));
     }
     Ok(imported)

@@ -78,10 +78,15 @@ impl<'a> Imagined<'a> {
                     failure: Failure::new(*cause, format!("the search would be given up: {detail}")),
                 });
             }
-            Event::SearchFinished { answers, .. } => {
-                let found = answers
-                    .iter()
-                    .map(|answer| (answer.target.clone(), answer.found.value()));
+            Event::SearchFinished { answers, search, .. } => {
+                let state = self.state.borrow();
+                let load = state.latest_search(search).map(|record| record.started.name.clone());
+                let load = load.filter(|load| load != "default");
+                let name = |target: &str| match &load {
+                    Some(load) => format!("{target}, {load}"),
+                    None => target.to_owned(),
+                };
+                let found = answers.iter().map(|answer| (name(&answer.target), answer.found.value()));
                 forecast.answers.extend(found);
             }
             _ => {}

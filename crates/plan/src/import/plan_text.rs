@@ -38,6 +38,7 @@ pub(super) fn write(read: &ReadSweep<'_>, sides: &Sides<'_>, notes: &mut Vec<Str
         let serve = spelling::long_name(serve).unwrap_or(serve);
         [format!("serve.{serve}"), format!("bench.{bench}")]
     });
+    let links: Vec<[String; 2]> = links.collect();
     let is_startup = matches!(sweep.loads, Loads::Startup { .. });
     let mut plan = json!({
         "version": 1,
@@ -59,7 +60,7 @@ pub(super) fn write(read: &ReadSweep<'_>, sides: &Sides<'_>, notes: &mut Vec<Str
             "params": is_startup.then(|| startup::own_params(&read.bench_command)),
             "combos": combos(&sides.bench),
         },
-        "link": { "equal": links.collect::<Vec<_>>() },
+        "link": (!links.is_empty()).then(|| json!({ "equal": links })),
     });
     let prompts = read.bench.iter().map(|bench| read.num_prompts(&bench.params));
     match &sweep.loads {

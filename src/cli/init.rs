@@ -112,12 +112,57 @@ fn render(args: &Args, model: &str, longest: Option<u64>) -> String {
         command => toml_text(&shell_line(["vllm", "serve", model])),
         arguments => toml_text(&shell_line(["serve", model])).trim_matches('"').to_owned(),
         axes => args.goal != Goal::Guard,
-        gpu_counts => (0..).map(|power| 1u32 << power).take_while(|gpus| *gpus <= args.gpus.unwrap_or(1)).collect::<Vec<_>>(),
+        gpu_counts => gpu_counts(model, args.gpus.unwrap_or(1)),
         input_len => fits(INPUT_LEN, 2),
         output_len => fits(OUTPUT_LEN, 4),
     };
     let plan = Environment::new().render_str(TEMPLATE, context);
     plan.expect("the template fits its values") + "\n"
+}
+
+/// Memory of a GPU that weights may take, in GB: most of the 80 GB that GPUs for this have, so that a KV cache fits as well.
+const ROOM_FOR_WEIGHTS_GB: f64 = 60.0;
+
+/// The parallel sizes to try on some GPUs: powers of two, without those on which weights of the size in the model's name do not fit.
+fn gpu_counts(model: &str, gpus: u32) -> Vec<u32> {
+    let least = weights_gb(model).map_or(1.0, |weights| weights / ROOM_FOR_WEIGHTS_GB);
+    let counts: Vec<u32> = (0..32)
+        .map(|power| 1 << power)
+        .take_while(|count| *count <= gpus)
+        .collect();
+    let fitting: Vec<u32> = counts
+        .iter()
+        .copied()
+        .filter(|count| f64::from(*count) >= least)
+        .collect();
+    match fitting.is_empty() {
+        true => counts.last().copied().into_iter().collect(),
+        false => fitting,
+    }
+}
+
+/// Size of a model's weights by its name, such as `70B` or `8x7B-AWQ`. `None` if the name says nothing.
+fn weights_gb(model: &str) -> Option<f64> {
+    let name = model.rsplit('/').next().unwrap_or(model).to_lowercase();
+    let words = name.split(['-', '_']);
+    let billions = words.filter_map(|word| {
+        let (experts, each) = word
+            .strip_suffix('b')?
+            .rsplit_once('x')
+            .unwrap_or(("1", word.strip_suffix('b')?));
+        Some(experts.parse::<f64>().ok()? * each.parse::<f64>().ok()?)
+    });
+    let bytes = match () {
+        () if ["awq", "gptq", "int4", "fp4", "w4a16"]
+            .iter()
+            .any(|kind| name.contains(kind)) =>
+        {
+            0.5
+        }
+        () if ["fp8", "int8", "w8a8"].iter().any(|kind| name.contains(kind)) => 1.0,
+        () => 2.0,
+    };
+    billions.reduce(f64::max).map(|billions| billions * bytes)
 }
 
 /// The last part of a model's name and the goal, as the name of a directory.
@@ -134,4 +179,19 @@ fn experiment(goal: &str, model: &str) -> String {
 /// A text as a plan holds it: quoted as in JSON, which TOML reads as well, and without variables.
 fn toml_text(text: &str) -> String {
     serde_json::Value::from(text.replace("${", "$${")).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parallel_sizes_hold_the_model() {
+        assert_eq!(gpu_counts("meta-llama/Llama-3.3-70B-Instruct", 8), [4, 8]);
+        assert_eq!(gpu_counts("Llama-3.3-70B-Instruct-FP8", 8), [2, 4, 8]);
+        assert_eq!(gpu_counts("Qwen/Qwen3-8B", 6), [1, 2, 4]);
+        assert_eq!(gpu_counts("mistralai/Mixtral-8x7B-v0.1", 8), [2, 4, 8]);
+        assert_eq!(gpu_counts("a/405B", 8), [8], "what fits nowhere gets all");
+        assert_eq!(gpu_counts("facebook/opt-125m", 2), [1, 2]);
+    }
 }

@@ -86,7 +86,9 @@ impl<'a> Imagined<'a> {
                     Some(load) => format!("{target}, {load}"),
                     None => target.to_owned(),
                 };
-                let found = answers.iter().map(|answer| (name(&answer.target), answer.found.value()));
+                let found = answers
+                    .iter()
+                    .map(|answer| (name(&answer.target), answer.found.value()));
                 forecast.answers.extend(found);
             }
             _ => {}

@@ -587,6 +587,39 @@ fn the_terminal_gets_the_answer() {
 }
 
 #[test]
+fn an_unfinished_sweep_answers_so_far() {
+    let (_folder, directory) = write(&Experiment {
+        servers: times(&[json!({})], "tensor_parallel_size", &[json!(1), json!(2)]),
+        loads: times(&[json!({})], "max_concurrency", &[json!(1), json!(4)]),
+        ..small()
+    });
+    let best = || {
+        let files = fs::read_dir(directory.root().join("best")).expect("a folder");
+        files
+            .map(|file| text(&file.expect("readable").path()))
+            .collect::<Vec<String>>()
+    };
+    let written = report(&directory, &ReportOptions::default());
+    assert!(!written.summary.contains("so far"), "{}", written.summary);
+    assert!(best().iter().all(|file| !file.contains("NOT FINISHED")));
+    // As it was before the last run, after a kill.
+    let journal = directory.journals().expect("readable").remove(0);
+    let whole = text(&journal);
+    let last = whole.rfind("\"run_started\"").expect("a run");
+    let begin = whole[..last].rfind('\n').expect("a line before") + 1;
+    fs::write(&journal, &whole[..begin]).expect("written");
+    let written = report(&directory, &ReportOptions::default());
+    assert!(written.summary.contains("of the best so far."), "{}", written.summary);
+    let answer: Value = serde_json::from_str(&text(&directory.answer_json())).expect("JSON");
+    assert_eq!(answer["open"], 1);
+    assert!(
+        !best().is_empty() && best().iter().all(|file| file.contains("NOT FINISHED")),
+        "{:?}",
+        best()
+    );
+}
+
+#[test]
 fn status_tells_where_a_sweep_stands() {
     let (_folder, directory) = write(&small());
     let journal = directory.journals().expect("readable").remove(0);

@@ -49,7 +49,11 @@ fn shape_of(line: &str) -> Option<String> {
         return None;
     }
     let (label, value) = line.split_at(line.len().min(41));
-    let is_measured = value.contains('.') || label.starts_with("Probe requests");
+    let is_measured = match label.trim_end() {
+        "Request rate configured (RPS):" => false,
+        label if label.starts_with("Probe requests") => true,
+        _ => value.contains('.') && value.trim().parse::<f64>().is_ok(),
+    };
     Some(format!("{label}{}\n", if is_measured { "N" } else { value }))
 }
 

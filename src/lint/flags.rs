@@ -13,6 +13,9 @@ use crate::sim::flags::{Objection, names, objections};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+/// The option of a benchmark without a server that says where its result goes.
+pub(super) const OUTPUT_JSON: &str = "output_json";
+
 /// The release whose flags are known without asking.
 const RELEASE: &str = "vLLM 0.32";
 
@@ -61,7 +64,9 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, asking: fn(&Path), found: &mut
                     .flat_map(|load| load.into_iter().map(|(name, _)| name))
                     .collect();
                 let flag = |name: &String| format!("--{}", spelling::flag(name));
-                let unknown = names.iter().filter(|name| !has(offline, name));
+                let unknown = names
+                    .iter()
+                    .filter(|name| !has(offline, name) && !spelling::same(name, OUTPUT_JSON));
                 given
                     .objections
                     .extend(unknown.map(|name| Objection::Unknown { flag: flag(name) }));

@@ -1,5 +1,6 @@
 //! Checks a plan's loads by the rules of our own benchmarks.
 
+use super::flags::OUTPUT_JSON;
 use super::{launched, loads, place_of_param};
 use crate::bench;
 use crate::matrix::Matrix;
@@ -25,13 +26,23 @@ const OURS: [&str; 7] = [
 /// Checks the loads of a plan that one of our own benchmarks will measure. For an incomplete plan only problems that name a parameter are
 /// reported; others may be a consequence of the missing parts.
 pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
-    if let BenchRunner::Command(_) = plan.bench.runner {
+    if let BenchRunner::Command(commands) = &plan.bench.runner {
+        let is_vllm = commands.iter().any(|argv| bench::params_of(argv).is_some());
+        if let Some(span) = place_named_in(plan, "duration").filter(|_| is_vllm) {
+            let message = "`vllm bench serve` has no `duration`";
+            let remedy = "give num_prompts, or remove `command`: the load generator of vsweep has it";
+            found.object(span, message, remedy);
+        }
         return;
     }
     if let Some(offline) = plan.bench.runner.offline() {
         let mut servers = launched(plan, matrix);
         if let Some(why) = servers.find_map(|server| offline.command(&server.argv).err()) {
             found.add(problem(plan.origin.value_span(&["serve", "command"]), &why));
+        }
+        if let Some(span) = place_named_in(plan, OUTPUT_JSON) {
+            let message = format!("vsweep itself decides on `{OUTPUT_JSON}` of a run");
+            found.object(span, message, "remove it; the results of all runs are in `runs`");
         }
         return;
     }
@@ -80,7 +91,14 @@ fn endless(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let limit = plan.bench.timeout.as_secs_f64();
     let is_searched = plan.sla.is_some() || plan.explore.is_some();
     let mut lasting = loads(matrix).filter_map(|load| Some((bench::native::last_due_s(&load)?, load)));
-    if let Some((seconds, load)) = lasting.find(|(seconds, _)| !is_searched && *seconds > limit) {
+    let is_timed = |load: &Params| spelling::find(load, "duration").is_some();
+    if let Some((seconds, load)) = lasting.find(|(seconds, load)| *seconds > limit && (!is_searched || is_timed(load)))
+    {
+        if let Some(duration) = place_named_in(plan, "duration") {
+            let message = format!("requests are sent for {seconds:.0} s, and bench.timeout is {limit:.0} s");
+            found.object(duration, message, "lower duration, or raise bench.timeout");
+            return;
+        }
         let rate = spelling::find(&load, "request_rate").map(show).unwrap_or_default();
         let message = format!(
             "with `request_rate` {rate} the last request is due after {seconds:.0} s, and bench.timeout is {limit:.0} s"

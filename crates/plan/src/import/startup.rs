@@ -6,6 +6,9 @@ use itertools::Itertools;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
+/// Where the result goes, which a sweep decides for each run.
+const RESULT: &str = "output_json";
+
 /// `vllm serve MODEL …` for `vllm bench startup --model MODEL …`, without the benchmark's own options. A command that is something
 /// else stays as it is, which the plan then refuses.
 pub(super) fn serve_command(startup: &[String]) -> Vec<String> {
@@ -16,7 +19,7 @@ pub(super) fn serve_command(startup: &[String]) -> Vec<String> {
     else {
         return startup.to_vec();
     };
-    let is_dropped = |name: &&String| own_flag(name).is_some() || ["model", "output_json"].contains(&name.as_str());
+    let is_dropped = |name: &&String| own_flag(name).is_some() || ["model", RESULT].contains(&name.as_str());
     let rest = command.without(|flag| flag.name.as_ref().filter(is_dropped).map(|_| 1));
     let model = command.value("model").map(str::to_owned);
     [launcher, &["serve".to_owned()], model.as_slice(), &rest].concat()
@@ -44,10 +47,18 @@ pub(super) fn leave_out(read: &mut ReadSweep<'_>, has: fn(&str) -> bool, is_stri
         ("--serve-params", &mut read.serve),
         ("--startup-params", &mut read.bench),
     ] {
-        let mut left_out = BTreeSet::new();
+        let (mut left_out, mut has_result) = (BTreeSet::new(), false);
         for Combo { params, .. } in records {
+            let before = params.len();
+            params.retain(|name, _| !spelling::same(name, RESULT));
+            has_result |= params.len() < before;
             left_out.extend(params.keys().filter(|name| !has(name)).cloned());
             params.retain(|name, _| has(name));
+        }
+        if has_result {
+            remarks.notes.push(format!(
+                "{side}: {RESULT} left out: vLLM's sweep replaces it too, as each run has a file of its own"
+            ));
         }
         if left_out.is_empty() {
             continue;

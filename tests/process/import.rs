@@ -205,8 +205,14 @@ fn values_reach_the_command_line_as_vllm_passes_them() {
         BENCH,
     ];
     let files = ["--serve-params", "s.json", "--bench-params", "b.json"];
-    let (_, said) = import(folder.path(), &[&words[..], &files].concat());
+    let (plan, said) = import(folder.path(), &[&words[..], &files].concat());
     assert!(!said.contains("vLLM's sweep runs"), "{said}");
+    // A table stays one, so that an export names its folder as vLLM does; null has no place in TOML.
+    assert!(plan.contains("f = { value = { mode = 3 } }"), "{plan}");
+    assert!(
+        said.contains("`c` is written as text") && !said.contains("`f` is written"),
+        "{said}"
+    );
     let planned = planned(folder.path());
     let expected = [
         "./start",
@@ -407,7 +413,7 @@ fn a_sweep_of_starts_has_the_same_command_lines_and_rows() {
         ),
         (
             "startup.json",
-            json!({"short": {"num_iters_cold": 1}, "long": {"num_iters_cold": 5, "num_iters_warm": 7}}),
+            json!({"short": {"num_iters_cold": 1}, "long": {"num_iters_cold": 5, "num_iters_warm": 7, "output_json": "a.json"}}),
         ),
     ]);
     let words = [
@@ -428,7 +434,11 @@ fn a_sweep_of_starts_has_the_same_command_lines_and_rows() {
         said.contains("--serve-params: port left out, as vLLM's sweep does"),
         "{said}"
     );
-    assert_eq!(said.matches("note: ").count(), 1, "{said}");
+    assert!(
+        said.contains("--startup-params: output_json left out: vLLM's sweep replaces it too"),
+        "{said}"
+    );
+    assert_eq!(said.matches("note: ").count(), 2, "{said}");
     let planned = planned(folder.path());
     let points = planned["points"].as_array().expect("points").iter();
     let lines: Vec<String> = points

@@ -5,6 +5,7 @@ use super::{Loads, ReadSweep, startup};
 use crate::plan::{Offline, ServeCommand, is_name, spelling};
 use crate::printable::printable;
 use crate::shell::shell_line;
+use itertools::Itertools;
 use serde_json::{Value, json};
 
 /// The highest load that vLLM's searches try.
@@ -134,15 +135,67 @@ fn combos(records: &[Record<'_>]) -> Value {
     combos.collect()
 }
 
-/// Formats a plan as TOML and leaves out keys whose value is null.
+/// Formats a plan as TOML and leaves out keys whose value is null. A `{ value = ... }` stays in its line: as a table of its own it would come
+/// after all other parameters.
 pub(super) fn toml(plan: Value) -> String {
-    toml::to_string(&plain(plan)).expect("TOML has all that is left")
+    let mut whole = Vec::new();
+    let plan = plain(set_aside(plan, &mut whole));
+    let text = toml::to_string(&plan).expect("TOML has all that is left");
+    let places = (0..).map(|number| format!("\"{}\"", place_of(number)));
+    let back = |text: String, (place, value): (String, &Value)| text.replacen(&place, &inline(value), 1);
+    places.zip(&whole).fold(text, back)
 }
 
-/// The value without what is not given, and with `${`, which vLLM does not replace, as a plan writes it.
+/// Replaces each `{ value = ... }` by a text that stands for it.
+fn set_aside(value: Value, whole: &mut Vec<Value>) -> Value {
+    match value {
+        Value::Object(members) if members.len() == 1 && members.contains_key("value") => {
+            whole.push(Value::Object(members));
+            place_of(whole.len() - 1).into()
+        }
+        Value::Object(members) => {
+            let members = members.into_iter();
+            members.map(|(name, value)| (name, set_aside(value, whole))).collect()
+        }
+        Value::Array(items) => items.into_iter().map(|item| set_aside(item, whole)).collect(),
+        other => other,
+    }
+}
+
+fn place_of(number: usize) -> String {
+    format!("<the whole value {number}>")
+}
+
+/// A value without null in one line of TOML.
+fn inline(value: &Value) -> String {
+    let quoted = |text: &str| toml::Value::String(text.to_owned()).to_string();
+    let key =
+        |name: &String| match name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c)) && !name.is_empty() {
+            true => name.clone(),
+            false => quoted(name),
+        };
+    match value {
+        Value::String(text) => quoted(&escaped(text)),
+        Value::Array(items) => format!("[{}]", items.iter().map(inline).join(", ")),
+        Value::Object(members) => {
+            let mut members = members
+                .iter()
+                .map(|(name, value)| format!("{} = {}", key(name), inline(value)));
+            format!("{{ {} }}", members.join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// A text with `${`, which vLLM does not replace, as a plan writes it.
+fn escaped(text: &str) -> String {
+    text.replace("${", "$${")
+}
+
+/// The value without what is not given.
 fn plain(value: Value) -> Value {
     match value {
-        Value::String(text) => Value::String(text.replace("${", "$${")),
+        Value::String(text) => Value::String(escaped(&text)),
         Value::Array(items) => items.into_iter().map(plain).collect(),
         Value::Object(members) => {
             let given = members.into_iter().filter(|(_, value)| !value.is_null());

@@ -3,7 +3,7 @@
 use super::{Loads, ReadFile, ReadSweep, Remarks, vllm_sweep};
 use crate::matrix::argv::json_word;
 use crate::plan::{Combo, Params, Side, check_names, json_text, records, spelling};
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::path::Path;
 
 /// The records of both files, each once.
@@ -133,7 +133,24 @@ fn passed(name: &str, value: &Value) -> (Value, Option<String>) {
             );
             (text.into(), Some(note))
         }
-        Value::Object(_) => (json_word(value).into(), None),
+        Value::Object(_) if is_written_whole(value) => (json!({ "value": value }), None),
+        Value::Object(_) => {
+            let note = format!(
+                "`{name}` is written as text, which names its folder differently: TOML has no place for all of it"
+            );
+            (json_word(value).into(), Some(note))
+        }
         value => (value.clone(), None),
+    }
+}
+
+/// Returns true if TOML can hold a value: it has no null, and no larger numbers.
+fn is_written_whole(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Number(number) => number.is_i64() || number.is_f64(),
+        Value::Array(items) => items.iter().all(is_written_whole),
+        Value::Object(members) => members.values().all(is_written_whole),
+        Value::Bool(_) | Value::String(_) => true,
     }
 }

@@ -2,6 +2,7 @@
 
 mod display;
 mod dry_run;
+mod finish;
 mod preflight;
 mod tables;
 mod words;
@@ -112,15 +113,22 @@ pub fn run(args: Args) -> Result<Exit> {
     };
     // Holds the lock of the directory until everything is written.
     let (mut recorder, state, changes) = begin(&sweep, &directory)?;
-    let tables = Tables::of(&directory, &plan.report)?;
     let noise = noise_beside(&plan, &directory, &state);
     let sweep = Sweep { noise: &noise, ..sweep };
-    let (recorder, tables) = (&mut recorder, Some(tables));
-    let mut ending = perform(sweep, &state, changes, recorder, mode, &mut interrupt, tables)?;
-    if args.confirm && matches!(ending, Ending::Finished | Ending::NothingLeft) {
-        ending = confirm(sweep, recorder, mode, &mut interrupt)?;
-    }
-    conclude((ending, args.table), &plan, &directory, mode, &mut interrupt, began)
+    let work = || {
+        let tables = Some(Tables::of(&directory, &plan.report)?);
+        let mut ending = perform(sweep, &state, changes, &mut recorder, mode, &mut interrupt, tables)?;
+        if args.confirm && matches!(ending, Ending::Finished | Ending::NothingLeft) {
+            ending = confirm(sweep, &mut recorder, mode, &mut interrupt)?;
+        }
+        let exit = conclude((ending, args.table), &plan, &directory, mode, &mut interrupt, began)?;
+        Ok((ending, exit))
+    };
+    let ended = work();
+    // The command at the end does not hold the directory.
+    drop(recorder);
+    finish::follow(&plan, &directory, &ended, &mut interrupt);
+    ended.map(|(_, exit)| exit)
 }
 
 /// Takes the directory, and says what is recorded there and what the plan changes. A new directory is made only for a sweep that can begin.

@@ -29,6 +29,9 @@ pub fn check(plan: &Plan, matrix: &Matrix, node: Option<&Node>, found: &mut Diag
     if let stop @ [_, ..] = plan.serve.protocol.stop_command.as_slice() {
         program(stop, &no_env, place(&["serve", "stop_command"]), found);
     }
+    if let Some(hook) = &plan.on_finish {
+        program(&hook.command, &no_env, place(&["on_finish", "command"]), found);
+    }
     let members = plan.serve.protocol.members.commands.iter();
     for argv in members.filter(|argv| argv[0] != members::COMMAND) {
         program(argv, &no_env, place(&["serve", "members"]), found);

@@ -14,6 +14,7 @@ mod interrupt;
 mod lease;
 mod live;
 mod node;
+pub mod on_finish;
 mod sampler;
 mod scheduler;
 mod share;

@@ -38,6 +38,8 @@ pub struct Order<'a> {
     pub argv: &'a [String],
     /// Environment added to vsweep's own.
     pub env: &'a BTreeMap<String, String>,
+    /// Names of variables of vsweep's environment that it does not get.
+    pub without: &'a [String],
     /// CPUs that it may run on; all of vsweep's own without.
     pub cpus: Option<&'a Cpus>,
     /// File for both output streams.
@@ -87,7 +89,11 @@ impl Guarded {
         let (stdin, mut orders) = io::pipe()?;
         let mark = new_mark();
         let cpus = order.cpus.map(|cpus| format!("--cpus={cpus}"));
-        let mut guard = Command::new(program::this_program())
+        let mut command = Command::new(program::this_program());
+        for name in order.without {
+            command.env_remove(name);
+        }
+        let mut guard = command
             .args(["guard", "--grace-ms", &order.grace.as_millis().to_string()])
             .args(cpus)
             .args((!order.stop.is_empty()).then_some("--stop"))

@@ -8,6 +8,7 @@ pub mod answers;
 pub mod claim;
 pub mod cpus;
 pub mod diagnose;
+pub mod errand;
 pub mod guard;
 pub mod guarded;
 pub mod http;
@@ -133,6 +134,7 @@ impl Server {
             let guarded = Guarded::start(Order {
                 argv,
                 env: &launch.env,
+                without: &[],
                 cpus: launch.cpus.as_ref(),
                 log,
                 grace: launch.stop_grace,

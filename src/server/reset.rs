@@ -1,15 +1,14 @@
 //! Putting a server's caches back to empty between runs, through its development routes or by a command of the user's.
 
-use super::guard::Exit;
-use super::guarded::{Guarded, Order};
+use super::errand;
+use super::guarded::Order;
 use super::http::Http;
-use crate::cause::Cause;
 use crate::shell::shell_line;
 use reqwest::StatusCode;
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::time::Duration;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 
 /// The routes that empty vLLM's caches, in the order in which they are called; only the first must exist.
 pub const ROUTES: [&str; 3] = ["/reset_prefix_cache", "/reset_mm_cache", "/reset_encoder_cache"];
@@ -61,23 +60,12 @@ pub(super) async fn command(argv: &[String], base_url: &str) -> Result<(), Strin
     let order = Order {
         argv,
         env: &env,
+        without: &[],
         cpus: None,
         log,
         grace: COMMAND_GRACE,
         stop: &[],
     };
-    let mut guarded = Guarded::start(order).map_err(|failure| failure.detail)?;
-    let command = shell_line(argv);
-    let exited = timeout(COMMAND_LIMIT, guarded.exited(Cause::BenchFailed)).await;
-    // Processes that the command left running would disturb the next run.
-    guarded.stop().await;
-    match exited {
-        Ok(Ok(Exit::Code(0))) => Ok(()),
-        Ok(Ok(exit)) => Err(format!("the reset command `{command}` ended with {exit}")),
-        Ok(Err(lost)) => Err(format!("the reset command `{command}` was lost: {}", lost.detail)),
-        Err(_) => Err(format!(
-            "the reset command `{command}` did not end within {} s",
-            COMMAND_LIMIT.as_secs()
-        )),
-    }
+    let ended = errand::run(order, COMMAND_LIMIT).await;
+    ended.map_err(|why| format!("the reset command `{}` {why}", shell_line(argv)))
 }

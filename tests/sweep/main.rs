@@ -24,6 +24,7 @@ mod live;
 mod moved;
 mod nodes;
 mod offline;
+mod on_finish;
 mod packing;
 mod phases;
 mod planted;

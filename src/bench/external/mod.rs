@@ -119,6 +119,7 @@ impl Program {
         let guarded = Guarded::start(Order {
             argv: &argv,
             env: &env,
+            without: &[],
             cpus: job.cpus.as_ref(),
             log: output,
             grace,

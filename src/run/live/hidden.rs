@@ -30,7 +30,7 @@ fn hide_in_result(result: &Path, secrets: &Secrets) -> Result<()> {
 }
 
 /// Hides secrets in a program's log; one that is not there holds none.
-pub(super) fn hide_in_log(log: &Path, secrets: &Secrets) -> Result<()> {
+pub(in crate::run) fn hide_in_log(log: &Path, secrets: &Secrets) -> Result<()> {
     if secrets.is_empty() || !log.exists() {
         return Ok(());
     }

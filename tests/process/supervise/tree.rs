@@ -66,6 +66,7 @@ impl Marked {
             stop: &[],
             argv: &argv,
             env: &self.env,
+            without: &[],
             cpus,
             log,
             grace,

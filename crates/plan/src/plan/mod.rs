@@ -19,6 +19,7 @@ pub mod members;
 mod memory;
 mod node;
 mod offline;
+mod on_finish;
 mod origin;
 mod param_conflicts;
 mod problem;
@@ -52,6 +53,7 @@ pub use members::Members;
 pub use memory::needs_as_much;
 pub use node::{Entry, Kind, Node};
 pub use offline::{Offline, is_of_server};
+pub use on_finish::OnFinish;
 pub use origin::Origin;
 pub use problem::{Diagnostics, Problem, Problems, nearest, suggest};
 pub use read::{Combo, Derived, check_names, records};
@@ -134,6 +136,8 @@ table! {
         assertions as "assert": Vec<Requirement> = by::<Vec<Assertion>, _>(assertions),
         /// Options of the report and of the answer.
         pub report: ReportOptions,
+        /// A command for the end of the sweep.
+        pub on_finish: Option<OnFinish>,
     }
     internal {
         /// The plan's text as it was run, variables never expanded. It may hold secrets: write [`Plan::redacted_text`] instead.

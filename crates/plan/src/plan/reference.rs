@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::{Display, Write};
 
 /// The tables in the order of the reference, with what they are called there. The top level of a plan has no name.
-const TABLES: [(&str, &str); 19] = [
+const TABLES: [(&str, &str); 20] = [
     ("`[serve]`", "ServeTable"),
     ("`[bench]`", "BenchTable"),
     ("Top level", ""),
@@ -27,6 +27,7 @@ const TABLES: [(&str, &str); 19] = [
     ("`[report]`", "ReportTable"),
     ("`[report.pareto]`", "ParetoTable"),
     ("`[[report.plot]]`", "PlotTable"),
+    ("`[on_finish]`", "OnFinishTable"),
 ];
 
 /// Between what comes before the tables and what comes after them.

@@ -45,6 +45,8 @@ names! {
     sla_csv "sla.csv";
     /// The answer as data.
     answer_json "answer.json";
+    /// Output of the command at the end of the sweep.
+    on_finish_log "on_finish.log";
     /// The report as a web page.
     report_html "report.html";
     /// The report for a pull request.

@@ -1,0 +1,28 @@
+//! The command of `[on_finish]`: when it runs, and the warning if it fails.
+
+use crate::agenda::Ending;
+use crate::cli::{machine, output};
+use crate::error::{Exit, Result};
+use crate::journal::Directory;
+use crate::plan::Plan;
+use crate::run::{Interrupt, on_finish};
+
+/// Runs the command if anything was done, until it has ended or the user asks once more to end.
+pub fn follow(plan: &Plan, directory: &Directory, ended: &Result<(Ending, Exit)>, interrupt: &mut Interrupt) {
+    let Some(hook) = &plan.on_finish else { return };
+    let ending = match ended {
+        Ok((Ending::NothingLeft, _)) => return,
+        Ok((ending, exit)) => (ending.reason(), *exit),
+        Err(_) => ("error", Exit::CannotGoOn),
+    };
+    let Ok(runtime) = machine::runtime() else { return };
+    let done = runtime.block_on(async {
+        tokio::select! {
+            done = on_finish::perform(hook, &plan.secrets, directory, ending) => done,
+            () = interrupt.pressed_again() => Err("the command of [on_finish] was interrupted".to_owned()),
+        }
+    });
+    if let Err(why) = done {
+        output::print_note(why);
+    }
+}

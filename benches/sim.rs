@@ -109,6 +109,7 @@ fn timed(
         requests: requests.collect(),
         due: vec![0; count],
         limit: Some(users),
+        sending: None,
         every_token: false,
         delay: 400_000,
     };

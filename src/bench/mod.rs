@@ -27,6 +27,7 @@ use crate::plan::{BenchRunner, FigurePlace, Params, Warmup};
 use crate::search::{Cut, RequestLatencies, Watch};
 use crate::server::cpus::Cpus;
 use crate::telemetry::series::Window;
+use crate::units::show_many;
 use crate::validity::{Doubt, Validity};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -101,7 +102,7 @@ impl Job {
 /// Live counters of a run in progress, only for display; and when it was measured, for those who watched the server.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Requests to be sent, once known.
+    /// Requests to be sent, once known; 0 if only time ends the run.
     pub planned: AtomicU64,
     /// Requests that ended, either way.
     pub finished: AtomicU64,
@@ -135,6 +136,15 @@ impl Counters {
         }
         self.tokens.fetch_add(sample.output_len(), Relaxed);
         self.ttft_ns.fetch_add(sample.ttft(), Relaxed);
+    }
+
+    /// Requests that have ended, in words: `12 of 40 requests`.
+    pub fn in_words(&self) -> String {
+        let [finished, planned] = [&self.finished, &self.planned].map(|count| count.load(Relaxed));
+        match planned {
+            0 => show_many(finished, "request"),
+            _ => format!("{finished} of {planned} requests"),
+        }
     }
 
     fn note(&self, sentence: impl Into<String>) {

@@ -98,9 +98,9 @@ async fn perform(params: Params, settings: &NativeSettings, place: Option<Result
         Some(Ok(measurement)) => finish(settings, place, &measurement.result, as_json),
         Some(Err(failure)) => Err(Error::Fatal(failure.to_string())),
         None => {
-            let [finished, planned] = [&job.counters.finished, &job.counters.planned].map(|count| count.load(Relaxed));
+            let ended = job.counters.in_words();
             print_note(format_args!(
-                "interrupted after {finished} of {planned} requests; nothing is saved: give the same command again"
+                "interrupted after {ended}; nothing is saved: give the same command again"
             ));
             Ok(Exit::Interrupted)
         }

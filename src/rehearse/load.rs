@@ -86,10 +86,14 @@ impl<'a> Player<'a> {
             return Err(Unknown::Because(why.to_owned()));
         }
         let every_token = self.reads_gaps;
-        let (server, has_content) = self.server(&settings)?;
         let arrivals = settings.arrival.arrivals();
         let seed = u64::from(settings.prompts.seed);
-        let wanted = settings.prompts.num_prompts;
+        let wanted = match settings.count() {
+            Some(count) => count,
+            None if settings.is_self_timed() => MOST_PLAYED,
+            None => self.fill(&settings, play.budget)?,
+        };
+        let (server, has_content) = self.server(&settings)?;
         let sampling = settings.prompts.sampling(wanted.min(MOST_PLAYED), seed);
         let mut items = draw(&*settings.dataset, sampling, has_content)?;
         let share = match items.len() {
@@ -117,9 +121,14 @@ impl<'a> Player<'a> {
             requests,
             due,
             limit: settings.concurrency(),
+            sending: None,
             every_token,
             delay: DELAY,
         };
+        let sending = settings
+            .arrival
+            .sending()
+            .map(|sending| sending.lasts.as_nanos() as u64);
         let amount = Amount::of(play.warmup, &settings);
         let mut warmup_s = 0.0;
         let mut warm_up = |from: usize, due: Vec<u64>| {
@@ -140,14 +149,23 @@ impl<'a> Player<'a> {
         };
         let first = warm_up(0, vec![0; at_once]);
         warm_up(at_once, amount.due_after(first));
-        let load = load(items.iter().map(|item| request(item, seed)).collect(), due);
+        let load = VirtualLoad {
+            sending,
+            ..load(items.iter().map(|item| request(item, seed)).collect(), due)
+        };
         let (simulated, cut) = match play.watch {
             Some(watch) => drive_watched(watch, server, load),
             None => (server.drive(load), None),
         };
+        let all = all.min(simulated.samples.len());
+        // More than are played are sent in the time that is left.
+        let share = match sending.filter(|_| settings.count().is_none() && all >= MOST_PLAYED) {
+            Some(lasts) => lasts as f64 / simulated.duration.clamp(1, lasts) as f64,
+            None => share,
+        };
         // A load that was cut is whole as it is.
         let seconds = match cut {
-            None => share * seconds(simulated.duration.max(last_due)),
+            None => share * seconds(simulated.duration.max(last_due.min(sending.unwrap_or(u64::MAX)))),
             Some(_) => seconds(simulated.duration),
         };
         // Requests that were aborted by the cut are not part of it.
@@ -167,6 +185,37 @@ impl<'a> Player<'a> {
             failure: None,
         };
         Ok((timing, measurement))
+    }
+
+    /// Number of requests that surely fill the time of a closed loop, as far as so many are played.
+    fn fill(&mut self, settings: &NativeSettings, budget: &Budget) -> Result<usize, Unknown> {
+        let slots = settings.concurrency().unwrap_or(1);
+        let lasts = settings
+            .arrival
+            .sending()
+            .map_or(0.0, |sending| sending.lasts.as_secs_f64());
+        let (server, _) = self.server(settings)?;
+        let mut count = (4 * slots).clamp(32, MOST_PLAYED);
+        loop {
+            let sampling = settings.prompts.sampling(count, settings.prompts.seed.into());
+            let items = draw(&*settings.dataset, sampling, false)?;
+            budget.spend(items.iter().map(|item| item.output_len + item.prompt_len / 100).sum())?;
+            let simulated = server.drive(VirtualLoad {
+                requests: items.iter().map(|item| request(item, !0)).collect(),
+                due: vec![0; items.len()],
+                limit: Some(slots),
+                delay: DELAY,
+                ..VirtualLoad::default()
+            });
+            let took = seconds(simulated.duration);
+            if took >= lasts || count >= MOST_PLAYED || took == 0.0 {
+                return Ok(count);
+            }
+            // Ramp and drain take a smaller share of a longer run.
+            count = ((1.5 * lasts / took * count as f64) as usize)
+                .clamp(2 * count, MOST_PLAYED.max(2 * count))
+                .min(MOST_PLAYED);
+        }
     }
 
     /// The server for a run, and whether the content of prompts counts on it.

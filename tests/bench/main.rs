@@ -3,6 +3,7 @@
 mod aside;
 mod cli;
 mod datasets;
+mod duration;
 mod hostile;
 mod mangled;
 mod media;

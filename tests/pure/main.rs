@@ -6,6 +6,7 @@ mod circles;
 #[path = "../support/deadline.rs"]
 mod deadline;
 mod doubts;
+mod duration;
 mod layers;
 mod mangled_files;
 mod matrix;

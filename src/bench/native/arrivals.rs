@@ -1,5 +1,7 @@
 //! The due times of a native benchmark's requests, and the limit of requests in flight.
 
+use crate::bench::params::time_span::{TIME, TimeSpan};
+use crate::load::Sending;
 use crate::load::arrival::{Arrivals, Ramp, RampShape};
 use crate::params::{Bounds, ParamReader};
 
@@ -11,6 +13,10 @@ crate::params! {
             .otherwise("inf: all at once"),
         /// Shape of the gaps: 1 is Poisson, below is burstier, inf is even.
         burstiness: f64 = param("burstiness").within("a number above 0, or \"inf\"", |shape| shape > 0.0).default("1"),
+        /// Time from the first request on during which requests are sent.
+        duration: Option<TimeSpan> = param("duration").within(TIME, |_| true).otherwise("until num_prompts are sent"),
+        /// Time after duration within which the requests in flight must end.
+        grace: TimeSpan = param("duration_grace").within(TIME, |_| true).default("5m"),
         /// Most requests in flight.
         max_concurrency: Option<usize> = param("max_concurrency").least(1),
         /// Let the rate grow: linear or exponential.
@@ -42,6 +48,12 @@ impl ArrivalParams {
             ),
             _ => {}
         }
+        if arrival.duration.is_some_and(|TimeSpan(duration)| duration.is_zero()) {
+            reader.wrong("duration", "a time above 0, such as \"60s\"");
+        }
+        if arrival.duration.is_none() && reader.has("duration_grace") && !reader.has("duration") {
+            reader.problem("duration_grace has no meaning without duration; add that, or remove it");
+        }
         let arrivals = arrival.arrivals();
         if arrivals.ramp.is_some() && arrival.rate.is_finite() {
             reader.problem("request_rate cannot be given together with a ramp; remove one");
@@ -55,6 +67,13 @@ impl ArrivalParams {
             );
         }
         arrival
+    }
+
+    /// The end of sending, if time decides it.
+    pub fn sending(&self) -> Option<Sending> {
+        let TimeSpan(lasts) = self.duration?;
+        let TimeSpan(grace) = self.grace;
+        Some(Sending { lasts, grace })
     }
 
     /// The arrival process.

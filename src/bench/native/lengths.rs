@@ -3,8 +3,7 @@
 use super::settings::NativeSettings;
 use crate::bench::judge;
 use crate::dataset::ESTIMATE;
-use crate::load::{Backend, Load};
-use crate::metrics::Samples;
+use crate::load::{Backend, Load, LoadOutcome};
 use crate::validity::Doubt;
 
 /// Body keys that overrule the length a dataset asks for.
@@ -12,7 +11,12 @@ const LIMITS: [&str; 3] = ["max_tokens", "max_completion_tokens", "max_output_to
 
 /// Returns a doubt about the lengths of the prompts, as the server counted them. Later turns of a conversation are not checked because
 /// their length is not known in advance. Media are not either, because only the server counts them.
-pub(super) fn of_prompts(settings: &NativeSettings, counted_by: &str, load: &Load, samples: &Samples) -> Option<Doubt> {
+pub(super) fn of_prompts(
+    settings: &NativeSettings,
+    counted_by: &str,
+    load: &Load,
+    outcome: &LoadOutcome,
+) -> Option<Doubt> {
     let reads_text = matches!(
         settings.api.backend(),
         Backend::Completions | Backend::Chat | Backend::Responses
@@ -20,22 +24,31 @@ pub(super) fn of_prompts(settings: &NativeSettings, counted_by: &str, load: &Loa
     if !reads_text || load.turns.is_some() {
         return None;
     }
-    let prompts = samples.in_order().zip(load.requests.prompt_lens());
+    let drawn_on = outcome.asked.iter().map(|(prompt, _)| u64::from(*prompt));
+    let sent = load.requests.prompt_lens().chain(drawn_on);
+    let prompts = outcome.samples.in_order().zip(sent);
     let prompts = prompts.filter(|(sample, _)| sample.is_ok());
     let prompts: Vec<(u64, u64)> = prompts.map(|(sample, sent)| (sample.prompt_len, sent)).collect();
     judge::inputs(&prompts, counted_by == ESTIMATE)
 }
 
 /// Returns a doubt about the lengths of the answers; `None` if they had no fixed length.
-pub(super) fn of_answers(settings: &NativeSettings, load: &Load, samples: &Samples) -> Option<Doubt> {
+pub(super) fn of_answers(settings: &NativeSettings, load: &Load, outcome: &LoadOutcome) -> Option<Doubt> {
     if !settings.api.backend().generates() || LIMITS.iter().any(|key| settings.api.extra_body.contains_key(*key)) {
         return None;
     }
     let asked: Vec<u64> = match &load.turns {
         Some(turns) => turns.each.iter().map(|turn| turn.output_len).collect(),
-        None => load.requests.output_lens().collect(),
+        None => {
+            let drawn_on = outcome.asked.iter().map(|(_, output)| u64::from(*output));
+            load.requests.output_lens().chain(drawn_on).collect()
+        }
     };
-    let answers = samples.in_order().zip(asked).filter(|(sample, _)| sample.is_ok());
+    let answers = outcome
+        .samples
+        .in_order()
+        .zip(asked)
+        .filter(|(sample, _)| sample.is_ok());
     let counted = answers.filter_map(|(sample, asked)| Some((sample.output_tokens?, asked)));
     let counted: Vec<(u64, u64)> = counted.filter(|(_, asked)| *asked > 0).collect();
     judge::lengths(&counted, settings.ignores_eos())

@@ -5,6 +5,7 @@ pub mod arrivals;
 pub(super) mod as_flags;
 pub mod figures;
 mod lengths;
+mod on_the_way;
 mod prepare;
 mod profiler;
 mod prompts;
@@ -13,6 +14,7 @@ pub mod settings;
 mod traffic;
 pub mod warmup;
 mod watched;
+mod writer;
 
 pub use profiler::stop_profiler;
 pub use refused::{REFUSED, harmless};
@@ -28,13 +30,14 @@ use crate::bench::worker::{self, GivenUp};
 use crate::bench::{Job, Measurement, broken, sound};
 use crate::cause::{Cause, Failure};
 use crate::dataset::Material;
-use crate::load::{BodyOptions, Generator};
+use crate::load::{BodyOptions, Generator, Supply};
 use crate::metrics::confidence::Errors;
 use crate::metrics::{LoadProgress, Nanos, RunResult, Sample, Samples, seconds};
 use crate::plan::Params;
 use crate::search::{Cut, RequestLatencies, Watch};
 use crate::telemetry::series::Window;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
@@ -51,7 +54,10 @@ const MOST_LOOKED_AT: usize = 50_000;
 pub fn mean_lengths(params: &Params) -> Option<(f64, f64)> {
     let settings = NativeSettings::read(params).ok()?;
     let prompts = &settings.prompts;
-    let sampling = prompts.sampling(prompts.num_prompts.min(MOST_LOOKED_AT), prompts.seed.into());
+    let sampling = prompts.sampling(
+        settings.count().unwrap_or(MOST_LOOKED_AT).min(MOST_LOOKED_AT),
+        prompts.seed.into(),
+    );
     // The number of ids decides which ones are drawn, not how many.
     let lengths = settings
         .dataset
@@ -61,13 +67,16 @@ pub fn mean_lengths(params: &Params) -> Option<(f64, f64)> {
     Some((mean(|(prompt, _)| *prompt), mean(|(_, output)| *output)))
 }
 
-/// Time at which the last request of a run with these parameters is due, in seconds; `None` unless requests come at a rate and their number does not
-/// depend on a file.
+/// Time at which the last request of a run with these parameters is sent at the earliest, in seconds; `None` unless requests come at a rate or for a
+/// time, and their number does not depend on a file.
 pub fn last_due_s(params: &Params) -> Option<f64> {
     let settings = NativeSettings::read(params).ok()?;
     let arrivals = settings.arrival.arrivals();
+    if settings.count().is_none() && !settings.is_self_timed() {
+        return settings.arrival.sending().map(|sending| sending.lasts.as_secs_f64());
+    }
     let is_known = arrivals.ramp.is_none() && arrivals.is_open() && settings.dataset.traits().made_of != Material::Text;
-    is_known.then(|| settings.prompts.num_prompts as f64 / arrivals.rate)
+    is_known.then(|| settings.count().unwrap_or_default() as f64 / arrivals.rate)
 }
 
 /// Performs one run, to its end or until the watch has seen enough. Dropping the future ends its requests at once. A
@@ -79,8 +88,8 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
     let stops = vec![generator.stop_handle(), endpoint.stop_handle()];
     let run = NativeRun {
         job: job.clone(),
-        settings,
-        endpoint,
+        settings: Arc::new(settings),
+        endpoint: Arc::new(endpoint),
         generator,
         watch,
     };
@@ -89,11 +98,8 @@ pub async fn measure(job: &Job, watch: Option<Watch>) -> Result<Measurement, Fai
     let measured = worker::perform(stops, limit, GivenUp::Left, move || run.perform()).await;
     measured.map_err(|mut failure| {
         if failure.cause == Cause::BenchTimeout {
-            let (finished, planned) = (job.counters.finished.load(Relaxed), job.counters.planned.load(Relaxed));
-            failure.detail = format!(
-                "{finished} of {planned} requests had ended after {} s",
-                job.timeout.as_secs()
-            );
+            let ended = job.counters.in_words();
+            failure.detail = format!("{ended} had ended after {} s", job.timeout.as_secs());
         }
         failure
     })
@@ -137,8 +143,8 @@ async fn open(job: &Job, settings: &NativeSettings) -> Result<Endpoint, Failure>
 /// One run, on the generator's thread.
 struct NativeRun {
     job: Job,
-    settings: NativeSettings,
-    endpoint: Endpoint,
+    settings: Arc<NativeSettings>,
+    endpoint: Arc<Endpoint>,
     /// Generator for the measured requests.
     generator: Generator,
     watch: Option<Watch>,
@@ -148,7 +154,12 @@ impl NativeRun {
     fn perform(mut self) -> Result<Measurement, Failure> {
         let mut prompts = self.prompts().map_err(broken)?;
         let mut load = std::mem::take(&mut prompts.load);
-        self.job.counters.planned.store(load.requests.len() as u64, Relaxed);
+        let planned = match load.supply {
+            // Nobody knows how many it will be; zero says so.
+            Some(_) => self.settings.count().unwrap_or(0),
+            None => load.requests.len(),
+        };
+        self.job.counters.planned.store(planned as u64, Relaxed);
         let (connection_setup, cold) = self.prepare(&prompts)?;
         let (before, unread) = self.read_counters();
         let probe = self.start_probe(prompts.probe.take())?;
@@ -170,6 +181,9 @@ impl NativeRun {
         let server = before
             .zip(after)
             .map_or(ServerCounters::default(), |(before, after)| after.since(&before));
+        if let Some(error) = load.supply.as_ref().and_then(Supply::error) {
+            return Err(broken(error));
+        }
         if let Err(failure) = refuse_empty(&outcome.samples) {
             return match cut {
                 // Late requests without a single answer are evidence enough.
@@ -188,13 +202,13 @@ impl NativeRun {
         let is_known = self.settings.shares_by_design_only();
         let (doubted, warned) = if is_known { (hits, None) } else { (None, hits) };
         warnings.extend(warned.map(|hits| hits.detail));
-        let inputs = lengths::of_prompts(&self.settings, prompts.origin.counted_by, &load, &outcome.samples);
+        let inputs = lengths::of_prompts(&self.settings, prompts.origin.counted_by, &load, &outcome);
         let lengths = match &cut {
             Some(cut) => {
                 warnings.push(warnings::of_cut(cut));
                 None
             }
-            None => lengths::of_answers(&self.settings, &load, &outcome.samples),
+            None => lengths::of_answers(&self.settings, &load, &outcome),
         };
         // The results do not need the requests, of which there may be a million.
         let turns = load.turns.take();
@@ -246,7 +260,7 @@ impl NativeRun {
     /// Names the address behind a refusal that may be about it.
     fn with_url(&self, mut failure: Failure, status: Option<u16>) -> Failure {
         if matches!(status, Some(300..=399 | 404 | 405)) {
-            let Endpoint { target, options, .. } = &self.endpoint;
+            let Endpoint { target, options, .. } = &*self.endpoint;
             let scheme = if target.is_https { "https" } else { "http" };
             let asked = format!(" (asked {scheme}://{}{})", options.host, options.path);
             failure.detail.push_str(&asked);

@@ -3,6 +3,7 @@
 use super::prompts::Prompts;
 use super::traffic::traffic;
 use super::warmup::{self, Amount};
+use super::writer;
 use super::{NativeRun, broke};
 use crate::bench::broken;
 use crate::bench::result::warnings;
@@ -50,8 +51,8 @@ impl NativeRun {
             )),
             requests => self.warm_up(requests)?,
         };
-        self.start_profiler();
         self.note("Starting main benchmark run...");
+        self.start_profiler();
         traffic(&self.settings)
             .into_iter()
             .for_each(|sentence| self.note(sentence));
@@ -159,15 +160,6 @@ impl NativeRun {
     }
 
     pub(super) fn load(&self, requests: impl Into<Requests>, due: Vec<u64>) -> Load {
-        Load {
-            requests: requests.into(),
-            due,
-            limit: self.settings.concurrency(),
-            reply: self.endpoint.options.reply(),
-            request_timeout: self.settings.limits.request,
-            silence_timeout: self.settings.limits.silence,
-            keep_texts: self.settings.figures.save_detailed,
-            ..Load::default()
-        }
+        writer::load(&self.settings, &self.endpoint, requests, due)
     }
 }

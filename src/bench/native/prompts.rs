@@ -1,15 +1,15 @@
-//! The requests of a run, drawn and written out before it starts.
+//! The requests of a run: drawn and written out before it starts, or as it goes on.
 
 use super::NativeRun;
 use super::warmup::Amount;
+use super::writer::{Drawer, Writer, media_of};
 use crate::bench::exact_prompts::plain_ids;
 use crate::bench::result::{PromptOrigin, warnings};
 use crate::bench::side::tokenizer::Alignment;
-use crate::dataset::{self, ChatTemplate, Draw, Item, Material, Prompt, PromptSource, Tokenizer, Traits, Vocabulary};
-use crate::load::{Backend, Content, Load, Request, Requests, Turn, Turns};
+use crate::dataset::{self, ChatTemplate, Draw, Item, MOST_PROMPTS, Material, Prompt};
+use crate::dataset::{PromptSource, Tokenizer, Traits, Vocabulary};
+use crate::load::{Backend, Load, Request, Requests};
 use crate::plan::Warmup;
-use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Warm-up prompts are drawn with another seed, so that no measured prompt is in a cache.
 const WARMUP_SEED: u64 = 0x7761_726d;
@@ -18,7 +18,7 @@ const WARMUP_SEED: u64 = 0x7761_726d;
 pub(super) struct Prompts {
     /// The measured ones.
     pub load: Load,
-    /// Number of them that wait for no other.
+    /// Number of them that wait for no other, as far as they are drawn.
     pub starts: usize,
     /// Request for the ready check.
     pub first: Request,
@@ -29,11 +29,40 @@ pub(super) struct Prompts {
     pub warnings: Vec<String>,
 }
 
+/// Sources of the prompts.
+pub(super) struct Sources<'a> {
+    pub drawer: &'a Drawer,
+    pub vocabulary: &'a Vocabulary<'a>,
+    template: Option<&'a ChatTemplate>,
+    tokenizer_id: Option<String>,
+    source: PromptSource,
+    /// Counter of the prompts' tokens.
+    counted_by: &'static str,
+    /// Begin of the requests' ids.
+    pub prefix: String,
+    warnings: Vec<String>,
+}
+
 impl NativeRun {
+    /// Draws the requests, all of them or the first.
     pub(super) fn prompts(&self) -> Result<Prompts, String> {
+        let drawer = Drawer {
+            job: self.job.clone(),
+            settings: self.settings.clone(),
+            endpoint: self.endpoint.clone(),
+        };
+        match self.settings.draws_on_the_way() {
+            true => drawer.start(),
+            false => drawer.with_sources(|sources| sources.draw_all()),
+        }
+    }
+}
+
+impl Drawer {
+    /// Finds the sources of the prompts, and draws from them.
+    pub fn with_sources<T>(&self, draw: impl FnOnce(Sources<'_>) -> Result<T, String>) -> Result<T, String> {
         let settings = &self.settings;
-        let (dataset, traits) = (&settings.dataset, settings.dataset.traits());
-        let seed = settings.prompts.seed;
+        let traits = settings.dataset.traits();
         let tokenizer_name = settings
             .tokens
             .tokenizer
@@ -43,7 +72,6 @@ impl NativeRun {
         let tokenizer = self.tokenizer(&tokenizer_name)?;
         let template = self.template(tokenizer.as_ref())?;
         let mut warnings = vec![];
-        let count = 1 + Amount::of(self.job.warmup, settings).most();
         let vocabulary = self.vocabulary(tokenizer.as_ref(), &mut warnings)?;
         let source = traits.source(&vocabulary, template.as_ref());
         let counted_by = vocabulary.counted_by(source);
@@ -52,78 +80,14 @@ impl NativeRun {
             let sentence = format!("no tokenizer.json of {tokenizer_name} is here: {without}; name one with tokenizer");
             self.job.counters.caution(sentence);
         }
-        let is_aligned = traits.may_be_cut && matches!(source, PromptSource::Tokenizer | PromptSource::ServerWords);
-
-        let prefix = settings.api.request_id_prefix.clone().unwrap_or_else(fresh_prefix);
-        let mut adapters = settings.api.adapters(seed);
-        let (mut measured, mut talks, mut alignment) = (Requests::default(), vec![], None);
-        let (mut due_seconds, mut known) = (vec![], HashSet::new());
-        let mut take = |mut items: Vec<Item>| {
-            if is_aligned {
-                alignment = Some(self.endpoint.align(alignment, &mut items));
-            }
-            if settings.is_self_timed() {
-                due_seconds = dataset::sort_by_time(&mut items);
-            }
-            if traits.has_turns {
-                talks = items;
-                return Ok(());
-            }
-            known.extend(items.iter().filter_map(media_of));
-            for item in &items {
-                let id = item.id.as_ref().map(|id| format!("{prefix}{id}"));
-                let adapter = adapters.next().flatten();
-                measured.push(&self.write(measured.len(), item, id.as_deref(), adapter)?);
-            }
-            Ok(())
-        };
-        let draw = |count: usize, seed: u64| Draw {
-            sampling: settings.prompts.sampling(count, seed),
+        draw(Sources {
+            drawer: self,
             vocabulary: &vocabulary,
             template: template.as_ref(),
-            backend: settings.api.backend(),
-        };
-        dataset.draw_in_parts(&draw(settings.prompts.num_prompts, seed.into()), &mut take)?;
-        let mut unmeasured = dataset.draw(&draw(count.max(traits.least), u64::from(seed) ^ WARMUP_SEED))?;
-        unmeasured.retain(|item| item.turn == 0);
-        unmeasured.truncate(count);
-        if traits.made_of != Material::Vocabulary {
-            // Another seed draws from the same file. Measured prompts must not be in a cache because of that.
-            unmeasured.retain(|item| media_of(item).is_none_or(|media| !known.contains(&media)));
-            unmeasured.iter_mut().for_each(|item| item.prompt.vary_prefix());
-        }
-
-        let starts = measured.len() + talks.iter().filter(|item| item.turn == 0).count();
-        let due: Vec<u64> = match settings.is_self_timed() {
-            true => due_seconds
-                .iter()
-                .map(|seconds| (seconds * 1e9).round() as u64)
-                .collect(),
-            false => settings.arrival.arrivals().due_times(starts, seed),
-        };
-        // As in vLLM, warm-up requests that a user asks for have no adapter; those that imitate the load have its adapters.
-        let is_load = self.job.warmup == Warmup::Automatic;
-        let mut adapters = settings.api.adapters(seed).map(|name| name.filter(|_| is_load));
-        let unmeasured = unmeasured.iter().enumerate();
-        let mut unmeasured = unmeasured.map(|(i, item)| self.write(i, item, None, adapters.next().flatten()));
-        let hello = Item::new(0, Prompt::Text("Hi".to_owned()), 1, 1);
-        let probe = settings.side.probe_rate().map(|_| self.write(0, &hello, None, None));
-        let (first, warmup) = (unmeasured.next().transpose()?, unmeasured.collect::<Result<_, _>>()?);
-        Ok(Prompts {
-            load: match traits.has_turns {
-                true => self.conversations(talks, &prefix, &due)?,
-                false => self.load(measured, due),
-            },
-            starts,
-            first: first.unwrap_or_default(),
-            warmup,
-            probe: probe.transpose()?,
-            origin: PromptOrigin {
-                tokenizer_id: tokenizer.is_some().then_some(tokenizer_name),
-                source,
-                counted_by,
-                alignment: alignment.unwrap_or(Alignment::Unknown),
-            },
+            tokenizer_id: tokenizer.is_some().then_some(tokenizer_name),
+            source,
+            counted_by,
+            prefix: settings.api.request_id_prefix.clone().unwrap_or_else(fresh_prefix),
             warnings,
         })
     }
@@ -175,66 +139,6 @@ impl NativeRun {
         })
     }
 
-    /// Conversations, of which only the first turns are written yet; every turn is due with the first one.
-    fn conversations(&self, items: Vec<Item>, prefix: &str, due: &[u64]) -> Result<Load, String> {
-        let mut turns = Turns {
-            options: self.endpoint.options.clone(),
-            each: Vec::with_capacity(items.len()),
-            pause: self.settings.turns.pause().as_nanos() as u64,
-            with_history: self.settings.dataset.traits().has_history,
-        };
-        let (mut requests, mut due_turns) = (Requests::default(), Vec::with_capacity(items.len()));
-        let mut starts = self.settings.api.adapters(self.settings.prompts.seed).enumerate();
-        let (mut conversation, mut adapter) = (0, None);
-        let mut items = items.into_iter().peekable();
-        while let Some(item) = items.next() {
-            let at = turns.each.len();
-            let is_first = item.turn == 0;
-            if is_first {
-                (conversation, adapter) = starts.next().unwrap_or_default();
-            }
-            let session = format!("{prefix}conv-{conversation}");
-            turns.each.push(Turn {
-                prompt: item.prompt.to_value(),
-                prompt_len: item.prompt_len,
-                output_len: item.output_len,
-                id: format!("{session}-turn{}", item.turn),
-                session,
-                adapter: adapter.map(str::to_owned),
-                is_last: items.peek().is_none_or(|next| next.turn == 0),
-            });
-            requests.push(&match is_first {
-                true => turns.request(at, &[])?,
-                false => Request {
-                    prompt_len: item.prompt_len,
-                    sequences: 1,
-                    ..Request::default()
-                },
-            });
-            due_turns.push(due.get(conversation).copied().unwrap_or(0));
-        }
-        Ok(Load {
-            turns: Some(turns),
-            // The history repeats the answers.
-            keep_texts: true,
-            ..self.load(requests, due_turns)
-        })
-    }
-
-    fn write(&self, index: usize, item: &Item, id: Option<&str>, adapter: Option<&str>) -> Result<Request, String> {
-        self.endpoint.options.request(&Content {
-            prompt: Some(&item.prompt.to_value()),
-            media: item.media.as_ref(),
-            sequences: item.sequences,
-            prompt_len: item.prompt_len,
-            output_len: item.output_len,
-            id,
-            adapter,
-            index,
-            ..Content::default()
-        })
-    }
-
     /// The chat template, where the dataset wants one and the API does not apply it.
     fn template(&self, tokenizer: Option<&Tokenizer>) -> Result<Option<ChatTemplate>, String> {
         let settings = &self.settings;
@@ -252,11 +156,100 @@ impl NativeRun {
     }
 }
 
-/// A hash that identifies a request's pictures, films and sounds.
-fn media_of(item: &Item) -> Option<u64> {
-    let mut hasher = DefaultHasher::new();
-    item.media.as_ref()?.to_string().hash(&mut hasher);
-    Some(hasher.finish())
+impl Sources<'_> {
+    /// A draw of so many requests.
+    pub fn draw(&self, count: usize, seed: u64) -> Draw<'_> {
+        Draw {
+            sampling: self.drawer.settings.prompts.sampling(count, seed),
+            vocabulary: self.vocabulary,
+            template: self.template,
+            backend: self.drawer.settings.api.backend(),
+        }
+    }
+
+    /// A writer of the measured requests. Prompts are cut that the server's tokenizer finds too long, if the dataset allows it.
+    pub fn writer(&self) -> Writer<'_> {
+        let may_be_cut = self.drawer.settings.dataset.traits().may_be_cut;
+        let is_aligned = may_be_cut && matches!(self.source, PromptSource::Tokenizer | PromptSource::ServerWords);
+        Writer::new(self.drawer, &self.prefix, is_aligned)
+    }
+
+    fn draw_all(self) -> Result<Prompts, String> {
+        let settings = &self.drawer.settings;
+        let (dataset, traits) = (&settings.dataset, settings.dataset.traits());
+        let seed = settings.prompts.seed;
+        let count = match settings.prompts.given {
+            Some(0) => 0,
+            _ => settings.count().unwrap_or(MOST_PROMPTS),
+        };
+        let mut writer = self.writer();
+        let (mut measured, mut talks, mut due_seconds) = (Requests::default(), vec![], vec![]);
+        dataset.draw_in_parts(&self.draw(count, seed.into()), &mut |mut items| {
+            writer.align(&mut items);
+            if settings.is_self_timed() {
+                due_seconds = dataset::sort_by_time(&mut items);
+            }
+            match traits.has_turns {
+                true => talks = items,
+                false => writer.write_all(&items, |request| measured.push(&request))?,
+            }
+            Ok(())
+        })?;
+        let starts = measured.len() + talks.iter().filter(|item| item.turn == 0).count();
+        let due: Vec<u64> = match settings.is_self_timed() {
+            true => due_seconds
+                .iter()
+                .map(|seconds| (seconds * 1e9).round() as u64)
+                .collect(),
+            false => settings.arrival.arrivals().due_times(starts, seed),
+        };
+        let load = match traits.has_turns {
+            true => self.drawer.conversations(talks, &self.prefix, due)?,
+            false => self.drawer.load(measured, due),
+        };
+        self.prompts(&writer, load, starts)
+    }
+
+    /// A load with all that is sent beside it.
+    pub fn prompts(&self, writer: &Writer<'_>, load: Load, starts: usize) -> Result<Prompts, String> {
+        let Drawer { job, settings, .. } = self.drawer;
+        let (dataset, traits) = (&settings.dataset, settings.dataset.traits());
+        let seed = settings.prompts.seed;
+        let count = 1 + Amount::of(job.warmup, settings).most();
+        let mut unmeasured = dataset.draw(&self.draw(count.max(traits.least), u64::from(seed) ^ WARMUP_SEED))?;
+        unmeasured.retain(|item| item.turn == 0);
+        unmeasured.truncate(count);
+        if traits.made_of != Material::Vocabulary {
+            // Another seed draws from the same file. Measured prompts must not be in a cache because of that.
+            unmeasured.retain(|item| media_of(item).is_none_or(|media| !writer.media.contains(&media)));
+            unmeasured.iter_mut().for_each(|item| item.prompt.vary_prefix());
+        }
+        // As in vLLM, warm-up requests that a user asks for have no adapter; those that imitate the load have its adapters.
+        let is_load = job.warmup == Warmup::Automatic;
+        let mut adapters = settings.api.adapters(seed).map(|name| name.filter(|_| is_load));
+        let unmeasured = unmeasured.iter().enumerate();
+        let mut unmeasured = unmeasured.map(|(i, item)| self.drawer.write(i, item, None, adapters.next().flatten()));
+        let hello = Item::new(0, Prompt::Text("Hi".to_owned()), 1, 1);
+        let probe = settings
+            .side
+            .probe_rate()
+            .map(|_| self.drawer.write(0, &hello, None, None));
+        let (first, warmup) = (unmeasured.next().transpose()?, unmeasured.collect::<Result<_, _>>()?);
+        Ok(Prompts {
+            load,
+            starts,
+            first: first.unwrap_or_default(),
+            warmup,
+            probe: probe.transpose()?,
+            origin: PromptOrigin {
+                tokenizer_id: self.tokenizer_id.clone(),
+                source: self.source,
+                counted_by: self.counted_by,
+                alignment: writer.alignment.unwrap_or(Alignment::Unknown),
+            },
+            warnings: self.warnings.clone(),
+        })
+    }
 }
 
 /// Describes prompts made without a tokenizer, if that makes a difference.

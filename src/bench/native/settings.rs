@@ -6,7 +6,7 @@ use super::figures::FigureParams;
 use super::refused::REFUSED;
 use crate::bench::params::server::ServerParams;
 use crate::bench::params::{ParamGroup, Table};
-use crate::dataset::{Dataset, KINDS, Material, PromptParams, TurnParams};
+use crate::dataset::{Dataset, KINDS, MOST_PROMPTS, Material, PromptParams, TurnParams};
 use crate::load::Backend;
 use crate::metrics::{Metric, SteadyRule};
 use crate::params::{Bounds, ParamReader};
@@ -176,6 +176,9 @@ impl NativeSettings {
             turns,
             dataset,
         };
+        if reader.is_sound() {
+            settings.check_end(reader);
+        }
         if settings.side.num_warmups > MOST_WARMUPS {
             reader.wrong("num_warmups", &format!("at most {MOST_WARMUPS}"));
         }
@@ -187,6 +190,48 @@ impl NativeSettings {
             reader.problem("multi_turn_concurrency and max_concurrency both limit the conversations at once; keep one");
         }
         settings
+    }
+
+    /// Notes if a run that time ends has no load, or one that cannot be drawn.
+    fn check_end(&self, reader: &mut ParamReader<'_>) {
+        if self.arrival.duration.is_none() {
+            return;
+        }
+        let is_open_end = self.prompts.given.is_none() && !self.is_self_timed();
+        match self.count() {
+            Some(0) if self.prompts.given != Some(0) => reader.problem(
+                "at this rate no request comes within duration; raise request_rate or duration",
+            ),
+            Some(count) if count > MOST_PROMPTS => reader.problem(format!(
+                "{count} requests come within duration, and at most {MOST_PROMPTS} can be sent; lower request_rate or duration"
+            )),
+            None if is_open_end && self.dataset.traits().has_turns => reader.problem(
+                "conversations are drawn before the run, and duration does not say how many; add num_prompts, the most that can begin",
+            ),
+            None if is_open_end && self.concurrency().is_none() => reader.problem(
+                "duration alone would send all requests there are at once; add max_concurrency or request_rate",
+            ),
+            _ => {}
+        }
+    }
+
+    /// Requests that a run sends at most: as many as are asked for, or come at the rate within its duration. `None` if only time ends it, or
+    /// the end of a trace.
+    pub fn count(&self) -> Option<usize> {
+        let given = self.prompts.given.filter(|given| *given > 0);
+        let Some(sending) = self.arrival.sending() else {
+            return Some(self.prompts.num_prompts());
+        };
+        let arrivals = self.arrival.arrivals();
+        let by_rate = arrivals.count_within(sending.lasts.as_secs_f64());
+        let by_rate = by_rate.filter(|_| !self.is_self_timed()).map(|count| count as usize);
+        given.into_iter().chain(by_rate).min()
+    }
+
+    /// Returns true if requests are drawn while others are sent. Those of a given number are drawn before.
+    pub fn draws_on_the_way(&self) -> bool {
+        let is_drawn_before = self.prompts.given.is_some() || self.is_self_timed() || self.dataset.traits().has_turns;
+        self.arrival.duration.is_some() && !is_drawn_before
     }
 
     /// Most requests, or conversations, at once.

@@ -1,7 +1,9 @@
 //! Describes the load of a native benchmark before it is sent, in the words of `vllm bench serve`.
 
 use super::settings::NativeSettings;
+use crate::bench::params::time_span::TimeSpan;
 use crate::load::arrival::Ramp;
+use crate::units::show_duration;
 
 /// The sentences about the load to come.
 pub(super) fn traffic(settings: &NativeSettings) -> Vec<String> {
@@ -26,6 +28,9 @@ pub(super) fn traffic(settings: &NativeSettings) -> Vec<String> {
         .concurrency()
         .map_or("None".to_owned(), |limit| limit.to_string());
     sentences.push(format!("Maximum request concurrency: {limit}"));
+    if let Some(TimeSpan(duration)) = settings.arrival.duration {
+        sentences.push(format!("Requests are sent for: {}", show_duration(duration)));
+    }
     if let Some(rate) = settings.side.probe_rate() {
         sentences.push(format!("Probe request rate: {rate:?} req/s"));
     }

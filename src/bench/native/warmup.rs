@@ -33,7 +33,7 @@ impl Amount {
     }
 
     fn of_load(settings: &NativeSettings) -> Amount {
-        let all = settings.prompts.num_prompts.min(MOST);
+        let all = settings.count().unwrap_or(MOST).min(MOST);
         let arrivals = settings.arrival.arrivals();
         match settings.concurrency() {
             Some(slots) => Amount::AtOnce(slots.min(MOST)),

@@ -27,7 +27,7 @@ impl NativeRun {
         let outcome = outcome.map_err(broke)?;
         let ended = outcome.samples.len() as u64;
         // The last request can decide as well: then the run is whole.
-        let is_whole = ended >= counters.planned.load(Relaxed);
+        let is_whole = load.supply.is_none() && ended >= counters.planned.load(Relaxed);
         Ok((outcome, decided.filter(|_| !is_whole)))
     }
 }

@@ -4,8 +4,9 @@
 pub(in crate::bench) mod docs;
 pub(in crate::bench) mod headers;
 pub mod server;
+pub mod time_span;
 
-pub use crate::params::{Param, ParamGroup, Takes};
+pub use crate::params::{FromParam, Param, ParamGroup, Takes};
 
 use crate::dataset;
 use crate::params::ParamReader;

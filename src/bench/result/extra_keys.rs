@@ -43,7 +43,13 @@ pub(in crate::bench) fn write(context: &Context<'_>, summary: &Summary, outcome:
     let intervals = intervals(context, result);
     result.insert("confidence_95".to_owned(), intervals);
     if let Some(rule) = settings.steady() {
-        let steady = match SteadyState::find(samples, rule, settings.percentiles()) {
+        let found = SteadyState::find(samples, rule, settings.percentiles());
+        // A run of a given number of requests has the keys of `vllm bench serve`.
+        if settings.arrival.duration.is_some() {
+            let steady_s = found.as_ref().map_or(0.0, SteadyState::duration_s);
+            result.insert("steady_share".to_owned(), json!(steady_s / summary.duration_s));
+        }
+        let steady = match found {
             Ok(steady) => steady_state(&steady, settings, summary),
             Err(reason) => reason.into(),
         };

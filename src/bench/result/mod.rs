@@ -67,7 +67,10 @@ pub(super) fn result(mut context: Context<'_>, outcome: &LoadOutcome) -> Params 
         "label": settings.figures.label,
         "model_id": context.model_id,
         "tokenizer_id": context.origin.tokenizer_id,
-        "num_prompts": settings.prompts.num_prompts,
+        "num_prompts": match settings.arrival.duration {
+            Some(_) => samples.len(),
+            None => settings.prompts.num_prompts(),
+        },
     }));
     for (key, value) in &settings.figures.metadata {
         result.insert(key.clone(), json!(value));

@@ -66,6 +66,11 @@ pub trait Dataset: Debug + Send + Sync {
         take(self.draw(draw)?)
     }
 
+    /// Requests of a round, if each seed gives new prompts; `None` for one with a number of rows.
+    fn round(&self) -> Option<usize> {
+        None
+    }
+
     /// Lengths of prompt and output of each request, in tokens, for datasets that need no prompts to know them; those of
     /// [`Dataset::draw`] with a vocabulary of so many ids.
     fn lengths(&self, _sampling: &Sampling, _vocabulary: u64) -> Option<Vec<(u64, u64)>> {

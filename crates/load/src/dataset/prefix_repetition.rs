@@ -44,6 +44,10 @@ impl Dataset for PrefixRepetition {
         Some(vec![(self.prefix_len + self.suffix_len, self.output_len); requests])
     }
 
+    fn round(&self) -> Option<usize> {
+        Some(2048)
+    }
+
     /// Draws equally many requests for each prefix, so up to `num_prefixes - 1` fewer than requested.
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);

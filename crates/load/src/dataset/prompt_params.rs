@@ -7,7 +7,9 @@ use serde_json::{Map, Value};
 use std::sync::Arc;
 
 /// More prompts than any run sends.
-const MOST_PROMPTS: usize = 10_000_000;
+pub const MOST_PROMPTS: usize = 10_000_000;
+/// Prompts of a run that says nothing about its end.
+const USUAL_PROMPTS: usize = 1000;
 
 crate::params! {
     /// The prompts of a run.
@@ -17,9 +19,9 @@ crate::params! {
         /// File of the dataset, where it has one; for hf also a folder or a name on the Hub.
         dataset_path: Option<String> = param("dataset_path"),
         /// Requests.
-        num_prompts: usize = param("num_prompts")
+        given: Option<usize> = param("num_prompts")
             .within("a whole number of at least 1, or 0 for every row of a custom file", |_| true)
-            .default("1000"),
+            .otherwise("1000; with duration, as many as it takes"),
         /// Seed of prompts and arrivals.
         seed: u32 = param("seed").default("0"),
         /// Prompt length, for every dataset that has one.
@@ -50,14 +52,20 @@ impl PromptParams {
             self.check_path(kind, reader);
         }
         let dataset = turns.dataset(kind.unwrap_or(&KINDS[0]), reader);
-        if self.num_prompts == 0 && !dataset.traits().takes_every_row {
+        let num_prompts = self.num_prompts();
+        if num_prompts == 0 && !dataset.traits().takes_every_row {
             reader.wrong("num_prompts", "a whole number of at least 1");
         }
-        if self.num_prompts > MOST_PROMPTS {
+        if num_prompts > MOST_PROMPTS {
             reader.wrong("num_prompts", &format!("at most {MOST_PROMPTS}"));
         }
-        dataset.check(backend, self.num_prompts, reader);
+        dataset.check(backend, num_prompts, reader);
         dataset
+    }
+
+    /// Prompts of a run that their number ends.
+    pub fn num_prompts(&self) -> usize {
+        self.given.unwrap_or(USUAL_PROMPTS)
     }
 
     /// Returns how many prompts to draw, and how.

@@ -68,6 +68,11 @@ impl Dataset for Random {
         limit_tokens(num_prompts, self.input_len + self.prefix_len, reader);
     }
 
+    /// Many, because only their lengths are in memory at once.
+    fn round(&self) -> Option<usize> {
+        Some((1 << 20) * self.batch_size.max(1))
+    }
+
     fn lengths(&self, sampling: &Sampling, vocabulary: u64) -> Option<Vec<(u64, u64)>> {
         if self.batch_size > 1 {
             return None;

@@ -148,6 +148,10 @@ impl Dataset for RandomMm {
         self.text.check(backend, num_prompts, reader);
     }
 
+    fn round(&self) -> Option<usize> {
+        Some(256)
+    }
+
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let mut random = NumpyPcg64::new(sampling.seed);

@@ -38,6 +38,10 @@ impl Dataset for Rerank {
         }
     }
 
+    fn round(&self) -> Option<usize> {
+        Some(2048)
+    }
+
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
         let (sampling, vocabulary) = (draw.sampling, draw.vocabulary);
         let is_reranker = !self.no_reranker;

@@ -49,6 +49,20 @@ impl Arrivals {
         self.ramp.is_some() || self.rate.is_finite()
     }
 
+    /// Requests that come within so many seconds: on average with a ramp, which then ends with them, else exactly. `None` if all come at once.
+    pub fn count_within(&self, seconds: f64) -> Option<f64> {
+        let gap_s = match self.ramp {
+            None => 1.0 / self.rate,
+            Some(Ramp { shape, start, end }) => match ((end / start).ln(), shape) {
+                (growth, _) if growth.abs() < 1e-9 => 1.0 / start,
+                (growth, RampShape::Linear) => growth / (end - start),
+                (growth, RampShape::Exponential) => (1.0 / start - 1.0 / end) / growth,
+            },
+        };
+        // Rounding must not take the last of a whole number.
+        self.is_open().then(|| (seconds / gap_s + 1e-6).floor())
+    }
+
     /// Requests a second in force at request `i` of `n`.
     pub fn rate_at(&self, i: usize, n: usize) -> f64 {
         let Some(ramp) = self.ramp else { return self.rate };
@@ -90,5 +104,39 @@ impl Arrivals {
             .into_iter()
             .map(|due| (due * 1e9) as Nanos)
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_come_within_a_time_as_are_due_in_it() {
+        let steady = Arrivals {
+            rate: 0.7,
+            ..Arrivals::AT_ONCE
+        };
+        assert_eq!(
+            [60.0, 1.0, 10.0].map(|seconds| steady.count_within(seconds)),
+            [Some(42.0), Some(0.0), Some(7.0)]
+        );
+        assert_eq!(Arrivals::AT_ONCE.count_within(60.0), None);
+        for (shape, start, end) in [
+            (RampShape::Linear, 1.0, 9.0),
+            (RampShape::Exponential, 0.5, 40.0),
+            (RampShape::Linear, 3.0, 3.0),
+        ] {
+            let ramp = Some(Ramp { shape, start, end });
+            let ramp = Arrivals {
+                burstiness: f64::INFINITY,
+                ramp,
+                ..Arrivals::AT_ONCE
+            };
+            let count = ramp.count_within(300.0).expect("a rate");
+            let due = ramp.due_seconds(count as usize, 0);
+            let last = due.last().copied().expect("requests");
+            assert!((295.0..305.0).contains(&last), "{ramp:?}: {count} take {last} s");
+        }
     }
 }

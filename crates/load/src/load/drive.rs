@@ -3,8 +3,10 @@
 //! A conversation keeps its slot from its first turn to its last.
 
 use super::backend::Reply;
-use super::clock::Clock;
+use super::clock::{Clock, nanos};
 use super::requests::Requests;
+use super::stock::{Asked, Stock};
+use super::supply::Supply;
 use super::turns::Turns;
 use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
@@ -18,8 +20,12 @@ use vsweep_metrics::metrics::{LoadProgress, Nanos, Sample, Samples};
 pub struct Load {
     /// Requests in order.
     pub requests: Requests,
-    /// Due time of each; of a conversation, only that of its first turn counts.
+    /// The source of the requests, if they are drawn while the load runs; `requests` is then empty.
+    pub supply: Option<Supply>,
+    /// Due time of each, or at once; of a conversation, only that of its first turn counts.
     pub due: Vec<Nanos>,
+    /// The end of sending, if there is one.
+    pub sending: Option<Sending>,
     /// Requests that are turns of conversations, if any. Those after the first turn have no bytes yet.
     pub turns: Option<Turns>,
     /// Most requests, or conversations, at once.
@@ -36,19 +42,16 @@ pub struct Load {
     pub lap_start: Option<usize>,
 }
 
-impl Load {
-    /// Returns the request that is sent as the `index`-th.
-    pub(super) fn request_at(&self, index: usize) -> usize {
-        let count = self.requests.len();
-        match (self.lap_start, index.checked_sub(count)) {
-            (Some(lap_start), Some(beyond)) => {
-                let lap_start = lap_start.min(count.saturating_sub(1));
-                lap_start + beyond % (count - lap_start).max(1)
-            }
-            _ => index,
-        }
-    }
+/// The end of sending: what could begin later does not. A conversation that has begun goes on.
+#[derive(Debug, Clone, Copy)]
+pub struct Sending {
+    /// Time from t0 on during which requests are sent.
+    pub lasts: Duration,
+    /// Time after that for the requests in flight. Then they have failed.
+    pub grace: Duration,
+}
 
+impl Load {
     /// Due time of the `index`-th request.
     fn due_at(&self, index: usize) -> Nanos {
         self.due.get(index).copied().unwrap_or(0)
@@ -61,6 +64,8 @@ pub struct LoadOutcome {
     /// One timeline for each request that ended: all of them unless the load was cut. Those of a load without end are in the order of their
     /// ends.
     pub samples: Samples,
+    /// Lengths of the requests of a supply, in order.
+    pub asked: Vec<Asked>,
     /// Requests in flight when the load was cut, as far as they had come.
     pub cut: Vec<Sample>,
     /// The run's zero on the process's clock.
@@ -90,6 +95,7 @@ struct OpenConversation {
 /// A load in progress.
 pub(super) struct Drive<'a> {
     pub load: &'a Load,
+    pub stock: Stock<'a>,
     pub clock: Clock,
     pub samples: Samples,
     /// The next request, or the first turn of the next conversation.
@@ -107,8 +113,10 @@ pub(super) struct Drive<'a> {
     /// Requests that wait for a connection to open.
     pub waiting: VecDeque<(usize, Nanos)>,
     pub armed_for: Option<Nanos>,
-    /// Sendings in all.
-    pub total: usize,
+    /// The last moment from which a request may have been ready to be sent.
+    closes_at: Nanos,
+    /// True once nothing more begins.
+    is_closed: bool,
     pub watch: &'a mut dyn FnMut(LoadProgress<'_>) -> ControlFlow<()>,
     /// True if the watch has ended it.
     pub is_cut: bool,
@@ -118,10 +126,14 @@ impl<'a> Drive<'a> {
     /// Starts the clock.
     pub fn new(load: &'a Load, watch: &'a mut dyn FnMut(LoadProgress<'_>) -> ControlFlow<()>) -> Self {
         Drive {
-            total: match load.lap_start {
-                Some(_) => usize::MAX,
-                None => load.requests.len().min(load.due.len()),
-            },
+            stock: Stock::new(
+                &load.requests,
+                load.requests.len().min(load.due.len()),
+                load.lap_start,
+                load.supply.as_ref(),
+            ),
+            closes_at: load.sending.map_or(Nanos::MAX, |sending| nanos(sending.lasts)),
+            is_closed: false,
             load,
             clock: Clock::start(),
             samples: Samples::default(),
@@ -140,7 +152,35 @@ impl<'a> Drive<'a> {
     }
 
     pub fn is_finished(&self) -> bool {
-        self.is_cut || self.finished == self.total
+        let is_done = match self.is_closed {
+            true => self.in_flight == 0 && self.later.is_empty(),
+            false => self.stock.total() == Some(self.finished),
+        };
+        self.is_cut || is_done
+    }
+
+    /// Sees to it that the next requests are at hand, and that nothing is sent after the end of sending.
+    pub fn go_with_time(&mut self) {
+        self.stock.restock(self.next);
+        self.is_closed |= self.clock.now() > self.closes_at && self.next_start().is_none();
+    }
+
+    /// Returns true if a slot waits for a request that is still to be drawn.
+    pub fn is_starved(&self) -> bool {
+        !self.is_closed && self.stock.lacks(self.next) && self.has_slot()
+    }
+
+    /// Returns true if more than the requests in flight will be sent.
+    pub fn has_more(&self) -> bool {
+        !self.is_closed && (self.stock.has(self.next) || self.stock.lacks(self.next))
+    }
+
+    /// The time after which requests in flight have failed, with what to say about them.
+    pub fn patience(&self) -> Option<(Nanos, String)> {
+        let Sending { lasts, grace } = self.load.sending?;
+        let (lasts_s, grace_s) = (lasts.as_secs_f64(), grace.as_secs_f64());
+        let says = format!("no complete answer within {grace_s} s after the {lasts_s} s of sending");
+        Some((nanos(lasts.saturating_add(grace)), says))
     }
 
     pub fn has_slot(&self) -> bool {
@@ -155,9 +195,24 @@ impl<'a> Drive<'a> {
 
     /// The moment the next request is due, if only time is missing.
     pub fn next_due(&self) -> Option<Nanos> {
-        let start = (self.next < self.total && self.has_slot()).then(|| self.load.due_at(self.next));
         let turn = self.later.front().map(|(due, _)| *due);
-        start.into_iter().chain(turn).min()
+        self.next_start().into_iter().chain(turn).min()
+    }
+
+    /// The due time of the next request or conversation, if there is a slot for it.
+    fn next_start(&self) -> Option<Nanos> {
+        let may_start = !self.is_closed && self.has_slot() && self.stock.has(self.next);
+        (may_start && self.ready_to_start() <= self.closes_at).then(|| self.load.due_at(self.next))
+    }
+
+    /// Time from which on the next request could be sent, if there is a slot: the request after the last free slot takes the one that
+    /// became free first, and so on.
+    fn ready_to_start(&self) -> Nanos {
+        let due = self.load.due_at(self.next);
+        match self.load.limit {
+            Some(limit) if self.started >= limit => due.max(self.freed.front().copied().unwrap_or(due)),
+            _ => due,
+        }
     }
 
     /// Due time of a request by the load, or, for a turn after the first, by the conversation.
@@ -175,12 +230,10 @@ impl<'a> Drive<'a> {
         if let Some((due, index)) = self.later.pop_front_if(|(due, _)| *due <= now) {
             return Some((index, due));
         }
-        let (index, due) = (self.next, self.load.due_at(self.next));
-        // The request after the last free slot takes the one that became free first, and so on.
-        let ready = match self.load.limit {
-            Some(limit) if self.started >= limit => due.max(self.freed.pop_front().unwrap_or(due)),
-            _ => due,
-        };
+        let (index, ready) = (self.next, self.ready_to_start());
+        if self.load.limit.is_some_and(|limit| self.started >= limit) {
+            self.freed.pop_front();
+        }
         self.started += 1;
         self.next = self
             .load
@@ -194,7 +247,7 @@ impl<'a> Drive<'a> {
     pub fn bytes<'b>(&'b self, index: usize, buffer: &'b mut Vec<u8>) -> io::Result<&'b [u8]> {
         match self.conversations.get(&index) {
             Some(conversation) => Ok(&conversation.bytes),
-            None => self.load.requests.bytes(self.load.request_at(index), buffer),
+            None => self.stock.bytes(index, buffer),
         }
     }
 
@@ -202,6 +255,7 @@ impl<'a> Drive<'a> {
     pub fn end(&mut self, index: usize, sample: Sample, at: Nanos) {
         self.in_flight -= 1;
         self.note(index, &sample);
+        self.stock.forget(index);
         let turns = self.load.turns.as_ref();
         let goes_on = turns.is_some_and(|turns| self.go_on(turns, index, &sample, at));
         if !goes_on && self.load.limit.is_some() {
@@ -252,7 +306,7 @@ impl<'a> Drive<'a> {
 
     pub fn fail_unsent(&mut self, index: usize, ready: Nanos, error: String) {
         let now = self.clock.now();
-        let prompt_len = self.load.requests.entry(self.load.request_at(index)).prompt_len;
+        let prompt_len = self.stock.properties(index).prompt_len;
         let sample = unsent_sample(self.due(index, ready), ready, now, prompt_len, error);
         self.end(index, sample, now);
     }
@@ -320,13 +374,68 @@ mod tests {
     }
 
     #[test]
-    fn a_load_without_end_goes_round_behind_the_first_requests() {
+    fn what_becomes_ready_after_the_end_is_not_sent() {
         let load = Load {
             requests: vec![Request::default(); 5].into(),
-            lap_start: Some(2),
+            due: vec![0; 5],
+            limit: Some(2),
+            sending: Some(Sending {
+                lasts: Duration::from_nanos(7),
+                grace: Duration::ZERO,
+            }),
             ..Load::default()
         };
-        let order: Vec<usize> = (0..9).map(|index| load.request_at(index)).collect();
-        assert_eq!(order, [0, 1, 2, 3, 4, 2, 3, 4, 2]);
+        let mut watch = |_: LoadProgress<'_>| ControlFlow::Continue(());
+        let mut drive = Drive::new(&load, &mut watch);
+        let mut sent = vec![];
+        for ended in [None, Some((1, 7)), Some((0, 8)), Some((2, 9))] {
+            if let Some((index, now)) = ended {
+                drive.end(index, Sample::default(), now);
+            }
+            sent.extend(std::iter::from_fn(|| drive.take(100)).map(|(index, _)| index));
+        }
+        assert_eq!(sent, [0, 1, 2], "the slot that became free at 7 takes one more");
+        drive.go_with_time();
+        assert!(drive.is_finished() && drive.next_due().is_none() && !drive.has_more());
+    }
+
+    #[test]
+    fn requests_of_a_supply_come_in_order_and_are_forgotten() {
+        let (feed, supply) = super::super::supply(1);
+        for prompt_len in [4, 5, 6] {
+            feed.push(Request {
+                bytes: vec![prompt_len as u8],
+                prompt_len,
+                output_len: 9,
+                ..Request::default()
+            });
+        }
+        let load = Load {
+            supply: Some(supply),
+            limit: Some(2),
+            ..Load::default()
+        };
+        let mut watch = |_: LoadProgress<'_>| ControlFlow::Continue(());
+        let mut drive = Drive::new(&load, &mut watch);
+        drive.go_with_time();
+        let mut sent = vec![];
+        let mut send = |drive: &mut Drive<'_>| {
+            while let Some((index, _)) = drive.take(100) {
+                sent.push((index, drive.bytes(index, &mut vec![]).expect("at hand").to_vec()));
+            }
+        };
+        send(&mut drive);
+        drive.end(0, Sample::default(), 5);
+        send(&mut drive);
+        assert!(drive.bytes(1, &mut vec![]).is_ok() && !drive.is_finished());
+        drive.end(1, Sample::default(), 6);
+        drive.end(2, Sample::default(), 7);
+        drive.go_with_time();
+        assert!(drive.is_starved() && !drive.is_finished(), "more may come");
+        drop(feed);
+        drive.go_with_time();
+        assert!(drive.is_finished());
+        assert_eq!(sent, [(0, vec![4]), (1, vec![5]), (2, vec![6])]);
+        assert_eq!(drive.stock.asked, [(4, 9), (5, 9), (6, 9)]);
     }
 }

@@ -4,6 +4,7 @@ use super::backend::Reply;
 use super::chunk::{Scanner, Usage, error_text};
 use super::drive::Load;
 use super::http::Response;
+use super::requests::Properties;
 use super::responses;
 use super::sse;
 use reqwest::StatusCode;
@@ -59,8 +60,7 @@ struct Whole {
 }
 
 impl Exchange {
-    pub fn begin(&mut self, load: &Load, index: usize, (due, ready): (Nanos, Nanos)) {
-        let request = load.requests.entry(load.request_at(index));
+    pub fn begin(&mut self, load: &Load, request: Properties, (due, ready): (Nanos, Nanos)) {
         self.response.reset();
         self.events.reset();
         let stream = &mut self.stream;

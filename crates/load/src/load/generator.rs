@@ -6,6 +6,7 @@
 mod absence;
 mod ending;
 mod opening;
+mod sweeping;
 
 use self::absence::Absence;
 use super::clock::{nanos, thread_cpu};
@@ -43,6 +44,8 @@ const SPARE: usize = 16;
 /// A connection idle for longer is not trusted any more: vLLM closes idle ones after 5 s.
 const TRUSTED_IDLE: Duration = Duration::from_secs(3);
 const SWEEP: Duration = Duration::from_millis(100);
+/// Time between two looks for a request that is still to be drawn.
+const STARVED: Duration = Duration::from_millis(1);
 
 /// Connections to one server and the loop that drives them.
 pub struct Generator {
@@ -152,6 +155,7 @@ impl Generator {
             for (slot, read_closed) in unread {
                 self.serve(slot, read_closed, &mut arrivals, &mut drive);
             }
+            drive.go_with_time();
             let has_more = self.dispatch(&mut drive);
             let now = drive.clock.now();
             if absence.worked(turn_began, now) {
@@ -174,7 +178,11 @@ impl Generator {
                     std::thread::sleep(pause);
                 }
             }
-            self.wait(&mut events, is_behind.then_some(Duration::ZERO))?;
+            let pause = match is_behind {
+                true => Some(Duration::ZERO),
+                false => drive.is_starved().then_some(STARVED),
+            };
+            self.wait(&mut events, pause)?;
         }
         let cut = if drive.is_cut {
             self.cut(drive.clock.now())
@@ -185,6 +193,7 @@ impl Generator {
             duration: drive.clock.now(),
             began: drive.clock.zero(),
             cut,
+            asked: drive.stock.asked,
             cpu: thread_cpu().saturating_sub(cpu_before),
             samples: drive.samples,
             longest_turn: absence.longest,
@@ -222,7 +231,7 @@ impl Generator {
                 }
             }
         }
-        if drive.load.limit.is_none() && drive.next < drive.total && self.idle.len() + self.opening < SPARE {
+        if drive.load.limit.is_none() && drive.has_more() && self.idle.len() + self.opening < SPARE {
             self.open_for(drive);
         }
         drive.can_send()
@@ -241,9 +250,11 @@ impl Generator {
         let Some(connection) = &mut self.connections[slot] else {
             return;
         };
-        connection
-            .exchange
-            .begin(drive.load, index, (drive.due(index, ready), ready));
+        connection.exchange.begin(
+            drive.load,
+            drive.stock.properties(index),
+            (drive.due(index, ready), ready),
+        );
         let bytes = drive.bytes(index, &mut self.outgoing);
         (connection.carries, connection.unsent) = (Some(index), Some(0));
         connection.exchange.sent(drive.clock.now());
@@ -305,49 +316,6 @@ impl Generator {
             }
         }
         self.unread.push((slot, read_closed));
-    }
-
-    /// Ends requests that took too long, and replaces connections that have been idle too long.
-    fn sweep(&mut self, drive: &mut Drive<'_>, now: Nanos) {
-        let (limit, silence) = (drive.load.request_timeout, drive.load.silence_timeout);
-        for slot in 0..self.connections.len() {
-            let Some(connection) = &mut self.connections[slot] else {
-                continue;
-            };
-            if connection.carries.is_none() {
-                continue;
-            }
-            let exchange = &mut connection.exchange;
-            if exchange.age(now) > nanos(limit) {
-                exchange.break_off(Some(format!("no complete answer within {} s", limit.as_secs_f64())));
-            } else if exchange.silence(now) > nanos(silence) {
-                exchange.break_off(Some(format!("nothing came for {} s", silence.as_secs_f64())));
-            } else {
-                continue;
-            }
-            self.end(slot, drive.clock.now(), false, drive);
-        }
-        while let Some((index, ready)) = drive.waiting.front().copied()
-            && now.saturating_sub(ready) > nanos(limit)
-        {
-            drive.waiting.pop_front();
-            drive.fail_unsent(index, ready, format!("no connection within {} s", limit.as_secs_f64()));
-        }
-        self.drop_stale();
-        let busy = self.connections.iter().flatten();
-        let underway = busy.filter(|connection| connection.carries.is_some());
-        let underway: Vec<&Sample> = underway.map(|connection| connection.exchange.sample()).collect();
-        drive.notify(LoadProgress::Underway(now, &underway));
-    }
-
-    /// Gives up what is in flight; how far it had come. Closing the connections tells the server that nobody waits for the
-    /// answers any more.
-    fn cut(&mut self, now: Nanos) -> Vec<Sample> {
-        let busy = self.connections.iter_mut().flatten();
-        let busy = busy.filter(|connection| connection.carries.is_some());
-        let cut = busy.map(|connection| connection.exchange.cut(now)).collect();
-        self.discard_all();
-        cut
     }
 
     fn arm(&self, drive: &mut Drive<'_>) -> io::Result<()> {

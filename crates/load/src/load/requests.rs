@@ -17,13 +17,31 @@ pub struct Requests {
 
 /// Position of a request's bytes, with its properties.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct StoredRequest {
+struct StoredRequest {
     place: u64,
     length: u32,
+    sequences: u32,
+    prompt_len: u64,
+    output_len: u64,
+    audio_s: f64,
+}
+
+/// Properties of a request besides its bytes.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Properties {
     pub sequences: u32,
     pub prompt_len: u64,
-    output_len: u64,
     pub audio_s: f64,
+}
+
+impl Properties {
+    pub fn of(request: &Request) -> Properties {
+        Properties {
+            sequences: request.sequences,
+            prompt_len: request.prompt_len,
+            audio_s: request.audio_s,
+        }
+    }
 }
 
 impl Default for Requests {
@@ -68,8 +86,13 @@ impl Requests {
         self.entries.iter().map(|entry| entry.output_len)
     }
 
-    pub(super) fn entry(&self, index: usize) -> StoredRequest {
-        self.entries[index]
+    pub(super) fn properties(&self, index: usize) -> Properties {
+        let entry = self.entries[index];
+        Properties {
+            sequences: entry.sequences,
+            prompt_len: entry.prompt_len,
+            audio_s: entry.audio_s,
+        }
     }
 
     /// The bytes of one, read into `buffer` if they are in the file.

@@ -3,13 +3,18 @@
 
 use super::{Matrix, Point, ServerConfig};
 use crate::ids::{SearchId, ServerId, canonical_json, short_digest};
-use crate::plan::{Params, number, spelling};
+use crate::plan::{Params, number, show, spelling};
+use crate::units::parse_duration;
 use itertools::Itertools;
 use serde_json::{Value, json};
 use vsweep_strategy::search::{Answer, BRIEF_S, ExploreSettings, Load, Question, Requests, Settings, Vary};
 
 /// The parameter that says how many requests a run sends.
 pub(super) const NUM_PROMPTS: &str = "num_prompts";
+/// The parameter that says how long a run of the load generator sends.
+const DURATION: &str = "duration";
+/// Requests of a run that only time ends: more than any run sends.
+const UNCOUNTED: u64 = 10_000_000;
 /// Share of `bench.timeout` within which the requests of a rate must be due; the rest is for answering the last of them.
 const SENDING: f64 = 0.8;
 
@@ -41,6 +46,12 @@ impl LoadSearch {
     /// A remark for the user if the search cannot begin at `sla.min`.
     pub fn remark(&self) -> Option<String> {
         let (from, lower) = (self.raised_from?, self.settings.lower);
+        if spelling::find(&self.params, DURATION).is_some() {
+            return Some(format!(
+                "the search begins at request_rate = {lower:.3}, not at sla.min = {from}: at a lower rate no request comes within \
+                 duration; raise duration"
+            ));
+        }
         Some(format!(
             "the search begins at request_rate = {lower:.3}, not at sla.min = {from}: at a lower rate sending the requests of a \
              run takes more than 80 % of bench.timeout; raise bench.timeout, or send fewer (num_prompts)"
@@ -120,7 +131,9 @@ impl Matrix {
             }
             bench.params_with(index, &given)
         };
-        let searched = self.plan.sla.iter().map(|sla| at(sla.vary, sla.lower));
+        // At lower rates no request comes within the duration.
+        let lowest = self.duration_s(index).map_or(0.0, |seconds| 1.0 / seconds);
+        let searched = self.plan.sla.iter().map(|sla| at(sla.vary, sla.lower.max(lowest)));
         // The ends of an exploration have no rate, and what lies between has one if that is what varies.
         let explored = self.plan.explore.iter().flat_map(|explore| {
             let rate = (explore.vary == Vary::RequestRate).then(|| at(Vary::RequestRate, 1.0));
@@ -163,13 +176,16 @@ impl Matrix {
             "default" => load,
             name => format!("{name}, {load}"),
         };
-        let given = [limits, &[(NUM_PROMPTS, requests)]].concat();
+        let given = match self.is_timed(finder.index) {
+            true => limits.to_vec(),
+            false => [limits, &[(NUM_PROMPTS, requests)]].concat(),
+        };
         let params = self.sides.bench.params_with(finder.index, &given);
         self.point_with(finder.index, params, name, &finder.server)
     }
 
     fn search(&self, mut settings: Settings, index: usize, server: &ServerConfig) -> LoadSearch {
-        settings.requests = self.requests(index, settings.requests);
+        settings.requests = self.requests(index, settings.vary, settings.requests);
         let as_planned = settings.lower;
         settings.lower = settings.lower.max(self.lowest(index));
         let is_asked_for = as_planned != Settings::new(settings.vary, Vec::new()).lower;
@@ -213,19 +229,22 @@ impl Matrix {
         }
     }
 
-    /// The lowest load of a search whose run can end in time: at a lower rate its requests alone would come for longer.
+    /// The lowest load of a search whose run can end in time: at a lower rate its requests alone would come for longer, or none within its
+    /// duration.
     pub(super) fn lowest(&self, index: usize) -> f64 {
         match &self.plan.sla {
             Some(sla) if sla.vary == Vary::RequestRate => {
-                let requests = self.requests(index, sla.requests);
-                requests.lowest_rate(SENDING * self.plan.bench.timeout.as_secs_f64())
+                let requests = self.requests(index, sla.vary, sla.requests);
+                let in_time = requests.lowest_rate(SENDING * self.plan.bench.timeout.as_secs_f64());
+                self.duration_s(index)
+                    .map_or(in_time, |seconds| in_time.max(1.0 / seconds))
             }
             _ => 0.0,
         }
     }
 
     fn exploration(&self, mut settings: ExploreSettings, index: usize, server: &ServerConfig) -> LoadExploration {
-        settings.requests = self.requests(index, settings.requests);
+        settings.requests = self.requests(index, Vary::MaxConcurrency, settings.requests);
         let is_rate = settings.vary == Vary::RequestRate;
         settings.requests_per_rate = is_rate && self.follows(NUM_PROMPTS, Vary::RequestRate);
         let content = json!(settings);
@@ -241,9 +260,30 @@ impl Matrix {
         ends.find(|(load, count)| (*count as f64) < *load)
     }
 
-    /// Requests of a run: as `num_prompts` says, else as usual.
-    fn requests(&self, index: usize, usual: Requests) -> Requests {
-        self.planned_requests(index).unwrap_or(usual)
+    /// Requests of a run: as `num_prompts` says, else as come within its `duration`, else as usual.
+    fn requests(&self, index: usize, vary: Vary, usual: Requests) -> Requests {
+        let by_time = || {
+            let seconds = self.duration_s(index)?;
+            let is_rate = vary == Vary::RequestRate;
+            Some(Requests {
+                per_value: if is_rate { seconds } else { 0.0 },
+                min: if is_rate { 1 } else { UNCOUNTED },
+                max: UNCOUNTED,
+            })
+        };
+        self.planned_requests(index).or_else(by_time).unwrap_or(usual)
+    }
+
+    /// Returns true if only time ends the runs of a load, and not their number of requests.
+    pub(super) fn is_timed(&self, index: usize) -> bool {
+        self.duration_s(index).is_some() && self.planned_requests(index).is_none()
+    }
+
+    /// Seconds for which the load generator sends, if the load says so.
+    fn duration_s(&self, index: usize) -> Option<f64> {
+        let given = self.sides.bench.value(index, DURATION);
+        let given = given.filter(|_| self.is_own_load())?;
+        Some(parse_duration(&show(&given)).ok()?.as_secs_f64())
     }
 
     /// Requests of a run as `num_prompts` says, which may follow the load.

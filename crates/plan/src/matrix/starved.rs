@@ -70,6 +70,7 @@ impl Matrix {
         let requests = match value(NUM_PROMPTS) {
             Some(requests) => number(&requests)?,
             // The default of another program is unknown.
+            None if self.is_timed(index) => return None,
             None if self.is_own_load() => USUAL as f64,
             None => return None,
         };

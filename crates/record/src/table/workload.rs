@@ -6,10 +6,11 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 /// Bench parameters that say how much comes at once, and how long it is measured; every other one belongs to the workload.
-const LOAD: [&str; 19] = [
+const LOAD: [&str; 20] = [
     "batch_size",
     "burstiness",
     "duration",
+    "duration_grace",
     "max_concurrency",
     "num_prompts",
     "num_requests",

@@ -24,7 +24,7 @@ pub fn say(column: &str, figure: &str) -> String {
 }
 
 /// Parameters that decide the duration of a run and not its subject. They follow the load and distinguish nothing.
-pub const SIZING: [&str; 2] = ["num_prompts", "num_warmups"];
+pub const SIZING: [&str; 4] = ["duration", "duration_grace", "num_prompts", "num_warmups"];
 
 /// A label of the plan as short as it can be understood: `fast TP 2, concurrency 8` for
 /// `fast tensor_parallel_size=2, max_concurrency=8, num_prompts=80`.

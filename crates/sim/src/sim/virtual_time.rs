@@ -23,6 +23,8 @@ pub struct VirtualLoad {
     pub due: Vec<Nanos>,
     /// Most requests in flight at once.
     pub limit: Option<usize>,
+    /// Time from which on none is sent, if there is one.
+    pub sending: Option<Nanos>,
     /// Keep the time of every token; otherwise only those of the first and the last one.
     pub every_token: bool,
     /// Delay from a client's sending to the engine's queue, in nanoseconds: network, HTTP, tokenisation. Meanwhile, the engine has begun
@@ -161,12 +163,16 @@ impl<'a, 'o> Drive<'a, 'o> {
     fn send(&mut self) {
         let limit = self.load.limit.unwrap_or(usize::MAX).max(1);
         while self.next < self.book.samples.len() && self.in_flight < limit {
-            let request = std::mem::take(&mut self.load.requests[self.next]);
             let due = self.load.due[self.next];
             let ready = match self.next >= limit {
                 true => due.max(self.freed.pop_front().unwrap_or(due)),
                 false => due,
             };
+            if self.load.sending.is_some_and(|end| ready > end) {
+                self.book.samples.truncate(self.next);
+                break;
+            }
+            let request = std::mem::take(&mut self.load.requests[self.next]);
             let sample = &mut self.book.samples[self.next];
             (sample.due, sample.ready, sample.sent, sample.end) = (due, ready, ready, ready);
             (sample.prompt_len, sample.sequences) = (request.prompt.len() as u64, 1);
@@ -318,6 +324,7 @@ mod tests {
             requests: (0..).zip(lengths).map(|(n, (i, o))| request(n, *i, *o)).collect(),
             due: vec![0; lengths.len()],
             limit: Some(users),
+            sending: None,
             every_token: true,
             delay: 300_000,
         }

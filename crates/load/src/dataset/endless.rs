@@ -1,0 +1,220 @@
+//! Requests for as long as they are wanted, for runs that only time ends.
+//!
+//! A dataset that makes its prompts makes new ones, round after round, each with another seed. The rows of a file come in the order in which
+//! they are drawn for a number of requests, and once all were used, again in the same order.
+
+use super::{Dataset, Draw, Item, Sampling};
+
+/// Rows of a file that are drawn first; then twice as many, and so on.
+const FIRST_ROWS: usize = 2048;
+/// Rows that are kept for using them again.
+const MOST_ROWS: usize = 1 << 16;
+/// Difference between the seeds of two rounds: the seeds that people choose are close together, so no round repeats another run's.
+const NEXT_SEED: u32 = 0x9e37_79b9;
+
+/// Takes drawn requests; false if no more are wanted.
+pub type Take<'a> = dyn FnMut(Vec<Item>) -> Result<bool, String> + 'a;
+
+/// Draws until no more requests are wanted, or a file is used up that may be used once only. If `first` are surely wanted, they are those of
+/// a run of so many.
+pub fn draw_endlessly(
+    dataset: &dyn Dataset,
+    draw: &Draw<'_>,
+    first: Option<usize>,
+    take: &mut Take<'_>,
+) -> Result<(), String> {
+    let mut drawn = 0;
+    let mut numbered = |mut items: Vec<Item>, place: usize| {
+        // The numbers of a later round would begin again.
+        for (index, item) in items.iter_mut().enumerate().filter(|_| place > 0) {
+            item.id = item.id.as_ref().map(|_| (place + index).to_string());
+        }
+        take(items)
+    };
+    let sampling = draw.sampling;
+    let (mut first, mut seed) = (first, sampling.seed as u32);
+    loop {
+        let num_prompts = match (first.take(), dataset.round()) {
+            (Some(first), _) => first,
+            (None, Some(usual)) => usual,
+            (None, None) if drawn == 0 => return rows(dataset, draw, &mut numbered),
+            (None, None) => return Ok(()),
+        };
+        let sampling = Sampling {
+            num_prompts: num_prompts.max(dataset.traits().least),
+            seed: seed.into(),
+            ..sampling
+        };
+        let before = drawn;
+        let mut is_enough = false;
+        let round = dataset.draw_in_parts(&Draw { sampling, ..*draw }, &mut |items| {
+            let place = drawn;
+            drawn += items.len();
+            is_enough = !numbered(items, place)?;
+            // Any error ends the drawing.
+            if is_enough { Err(String::new()) } else { Ok(()) }
+        });
+        if is_enough || drawn == before {
+            return Ok(());
+        }
+        round?;
+        seed = seed.wrapping_add(NEXT_SEED);
+    }
+}
+
+/// Draws the rows of a file, in larger and larger draws that begin alike.
+fn rows(
+    dataset: &dyn Dataset,
+    draw: &Draw<'_>,
+    take: &mut dyn FnMut(Vec<Item>, usize) -> Result<bool, String>,
+) -> Result<(), String> {
+    let mut drawn = 0;
+    let mut num_prompts = FIRST_ROWS;
+    let all = loop {
+        let sampling = Sampling {
+            num_prompts,
+            oversample: false,
+            ..draw.sampling
+        };
+        let mut items = dataset.draw(&Draw { sampling, ..*draw })?;
+        let is_used_up = items.len() < num_prompts;
+        if is_used_up || num_prompts >= MOST_ROWS {
+            if items.len() > drawn && !take(items[drawn..].to_vec(), drawn)? {
+                return Ok(());
+            }
+            break items;
+        }
+        let fresh = items.split_off(drawn);
+        if !take(fresh, drawn)? {
+            return Ok(());
+        }
+        drawn = num_prompts;
+        num_prompts *= 2;
+    };
+    if !draw.sampling.oversample || all.is_empty() {
+        return Ok(());
+    }
+    let mut place = all.len();
+    loop {
+        for rows in all.chunks(FIRST_ROWS) {
+            if !take(rows.to_vec(), place)? {
+                return Ok(());
+            }
+            place += rows.len();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Custom, KINDS, OutputLen, Random, RangeRatio, Vocabulary};
+    use super::*;
+    use crate::dataset::Prompt;
+
+    fn sampling(oversample: bool) -> Sampling {
+        Sampling {
+            num_prompts: 0,
+            seed: 7,
+            shuffle: true,
+            oversample,
+        }
+    }
+
+    /// The first `count` requests of a dataset without end.
+    fn first(dataset: &dyn Dataset, count: usize, round: Option<usize>, oversample: bool) -> Vec<Item> {
+        let vocabulary = Vocabulary::Ids(100..9000);
+        let mut all = vec![];
+        draw_endlessly(
+            dataset,
+            &Draw::of(sampling(oversample), &vocabulary),
+            round,
+            &mut |items| {
+                all.extend(items);
+                Ok(all.len() < count)
+            },
+        )
+        .expect("drawn");
+        all.truncate(count);
+        all
+    }
+
+    fn random() -> Random {
+        Random {
+            input_len: 12,
+            output_len: 3,
+            range_ratio: RangeRatio {
+                input: 0.5,
+                output: 0.0,
+            },
+            prefix_len: 0,
+            batch_size: 1,
+        }
+    }
+
+    #[test]
+    fn the_first_round_is_that_of_a_number_of_requests_and_the_next_is_new() {
+        let all = first(&random(), 25, Some(10), true);
+        let counted = Sampling {
+            num_prompts: 10,
+            ..sampling(true)
+        };
+        let counted = random().draw(&Draw::of(counted, &Vocabulary::Ids(100..9000)));
+        assert_eq!(all[..10], counted.expect("drawn"));
+        let prompts: std::collections::HashSet<String> =
+            all.iter().map(|item| item.prompt.to_value().to_string()).collect();
+        assert_eq!((all.len(), prompts.len()), (25, 25));
+        let ids: Vec<_> = all.iter().filter_map(|item| item.id.clone()).collect();
+        let wanted: Vec<String> = (0..25).map(|id| id.to_string()).collect();
+        assert_eq!(ids, wanted);
+    }
+
+    #[test]
+    fn rows_come_again_once_all_were_used() {
+        let file = tempfile::Builder::new().suffix(".jsonl").tempfile().expect("a file");
+        let lines: String = (0..3000).map(|i| format!("{{\"prompt\": \"row {i}\"}}\n")).collect();
+        std::fs::write(file.path(), lines).expect("written");
+        let custom = Custom {
+            path: file.path().to_owned(),
+            output_len: OutputLen::Fixed(5),
+        };
+        let all = first(&custom, 7000, None, true);
+        let text = |item: &Item| match &item.prompt {
+            Prompt::Text(text) => text.clone(),
+            other => panic!("{other:?}"),
+        };
+        let texts: Vec<String> = all.iter().map(text).collect();
+        assert_eq!(texts[..3000], texts[3000..6000]);
+        let once: std::collections::HashSet<&String> = texts[..3000].iter().collect();
+        assert_eq!(once.len(), 3000, "every row before any comes again");
+        assert_eq!(all[6500].id.as_deref(), Some("6500"));
+        assert_eq!(first(&custom, 7000, None, false).len(), 3000);
+    }
+
+    #[test]
+    fn only_what_makes_its_prompts_has_rounds() {
+        let none = serde_json::Map::new();
+        let mut reader = crate::params::ParamReader::new(&none, |_| None, str::to_owned);
+        let rounds = KINDS.iter().filter(|kind| (kind.read)(&mut reader).round().is_some());
+        let names: Vec<&str> = rounds.map(|kind| kind.name).collect();
+        assert_eq!(names, ["random", "random-mm", "random-rerank", "prefix_repetition"]);
+        assert!(
+            KINDS
+                .iter()
+                .filter(|kind| names.contains(&kind.name))
+                .all(|kind| !kind.has_file())
+        );
+    }
+
+    #[test]
+    fn a_million_requests_are_drawn_a_few_at_a_time() {
+        let vocabulary = Vocabulary::Ids(100..9000);
+        let (mut drawn, mut most) = (0, 0);
+        draw_endlessly(&random(), &Draw::of(sampling(true), &vocabulary), None, &mut |items| {
+            drawn += items.len();
+            most = items.len().max(most);
+            Ok(drawn < 1_000_000)
+        })
+        .expect("drawn");
+        assert!(drawn >= 1_000_000 && most <= 2048, "{drawn} in parts of up to {most}");
+    }
+}

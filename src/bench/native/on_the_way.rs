@@ -1,0 +1,69 @@
+//! Requests that are drawn while others are sent, because only time ends the run. They are the same whenever they are drawn.
+
+use super::OPEN_LOOP_CONNECTIONS;
+use super::prompts::{Prompts, Sources};
+use super::writer::Drawer;
+use crate::bench::side::tokenizer::Alignment;
+use crate::dataset::{Material, Vocabulary, draw_endlessly};
+use crate::load::{Feed, supply};
+use std::sync::mpsc::{Sender, channel};
+
+impl Drawer {
+    /// Starts drawing, on a thread of its own that ends with the load. Returns what the run needs before it.
+    pub fn start(self) -> Result<Prompts, String> {
+        let count = self.settings.count();
+        let at_once = self.settings.concurrency().unwrap_or(OPEN_LOOP_CONNECTIONS);
+        let (feed, supply) = supply(2 * at_once);
+        let (give, given) = channel();
+        let draw = move || {
+            if let Err(error) = self.with_sources(|sources| sources.draw_on(&feed, &give)) {
+                // After the first requests nobody listens here any more.
+                let _ = give.send(Err(error.clone()));
+                feed.fail(error);
+            }
+        };
+        let thread = std::thread::Builder::new().name("vsweep-draw".to_owned());
+        let started = thread.spawn(draw);
+        started.map_err(|error| format!("cannot start drawing: {error}; raise the limit of processes"))?;
+        let mut prompts: Prompts = given.recv().unwrap_or_else(|_| Err("drawing ended early".to_owned()))?;
+        prompts.starts = supply.fill().min(count.unwrap_or(usize::MAX));
+        prompts.load.supply = Some(supply);
+        Ok(prompts)
+    }
+}
+
+impl Sources<'_> {
+    /// Draws as long as requests are taken, or until there are as many as come at the rate. Gives what the run needs once the first are
+    /// written.
+    fn draw_on(&self, feed: &Feed, give: &Sender<Result<Prompts, String>>) -> Result<(), String> {
+        let settings = &self.drawer.settings;
+        let (dataset, seed) = (&settings.dataset, settings.prompts.seed);
+        let asks_server = matches!(self.vocabulary, Vocabulary::Server(_));
+        if asks_server && dataset.traits().made_of != Material::Vocabulary {
+            return Err(ASKS_SERVER.to_owned());
+        }
+        let (count, mut sent, mut is_given) = (settings.count(), 0, false);
+        let mut writer = self.writer();
+        draw_endlessly(&**dataset, &self.draw(0, seed.into()), count, &mut |mut items| {
+            writer.align(&mut items);
+            if matches!(writer.alignment, Some(Alignment::Cut(_))) {
+                return Err(ASKS_SERVER.to_owned());
+            }
+            items.truncate(count.unwrap_or(usize::MAX) - sent);
+            let mut written = Vec::with_capacity(items.len());
+            writer.write_all(&items, |request| written.push(request))?;
+            if !is_given {
+                let due = count.map(|count| settings.arrival.arrivals().due_times(count, seed));
+                let load = self.drawer.load(Vec::new(), due.unwrap_or_default());
+                // A run that has been given up does not listen.
+                let _ = give.send(Ok(self.prompts(&writer, load, 0)?));
+                is_given = true;
+            }
+            sent += written.len();
+            Ok(written.into_iter().all(|request| feed.push(request)) && count.is_none_or(|count| sent < count))
+        })
+    }
+}
+
+const ASKS_SERVER: &str = "the server itself would have to count the tokens of prompts during the run; name a tokenizer, or add num_prompts, \
+                           so that all prompts are drawn before it";

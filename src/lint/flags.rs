@@ -2,7 +2,7 @@
 //! that the installed vLLM does not have is an error. Without an installation, the flags are those of the release that the simulator
 //! imitates. Another release may have more, so these are warnings.
 
-use super::{launched, loads, place_of_param};
+use super::{OUTPUT_JSON, launched, loads, place_of_param};
 use crate::matrix::Matrix;
 use crate::plan::{
     Diagnostics, Offline, Origin, Plan, Problem, Program, ServeCommand, Side, Span, is_of_server, spelling, suggest,
@@ -12,9 +12,6 @@ use crate::server::installed::InstalledFlags;
 use crate::sim::flags::{Objection, names, objections};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-
-/// The option of a benchmark without a server that says where its result goes.
-pub(super) const OUTPUT_JSON: &str = "output_json";
 
 /// The release whose flags are known without asking.
 const RELEASE: &str = "vLLM 0.32";

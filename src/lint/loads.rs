@@ -1,7 +1,6 @@
 //! Checks a plan's loads by the rules of our own benchmarks.
 
-use super::flags::OUTPUT_JSON;
-use super::{launched, loads, place_of_param};
+use super::{OUTPUT_JSON, launched, loads, place_of_param};
 use crate::bench;
 use crate::matrix::Matrix;
 use crate::plan::{

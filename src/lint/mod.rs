@@ -17,6 +17,9 @@ use std::path::Path;
 /// Servers and loads that are looked at: far more than the distinct ones of any plan that is not generated.
 const MOST: usize = 10_000;
 
+/// The option of a benchmark without a server that says where its result goes; vsweep sets it.
+const OUTPUT_JSON: &str = "output_json";
+
 /// A plan that can be used, and what it expands to.
 pub struct CheckedPlan {
     /// The plan.

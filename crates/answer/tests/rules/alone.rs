@@ -27,8 +27,7 @@ fn a_winner_that_its_neighbours_slowed_has_a_warning_and_keeps_its_figures() {
         .expect("compared");
     assert!((figure.ratio.value - 260.0 / 200.5).abs() < 0.01, "{figure:?}");
     assert_eq!(figure.verdict, Verdict::Improved);
-    let is_warned =
-        |warning: &Warning| matches!(warning, Warning::OtherwiseAlone { figures } if figures == &[figure.clone()]);
+    let is_warned = |warning: &Warning| matches!(warning, Warning::OtherwiseAlone { figures } if figures == std::slice::from_ref(figure));
     assert!(own.warnings.iter().any(is_warned), "{:?}", own.warnings);
     let without = answer(&Experiment {
         alone: Vec::new(),

@@ -7,7 +7,7 @@ use crate::agenda::Start;
 use crate::error::{Error, Result};
 use crate::journal::Recorder;
 use crate::run::activity_lock::ActivityLock;
-use crate::run::lease::BEAT;
+use crate::run::lease::{BEAT, Lease};
 use crate::run::node::{Allocation, Node};
 use crate::run::share::{Share, group_name};
 use crate::run::writer::SessionWriter;
@@ -42,6 +42,8 @@ pub struct LocalScheduler<'a> {
     rounds: RefCell<StartQueue<'a>>,
     /// Remaining groups of this round, in the order in which they are checked.
     waiting: RefCell<Vec<(Start, Need)>>,
+    /// The lease of a comparison that this worker has begun.
+    comparison: RefCell<Option<Rc<Lease>>>,
     /// The GPUs of either arm of a comparison.
     sets: [Vec<u32>; 2],
     /// Since when only somebody else is in the way.
@@ -74,6 +76,7 @@ impl<'a> LocalScheduler<'a> {
             rounds: RefCell::new(rounds),
             waiting: RefCell::default(),
             sets: sweep.sets(node),
+            comparison: RefCell::default(),
             held_since: Cell::new(None),
             is_announced: Cell::new(false),
         }
@@ -221,6 +224,8 @@ impl Scheduler for LocalScheduler<'_> {
                     false => None,
                 };
                 if lease.is_some() {
+                    // Between two starts of a comparison nobody else may take it over, perhaps on another node.
+                    self.comparison.replace(lease.clone().filter(|_| is_compared));
                     return Ok(Some((start, Allocation { lease, ..allocation })));
                 }
                 if !is_compared {

@@ -89,7 +89,10 @@ impl Marked {
             .into_iter()
             .flat_map(open)
             .filter_map(|fd| fs::read_link(fd.path()).ok());
-        files.filter(|file| file.starts_with("/dev/shm")).collect()
+        // Somebody may list the folder itself.
+        files
+            .filter(|file| file.parent() == Some(Path::new("/dev/shm")))
+            .collect()
     }
 
     fn marks(&self, pid: i32) -> bool {

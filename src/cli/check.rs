@@ -9,7 +9,7 @@ use crate::cause::Failure;
 use crate::error::{Exit, Result};
 use crate::lint::{CheckedPlan, Objections};
 use crate::matrix::Matrix;
-use crate::plan::{Axis, Plan, Problems, Side, spelling};
+use crate::plan::{Axis, Plan, Problems, Reset, Side, Target, spelling};
 use crate::server::find_program;
 use crate::units::show_many;
 use itertools::Itertools;
@@ -124,8 +124,11 @@ fn notes(plan: &Plan, matrix: &Matrix) -> Vec<String> {
             "`runs` repeats nothing in a search, which decides itself what to repeat; set `sla.confirmations` instead",
         );
     }
-    if plan.starts == 2 {
-        notes.push("with two starts an interval reaches 12.7 standard errors to either side, with three 4.3; `starts = 3` tells far more");
+    if matches!(plan.serve.target, Target::Attach(_)) && plan.serve.reset == Reset::Caches {
+        notes.push(
+            "the caches of a server behind `url` can be reset only if it was started with VLLM_SERVER_DEV_MODE=1; otherwise runs will be \
+             suspect (caches_not_reset), unless `serve.reset = \"none\"` says that nothing is to be done",
+        );
     }
     let is_goodput = |(name, _): &&(String, Axis)| spelling::same(name, "goodput");
     if let Some((_, Axis::Values(values))) = plan.params(Side::Bench).iter().find(is_goodput) {

@@ -305,8 +305,11 @@ fn encode_cell(cell: &Cell) -> Value {
     }
 }
 
-/// Five significant digits; `summary.csv` has them all.
+/// Five significant digits, and below a million whole numbers as sentences have them; `summary.csv` has all digits.
 fn round(number: f64) -> f64 {
+    if (1e5..1e6).contains(&number.abs()) {
+        return number.round();
+    }
     format!("{number:.4e}").parse().unwrap_or(number)
 }
 
@@ -336,6 +339,10 @@ mod tests {
         assert_eq!(
             column(vec![float(1234.5678), Cell::Text("</script>".into())]),
             format!("{head}\"each\":[1234.6,\"</script>\"]}}")
+        );
+        assert_eq!(
+            column(vec![float(224_199.7), float(12_345_678.0)]),
+            format!("{head}\"each\":[224200.0,12346000.0]}}")
         );
     }
 }

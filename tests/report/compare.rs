@@ -260,7 +260,7 @@ fn exit_codes_and_wrong_inputs() {
     let (folder, ..) = sides();
     write_tree(&folder.path().join("other"), "fa2", &[(5, &STEADY)]);
     fs::create_dir(folder.path().join("empty")).expect("a folder");
-    let cases: [(&[&str], i32, &str); 10] = [
+    let cases: [(&[&str], i32, &str); 12] = [
         (&["new"], 0, "noise between starts is assumed"),
         (
             &["new", "--fail-on", "p99_ttft_ms:+2%"],
@@ -283,6 +283,16 @@ fn exit_codes_and_wrong_inputs() {
             &["new", "--fail-on", "p99_ttft_ms:5%"],
             2,
             "write a metric and a signed change",
+        ),
+        (
+            &["new", "--fail-on", "output_throughput:+3%"],
+            2,
+            "forbids an improvement, since more output_throughput is better; write output_throughput:-3%",
+        ),
+        (
+            &["new", "--fail-on", "p99_ttft_ms:-5%"],
+            2,
+            "forbids an improvement, since less p99_ttft_ms is better; write p99_ttft_ms:+5%",
         ),
         (&["new", "--margin", "0"], 2, "a percentage above 0"),
         (&["empty"], 2, "there are no results in empty"),

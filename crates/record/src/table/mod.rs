@@ -157,11 +157,8 @@ impl Table {
         self.column(name).ok_or_else(|| {
             let names: Vec<&str> = self.columns.iter().map(|column| column.name.as_str()).collect();
             let hint = vsweep_plan::plan::suggest(name, names.iter().copied());
-            let listed = match hint.starts_with("did you mean") {
-                true => format!("{hint} The columns are: {}", names.join(", ")),
-                false => hint.replace("known here:", "the columns are:"),
-            };
-            format!("there is no column `{name}`; {listed}")
+            let remedy = hint.replace("known here:", "the columns are:");
+            format!("there is no column `{name}`; {remedy}")
         })
     }
 

@@ -80,11 +80,10 @@ impl<'a> Imagined<'a> {
             }
             Event::SearchFinished { answers, search, .. } => {
                 let state = self.state.borrow();
-                let load = state.latest_search(search).map(|record| record.started.name.clone());
-                let load = load.filter(|load| load != "default");
-                let name = |target: &str| match &load {
-                    Some(load) => format!("{target}, {load}"),
-                    None => target.to_owned(),
+                let record = state.latest_search(search);
+                let name = |target: &str| match record.map_or("", |record| record.started.workload()) {
+                    "" => target.to_owned(),
+                    workload => format!("{target}, {workload}"),
                 };
                 let found = answers
                     .iter()

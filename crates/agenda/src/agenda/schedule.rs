@@ -2,7 +2,7 @@
 //! starts of a config are spread over the sweep. Each start launches its server once. Within a start, all points are measured once, then
 //! all again, so that drift of the machine spreads over all points instead of favouring some.
 
-use super::alone::{alone, probed_points};
+use super::alone::{alone, is_packed, probed_points};
 use super::comparison::compared;
 use super::finals::{Finals, figures, finalists};
 use super::grid::is_wanted;
@@ -154,25 +154,24 @@ impl<'a> Schedule<'a> {
     /// that are advised, then one without neighbours of each winner that had some. None before everything else is measured, by all shards,
     /// and of a part of the plan only those that are advised.
     pub fn finals(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
-        let is_measured = self.is_measured(state);
-        let is_judged = is_measured && self.plan.compare.is_none() && !self.matrix.is_part();
-        let finals = (is_judged && self.plan.starts > 1).then(|| finalists(self.plan, self.matrix, state));
-        let advised = self.advised.cloned().filter(|_| is_measured);
-        let repeated: Vec<Finals> = finals.into_iter().chain(advised).collect();
+        let is_judged = self.plan.compare.is_none() && !self.matrix.is_part();
+        let (has_finals, is_packed) = (is_judged && self.plan.starts > 1, is_judged && is_packed(state));
+        // Most plans need no walk over all their points.
+        let is_wanted = has_finals || is_packed || self.advised.is_some();
+        let is_measured = is_wanted && self.is_measured(state);
+        let finals = (is_measured && has_finals).then(|| finalists(self.plan, self.matrix, state));
+        let advised = self.advised.filter(|_| is_measured).cloned();
+        let mut all: Vec<Arc<Finals>> = finals.into_iter().chain(advised).map(Arc::new).collect();
         let whole = self.whole();
-        let is_open = |start: &Start| whole.has_group(start, state);
-        let is_last = is_judged
-            && !repeated
-                .iter()
-                .any(|finals| whole.starts_of(finals).any(|start| is_open(&start)));
-        let last = is_last.then(|| alone(self.plan, self.matrix, state));
-        let all = repeated.into_iter().chain(last);
-        all.flat_map(move |finals| self.starts_of(&finals))
+        let mut repeated = all.iter().flat_map(|finals| whole.starts_of(Arc::clone(finals)));
+        if is_measured && is_packed && !repeated.any(|start| whole.has_group(&start, state)) {
+            all.push(Arc::new(alone(self.plan, self.matrix, state)));
+        }
+        all.into_iter().flat_map(move |finals| self.starts_of(finals))
     }
 
     /// The starts of finals, slot by slot.
-    fn starts_of(self, finals: &Finals) -> impl Iterator<Item = Start> + use<'a> {
-        let finals = Arc::new(finals.clone());
+    fn starts_of(self, finals: Arc<Finals>) -> impl Iterator<Item = Start> + use<'a> {
         finals.slots.clone().flat_map(move |slot| {
             let finals = Arc::clone(&finals);
             self.starts_at(slot).filter_map(move |start| {

@@ -45,7 +45,7 @@ fn search(evidence: &Evidence<'_>, own: &SearchResult<'_>, all: &[SearchResult<'
     let starts = starts.filter_map(|record| located(evidence, record, &own.target.name));
     Some(Search {
         config: started.server.0.clone(),
-        workload: workload(&started.name),
+        workload: started.workload().to_owned(),
         target: own.target.name.clone(),
         bounded: own.target.criteria.iter().map(Criterion::figure).collect(),
         load,
@@ -62,14 +62,6 @@ fn search(evidence: &Evidence<'_>, own: &SearchResult<'_>, all: &[SearchResult<'
         starts: starts.collect(),
         disturbed: (answer.disturbed as u32, answer.probes as u32),
     })
-}
-
-/// The name of a search's load; empty if there is one.
-fn workload(name: &str) -> String {
-    match name {
-        "default" => String::new(),
-        name => name.to_owned(),
-    }
 }
 
 fn located(evidence: &Evidence<'_>, record: &SearchRecord, target: &str) -> Option<Located> {

@@ -322,6 +322,16 @@ pub struct NeighbourShares {
     pub starts: f64,
 }
 
+impl SearchStarted {
+    /// The workload it searches for; empty if it is the only one.
+    pub fn workload(&self) -> &str {
+        match self.name.as_str() {
+            "default" => "",
+            name => name,
+        }
+    }
+}
+
 impl RunFinished {
     /// The failure, if it failed.
     pub fn failure(&self) -> Option<Failure> {

@@ -158,10 +158,7 @@ fn winning_point(
     if let Some(point) = &winner.point {
         return places.get(point.as_str()).copied();
     }
-    let load: f64 = winner.load.parse().ok()?;
-    let is_it = |run: &&RunRecord| {
-        run.server.0 == winner.config && run.probe().is_some_and(|probe| probe.question.value == load)
-    };
+    let is_it = |run: &&RunRecord| run.is_probe_of(&winner.config, &winner.load);
     let is_there = |point: &Point| runs.get(point.row).is_some_and(is_it);
     points.points.iter().position(is_there)
 }

@@ -154,6 +154,12 @@ impl RunRecord {
         }
     }
 
+    /// True if a search ran it on this server at this load, as an answer writes both.
+    pub fn is_probe_of(&self, server: &str, load: &str) -> bool {
+        let is_at = |probe: &Probe| load.parse() == Ok(probe.question.value);
+        self.server.0 == server && self.probe().is_some_and(is_at)
+    }
+
     /// The load and what was measured, if an exploration asked.
     pub fn level(&self) -> Option<&Level> {
         match &self.learned {

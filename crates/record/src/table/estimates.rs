@@ -1,7 +1,7 @@
 //! The estimates and frontiers of an answer, which take the place of medians in the table of points and in charts.
 
 use super::{Point, Points, Spread};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use vsweep_answer::answer::{Answer, Estimate, PointEstimates};
 
 impl Points<'_> {
@@ -42,11 +42,9 @@ impl Points<'_> {
         }
     }
 
-    /// True if a point may be on the frontier of two metrics; false if the answer has that frontier without the point, which another beats or
-    /// which does not meet what the plan asks.
-    pub(super) fn may_be_on_frontier(&self, point: &Point, x: &str, y: &str) -> bool {
-        let known = self.frontiers.get(&(x.to_owned(), y.to_owned()));
-        known.is_none_or(|on_it| on_it.contains(&point.id))
+    /// The ids of the points on the answer's frontier of two metrics, if it has that frontier.
+    pub(super) fn frontier(&self, x: &str, y: &str) -> Option<&HashSet<Box<str>>> {
+        self.frontiers.get(&(x.to_owned(), y.to_owned()))
     }
 
     /// The estimate of a figure, if the answer has one.

@@ -239,15 +239,15 @@ impl Point {
                 .copied()
                 .filter(move |row| runs.runs[*row].outcome == outcome)
         };
-        let ok: Vec<usize> = with(Outcome::Ok).collect();
         let is_invalid = |row: &usize| runs.runs[*row].validity == Some(Validity::Invalid);
-        let (invalid, suspect): (Vec<usize>, Vec<usize>) = with(Outcome::Suspect).partition(is_invalid);
-        let counts = (ok.len(), invalid.len() + suspect.len(), with(Outcome::Failed).count());
-        let used: Vec<usize> = ok.into_iter().chain(suspect).sorted().collect();
-        let is_measured = |row: usize| {
-            let run = &runs.runs[row];
-            matches!(run.outcome, Outcome::Ok | Outcome::Suspect) && run.validity != Some(Validity::Invalid)
+        let is_used = |row: &usize| match runs.runs[*row].outcome {
+            Outcome::Ok => true,
+            Outcome::Suspect => !is_invalid(row),
+            Outcome::Failed | Outcome::Cut => false,
         };
+        let count = |outcome: Outcome| with(outcome).count();
+        let counts = (count(Outcome::Ok), count(Outcome::Suspect), count(Outcome::Failed));
+        let used: Vec<usize> = rows.iter().copied().filter(is_used).sorted().collect();
         Point {
             id: runs.cell("point", first).to_string().into(),
             outcome: match counts {
@@ -263,8 +263,8 @@ impl Point {
             cut: with(Outcome::Cut).collect(),
             starts: runs.launches(&used),
             used,
-            invalid,
-            alone: alone.into_iter().filter(|row| is_measured(*row)).collect(),
+            invalid: with(Outcome::Suspect).filter(is_invalid).collect(),
+            alone: alone.into_iter().filter(is_used).collect(),
             slots: rows.iter().map(|row| runs.slot(*row)).unique().collect(),
             row: first,
             ..Point::default()

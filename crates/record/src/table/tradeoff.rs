@@ -107,7 +107,9 @@ impl<'p> Tradeoff<'p> {
         let mut placed: Vec<PlacedPoint<'_>> = own.filter_map(place).collect();
         let places: Vec<(f64, f64)> = placed.iter().map(|placed| (placed.x.value, placed.y.value)).collect();
         let better = (x.better, y.better);
-        let may_be_on_it = |at: &usize| points.may_be_on_frontier(placed[*at].point, &x.metric, &y.metric);
+        // Others are beaten, or do not meet what the plan asks.
+        let answered = points.frontier(&x.metric, &y.metric);
+        let may_be_on_it = |at: &usize| answered.is_none_or(|on_it| on_it.contains(&placed[*at].point.id));
         let candidates: Vec<usize> = (0..placed.len()).filter(may_be_on_it).collect();
         let of_candidates: Vec<(f64, f64)> = candidates.iter().map(|at| places[*at]).collect();
         let found = frontier(&of_candidates, better).into_iter();

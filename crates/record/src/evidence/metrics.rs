@@ -1,7 +1,7 @@
 //! The metrics that an answer knows: those that points are judged by, that targets bound, and that frontiers trade.
 
+use super::Evidence;
 use super::targets::criteria;
-use super::{Evidence, noise_of};
 use crate::table::{Cell, MetricSet, Table, Workload, natural_direction};
 use itertools::Itertools;
 use vsweep_answer::answer::{Better, Metric, MetricNoise, NoisePrior, Scale};
@@ -44,7 +44,7 @@ pub(super) fn metrics(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Ve
                 evidence.points.runs,
                 &name,
                 (better, is_share),
-                noise_of(evidence.state),
+                evidence.state.known_noise(),
             )
         })
         .collect()

@@ -14,13 +14,8 @@ pub use side::side;
 
 use crate::journal::{RunRecord, State};
 use crate::table::{Points, Workload};
-use vsweep_answer::answer::{Experiment, MetricNoise};
+use vsweep_answer::answer::Experiment;
 use vsweep_plan::plan::Requirement;
-
-/// The noise that other experiments measured on the machine before this one began; empty where none did.
-pub fn noise_of(state: &State) -> &[MetricNoise] {
-    state.sessions().first().map_or(&[], |session| &session.noise)
-}
 
 /// The relative difference that does not matter, where a plan does not say.
 pub const MARGIN: f64 = 0.01;
@@ -63,16 +58,17 @@ impl Evidence<'_> {
         let metrics = metrics::metrics(self, &workloads);
         let searches = searches::searches(self);
         let targets = targets::targets(self, &workloads);
+        let parts = points::with_parts(self.points, &metrics);
         Experiment {
             configs: configs::configs(self),
-            points: points::points(self, &workloads, &metrics),
+            points: points::points(self, &workloads, &parts),
             questions: questions::questions(self, &workloads, &searches, &targets),
             frontiers: questions::frontiers(self, &workloads, &targets),
-            alone: points::alone(self, &workloads, &metrics),
+            alone: points::alone(self, &workloads, &parts),
             searches,
             metrics,
             gpus: self.gpus,
-            open: self.state.open_work().map_or(0, |(open, _)| open),
+            open: self.state.open_work(),
             margin: self.margin,
             seed: 0,
         }

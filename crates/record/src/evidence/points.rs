@@ -9,40 +9,41 @@ use vsweep_answer::answer::{Figure, Metric, Point, Run, Scale};
 const WIDEST: f64 = 1.0;
 
 /// Every point that has a run that counts.
-pub(super) fn points(evidence: &Evidence<'_>, workloads: &[Workload<'_>], metrics: &[Metric]) -> Vec<Point> {
-    points_by(evidence, workloads, metrics, &|point| &point.used)
+pub(super) fn points(evidence: &Evidence<'_>, workloads: &[Workload<'_>], metrics: &[(&Metric, f64)]) -> Vec<Point> {
+    points_by(evidence, workloads, metrics, &|point| Some(&point.used))
 }
 
 /// Every point that was measured on a start without neighbours, by these runs alone.
-pub(super) fn alone(evidence: &Evidence<'_>, workloads: &[Workload<'_>], metrics: &[Metric]) -> Vec<Point> {
-    let mut found = points_by(evidence, workloads, metrics, &|point| &point.alone);
-    found.retain(|point| !point.runs.is_empty());
-    found
+pub(super) fn alone(evidence: &Evidence<'_>, workloads: &[Workload<'_>], metrics: &[(&Metric, f64)]) -> Vec<Point> {
+    points_by(evidence, workloads, metrics, &|point| {
+        Some(&point.alone[..]).filter(|rows| !rows.is_empty())
+    })
 }
 
+/// The points by some of their rows; without those that `rows` leaves out.
 fn points_by(
     evidence: &Evidence<'_>,
     workloads: &[Workload<'_>],
-    metrics: &[Metric],
-    rows: &dyn Fn(&table::Point) -> &[usize],
+    metrics: &[(&Metric, f64)],
+    rows: &dyn Fn(&table::Point) -> Option<&[usize]>,
 ) -> Vec<Point> {
     let node = |row: usize| {
         let record = evidence.runs.get(row);
         let machine = record.and_then(|run| evidence.state.measured_at(run));
         machine.map_or_else(String::new, |machine| machine.node)
     };
-    let metrics = with_parts(evidence.points, metrics);
     let mut found = Vec::new();
     for workload in workloads {
         let name = evidence.names.workload(workload);
         for at in &workload.points {
             let point = &evidence.points.points[*at];
+            let Some(rows) = rows(point) else { continue };
             found.push(Point {
                 id: point.id.to_string(),
                 config: evidence.config_of(point.row),
                 workload: name.clone(),
                 load: evidence.names.load(point.row),
-                runs: runs(evidence.points.runs, rows(point), &metrics, &node),
+                runs: runs(evidence.points.runs, rows, metrics, &node),
             });
         }
     }

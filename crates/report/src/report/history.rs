@@ -17,7 +17,7 @@ use vsweep_record::table::Points;
 use vsweep_strategy::stats::{Margin, Noise, Start};
 
 /// Number of experiments that are read, the ones changed last, …
-const MOST: usize = 20;
+pub(super) const MOST: usize = 20;
 /// … of so many runs together, …
 const MOST_RUNS: usize = 4_000;
 /// … each with journals of at most so many bytes together.

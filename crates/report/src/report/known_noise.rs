@@ -1,15 +1,12 @@
 //! The noise that experiments in one folder measured on a machine, by their answers. A new experiment there assumes it until it has repeats
 //! of its own.
 
-use super::history::experiments;
+use super::history::{MOST, experiments};
 use std::collections::BTreeMap;
 use std::path::Path;
 use vsweep_answer::answer::{Answer, Basis, MetricNoise, NoiseKnown};
 use vsweep_plan::files;
 use vsweep_record::journal::Directory;
-
-/// Number of experiments that are read, the ones changed last.
-const MOST: usize = 20;
 
 /// The noise of each metric that experiments in a folder measured on this host, by the simulator or not. What cannot be read is left out.
 pub fn known_noise(folder: &Path, host: &str, is_simulated: bool) -> Vec<MetricNoise> {

@@ -263,9 +263,11 @@ pub(super) fn unfinished(state: &State) -> Option<String> {
     if let Some(is_decided) = compared::is_decided(state) {
         return (!is_decided).then(|| "the comparison is not decided yet".to_owned());
     }
-    let (left, all) = state.open_work()?;
-    let has_searches = state.planning_session().is_some_and(|planned| planned.searches > 0);
-    let all = show_many(all, if has_searches { "search" } else { "run" });
+    let (left, planned) = (state.open_work(), state.planning_session()?);
+    let all = match planned.searches {
+        0 => show_many(planned.runs, "run"),
+        all => show_many(all, "search"),
+    };
     let how = match state.last_session().and_then(|session| session.ended.as_deref()) {
         Some("finished") => "a part of the plan was run",
         Some(reason) => reason,

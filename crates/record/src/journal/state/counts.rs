@@ -6,6 +6,7 @@ use crate::journal::declared::{PlanContent, RecordedPlan};
 use crate::journal::rank::{LineId, Nonce, Rank};
 use itertools::Itertools;
 use std::collections::HashSet;
+use vsweep_answer::answer::MetricNoise;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::{Ids, PointId, SearchId, ServerId};
 use vsweep_plan::validity::Validity;
@@ -153,14 +154,18 @@ impl State {
         self.plan().is_none_or(|(_, searches)| searches.contains(&search.0))
     }
 
-    /// The planned runs without a result, or the searches where the plan has some, and the number of all. `None` without a plan, and of a
-    /// comparison, which finds its starts itself.
-    pub fn open_work(&self) -> Option<(u64, u64)> {
-        let planned = self.planning_session().filter(|planned| planned.compare.is_none())?;
-        Some(match planned.searches {
-            0 => (planned.runs.saturating_sub(self.runs().count() as u64), planned.runs),
-            all => (self.searches_left(), all),
+    /// Number of planned runs without a result, or of searches where the plan has some; 0 of a comparison, which finds its starts itself.
+    pub fn open_work(&self) -> u64 {
+        let planned = self.planning_session().filter(|planned| planned.compare.is_none());
+        planned.map_or(0, |planned| match planned.searches {
+            0 => planned.runs.saturating_sub(self.runs().count() as u64),
+            _ => self.searches_left(),
         })
+    }
+
+    /// The noise that other experiments measured on the machine before this one began; empty where none did.
+    pub fn known_noise(&self) -> &[MetricNoise] {
+        self.sessions.first().map_or(&[], |session| &session.noise)
     }
 
     /// Every point whose results are in the tables: of the plan, or asked for by one of its searches. Without any session nothing is

@@ -14,7 +14,6 @@ use vsweep_plan::error::Result;
 use vsweep_plan::files::{FACTS, read};
 use vsweep_plan::matrix::ServeFlags;
 use vsweep_plan::plan::spelling;
-use vsweep_record::evidence::noise_of;
 use vsweep_record::journal::{self, Check, Directory, Machine, ServerRecord, State};
 use vsweep_record::table::{Points, Table};
 
@@ -67,7 +66,7 @@ impl Side {
         Ok(Side {
             name,
             machines,
-            noise: noise_of(&state).to_vec(),
+            noise: state.known_noise().to_vec(),
             facts: facts.map(|(name, value)| (name, BTreeSet::from([value]))).collect(),
             servers: of_servers(&state),
             table,

@@ -162,7 +162,9 @@ impl<'a> Drive<'a> {
     /// Sees to it that the next requests are at hand, and that nothing is sent after the end of sending.
     pub fn go_with_time(&mut self) {
         self.stock.restock(self.next);
-        self.is_closed |= self.clock.now() > self.closes_at && self.next_start().is_none();
+        // Without an end of sending the clock is not read.
+        let has_end = self.load.sending.is_some();
+        self.is_closed |= has_end && self.clock.now() > self.closes_at && self.next_start().is_none();
     }
 
     /// Returns true if a slot waits for a request that is still to be drawn.

@@ -33,7 +33,10 @@ impl Generator {
             && (now.saturating_sub(ready) > nanos(limit) || patience.is_some())
         {
             drive.waiting.pop_front();
-            drive.fail_unsent(index, ready, format!("no connection within {} s", limit.as_secs_f64()));
+            let no_connection = || format!("no connection within {} s", limit.as_secs_f64());
+            // The grace may end long before the limit of a request.
+            let why = patience.as_ref().map_or_else(no_connection, |(_, says)| says.clone());
+            drive.fail_unsent(index, ready, why);
         }
         self.drop_stale();
         let busy = self.connections.iter().flatten();

@@ -213,7 +213,7 @@ impl<'a> Player<'a> {
             }
             // Ramp and drain take a smaller share of a longer run.
             count = ((1.5 * lasts / took * count as f64) as usize)
-                .clamp(2 * count, MOST_PLAYED.max(2 * count))
+                .max(2 * count)
                 .min(MOST_PLAYED);
         }
     }

@@ -33,6 +33,9 @@ SPECULATIVE='{"method":"ngram","num_speculative_tokens":4,"prompt_lookup_max":4,
 # The load of the search, and its targets.
 export INPUT=256 OUTPUT=64 TTFT_MS=500 TPOT_MS=25 MOST_USERS=256 FEWEST_PROMPTS=200 PROBES=12
 TRUTH_REQUESTS=2000 TRUTH_RUNS=10
+# The servers of the sweep, each a name and a parameter of its plan; those worth most come first.
+TUNED=(bf16 'fp8 quantization = "fp8"' 'kv-fp8 kv_cache_dtype = "fp8"' 'chunk-2048 max_num_batched_tokens = 2048'
+    'eager enforce_eager = true' 'seqs-64 max_num_seqs = 64')
 # The load of the configs, and the two of the noise.
 export CONFIG_OUTPUT=128 CONFIG_USERS=128 CONFIG_RUNS=2 LOW_USERS=32 HIGH_USERS=96
 # Shapes of single batches.

@@ -57,6 +57,8 @@ RUNS = ["max_concurrency", "run", "start", "outcome", "codes", "duration", "outp
         "gpu_energy_joules", "gpu_sm_clock_mhz_mean", "gpu_throttled_share"]
 section("search", work / "search/search/sla.csv", table(["answer", "value", "low", "high", "within", "binding", "probes", "seed_from", "notes"]))
 section("truth", work / "search/verdict.txt", text)
+section("tune", work / "tune/tune/sla.csv", table(["combo", "answer", "value", "low", "high", "within", "binding", "probes", "seed_from", "notes"]))
+section("truth of the best", work / "tune/verdict.txt", text)
 section("restarts", work / "noise/restarts/summary.csv", table(["startup_s", *RUNS]))
 section("prefill", work / "twin/prefill.json", batches)
 section("decode", work / "twin/decode.json", batches)

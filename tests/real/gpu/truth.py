@@ -1,8 +1,9 @@
-"""The truth beside a search's answer.
+"""The truth beside a search's answer. SERVER is a server's name in a sweep of several.
 
-truth.py loads SLA.CSV MOST          the two loads to measure: the answer, and the first one above its interval
+truth.py best SLA.CSV                      the server that holds most
+truth.py loads SLA.CSV MOST [SERVER]       the two loads to measure: the answer, and the first one above its interval
 truth.py runs LOADS REQUESTS LEAST TIMES   how many runs give so many requests at the lower load
-truth.py judge SEARCH TRUTH TTFT TPOT      whether the interval holds, by the pooled requests of each load of the experiment TRUTH
+truth.py judge SEARCH TRUTH TTFT TPOT [SERVER]   whether the interval holds, by the pooled requests of each load of the experiment TRUTH
 """
 import csv
 import glob
@@ -11,12 +12,21 @@ import math
 import sys
 
 
-def answer(path):
+def answers(path):
     try:
         with open(path, newline="") as table:
-            return next(csv.DictReader(table), {})
+            return list(csv.DictReader(table))
     except OSError:
-        return {}
+        return []
+
+
+def answer(path, server=None):
+    return next((row for row in answers(path) if server in (None, row.get("combo"))), {})
+
+
+def best(path):
+    held = [row for row in answers(path) if number(row.get("value")) is not None]
+    return max(held, key=lambda row: number(row["value"]))["combo"]
 
 
 def number(text):
@@ -27,8 +37,8 @@ def number(text):
     return value if math.isfinite(value) else None
 
 
-def loads(path, most):
-    found = answer(path)
+def loads(path, most, server=None):
+    found = answer(path, server)
     value, high = number(found.get("value")), number(found.get("high"))
     if value is None:
         # Without an answer, the middle of what was tried and its double.
@@ -66,8 +76,8 @@ def requests(folder):
     return found
 
 
-def judge(search, truth, ttft_limit, tpot_limit):
-    found = answer(f"{search}/sla.csv")
+def judge(search, truth, ttft_limit, tpot_limit, server=None):
+    found = answer(f"{search}/sla.csv", server)
     print("answer:", {key: found.get(key) for key in ("answer", "value", "low", "high", "within", "binding", "probes", "seed", "seed_from", "notes")})
     meets = {}
     for load, all_runs in sorted(requests(truth).items()):
@@ -91,9 +101,11 @@ def judge(search, truth, ttft_limit, tpot_limit):
 
 if __name__ == "__main__":
     what, *rest = sys.argv[1:]
-    if what == "loads":
-        print(loads(rest[0], int(rest[1])))
+    if what == "best":
+        print(best(rest[0]))
+    elif what == "loads":
+        print(loads(rest[0], int(rest[1]), *rest[2:]))
     elif what == "runs":
         print(runs(rest[0], *map(int, rest[1:])))
     else:
-        judge(rest[0], rest[1], float(rest[2]), float(rest[3]))
+        judge(rest[0], rest[1], float(rest[2]), float(rest[3]), *rest[4:])

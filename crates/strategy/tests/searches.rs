@@ -301,3 +301,43 @@ fn a_low_load_that_passed_twice_is_held() {
         );
     }
 }
+
+/// A run at so low a load that it did not end in time.
+fn slow_below(load: f64) -> impl FnMut(usize, Probe) -> Probe {
+    move |_, probe| match probe.question.value < load {
+        true => Probe::unread(probe.question),
+        false => probe,
+    }
+}
+
+#[test]
+fn loads_too_low_to_end_in_time_are_left_alone() {
+    for seed in 0..20 {
+        let curve = |load: f64| 100.0 + 2.2 * load;
+        let mut server = Server {
+            run_noise: 0.2,
+            ..Server::new(seed, &curve)
+        };
+        let (answer, probes) = search(Seed::UNKNOWN, &mut server, slow_below(8.0));
+        let slow: Vec<f64> = probes
+            .iter()
+            .map(|probe| probe.question.value)
+            .filter(|load| *load < 8.0)
+            .collect();
+        assert!(slow.len() <= 2, "{slow:?}: {answer:?}");
+        assert!(slow.is_sorted_by(|a, b| *b >= 2.0 * a), "{slow:?}");
+        assert_ne!(answer.found, Found::None, "{answer:?}");
+    }
+}
+
+#[test]
+fn a_limit_below_the_loads_that_end_in_time_is_undecided() {
+    let curve = |load: f64| 100.0 * load;
+    let (answer, probes) = search(Seed::UNKNOWN, &mut Server::new(7, &curve), slow_below(8.0));
+    assert_eq!(answer.found, Found::Undecided, "{answer:?}");
+    assert!(probes.len() < settings().max_probes, "it went on: {probes:?}");
+    assert!(
+        answer.notes.iter().any(|note| note.contains("do not end in time")),
+        "{answer:?}"
+    );
+}

@@ -167,19 +167,12 @@ fn objection(planned: &LoadSearch, task: &Task, state: &State) -> Option<Failure
     }
     let Some(probe) = probe else {
         let cause = run.cause.unwrap_or(Cause::BenchFailed);
-        let detail = match cause {
-            Cause::BenchTimeout => format!(
-                "{}; a higher load ended in time, so this one is not too high",
-                run.detail
-            ),
-            _ => run.detail.clone(),
-        };
-        return Some(Failure::new(cause, detail));
+        return Some(Failure::new(cause, run.detail.clone()));
     };
     let criteria = planned.settings.targets.iter().flat_map(|target| &target.criteria);
     let mut texts = criteria.map(ToString::to_string);
     let missing = texts.find(|text| !probe.readings.contains_key(text));
-    let has_figures = probe.stopped.is_none() && !probe.is_disturbed();
+    let has_figures = probe.stopped.is_none() && !probe.is_disturbed() && !probe.is_too_slow();
     missing.filter(|_| has_figures).map(|text| {
         let detail = format!(
             "the result says nothing about `{text}`; let the benchmark report it (metric_percentiles, percentile_metrics, goodput), or bound something else"

@@ -223,12 +223,14 @@ impl SearchReader {
         Some(probe.disturbed_by(seen.disturbances()))
     }
 
-    /// Reads a run without figures: the load is too high, if its cause may come from load. A low load takes long by itself. If a higher
-    /// load ended in time, a timeout does not count as a sign of too much load.
+    /// Reads a run without figures: the load is too high, if its cause may come from load. A low load takes long by itself: where a higher
+    /// one ended in time, a timeout says that this one is too low to be measured.
     fn probe_of_failure(&self, failure: &Failure) -> Option<Probe> {
-        let is_slow_alone = failure.cause == Cause::BenchTimeout && self.question.value < self.endured;
-        let is_of_load = failure.cause.may_come_from_load() && !is_slow_alone;
-        is_of_load.then(|| Probe::fallen(self.question.clone()))
+        let question = self.question.clone();
+        if failure.cause == Cause::BenchTimeout && question.value < self.endured {
+            return Some(Probe::unread(question));
+        }
+        failure.cause.may_come_from_load().then(|| Probe::fallen(question))
     }
 }
 

@@ -27,6 +27,8 @@ pub const DOUBT: f64 = 0.12;
 const PATIENCE: f64 = 0.75;
 /// Disturbed runs in a row after which a lower load is tried.
 const REPEATS: usize = 3;
+/// The lowest load that is tried after one was too low to end in time, as a multiple of it.
+const FASTER: f64 = 2.0;
 /// Below so many users one more or less is a difference that a repeat shows.
 const FEW: f64 = 20.0;
 
@@ -107,6 +109,14 @@ impl Search {
         };
         let open: Vec<&Target> = self.views().filter(learns).map(|view| view.target).collect();
         Watch::over(question, open.into_iter())
+    }
+
+    /// The lowest load whose run is expected to end in time.
+    fn lowest(&self) -> f64 {
+        let Settings { lower, upper, .. } = self.settings;
+        let slow = self.probes.iter().filter(|probe| probe.is_too_slow());
+        let faster = slow.map(|probe| FASTER * probe.question.value);
+        faster.fold(lower, f64::max).min(upper)
     }
 
     fn views(&self) -> impl Iterator<Item = View<'_>> {
@@ -210,7 +220,7 @@ impl View<'_> {
                 None => Ok(self.answer(found)),
             };
         }
-        if exhausted && self.is_unbounded() {
+        if self.is_out_of_reach() || (exhausted && self.is_unbounded()) {
             return Ok(self.answer(Found::Undecided));
         }
         match self.best() {
@@ -228,7 +238,7 @@ impl View<'_> {
 
     /// The question, at the next load instead of once more at the lowest one, if that passed and the next was never tried.
     fn raise(&self, question: Question) -> Question {
-        let lower = self.search.settings.lower;
+        let lower = self.search.lowest();
         let next = self.search.settings.vary.floor(self.end(lower));
         let has_passed = |level: &PooledLevel| level.value == lower && level.margin <= 0.0;
         let mut tried = self.search.probes.iter().map(|probe| probe.question.value);
@@ -252,12 +262,27 @@ impl View<'_> {
         }
     }
 
+    /// True if a load was measured, and the limit lies below it beyond reasonable doubt.
+    fn is_beneath(&self, value: f64) -> bool {
+        let misses = self
+            .levels
+            .iter()
+            .any(|level| level.value == value && level.margin > 0.0);
+        misses && self.boundary.chance_below(value) >= 1.0 - RISK
+    }
+
+    /// True if the limit lies below the loads that end in time.
+    fn is_out_of_reach(&self) -> bool {
+        let lowest = self.search.lowest();
+        lowest > self.search.settings.lower && self.is_beneath(lowest)
+    }
+
     fn at_the_bounds(&self) -> Option<Found> {
         let Settings { lower, upper, .. } = self.search.settings;
-        let measured = |value: f64| self.levels.iter().find(|level| level.value == value);
-        if measured(lower).is_some_and(|level| level.margin > 0.0) && self.boundary.chance_below(lower) >= 1.0 - RISK {
+        if self.is_beneath(lower) {
             return Some(Found::None);
         }
+        let measured = |value: f64| self.levels.iter().find(|level| level.value == value);
         let passes = measured(upper).is_some_and(|level| level.margin <= 0.0);
         (passes && self.dip.is_none() && self.boundary.chance_below(upper) <= RISK).then_some(Found::Beyond(upper))
     }
@@ -349,7 +374,7 @@ impl View<'_> {
 
     fn question(&self, value: f64, confirm: bool) -> Question {
         let settings = &self.search.settings;
-        let value = settings.vary.floor(value).clamp(settings.lower, settings.upper);
+        let value = settings.vary.floor(value).clamp(self.search.lowest(), settings.upper);
         // Fewer requests than the concurrency would never reach it.
         let is_concurrency = settings.vary == Vary::MaxConcurrency;
         let reaching = if is_concurrency { value as u64 } else { 1 };

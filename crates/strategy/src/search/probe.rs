@@ -54,7 +54,7 @@ impl Probe {
         }
     }
 
-    /// A run whose figures mean nothing.
+    /// A run whose figures mean nothing. Undisturbed, it is one at so low a load that it did not end in time.
     pub fn unread(question: Question) -> Probe {
         Probe {
             stopped: None,
@@ -71,6 +71,11 @@ impl Probe {
     /// True if something disturbed the run.
     pub fn is_disturbed(&self) -> bool {
         !self.disturbances.is_empty()
+    }
+
+    /// Returns true if the load was too low for the run to end in time.
+    pub fn is_too_slow(&self) -> bool {
+        self.stopped.is_none() && self.readings.is_empty() && !self.is_disturbed()
     }
 
     /// Returns true if the server crashed or too many requests failed.

@@ -170,6 +170,13 @@ impl View<'_> {
             ),
             None => "no load was measured as meeting the target".to_owned(),
         };
+        let lowest = self.search.lowest();
+        if lowest > self.search.settings.lower {
+            let at = self.load(lowest);
+            return Some(format!(
+                "{known}; runs below {at} do not end in time: raise bench.timeout, or send fewer requests there (num_prompts)"
+            ));
+        }
         Some(match self.spoilt() {
             0 => format!("{known}; raise sla.max_probes (now {most}), or send more requests a run (num_prompts)"),
             spoilt => format!(

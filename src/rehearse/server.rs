@@ -87,7 +87,8 @@ impl ModelledServer {
                     start_s: if is_simulator {
                         SIMULATOR_START_S
                     } else {
-                        phases::IMPORT
+                        // Before the engine imports everything once more.
+                        phases::IMPORT / 2.0
                     },
                     ..ModelledServer::default()
                 });

@@ -5,7 +5,7 @@ use super::engine::cost::CostModel;
 use std::time::Duration;
 
 /// Importing vLLM and torch, once in the API server and once in the engine, in seconds.
-pub const IMPORT: f64 = 14.0;
+pub const IMPORT: f64 = 34.0;
 /// Reading a checkpoint into the GPUs of a node, in bytes per second: a file system that has it in memory or on fast disks.
 const LOAD_RATE: f64 = 4e9;
 /// Trying the largest batch and allocating the KV cache, in seconds.
@@ -20,7 +20,7 @@ pub struct StartPhases {
     pub import: Duration,
     /// Reading the weights.
     pub weights: Duration,
-    /// `torch.compile`, from a warm cache or not at all if eager.
+    /// `torch.compile` and other kernels made at the first start, from a warm cache or not at all if eager.
     pub compile: Duration,
     /// Trying the largest batch, and the KV cache.
     pub profile: Duration,
@@ -35,7 +35,7 @@ impl StartPhases {
         let checkpoint = cost.model.parameters * cost.weight_bytes;
         let compile = match warm {
             true => 3.0 + 0.06 * layers,
-            false => 10.0 + 0.5 * layers,
+            false => 26.0 + 0.5 * layers,
         };
         let sizes = capture_sizes((2 * max_num_seqs).min(LARGEST_CAPTURE)) as f64;
         let capture = 1.0 + sizes * layers * 2.2e-3 * if cost.tensor_parallel > 1 { 1.5 } else { 1.0 };
@@ -100,7 +100,9 @@ mod tests {
         assert!(total("70b", false, false) > total("8b", false, false));
         assert!(total("8b", false, false) > total("8b", false, true));
         assert!(total("8b", false, true) > total("8b", true, true));
-        assert!((40..80).contains(&total("8b", false, false).as_secs()));
+        // One H100 under vLLM 0.26: 91 to 95 s and 53 s.
+        assert!((80..105).contains(&total("8b", false, false).as_secs()));
+        assert!((47..60).contains(&total("8b", false, true).as_secs()));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The duration of a step, by a roofline model. Dense layers and attention each take the longer of their arithmetic and their memory
 //! traffic. Tensor parallelism divides both and adds two all-reduces per layer. Pipeline parallelism moves parts of the batch through the
-//! stages one after the other. Replicas of a mixture of experts share the experts. Every step and every sequence costs the host some time.
+//! stages one after the other. Replicas of a mixture of experts share the experts. Every step and every sequence costs the host some time,
+//! and without a graph of the whole step the host may take longer to launch the kernels than the GPU takes to run them.
 //! The efficiencies are assumptions (see `docs/simulator.md`).
 //!
 //! Everything that no step changes is worked out once: a day in virtual time has tens of millions of steps.
@@ -23,8 +24,10 @@ const STEP_OVERHEAD: f64 = 0.55e-3;
 const SEQUENCE_OVERHEAD: f64 = 5e-6;
 /// Launching one pass of a drafting model, in seconds.
 const DRAFT_OVERHEAD: f64 = 0.12e-3;
-/// Launching the kernels of one layer one by one, without a CUDA graph, in seconds.
-const EAGER_LAYER_OVERHEAD: f64 = 40e-6;
+/// Launching the kernels of one layer, in seconds: from graphs of its pieces, as in a step with a prompt, and one by one. Of vLLM 0.26 on an
+/// H100 (results/h100 and tests/data/calibration): prefill steps of few tokens, and decode steps with `--enforce-eager`.
+const PIECES_LAUNCH: f64 = 0.32e-3;
+const EAGER_LAUNCH: f64 = 0.60e-3;
 
 /// Step times of one cost model, in seconds of its GPUs before `speed` divides them.
 #[derive(Debug, Clone)]
@@ -49,8 +52,8 @@ pub(super) struct Roofline {
     /// Communication of a step, and of a token in it.
     link: (f64, f64),
     drafts: Option<Drafts>,
-    /// Cost of a step for the host, without its sequences.
-    host: f64,
+    /// Launching a step with a prompt, and one without.
+    launches: (f64, f64),
     stages: usize,
     speed: f64,
 }
@@ -90,7 +93,11 @@ impl Roofline {
             sequence: 2.0 * guess.parameters / (gpu.flops_16 * MATMUL_EFFICIENCY) / ranks,
             read: guess.parameters * cost.weight_bytes * weight / ranks,
         });
-        let launches = if cost.eager { EAGER_LAYER_OVERHEAD } else { 0.0 };
+        let layers = model.layers as f64;
+        let launches = match cost.eager {
+            true => (EAGER_LAUNCH * layers, EAGER_LAUNCH * layers),
+            false => (PIECES_LAUNCH * layers, 0.0),
+        };
         Roofline {
             token: 2.0 * (model.active - head).max(0.0),
             sample: 2.0 * head,
@@ -106,7 +113,7 @@ impl Roofline {
             kv: 1.0 / (gpu.bandwidth * KV_EFFICIENCY),
             link: link(cost),
             drafts,
-            host: STEP_OVERHEAD + launches * model.layers as f64,
+            launches,
             stages: cost.pipeline_parallel,
             speed: cost.speed,
         }
@@ -130,8 +137,11 @@ impl Roofline {
         let drafting = self.drafts.filter(|_| part.samples > 0).map_or(0.0, |drafts| {
             drafts.passes * ((drafts.sequence * part.sequences as f64).max(drafts.read) + DRAFT_OVERHEAD)
         });
-        let host = self.host + SEQUENCE_OVERHEAD * work.sequences as f64;
-        (dense + attention + communication + drafting + host) / self.speed
+        let host = STEP_OVERHEAD + SEQUENCE_OVERHEAD * work.sequences as f64;
+        let has_prompt = work.tokens > work.samples;
+        let launches = if has_prompt { self.launches.0 } else { self.launches.1 };
+        let gpu = dense + attention + communication + drafting;
+        (gpu.max(launches) + host) / self.speed
     }
 
     fn dense_flops(&self, work: &Work) -> f64 {

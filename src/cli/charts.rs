@@ -89,11 +89,6 @@ impl Directories {
         }
     }
 
-    /// Price of one GPU per hour, if it is given.
-    pub fn price(&self) -> Option<f64> {
-        self.price_per_gpu_hour
-    }
-
     /// The joint name.
     pub fn name(&self) -> String {
         self.names().join(", ")

@@ -14,6 +14,7 @@ use crate::report::history::{self, History};
 use crate::stats::Margins;
 use crate::table::Measure;
 use clap::ValueEnum;
+use itertools::Itertools;
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ pub struct Args {
     /// The earlier results
     #[arg(value_name = "BASE")]
     base: PathBuf,
-    /// The later results; several with --format dashboard
+    /// The later results; several are compared with BASE one by one
     #[arg(value_name = "NEW")]
     new: Vec<PathBuf>,
     /// A metric to compare, instead of the usual ones; :higher or :lower says which direction is the good one
@@ -64,7 +65,7 @@ enum ComparisonFormat {
     Text,
     /// For a pull request's comment or a job's summary
     Markdown,
-    /// One offline page with both frontiers
+    /// One offline page with the changes and the frontiers of all sides
     Html,
     /// Everything, for programs
     Json,
@@ -104,27 +105,40 @@ pub fn run(args: Args) -> Result<Exit> {
         finish(io::stdout().lock().write_all(text.as_bytes()))?;
         return Ok(print_damage(&damaged));
     }
-    let [base, new] = sides.as_slice() else {
-        return Err(Error::Usage(args.not_two(&sides)));
+    let Some((base, others)) = sides.split_first().filter(|(_, others)| !others.is_empty()) else {
+        return Err(Error::Usage(format!(
+            "{} has one tensor and pipeline parallel size, so it cannot be compared with itself; name the results to compare it with",
+            args.base.display()
+        )));
     };
-    question.margins.own = own_margins(new, args.new.first().unwrap_or(&args.base), &question);
-    let comparison = Comparison::of(base, new, &question).map_err(Error::Usage)?;
+    let mut comparisons = Vec::new();
+    for (place, new) in others.iter().enumerate() {
+        question.margins.own = own_margins(new, args.new.get(place).unwrap_or(&args.base), &question);
+        comparisons.push(Comparison::of(base, new, &question).map_err(Error::Usage)?);
+    }
     let text = match args.format {
-        ComparisonFormat::Text => to_text(&comparison),
-        ComparisonFormat::Markdown => to_markdown(&comparison),
-        ComparisonFormat::Html => to_html(&comparison, base, new).map_err(Error::Fatal)?,
-        ComparisonFormat::Junit => to_junit(&comparison),
-        ComparisonFormat::Bmf => to_bmf(&comparison),
+        ComparisonFormat::Text => comparisons.iter().map(to_text).join("\n"),
+        ComparisonFormat::Markdown => comparisons.iter().map(to_markdown).join("\n"),
+        ComparisonFormat::Html => to_html(&comparisons, &sides).map_err(Error::Fatal)?,
+        ComparisonFormat::Junit => to_junit(&comparisons),
+        ComparisonFormat::Bmf => to_bmf(args.only(&comparisons)?),
         ComparisonFormat::Dashboard => unreachable!("it needs no comparison"),
-        ComparisonFormat::Json => serde_json::to_string_pretty(&comparison).expect("a comparison is JSON") + "\n",
+        ComparisonFormat::Json => {
+            match comparisons.as_slice() {
+                [only] => serde_json::to_string_pretty(only),
+                several => serde_json::to_string_pretty(several),
+            }
+            .expect("a comparison is JSON")
+                + "\n"
+        }
     };
     finish(match args.format {
         ComparisonFormat::Text => output::text().write_all(text.as_bytes()),
         _ => io::stdout().lock().write_all(text.as_bytes()),
     })?;
     let damage = print_damage(&damaged);
-    let required = comparison.requirement().map_or(Exit::Done, output::exit_for);
-    Ok(required.or(damage))
+    let required = comparisons.iter().filter_map(Comparison::requirement).max();
+    Ok(required.map_or(Exit::Done, output::exit_for).or(damage))
 }
 
 /// Margins from the machine's own noise, by metric, if no margin is stated.
@@ -167,19 +181,14 @@ impl Args {
         all.map(|path| side(path)).collect()
     }
 
-    fn not_two(&self, sides: &[Side]) -> String {
-        let base = self.base.display();
-        match (self.new.len(), sides.len()) {
-            (0, 1) => format!(
-                "{base} has one tensor and pipeline parallel size, so it cannot be compared with itself; name the results to compare it with"
-            ),
-            (0, sizes) => format!(
-                "{base} has {sizes} tensor and pipeline parallel sizes; --format dashboard shows them all, a verdict is of two"
-            ),
-            (others, _) => format!(
-                "a verdict is of two results, not of {}; --format dashboard shows several",
-                others + 1
-            ),
+    /// The comparison with the one NEW, for a format that holds no more.
+    fn only<'c>(&self, comparisons: &'c [Comparison]) -> Result<&'c Comparison> {
+        match comparisons {
+            [only] => Ok(only),
+            several => Err(Error::Usage(format!(
+                "--format bmf holds the values of one result, not of {}; name one NEW",
+                several.len()
+            ))),
         }
     }
 

@@ -1,14 +1,13 @@
 //! `vsweep report`: rebuilds every table and chart of an experiment from its journal.
 
-use super::charts::Directories;
-use super::experiment::{options, print_damage};
+use super::charts::price;
+use super::experiment::{named_or_newest, options, print_damage};
 use super::live;
 use super::output::{self, finish, inform, print_note};
 use super::owner::Owner;
 use crate::error::{Error, Exit, Result};
 use crate::files::write_named;
 use crate::journal::{self, Check, Directory};
-use crate::plan::ReportOptions;
 use crate::report::{self, Written};
 use crate::units::show_many;
 use itertools::Itertools;
@@ -18,12 +17,15 @@ use std::path::{Path, PathBuf};
 
 /// Rebuild the tables and charts of an experiment directory from its journal
 ///
-/// For several directories, or files of results, it writes one page in the current folder, experiments.html: the best of all of them, and
-/// charts in which each has its own curves.
+/// `vsweep compare` makes a page of several.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    #[command(flatten)]
-    directories: Directories,
+    /// The directory that `vsweep run` wrote [default: the newest below results/]
+    #[arg(value_name = "DIR")]
+    directories: Vec<PathBuf>,
+    /// Price of one GPU per hour, for the cost of tokens (cost_per_million_output_tokens); the plan's, if not given
+    #[arg(long, value_name = "PRICE", allow_negative_numbers = true, value_parser = price)]
+    price_per_gpu_hour: Option<f64>,
     #[command(flatten)]
     owner: Owner,
     /// Write only the timeline of one run's requests: a point's id or its begin, and the run's number, as in 3f2a/0
@@ -40,14 +42,17 @@ pub struct Args {
     listen: SocketAddr,
 }
 
-pub fn run(mut args: Args) -> Result<Exit> {
-    args.directories = args.directories.settle()?;
-    let Some(only) = args.directories.only() else {
-        return join(&args);
-    };
-    let directory = Directory::open(only)?;
+pub fn run(args: Args) -> Result<Exit> {
+    if let [base, new, ..] = args.directories.as_slice() {
+        return Err(Error::Usage(format!(
+            "a report is of one directory; `vsweep compare {} {} --format html` makes a page of several",
+            base.display(),
+            new.display()
+        )));
+    }
+    let directory = Directory::open(&named_or_newest(args.directories.first().cloned())?)?;
     if args.live {
-        live::serve(&directory, args.listen, args.directories.price())?;
+        live::serve(&directory, args.listen, args.price_per_gpu_hour)?;
         return Ok(Exit::Done);
     }
     let state = journal::load(&directory, Check::Hashes)?;
@@ -59,7 +64,7 @@ pub fn run(mut args: Args) -> Result<Exit> {
         finish(writeln!(output::text(), "wrote {}", path.display()))?;
         return Ok(print_damage(&state.damage));
     }
-    let options = options(&directory, args.directories.price());
+    let options = options(&directory, args.price_per_gpu_hour);
     if let Some(file) = &args.output {
         let pages = report::make_pages(&directory, &state, &options, None);
         let is_markdown = file.extension().is_some_and(|extension| extension == "md");
@@ -82,22 +87,6 @@ fn write_one(text: &str, file: &Path) -> Result<()> {
     write_named(file, |to| to.write_all(text.as_bytes()))?;
     finish(writeln!(output::text(), "wrote {}", file.display())).map(|_| ())
 }
-
-/// Writes one page over several experiments.
-fn join(args: &Args) -> Result<Exit> {
-    if args.timeline.is_some() || args.live {
-        let why = "--timeline is of one run of one directory, and --live of one sweep; leave out the others";
-        return Err(Error::Usage(why.into()));
-    }
-    let (table, damage) = args.directories.read(|_| Ok(()))?;
-    let (page, missing) = report::joint_page(&table, &args.directories.name(), &ReportOptions::default());
-    missing.iter().for_each(inform);
-    write_one(&page, args.output.as_deref().unwrap_or(Path::new(JOINT)))?;
-    Ok(damage)
-}
-
-/// The page over several experiments, in the current folder.
-const JOINT: &str = "experiments.html";
 
 fn show(written: &Written) -> io::Result<()> {
     let mut out = output::text();

@@ -147,10 +147,14 @@ fn starts_decide_and_everything_else_is_told() {
     );
     let page = to_markdown(&found);
     assert!(
-        page.contains("| output\\_throughput | 1,000 | 900 | -10.0 % |"),
+        page.contains("| concurrency 8 | output\\_throughput | 1,000 | 900 | -10.0 % |"),
         "{page}"
     );
-    assert!(!page.contains("<b>"), "{page}");
+    assert!(
+        page.contains("- Output throughput: worse at concurrency 8 (-10.0 %)"),
+        "{page}"
+    );
+    assert!(!page.contains("<b>") && page.lines().count() <= 30, "{page}");
 }
 
 #[test]
@@ -310,7 +314,7 @@ fn ci_systems_get_cases_and_values() {
     let (_folder, base, new) = sides();
     let limits = ["output_throughput:-5%", "p99_ttft_ms:+5%"];
     let found = Comparison::of(&base, &new, &question(&limits)).expect("common points");
-    let junit = to_junit(&found);
+    let junit = to_junit(&[found.clone()]);
     for part in [
         "<testcase name=\"output_throughput:-5% at concurrency 8\" classname=\"limit\">",
         "<failure message=\"-10.0 % (-1",
@@ -318,7 +322,7 @@ fn ci_systems_get_cases_and_values() {
     ] {
         assert!(junit.contains(part), "{part} is not in:\n{junit}");
     }
-    let unlimited = to_junit(&Comparison::of(&base, &new, &question(&[])).expect("common points"));
+    let unlimited = to_junit(&[Comparison::of(&base, &new, &question(&[])).expect("common points")]);
     assert!(
         unlimited.contains("verdict: regressed") && unlimited.contains("failures=\"0\""),
         "{unlimited}"
@@ -328,7 +332,7 @@ fn ci_systems_get_cases_and_values() {
         side(hostile, hostile, &[(8, &STEADY)], true),
         side("new", "x", &[(8, &STEADY)], true),
     );
-    let junit = to_junit(&Comparison::of(&base, &new, &question(&limits)).expect("common points"));
+    let junit = to_junit(&[Comparison::of(&base, &new, &question(&limits)).expect("common points")]);
     let read = roxmltree::Document::parse(&junit).expect("XML");
     let suite = read
         .descendants()
@@ -350,23 +354,53 @@ fn ci_systems_get_cases_and_values() {
 }
 
 #[test]
-fn a_page_shows_both_frontiers_and_takes_nothing_for_markup() {
+fn a_page_shows_changes_and_frontiers_and_takes_nothing_for_markup() {
     let (_folder, base, new) = sides();
     let found = Comparison::of(&base, &new, &question(&["output_throughput:-5%"])).expect("common points");
-    let page = to_html(&found, &base, &new).expect("drawn");
+    let sides = [base, new];
+    let page = to_html(&[found], &sides).expect("drawn");
     for part in [
         "<td class=\"broken\">broken</td>",
         "<td class=\"regressed\">regressed</td>",
         "fa3 &lt;b&gt;",
         "1 point in base only",
-        "<svg xmlns",
+        "Output throughput: worse at concurrency 8 (-10.0 %)",
+        "The same at every point: p99 TTFT",
+        ">Largest changes</text>",
     ] {
         assert!(page.contains(part), "{part} is not in the page");
     }
-    assert!(!page.contains("fa3 <b>") && !page.contains("<script"));
-    // Both stand in the legend, and the base begins the line below the chart.
+    assert!(!page.contains("fa3 <b>"));
+    // Both stand in the legend, and the base begins the line below each chart.
     let drawn = [">base: ", ">new: "].map(|side| page.matches(side).count());
-    assert_eq!(drawn, [2, 1]);
+    assert_eq!(drawn, [3, 1]);
+}
+
+#[test]
+fn several_results_are_compared_with_one_base() {
+    let folder = TempDir::new().expect("a folder");
+    write_tree(&folder.path().join("base"), "fa2", &[(8, &STEADY), (16, &STEADY)]);
+    write_tree(&folder.path().join("slower"), "fa3", &[(8, &SLOWER)]);
+    write_tree(&folder.path().join("alike"), "fa3", &[(8, &STEADY)]);
+    let all = ["base", "slower", "alike"];
+    let with = |options: &[&'static str]| compare(folder.path(), &[&all[..], options].concat());
+    let (code, text) = with(&[]);
+    assert_eq!((code, text.matches("\nbase: base\n").count()), (Some(0), 2), "{text}");
+    let (_, page) = with(&["--format", "html"]);
+    for part in [
+        "<h1>slower, alike against base</h1>",
+        "<h2>Every point, alike</h2>",
+        "new: alike",
+    ] {
+        assert!(page.contains(part), "{part} is not in the page");
+    }
+    let (_, junit) = with(&["--format", "junit"]);
+    assert_eq!(junit.matches("<testsuite ").count(), 2, "{junit}");
+    let (_, json) = with(&["--format", "json"]);
+    let read: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(read.as_array().map(Vec::len), Some(2));
+    let (code, said) = with(&["--format", "bmf"]);
+    assert!(code == Some(2) && said.contains("name one NEW"), "{said}");
 }
 
 /// Experiments of a machine, each so many times as slow as the first.

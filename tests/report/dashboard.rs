@@ -175,7 +175,10 @@ fn files_of_results_are_sides() {
         assert_said(&compare(folder.path(), "old.json wrong.json"), 2, &[said]);
     }
     let cases = [
-        ("old.json new.json base", "a verdict is of two results, not of 3"),
+        (
+            "old.json new.json base",
+            "old.json and base have no measured point in common",
+        ),
         ("old.json new.json --ttft-max-ms 100", "of --format dashboard; add it"),
         (
             "old.json new.json --format dashboard --fail-on p99_ttft_ms:+5%",

@@ -9,7 +9,6 @@ mod experiment;
 mod export;
 #[path = "../support/harness.rs"]
 mod harness;
-mod joint;
 mod kinds;
 mod page;
 mod plot;

@@ -134,15 +134,13 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
         .map(|chart| sign(chart, &inputs.manifest, state))
         .collect();
     let mut images = Vec::new();
-    for form in [Form::Png, Form::Svg] {
-        let drawn = threads::map(DRAWN_AT_ONCE, &all, |chart| render(chart, form));
-        for (chart, drawn) in all.iter().zip(drawn) {
-            match drawn {
-                Ok(image) => images.push((format!("{}.{}", chart.name, form.extension()), image)),
-                Err(error) => {
-                    let problem = format!("the chart {} could not be drawn: {error}", chart.name);
-                    written.problems.push(problem);
-                }
+    let drawn = threads::map(DRAWN_AT_ONCE, &all, |chart| render(chart, Form::Png));
+    for (chart, drawn) in all.iter().zip(drawn) {
+        match drawn {
+            Ok(image) => images.push((format!("{}.{}", chart.name, Form::Png.extension()), image)),
+            Err(error) => {
+                let problem = format!("the chart {} could not be drawn: {error}", chart.name);
+                written.problems.push(problem);
             }
         }
     }

@@ -99,7 +99,7 @@ fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, ranked: &[String]) 
         },
     );
     let panel = Panel::of(axis(&tradeoff.x), axis(&tradeoff.y), series);
-    let title = of_workload("Throughput per GPU against speed per user", &workload);
+    let title = of_workload("Each server: throughput per GPU against speed per user", &workload);
     Some(subject.chart(title, note, vec![panel]))
 }
 

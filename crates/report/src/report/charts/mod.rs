@@ -1,5 +1,6 @@
 //! Chooses the charts of an experiment, one file for each kind. Everything here is data: see [`super::chart`].
 
+pub mod bars;
 pub(super) mod cdf;
 mod curves;
 pub mod effects;

@@ -98,7 +98,7 @@ pub fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, label_by: &[Str
 
 fn plain_title(tradeoff: &Tradeoff<'_>) -> String {
     if tradeoff.x == Measure::tokens_per_user() && tradeoff.y == Measure::tokens_per_gpu() {
-        "Throughput per GPU against speed per user".into()
+        "Pareto frontier: throughput per GPU against speed per user".into()
     } else {
         format!(
             "{} against {}",

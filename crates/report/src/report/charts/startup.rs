@@ -6,12 +6,16 @@ use super::multiples::groups;
 use super::pareto;
 use crate::report::chart::Chart;
 use crate::report::variation::varying;
+use itertools::Itertools;
 use vsweep_record::table::{Column, Measure, PlacedPoint, Section, Tradeoff};
 
 /// Seconds from launch to ready.
 const STARTUP: &str = "startup_s";
 
-/// Draws the workload with the most servers. No chart if fewer than two servers have a known start-up time.
+/// Ratio of the slowest start to the fastest below which starts differ by no more than their noise: 28 and 34 s were two starts of one server.
+const TELLING: f64 = 1.3;
+
+/// Draws the workload that most servers have in common, if their start-up times differ.
 pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
     let points = subject.points;
     let has = |metric: &&str| points.points.iter().any(|point| points.spread(point, metric).is_some());
@@ -34,11 +38,19 @@ pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
     let Some(tradeoff) = most.filter(|tradeoff| servers(tradeoff) > 1) else {
         return Vec::new();
     };
+    let starts = tradeoff.placed.iter().map(|placed| placed.x.value);
+    if starts
+        .minmax()
+        .into_option()
+        .is_none_or(|(least, most)| most < TELLING * least)
+    {
+        return Vec::new();
+    }
     let mut chart = pareto::draw(subject, tradeoff, &[]);
     chart.name = "startup".into();
     chart.title = "Throughput against start-up".into();
     if tradeoffs.len() > 1 {
-        chart.note += " The workload that most servers have in common.";
+        chart.note += " Drawn is the workload that most servers have in common.";
     }
     vec![chart]
 }

@@ -1,9 +1,10 @@
 //! The forms of a comparison: a text, Markdown and one offline page, which templates fill in with the same words, and JSON in the Bencher
 //! Metric Format.
 
-use super::{Comparison, HEADS, STARTS, Side, frontiers};
+use super::{Comparison, Figure, HEADS, Judged, STARTS, Side, changes, frontiers};
 use super::{cells, percent, show_limit, tally, word};
 use crate::report::align::align;
+use crate::report::chart::Chart;
 use crate::report::html::text::{self, safe};
 use crate::report::markdown::environment;
 use crate::report::picture::{Form, render};
@@ -11,10 +12,14 @@ use crate::report::template::{fill, plain};
 use itertools::Itertools;
 use minijinja::{Value, context};
 use serde_json::{Map, json};
+use vsweep_answer::answer::{Requirement, Verdict};
 use vsweep_plan::units::show_many;
+use vsweep_record::table::Cell;
 
-/// Points without a counterpart that are named.
+/// Points without a counterpart that are named, and other changes.
 const MOST_NAMED: usize = 5;
+/// Rows of changes in Markdown, and of limits that are not met.
+const MOST_ROWS: usize = 8;
 
 /// In the terminal: the tally, changes, a block for each point, and limits.
 pub fn to_text(comparison: &Comparison) -> String {
@@ -26,17 +31,34 @@ pub fn to_markdown(comparison: &Comparison) -> String {
     fill(&environment(), include_str!("compare.md.jinja"), parts(comparison))
 }
 
-/// Formats it as one offline page: the tally first, then limits, both frontiers, a table for each point, and other changes.
+/// Formats comparisons with one base as one offline page: sentences, changes, limits, the frontiers of all sides, and a table of every
+/// point that sorts. The first side is the base, and each further one belongs to a comparison.
 ///
 /// # Errors
 /// If a chart cannot be drawn.
-pub fn to_html(comparison: &Comparison, base: &Side, new: &Side) -> Result<String, String> {
-    let mut pictures = Vec::new();
-    for chart in frontiers::charts(base, new) {
-        let svg = render(&chart, Form::Svg)?;
-        pictures.push(context! { title => chart.title.clone(), svg => safe(String::from_utf8_lossy(&svg)) });
-    }
-    let parts = context! { pictures, ..parts(comparison) };
+pub fn to_html(comparisons: &[Comparison], sides: &[Side]) -> Result<String, String> {
+    let picture = |chart: &Chart| {
+        let svg = render(chart, Form::Svg)?;
+        Ok::<Value, String>(context! { title => chart.title.clone(), svg => safe(String::from_utf8_lossy(&svg)) })
+    };
+    let is_simulated = |side: &Side| {
+        let cells = side.table.column("simulated").map_or(&[][..], |column| &column.cells);
+        cells.contains(&Cell::Bool(true))
+    };
+    let is_simulated = sides.iter().any(is_simulated);
+    let parts = comparisons.iter().map(|comparison| {
+        let picture = changes::chart(comparison, is_simulated).map(|chart| picture(&chart));
+        Ok(context! { picture => picture.transpose()?, ..parts(comparison) })
+    });
+    let parts = context! {
+        comparisons => parts.collect::<Result<Vec<Value>, String>>()?,
+        pictures => frontiers::charts(sides).iter().map(picture).collect::<Result<Vec<Value>, String>>()?,
+        base => sides.first().map(|side| side.name.clone()),
+        names => sides.iter().skip(1).map(|side| &side.name).join(", "),
+        heads => HEADS,
+        script => safe(include_str!("sort.js").to_owned()),
+        data => "null",
+    };
     Ok(text::render(include_str!("page.html.jinja"), parts))
 }
 
@@ -57,7 +79,7 @@ pub fn to_bmf(comparison: &Comparison) -> String {
 
 /// Data for all text forms.
 fn parts(comparison: &Comparison) -> Value {
-    let limits = comparison.limits.iter().map(|judged| {
+    let of_limit = |judged: &Judged| {
         [
             show_limit(&judged.limit),
             judged.settings.clone(),
@@ -65,6 +87,32 @@ fn parts(comparison: &Comparison) -> Value {
             format!("{:.3}", judged.p_value),
             word(judged.requirement),
         ]
+    };
+    let is_met = |judged: &&Judged| judged.requirement == Requirement::Met;
+    let unmet = comparison.limits.iter().filter(|judged| !is_met(judged));
+    let met = comparison.limits.iter().filter(is_met).count();
+    let weighed = changes::by_weight(comparison);
+    let has_changed = |(_, figure): &&(&str, &Figure)| figure.verdict != Verdict::Same;
+    let changed = weighed.iter().filter(has_changed);
+    let more = |count: usize| count.saturating_sub(MOST_ROWS);
+    let unsaid = more(changed.clone().count()) + more(unmet.clone().count());
+    let changed = changed.take(MOST_ROWS).map(|(settings, figure)| {
+        let cells = cells(figure);
+        [(*settings).to_owned()].into_iter().chain(cells).collect_vec()
+    });
+    // What the cells sort by, where that is a number.
+    let rows = weighed.iter().map(|(settings, figure)| {
+        let change = figure.ratio - 1.0;
+        let by = [
+            None,
+            Some(figure.base),
+            Some(figure.new),
+            Some(change),
+            Some(figure.interval.0 - 1.0),
+            None,
+            None,
+        ];
+        context! { at => *settings, cells => cells(figure), by => by, verdict => word(figure.verdict) }
     });
     // In the terminal, a number of starts common to all rows is shown once.
     let starts = comparison.figures().map(|figure| figure.starts).unique().collect_vec();
@@ -82,8 +130,6 @@ fn parts(comparison: &Comparison) -> Value {
         context! {
             settings => pair.settings.clone(),
             aligned => align(&aligned.map(shown).collect_vec()).lines().map(str::to_owned).collect_vec(),
-            rows,
-            verdicts => pair.figures.iter().map(|figure| word(figure.verdict)).collect_vec(),
         }
     });
     let lone = [(&comparison.only_base, "base"), (&comparison.only_new, "new")];
@@ -104,7 +150,15 @@ fn parts(comparison: &Comparison) -> Value {
         notes => comparison.notes(),
         starts => starts.iter().exactly_one().ok().copied(),
         heads => HEADS,
-        limits => limits.collect_vec(),
+        sentences => changes::sentences(comparison),
+        limits => comparison.limits.iter().map(of_limit).collect_vec(),
+        unmet => unmet.take(MOST_ROWS).map(of_limit).collect_vec(),
+        met,
+        changed => changed.collect_vec(),
+        changed_heads => ["at"].into_iter().chain(HEADS).collect_vec(),
+        unsaid,
+        most => MOST_NAMED,
+        rows => rows.collect_vec(),
         points => points.collect_vec(),
         lone => lone.collect_vec(),
         changes => changes.map(|change| [&change.name, &change.base, &change.new].map(String::clone)).collect_vec(),

@@ -1,17 +1,22 @@
-//! The frontiers of both sides of a comparison in one chart for each workload: how far the new one has moved, at every speed.
+//! The frontiers of all sides of a comparison in one chart for each workload: how far a new one has moved, at every speed.
 
 use super::Side;
 use crate::report::chart::{Chart, Mark, Series, Style};
 use crate::report::charts::ChartContext;
 use crate::report::charts::pareto;
 use crate::report::ordered::Order;
+use std::iter;
 use vsweep_record::table::{Better, EXPERIMENT, Measure, Points, Table, Tradeoff, frontier};
 
-/// One chart for each workload of which both sides have a point.
-pub fn charts(base: &Side, new: &Side) -> Vec<Chart> {
-    let names = [format!("base: {}", base.name), format!("new: {}", new.name)];
-    let tables = names.iter().cloned().zip([base.table.clone(), new.table.clone()]);
-    let both = Table::stack(tables.collect());
+/// One chart for each workload of which two sides or more have a point; the first side is the base.
+pub fn charts(sides: &[Side]) -> Vec<Chart> {
+    let kinds = iter::once("base").chain(iter::repeat("new"));
+    let names: Vec<String> = kinds
+        .zip(sides)
+        .map(|(kind, side)| format!("{kind}: {}", side.name))
+        .collect();
+    let tables = sides.iter().map(|side| side.table.clone());
+    let both = Table::stack(names.iter().cloned().zip(tables).collect());
     let points = Points::of(&both);
     let subject = ChartContext {
         experiment: &names.join(", "),
@@ -28,7 +33,7 @@ pub fn charts(base: &Side, new: &Side) -> Vec<Chart> {
                 points: frontier_of(&points, tradeoff, name),
             })
             .collect();
-        if curves.iter().any(|curve| curve.points.is_empty()) {
+        if curves.iter().filter(|curve| !curve.points.is_empty()).count() < 2 {
             return None;
         }
         let mut chart = pareto::draw(&subject, tradeoff, &[]);

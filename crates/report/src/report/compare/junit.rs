@@ -10,7 +10,22 @@ use vsweep_strategy::stats::Requirement;
 
 /// A broken limit is a failure, an undecided one is skipped. Where nothing is limited, each figure is a case that passes and tells
 /// its verdict.
-pub fn to_junit(comparison: &Comparison) -> String {
+pub fn to_junit(comparisons: &[Comparison]) -> String {
+    let limits = || comparisons.iter().flat_map(|comparison| &comparison.limits);
+    let failures = limits()
+        .filter(|judged| judged.requirement == Requirement::Broken)
+        .count();
+    let (counts, suites): (Vec<usize>, Vec<Value>) = comparisons.iter().map(suite).unzip();
+    let tests: usize = counts.iter().sum();
+    fill(
+        &of_lines(escape),
+        include_str!("junit.xml.jinja"),
+        context! { suites, tests, failures },
+    )
+}
+
+/// The number of its cases, and the suite.
+fn suite(comparison: &Comparison) -> (usize, Value) {
     let limits = comparison.limits.iter().map(of_limit);
     let figures = comparison.points.iter();
     let figures = figures.flat_map(|pair| pair.figures.iter().map(|figure| of_figure(figure, &pair.settings)));
@@ -18,6 +33,7 @@ pub fn to_junit(comparison: &Comparison) -> String {
         true => figures.collect(),
         false => limits.collect(),
     };
+    let tests = cases.len();
     let count = |requirement| {
         comparison
             .limits
@@ -25,15 +41,15 @@ pub fn to_junit(comparison: &Comparison) -> String {
             .filter(|judged| judged.requirement == requirement)
             .count()
     };
-    let parts = context! {
+    let suite = context! {
         name => format!("{} against {}", comparison.new, comparison.base),
-        tests => cases.len(),
+        tests,
         failures => count(Requirement::Broken),
         skipped => count(Requirement::Undecided),
         cases,
         tally => tally(comparison),
     };
-    fill(&of_lines(escape), include_str!("junit.xml.jinja"), parts)
+    (tests, suite)
 }
 
 /// A limit at a point, with both values, and with the change and its interval.

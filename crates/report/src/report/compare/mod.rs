@@ -1,6 +1,7 @@
 //! Two sets of results side by side: each metric of each common point as a ratio with its interval and a verdict, and
 //! everything else that differs between them. The statistics are `vsweep_strategy::stats`; nothing is measured here.
 
+mod changes;
 mod dashboard;
 mod document;
 mod doubts;

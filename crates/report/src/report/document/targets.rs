@@ -78,6 +78,7 @@ fn of_target(inputs: &Inputs<'_>, configs: &[Config], servers: &[&SearchResult<'
     let best = at.map(|at| {
         context! {
             value => own.and_then(|own| sla::value_in_words(own)),
+            one_of => card::replicas(answered),
             ..card::parts(inputs, configs, &named, at, metric, &title)
         }
     });

@@ -47,6 +47,7 @@ fn of_workload(
             question => answered.question.as_str(),
             title => axis_title(name),
             tied => ties.collect_vec(),
+            one_of => card::replicas(answered),
             ..card::parts(inputs, configs, &words, *at, name, &title)
         })
     };

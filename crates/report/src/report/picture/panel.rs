@@ -184,8 +184,10 @@ fn draw_series(canvas: &mut Canvas, frame: &Frame, series: &Series, bar_shift: f
     }
     let look = look(series.style);
     let mut places = frame.places(&series.points);
-    // A limit holds along the whole axis.
-    if let (Style::Limit, [first, .., last]) = (series.style, &mut places[..]) {
+    // A limit holds along the whole axis; an upright one is drawn from end to end as it is.
+    if let (Style::Limit, [first, .., last]) = (series.style, &mut places[..])
+        && first.0 != last.0
+    {
         (first.0, last.0) = (frame.left, frame.right);
     }
     draw_line(canvas, look, &places);

@@ -3,7 +3,7 @@
 
 mod brief;
 mod effects;
-mod parts;
+pub(super) mod parts;
 mod warnings;
 
 pub use brief::{Best, best, brief};

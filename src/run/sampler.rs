@@ -1,4 +1,4 @@
-//! Reads the server, its GPUs and the machine during a run, once a second, on a separate thread, so that neither the load generator nor the
+//! Reads the server, its GPUs and the machine during a run, about once a second, on a separate thread, so that neither the load generator nor the
 //! supervision of the server ever waits for it. Each reading is appended to the run's file at once, for observers of the sweep. After the
 //! run, its final readings replace that file.
 
@@ -15,15 +15,22 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use tokio::time::{sleep, timeout};
 
-/// Time between two readings. A scrape costs vLLM's front end some milliseconds, so more would disturb what is measured.
+/// Mean time between two readings. A scrape costs vLLM's front end some milliseconds, so more would disturb what is measured.
 const PERIOD: Duration = Duration::from_secs(1);
 /// Time limit for a scrape. A server in trouble must not delay the sweep.
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// Time limit for ending the readings: one scrape, and GPUs that answer late.
 const LAST: Duration = Duration::from_secs(10);
+
+/// The pause after so many readings: between half and one and a half of the mean. Equal users send in waves of about a second, and even
+/// readings would meet every wave at the same moment.
+fn pause(readings: usize) -> Duration {
+    const GOLDEN_RATIO: f64 = 0.618_033_988_749_894_9;
+    PERIOD.mul_f64(0.5 + (readings as f64 * GOLDEN_RATIO).fract())
+}
 
 /// A running sampler; dropping it stops the readings.
 #[derive(Debug)]
@@ -99,9 +106,11 @@ async fn sample(
     let mut series = Series::default();
     let mut begun = None;
     let mut host = HostWatch::start();
-    let mut ticks = interval(PERIOD);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
+        let wait = match series.0.len() {
+            0 => Duration::ZERO,
+            readings => pause(readings),
+        };
         let is_last = tokio::select! {
             // The series is wanted if the run ended, and not if it was given up.
             stop = &mut stopped => match stop {
@@ -111,7 +120,7 @@ async fn sample(
                     return series;
                 }
             },
-            _ = ticks.tick() => false,
+            () = sleep(wait) => false,
         };
         let (at, host, gpus) = (Instant::now(), host.look(), gpus());
         let answer = match &http {
@@ -161,6 +170,19 @@ mod tests {
             }
         });
         format!("http://{address}")
+    }
+
+    #[test]
+    fn readings_meet_every_moment_of_a_wave() {
+        for wave_ms in [400, 500, 700, 1000, 1300, 2000] {
+            let mut at = Duration::ZERO;
+            let mut quarters = [0; 4];
+            for readings in 1..=40 {
+                at += pause(readings);
+                quarters[(at.as_millis() % wave_ms * 4 / wave_ms) as usize] += 1;
+            }
+            assert!(quarters.iter().all(|count| *count >= 4), "{wave_ms} ms: {quarters:?}");
+        }
     }
 
     #[tokio::test]

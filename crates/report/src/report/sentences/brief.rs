@@ -71,7 +71,6 @@ pub fn brief(answer: &Answer) -> Brief {
                 .filter(is_about_servers),
         )
         .into_iter()
-        .chain(unit(answer).map(str::to_owned))
         .unique()
         .collect(),
     }
@@ -141,6 +140,9 @@ fn sureness(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<Str
         show_many(answered.entrants.len() as u64, "server"),
         so_far(answer)
     );
+    if unit(answer).is_some() {
+        text += "; figures are of one server each: name your GPUs with `gpus` in [report]";
+    }
     if !answered.ties.is_empty() {
         let named = answered.ties.iter().take(MOST_TIES).map(|tie| answer.name_of(tie));
         text += &format!("; not told apart from it: {}", named.format("; "));

@@ -146,18 +146,34 @@ fn where_nobody_meets_the_target_the_nearest_is_named() {
 #[test]
 fn the_unit_is_what_the_user_has() {
     let mut own = asking(&[]);
-    server(&mut own, "tp2", 0, "8", &[(100.0, 50.0)]);
-    server(&mut own, "tp8", 0, "8", &[(300.0, 50.0)]);
-    server(&mut own, "tp16", 0, "8", &[(900.0, 50.0)]);
+    server(&mut own, "tp=2", 0, "8", &[(100.0, 50.0)]);
+    server(&mut own, "tp=8", 0, "8", &[(300.0, 50.0)]);
+    server(&mut own, "tp=16", 0, "8", &[(900.0, 50.0)]);
     for (config, gpus) in own.configs.iter_mut().zip([2, 8, 16]) {
         config.gpus = gpus;
     }
-    assert_eq!(winner(&answer(&own)), "tp16", "one server each where nothing is known");
+    assert_eq!(winner(&answer(&own)), "tp=16", "one server each where nothing is known");
     own.gpus = Some(8);
     let found = answer(&own);
     let won = found.questions[0].winner.as_ref().expect("a winner");
-    assert_eq!((&*won.config, won.replicas, won.value.value.round()), ("tp2", 4, 400.0));
-    assert_eq!(found.questions[0].too_large, ["tp16"]);
+    assert_eq!(
+        (&*won.config, won.replicas, won.value.value.round()),
+        ("tp=2", 4, 400.0)
+    );
+    assert_eq!(found.questions[0].too_large, ["tp=16"]);
+    // Four of the one server against one of the other, as in the recommendation; those that do not fit are no alternative.
+    let of_throughput = found.questions[0]
+        .effects
+        .iter()
+        .filter(|effect| effect.metric == THROUGHPUT);
+    let effects: Vec<(&str, f64)> = of_throughput
+        .map(|effect| (&*effect.config, effect.ratio.value))
+        .collect();
+    assert_eq!(effects.len(), 1, "{effects:?}");
+    assert!(
+        effects[0].0 == "tp=8" && (effects[0].1 - 400.0 / 300.0).abs() < 0.02,
+        "{effects:?}"
+    );
 }
 
 #[test]

@@ -1,16 +1,21 @@
 //! The effects at the winner: each of its settings changed alone, everything else equal.
 
+use super::super::asked::{Goal, Question};
 use super::super::compare::verdict;
 use super::super::document::{Effect, Estimate};
 use super::super::experiment::Config;
 use super::super::known::{Figures, Known, estimate_by};
+use super::entrants::replicas;
 
-/// The effects of the winner's settings on some metrics, at its point.
-pub fn effects(known: &Known<'_>, winner: usize, point: usize, metrics: &[String]) -> Vec<Effect> {
+/// The effects of the winner's settings on the metrics that a question asks for, at its point. A figure that adds up is that of all
+/// servers which fit on the user's GPUs, as in the question itself.
+pub fn effects(known: &Known<'_>, winner: usize, point: usize, question: &Question) -> Vec<Effect> {
     let experiment = known.experiment;
     let at = &experiment.points[point];
+    let own = f64::from(replicas(experiment, &experiment.configs[winner]));
     let mut found = Vec::new();
-    for metric in metrics {
+    for metric in &question.effects {
+        let adds_up = matches!(&question.goal, Goal::Metric { name, adds_up: true } if name == metric);
         let Some(figures) = known.figures(metric) else {
             continue;
         };
@@ -25,7 +30,12 @@ pub fn effects(known: &Known<'_>, winner: usize, point: usize, metrics: &[String
             let Some(beside) = (0..experiment.points.len()).find(same) else {
                 continue;
             };
-            let Some(ratio) = ratio(figures, point, beside) else {
+            let times = match replicas(experiment, other) {
+                0 => continue,
+                others if adds_up => own / f64::from(others),
+                _ => 1.0,
+            };
+            let Some(ratio) = ratio(figures, point, beside, times) else {
                 continue;
             };
             found.push(Effect {
@@ -51,9 +61,9 @@ fn only_difference<'c>(one: &'c Config, other: &'c Config) -> Option<&'c str> {
     different.all(|name| name == first).then_some(first)
 }
 
-/// A point's figure as a multiple of another's.
-fn ratio(figures: &Figures<'_>, one: usize, other: usize) -> Option<Estimate> {
-    let value = figures.estimates[one]?.value / figures.estimates[other]?.value;
+/// A point's figure, so many times, as a multiple of another's.
+fn ratio(figures: &Figures<'_>, one: usize, other: usize, times: f64) -> Option<Estimate> {
+    let value = times * figures.estimates[one]?.value / figures.estimates[other]?.value;
     let draws = figures.draws()[one].iter().zip(&figures.draws()[other]);
-    estimate_by(value, draws.map(|(a, b)| a / b))
+    estimate_by(value, draws.map(|(a, b)| times * a / b))
 }

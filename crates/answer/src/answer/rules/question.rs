@@ -100,7 +100,7 @@ pub fn settle(known: &Known<'_>, question: &Question) -> Settled {
             assumed_starts(known, question).filter(|_| field.placed.len() > 1),
         );
         if let Some(point) = placed.point {
-            answered.effects = effects(known, placed.config, point, &question.effects);
+            answered.effects = effects(known, placed.config, point, question);
         }
         answered.winner = Some(winner);
         answered.alone = alone(known.experiment, question, &answered);

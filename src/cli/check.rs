@@ -7,7 +7,7 @@ use super::plan_file::{PlanFile, show, show_all};
 use super::rehearse::failures_in_words;
 use crate::cause::Failure;
 use crate::error::{Exit, Result};
-use crate::lint::{CheckedPlan, Objections};
+use crate::lint::{Asks, CheckedPlan, Objections};
 use crate::matrix::Matrix;
 use crate::plan::{Axis, Plan, Problems, Reset, Side, Target, spelling};
 use crate::server::find_program;
@@ -42,7 +42,7 @@ pub fn run(args: Args) -> Result<Exit> {
             plan: path,
             overrides: args.overrides.clone(),
         };
-        let read = file.read(|_| ());
+        let read = file.read(Asks::Always, |_| ());
         let misfits = read
             .as_ref()
             .map_or_else(|_| Vec::new(), |read| misfits(&read.plan, &read.matrix));

@@ -5,7 +5,7 @@ use super::plan_file::{asking, show_all};
 use crate::error::{Error, Exit, Result};
 use crate::files;
 use crate::journal::{self, Check, Directory, Manifest, State};
-use crate::lint::{self, CheckedPlan, Objections};
+use crate::lint::{self, Asks, CheckedPlan, Objections};
 use crate::matrix::Matrix;
 use crate::plan::{self, Format, HIDDEN, Plan, ReportOptions};
 use crate::run::Changes;
@@ -127,7 +127,7 @@ pub fn read_plan(
     let path = given.with_file_name(format!("{name}.{extension}"));
     let mut draft = plan::draft_of(text, format, &path).map_err(|errors| refuse(errors.into()))?;
     adapt(&mut draft.plan);
-    let CheckedPlan { mut plan, matrix, .. } = lint::examine(draft, asking).map_err(refuse)?;
+    let CheckedPlan { mut plan, matrix, .. } = lint::examine(draft, Asks::InDoubt, asking).map_err(refuse)?;
     plan.path = given;
     if Changes::between(state, &matrix, &plan).plan.sha256 != sha256 {
         return Err(Error::Fatal(format!(

@@ -2,7 +2,7 @@
 
 use super::output::{inform, print_styled};
 use crate::error::{Error, Result};
-use crate::lint::{self, CheckedPlan, Objections};
+use crate::lint::{self, Asks, CheckedPlan, Objections};
 use crate::matrix::Matrix;
 use crate::plan::{self, Diagnostics, Plan, Problems};
 use std::io::{IsTerminal, stderr};
@@ -22,17 +22,17 @@ impl PlanFile {
     /// Reads and expands the plan, whose defaults may depend on where its results are. All its problems go to standard error. So do
     /// warnings, which end nothing; whether there were any comes last.
     pub fn open(&self, adapt: impl FnOnce(&mut Plan)) -> Result<(Plan, Matrix, bool)> {
-        let read = self.read(adapt).map_err(show_all)?;
+        let read = self.read(Asks::InDoubt, adapt).map_err(show_all)?;
         let is_doubtful = read.warnings.is_some();
         read.warnings.map(show);
         Ok((read.plan, read.matrix, is_doubtful))
     }
 
     /// Like `check`, without output.
-    pub fn read(&self, adapt: impl FnOnce(&mut Plan)) -> Result<CheckedPlan, Objections> {
+    pub fn read(&self, asks: Asks, adapt: impl FnOnce(&mut Plan)) -> Result<CheckedPlan, Objections> {
         let mut draft = plan::draft(&self.plan, &self.overrides)?;
         adapt(&mut draft.plan);
-        lint::examine(draft, asking)
+        lint::examine(draft, asks, asking)
     }
 }
 

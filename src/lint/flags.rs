@@ -2,7 +2,7 @@
 //! that the installed vLLM does not have is an error. Without an installation, the flags are those of the release that the simulator
 //! imitates. Another release may have more, so these are warnings.
 
-use super::{OUTPUT_JSON, launched, loads, place_of_param};
+use super::{Asks, OUTPUT_JSON, launched, loads, place_of_param};
 use crate::matrix::Matrix;
 use crate::plan::{
     Diagnostics, Offline, Origin, Plan, Problem, Program, ServeCommand, Side, Span, is_of_server, spelling, suggest,
@@ -35,7 +35,7 @@ pub fn has(offline: Offline, name: &str) -> bool {
 
 /// Checks the flags of every launched server whose program is vLLM or the simulator. `asking` is called before a program is asked for its
 /// flags.
-pub(super) fn check(plan: &Plan, matrix: &Matrix, asking: fn(&Path), found: &mut Diagnostics) {
+pub(super) fn check(plan: &Plan, matrix: &Matrix, (asks, asking): (Asks, fn(&Path)), found: &mut Diagnostics) {
     let offline = plan.bench.runner.offline();
     // Grouped by the program if that is vLLM itself and not a launcher.
     let mut programs: BTreeMap<Option<String>, Given> = BTreeMap::new();
@@ -72,6 +72,8 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, asking: fn(&Path), found: &mut
             }
             None => vec!["serve"],
         };
+        let is_asked = asks == Asks::Always || !given.objections.is_empty();
+        let asking = is_asked.then_some(asking);
         let installed = program.and_then(|program| InstalledFlags::of(&program, &asked, &given.env, asking));
         check_given(plan, &given, installed.as_ref(), found);
     }

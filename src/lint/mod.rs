@@ -45,13 +45,22 @@ impl From<Problems> for Objections {
     }
 }
 
-/// Expands a plan and checks it. `asking` is called before a program is asked for its flags, which takes a while.
-pub fn examine(draft: Draft, asking: fn(&Path)) -> Result<CheckedPlan, Objections> {
+/// When an installed vLLM is asked for its flags, which takes 20 s.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asks {
+    /// Whenever it was not asked before.
+    Always,
+    /// Only about what the known release would reject: a server that starts finds the rest in the same time.
+    InDoubt,
+}
+
+/// Expands a plan and checks it. `asking` is called before a program is asked for its flags.
+pub fn examine(draft: Draft, asks: Asks, asking: fn(&Path)) -> Result<CheckedPlan, Objections> {
     let Draft { plan, mut found } = draft;
     let matrix = Matrix::draft(&plan, &mut found);
     if let Some(matrix) = &matrix {
         addresses::check(&plan, matrix, &mut found);
-        flags::check(&plan, matrix, asking, &mut found);
+        flags::check(&plan, matrix, (asks, asking), &mut found);
         loads::check(&plan, matrix, &mut found);
         columns::check(&plan, matrix, &mut found);
     }

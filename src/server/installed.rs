@@ -30,12 +30,12 @@ pub struct InstalledFlags {
 
 impl InstalledFlags {
     /// Returns the flags of a command (`serve`) of the program that this word starts, in this environment. Calls `announce` before it runs
-    /// the program. `None` if the program does not exist, or does not answer as vLLM does.
+    /// the program, if it is to be run at all. `None` if the program does not exist, does not answer as vLLM does, or was never asked.
     pub fn of(
         program: &str,
         command: &[&str],
         env: &BTreeMap<String, String>,
-        announce: impl FnOnce(&Path),
+        announce: Option<fn(&Path)>,
     ) -> Option<InstalledFlags> {
         let program = locate(program, env)?;
         let remembered = remembered(&program, command);
@@ -43,7 +43,7 @@ impl InstalledFlags {
         let names = match known.map(|text| text.lines().map(str::to_owned).collect::<BTreeSet<String>>()) {
             Some(names) if names.len() >= FEWEST => names,
             _ => {
-                announce(&program);
+                announce?(&program);
                 let names = names_in(&ask(&program, command, env)?);
                 if names.len() < FEWEST {
                     return None;

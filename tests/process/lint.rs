@@ -147,10 +147,30 @@ fn an_installed_vllm_is_asked_once_and_its_word_counts() {
     assert_eq!(silent.status.code(), Some(3), "{}", said(&silent));
     assert!(said(&silent).contains("warning: ") && said(&silent).contains("has no flag `--max-model-len`"));
 
+    // Nothing but `check` asks about what the release knows; where that has a doubt, everything does.
+    install(folder.path(), "0 # again");
+    let plan = |command: &str| {
+        fs::write(
+            folder.path().join("plan.toml"),
+            format!("[serve]\ncommand = \"{command}\"\n"),
+        )
+        .expect("written");
+        let mut plan = Command::new(env!("CARGO_BIN_EXE_vsweep"));
+        let plan = plan.args(["plan", "plan.toml"]).current_dir(folder.path());
+        output(
+            plan.env("PATH", &path)
+                .env("XDG_CACHE_HOME", folder.path().join("cache")),
+        )
+    };
+    let known = plan("vllm serve m --max-num-seqs 8");
+    assert_eq!((known.status.code(), asked()), (Some(0), 1), "{}", said(&known));
+    let new = plan("vllm serve m --brand-new a");
+    assert_eq!((new.status.code(), asked()), (Some(0), 2), "{}", said(&new));
+
     // Another installation in its place, one that cannot answer.
     install(folder.path(), "1 # broken");
     let broken = check("vllm serve m --brand-nev a --max-model-len 4");
-    assert_eq!((broken.status.code(), asked()), (Some(3), 2), "{}", said(&broken));
+    assert_eq!((broken.status.code(), asked()), (Some(3), 3), "{}", said(&broken));
     assert!(
         said(&broken).contains("warning: vLLM 0.32 has no flag `--brand-nev`"),
         "{}",

@@ -269,7 +269,8 @@ fn sureness(answer: &Answer, probability: f64, near: &str) -> String {
 fn near(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
     match &answered.goal {
         Goal::Load { unit, .. } if winner.value.value * answer.margin < unit * f64::from(winner.replicas) => {
-            "one user of each server".to_owned()
+            let each = if winner.replicas > 1 { " of each server" } else { "" };
+            format!("one user{each}")
         }
         _ => margin(answer.margin),
     }

@@ -14,6 +14,7 @@ use crate::matrix::{Matrix, Point, ServerConfig};
 use crate::plan::commands::flags;
 use crate::plan::{BenchRunner, Params, Plan, Reset, Warmup};
 use std::collections::{BTreeMap, HashMap};
+use std::iter;
 
 /// Recorded runs that are played again to compare: more teach little and cost time.
 const MOST_COMPARED: usize = 16;
@@ -133,7 +134,12 @@ impl Calibration {
         let mut ratios = Vec::new();
         for (server, stand_in) in stand_ins.iter().filter(|(_, stand_in)| stand_in.start_s > 0.0) {
             let ready = state.servers.get(server).into_iter().flat_map(ServerRecord::ready);
-            ratios.extend(ready.map(|ready| ready.seconds / stand_in.start_s));
+            let modelled = iter::once(stand_in.start_s).chain(iter::repeat(stand_in.warm_start_s));
+            ratios.extend(
+                ready
+                    .zip(modelled)
+                    .map(|(ready, modelled_s)| ready.seconds / modelled_s),
+            );
         }
         if !ratios.is_empty() {
             self.sources.push(format!("{} measured server starts", ratios.len()));

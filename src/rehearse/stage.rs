@@ -16,7 +16,7 @@ use crate::agenda::{
 use crate::bench::params_of;
 use crate::cause::{Cause, Failure};
 use crate::ids::{SearchId, ServerId};
-use crate::journal::{ServerReady, State};
+use crate::journal::{FIRST_SLOT, ServerReady, State};
 use crate::matrix::{LoadExploration, LoadSearch, Point};
 use crate::plan::{BenchRunner, Offline, Reset, Warmup, spelling};
 use crate::run::{NoSignals, Stage, drive, reduce};
@@ -49,6 +49,8 @@ struct VirtualStage<'a> {
     levels_left: BTreeMap<SearchId, usize>,
     /// True if the server is up and stays so.
     is_up: bool,
+    /// True if it was started before, so that its graphs are compiled.
+    is_compiled: bool,
 }
 
 /// Plays a group. `Err` says why it cannot be.
@@ -102,6 +104,8 @@ fn play(
     let reads_gaps = criteria.map(ToString::to_string).any(|text| text.contains("itl"));
     let server = &group.server;
     let is_up = rehearsers.options.at_work && is_up(state, &server.id, group.slot);
+    let record = state.servers.get(&server.id);
+    let is_compiled = group.slot > FIRST_SLOT || record.is_some_and(|record| record.ready().next().is_some());
     let forecast = RefCell::new(Forecast {
         server: server.id.clone(),
         name: plan.secrets.redact(&server.name),
@@ -122,6 +126,7 @@ fn play(
         steps: &steps,
         levels_left,
         is_up,
+        is_compiled,
     };
     let writer = Imagined::new(state, &forecast, &steps);
     let driven = drive(&mut agenda, &mut stage, &writer, &mut NoSignals).now_or_never();
@@ -170,12 +175,13 @@ impl VirtualStage<'_> {
     fn start(&mut self) -> Result<ReadyInfo, Failure> {
         let ModelledServer { failure, .. } = self.stand_in;
         let (plan, calibration) = (self.rehearsers.schedule.plan, self.rehearsers.calibration);
+        let mut forecast = self.forecast.borrow_mut();
         let start_s = match failure {
             _ if self.is_up => 0.0,
             Some(failure) if failure.cause == Cause::ReadyTimeout => plan.serve.ready_timeout.as_secs_f64(),
+            None if self.is_compiled || forecast.starts > 0 => self.stand_in.warm_start_s,
             _ => self.stand_in.start_s,
         };
-        let mut forecast = self.forecast.borrow_mut();
         forecast.starts += 1;
         forecast.total.starts += calibration.start.time(start_s + self.stand_in.stop_s);
         // Its log.

@@ -254,6 +254,21 @@ max_concurrency = 8
 "#;
 
 #[test]
+fn only_the_first_start_of_a_real_server_is_cold() {
+    let folder = plan(&REAL.replace("MODEL", "meta-llama/Llama-3.1-8B-Instruct"));
+    let seconds = |starts: u32| {
+        let starts = format!("starts={starts}");
+        let forecast = rehearse(&folder, &["--gpu", "8xh100", "--set", &starts]);
+        forecast["seconds"]["likely"].as_f64().expect("a time")
+    };
+    let times = [1, 2, 3].map(seconds);
+    let [second, third] = [times[1] - times[0], times[2] - times[1]];
+    // The runs are the same; compiling two servers takes half a minute each.
+    assert!(times[0] > second + 40.0, "{times:?}");
+    assert!((second - third).abs() < 1.0, "{times:?}");
+}
+
+#[test]
 fn what_does_not_fit_is_named_with_its_cause() {
     let folder = plan(&REAL.replace("MODEL", "meta-llama/Llama-3.1-70B-Instruct"));
     let forecast = rehearse(&folder, &["--gpu", "h100"]);

@@ -210,7 +210,11 @@ impl ServerSettings {
 
     /// Duration of each phase of the start.
     pub fn phases(&self) -> StartPhases {
-        let warm = self.graph_cache().is_some_and(|path| path.is_file());
+        self.phases_if(self.graph_cache().is_some_and(|path| path.is_file()))
+    }
+
+    /// Duration of each phase, with or without compiled graphs in the cache.
+    pub fn phases_if(&self, warm: bool) -> StartPhases {
         let phases = StartPhases::of(&self.cost, self.limits.max_num_seqs, warm);
         match self.start {
             None => phases,

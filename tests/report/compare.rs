@@ -314,7 +314,7 @@ fn ci_systems_get_cases_and_values() {
     let (_folder, base, new) = sides();
     let limits = ["output_throughput:-5%", "p99_ttft_ms:+5%"];
     let found = Comparison::of(&base, &new, &question(&limits)).expect("common points");
-    let junit = to_junit(&[found.clone()]);
+    let junit = to_junit(std::slice::from_ref(&found));
     for part in [
         "<testcase name=\"output_throughput:-5% at concurrency 8\" classname=\"limit\">",
         "<failure message=\"-10.0 % (-1",

@@ -169,6 +169,7 @@ fn sample(record: &Value) -> Sample {
         prompt_len: record["prompt_len"].as_u64().expect("a count"),
         // Without a count, vLLM counts the text's tokens, here one an event.
         output_tokens: record["output_tokens"].as_u64().filter(|count| *count > 0),
+        class: 0,
         sequences: 1,
         audio_s: at("input_audio_duration"),
         text: None,

@@ -22,6 +22,8 @@ pub struct Sample {
     pub prompt_len: u64,
     /// Output tokens as the server counted them.
     pub output_tokens: Option<u64>,
+    /// Its class in a mixed load, by place; 0 in any other.
+    pub class: u8,
     /// Inputs in the request (documents of a rerank, texts of an embedding batch); 1 otherwise.
     pub sequences: u32,
     /// Seconds of audio sent.

@@ -63,6 +63,14 @@ impl Samples {
         self.iter().filter(Sample::is_ok)
     }
 
+    /// Returns the samples of one class of a mixed load.
+    pub fn of_class(&self, class: u8) -> Samples {
+        let mut own = Samples::default();
+        let all = self.read().filter(|(_, sample)| sample.class == class);
+        all.for_each(|(index, sample)| own.push(index as usize, &sample));
+        own
+    }
+
     /// Number of failed samples.
     pub fn failed(&self) -> usize {
         self.iter().filter(|sample| !sample.is_ok()).count()
@@ -181,6 +189,7 @@ mod tests {
                     end,
                     prompt_len,
                     output_tokens,
+                    class: 7,
                     sequences: 3,
                     audio_s: 0.25,
                     text,

@@ -3,15 +3,17 @@
 //!
 //! Three generators, each named by where it comes from: [`NumpyLegacy`] (`np.random.seed`), [`NumpyPcg64`]
 //! (`np.random.default_rng`) and [`PythonRandom`] (`random.seed`). Only what the datasets and the arrival process
-//! draw is here.
+//! draw is here. [`Shares`] has no counterpart elsewhere.
 
 mod legacy;
 mod pcg64;
 mod python;
+mod shares;
 
 pub use legacy::NumpyLegacy;
 pub use pcg64::NumpyPcg64;
 pub use python::PythonRandom;
+pub use shares::Shares;
 
 use rand_mt::Mt;
 

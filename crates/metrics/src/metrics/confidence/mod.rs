@@ -53,16 +53,42 @@ pub fn of_run(
     percents: &[f64],
     goodput: Option<&Goodput>,
 ) -> Errors {
-    let requests = Requests::of(samples, duration, goodput);
-    let mut errors = requests.errors(flow);
+    let mut errors = Requests::of(samples, duration, goodput).errors(flow, None);
+    of_distributions(samples, flow.wave(), metrics, percents, &mut errors);
+    errors
+}
+
+/// The errors of the figures that one class of a mixed load has by itself, and of its share of the requests.
+pub fn of_class(
+    samples: &Samples,
+    class: u8,
+    flow: Flow,
+    duration: Nanos,
+    metrics: &[Metric],
+    percents: &[f64],
+    goodput: Option<&Goodput>,
+) -> Errors {
+    let own = samples.of_class(class);
+    let share = own.len() as f64 / samples.len() as f64;
+    let mut errors = Requests::of(samples, duration, goodput).errors(flow, Some(class));
+    let wave = (share * flow.wave() as f64).round().max(1.0);
+    of_distributions(&own, wave as usize, metrics, percents, &mut errors);
+    let of_share = ((1.0 - share) / own.len() as f64).sqrt();
+    errors.extend((!own.is_empty()).then(|| (SHARE.to_owned(), of_share)));
+    errors
+}
+
+/// The figure of a class that is its share of the requests.
+pub const SHARE: &str = "share";
+
+fn of_distributions(samples: &Samples, wave: usize, metrics: &[Metric], percents: &[f64], errors: &mut Errors) {
     for metric in metrics {
         let sequence = match metric {
             Metric::Itl => Sequence::of_gaps(samples),
             _ => Sequence::of_values(metric.values(samples)),
         };
-        of_distribution(metric.name(), &sequence, flow.wave(), percents, &mut errors);
+        of_distribution(metric.name(), &sequence, wave, percents, errors);
     }
-    errors
 }
 
 /// The errors of mean, median and percentiles of a distribution, by the keys of a result: `p99_ttft_ms`. The values are in the

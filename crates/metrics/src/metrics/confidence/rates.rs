@@ -61,6 +61,7 @@ struct Request {
     sequences: f64,
     audio: f64,
     is_good: bool,
+    class: u8,
 }
 
 /// The amount of a request that a rate sums.
@@ -84,6 +85,7 @@ impl Requests {
             sequences: f64::from(sample.sequences),
             audio: sample.audio_s,
             is_good: goodput.is_some_and(|goodput| goodput.is_met(&sample)),
+            class: sample.class,
         };
         Requests {
             each: samples.ok().map(request).collect(),
@@ -92,8 +94,8 @@ impl Requests {
         }
     }
 
-    /// The errors of all rates of a result.
-    pub fn errors(&self, flow: Flow) -> Errors {
+    /// The errors of all rates of a result, or of those that one class of a mixed load has by itself.
+    pub fn errors(&self, flow: Flow, class: Option<u8>) -> Errors {
         let rates: [(&str, Amount); 6] = [
             ("request_throughput", |_| 1.0),
             ("output_throughput", |request| request.output),
@@ -106,7 +108,12 @@ impl Requests {
             .into_iter()
             .filter(|(name, _)| self.has_goodput || *name != "request_goodput")
             .filter_map(|(name, of)| {
-                let amounts: Vec<f64> = self.each.iter().map(of).collect();
+                let amount = |request: &Request| match class.is_none_or(|class| class == request.class) {
+                    true => of(request),
+                    // The others take the places, and give nothing.
+                    false => 0.0,
+                };
+                let amounts: Vec<f64> = self.each.iter().map(amount).collect();
                 Some((name.to_owned(), self.error(flow, &amounts)?))
             })
             .collect()

@@ -118,7 +118,7 @@ impl Drawer {
         }
         let settings = &self.settings;
         let (takes_ids, traits) = (settings.api.backend().takes_ids(), settings.dataset.traits());
-        let wants_words = traits.made_of == Material::Vocabulary && !takes_ids;
+        let wants_words = matches!(traits.made_of, Material::Vocabulary | Material::Mixed) && !takes_ids;
         if !settings.tokens.is_skipped && (wants_words || traits.depends_on_counts) {
             // A server that is still starting has no tokenizer yet.
             if let Some(limit) = settings.limits.ready() {
@@ -258,10 +258,10 @@ fn without_tokenizer(traits: Traits, source: PromptSource, counted_by: &str) -> 
         PromptSource::TokenIds => Some("prompts are lists of token ids, not text".to_owned()),
         PromptSource::Words => Some("prompts are common words, and their lengths estimates".to_owned()),
         PromptSource::ServerWords => Some("prompts are words that are one token each for the server".to_owned()),
-        PromptSource::Text if traits.depends_on_counts => {
+        PromptSource::Text | PromptSource::Mixed if traits.depends_on_counts => {
             Some(format!("the lengths of texts are those of counter \"{counted_by}\""))
         }
-        PromptSource::Text | PromptSource::Tokenizer | PromptSource::Template => None,
+        PromptSource::Text | PromptSource::Mixed | PromptSource::Tokenizer | PromptSource::Template => None,
     }
 }
 

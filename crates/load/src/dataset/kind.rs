@@ -166,6 +166,8 @@ pub enum Material {
     /// Texts, of a file or made by the dataset.
     #[default]
     Text,
+    /// Several of these.
+    Mixed,
 }
 
 impl Traits {
@@ -176,6 +178,7 @@ impl Traits {
             Material::TokenIds => PromptSource::TokenIds,
             Material::Text if self.wants_template && template.is_some() => PromptSource::Template,
             Material::Text => PromptSource::Text,
+            Material::Mixed => PromptSource::Mixed,
         }
     }
 }

@@ -76,6 +76,8 @@ pub struct Item {
     pub turn: u32,
     /// Due time by the dataset's own clock, in seconds.
     pub timestamp: Option<f64>,
+    /// Its class in a mix, by place.
+    pub class: u8,
 }
 
 impl Item {
@@ -90,6 +92,7 @@ impl Item {
             sequences: None,
             turn: 0,
             timestamp: None,
+            class: 0,
         }
     }
 }
@@ -111,6 +114,8 @@ pub enum PromptSource {
     /// Text from a file, put into the model's chat template.
     #[serde(rename = "text_in_chat_template")]
     Template,
+    /// Several of these, by the classes of a mixed load.
+    Mixed,
 }
 
 #[cfg(test)]

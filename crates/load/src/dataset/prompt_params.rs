@@ -52,15 +52,20 @@ impl PromptParams {
             self.check_path(kind, reader);
         }
         let dataset = turns.dataset(kind.unwrap_or(&KINDS[0]), reader);
+        self.check_number(dataset.traits().takes_every_row, reader);
+        dataset.check(backend, self.num_prompts(), reader);
+        dataset
+    }
+
+    /// Notes a number of prompts that cannot be drawn.
+    pub fn check_number(&self, takes_every_row: bool, reader: &mut ParamReader<'_>) {
         let num_prompts = self.num_prompts();
-        if num_prompts == 0 && !dataset.traits().takes_every_row {
+        if num_prompts == 0 && !takes_every_row {
             reader.wrong("num_prompts", "a whole number of at least 1");
         }
         if num_prompts > MOST_PROMPTS {
             reader.wrong("num_prompts", &format!("at most {MOST_PROMPTS}"));
         }
-        dataset.check(backend, num_prompts, reader);
-        dataset
     }
 
     /// Prompts of a run that their number ends.

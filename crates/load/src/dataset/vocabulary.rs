@@ -24,7 +24,7 @@ pub enum Vocabulary<'a> {
 }
 
 /// Counts the tokens of a text; fails if nobody answers.
-pub type Count<'a> = Box<dyn Fn(&str) -> Result<u64, String> + 'a>;
+pub type Count<'a> = Box<dyn Fn(&str) -> Result<u64, String> + Sync + 'a>;
 
 /// The server's own tokenizer, as far as it can be asked.
 pub struct ServerTokenizer<'a> {

@@ -14,6 +14,7 @@ use std::io;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use vsweep_metrics::metrics::{LoadProgress, Nanos, Sample, Samples};
+use vsweep_metrics::rng::Shares;
 
 /// Requests to send, and how.
 #[derive(Debug, Default)]
@@ -26,6 +27,8 @@ pub struct Load {
     pub due: Vec<Nanos>,
     /// The end of sending, if there is one.
     pub sending: Option<Sending>,
+    /// The classes of the requests, if the load mixes several.
+    pub classes: Option<Shares>,
     /// Requests that are turns of conversations, if any. Those after the first turn have no bytes yet.
     pub turns: Option<Turns>,
     /// Most requests, or conversations, at once.
@@ -55,6 +58,11 @@ impl Load {
     /// Due time of the `index`-th request.
     fn due_at(&self, index: usize) -> Nanos {
         self.due.get(index).copied().unwrap_or(0)
+    }
+
+    /// Class of the `index`-th request.
+    pub(super) fn class_of(&self, index: usize) -> u8 {
+        self.classes.as_ref().map_or(0, |classes| classes.at(index) as u8)
     }
 }
 
@@ -309,7 +317,10 @@ impl<'a> Drive<'a> {
     pub fn fail_unsent(&mut self, index: usize, ready: Nanos, error: String) {
         let now = self.clock.now();
         let prompt_len = self.stock.properties(index).prompt_len;
-        let sample = unsent_sample(self.due(index, ready), ready, now, prompt_len, error);
+        let sample = Sample {
+            class: self.load.class_of(index),
+            ..unsent_sample(self.due(index, ready), ready, now, prompt_len, error)
+        };
         self.end(index, sample, now);
     }
 }

@@ -60,7 +60,7 @@ struct Whole {
 }
 
 impl Exchange {
-    pub fn begin(&mut self, load: &Load, request: Properties, (due, ready): (Nanos, Nanos)) {
+    pub fn begin(&mut self, load: &Load, (index, request): (usize, Properties), (due, ready): (Nanos, Nanos)) {
         self.response.reset();
         self.events.reset();
         let stream = &mut self.stream;
@@ -70,6 +70,7 @@ impl Exchange {
             due,
             ready,
             prompt_len: request.prompt_len,
+            class: load.class_of(index),
             sequences: request.sequences,
             audio_s: request.audio_s,
             text: load.keep_texts.then(String::new),

@@ -252,7 +252,7 @@ impl Generator {
         };
         connection.exchange.begin(
             drive.load,
-            drive.stock.properties(index),
+            (index, drive.stock.properties(index)),
             (drive.due(index, ready), ready),
         );
         let bytes = drive.bytes(index, &mut self.outgoing);

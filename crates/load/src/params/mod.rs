@@ -136,6 +136,11 @@ impl Param {
         Param { takes, help, ..self }
     }
 
+    /// The more general parameter that is used if this one is missing.
+    pub fn general(&self) -> Option<&'static str> {
+        self.stand_in
+    }
+
     /// One line of help, with the default in brackets.
     pub fn help(&self) -> String {
         let help = self.help.trim().trim_end_matches('.');

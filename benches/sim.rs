@@ -108,6 +108,7 @@ fn timed(
     let load = VirtualLoad {
         requests: requests.collect(),
         due: vec![0; count],
+        classes: Vec::new(),
         limit: Some(users),
         sending: None,
         every_token: false,

@@ -257,6 +257,7 @@ fn searched(mut server: Server, vary: Vary, confirmations: usize, seed: Seed) ->
                 ttft_ms,
                 tpot_ms: 0.0,
                 e2el_ms: ttft_ms,
+                ..RequestLatencies::default()
             })
             .collect();
         let in_flight = question.value as u64;

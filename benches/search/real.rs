@@ -358,6 +358,7 @@ impl Campaign<'_> {
                 ttft_ms: 1e3 * ttft,
                 tpot_ms: decode_ms / (tokens - 1.0).max(1.0),
                 e2el_ms: 1e3 * ttft + decode_ms,
+                ..RequestLatencies::default()
             }
         });
         requests.collect()

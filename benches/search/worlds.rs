@@ -292,6 +292,7 @@ impl Host<'_> {
                 ttft_ms,
                 tpot_ms,
                 e2el_ms,
+                ..
             } = *request;
             if random.between(0.0, STALL_EVERY_MS) > e2el_ms + STALL_MS {
                 continue;

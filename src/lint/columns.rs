@@ -1,8 +1,9 @@
 //! Columns that a plan's `[report]` names and no run will have.
 
 use crate::matrix::Matrix;
-use crate::plan::{BenchRunner, Diagnostics, Plan, Side, spelling, suggest};
+use crate::plan::{BenchRunner, Diagnostics, Plan, Runs, Side, spelling, suggest};
 use crate::report::columns;
+use crate::stats::split_class;
 
 /// Checks the columns of a plan whose figures are known: those of our own benchmarks. What another one writes into its result
 /// is its own affair, and so is `metadata`.
@@ -18,6 +19,7 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     if !found.is_empty() || matches!(runner, BenchRunner::Command(_)) || has_metadata {
         return;
     }
+    let classes = plan.classes();
     let is_param = |name: &str| {
         let bare = |param: &str| {
             param
@@ -27,17 +29,31 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
         params.iter().any(|param| spelling::same(param, name) || bare(param))
     };
     let mut require = |name: &str, place: &[&str]| {
-        if is_param(name) || columns::is_known(runner, name) {
+        if is_param(name) || columns::is_known(runner, name) || columns::is_known_of(&classes, name) {
             return;
         }
-        let known: Vec<String> = columns::known(runner).chain(params.iter().cloned()).collect();
-        let remedy = match suggest(name, known.iter().map(String::as_str)) {
-            hint if hint.starts_with("did you mean") => hint,
+        let known = columns::known(runner).chain(params.iter().cloned());
+        let known: Vec<String> = known.chain(columns::known_of(&classes)).collect();
+        let message = format!("no run will have a column `{name}`");
+        let remedy = match (suggest(name, known.iter().map(String::as_str)), split_class(name)) {
+            (_, (Some(class), _)) if !classes.is_empty() && !classes.iter().any(|known| known == class) => {
+                suggest(class, classes.iter().map(String::as_str))
+            }
+            (hint, _) if hint.starts_with("did you mean") => hint,
             _ => "name a parameter of the plan, or a figure such as output_throughput".to_owned(),
         };
-        let message = format!("no run will have a column `{name}`");
         found.object(plan.origin.value_span(place), message, remedy);
     };
+    let is_of_class = |name: &str| split_class(name).0.is_some();
+    if let Runs::Until { metric, .. } = &plan.runs
+        && is_of_class(metric)
+    {
+        require(metric, &["runs", "metric"]);
+    }
+    let compared = plan.compare.iter().flat_map(|compare| &compare.metrics).enumerate();
+    for (i, name) in compared.filter(|(_, name)| is_of_class(name)) {
+        require(name, &["compare", "metrics", &i.to_string()]);
+    }
     for (i, name) in plan.report.pareto_label_by.iter().enumerate() {
         require(name, &["report", "pareto", "label_by", &i.to_string()]);
     }

@@ -4,7 +4,7 @@ use super::{OUTPUT_JSON, launched, loads, place_of_param};
 use crate::bench;
 use crate::matrix::Matrix;
 use crate::plan::{
-    BenchRunner, Diagnostics, Origin, Params, Plan, Problem, Required, Side, Span, Warmup, show, spelling,
+    BenchRunner, Diagnostics, Entry, MIX, Origin, Params, Plan, Problem, Required, Side, Span, Warmup, show, spelling,
 };
 use crate::search::{Quantity, Vary};
 use std::collections::BTreeSet;
@@ -152,12 +152,36 @@ fn how_to_ask(key: &str, load: &Params) -> Option<String> {
     is_missing.then(|| format!("add {latency} to percentile_metrics in [bench.params]"))
 }
 
+/// Position of the class that a sentence about `class 2 of mix` means, or of the key that it names.
+fn place_in_mix(plan: &Plan, sentence: &str) -> Option<Span> {
+    let (number, about) = sentence.strip_prefix("class ")?.split_once(" of mix")?;
+    let place = (number.parse::<usize>().ok()? - 1).to_string();
+    let class = ["bench", MIX, &place];
+    let typed = plan.origin.root.child("bench")?.child(MIX)?.child(&place)?.entries();
+    let is_named = |entry: &&Entry| words(about).any(|word| word == entry.key || spelling::flag(word) == entry.key);
+    Some(match typed.iter().find(is_named) {
+        Some(entry) => entry.key_span,
+        None => plan.origin.value_span(&class),
+    })
+}
+
 /// Position at which the plan sets the load parameter that the sentence names first, if it does.
 fn place_named_in(plan: &Plan, sentence: &str) -> Option<Span> {
+    if let Some(place) = place_in_mix(plan, sentence) {
+        return Some(place);
+    }
+    let mut names = words(sentence).flat_map(|word| [word.to_owned(), spelling::flag(word)]);
+    let named = names.find_map(|name| place_of_param(plan, Side::Bench, |typed| typed == name, Origin::key_span));
+    let mix = ["bench", MIX];
+    named.or_else(|| {
+        (words(sentence).any(|word| word == MIX) && plan.origin.has(&mix)).then(|| plan.origin.key_span(&mix))
+    })
+}
+
+/// The words of a sentence that may be names.
+fn words(sentence: &str) -> impl Iterator<Item = &str> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
-    let words = sentence.split(|c| !is_name(c)).filter(|word| !word.is_empty());
-    let mut names = words.flat_map(|word| [word.to_owned(), spelling::flag(word)]);
-    names.find_map(|name| place_of_param(plan, Side::Bench, |typed| typed == name, Origin::key_span))
+    sentence.split(move |c| !is_name(c)).filter(|word| !word.is_empty())
 }
 
 /// A sentence that ends in the remedy, as a problem.

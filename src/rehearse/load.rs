@@ -16,6 +16,7 @@ use crate::search::{Cut, Watch};
 use crate::sim::engine::SequenceRequest;
 use crate::sim::engine::noise::mix;
 use crate::sim::virtual_time::{Simulated, VirtualLoad, VirtualServer};
+use crate::stats::ClassTag;
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -120,6 +121,7 @@ impl<'a> Player<'a> {
         let load = |requests: Vec<SequenceRequest>, due: Vec<u64>| VirtualLoad {
             requests,
             due,
+            classes: Vec::new(),
             limit: settings.concurrency(),
             sending: None,
             every_token,
@@ -149,12 +151,15 @@ impl<'a> Player<'a> {
         };
         let first = warm_up(0, vec![0; at_once]);
         warm_up(at_once, amount.due_after(first));
+        let shares = settings.mix.as_ref().map(|mix| mix.shares(seed));
+        let class_of = |place| shares.as_ref().map(|shares| shares.at(place) as u8);
         let load = VirtualLoad {
             sending,
+            classes: (0..items.len()).map_while(class_of).collect(),
             ..load(items.iter().map(|item| request(item, seed)).collect(), due)
         };
         let (simulated, cut) = match play.watch {
-            Some(watch) => drive_watched(watch, server, load),
+            Some(watch) => drive_watched(watch, &settings.class_tags(), server, load),
             None => (server.drive(load), None),
         };
         let all = all.min(simulated.samples.len());
@@ -240,10 +245,15 @@ impl<'a> Player<'a> {
 }
 
 /// Drives the load until the watch has seen enough; why it ended the run, if it did.
-fn drive_watched(mut watch: Watch, server: &mut VirtualServer, load: VirtualLoad) -> (Simulated, Option<Cut>) {
+fn drive_watched(
+    mut watch: Watch,
+    classes: &[ClassTag],
+    server: &mut VirtualServer,
+    load: VirtualLoad,
+) -> (Simulated, Option<Cut>) {
     let mut decided = None;
     let simulated = server.drive_watched(load, &mut |progress| {
-        decided = seen_by(&mut watch, &progress);
+        decided = seen_by(&mut watch, &progress, classes);
         match decided {
             Some(_) => ControlFlow::Break(()),
             None => ControlFlow::Continue(()),

@@ -7,6 +7,7 @@ mod duration;
 mod hostile;
 mod mangled;
 mod media;
+mod mix;
 mod native;
 #[path = "../support/scripted.rs"]
 mod scripted;

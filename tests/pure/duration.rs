@@ -13,7 +13,7 @@ use vsweep::rehearse::{Budget, Limits, ModelledServer, Options, Play, Player};
 const RUNS: u64 = 100;
 
 /// A run under this load, with another seed for requests and server.
-fn play(load: &Value, number: u64) -> (f64, Measurement) {
+pub fn play(load: &Value, number: u64) -> (f64, Measurement) {
     let text = format!(
         "version = 1\n[serve]\ncommand = \"vsweep sim serve demo-8b --sim-noise 0.05 --sim-seed {number}\"\n[bench.params]\nmax_concurrency = 1\n"
     );
@@ -35,7 +35,8 @@ fn play(load: &Value, number: u64) -> (f64, Measurement) {
     (timing.seconds, measurement.expect("requests that fit"))
 }
 
-fn figure(measurement: &Measurement, name: &str) -> f64 {
+/// A figure of a run.
+pub fn figure(measurement: &Measurement, name: &str) -> f64 {
     let value = measurement.result.get(name).and_then(|value| value.as_f64());
     value.unwrap_or_else(|| panic!("no {name}"))
 }

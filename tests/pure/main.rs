@@ -10,6 +10,7 @@ mod duration;
 mod layers;
 mod mangled_files;
 mod matrix;
+mod mix;
 mod plans;
 mod search;
 mod servers;

@@ -21,6 +21,7 @@ mod iterations;
 mod k8s;
 mod known_noise;
 mod live;
+mod mix;
 mod moved;
 mod nodes;
 mod offline;

@@ -51,6 +51,7 @@ impl<'a> Server<'a> {
             ttft_ms,
             tpot_ms: 1.0,
             e2el_ms: ttft_ms,
+            ..RequestLatencies::default()
         };
         let count = 0..question.requests;
         let requests: Vec<RequestLatencies> = count
@@ -121,6 +122,7 @@ fn stalled(probe: Probe) -> Probe {
             ttft_ms: 400.0,
             tpot_ms: 1.0,
             e2el_ms: 400.0,
+            ..RequestLatencies::default()
         };
         question.requests as usize
     ];

@@ -2,6 +2,7 @@
 
 use super::RunFigures;
 use crate::checks::{Short, needed, percentile, short};
+use crate::stats::{figure_of, split_class};
 use crate::validity::{Code, Doubt};
 
 /// Below this share of the requests asked for at once, it was another load.
@@ -46,22 +47,24 @@ pub(super) fn too_small(seen: RunFigures<'_>) -> Option<Doubt> {
     if !seen.is_whole {
         return None;
     }
-    let completed = seen.number("completed")?;
-    let gaps = seen
-        .number("total_output_tokens")
-        .map_or(0.0, |tokens| tokens - completed);
+    let count = |class: Option<&str>, latency: &str| {
+        let number = |name: &str| seen.number(&figure_of(class, name));
+        let completed = number("completed")?;
+        match latency {
+            "itl" => Some(number("total_output_tokens").map_or(0.0, |tokens| tokens - completed)),
+            _ => A_REQUEST.contains(&latency).then_some(completed),
+        }
+    };
     let lacking = seen.figures.keys().filter_map(|key| {
-        let (percent, latency) = percentile(key)?;
-        let count = match latency {
-            "itl" => gaps,
-            _ => A_REQUEST.contains(&latency).then_some(completed)?,
-        };
-        let needed = needed(percent);
+        let (class, figure) = split_class(key);
+        let (percent, latency) = percentile(figure)?;
+        let (count, needed) = (count(class, latency)?, needed(percent));
         (count < needed).then_some((percent, count, needed, key))
     });
     let lacking: Vec<_> = lacking.collect();
-    let (percent, count, needed, _) = lacking.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
-    let detail = format!("p{percent} of {count} requests; it takes {needed}");
+    let (percent, count, needed, key) = lacking.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let class = split_class(key).0.map_or(String::new(), |class| format!(" of {class}"));
+    let detail = format!("p{percent} of {count} requests{class}; it takes {needed}");
     let figures = lacking.iter().map(|(.., key)| String::clone(key)).collect();
     Some(Doubt::new(Code::SampleTooSmall, detail).about(figures))
 }

@@ -5,6 +5,7 @@ pub mod arrivals;
 pub(super) mod as_flags;
 pub mod figures;
 mod lengths;
+mod mix;
 mod on_the_way;
 mod prepare;
 mod profiler;
@@ -35,6 +36,7 @@ use crate::metrics::confidence::Errors;
 use crate::metrics::{LoadProgress, Nanos, RunResult, Sample, Samples, seconds};
 use crate::plan::Params;
 use crate::search::{Cut, RequestLatencies, Watch};
+use crate::stats::ClassTag;
 use crate::telemetry::series::Window;
 use std::ops::Range;
 use std::sync::Arc;
@@ -75,7 +77,9 @@ pub fn last_due_s(params: &Params) -> Option<f64> {
     if settings.count().is_none() && !settings.is_self_timed() {
         return settings.arrival.sending().map(|sending| sending.lasts.as_secs_f64());
     }
-    let is_known = arrivals.ramp.is_none() && arrivals.is_open() && settings.dataset.traits().made_of != Material::Text;
+    let made_of = settings.dataset.traits().made_of;
+    let is_made_up = matches!(made_of, Material::Vocabulary | Material::TokenIds);
+    let is_known = arrivals.ramp.is_none() && arrivals.is_open() && is_made_up;
     is_known.then(|| settings.count().unwrap_or_default() as f64 / arrivals.rate)
 }
 
@@ -116,7 +120,7 @@ pub fn measurement_of(settings: &NativeSettings, samples: &Samples, duration: Na
         failure: on_failed_requests(seen),
         // A forecast contains no doubts.
         result: figures.into(),
-        requests: requests(samples),
+        requests: requests(samples, &settings.class_tags()),
         ..Measurement::default()
     })
 }
@@ -248,7 +252,7 @@ impl NativeRun {
                 .chain(paced)
                 .chain(doubts(seen))
                 .collect(),
-            requests: requests(&outcome.samples),
+            requests: requests(&outcome.samples, &self.settings.class_tags()),
             result: RunResult::default(),
             cut,
         };
@@ -285,16 +289,19 @@ pub(super) fn broke(error: std::io::Error) -> Failure {
     ))
 }
 
-fn requests(samples: &Samples) -> Vec<RequestLatencies> {
-    samples.in_order().map(|sample| latencies(&sample)).collect()
+fn requests(samples: &Samples, classes: &[ClassTag]) -> Vec<RequestLatencies> {
+    let latencies = |sample| latencies(&sample, classes);
+    samples.in_order().map(latencies).collect()
 }
 
-/// Passes the progress of a load to a search's watch.
-pub fn seen_by(watch: &mut Watch, progress: &LoadProgress<'_>) -> Option<Cut> {
+/// Passes the progress of a load of these classes to a search's watch.
+pub fn seen_by(watch: &mut Watch, progress: &LoadProgress<'_>, classes: &[ClassTag]) -> Option<Cut> {
     match progress {
-        LoadProgress::Ended(sample, in_flight) => watch.note_end(latencies(sample), span(sample), *in_flight as u64),
+        LoadProgress::Ended(sample, in_flight) => {
+            watch.note_end(latencies(sample, classes), span(sample), *in_flight as u64)
+        }
         LoadProgress::Underway(now, underway) => {
-            watch.note_underway(underway.iter().map(|sample| at_least(sample, *now)))
+            watch.note_underway(underway.iter().map(|sample| at_least(sample, *now, classes)))
         }
         LoadProgress::Away(total) => {
             watch.note_away(Duration::from_nanos(*total));
@@ -304,15 +311,24 @@ pub fn seen_by(watch: &mut Watch, progress: &LoadProgress<'_>) -> Option<Cut> {
 }
 
 /// The latencies of a request for a search.
-fn latencies(sample: &Sample) -> RequestLatencies {
+fn latencies(sample: &Sample, classes: &[ClassTag]) -> RequestLatencies {
+    let class = class_of(sample, classes);
     if !sample.is_ok() {
-        return RequestLatencies::FAILED;
+        return RequestLatencies {
+            class,
+            ..RequestLatencies::FAILED
+        };
     }
     RequestLatencies {
         ttft_ms: ms(sample.ttft()),
         tpot_ms: sample.tpot().unwrap_or(0.0) * 1000.0,
         e2el_ms: ms(sample.latency()),
+        class,
     }
+}
+
+fn class_of(sample: &Sample, classes: &[ClassTag]) -> ClassTag {
+    classes.get(usize::from(sample.class)).copied().unwrap_or_default()
 }
 
 /// Time span of a request, relative to the start of the run.
@@ -323,12 +339,13 @@ fn span(sample: &Sample) -> Range<Duration> {
 }
 
 /// The latencies that a request in flight has at the least.
-fn at_least(sample: &Sample, now: Nanos) -> RequestLatencies {
+fn at_least(sample: &Sample, now: Nanos, classes: &[ClassTag]) -> RequestLatencies {
     let age = now.saturating_sub(sample.sent);
     RequestLatencies {
         ttft_ms: ms(if sample.events.is_empty() { age } else { sample.ttft() }),
         tpot_ms: 0.0,
         e2el_ms: ms(age),
+        class: class_of(sample, classes),
     }
 }
 

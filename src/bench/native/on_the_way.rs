@@ -4,7 +4,7 @@ use super::OPEN_LOOP_CONNECTIONS;
 use super::prompts::{Prompts, Sources};
 use super::writer::Drawer;
 use crate::bench::side::tokenizer::Alignment;
-use crate::dataset::{Material, Vocabulary, draw_endlessly};
+use crate::dataset::{Item, Material, Vocabulary, draw_endlessly};
 use crate::load::{Feed, supply};
 use std::sync::mpsc::{Sender, channel};
 
@@ -44,7 +44,7 @@ impl Sources<'_> {
         }
         let (count, mut sent, mut is_given) = (settings.count(), 0, false);
         let mut writer = self.writer();
-        draw_endlessly(&**dataset, &self.draw(0, seed.into()), count, &mut |mut items| {
+        let mut take = |mut items: Vec<Item>| {
             writer.align(&mut items);
             if matches!(writer.alignment, Some(Alignment::Cut(_))) {
                 return Err(ASKS_SERVER.to_owned());
@@ -61,7 +61,12 @@ impl Sources<'_> {
             }
             sent += written.len();
             Ok(written.into_iter().all(|request| feed.push(request)) && count.is_none_or(|count| sent < count))
-        })
+        };
+        let draw = self.draw(0, seed.into());
+        match &settings.mix {
+            Some(mix) => mix.draw_endlessly(&draw, count, &mut take),
+            None => draw_endlessly(&**dataset, &draw, count, &mut take),
+        }
     }
 }
 

@@ -3,14 +3,17 @@
 use super::api::{Api, SAMPLING};
 use super::arrivals::ArrivalParams;
 use super::figures::FigureParams;
+use super::mix::{MixParams, Whole, dataset_of};
 use super::refused::REFUSED;
 use crate::bench::params::server::ServerParams;
 use crate::bench::params::{ParamGroup, Table};
-use crate::dataset::{Dataset, KINDS, MOST_PROMPTS, Material, PromptParams, TurnParams};
+use crate::dataset::{Dataset, KINDS, MOST_PROMPTS, Material, Mix, PromptParams, TurnParams};
 use crate::load::Backend;
 use crate::metrics::{Metric, SteadyRule};
 use crate::params::{Bounds, ParamReader};
-use crate::plan::{Params, nearest};
+use crate::plan::Params;
+use crate::stats::ClassTag;
+use serde_json::json;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +32,8 @@ pub struct NativeSettings {
     pub prompts: PromptParams,
     /// Source of the prompts.
     pub dataset: Arc<dyn Dataset>,
+    /// The source again, if it is a mix of classes.
+    pub mix: Option<Arc<Mix>>,
     /// Conversations, if they are asked for.
     pub turns: TurnParams,
     /// Source of text, and counter of its tokens.
@@ -64,6 +69,7 @@ const GROUPS: &[ParamGroup] = &[
     ParamGroup::of("Result", FigureParams::PARAMS),
     ParamGroup::of("Result", Output::PARAMS),
     ParamGroup::of("Prompts", PromptParams::PARAMS),
+    ParamGroup::of("Prompts", MixParams::PARAMS),
     ParamGroup::of("Prompts", Tokens::PARAMS),
     ParamGroup::of("Conversations", TurnParams::PARAMS),
 ];
@@ -151,18 +157,29 @@ impl NativeSettings {
     /// Reads parameters; every problem is a sentence that names the parameter and the remedy.
     pub fn read(params: &Params) -> Result<NativeSettings, Vec<String>> {
         let mut reader = TABLE.reader(params);
-        let settings = NativeSettings::checked(&mut reader);
+        let settings = NativeSettings::checked(params, &mut reader);
         reader.finish(settings)
     }
 
-    fn checked(reader: &mut ParamReader<'_>) -> NativeSettings {
+    fn checked(params: &Params, reader: &mut ParamReader<'_>) -> NativeSettings {
         let api = Api::checked(reader);
         let prompts = PromptParams::read(reader);
         let turns = TurnParams::read(reader);
-        let dataset = prompts.dataset(&turns, api.backend(), reader);
-        if prompts.kind().is_none() {
-            refuse_dataset(&prompts.dataset_name, reader);
-        }
+        let asked = MixParams::read(reader);
+        let whole = Whole {
+            params,
+            prompts: &prompts,
+            turns: &turns,
+            backend: api.backend(),
+            table: &TABLE,
+        };
+        let mix = whole.mix(&asked, reader);
+        let dataset: Arc<dyn Dataset> = match &mix {
+            Some(mix) => mix.clone(),
+            // Its problems are noted.
+            None if reader.has("mix") => (KINDS[0].read)(reader),
+            None => dataset_of(&prompts, &turns, api.backend(), reader),
+        };
         let settings = NativeSettings {
             server: ServerParams::checked(reader),
             figures: FigureParams::checked(reader),
@@ -175,6 +192,7 @@ impl NativeSettings {
             prompts,
             turns,
             dataset,
+            mix,
         };
         if reader.is_sound() {
             settings.check_end(reader);
@@ -251,15 +269,35 @@ impl NativeSettings {
 
     /// Returns true if answers continue after the end of sequence: as given, else as the dataset wants it.
     pub fn ignores_eos(&self) -> bool {
-        let backend = self.api.backend();
-        let ends_never = matches!(backend, Backend::Completions | Backend::Chat | Backend::Responses);
-        let wanted = ends_never && self.dataset.traits().fixes_outputs;
+        let wanted = self.can_continue() && self.dataset.traits().fixes_outputs;
         self.api.ignore_eos.unwrap_or(wanted)
+    }
+
+    /// Returns true if the API has answers that can be made to continue.
+    fn can_continue(&self) -> bool {
+        let backend = self.api.backend();
+        matches!(backend, Backend::Completions | Backend::Chat | Backend::Responses)
+    }
+
+    /// Keys of the body that a request of a class has in addition: some classes may want answers that continue, others not.
+    pub fn keys_of_class(&self, class: u8) -> Option<Params> {
+        let class = self.mix.as_ref()?.classes.get(usize::from(class))?;
+        let is_given = self.api.ignore_eos.is_some() || self.api.extra_body.contains_key("ignore_eos");
+        let continues = self.can_continue() && class.dataset.traits().fixes_outputs;
+        let is_own = continues && !is_given && !self.ignores_eos();
+        is_own.then(|| Params::from_iter([("ignore_eos".to_owned(), json!(true))]))
+    }
+
+    /// Tags of the classes of a mix, in their order.
+    pub fn class_tags(&self) -> Vec<ClassTag> {
+        let classes = self.mix.iter().flat_map(|mix| &mix.classes);
+        classes.map(|class| ClassTag::of(&class.name)).collect()
     }
 
     /// Returns true if prompts have nothing in common except by the design of the dataset.
     pub fn shares_by_design_only(&self) -> bool {
-        let is_made_up = self.dataset.traits().made_of != Material::Text;
+        let made_of = self.dataset.traits().made_of;
+        let is_made_up = matches!(made_of, Material::Vocabulary | Material::TokenIds);
         is_made_up && self.api.backend() == Backend::Completions
     }
 
@@ -284,16 +322,6 @@ impl NativeSettings {
             threshold: self.figures.steady_threshold,
         })
     }
-}
-
-fn refuse_dataset(name: &str, reader: &mut ParamReader<'_>) {
-    let known = || KINDS.iter().map(|kind| kind.name);
-    let remedy = match nearest(name, known()).first() {
-        Some(near) => format!("did you mean \"{near}\"?"),
-        None => "others need a command such as \"vllm bench serve\"".to_owned(),
-    };
-    let names: Vec<&str> = known().collect();
-    reader.wrong("dataset_name", &format!("one of {}; {remedy}", names.join(", ")));
 }
 
 #[cfg(test)]

@@ -12,12 +12,12 @@ impl NativeRun {
     /// Drives the load to its end, or until the watch has seen enough; the outcome then holds the requests that had ended.
     pub(super) fn drive(&mut self, load: &Load) -> Result<(LoadOutcome, Option<Cut>), Failure> {
         let (counters, mut watch) = (&self.job.counters, self.watch.take());
-        let mut decided = None;
+        let (mut decided, classes) = (None, self.settings.class_tags());
         let outcome = self.generator.drive_watched(load, &mut |progress| {
             if let LoadProgress::Ended(sample, _) = &progress {
                 counters.count(sample);
             }
-            match watch.as_mut().and_then(|watch| seen_by(watch, &progress)) {
+            match watch.as_mut().and_then(|watch| seen_by(watch, &progress, &classes)) {
                 // Events after the decision in the same turn change nothing.
                 Some(cut) if decided.is_none() => decided = Some(cut),
                 _ => return ControlFlow::Continue(()),

@@ -68,8 +68,10 @@ impl<'a> Writer<'a> {
 impl Drawer {
     /// The measured load of these requests.
     pub fn load(&self, requests: impl Into<Requests>, due: Vec<u64>) -> Load {
+        let mix = self.settings.mix.as_ref();
         Load {
             sending: self.settings.arrival.sending(),
+            classes: mix.map(|mix| mix.shares(self.settings.prompts.seed.into())),
             ..load(&self.settings, &self.endpoint, requests, due)
         }
     }
@@ -124,6 +126,7 @@ impl Drawer {
         self.endpoint.options.request(&Content {
             prompt: Some(&item.prompt.to_value()),
             media: item.media.as_ref(),
+            overrides: self.settings.keys_of_class(item.class).as_ref(),
             sequences: item.sequences,
             prompt_len: item.prompt_len,
             output_len: item.output_len,

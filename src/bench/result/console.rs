@@ -1,6 +1,7 @@
 //! A result as the text block that `vllm bench serve` prints, and below it one of our own: how far its figures can be trusted.
 
 use crate::plan::Params;
+use crate::stats::split_class;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, ValueKind};
 use minijinja::{Environment, UndefinedBehavior, Value, context};
@@ -16,6 +17,7 @@ pub fn console(result: &Params) -> String {
     blocks.add_function("line", line);
     blocks.add_function("word", word);
     blocks.add_function("percent", percent);
+    blocks.add_function("class_of", class_of);
     blocks.add_function("two_decimals", |number: f64| format!("{number:.2}"));
     let block = blocks.render_str(BLOCK, context! { r => Serde(result) });
     block.expect("the template is sound")
@@ -41,6 +43,11 @@ fn percent(key: &str, metric: &str) -> Option<String> {
     let percent = key.strip_prefix('p')?.strip_suffix("_ms")?.strip_suffix(metric)?;
     let percent = percent.strip_suffix('_')?;
     percent.parse::<f64>().is_ok().then(|| percent.to_owned())
+}
+
+/// The class of a figure such as `chat.p99_ttft_ms`.
+fn class_of(figure: &str) -> Option<String> {
+    split_class(figure).0.map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -97,6 +104,22 @@ Canvas positions evaluated:              1600
             "==================================================",
         ];
         assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn each_class_has_its_lines() {
+        let result = json!({
+            "chat.completed": 7, "chat.share": 0.7, "chat.p99_ttft_ms": 1.25, "docs.completed": 3, "docs.share": 0.3,
+            "confidence_95": {"chat.share": [0.6, 0.8]}, "generator_lag_p99_ms": 1.0,
+        });
+        let text = tail(result);
+        let lines: Vec<String> = text
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        let expected = ["chat: completed: 7", "chat: P99 TTFT (ms): 1.25", "docs: completed: 3"];
+        assert_eq!(lines[1..4], expected, "{text}");
+        assert!(!text.contains("95 %"), "{text}");
     }
 
     fn written(result: Value) -> String {

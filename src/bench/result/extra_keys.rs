@@ -5,9 +5,10 @@ use crate::bench::native::settings::NativeSettings;
 use crate::bench::result::conversations;
 use crate::bench::result::{Context, cpu_share, failure_reasons, lag, write_stats};
 use crate::load::LoadOutcome;
-use crate::metrics::confidence::Interval;
+use crate::metrics::confidence::{Interval, SHARE};
 use crate::metrics::{Metric, Nanos, Sample, Samples, Stats, SteadyState, Summary, seconds};
 use crate::plan::Params;
+use crate::stats::figure_of;
 use serde_json::{Map, Value, json};
 
 /// A moment of a request, as the time since it was sent.
@@ -29,17 +30,7 @@ pub(in crate::bench) fn write(context: &Context<'_>, summary: &Summary, outcome:
     if let Some(turns) = context.turns {
         conversations::write(settings, turns, outcome, result);
     }
-    if settings.is_open_loop() {
-        for (name, of) in FROM_DUE {
-            let stats = Stats::of_seconds(from_due(samples, of), settings.percentiles());
-            write_stats(name, &stats, result);
-        }
-    }
-    if settings.api.backend().generates()
-        && let Some(stats) = Metric::itl_per_token(samples, settings.percentiles())
-    {
-        write_stats("itl_per_token", &stats, result);
-    }
+    latencies(settings, samples, result);
     let intervals = intervals(context, result);
     result.insert("confidence_95".to_owned(), intervals);
     if let Some(rule) = settings.steady() {
@@ -78,6 +69,21 @@ pub(in crate::bench) fn write(context: &Context<'_>, summary: &Summary, outcome:
     }
 }
 
+/// Writes the latencies that `vllm bench serve` lacks.
+pub(super) fn latencies(settings: &NativeSettings, samples: &Samples, result: &mut Params) {
+    if settings.is_open_loop() {
+        for (name, of) in FROM_DUE {
+            let stats = Stats::of_seconds(from_due(samples, of), settings.percentiles());
+            write_stats(name, &stats, result);
+        }
+    }
+    if settings.api.backend().generates()
+        && let Some(stats) = Metric::itl_per_token(samples, settings.percentiles())
+    {
+        write_stats("itl_per_token", &stats, result);
+    }
+}
+
 /// Performance of the load generator, for its checks.
 pub(in crate::bench) fn generator(outcome: &LoadOutcome) -> Params {
     members(json!({
@@ -98,6 +104,8 @@ pub(super) fn from_due(samples: &Samples, of: Latency) -> Vec<f64> {
 fn intervals(context: &Context<'_>, result: &Params) -> Value {
     let settings = context.settings;
     let rates = ["request_throughput", "output_throughput"].map(str::to_owned);
+    let classes = settings.mix.iter().flat_map(|mix| &mix.classes);
+    let classes = classes.map(|class| Some(class.name.as_str()));
     let percentiles = settings.metrics().iter().flat_map(|metric| {
         let name = move |percent: &f64| format!("p{percent}_{}_ms", metric.name());
         settings.percentiles().iter().map(name)
@@ -107,7 +115,14 @@ fn intervals(context: &Context<'_>, result: &Params) -> Value {
         let ends = context.errors.get(&name).map(|error| Interval::of(figure, *error));
         Some((name, ends.map_or(Value::Null, |ends| json!([ends.low, ends.high]))))
     };
-    let intervals = rates.into_iter().chain(percentiles).filter_map(interval);
+    let names: Vec<String> = rates.into_iter().chain(percentiles).collect();
+    let of_class = |class: Option<&str>| {
+        let share = class.map(|_| SHARE);
+        let names = share.into_iter().chain(names.iter().map(String::as_str));
+        names.map(|name| figure_of(class, name)).collect::<Vec<_>>()
+    };
+    let names = [None].into_iter().chain(classes).flat_map(of_class);
+    let intervals = names.filter_map(interval);
     Value::Object(intervals.collect::<Map<String, Value>>())
 }
 

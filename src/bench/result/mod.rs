@@ -1,5 +1,6 @@
 //! The result of a native benchmark as JSON: the keys of `vllm bench serve` in its order, then those of `own`.
 
+mod classes;
 pub mod console;
 mod conversations;
 pub(in crate::bench) mod extra_keys;
@@ -94,6 +95,7 @@ pub(super) fn result(mut context: Context<'_>, outcome: &LoadOutcome) -> Params 
         pooling(settings, &summary, &mut result);
     }
     write_metrics(settings, samples, &mut result);
+    result.extend(classes::figures(settings, samples, outcome.duration));
     extra_keys::write(&context, &summary, outcome, &mut result);
     result.insert("histograms".to_owned(), histograms(settings, samples));
     result
@@ -104,31 +106,37 @@ pub(super) fn figures(settings: &NativeSettings, samples: &Samples, duration: Na
     let summary = Summary::of(samples, seconds(duration), settings.figures.goodput().as_ref());
     let mut figures = rates(&summary);
     write_metrics(settings, samples, &mut figures);
+    figures.extend(classes::figures(settings, samples, duration));
     figures.insert("histograms".to_owned(), histograms(settings, samples));
     figures
 }
 
 /// The sampling errors of all of these figures.
 pub(super) fn errors(settings: &NativeSettings, samples: &Samples, duration: Nanos) -> Errors {
-    let arrivals = settings.arrival.arrivals();
-    let flow = match settings.concurrency() {
-        // Only without a ramp does a schedule span a given time.
-        _ if arrivals.ramp.is_some() => Flow::Open,
-        _ if settings.is_open_loop() => Flow::Scheduled,
-        slots => Flow::Closed(slots.unwrap_or(samples.len())),
-    };
+    let flow = flow(settings, samples);
     let goodput = settings.figures.goodput();
     let percents = settings.percentiles();
     let mut errors = confidence::of_run(samples, flow, duration, settings.metrics(), percents, goodput.as_ref());
+    more_errors(settings, samples, flow.wave(), &mut errors);
+    errors.extend(classes::errors(settings, samples, duration));
+    errors
+}
+
+fn flow(settings: &NativeSettings, samples: &Samples) -> Flow {
+    match settings.concurrency() {
+        // Only without a ramp does a schedule span a given time.
+        _ if settings.arrival.arrivals().ramp.is_some() => Flow::Open,
+        _ if settings.is_open_loop() => Flow::Scheduled,
+        slots => Flow::Closed(slots.unwrap_or(samples.len())),
+    }
+}
+
+/// Adds the errors of latencies that `vllm bench serve` lacks.
+fn more_errors(settings: &NativeSettings, samples: &Samples, wave: usize, errors: &mut Errors) {
     if settings.is_open_loop() {
         for (name, of) in extra_keys::FROM_DUE {
-            confidence::of_values(
-                name,
-                extra_keys::from_due(samples, of),
-                flow.wave(),
-                percents,
-                &mut errors,
-            );
+            let values = extra_keys::from_due(samples, of);
+            confidence::of_values(name, values, wave, settings.percentiles(), errors);
         }
     }
     let by_token = errors.iter().filter(|(name, _)| name.ends_with("_itl_ms"));
@@ -136,7 +144,6 @@ pub(super) fn errors(settings: &NativeSettings, samples: &Samples, duration: Nan
         .map(|(name, error)| (name.replace("_itl_ms", "_itl_per_token_ms"), *error))
         .collect();
     errors.extend(by_token);
-    errors
 }
 
 /// The distributions that every result has; what answers with vectors or scores has no tokens to wait for.
@@ -167,6 +174,9 @@ fn generation(context: &mut Context<'_>, summary: &Summary, outcome: &LoadOutcom
     let settings = context.settings;
     result.extend(rates(summary));
     columns(settings.figures.save_detailed, |_| true, result);
+    if settings.figures.save_detailed {
+        result.extend(classes::column(settings, &outcome.samples));
+    }
     result.extend(members(json!({
         "max_output_tokens_per_s": summary.max_output_tokens_per_s,
         "max_concurrent_requests": summary.max_concurrent_requests,

@@ -28,6 +28,7 @@ fn run(settings: &Settings, question: Question, ttft_ms: f64, late: usize) -> Pr
         ttft_ms,
         tpot_ms: 1.0,
         e2el_ms: ttft_ms,
+        ..RequestLatencies::default()
     };
     let in_time = question.requests as usize - late;
     let mut requests = vec![request(ttft_ms); in_time];
@@ -154,6 +155,7 @@ fn what_a_cut_run_is_certain_of_is_believed() {
         ttft_ms: 5000.0,
         tpot_ms: 1.0,
         e2el_ms: 5000.0,
+        ..RequestLatencies::default()
     };
     while let Err(question) = search.ask() {
         let mut watch = search.watch(&question);

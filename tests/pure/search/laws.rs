@@ -332,7 +332,8 @@ fn attainment_and_goodput_count_together() {
                     RequestLatencies {
                         ttft_ms,
                         tpot_ms: 1.0,
-                        e2el_ms: ttft_ms
+                        e2el_ms: ttft_ms,
+                        ..RequestLatencies::default()
                     };
                     500
                 ];

@@ -2,7 +2,7 @@
 //! nothing.
 
 use crate::ids::{PointId, ServerId, canonical_json, sha256_hex, short_digest};
-use crate::plan::{BenchRunner, Members, Params, Plan, Secrets, Serve, Target, Warmup, spelling};
+use crate::plan::{BenchRunner, MIX, Members, Params, Plan, Secrets, Serve, Target, Warmup, spelling};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,8 +44,12 @@ impl SharedLoad {
         let bench = &plan.bench;
         let of_params = bench.params.iter().filter(|(name, _)| spelling::same(name, DATASET));
         let of_combos = bench.combos.iter().filter_map(|combo| dataset_path(&combo.params));
+        let mixes = bench.params.iter().filter(|(name, _)| name == MIX);
+        let mixes = mixes.flat_map(|(_, axis)| axis.values());
+        let of_classes = mixes.chain(bench.combos.iter().filter_map(|combo| combo.params.get(MIX)));
+        let of_classes = of_classes.flat_map(paths_of_classes);
         let paths = of_params.flat_map(|(_, axis)| axis.values()).filter_map(Value::as_str);
-        let paths: BTreeSet<&str> = paths.chain(of_combos).collect();
+        let paths: BTreeSet<&str> = paths.chain(of_combos).chain(of_classes).collect();
         let digest = |path: &str| Some((path.to_owned(), sha256_hex(&std::fs::read(path).ok()?)));
         let is_command = matches!(bench.runner, BenchRunner::Command(_));
         SharedLoad {
@@ -72,6 +76,13 @@ impl SharedLoad {
         if let Some(runner) = self.runner {
             content["runner"] = json!(runner);
         }
+        let of_classes = params.get(MIX).into_iter().flat_map(paths_of_classes);
+        let of_classes: BTreeMap<&str, &String> = of_classes
+            .filter_map(|path| Some((path, self.datasets.get(path)?)))
+            .collect();
+        if !of_classes.is_empty() {
+            content["datasets"] = json!(of_classes);
+        }
         PointId(short_digest(&canonical_json(&content)))
     }
 }
@@ -81,6 +92,12 @@ const DATASET: &str = "dataset_path";
 
 fn dataset_path(params: &Params) -> Option<&str> {
     spelling::find(params, DATASET).and_then(Value::as_str)
+}
+
+/// The files that the classes of a mix name.
+fn paths_of_classes(mix: &Value) -> impl Iterator<Item = &str> {
+    let classes = mix.as_array().into_iter().flatten().filter_map(Value::as_object);
+    classes.filter_map(dataset_path)
 }
 
 fn open_env(env: &BTreeMap<String, String>, secrets: &Secrets) -> BTreeMap<String, String> {

@@ -1,6 +1,7 @@
 //! The `[bench]` table: the load side.
 
 use super::forms::Scalar;
+use super::mix::{MIX, MixClass, mix};
 use super::written::{any_of, words};
 use super::{
     Axis, Combo, Commands, Entry, FromNode, Kind, Node, Offline, Param, Problem, Reader, Side, combos, params, table,
@@ -38,6 +39,8 @@ table! {
         /// Load settings, names as in `vllm bench serve`, or the flags of the runner (docs/parameters.md). A list or a range is an axis;
         /// axes multiply.
         pub params: Vec<(String, Axis)> = by::<BTreeMap<String, Param>, _>(params),
+        /// Classes of requests that are sent as one load. Default: all requests are alike.
+        _mix as "mix": () = elsewhere::<Vec<MixClass>>(),
         /// Path of a JSON file, relative to this one, with combinations in the form of `vllm bench sweep`: a list of
         /// objects, or an object of named objects. Added to `combos`; values are taken as they are.
         _params_file as "params_file": () = elsewhere::<String>(),
@@ -161,6 +164,14 @@ impl Bench {
             self.params.splice(0..0, commands.axis());
             self.runner = BenchRunner::Command(commands);
         }
+        let other = match &self.runner {
+            BenchRunner::Native => None,
+            BenchRunner::Command(_) => Some("command"),
+            _ => Some("runner"),
+        };
+        let mix = mix(reader, node, other);
+        self.params.retain(|(name, _)| name != MIX);
+        self.params.extend(mix.map(|mix| (MIX.to_owned(), Axis::Fixed(mix))));
         if self.runner.offline().is_some() && node.child("timeout").is_none() {
             self.timeout = OFFLINE_TIMEOUT;
         }

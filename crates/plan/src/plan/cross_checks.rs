@@ -112,6 +112,7 @@ impl Plan {
         }
         self.check_attached(reader, root);
         self.check_loads(reader, root);
+        self.check_classes(reader, root);
         if let Some(node) = root.child("compare") {
             self.check_compare(reader, root, node);
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::{Display, Write};
 
 /// The tables in the order of the reference, with what they are called there. The top level of a plan has no name.
-const TABLES: [(&str, &str); 20] = [
+const TABLES: [(&str, &str); 21] = [
     ("`[serve]`", "ServeTable"),
     ("`[bench]`", "BenchTable"),
     ("Top level", ""),
@@ -15,6 +15,7 @@ const TABLES: [(&str, &str); 20] = [
     ("`{ per, ... }`: a parameter that follows another", "DerivedTable"),
     ("`{ value }`: a list or a table as one value", "ValueTable"),
     ("`[[serve.combos]]`, `[[bench.combos]]`", "ComboTable"),
+    ("`[[bench.mix]]`", "MixTable"),
     ("`[link]`", "LinkTable"),
     ("`runs = { until, ... }`: as many runs as it takes", "RunsTable"),
     ("`[exec]`", "ExecTable"),

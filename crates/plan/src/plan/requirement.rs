@@ -2,6 +2,7 @@
 //! where results are shown, not here.
 
 use super::forms::Scalar;
+use super::sla::of_class;
 use super::written::words;
 use super::{Condition, Entry, FromNode, Node, Params, Reader, Side, Table, table};
 use itertools::Itertools;
@@ -61,6 +62,8 @@ table! {
     pub struct Assertion("AssertTable", "assert.") {
         /// Name shown with the verdict. Default: the requirement's text.
         pub name: Option<String>,
+        /// The class that the bounds are about. Default: all requests.
+        pub class: Option<String>,
         /// Points that it applies to: values of parameters, or comparisons (`max_concurrency = "<=64"`), all of which must hold. Prefix a
         /// name that both sides have with `serve.` or `bench.`. Default: every point.
         pub conditions as "where": Vec<Condition> = by::<BTreeMap<String, Scalar>, _>(conditions),
@@ -114,7 +117,8 @@ impl Assertion {
             let remedy = "set save_detailed = true in [bench.params], or bound a percentile such as p99_ttft_ms";
             reader.object(entry.key_span, message, remedy);
         }
-        self.criteria = reader.criteria("this requirement", node, &bounds);
+        let criteria = reader.criteria("this requirement", node, &bounds);
+        self.criteria = of_class(criteria, self.class.as_deref());
     }
 }
 

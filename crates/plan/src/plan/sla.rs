@@ -4,6 +4,7 @@ use super::forms::{Scalar, Vary as VaryWord};
 use super::{Entry, FromNode, Kind, Node, Reader, Span, Table, suggest, table};
 use itertools::Itertools;
 use vsweep_strategy::search::{Criterion, RequestLimit, Settings, Target, Vary};
+use vsweep_strategy::stats::split_class;
 
 table! {
     /// The search for the highest load that meets each target, instead of an axis over the load (docs/search.md). Every run sends
@@ -39,13 +40,15 @@ table! {
 }
 
 table! {
-    /// One target. It is met if all its bounds hold. Every key but `name` is a metric of the result such as `p99_ttft_ms`, every value
+    /// One target. It is met if all its bounds hold. Every other key is a metric of the result such as `p99_ttft_ms`, every value
     /// a bound such as `<=500` (`<=`, `<`, `>=`, `>`). `attainment = ">=99%"` bounds the share of requests within the limits `ttft_ms`,
     /// `tpot_ms` and `e2el_ms` in the same table, such as `ttft_ms = "<500"`.
     #[derive(Debug)]
     pub struct TargetTable("TargetTable", "") {
         /// Name shown in tables.
         name: String,
+        /// The class that the bounds are about. Default: all requests.
+        class: Option<String>,
         /// Requires that the target is met, for each load: `true` (by some server) or `"all"` (by every server). If it is not, `run`
         /// and `report` end with exit code 4; if that could not be decided, with 5. Default: false; the result is only an answer.
         required: Option<bool> = by::<Scalar, _>(required),
@@ -114,12 +117,21 @@ impl SlaTable {
 
 impl TargetTable {
     fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
-        self.criteria = reader.criteria("this target", node, &TargetTable::others(node));
+        let criteria = reader.criteria("this target", node, &TargetTable::others(node));
+        self.criteria = of_class(criteria, self.class.as_deref());
         self.place = node.span;
         if self.name.is_empty() {
             self.name = self.criteria.iter().join(", ");
         }
     }
+}
+
+/// The bounds, on the requests of a class if one is named.
+pub(super) fn of_class(criteria: Vec<Criterion>, class: Option<&str>) -> Vec<Criterion> {
+    criteria
+        .into_iter()
+        .map(|criterion| criterion.of_class(class))
+        .collect()
 }
 
 /// The search that the table describes. The reader keeps track of required targets, and the matrix fills in the number of requests.
@@ -230,7 +242,7 @@ impl Reader<'_> {
 
     /// The name, if it is one of a metric of the result.
     pub(super) fn known_metric(&mut self, name: String, span: Span) -> Option<String> {
-        match is_metric(&name) {
+        match is_metric(split_class(&name).1) {
             true => Some(name),
             false => self.no_metric(span, &name, known_metrics()),
         }

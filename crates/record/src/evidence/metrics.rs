@@ -22,7 +22,8 @@ pub(super) fn metrics(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Ve
         let latency = MetricSet::measured(evidence.points, workload)[1];
         shown.chain([metric_set.throughput.1]).chain(latency)
     });
-    let others = FRONTIER.into_iter().chain([COST, ENERGY]);
+    let of_classes = MetricSet::of_classes(evidence.points.runs);
+    let others = of_classes.chain(FRONTIER).chain([COST, ENERGY]);
     let shares = criteria(evidence).filter(|criterion| matches!(criterion.quantity, Quantity::Attainment(_)));
     let shares = shares.map(|criterion| criterion.figure()).collect_vec();
     let bounded = criteria(evidence).map(|criterion| criterion.figure());

@@ -1,7 +1,8 @@
 //! The figures that the points of a workload are judged by. A server that answers requests is judged by other figures than one that only prefills,
 //! only decodes, or is given single batches; answers, tables and charts take them from here, so that they never contradict each other.
 
-use super::{Point, Points, Workload};
+use super::{Point, Points, Section, Table, Workload};
+use vsweep_strategy::stats::split_class;
 
 /// Latencies by which "lowest latency" is judged: the first that was measured. Tails before middles, the whole request before its first
 /// token.
@@ -105,7 +106,20 @@ static DECODE_BATCHES: MetricSet = MetricSet {
     ],
 };
 
+/// Latencies that are judged for each class of a mixed load.
+const OF_CLASS: [&str; 2] = ["p99_ttft_ms", "p99_tpot_ms"];
+
 impl MetricSet {
+    /// The figures of classes that a table has of those that are judged.
+    pub fn of_classes(table: &Table) -> impl Iterator<Item = &str> {
+        let columns = table
+            .columns()
+            .iter()
+            .filter(|column| column.section == Section::Metric);
+        let names = columns.map(|column| column.name.as_str());
+        names.filter(|name| matches!(split_class(name), (Some(_), own) if OF_CLASS.contains(&own)))
+    }
+
     /// Every metric that some points are judged by.
     pub fn all_metrics() -> impl Iterator<Item = &'static str> {
         let all = [&REQUESTS, &PREFILL, &DECODE, &PREFILL_BATCHES, &DECODE_BATCHES];

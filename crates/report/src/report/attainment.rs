@@ -9,14 +9,14 @@ use vsweep_strategy::search::{Quantity, RequestLimit, SavedRequests, attained};
 
 /// The shares that a plan asks for, by their columns' names.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Shares(BTreeMap<String, Vec<RequestLimit>>);
+pub(super) struct Shares(BTreeMap<String, (Option<String>, Vec<RequestLimit>)>);
 
 impl Shares {
     /// Shares that these requirements need.
     pub fn asked_by(required: &[Requirement]) -> Shares {
         let criteria = required.iter().flat_map(Requirement::criteria);
         let shares = criteria.filter_map(|criterion| match &criterion.quantity {
-            Quantity::Attainment(limits) => Some((criterion.figure(), limits.clone())),
+            Quantity::Attainment(limits) => Some((criterion.figure(), (criterion.class.clone(), limits.clone()))),
             Quantity::Metric(_) => None,
         });
         Shares(shares.collect())
@@ -28,9 +28,9 @@ impl Shares {
             return Vec::new();
         }
         let saved: SavedRequests = serde_json::from_slice(content).unwrap_or_default();
-        let share = |(name, limits): (&String, &Vec<RequestLimit>)| {
+        let share = |(name, (class, limits)): (&String, &(Option<String>, Vec<RequestLimit>))| {
             let latencies = limits.iter().map(|limit| limit.latency).collect_vec();
-            let share = attained(limits, &saved.with(&latencies)?)?;
+            let share = attained(limits, class.as_deref(), &saved.with(&latencies)?)?;
             Some((name.as_str().into(), Cell::Float(share)))
         };
         self.0.iter().filter_map(share).collect()

@@ -5,6 +5,7 @@ use itertools::Itertools;
 use std::sync::LazyLock;
 use vsweep_plan::plan::{BenchRunner, Offline};
 use vsweep_record::table::ECHOED;
+use vsweep_strategy::stats::{figure_of, split_class};
 
 /// A line of `columns.csv`.
 struct KnownColumn {
@@ -44,6 +45,11 @@ fn latency(column: &str) -> Option<(&str, &'static KnownColumn)> {
 /// The axis title of a metric or parameter: `p99 TTFT (ms)`, `Output throughput (tokens/s)`; a name that is not known
 /// stays as it is.
 pub fn axis_title(column: &str) -> String {
+    if let (Some(class), own) = split_class(column)
+        && is_of_class(own)
+    {
+        return format!("{class}: {}", axis_title(own));
+    }
     let titled = |known: &&KnownColumn| !known.title.is_empty();
     if let Some(known) = find(column).filter(titled) {
         return known.title.to_owned();
@@ -66,6 +72,39 @@ pub fn short_name(name: &str) -> String {
     }
     let short = find(&plain).map(|known| known.short);
     short.filter(|short| !short.is_empty()).unwrap_or(&plain).to_owned()
+}
+
+/// Returns true if the requests of a class have a figure of this name by themselves.
+fn is_of_class(figure: &str) -> bool {
+    OF_CLASS.contains(&figure) || latency(figure).is_some_and(|(statistic, _)| is_statistic(statistic))
+}
+
+/// Figures of a class besides its latencies.
+const OF_CLASS: [&str; 9] = [
+    "share",
+    "completed",
+    "failed",
+    "total_input_tokens",
+    "total_output_tokens",
+    "request_throughput",
+    "request_goodput",
+    "output_throughput",
+    "total_token_throughput",
+];
+
+/// The usual columns of these classes.
+pub fn known_of(classes: &[String]) -> impl Iterator<Item = String> {
+    let figures = |class: &String| {
+        let latencies = ["p99_ttft_ms", "p99_tpot_ms", "p99_itl_ms", "p99_e2el_ms"];
+        let names = OF_CLASS.into_iter().chain(latencies);
+        names.map(|name| figure_of(Some(class), name)).collect::<Vec<_>>()
+    };
+    classes.iter().flat_map(figures)
+}
+
+/// Returns true if a run of a load with these classes has a column of this name for one of them.
+pub fn is_known_of(classes: &[String], column: &str) -> bool {
+    matches!(split_class(column), (Some(class), own) if is_of_class(own) && classes.iter().any(|known| known == class))
 }
 
 /// Returns true if a run may fill a column of this name. External benchmarks may write any column.
@@ -134,6 +173,12 @@ mod tests {
         assert_eq!(axis_title("p99_ttft_ms"), "p99 TTFT (ms)");
         assert_eq!(axis_title("median_e2el_ms"), "Median E2EL (ms)");
         assert_eq!(axis_title("p99.9_itl_ms"), "p99.9 ITL (ms)");
+        assert_eq!(axis_title("chat.p99.9_ttft_ms"), "chat: p99.9 TTFT (ms)");
+        assert_eq!(
+            axis_title("chat.output_throughput"),
+            "chat: Output throughput (tokens/s)"
+        );
+        assert_eq!(axis_title("chat.mode"), "chat.mode");
         assert_eq!(axis_title("my_own"), "my_own");
         assert_eq!(axis_title("_ms"), "_ms");
         assert_eq!(axis_title("__ms"), "__ms");

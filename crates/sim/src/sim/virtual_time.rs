@@ -21,6 +21,8 @@ pub struct VirtualLoad {
     pub requests: Vec<SequenceRequest>,
     /// Due time of each, in nanoseconds after the start, ascending.
     pub due: Vec<Nanos>,
+    /// Class of each, if the load mixes several.
+    pub classes: Vec<u8>,
     /// Most requests in flight at once.
     pub limit: Option<usize>,
     /// Time from which on none is sent, if there is one.
@@ -176,6 +178,7 @@ impl<'a, 'o> Drive<'a, 'o> {
             let sample = &mut self.book.samples[self.next];
             (sample.due, sample.ready, sample.sent, sample.end) = (due, ready, ready, ready);
             (sample.prompt_len, sample.sequences) = (request.prompt.len() as u64, 1);
+            sample.class = self.load.classes.get(self.next).copied().unwrap_or_default();
             let arrives = ready + self.load.delay;
             match request.prompt.len() + request.output_len > self.server.longest {
                 true => {
@@ -323,6 +326,7 @@ mod tests {
         VirtualLoad {
             requests: (0..).zip(lengths).map(|(n, (i, o))| request(n, *i, *o)).collect(),
             due: vec![0; lengths.len()],
+            classes: Vec::new(),
             limit: Some(users),
             sending: None,
             every_token: true,

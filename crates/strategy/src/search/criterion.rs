@@ -9,6 +9,7 @@ pub use operator::Operator;
 
 use super::Vary;
 use super::reading::{Reading, RequestLatencies};
+use crate::stats::{ClassTag, figure_of, split_class};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -98,6 +99,8 @@ pub enum Quantity {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Criterion {
+    /// The class of a mixed load whose requests it is about; all requests without one.
+    pub class: Option<String>,
     /// The quantity that is compared.
     pub quantity: Quantity,
     /// The comparison.
@@ -111,6 +114,7 @@ impl Criterion {
     pub fn metric(key: &str, condition: &str) -> Result<Self, String> {
         let (operator, limit) = Operator::parse(condition)?;
         Ok(Criterion {
+            class: None,
             quantity: Quantity::Metric(key.to_string()),
             operator,
             limit,
@@ -129,21 +133,36 @@ impl Criterion {
             ));
         }
         Ok(Criterion {
+            class: None,
             quantity: Quantity::Attainment(limits),
             operator,
             limit,
         })
     }
 
+    /// The bound on the requests of a class alone.
+    pub fn of_class(self, class: Option<&str>) -> Criterion {
+        Criterion {
+            class: class.map(str::to_owned),
+            ..self
+        }
+    }
+
     /// The metric that it bounds; of an attainment `share(ttft_ms<500 & tpot_ms<=50)`, which no result has by itself.
     pub fn figure(&self) -> String {
-        match &self.quantity {
+        let figure = match &self.quantity {
             Quantity::Metric(key) => key.clone(),
             Quantity::Attainment(limits) => {
                 let limits = limits.iter().map(ToString::to_string).collect::<Vec<_>>().join(" & ");
                 format!("share({limits})")
             }
-        }
+        };
+        self.own(&figure)
+    }
+
+    /// The name of a figure of the requests that it is about.
+    fn own(&self, figure: &str) -> String {
+        figure_of(self.class.as_deref(), figure)
     }
 
     /// Reads this criterion from one run's metrics, by key, and its requests. `None` if they do not contain it.
@@ -157,13 +176,20 @@ impl Criterion {
         metric: impl Fn(&str) -> Option<f64>,
         requests: &[RequestLatencies],
     ) -> Option<Reading> {
+        let class = self.class.as_deref().map(ClassTag::of);
+        let own = || {
+            requests
+                .iter()
+                .filter(|request| class.is_none_or(|class| request.class == class))
+        };
         let from_requests = self.per_request().and_then(|(share, limits)| {
-            let ratios = requests.iter().map(|request| worst_ratio(&limits, request)).collect();
+            let ratios = own().map(|request| worst_ratio(&limits, request)).collect();
             Reading::from_requests(ratios, share, vary)
         });
         let Quantity::Metric(key) = &self.quantity else {
             return from_requests;
         };
+        let metric = |key: &str| metric(&self.own(key));
         let value = metric(key);
         let from_metric = value.filter(|value| !value.is_nan()).map(|value| {
             let exact = Reading {
@@ -172,10 +198,7 @@ impl Criterion {
             };
             match key.strip_prefix("mean_").and_then(Latency::named) {
                 Some(latency) => {
-                    let ratios: Vec<f64> = requests
-                        .iter()
-                        .map(|request| latency.of(request) / self.limit)
-                        .collect();
+                    let ratios: Vec<f64> = own().map(|request| latency.of(request) / self.limit).collect();
                     Reading::of_mean(exact, &ratios, vary)
                 }
                 None => exact,
@@ -272,10 +295,16 @@ impl Criterion {
     }
 }
 
-/// The share of requests that satisfy every one of these limits; `None` of no requests.
-pub fn attained(limits: &[RequestLimit], requests: &[RequestLatencies]) -> Option<f64> {
-    let met = requests.iter().filter(|request| worst_ratio(limits, request) <= 1.0);
-    (!requests.is_empty()).then(|| met.count() as f64 / requests.len() as f64)
+/// The share of requests that satisfy every one of these limits, of one class or of all; `None` of no requests.
+pub fn attained(limits: &[RequestLimit], class: Option<&str>, requests: &[RequestLatencies]) -> Option<f64> {
+    let class = class.map(ClassTag::of);
+    let own = requests
+        .iter()
+        .filter(|request| class.is_none_or(|class| request.class == class));
+    let (met, all) = own.fold((0, 0), |(met, all), request| {
+        (met + u64::from(worst_ratio(limits, request) <= 1.0), all + 1)
+    });
+    (all > 0).then(|| met as f64 / all as f64)
 }
 
 /// Greatest ratio of a request's latencies to their limits.
@@ -305,16 +334,18 @@ impl TryFrom<String> for Criterion {
             at.map(|at| text.split_at(at))
                 .ok_or_else(|| format!("`{text}` has no comparison"))
         }
+        let (class, text) = split_class(&text);
         let share = text.strip_prefix("share(").and_then(|rest| rest.split_once(')'));
         if let Some((limits, condition)) = share {
             let limits = limits.split(" & ").map(|limit| {
                 let (name, condition) = split(limit)?;
                 RequestLimit::parse(name, condition)
             });
-            return Criterion::attainment(limits.collect::<Result<_, _>>()?, condition);
+            let criterion = Criterion::attainment(limits.collect::<Result<_, _>>()?, condition)?;
+            return Ok(criterion.of_class(class));
         }
-        let (key, condition) = split(&text)?;
-        Criterion::metric(key, condition)
+        let (key, condition) = split(text)?;
+        Ok(Criterion::metric(key, condition)?.of_class(class))
     }
 }
 
@@ -333,6 +364,7 @@ mod tests {
             ttft_ms,
             tpot_ms,
             e2el_ms: ttft_ms + 100.0 * tpot_ms,
+            class: ClassTag::NONE,
         }
     }
 
@@ -361,6 +393,37 @@ mod tests {
         }
         assert!(RequestLimit::parse("itl_ms", "<5").is_err());
         assert!(Criterion::attainment(vec![], ">=99%").is_err());
+    }
+
+    #[test]
+    fn a_criterion_of_a_class_is_about_its_requests_alone() {
+        let criterion = Criterion::metric("p50_ttft_ms", "<=500").expect("valid in this test");
+        let criterion = criterion.of_class(Some("chat"));
+        assert_eq!(criterion.to_string(), "chat.p50_ttft_ms<=500");
+        assert_eq!(Criterion::try_from(criterion.to_string()).as_ref(), Ok(&criterion));
+        let share = "docs.share(ttft_ms<500 & tpot_ms<=50)>=0.9";
+        let parsed = Criterion::try_from(share.to_owned()).expect("valid in this test");
+        assert_eq!(
+            (parsed.class.as_deref(), parsed.to_string().as_str()),
+            (Some("docs"), share)
+        );
+        let of = |name: &str, ttft_ms: f64| RequestLatencies {
+            class: ClassTag::of(name),
+            ..request(ttft_ms, 1.0)
+        };
+        let requests = [vec![of("chat", 100.0); 50], vec![of("docs", 900.0); 50]].concat();
+        let figure = |key: &str| (key == "chat.p50_ttft_ms").then_some(100.0);
+        let reading = criterion.read(Vary::MaxConcurrency, figure, &requests).expect("read");
+        assert!(
+            reading.met && reading.requests == 50 && reading.missed == 0,
+            "{reading:?}"
+        );
+        let limits = [RequestLimit::parse("ttft_ms", "<500").expect("valid in this test")];
+        let share = |class| attained(&limits, class, &requests);
+        assert_eq!(
+            [share(None), share(Some("docs")), share(Some("x"))],
+            [Some(0.5), Some(0.0), None]
+        );
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! own requests. The spread between runs is not part of it.
 
 use super::Vary;
+use crate::stats::ClassTag;
 use serde::{Deserialize, Serialize};
 
 /// Standard errors between a reading's value and either end of its interval: 90 % two-sided.
@@ -15,7 +16,7 @@ const FAR: f64 = 4.0;
 pub(super) const CLEAR: f64 = 1.25;
 
 /// The latencies of one request; a failed request has infinite ones.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RequestLatencies {
     /// Time to the first token, in ms.
     pub ttft_ms: f64,
@@ -23,6 +24,8 @@ pub struct RequestLatencies {
     pub tpot_ms: f64,
     /// Time to the last token, in ms.
     pub e2el_ms: f64,
+    /// Its class in a mixed load.
+    pub class: ClassTag,
 }
 
 impl RequestLatencies {
@@ -31,6 +34,7 @@ impl RequestLatencies {
         ttft_ms: f64::INFINITY,
         tpot_ms: f64::INFINITY,
         e2el_ms: f64::INFINITY,
+        class: ClassTag::NONE,
     };
 }
 

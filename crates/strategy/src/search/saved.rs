@@ -2,6 +2,7 @@
 
 use super::criterion::Latency;
 use super::reading::RequestLatencies;
+use crate::stats::ClassTag;
 use serde::Deserialize;
 
 /// Lists with an entry a request, by their keys; times are in seconds. One that was not saved is empty.
@@ -13,6 +14,8 @@ pub struct SavedRequests {
     itls: Vec<Vec<f64>>,
     output_lens: Vec<f64>,
     errors: Vec<Option<String>>,
+    /// The classes of a mixed load.
+    classes: Vec<String>,
 }
 
 impl SavedRequests {
@@ -36,10 +39,14 @@ impl SavedRequests {
         let of_gaps = || ttft + self.itls.get(at).map_or(0.0, |gaps| gaps.iter().sum());
         let latency = get(&self.latencies).unwrap_or_else(of_gaps);
         let tokens = get(&self.output_lens).unwrap_or_default();
+        let class = self.classes.get(at).map_or(ClassTag::NONE, |class| ClassTag::of(class));
         // A failed request has no latency.
         let error = self.errors.get(at).and_then(Option::as_deref);
         if error.is_some_and(|error| !error.is_empty()) || latency <= 0.0 || (wants_tpot && tokens == 0.0) {
-            return RequestLatencies::FAILED;
+            return RequestLatencies {
+                class,
+                ..RequestLatencies::FAILED
+            };
         }
         let tpot = if tokens > 1.0 {
             (latency - ttft) / (tokens - 1.0)
@@ -50,6 +57,7 @@ impl SavedRequests {
             ttft_ms: ttft * 1000.0,
             tpot_ms: tpot * 1000.0,
             e2el_ms: latency * 1000.0,
+            class,
         }
     }
 }

@@ -69,7 +69,8 @@ impl Watch {
         let mut criteria: Vec<Watched> = Vec::new();
         let targets = open.map(|target| {
             let positions = target.criteria.iter().map(|criterion| {
-                let (_, limits) = criterion.per_request()?;
+                // How many requests a class will have is not known.
+                let (_, limits) = criterion.per_request().filter(|_| criterion.class.is_none())?;
                 criteria.push(Watched {
                     text: criterion.to_string(),
                     needed: criterion.needed(question.requests)?,
@@ -192,6 +193,7 @@ impl Watch {
 mod tests {
     use super::*;
     use crate::search::Criterion;
+    use crate::stats::ClassTag;
 
     fn watch(bounds: &[(&str, &str)], requests: u64, confirm: bool) -> Watch {
         let criteria = bounds
@@ -216,6 +218,7 @@ mod tests {
             ttft_ms,
             tpot_ms: 1.0,
             e2el_ms: ttft_ms,
+            class: ClassTag::NONE,
         }
     }
 

@@ -6,6 +6,7 @@
 
 mod bound;
 mod cholesky;
+mod class;
 mod distribution;
 mod effort;
 mod estimate;
@@ -19,6 +20,7 @@ mod starts;
 
 pub use bound::{Bound, Requirement};
 pub(crate) use cholesky::{Cholesky, dot};
+pub use class::{ClassTag, figure_of, is_class_name, split_class};
 pub use distribution::{normal_quantile, student_quantile, student_two_sided};
 pub use effort::more_starts;
 pub(crate) use effort::{IntervalRule, more_units};

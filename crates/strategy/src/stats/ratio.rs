@@ -1,5 +1,6 @@
 //! The good direction of a metric, and the verdict of a ratio against a margin.
 
+use super::class::split_class;
 use super::estimate::Interval;
 use super::margin::Margin;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,7 @@ impl Better {
     /// The good direction of a metric, by its name: times, failures, powers and costs are better low, rates, goodput and attainments high.
     /// None of a name that says nothing.
     pub fn by_name(metric: &str) -> Option<Better> {
+        let (_, metric) = split_class(metric);
         let is_low = metric.ends_with("_ms")
             || metric.ends_with("_time")
             || ["duration", "failed", "gpu_count"].contains(&metric)

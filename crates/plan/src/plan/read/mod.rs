@@ -13,7 +13,7 @@ pub(super) use combos::combos;
 pub use combos::{Combo, check_names, records};
 pub use derived::Derived;
 pub(super) use names::Names;
-pub(super) use params::{Param, params};
+pub(super) use params::{Param, is_whole_value, params};
 pub use range::RangeTable;
 pub(super) use table::{FromNode, Table, table};
 

@@ -127,12 +127,12 @@ impl Reader<'_> {
     }
 
     /// The value of `{ value = ... }`.
-    pub(super) fn whole_value(&mut self, node: &Node) -> Option<Value> {
+    pub(in crate::plan) fn whole_value(&mut self, node: &Node) -> Option<Value> {
         ValueTable::from_node(self, node, "value").map(|table| table.value)
     }
 }
 
 /// Returns true if the node is `{ value = ... }` and nothing else.
-pub(super) fn is_whole_value(node: &Node) -> bool {
+pub(in crate::plan) fn is_whole_value(node: &Node) -> bool {
     matches!(node.entries(), [only] if only.key == "value")
 }

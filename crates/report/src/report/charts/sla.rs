@@ -129,11 +129,15 @@ fn limit(criterion: &Criterion) -> f64 {
 
 fn title(criterion: &Criterion) -> String {
     match &criterion.quantity {
-        Quantity::Metric(key) => axis_title(key),
+        Quantity::Metric(_) => axis_title(&criterion.figure()),
         Quantity::Attainment(limits) => {
             let percent = show_number(criterion.limit * 100.0);
+            let class = criterion
+                .class
+                .as_ref()
+                .map_or(String::new(), |class| format!(" of {class}"));
             format!(
-                "{}: ratio to the limit, {percent} % of requests",
+                "{}: ratio to the limit, {percent} % of requests{class}",
                 limits.iter().join(" & ")
             )
         }

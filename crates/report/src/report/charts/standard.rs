@@ -10,6 +10,7 @@ use itertools::Itertools;
 use vsweep_plan::plan::Plot;
 use vsweep_record::table::Column;
 use vsweep_record::table::MetricSet;
+use vsweep_strategy::stats::split_class;
 
 /// Latency against load: for each of TTFT, TPOT and E2EL its median and its highest percentile, side by side.
 pub fn latency(subject: &ChartContext<'_>, ranking: &Ranking) -> Result<Vec<Chart>, String> {
@@ -26,7 +27,9 @@ pub fn latency(subject: &ChartContext<'_>, ranking: &Ranking) -> Result<Vec<Char
     ];
     let quantities = quantities.map(|(quantity, title)| {
         let median = format!("median_{quantity}_ms");
-        let ys = [median].into_iter().chain(highest_percentile(subject, quantity));
+        let highest = highest_percentile(subject, quantity);
+        let of_classes = highest.iter().flat_map(|name| of_classes(subject, name)).collect_vec();
+        let ys = [median].into_iter().chain(highest).chain(of_classes);
         (format!("latency_{quantity}"), title, ys.collect())
     });
     let batches = [
@@ -55,10 +58,25 @@ pub fn throughput(subject: &ChartContext<'_>, ranking: &Ranking) -> Result<Vec<C
     let judged = workloads
         .iter()
         .map(|workload| MetricSet::of(points, workload).throughput.1);
-    let metrics = judged.chain(["request_throughput"]).unique().map(str::to_owned);
+    let of_classes = of_classes(subject, "output_throughput");
+    let metrics = judged
+        .chain(["request_throughput"])
+        .unique()
+        .map(str::to_owned)
+        .chain(of_classes);
     let picture = ("throughput".to_owned(), "Throughput", metrics.collect());
     against_load(subject, ranking, [picture].into_iter())?
         .ok_or("no run has a throughput by vLLM's names, such as output_throughput".into())
+}
+
+/// Classes that have panels of their own; `[[report.plot]]` draws any.
+const MOST_CLASSES: usize = 4;
+
+/// The columns of a figure for each class of a mixed load.
+fn of_classes(subject: &ChartContext<'_>, figure: &str) -> impl Iterator<Item = String> {
+    let columns = subject.points.runs.columns().iter();
+    let own = columns.filter(move |column| matches!(split_class(&column.name), (Some(_), own) if own == figure));
+    own.map(|column| column.name.clone()).take(MOST_CLASSES)
 }
 
 /// `p99_ttft_ms`, or whichever percentile was asked for instead.

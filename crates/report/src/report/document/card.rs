@@ -34,7 +34,8 @@ pub fn parts(
     // Titles end in their unit, except where the unit is the figure: `Output tokens/s per GPU`.
     let (name, unit) = title.rsplit_once(" (").unwrap_or((&title, "tokens/s"));
     let judged = MetricSet::of_point(points, point).shown.iter();
-    let companions = judged.map(|shown| shown.metric).chain(COSTS);
+    let of_classes = MetricSet::of_classes(points.runs);
+    let companions = judged.map(|shown| shown.metric).chain(of_classes).chain(COSTS);
     let companions = companions.filter(|name| *name != metric).filter_map(|name| {
         let title = axis_title(name);
         let median = words.value(at, name)?;

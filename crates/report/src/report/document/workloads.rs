@@ -75,6 +75,7 @@ fn table(words: &PointWords<'_>, answer: &WorkloadAnswer) -> Value {
         MetricSet::of_point(words.points, &words.points.points[*at]).shown
     });
     let figures = judged.iter().map(|shown| shown.metric);
+    let figures = figures.chain(MetricSet::of_classes(words.points.runs));
     let figures = figures
         .filter(|metric| words.points.runs.column(metric).is_some())
         .collect_vec();

@@ -55,6 +55,10 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
     page["varying"] = inputs.varied.iter().map(|column| column.name.as_str()).collect();
     page["swept"] = json!(swept(points, &inputs.varied).map(|column| &column.name));
     page["telemetry"] = json!(inputs.telemetry);
+    let classes: Vec<&str> = MetricSet::of_classes(points.runs).collect();
+    if !classes.is_empty() {
+        page["of_classes"] = json!(classes);
+    }
     page["leading"] = json!(inputs.ranking.leading());
     page["price"] = json!(inputs.options.price_per_gpu_hour);
     page["cdfs"] = inputs.distributions.encode();

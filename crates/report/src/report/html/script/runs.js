@@ -3,7 +3,7 @@
 const ROW_PX = 30;
 const OVERSCAN = 8;
 const MOST_PRINTED = 60;
-const MAIN_FIGURES = [...data.workloads.flatMap((workload) => [workload.throughput, workload.latency]), "output_throughput", "request_throughput", "tokens_per_gpu", "tokens_per_user", "median_ttft_ms", "p99_ttft_ms", "median_tpot_ms", "p99_tpot_ms", "p99_e2el_ms"];
+const MAIN_FIGURES = [...data.workloads.flatMap((workload) => [workload.throughput, workload.latency]), "output_throughput", "request_throughput", "tokens_per_gpu", "tokens_per_user", "median_ttft_ms", "p99_ttft_ms", "median_tpot_ms", "p99_tpot_ms", "p99_e2el_ms", ...(data.of_classes ?? [])];
 
 /** What a row of the table is. Items are numbers: of a point or of a run. */
 const LISTED = {

@@ -38,16 +38,17 @@ impl Changes {
             if !state.servers.contains_key(&server.id) {
                 unknown_servers.insert(server.id.clone(), server.clone());
             }
-            for point in matrix.points_of(&server) {
-                if recorded.contains(&point.id) {
-                    present.insert(point.id.clone());
+            for (place, id) in matrix.point_ids_of(&server).enumerate() {
+                if recorded.contains(&id) {
+                    present.insert(id.clone());
                 } else {
                     new += 1;
                     if new_names.len() < MOST_NAMED {
+                        let point = matrix.points_of(&server).nth(place).expect("it has an id");
                         new_names.push(format!("{}, {}", server.name, point.name));
                     }
                 }
-                points.push(point.id);
+                points.push(id);
             }
         }
         let plan_of = RecordedPlan::new(&plan.name, plan.redacted_text(), &points, &searches);

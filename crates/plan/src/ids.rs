@@ -97,7 +97,12 @@ pub fn canonical_json(value: &Value) -> String {
 
 /// SHA-256 of some bytes as 64 lower-case hex digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    let digest = Sha256::digest(bytes);
+    let mut text = String::with_capacity(2 * digest.len());
+    for digit in digest.iter().flat_map(|byte| [byte >> 4, byte & 15]) {
+        text.push(char::from_digit(digit.into(), 16).expect("below 16"));
+    }
+    text
 }
 
 /// The first 64 bits of the SHA-256 of some bytes.
@@ -109,9 +114,7 @@ pub fn digest_start(bytes: &[u8]) -> u64 {
 /// The first 16 hex digits of the SHA-256 of a text: short enough for a path, and among a million points the odds that
 /// two share one are below 1 in 10^7.
 pub fn short_digest(text: &str) -> String {
-    let mut digest = sha256_hex(text.as_bytes());
-    digest.truncate(16);
-    digest
+    format!("{:016x}", digest_start(text.as_bytes()))
 }
 
 #[cfg(test)]

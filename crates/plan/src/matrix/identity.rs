@@ -3,6 +3,7 @@
 
 use crate::ids::{PointId, ServerId, canonical_json, sha256_hex, short_digest};
 use crate::plan::{BenchRunner, MIX, Members, Params, Plan, Secrets, Serve, Target, Warmup, spelling};
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,27 +65,40 @@ impl SharedLoad {
     }
 
     pub fn point_id(&self, server: &ServerId, params: &Params, argv: Option<&[String]>, secrets: &Secrets) -> PointId {
-        let dataset = dataset_path(params).and_then(|path| self.datasets.get(path));
-        let mut content = json!({
-            "server": server.0,
-            "params": secrets.redact_params(params),
-            "argv": argv.map(|argv| secrets.redact_argv(argv)),
-            "env": open_env(&self.env, secrets),
-            "warmup_prompts": self.warmup_prompts,
-            "dataset": dataset,
-        });
-        if let Some(runner) = self.runner {
-            content["runner"] = json!(runner);
-        }
+        let mut params_of_id = Value::Object(secrets.redact_params(params));
+        params_of_id.sort_all_objects();
         let of_classes = params.get(MIX).into_iter().flat_map(paths_of_classes);
-        let of_classes: BTreeMap<&str, &String> = of_classes
-            .filter_map(|path| Some((path, self.datasets.get(path)?)))
-            .collect();
-        if !of_classes.is_empty() {
-            content["datasets"] = json!(of_classes);
-        }
-        PointId(short_digest(&canonical_json(&content)))
+        let content = PointContent {
+            argv: argv.map(|argv| secrets.redact_argv(argv)),
+            dataset: dataset_path(params).and_then(|path| self.datasets.get(path)),
+            datasets: of_classes
+                .filter_map(|path| Some((path, self.datasets.get(path)?)))
+                .collect(),
+            env: open_env(&self.env, secrets),
+            params: params_of_id,
+            runner: self.runner,
+            server: &server.0,
+            warmup_prompts: self.warmup_prompts,
+        };
+        let text = serde_json::to_string(&content).expect("plain data always serialises");
+        PointId(short_digest(&text))
     }
+}
+
+/// The content of a point's id in canonical JSON: its fields are in the order of their names. Plans have millions of points.
+#[derive(Serialize)]
+struct PointContent<'a> {
+    argv: Option<Vec<String>>,
+    dataset: Option<&'a String>,
+    /// Of the classes of a mix, by path.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    datasets: BTreeMap<&'a str, &'a String>,
+    env: BTreeMap<String, String>,
+    params: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    runner: Option<&'static str>,
+    server: &'a str,
+    warmup_prompts: Option<u32>,
 }
 
 /// The parameter that names the file a dataset is read from.

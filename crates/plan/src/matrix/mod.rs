@@ -161,6 +161,25 @@ impl Matrix {
             .flat_map(|index| self.points_at(index, server.id.clone()))
     }
 
+    /// The ids of the points of one server, in the order of the plan, without the rest of them.
+    pub fn point_ids_of(&self, server: &ServerConfig) -> impl Iterator<Item = PointId> {
+        let kept = (!self.finds_its_loads()).then(|| self.kept_loads(server.index));
+        kept.into_iter().flatten().map(|bench| {
+            let params = self.sides.bench.params(bench);
+            let argv = self.bench_argv(&params);
+            self.load.point_id(&server.id, &params, argv.as_deref(), &self.secrets)
+        })
+    }
+
+    /// Number of the points of one server, without making them.
+    pub fn count_of(&self, server: &ServerConfig) -> u64 {
+        let kept = self
+            .points_of_server
+            .get(server.index)
+            .filter(|_| !self.finds_its_loads());
+        kept.map_or(0, |points| u64::from(*points))
+    }
+
     /// The place of a server that keeps at least one point.
     fn index_of(&self, server: &ServerConfig) -> Option<usize> {
         let is_kept = |index: &usize| self.points_of_server.get(*index).is_some_and(|points| *points > 0);
@@ -283,10 +302,7 @@ impl Matrix {
 
     /// The point of a load with these parameters.
     fn point_with(&self, index: usize, params: Params, name: String, server: &ServerId) -> Point {
-        let argv = match &self.plan.bench.runner {
-            BenchRunner::Native | BenchRunner::Iterations | BenchRunner::Phases | BenchRunner::Offline(_) => None,
-            BenchRunner::Command(commands) => Some(argv::fill_in(&commands.of(&params), &commands::flags(&params))),
-        };
+        let argv = self.bench_argv(&params);
         Point {
             id: self.load.point_id(server, &params, argv.as_deref(), &self.secrets),
             server: server.clone(),
@@ -294,6 +310,14 @@ impl Matrix {
             params,
             combo: self.sides.bench.combo_name(index),
             argv,
+        }
+    }
+
+    /// The command line of another program's benchmark.
+    fn bench_argv(&self, params: &Params) -> Option<Vec<String>> {
+        match &self.plan.bench.runner {
+            BenchRunner::Native | BenchRunner::Iterations | BenchRunner::Phases | BenchRunner::Offline(_) => None,
+            BenchRunner::Command(commands) => Some(argv::fill_in(&commands.of(params), &commands::flags(params))),
         }
     }
 

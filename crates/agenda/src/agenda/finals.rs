@@ -158,7 +158,7 @@ pub(super) fn judge(plan: &Plan, matrix: &Matrix, state: &State, starts: u32) ->
     LAST.with_borrow_mut(|last| match last {
         Some((known, answer)) if *known == experiment => answer.clone(),
         _ => {
-            let found = answer(&experiment);
+            let found = answer(experiment.clone());
             *last = Some((experiment, found.clone()));
             found
         }

@@ -44,7 +44,7 @@ pub struct Trial {
 pub fn judge(seed: u64) -> Trial {
     let planted = Planted::draw(seed);
     let experiment = play(&planted, Fate::Whole);
-    let own = answer(&experiment);
+    let own = answer(experiment.clone());
     let knows = |at: usize| {
         let sizes = planted.noise[at];
         let noise = Noise {
@@ -55,7 +55,7 @@ pub fn judge(seed: u64) -> Trial {
         (METRICS[at].to_owned(), noise)
     };
     let noise: BTreeMap<String, Noise> = [knows(0), knows(1)].into();
-    let oracle = answer_knowing(&experiment, &noise);
+    let oracle = answer_knowing(experiment.clone(), &noise);
     let is_measured = |server: usize, load: usize| {
         let id = format!("{}@{load}", id(server));
         experiment.points.iter().any(|point| point.id == id)
@@ -73,7 +73,7 @@ pub fn judge(seed: u64) -> Trial {
         .values()
         .filter(|starts| starts.iter().any(|start| *start != starts[0]))
         .count();
-    let others = [Fate::Killed, Fate::Crashed].map(|fate| answer(&play(&planted, fate)));
+    let others = [Fate::Killed, Fate::Crashed].map(|fate| answer(play(&planted, fate)));
     Trial {
         scores: scores(),
         advised: advised(&planted, &own, &values),
@@ -91,7 +91,7 @@ fn advised(planted: &Planted, own: &Answer, values: &[Option<f64>]) -> Option<(f
         true => advice.starts as usize,
         false => 0,
     };
-    let found = answer(&play_more(planted, Fate::Whole, &more));
+    let found = answer(play_more(planted, Fate::Whole, &more));
     Some((advice.expected, score(&found, values, 0.0)?.is_right))
 }
 

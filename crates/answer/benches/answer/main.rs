@@ -72,7 +72,7 @@ fn time() {
         }
     }
     let start = Instant::now();
-    let found = answer(&experiment);
+    let found = answer(experiment.clone());
     println!(
         "{} points: {:.2} s",
         found.estimates.len(),

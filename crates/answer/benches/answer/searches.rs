@@ -68,7 +68,7 @@ pub fn judge(seed: u64) -> Trial {
         seed,
         ..Experiment::default()
     };
-    let found = answer(&experiment);
+    let found = answer(experiment.clone());
     let values: Vec<Option<f64>> = limits.iter().map(|limit| Some(*limit)).collect();
     let own: Option<Score> = score(&found, &values, 1.0);
     let mut held = [(0, 0); 5];

@@ -7,7 +7,7 @@ use super::comparison::{ComparedLimit, ComparedPoint, Comparison};
 use super::document::Estimate;
 use super::experiment::{Experiment, Metric, Scale};
 use super::known::{Figures, Known, estimate_by};
-use super::model::Posterior;
+use super::model::{Parts, Posterior};
 use statrs::function::erf::erfc;
 use std::collections::HashMap;
 use std::f64::consts::SQRT_2;
@@ -38,7 +38,7 @@ pub struct Limit {
 
 /// Compares two experiments in the metrics that both have, in the order of the names. A metric that is 0 on a side has no ratio there.
 pub fn compare(comparing: &Comparing<'_>) -> Comparison {
-    let (base, new) = (comparing.base.in_order(), comparing.new.in_order());
+    let (base, new) = (comparing.base.clone().in_order(), comparing.new.clone().in_order());
     // Draws of two sides are independent although their configs have the same ids.
     let new = Experiment {
         seed: new.seed ^ 0x6e65_7700,
@@ -85,7 +85,8 @@ struct Ratio<'k> {
 impl<'k> Ratio<'k> {
     fn of((base, new): (&'k Figures<'k>, &'k Figures<'k>), (at, to): (usize, usize)) -> Option<Ratio<'k>> {
         let (was, is) = (base.estimates[at]?, new.estimates[to]?);
-        let draws = base.draws()[at].iter().zip(&new.draws()[to]);
+        let (before, now) = (base.draws(at), new.draws(to));
+        let draws = before.iter().zip(&now);
         Some(Ratio {
             ratio: estimate_by(is.value / was.value, draws.map(|(was, is)| is / was))?,
             base: (base, at),
@@ -124,18 +125,16 @@ impl<'k> Ratio<'k> {
     }
 
     /// The probability that the ratio is at most a bound.
-    fn probability_below(&self, bound: f64) -> f64 {
+    fn probability_below(&self, bound: f64, [of_base, of_new]: &[Parts<'_>; 2]) -> f64 {
         if self.base.0.metric.scale != Scale::Log {
-            let draws = self.base.0.draws()[self.base.1]
-                .iter()
-                .zip(&self.new.0.draws()[self.new.1]);
-            let below = draws.clone().filter(|(was, is)| *is / *was <= bound).count();
-            let all = draws.count().max(1) as f64;
+            let (was, is) = (self.base.0.draws(self.base.1), self.new.0.draws(self.new.1));
+            let below = was.iter().zip(&is).filter(|(was, is)| *is / *was <= bound).count();
+            let all = was.len().min(is.len()).max(1) as f64;
             return (below as f64 / all).clamp(0.5 / all, 1.0 - 0.5 / all);
         }
         // Both posteriors are mixtures of normal distributions of logarithms. Draws would not reach the tails that Holm's correction needs.
-        let parts = |(figures, at): (&Figures<'_>, usize)| figures.posterior.parts(at).unwrap_or_default();
-        let (base, new) = (parts(self.base), parts(self.new));
+        let base = of_base.of(self.base.1).unwrap_or_default();
+        let new = of_new.of(self.new.1).unwrap_or_default();
         let pairs = base.iter().flat_map(|was| new.iter().map(move |is| (was, is)));
         let below = pairs.map(|(was, is)| {
             let off = (is.0 - was.0 - bound.ln()) / (was.1 + is.1).sqrt().max(f64::MIN_POSITIVE);
@@ -160,18 +159,18 @@ pub fn verdict(ratio: Estimate, margin: f64, better: Better) -> Verdict {
 }
 
 fn limits(limits: &[Limit], points: &[(ComparedPoint, Ratio<'_>)]) -> Vec<ComparedLimit> {
-    let asked = limits.iter().flat_map(|limit| {
-        let of_metric = points.iter().filter(|(point, _)| point.metric == limit.metric);
-        of_metric.map(move |of_metric| (limit, of_metric))
-    });
-    let asked: Vec<(&Limit, &(ComparedPoint, Ratio<'_>))> = asked.collect();
-    let chance = |(limit, (_, ratio)): &(&Limit, &(ComparedPoint, Ratio<'_>))| {
-        let below = ratio.probability_below(1.0 + limit.change);
-        let kept = if limit.change >= 0.0 { below } else { 1.0 - below };
-        (2.0 * kept).min(1.0)
-    };
-    let chances = holm(&asked.iter().map(chance).collect::<Vec<f64>>());
-    let judged = asked.into_iter().zip(chances).map(|((limit, (point, _)), p_value)| {
+    let (mut asked, mut chances) = (Vec::new(), Vec::new());
+    for limit in limits {
+        let mut parts = None;
+        for (point, ratio) in points.iter().filter(|(point, _)| point.metric == limit.metric) {
+            let sides = || [ratio.base.0, ratio.new.0].map(|figures| figures.posterior.parts());
+            let below = ratio.probability_below(1.0 + limit.change, parts.get_or_insert_with(sides));
+            let kept = if limit.change >= 0.0 { below } else { 1.0 - below };
+            chances.push((2.0 * kept).min(1.0));
+            asked.push((limit, point));
+        }
+    }
+    let judged = asked.into_iter().zip(holm(&chances)).map(|((limit, point), p_value)| {
         let bound = 1.0 + limit.change;
         let is_met = match limit.change >= 0.0 {
             true => point.ratio.high <= bound,

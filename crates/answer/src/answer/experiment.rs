@@ -224,8 +224,8 @@ impl NoisePrior {
 
 impl Experiment {
     /// Returns the experiment in a canonical order, so that the order of configs, points and runs changes no byte of the answer.
-    pub(super) fn in_order(&self) -> Experiment {
-        let mut own = self.clone();
+    pub(super) fn in_order(mut self) -> Experiment {
+        let own = &mut self;
         own.configs.sort_by(|a, b| a.id.cmp(&b.id));
         own.metrics.sort_by(|a, b| a.name.cmp(&b.name));
         for points in [&mut own.points, &mut own.alone] {
@@ -251,7 +251,7 @@ impl Experiment {
         }
         let key = |search: &Search| (search.workload.clone(), search.target.clone(), search.config.clone());
         own.searches.sort_by_key(key);
-        own
+        self
     }
 }
 

@@ -42,13 +42,10 @@ pub struct Figures<'e> {
     pub estimates: Vec<Option<Estimate>>,
     /// The experiment, in order.
     pub experiment: &'e Experiment,
-    drawn: OnceCell<Drawn>,
-}
-
-/// Draws of each point, in the metric's unit; empty for one that was not measured.
-struct Drawn {
-    plain: Vec<Vec<f64>>,
-    shrunk: Vec<Vec<f64>>,
+    /// Mean and standard deviation of each point on the scale.
+    moments: Vec<Option<(f64, f64)>>,
+    /// Draws of each point on the scale; empty for one that was not measured.
+    drawn: OnceCell<Vec<Vec<f64>>>,
 }
 
 impl<'e> Known<'e> {
@@ -84,9 +81,10 @@ impl<'e> Known<'e> {
 impl<'e> Figures<'e> {
     fn of(experiment: &'e Experiment, metric: &'e Metric, fit: &Fit<'_>) -> Figures<'e> {
         let posterior = fit(Observations::of(experiment, metric), metric);
+        let parts = posterior.parts();
         let estimate = |(at, point)| {
             let value = plain(point, metric)?;
-            let (low, high) = posterior.interval(at, INTERVAL)?;
+            let (low, high) = parts.interval(at, INTERVAL)?;
             let (low, high) = (metric.scale.value(low), metric.scale.value(high));
             let is_finite = value.is_finite() && low.is_finite() && high.is_finite();
             is_finite.then_some(Estimate {
@@ -95,35 +93,54 @@ impl<'e> Figures<'e> {
                 high: high.max(value),
             })
         };
-        let estimates = experiment.points.iter().enumerate().map(estimate).collect();
+        let points = experiment.points.iter().enumerate();
+        let estimates = points.clone().map(estimate).collect();
+        let moments = points.map(|(at, _)| parts.moments(at)).collect();
+        drop(parts);
         Figures {
             metric,
             posterior,
             estimates,
             experiment,
+            moments,
             drawn: OnceCell::new(),
         }
     }
 
-    /// The draws of each point, in the metric's unit; empty for one that was not measured. For ratios.
-    pub fn draws(&self) -> &[Vec<f64>] {
-        &self.drawn().plain
+    /// The draws of a point, in the metric's unit; empty if it was not measured. For ratios.
+    pub fn draws(&self, point: usize) -> Vec<f64> {
+        let draws = self.drawn()[point].iter();
+        draws.map(|draw| self.metric.scale.value(*draw)).collect()
     }
 
-    /// Means shrunk towards those of the other configs at the same load. For probabilities.
-    pub fn shrunk(&self) -> &[Vec<f64>] {
-        &self.drawn().shrunk
-    }
-
-    fn drawn(&self) -> &Drawn {
-        self.drawn.get_or_init(|| {
-            let mut plain = self.posterior.draw(self.experiment.seed, draws_of(self.experiment));
-            let mut shrunk = shrunk(self.experiment, &self.posterior, &plain);
-            for draw in plain.iter_mut().chain(&mut shrunk).flatten() {
-                *draw = self.metric.scale.value(*draw);
+    /// The draws of the points of a workload, in the metric's unit, with means shrunk towards those of the other configs at the same load;
+    /// empty for other points. For probabilities.
+    pub fn shrunk(&self, workload: &str) -> Vec<Vec<f64>> {
+        let drawn = self.drawn();
+        let mut shrunk = vec![Vec::new(); drawn.len()];
+        let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let points = self.experiment.points.iter().enumerate();
+        for (at, point) in points.filter(|(at, point)| point.workload == workload && !drawn[*at].is_empty()) {
+            groups.entry(&point.load).or_default().push(at);
+        }
+        let observations = &self.posterior.observations;
+        for (load, members) in groups {
+            let moments: Vec<(f64, f64)> = members.iter().filter_map(|at| self.moments[*at]).collect();
+            let mut own: Vec<Vec<f64>> = members.iter().map(|at| drawn[*at].clone()).collect();
+            let names = ["shrink", &observations.metric, workload, load];
+            let mut random = Random::of(self.experiment.seed, &names);
+            shrink(&moments, &mut own, observations.size(), &mut random);
+            for (at, mut own) in members.into_iter().zip(own) {
+                own.iter_mut().for_each(|draw| *draw = self.metric.scale.value(*draw));
+                shrunk[at] = own;
             }
-            Drawn { plain, shrunk }
-        })
+        }
+        shrunk
+    }
+
+    fn drawn(&self) -> &[Vec<f64>] {
+        let draw = || self.posterior.draw(self.experiment.seed, draws_of(self.experiment));
+        self.drawn.get_or_init(draw)
     }
 
     /// The good direction.
@@ -141,33 +158,6 @@ impl<'e> Figures<'e> {
             node,
         }
     }
-}
-
-/// Draws on the scale, shrunk among the points of one load of a workload.
-fn shrunk(experiment: &Experiment, posterior: &Posterior, draws: &[Vec<f64>]) -> Vec<Vec<f64>> {
-    let mut shrunk = draws.to_vec();
-    let mut groups: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
-    for (at, point) in experiment
-        .points
-        .iter()
-        .enumerate()
-        .filter(|(at, _)| !draws[*at].is_empty())
-    {
-        groups.entry((&point.workload, &point.load)).or_default().push(at);
-    }
-    for ((workload, load), members) in groups {
-        let moments: Vec<(f64, f64)> = members.iter().filter_map(|at| posterior.moments(*at)).collect();
-        let mut own: Vec<Vec<f64>> = members.iter().map(|at| std::mem::take(&mut shrunk[*at])).collect();
-        let mut random = Random::of(
-            experiment.seed,
-            &["shrink", &posterior.observations.metric, workload, load],
-        );
-        shrink(&moments, &mut own, posterior.observations.size(), &mut random);
-        for (at, own) in members.into_iter().zip(own) {
-            shrunk[at] = own;
-        }
-    }
-    shrunk
 }
 
 /// A value with the 95 % interval of its draws; none if one of the three is not finite. Where the value lies in a tail, the interval

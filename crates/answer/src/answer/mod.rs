@@ -38,21 +38,21 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Answers all questions of an experiment.
-pub fn answer(experiment: &Experiment) -> Answer {
+pub fn answer(experiment: Experiment) -> Answer {
     answer_with(experiment, &|observations, metric| {
         Posterior::fit(observations, &metric.prior)
     })
 }
 
 /// Answers with known noise of each metric, as in a simulation: the standard for judging an answer.
-pub fn answer_knowing(experiment: &Experiment, noise: &BTreeMap<String, Noise>) -> Answer {
+pub fn answer_knowing(experiment: Experiment, noise: &BTreeMap<String, Noise>) -> Answer {
     answer_with(experiment, &|observations, metric| match noise.get(&metric.name) {
         Some(noise) => Posterior::known(observations, *noise),
         None => Posterior::fit(observations, &metric.prior),
     })
 }
 
-fn answer_with(experiment: &Experiment, fit: &Fit<'_>) -> Answer {
+fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
     let experiment = experiment.in_order();
     let known = Known::of(&experiment, fit);
     let mut settled: Vec<rules::Settled> = Vec::new();

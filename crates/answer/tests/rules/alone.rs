@@ -18,7 +18,7 @@ fn again(throughput: f64, latency: f64) -> Experiment {
 
 #[test]
 fn a_winner_that_its_neighbours_slowed_has_a_warning_and_keeps_its_figures() {
-    let found = answer(&again(260.0, 50.0));
+    let found = answer(again(260.0, 50.0));
     let own = &found.questions[0];
     let figure = own
         .alone
@@ -29,7 +29,7 @@ fn a_winner_that_its_neighbours_slowed_has_a_warning_and_keeps_its_figures() {
     assert_eq!(figure.verdict, Verdict::Improved);
     let is_warned = |warning: &Warning| matches!(warning, Warning::OtherwiseAlone { figures } if figures == std::slice::from_ref(figure));
     assert!(own.warnings.iter().any(is_warned), "{:?}", own.warnings);
-    let without = answer(&Experiment {
+    let without = answer(Experiment {
         alone: Vec::new(),
         ..again(260.0, 50.0)
     });
@@ -39,7 +39,7 @@ fn a_winner_that_its_neighbours_slowed_has_a_warning_and_keeps_its_figures() {
 
 #[test]
 fn a_winner_with_the_same_figures_alone_has_no_warning() {
-    let found = answer(&again(200.0, 50.0));
+    let found = answer(again(200.0, 50.0));
     let own = &found.questions[0];
     assert!(
         own.alone.iter().all(|figure| figure.metric != LATENCY),

@@ -69,7 +69,7 @@ fn shares_and_figures_that_can_be_zero_have_intervals_too() {
             },
         );
     }
-    let found = answer(&own);
+    let found = answer(own.clone());
     let figure = |name: &str| {
         let at = found
             .noise

@@ -36,7 +36,7 @@ fn searched(loads: &[(&str, f64, usize, f64)]) -> Experiment {
 
 #[test]
 fn a_search_competes_with_the_load_it_reports() {
-    let found = answer(&searched(&[("a", 40.0, 0, 100.0), ("b", 80.0, 0, 100.0)]));
+    let found = answer(searched(&[("a", 40.0, 0, 100.0), ("b", 80.0, 0, 100.0)]));
     let won = found.questions[0].winner.as_ref().expect("a winner");
     assert_eq!((&*won.config, &*won.load, won.value.value), ("b", "80", 80.0));
     assert!(
@@ -50,7 +50,7 @@ fn a_search_competes_with_the_load_it_reports() {
 #[test]
 fn among_equal_loads_other_targets_then_throughput_then_changes_decide() {
     let chosen = |loads: &[(&str, f64, usize, f64)]| {
-        let found = answer(&searched(loads));
+        let found = answer(searched(loads));
         let won = found.questions[0].winner.clone().expect("a winner");
         (won.config, won.chosen)
     };

@@ -7,7 +7,7 @@ fn a_clear_winner_stands_alone_and_the_others_are_ruled_out() {
     let mut own = asking(&[]);
     server(&mut own, "small", 0, "8", &[(100.0, 50.0)]);
     server(&mut own, "large", 1, "8", &[(237.0, 50.0)]);
-    let found = answer(&own);
+    let found = answer(own.clone());
     let question = &found.questions[0];
     assert_eq!(
         (winner(&found), &question.ties[..], &question.ruled_out[..]),
@@ -42,7 +42,7 @@ fn equal_servers_tie_and_more_starts_are_advised() {
     own.configs
         .iter_mut()
         .for_each(|config| config.seconds_per_start = Some(60.0));
-    let found = answer(&own);
+    let found = answer(own.clone());
     let question = &found.questions[0];
     assert_eq!(winner(&found), "c");
     let won = question.winner.as_ref().expect("a winner");
@@ -66,7 +66,7 @@ fn within_the_margin_fewer_changes_win_and_say_so() {
     server(&mut own, "some", 1, "8", &[(99.9, 50.0)]);
     server(&mut own, "many", 4, "8", &[(100.0, 50.0)]);
     server(&mut own, "slow", 0, "8", &[(98.5, 50.0)]);
-    let found = answer(&own);
+    let found = answer(own.clone());
     assert_eq!(winner(&found), "plain");
     let chosen = &found.questions[0].winner.as_ref().expect("a winner").chosen;
     assert_eq!(
@@ -93,7 +93,7 @@ fn only_who_meets_the_target_wins_and_its_chance_is_told() {
     server(&mut own, "fast", 0, "8", &[(200.0, 700.0)]);
     server(&mut own, "close", 0, "8", &[(150.0, 497.0)]);
     server(&mut own, "safe", 0, "8", &[(100.0, 300.0)]);
-    let found = answer(&own);
+    let found = answer(own.clone());
     let question = &found.questions[0];
     assert_eq!(winner(&found), "close");
     let won = question.winner.as_ref().expect("a winner");
@@ -120,7 +120,7 @@ fn a_config_has_the_load_at_which_it_meets_the_target() {
     server(&mut own, "a", 0, "16", &[(150.0, 400.0)]);
     server(&mut own, "a", 0, "32", &[(200.0, 900.0)]);
     server(&mut own, "b", 0, "8", &[(120.0, 300.0)]);
-    let found = answer(&own);
+    let found = answer(own.clone());
     let won = found.questions[0].winner.as_ref().expect("a winner");
     assert_eq!(
         (&*won.config, &*won.load, won.point.as_deref()),
@@ -133,7 +133,7 @@ fn where_nobody_meets_the_target_the_nearest_is_named() {
     let mut own = asking(&[(Operator::AtMost, 100.0)]);
     server(&mut own, "a", 0, "8", &[(200.0, 700.0)]);
     server(&mut own, "b", 0, "8", &[(100.0, 300.0)]);
-    let found = answer(&own);
+    let found = answer(own.clone());
     let question = &found.questions[0];
     assert!(question.winner.is_none() && question.ties.is_empty() && question.ruled_out.is_empty());
     let nearest = question.nearest.as_ref().expect("somebody is nearest");
@@ -152,9 +152,13 @@ fn the_unit_is_what_the_user_has() {
     for (config, gpus) in own.configs.iter_mut().zip([2, 8, 16]) {
         config.gpus = gpus;
     }
-    assert_eq!(winner(&answer(&own)), "tp=16", "one server each where nothing is known");
+    assert_eq!(
+        winner(&answer(own.clone())),
+        "tp=16",
+        "one server each where nothing is known"
+    );
     own.gpus = Some(8);
-    let found = answer(&own);
+    let found = answer(own.clone());
     let won = found.questions[0].winner.as_ref().expect("a winner");
     assert_eq!(
         (&*won.config, won.replicas, won.value.value.round()),
@@ -192,7 +196,7 @@ fn effects_at_the_winner_have_a_sign_or_make_no_difference() {
     server(&mut own, "seqs=64", 1, "8", &four(190.0, 50.0));
     server(&mut own, "seqs=64 cache=on eager=1", 3, "8", &four(199.9, 50.0));
     server(&mut own, "seqs=32", 1, "8", &four(120.0, 50.0));
-    let found = answer(&own);
+    let found = answer(own.clone());
     assert_eq!(winner(&found), "seqs=64 cache=on");
     let effects = &found.questions[0].effects;
     let verdict = |metric: &str, setting: &str| {
@@ -227,7 +231,7 @@ fn several_workloads_are_answered_together() {
             ..question.clone()
         })
         .to_vec();
-    let found = answer(&own);
+    let found = answer(own.clone());
     let together = &found.together[0];
     assert_eq!(together.config.as_deref(), Some("both"));
     assert!((together.shares[0].share - 0.9).abs() < 1e-9 && together.shares[0].winner == "chatty");
@@ -247,7 +251,7 @@ fn a_frontier_has_no_winner_and_each_point_a_chance() {
     server(&mut own, "a", 0, "8", &[(100.0, 50.0)]);
     server(&mut own, "b", 0, "1", &[(49.8, 10.3)]);
     server(&mut own, "b", 0, "8", &[(60.0, 80.0)]);
-    let found = answer(&own);
+    let found = answer(own.clone());
     let points = &found.frontiers[0].points;
     let names: Vec<&str> = points.iter().map(|point| &*point.point).collect();
     assert_eq!(names, ["a@1", "a@8"]);
@@ -272,7 +276,7 @@ fn warnings_tell_what_happened_to_the_winner() {
         failed_requests: 5,
         simulated: true,
     };
-    let warnings = &answer(&own).questions[0].warnings;
+    let warnings = &answer(own.clone()).questions[0].warnings;
     assert!(warnings.contains(&Warning::Deaths { deaths: 3, launches: 4 }));
     assert!(warnings.contains(&Warning::Retries { retries: 2 }));
     assert!(warnings.contains(&Warning::FailedRequests {
@@ -295,7 +299,7 @@ fn a_disturbed_run_hardly_weighs_beside_others_and_is_wide_alone() {
     server(&mut own, "b", 0, "8", &[(60.0, 50.0)]);
     own.points[0].runs[2].disturbed = true;
     own.points[1].runs[0].disturbed = true;
-    let found = answer(&own);
+    let found = answer(own.clone());
     let a = found.estimates[0].figures[0].expect("measured");
     assert!(a.value > 98.0, "{a:?}");
     let b = found.estimates[1].figures[0].expect("measured");

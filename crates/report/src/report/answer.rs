@@ -58,7 +58,7 @@ pub fn judge(state: &State, points: &Points<'_>, options: &ReportOptions, gpus: 
         gpus: options.gpus.or(gpus),
         names: &PointNames::of(points),
     };
-    answer(&evidence.experiment())
+    answer(evidence.experiment())
 }
 
 /// Judges the experiment of a directory, on the GPUs of the machine that planned it. The points take over the estimates.

@@ -64,9 +64,10 @@ impl Observations {
             Scale::Linear => typical_size(points, metric),
             Scale::Log | Scale::Share => 1.0,
         };
-        let mut configs: Vec<&str> = points.iter().map(|point| &*point.config).collect();
-        configs.sort_unstable();
-        configs.dedup();
+        let mut configs: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        for (at, point) in points.iter().enumerate() {
+            configs.entry(&point.config).or_default().push(at);
+        }
         let mut found = Observations {
             metric: metric.name.clone(),
             scale: metric.scale,
@@ -86,8 +87,8 @@ impl Observations {
         let most = nodes.values().copied().max();
         found.reference = nodes.values().position(|count| Some(*count) == most).unwrap_or(0);
         found.nodes = nodes.into_keys().map(str::to_owned).collect();
-        for config in configs {
-            found.add(config, points, metric);
+        for (config, own) in configs {
+            found.add(config, &own, points, metric);
         }
         found
     }
@@ -97,14 +98,15 @@ impl Observations {
         self.size
     }
 
-    fn add(&mut self, config: &str, points: &[&Point], metric: &Metric) {
+    /// Adds a config, whose points have these places among all.
+    fn add(&mut self, config: &str, own: &[usize], points: &[&Point], metric: &Metric) {
         let mut block = Block {
             config: config.to_owned(),
             nodes: Vec::new(),
             points: 0,
             cells: Vec::new(),
         };
-        let own = || points.iter().enumerate().filter(|(_, point)| point.config == config);
+        let own = || own.iter().map(|at| (*at, points[*at]));
         let placed = |run: &Run| metric.scale.place(*run.figures.get(&metric.name)?);
         let runs = own().flat_map(|(_, point)| &point.runs);
         let measured = runs.filter(|run| placed(run).is_some());

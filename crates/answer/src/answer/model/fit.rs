@@ -7,6 +7,7 @@ use super::nodes::{NodeEffects, NodeSystem};
 use super::noise::{Basis, FEWEST_REPEATS, Grid, Noise, NoiseKnown, Range};
 use super::scale::variance_of_sampling;
 use statrs::function::erf::erf;
+use std::rc::Rc;
 
 /// Sizes of each noise of the first look, and of the second.
 const COARSE: usize = 12;
@@ -25,7 +26,13 @@ pub struct Posterior {
     pub observations: Observations,
     /// Sizes of noise that are likely, with their probabilities.
     pub(super) noises: Vec<(Noise, f64)>,
-    /// Mean and variance of each point of each block, for each size of noise.
+}
+
+/// Mean and variance of every point for each size of noise. They are made when asked for, because those of many points fill the memory.
+#[derive(Debug)]
+pub struct Parts<'p> {
+    posterior: &'p Posterior,
+    /// By size of noise, block and point of the block.
     moments: Vec<Vec<Vec<(f64, f64)>>>,
 }
 
@@ -55,13 +62,16 @@ impl Posterior {
     fn given(observations: Observations, mut noises: Vec<(Noise, f64)>) -> Posterior {
         let total: f64 = noises.iter().map(|(_, weight)| weight).sum();
         noises.iter_mut().for_each(|(_, weight)| *weight /= total);
-        let moments = noises
-            .iter()
-            .map(|(noise, _)| State::at(&observations, *noise).moments());
-        Posterior {
+        Posterior { noises, observations }
+    }
+
+    /// The mean and variance of every point for each size of noise.
+    pub fn parts(&self) -> Parts<'_> {
+        let mut states = States::of(&self.observations);
+        let moments = self.noises.iter().map(|(noise, _)| states.at(*noise).moments());
+        Parts {
             moments: moments.collect(),
-            noises,
-            observations,
+            posterior: self,
         }
     }
 
@@ -122,10 +132,12 @@ impl Posterior {
         };
         (square(|noise| noise.start) + (square(|noise| noise.run) + sampling) / runs).sqrt()
     }
+}
 
+impl Parts<'_> {
     /// Mean and standard deviation of a point on the metric's scale, over all sizes of noise; none if it was not measured.
     pub fn moments(&self, point: usize) -> Option<(f64, f64)> {
-        let parts = self.parts(point)?;
+        let parts = self.of(point)?;
         let mean: f64 = parts.iter().map(|(mean, _, weight)| mean * weight).sum();
         let second = parts
             .iter()
@@ -135,15 +147,16 @@ impl Posterior {
 
     /// The values between which a point lies with a probability, on the metric's scale.
     pub fn interval(&self, point: usize, probability: f64) -> Option<(f64, f64)> {
-        let parts = self.parts(point)?;
+        let parts = self.of(point)?;
         let outside = (1.0 - probability) / 2.0;
         Some((quantile(&parts, outside), quantile(&parts, 1.0 - outside)))
     }
 
     /// Mean, variance and probability of a point for each size of noise.
-    pub fn parts(&self, point: usize) -> Option<Vec<(f64, f64, f64)>> {
-        let (block, place) = (*self.observations.places.get(point)?)?;
-        let parts = self.moments.iter().zip(&self.noises).map(|(moments, (_, weight))| {
+    pub fn of(&self, point: usize) -> Option<Vec<(f64, f64, f64)>> {
+        let (block, place) = (*self.posterior.observations.places.get(point)?)?;
+        let noises = &self.posterior.noises;
+        let parts = self.moments.iter().zip(noises).map(|(moments, (_, weight))| {
             let (mean, variance) = moments[block][place];
             (mean, variance, *weight)
         });
@@ -188,42 +201,59 @@ fn quantile(parts: &[(f64, f64, f64)], probability: f64) -> f64 {
     at
 }
 
+/// Makes states at one size of noise after another.
+pub(super) struct States<'o> {
+    observations: &'o Observations,
+    /// The last run noise, and all blocks at it. Sizes that share it follow each other.
+    reduced: (f64, Rc<[Reduced]>),
+}
+
 /// Everything at one size of noise.
 pub(super) struct State {
     pub noise: Noise,
-    pub blocks: Vec<(Reduced, Solved)>,
+    pub reduced: Rc<[Reduced]>,
+    pub solved: Vec<Solved>,
     /// The effects of nodes; none on one node.
     pub nodes: Option<NodeEffects>,
     places: Vec<Vec<usize>>,
 }
 
-impl State {
-    pub fn at(observations: &Observations, noise: Noise) -> State {
-        let blocks = observations.blocks.iter().map(|block| {
-            let reduced = Reduced::of(block, noise.run);
-            let solved = reduced.solve(noise.start);
-            (reduced, solved)
-        });
-        let blocks: Vec<(Reduced, Solved)> = blocks.collect();
+impl States<'_> {
+    pub fn of(observations: &Observations) -> States<'_> {
+        States {
+            observations,
+            reduced: (f64::NAN, Rc::default()),
+        }
+    }
+
+    pub fn at(&mut self, noise: Noise) -> State {
+        let observations = self.observations;
+        if self.reduced.0 != noise.run {
+            let blocks = observations.blocks.iter();
+            self.reduced = (noise.run, blocks.map(|block| Reduced::of(block, noise.run)).collect());
+        }
+        let reduced = Rc::clone(&self.reduced.1);
+        let solved: Vec<Solved> = reduced.iter().map(|reduced| reduced.solve(noise.start)).collect();
         let places: Vec<Vec<usize>> = observations.blocks.iter().map(|block| block.nodes.clone()).collect();
         let count = observations.nodes.len();
         let nodes = (count > 1).then(|| {
-            let all = blocks
-                .iter()
-                .zip(&places)
-                .map(|((reduced, solved), nodes)| (reduced, solved, &**nodes));
+            let blocks = reduced.iter().zip(&solved).zip(&places);
+            let all = blocks.map(|((reduced, solved), nodes)| (reduced, solved, &**nodes));
             NodeSystem::of(all, (observations.reference, count)).solve(noise.node)
         });
         State {
             noise,
-            blocks,
+            reduced,
+            solved,
             nodes,
             places,
         }
     }
+}
 
+impl State {
     fn moments(&self) -> Vec<Vec<(f64, f64)>> {
-        let of_block = |((reduced, solved), places): (&(Reduced, Solved), &Vec<usize>)| {
+        let of_block = |((reduced, solved), places): ((&Reduced, &Solved), &Vec<usize>)| {
             let moments = (0..reduced.means.len()).map(|point| {
                 let (mut mean, mut variance) = reduced.moments(solved, point);
                 if let Some(NodeEffects {
@@ -243,7 +273,8 @@ impl State {
             });
             moments.collect()
         };
-        self.blocks.iter().zip(&self.places).map(of_block).collect()
+        let blocks = self.reduced.iter().zip(&self.solved).zip(&self.places);
+        blocks.map(of_block).collect()
     }
 }
 
@@ -427,8 +458,9 @@ mod tests {
                 "{found} {likelihood} {first}"
             );
             let posterior = Posterior::known(own.clone(), noise);
+            let parts = posterior.parts();
             for (point, (mean, variance)) in moments.into_iter().enumerate() {
-                let found = posterior.moments(point).expect("measured");
+                let found = parts.moments(point).expect("measured");
                 assert!(
                     (found.0 - mean).abs() < 1e-6 && (found.1 - variance.sqrt()).abs() < 1e-6,
                     "{found:?}"
@@ -440,14 +472,14 @@ mod tests {
     #[test]
     fn draws_have_the_moments_of_the_posterior() {
         let own = Posterior::fit(observations(), &NoisePrior::THROUGHPUT);
-        let draws = own.draw(1, 4000);
+        let (draws, parts) = (own.draw(1, 4000), own.parts());
         for (point, draws) in draws.iter().enumerate() {
-            let (mean, deviation) = own.moments(point).expect("measured");
+            let (mean, deviation) = parts.moments(point).expect("measured");
             let drawn = draws.iter().sum::<f64>() / draws.len() as f64;
             let spread = draws.iter().map(|draw| (draw - drawn).powi(2)).sum::<f64>() / draws.len() as f64;
             assert!((drawn - mean).abs() < 0.1 * deviation, "{drawn} {mean}");
             assert!((spread.sqrt() / deviation - 1.0).abs() < 0.1, "{spread} {deviation}");
-            let (low, high) = own.interval(point, 0.95).expect("measured");
+            let (low, high) = parts.interval(point, 0.95).expect("measured");
             let inside = draws.iter().filter(|draw| low <= **draw && **draw <= high).count();
             assert!((3750..3850).contains(&inside), "{inside}");
         }

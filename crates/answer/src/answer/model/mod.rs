@@ -23,7 +23,7 @@ mod scale;
 mod shrink;
 
 pub use data::Observations;
-pub use fit::Posterior;
+pub use fit::{Parts, Posterior};
 pub use noise::{Basis, Noise, NoiseKnown};
 pub(super) use scale::{PLAIN_RUN, PLAIN_START, scaled, variance_of_sampling};
 pub(super) use shrink::shrink;

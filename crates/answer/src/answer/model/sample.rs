@@ -1,7 +1,7 @@
 //! Draws from the posterior of a metric: what all its points may be at once, with the effects that they share.
 
 use super::super::random::Random;
-use super::fit::{Posterior, State};
+use super::fit::{Posterior, States};
 
 impl Posterior {
     /// Draws of every point, on the metric's scale: `[point][draw]`; empty for one that was not measured.
@@ -22,20 +22,21 @@ impl Posterior {
             .map(|block| Random::of(seed, &[&own.metric, &block.config]))
             .collect();
         let mut of_nodes = Random::of(seed, &[&own.metric, "", "nodes"]);
+        let mut states = States::of(own);
         for (at, draws) in self
             .allot(seed, count)
             .iter()
             .enumerate()
             .filter(|(_, draws)| !draws.is_empty())
         {
-            let state = State::at(own, self.noises[at].0);
+            let state = states.at(self.noises[at].0);
             for draw in draws {
                 let effects: Vec<f64> = match &state.nodes {
                     Some(nodes) => nodes.factor.scatter(&nodes.means, || of_nodes.normal()),
                     None => vec![0.0; own.nodes.len()],
                 };
                 let effects: Vec<f64> = effects.iter().map(|effect| effect * state.noise.node).collect();
-                for (at, (reduced, solved)) in state.blocks.iter().enumerate() {
+                for (at, (reduced, solved)) in state.reduced.iter().zip(&state.solved).enumerate() {
                     let nodes = &own.blocks[at].nodes;
                     let random = &mut streams[at];
                     let means = reduced.starts_given(solved, nodes, &effects);

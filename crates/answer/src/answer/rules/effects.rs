@@ -64,6 +64,6 @@ fn only_difference<'c>(one: &'c Config, other: &'c Config) -> Option<&'c str> {
 /// A point's figure, so many times, as a multiple of another's.
 fn ratio(figures: &Figures<'_>, one: usize, other: usize, times: f64) -> Option<Estimate> {
     let value = times * figures.estimates[one]?.value / figures.estimates[other]?.value;
-    let draws = figures.draws()[one].iter().zip(&figures.draws()[other]);
-    estimate_by(value, draws.map(|(a, b)| times * a / b))
+    let (own, beside) = (figures.draws(one), figures.draws(other));
+    estimate_by(value, own.iter().zip(&beside).map(|(a, b)| times * a / b))
 }

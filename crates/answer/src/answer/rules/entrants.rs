@@ -6,6 +6,7 @@ use super::super::experiment::{Config, Experiment};
 use super::super::known::{Known, draws_of};
 use super::contest::Contender;
 use super::meeting::{Meetings, meets_plainly, points_of};
+use std::collections::HashMap;
 
 /// An entrant with what a contest does not need.
 #[derive(Debug, Clone)]
@@ -52,13 +53,17 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
     };
     let better = figures.better();
     let count = draws_of(known.experiment);
-    for (config, own) in known.experiment.configs.iter().enumerate() {
-        let all = points_of(known, &question.workload, question.load.as_deref());
-        let measured = all.filter(|(at, point)| point.config == own.id && figures.estimates[*at].is_some());
-        let points: Vec<usize> = measured.map(|(at, _)| at).collect();
-        if points.is_empty() {
-            continue;
+    let shrunk = figures.shrunk(&question.workload);
+    let mut measured: HashMap<&str, Vec<usize>> = HashMap::new();
+    for (at, point) in points_of(known, &question.workload, question.load.as_deref()) {
+        if figures.estimates[at].is_some() {
+            measured.entry(&point.config).or_default().push(at);
         }
+    }
+    for (config, own) in known.experiment.configs.iter().enumerate() {
+        let Some(points) = measured.remove(&*own.id) else {
+            continue;
+        };
         let replicas = replicas(known.experiment, own);
         if replicas == 0 {
             field.too_large.push(config);
@@ -71,7 +76,7 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
         for at in &points {
             let meets = met.all(*at);
             chances.push(meets.iter().filter(|meets| **meets).count());
-            let own = figures.shrunk()[*at].iter().map(|draw| draw * times);
+            let own = shrunk[*at].iter().map(|draw| draw * times);
             for ((best, own), _) in draws.iter_mut().zip(own).zip(meets).filter(|(_, meets)| *meets) {
                 if best.is_nan() || better.prefers(own, *best) {
                     *best = own;
@@ -122,7 +127,7 @@ pub fn of_points(known: &Known<'_>, question: &Question, met: &Meetings, metric:
             load: known.experiment.points[point].load.clone(),
             replicas,
             value: estimate,
-            at_point: figures.draws()[point].iter().map(|draw| draw * times).collect(),
+            at_point: figures.draws(point).iter().map(|draw| draw * times).collect(),
         });
     }
     field

@@ -36,11 +36,12 @@ pub fn frontier(known: &Known<'_>, question: &FrontierQuestion) -> Option<Fronti
         Better::Lower => one * margin < other,
     };
     let draws = draws_of(known.experiment) / PART;
+    let (on_x, on_y) = (x.shrunk(&question.workload), y.shrunk(&question.workload));
     let probability = |at: usize| {
         let stands = (0..draws).filter(|draw| {
-            let (own_x, own_y) = (x.shrunk()[at][*draw], y.shrunk()[at][*draw]);
+            let (own_x, own_y) = (on_x[at][*draw], on_y[at][*draw]);
             !placed.iter().any(|(other, ..)| {
-                by_more(of_x, x.shrunk()[*other][*draw], own_x) && by_more(of_y, y.shrunk()[*other][*draw], own_y)
+                by_more(of_x, on_x[*other][*draw], own_x) && by_more(of_y, on_y[*other][*draw], own_y)
             })
         });
         rounded(stands.count() as f64 / draws as f64)

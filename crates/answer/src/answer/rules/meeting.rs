@@ -26,7 +26,7 @@ impl Meetings {
             holds: question
                 .targets
                 .iter()
-                .map(|target| holds(known, target, &asked))
+                .map(|target| holds(known, &question.workload, target, &asked))
                 .collect(),
         }
     }
@@ -64,17 +64,18 @@ impl Meetings {
 }
 
 /// The draws of each asked point that keep a limit; empty without a figure.
-fn holds(known: &Known<'_>, target: &Target, asked: &[usize]) -> Vec<Vec<bool>> {
+fn holds(known: &Known<'_>, workload: &str, target: &Target, asked: &[usize]) -> Vec<Vec<bool>> {
     let mut found = vec![Vec::new(); known.experiment.points.len()];
     let Some(figures) = known.figures(&target.metric) else {
         return found;
     };
+    let shrunk = figures.shrunk(workload);
     for at in asked {
         let Some(judged) = judged(known.experiment, target, *at) else {
             continue;
         };
         let mut holds = vec![true; draws_of(known.experiment)];
-        for draws in judged.iter().map(|place| &figures.shrunk()[*place]) {
+        for draws in judged.iter().map(|place| &shrunk[*place]) {
             match draws.is_empty() {
                 true => holds.fill(false),
                 false => holds

@@ -42,13 +42,18 @@ pub fn limits(tokens: u64) -> Limits {
 pub fn estimate(schedule: Schedule<'_>, done: &State, record: &State, options: &Options) -> Result<Rehearsal, String> {
     let counts = schedule.matrix.counts();
     let large = "the plan is too large to be played at once; `vsweep rehearse` takes its time";
-    if counts.runs + counts.searches + counts.servers > MOST_RUNS {
+    if !is_playable(counts.runs, counts.searches, counts.servers) {
         return Err(large.to_owned());
     }
     rehearse(schedule, done, record, options).map_err(|why| match why {
         Unknown::TooMuch => large.to_owned(),
         Unknown::Because(why) => why,
     })
+}
+
+/// Returns true if a plan of this size is played although nobody asked for a rehearsal.
+pub fn is_playable(runs: u64, searches: u64, servers: u64) -> bool {
+    runs + searches + servers <= MOST_RUNS
 }
 
 /// The time that what is left will likely take, in seconds, once something was measured.

@@ -134,16 +134,25 @@ pub fn run(args: Args) -> Result<Exit> {
 /// Takes the directory, and says what is recorded there and what the plan changes. A new directory is made only for a sweep that can begin.
 fn begin(sweep: &Sweep<'_>, directory: &Directory) -> Result<(Recorder, State, Changes)> {
     let plan = sweep.plan;
-    let open = || Recorder::open(directory.clone(), sweep.shard);
-    let begun = (!directory.is_new()).then(open).transpose()?;
-    let mut state = begun.as_ref().map(|begun| begun.state().clone()).unwrap_or_default();
-    let changes = Changes::between(&state, sweep.whole, plan);
-    must_not_be_another(directory, &changes, &state, ", or begin a new one with --fresh")?;
-    sweep.imagine_anew(&mut state);
-    check_machine(sweep, &state)?;
-    let mut recorder = begun.map_or_else(open, Ok)?;
+    let is_new = directory.is_new();
+    if is_new {
+        check_machine(sweep, &State::default())?;
+    }
+    let mut recorder = Recorder::open(directory.clone(), sweep.shard)?;
     recorder.hide(plan.secrets.clone());
-    write_plan(plan, directory)?;
+    if is_new {
+        // The points of a large plan take seconds, in which `vsweep status` knows of the sweep.
+        write_plan(plan, directory)?;
+        recorder.announce()?;
+    }
+    let mut state = recorder.state().clone();
+    let changes = Changes::between(&state, sweep.whole, plan);
+    if !is_new {
+        must_not_be_another(directory, &changes, &state, ", or begin a new one with --fresh")?;
+        sweep.imagine_anew(&mut state);
+        check_machine(sweep, &state)?;
+        write_plan(plan, directory)?;
+    }
     Ok((recorder, state, changes))
 }
 
@@ -260,7 +269,9 @@ pub(super) fn perform(
     // A forecast takes a while; until here a signal ends the command at once.
     interrupt.heed();
     thread::scope(|scope| {
-        let countdown = is_shown.then(|| Countdown::start(scope, sweep.schedule(), &options));
+        let counts = sweep.wanted.counts();
+        let is_foreseen = is_shown && forecast::is_playable(counts.runs, counts.searches, counts.servers);
+        let countdown = is_foreseen.then(|| Countdown::start(scope, sweep.schedule(), &options));
         let mut display = Display::new(sweep, progress, countdown, tables);
         let mut observer = |update: Update<'_>, recorder: &Recorder| display.show(update, recorder);
         let performed = sweep.perform(changes, recorder, interrupt, &mut observer);

@@ -1,7 +1,7 @@
 //! `vsweep status`: what is done, failed and left of an experiment, by the plan and the journals in its directory.
 
 use super::experiment::{exit_of, named_or_newest, read_plan};
-use super::forecast::{options, seconds_left};
+use super::forecast::{is_playable, options, seconds_left};
 use super::output::{self, OutputFormat};
 use super::run::settle_margins;
 use crate::agenda::Schedule;
@@ -81,9 +81,14 @@ pub struct Remaining {
 }
 
 impl Remaining {
-    /// Remaining work of the current plan of a directory; `None` if the plan cannot be read here.
+    /// Remaining work of the current plan of a directory; `None` if the plan is too large to be played or
+    /// cannot be read here.
     pub fn of(directory: &Directory, state: &State) -> Option<Remaining> {
         let sha256 = state.plan_that_counts()?.1.to_owned();
+        let planned = state.planning_session()?;
+        if !is_playable(planned.runs, planned.searches, planned.servers) {
+            return None;
+        }
         let read = read_plan(
             directory,
             state,

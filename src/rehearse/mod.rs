@@ -209,6 +209,9 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
 pub fn foresee(schedule: Schedule<'_>, done: &State, options: &Options) -> Forecasts {
     let budget = Budget::new(&options.limits);
     let mut forecasts = Forecasts::new();
+    if schedule.plan.sla.is_none() {
+        return forecasts;
+    }
     for start in schedule.starts() {
         let Some(group) = schedule.group(&start, done).filter(|group| !group.searches.is_empty()) else {
             continue;

@@ -263,20 +263,26 @@ impl Sweep<'_> {
     /// The starts with work left, and what each needs.
     pub fn needs(&self, node: &Node, starts: impl Iterator<Item = Start>, state: &State) -> Vec<(Start, Need)> {
         let schedule = self.schedule();
-        let groups = starts.filter_map(|start| Some((schedule.group(&start, state)?, start)));
-        let need = |(group, start): (Group, Start)| {
-            let known = self.lengths.get(&group.server.id);
-            let known = known.map(|seconds| seconds / f64::from(self.plan.starts.max(1)));
-            // Without a prediction, the number of tasks is used as the duration.
+        let starts = starts.filter(|start| schedule.has_group(start, state));
+        // Without a prediction, the number of tasks is used as the duration.
+        let work = |group: Group| {
             let work = group.tasks.len() + USUAL_PROBES * (group.searches.len() + group.explorations.len());
+            work as f64
+        };
+        let need = |start: Start| {
+            let known = self.lengths.get(&start.server.id);
+            let seconds = known.map(|seconds| seconds / f64::from(self.plan.starts.max(1)));
+            // Durations decide the order only where servers share the machine.
+            let group = || schedule.group(&start, state);
+            let seconds = seconds.or_else(|| (!node.is_undivided()).then(group).flatten().map(work));
             let need = Need {
-                gpus: demand(&self.plan.exec, node.capacity, &group.server),
-                seconds: known.unwrap_or(work as f64),
-                alone: self.plan.exec.is_exclusive(&group.server.params),
+                gpus: demand(&self.plan.exec, node.capacity, &start.server),
+                seconds: seconds.unwrap_or(0.0),
+                alone: self.plan.exec.is_exclusive(&start.server.params),
             };
             (start, need)
         };
-        groups.map(need).collect()
+        starts.map(need).collect()
     }
 }
 

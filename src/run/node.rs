@@ -87,6 +87,11 @@ impl Node {
         division: None,
     };
 
+    /// Returns true if servers do not share it out.
+    pub(super) fn is_undivided(&self) -> bool {
+        self.capacity == Node::UNDIVIDED.capacity
+    }
+
     /// Looks at this machine; `None` if the plan's servers run one after the other.
     pub async fn of(plan: &Plan) -> Option<Node> {
         capacity(&plan.exec, 0)?;

@@ -114,12 +114,15 @@ pub fn eta(sweep: &Sweep<'_>, state: &State, options: &Options) -> Eta {
 
 /// Adds what these starts lack for sure.
 fn foresee(eta: &mut Eta, sweep: &Sweep<'_>, starts: impl Iterator<Item = Start>, state: &State) {
-    for group in starts.filter_map(|start| sweep.schedule().sure_group(&start, state)) {
-        for task in &group.tasks {
-            eta.add_runs(&group.server.id, group.slot, &task.point.name, 1);
+    let schedule = sweep.schedule();
+    for start in starts {
+        let (server, slot) = (&start.server.id, start.slot);
+        let runs = schedule.sure_runs(&start, state);
+        if runs > 0 {
+            eta.add_runs(server, slot, runs);
         }
-        for search in &group.searches {
-            eta.add_search(&group.server.id, group.slot, &search.id);
+        for search in schedule.searches(&start, state) {
+            eta.add_search(server, slot, &search.id);
         }
     }
 }

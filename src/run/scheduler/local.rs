@@ -124,7 +124,7 @@ impl<'a> LocalScheduler<'a> {
             return false;
         };
         // Without concurrency they come in the order of the plan.
-        if self.node.capacity != Node::UNDIVIDED.capacity {
+        if !self.node.is_undivided() {
             let needs: Vec<Need> = groups.iter().map(|(_, need)| *need).collect();
             let order = self.node.capacity.order(&needs);
             groups = order.into_iter().map(|place| groups[place].clone()).collect();

@@ -214,15 +214,37 @@ impl<'a> Schedule<'a> {
         self.group_of(start, state, true)
     }
 
+    /// Number of runs of the plan's points that are left on a start in any case. A server without any record has as many for each of its
+    /// points as for the first one, so that no other point is made.
+    pub fn sure_runs(self, start: &Start, state: &State) -> u64 {
+        if start.only.is_some() || state.servers.contains_key(&start.server.id) {
+            return self
+                .sure_group(start, state)
+                .map_or(0, |group| group.tasks.len() as u64);
+        }
+        let first = self.matrix.points_of(&start.server).next();
+        let of_first = first.map_or(0, |point| {
+            let runs = 0..self.plan.runs.most();
+            runs.filter(|run| self.is_sure(&point, start.slot, *run, state)).count() as u64
+        });
+        let points = self.matrix.count_of(&start.server);
+        points * of_first + u64::from(self.repeats_first(start)).min(points)
+    }
+
+    /// Returns true if a run is left in any case.
+    fn is_sure(self, point: &Point, slot: u32, run: u32, state: &State) -> bool {
+        let runs = &self.plan.runs;
+        self.is_open(point, slot, run, state)
+            && !((runs.least() + 1..runs.most()).contains(&run) && state.outcome(&point.id, slot, run - 1).is_none())
+    }
+
     fn group_of(self, start: &Start, state: &State, is_sure: bool) -> Option<Group> {
         let (server, slot, runs) = (&start.server, start.slot, &self.plan.runs);
         let points: Vec<Point> = self.points_of(start, state).collect();
         let figures: Arc<[String]> = figures(self.plan).into();
-        let is_open = |point: &Point, run: u32| {
-            self.is_open(point, slot, run, state)
-                && !(is_sure
-                    && (runs.least() + 1..runs.most()).contains(&run)
-                    && state.outcome(&point.id, slot, run - 1).is_none())
+        let is_open = |point: &Point, run: u32| match is_sure {
+            true => self.is_sure(point, slot, run, state),
+            false => self.is_open(point, slot, run, state),
         };
         let repeated = points.iter().take(usize::from(self.repeats_first(start)));
         let tasks: Vec<Task> = (0..runs.most())
@@ -275,7 +297,8 @@ impl<'a> Schedule<'a> {
             && is_wanted(&self.plan.runs, &point.id, slot, run, state)
     }
 
-    fn searches(self, start: &Start, state: &State) -> impl Iterator<Item = LoadSearch> {
+    /// The searches of a start that are left.
+    pub fn searches(self, start: &Start, state: &State) -> impl Iterator<Item = LoadSearch> {
         self.matrix.searches_of(&start.server).filter_map(move |mut search| {
             if let Some(only) = &start.only {
                 // Fresh starts measure how much a finalist holds, even if another holds more.

@@ -280,3 +280,27 @@ fn who_is_interrupted_while_it_waits_starts_nothing() {
     });
     assert_eq!((&*words, ending), ("await", Ending::Interrupted));
 }
+
+#[test]
+fn runs_that_are_left_for_sure_are_counted_without_their_points() {
+    let loads = "[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [8, 16]\n[bench.params]\nnum_prompts = 9\n\
+                 max_concurrency = [1, 2, 3]\n[[exclude]]\n\"serve.max_num_seqs\" = 8\n\"bench.max_concurrency\" = 3\n";
+    let until = "{ min = 2, max = 5, metric = \"p99_ttft_ms\", until = \"5 %\" }";
+    for runs in ["1", "3", until] {
+        for repeat_first in [false, true] {
+            let (plan, matrix) = plan(&format!(
+                "version = 1\nruns = {runs}\nrepeat_first = {repeat_first}\nstarts = 2\n{loads}"
+            ));
+            let schedule = Schedule::new(&plan, &matrix, Shard::WHOLE, false);
+            let state = State::default();
+            for start in schedule.starts() {
+                let group = schedule.sure_group(&start, &state).expect("nothing is done");
+                assert_eq!(
+                    schedule.sure_runs(&start, &state),
+                    group.tasks.len() as u64,
+                    "{runs} {repeat_first}"
+                );
+            }
+        }
+    }
+}

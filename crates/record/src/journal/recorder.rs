@@ -139,6 +139,14 @@ impl Recorder {
         Ok(self.settle(draft.write()?))
     }
 
+    /// Begins the journal of a session that will record something, so that others know of it before the first event.
+    pub fn announce(&mut self) -> Result<()> {
+        match &self.log {
+            Some(_) => Ok(()),
+            None => self.begin().map(drop),
+        }
+    }
+
     /// An event that is to be written, with what only the writer knows of it: the count of a launch, what was read of other journals,
     /// and the line that retired earlier results. Of a measured run its figures are written before it. Nothing else may be drafted
     /// before it is settled, or could not be written.

@@ -11,8 +11,8 @@ type PlannedStart = (ServerId, u32);
 /// Remaining work of one invocation.
 #[derive(Debug, Clone, Default)]
 pub struct Eta {
-    /// Remaining work of each start: the number of runs of each load, and its searches, by name.
-    open: BTreeMap<PlannedStart, BTreeMap<String, u64>>,
+    /// Remaining work of each start.
+    open: BTreeMap<PlannedStart, OpenWork>,
     /// Runs that this invocation has to do in all, without those of searches.
     pub total: u64,
     /// Number of finished runs.
@@ -29,23 +29,29 @@ pub struct Eta {
     pub without_server: bool,
 }
 
+/// Remaining work of a start.
+#[derive(Debug, Clone, Default)]
+struct OpenWork {
+    runs: u64,
+    searches: BTreeSet<SearchId>,
+}
+
 impl Eta {
     /// Noun for one config.
     pub fn noun(&self) -> &'static str {
         if self.without_server { "engine" } else { "server" }
     }
 
-    /// Adds runs of one load on one start of a server; `load` is the name of their point.
-    pub fn add_runs(&mut self, server: &ServerId, slot: u32, load: &str, runs: u64) {
-        let open = self.open.entry((server.clone(), slot)).or_default();
-        *open.entry(load.to_owned()).or_default() += runs;
+    /// Adds runs on one start of a server.
+    pub fn add_runs(&mut self, server: &ServerId, slot: u32, runs: u64) {
+        self.open.entry((server.clone(), slot)).or_default().runs += runs;
         self.total += runs;
     }
 
     /// Adds a search on one start of a server.
     pub fn add_search(&mut self, server: &ServerId, slot: u32, search: &SearchId) {
         let open = self.open.entry((server.clone(), slot)).or_default();
-        open.insert(search.to_string(), 1);
+        open.searches.insert(search.clone());
     }
 
     /// Returns true if this start of a server has known remaining work.
@@ -66,30 +72,30 @@ impl Eta {
                 let Some(run) = state.run_of(entry) else { return };
                 self.measured.remove(&run.server);
                 if run.search.is_none() {
-                    self.finish(&run.server, run.slot, &run.name);
+                    self.finish(&run.server, run.slot);
                 }
             }
             Event::GroupGivenUp(given_up) => {
                 let (server, slot) = (&given_up.server, given_up.slot);
                 self.begun.insert((server.clone(), slot));
                 for point in given_up.points.iter().filter(|point| point.search.is_none()) {
-                    point.runs.iter().for_each(|_| self.finish(server, slot, &point.name));
+                    point.runs.iter().for_each(|_| self.finish(server, slot));
                 }
                 for (search, _) in &given_up.searches {
-                    self.take_off(server, slot, &search.to_string());
+                    self.end_search(server, slot, search);
                 }
             }
             Event::ResultsRetired { server, .. } => {
                 for run in state.retired_at(entry.rank.line) {
                     match &run.search {
-                        None => self.add_runs(server, run.slot, &run.name, 1),
+                        None => self.add_runs(server, run.slot, 1),
                         Some(search) => self.add_search(server, run.slot, search),
                     }
                 }
             }
             Event::SearchFinished { search, .. } => {
                 if let Some(record) = state.latest_search(search) {
-                    self.take_off(&record.started.server, record.started.slot, &search.to_string());
+                    self.end_search(&record.started.server, record.started.slot, search);
                 }
             }
             _ => {}
@@ -98,8 +104,13 @@ impl Eta {
 
     /// Counts a run that was done. One that was not foreseen (intervals may ask for more) counts as well, but only on a start that this
     /// invocation works on.
-    fn finish(&mut self, server: &ServerId, slot: u32, load: &str) {
-        if !self.take_off(server, slot, load) {
+    fn finish(&mut self, server: &ServerId, slot: u32) {
+        let take_off = |open: &mut OpenWork| {
+            let is_foreseen = open.runs > 0;
+            open.runs -= u64::from(is_foreseen);
+            is_foreseen
+        };
+        if !self.change(server, slot, take_off) {
             if !self.begun.contains(&(server.clone(), slot)) {
                 return;
             }
@@ -108,21 +119,21 @@ impl Eta {
         self.done += 1;
     }
 
-    /// Takes one off what is left on a start; whether it was there.
-    fn take_off(&mut self, server: &ServerId, slot: u32, name: &str) -> bool {
+    fn end_search(&mut self, server: &ServerId, slot: u32, search: &SearchId) {
+        self.change(server, slot, |open| open.searches.remove(search));
+    }
+
+    /// Takes something off what is left on a start; whether it was there.
+    fn change(&mut self, server: &ServerId, slot: u32, take_off: impl FnOnce(&mut OpenWork) -> bool) -> bool {
         let start = (server.clone(), slot);
         let Some(open) = self.open.get_mut(&start) else {
             return false;
         };
-        let Some(left) = open.get_mut(name) else {
-            return false;
-        };
-        *left -= 1;
-        open.retain(|_, left| *left > 0);
-        if open.is_empty() {
+        let was_there = take_off(open);
+        if open.runs == 0 && open.searches.is_empty() {
             self.open.remove(&start);
         }
-        true
+        was_there
     }
 
     /// Returns true if a run on this server has begun and was not reported yet.

@@ -277,7 +277,7 @@ mod tests {
         let (slot, launch) = (FIRST_SLOT, 1);
         let mut state = State::default();
         let mut eta = Eta::default();
-        eta.add_runs(&server, slot, "max_concurrency=8", 4);
+        eta.add_runs(&server, slot, 4);
         let mut lines = Vec::new();
         let mut say = |event: Event| {
             let mut entry = state.apply_hypothetical(event);

@@ -115,7 +115,13 @@ impl Status {
             ([], Some(reason)) => format!("not running: {reason}; run the plan again to continue\n"),
             ([], None) => "not running: the last vsweep was killed; run the plan again to continue\n".to_owned(),
             (pids, _) => {
-                format!("running now (pid {})\n", pids.iter().join(", "))
+                let pids = pids.iter().join(", ");
+                let what = if self.has_begun {
+                    ""
+                } else {
+                    ": making the points of the plan"
+                };
+                format!("running now (pid {pids}){what}\n")
             }
         }
     }

@@ -120,8 +120,10 @@ impl Damage {
                 let path = pick(journal)?;
                 let mut lines = lines_of(path);
                 let at = (!lines.is_empty()).then(|| line.index(lines.len()))?;
-                let is_last = at + 1 == lines.len();
                 let dropped = lines.remove(at);
+                // Without a whole line behind it, nothing tells it from one that was never written: its session died, and may have left a
+                // torn line.
+                let is_last = lines[at..].iter().all(|line| !line.ends_with(b"\n"));
                 fs::write(path, lines.concat()).ok()?;
                 done(format!("drop {at} of {}", path.display()), &dropped, is_last)
             }

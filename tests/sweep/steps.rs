@@ -130,7 +130,11 @@ impl Replay {
         let mut doubts = finished.doubts.clone();
         doubts.retain(|doubt| doubt.code != Code::CachesNotReset);
         Ok(Box::new(MeasuredRun {
-            errors: finished.errors.clone(),
+            errors: finished
+                .errors
+                .iter()
+                .map(|(name, error)| (name.to_owned(), error))
+                .collect(),
             neighbours: finished.neighbours,
             failure,
             doubts,

@@ -121,9 +121,10 @@ pub(super) fn judge(plan: &Plan, matrix: &Matrix, state: &State, starts: u32) ->
     let runs: Vec<&RunRecord> = state.runs().filter(is_in).collect();
     for run in &runs {
         let (serve, gpus) = &servers[&run.server];
-        let metrics = run.figures().iter();
-        let metrics: Vec<(Box<str>, Cell)> = metrics
-            .map(|(name, value)| (name.as_str().into(), (*value).into()))
+        let figures = run.figures();
+        let metrics: Vec<(Box<str>, Cell)> = figures
+            .iter()
+            .map(|(name, value)| (name.into(), value.into()))
             .collect();
         builder.push(RunRow {
             point: &run.point.0,
@@ -236,7 +237,7 @@ mod tests {
                 state.apply_hypothetical(Event::RunFinished(Box::new(RunFinished {
                     started: started.rank.line.seq,
                     seconds: 1.0,
-                    learned: Some(Learned::Figures(figures.into())),
+                    learned: Some(Learned::Figures(figures.into_iter().collect())),
                     ..RunFinished::default()
                 })));
             }

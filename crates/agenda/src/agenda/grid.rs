@@ -75,7 +75,7 @@ fn is_enough(rule: Repeats, metric: &str, runs: &[&RunRecord]) -> bool {
         let such = runs
             .iter()
             .filter(|run| run.validity != Validity::Invalid && run.is_disturbed() == is_disturbed);
-        such.filter_map(|run| run.figures().get(metric).copied()).collect()
+        such.filter_map(|run| run.figures().get(metric)).collect()
     };
     let undisturbed = values(false);
     let values = match undisturbed.is_empty() {

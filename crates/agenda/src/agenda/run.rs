@@ -4,10 +4,11 @@ use super::step::{Action, MeasuredRun, Run, Step};
 use super::strategy::Strategy;
 use super::task::Task;
 use super::{Agenda, TRIES, record, tip};
+use std::collections::BTreeMap;
 use vsweep_plan::cause::{Failure, Outcome};
 use vsweep_plan::plan::{OnFailure, Reset, Target, Warmup};
 use vsweep_plan::validity::{Code, Doubt, Validity};
-use vsweep_record::journal::{Entry, Event, Figures, Link, Measured, RunFinished, RunStarted, SearchRecord, State};
+use vsweep_record::journal::{Entry, Event, Link, Measured, RunFinished, RunStarted, SearchRecord, State};
 
 /// A run that is being tried.
 #[derive(Debug)]
@@ -194,7 +195,7 @@ impl MeasuredRun {
                 .cut
                 .or(self.failure.map(|failure| failure.detail))
                 .unwrap_or_default(),
-            errors: in_brief(self.errors),
+            errors: in_brief(self.errors).into_iter().collect(),
             seconds,
             warmup_seconds: self.warmup_seconds,
             learned: self.learned,
@@ -206,7 +207,7 @@ impl MeasuredRun {
 }
 
 /// Numbers with four significant digits. What is not finite has no place in a line of JSON.
-fn in_brief(mut numbers: Figures) -> Figures {
+fn in_brief(mut numbers: BTreeMap<String, f64>) -> BTreeMap<String, f64> {
     numbers.retain(|_, number| number.is_finite());
     for number in numbers.values_mut() {
         *number = format!("{number:.3e}").parse().unwrap_or(*number);

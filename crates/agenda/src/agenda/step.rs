@@ -1,12 +1,11 @@
 //! The messages between an agenda and its stage: actions and their outcomes.
 
 use super::task::Task;
+use std::collections::BTreeMap;
 use vsweep_plan::cause::Failure;
 use vsweep_plan::plan::Warmup;
 use vsweep_plan::validity::Doubt;
-use vsweep_record::journal::{
-    Entry, Event, Figures, Launch, Learned, Measured, NeighbourShares, RunFiles, ServerReady,
-};
+use vsweep_record::journal::{Entry, Event, Launch, Learned, Measured, NeighbourShares, RunFiles, ServerReady};
 
 /// The next step on a server.
 #[derive(Debug)]
@@ -124,7 +123,7 @@ pub struct ReadyInfo {
 #[derive(Debug, Default)]
 pub struct MeasuredRun {
     /// Relative sampling errors of its figures.
-    pub errors: Figures,
+    pub errors: BTreeMap<String, f64>,
     /// Reason why the figures are meaningless, if they are.
     pub failure: Option<Failure>,
     /// Doubts about the figures.

@@ -58,13 +58,13 @@ impl Evidence<'_> {
         let metrics = metrics::metrics(self, &workloads);
         let searches = searches::searches(self);
         let targets = targets::targets(self, &workloads);
-        let parts = points::with_parts(self.points, &metrics);
+        let sampled = points::sampled(self.points, &metrics);
         Experiment {
             configs: configs::configs(self),
-            points: points::points(self, &workloads, &parts),
+            points: points::points(self, &workloads, &sampled),
             questions: questions::questions(self, &workloads, &searches, &targets),
             frontiers: questions::frontiers(self, &workloads, &targets),
-            alone: points::alone(self, &workloads, &parts),
+            alone: points::alone(self, &workloads, &sampled),
             searches,
             metrics,
             gpus: self.gpus,

@@ -57,9 +57,9 @@ fn of_load(evidence: &Evidence<'_>, target: &str, workload: &str) -> Question {
 fn of_points(evidence: &Evidence<'_>, workload: &Workload<'_>, targets: &[Target]) -> Vec<Question> {
     let metric_set = MetricSet::of(evidence.points, workload);
     let is_measured = |metric: &str| {
-        let used = workload.points.iter().flat_map(|at| &evidence.points.points[*at].used);
-        let mut cells = used.map(|row| evidence.points.runs.cell(metric, *row));
-        cells.any(|cell| cell.number().is_some())
+        let mut used = workload.points.iter().flat_map(|at| &evidence.points.points[*at].used);
+        let column = evidence.points.runs.column(metric);
+        column.is_some_and(|column| used.any(|row| column.cells[*row].number().is_some()))
     };
     let (name, throughput) = metric_set.throughput;
     let latency = MetricSet::measured(evidence.points, workload)[1];

@@ -1,7 +1,7 @@
 //! One side of a comparison: the points of a table with the figures that are compared, and nothing that is asked of them alone.
 
 use super::metrics::metric;
-use super::points::{runs, with_parts};
+use super::points::{runs, sampled};
 use super::{MARGIN, Names};
 use crate::table::{Measure, Points};
 use itertools::Itertools;
@@ -22,14 +22,14 @@ pub fn side(
     let metrics = metrics
         .map(|measure| metric(table, &measure.metric, (measure.better, false), known))
         .collect_vec();
-    let parts = with_parts(points, &metrics);
+    let sampled = sampled(points, &metrics);
     let measured = points.points.iter().filter(|point| !point.used.is_empty());
     let points = measured.map(|point| Point {
         id: point.id.to_string(),
         config: names.config(point.row),
         workload: String::new(),
         load: names.load(point.row),
-        runs: runs(table, &point.used, &parts, node),
+        runs: runs(table, &point.used, &sampled, node),
     });
     let points = points.collect_vec();
     let configs = points.iter().map(|point| &point.config).unique();

@@ -1,6 +1,7 @@
 //! The events: one durable fact per line. The names and fields here are a file format: see `docs/formats.md`.
 
 use super::declared::{Compared, RecordedPlan, ServerDeclared};
+use super::figures::Figures;
 use super::given_up::GroupGivenUp;
 use super::machine::Machine;
 use super::rank::{LineId, Nonce, Sum};
@@ -292,7 +293,7 @@ pub struct RunFinished {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_error: Option<RequestError>,
     /// Relative sampling errors of its figures (standard errors of their logarithms), as far as the run tells.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, skip_serializing_if = "Figures::is_empty")]
     pub errors: Figures,
     /// Time from start to end of the benchmark without its warm-up, in seconds.
     pub seconds: f64,
@@ -333,6 +334,14 @@ impl SearchStarted {
 }
 
 impl RunFinished {
+    /// Shares the names of its figures with another run of the same benchmark.
+    pub(super) fn share(&mut self, other: &RunFinished) {
+        self.errors.share(&other.errors);
+        if let (Some(Learned::Figures(own)), Some(Learned::Figures(others))) = (&mut self.learned, &other.learned) {
+            own.share(others);
+        }
+    }
+
     /// The failure, if it failed.
     pub fn failure(&self) -> Option<Failure> {
         Some(Failure {
@@ -343,9 +352,6 @@ impl RunFinished {
         })
     }
 }
-
-/// Figures of a run by the name of the metric.
-pub type Figures = BTreeMap<String, f64>;
 
 /// The figures of a run that later decisions use.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

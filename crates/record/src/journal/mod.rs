@@ -6,6 +6,7 @@
 mod declared;
 mod directory;
 mod event;
+mod figures;
 mod files;
 mod follow;
 mod given_up;
@@ -26,9 +27,10 @@ mod state;
 pub use declared::{AskedMetric, Compared, Entrant, PlanContent, RecordedPlan, ServerDeclared};
 pub use directory::{Directory, RunFiles, Shard};
 pub use event::{
-    Event, FORMAT, Figures, GroupBegun, Learned, Link, NeighbourShares, RunFinished, RunStarted, SearchStarted, Seen,
+    Event, FORMAT, GroupBegun, Learned, Link, NeighbourShares, RunFinished, RunStarted, SearchStarted, Seen,
     SeenJournal, ServerExited, ServerReady, SessionStarted, StoredFile,
 };
+pub use figures::Figures;
 pub use files::Check;
 pub use follow::Follower;
 pub use given_up::{GroupGivenUp, Untried};

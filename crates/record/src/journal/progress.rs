@@ -157,7 +157,7 @@ impl Compared {
             let measured = by_load[asked.load].iter().filter(|run| {
                 matches!(run.outcome, Outcome::Ok | Outcome::Suspect) && run.validity != Validity::Invalid
             });
-            let values = measured.filter_map(|run| run.figures().get(&asked.metric).copied());
+            let values = measured.filter_map(|run| run.figures().get(&asked.metric));
             Some(Start::of(&values.collect::<Vec<f64>>())?.mean())
         };
         let logs: Vec<Option<f64>> = self.family.iter().map(log).collect();
@@ -284,8 +284,9 @@ impl MeasuredOn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::Figures;
     use crate::journal::declared::{PlanContent, RecordedPlan};
-    use crate::journal::event::{Event, Figures, Learned, RunFinished, RunStarted, Seen, SessionStarted};
+    use crate::journal::event::{Event, Learned, RunFinished, RunStarted, Seen, SessionStarted};
     use crate::journal::rank::{Hex64, Nonce};
     use vsweep_plan::plan::Params;
     use vsweep_strategy::selection::Member;
@@ -350,7 +351,8 @@ mod tests {
             anew: None,
         };
         let started = note(state, node, Event::RunStarted(Box::new(started)));
-        let learned = figure.map(|figure| Learned::Figures(Figures::from([("output_throughput".into(), figure)])));
+        let learned =
+            figure.map(|figure| Learned::Figures(Figures::from_iter([("output_throughput".to_owned(), figure)])));
         let outcome = match figure {
             Some(_) => Outcome::Ok,
             None => Outcome::Failed,

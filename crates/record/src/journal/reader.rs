@@ -2,11 +2,12 @@
 //! a line that is missing, moved or doubled from one that is damaged. What is wrong is named and costs that line only.
 
 use super::event::{Event, FORMAT};
-use super::line::{Entry, decode};
+use super::line::{DecodedLine, Entry, decode};
 use super::rank::{LineId, Nonce, Rank, Sum};
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read as _, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read as _, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
+use vsweep_metrics::threads;
 use vsweep_plan::error::{Error, Result};
 use vsweep_plan::files::open;
 
@@ -14,6 +15,11 @@ use vsweep_plan::files::open;
 const LONGEST_GAP: u64 = 1 << 24;
 /// A longer line is none of vsweep's, and would take more memory than there is.
 const LONGEST_LINE: u64 = 1 << 28;
+
+/// Lines that are decoded at once have so many bytes.
+const MOST_BYTES: usize = 1 << 20;
+/// Fewer lines are decoded without further threads.
+const FEWEST: usize = 64;
 
 /// A journal as far as it was read.
 #[derive(Debug)]
@@ -47,6 +53,36 @@ pub(super) enum Read {
     Foreign,
 }
 
+/// Whole lines, without their line feeds.
+struct Batch {
+    lines: Vec<Vec<u8>>,
+    /// Result of reading if no whole line follows.
+    end: Option<Read>,
+}
+
+impl Batch {
+    fn read(file: &mut impl BufRead) -> io::Result<Batch> {
+        let (mut lines, mut bytes) = (Vec::new(), 0);
+        let end = loop {
+            if bytes >= MOST_BYTES {
+                break None;
+            }
+            let mut line = Vec::new();
+            let read = file.take(LONGEST_LINE).read_until(b'\n', &mut line)?;
+            if read as u64 == LONGEST_LINE {
+                break Some(Read::Foreign);
+            }
+            // A last line without a line feed is torn, or being written.
+            if read == 0 || line.pop() != Some(b'\n') {
+                break Some(Read::On);
+            }
+            bytes += read;
+            lines.push(line);
+        };
+        Ok(Batch { lines, end })
+    }
+}
+
 impl Reader {
     /// A journal of which nothing was read yet; `None` if its name is not a nonce.
     pub fn of(path: &Path) -> Option<Reader> {
@@ -75,25 +111,29 @@ impl Reader {
         file.seek(SeekFrom::Start(self.offset))
             .map_err(Error::io("read", &self.path))?;
         let mut file = BufReader::with_capacity(1 << 16, file);
-        let mut line = Vec::new();
         loop {
-            line.clear();
-            let read = (&mut file)
-                .take(LONGEST_LINE)
-                .read_until(b'\n', &mut line)
-                .map_err(Error::io("read", &self.path))?;
-            if read as u64 == LONGEST_LINE {
-                return Ok(Read::Foreign);
+            let batch = Batch::read(&mut file).map_err(Error::io("read", &self.path))?;
+            // The few lines that a sweep in progress adds are not worth a thread.
+            let threads = if batch.lines.len() < FEWEST {
+                1
+            } else {
+                threads::cores()
+            };
+            let decoded = threads::map(threads, &batch.lines, |line| decode(line));
+            for (line, decoded) in batch.lines.iter().zip(decoded) {
+                self.offset += line.len() as u64 + 1;
+                self.lines += 1;
+                if self.take_line(line, decoded, take)? == Read::Foreign {
+                    return Ok(Read::Foreign);
+                }
             }
-            // A last line without a line feed is torn, or being written.
-            if read == 0 || line.pop() != Some(b'\n') {
-                self.note_damaged();
-                return Ok(Read::On);
-            }
-            self.offset += read as u64;
-            self.lines += 1;
-            if self.take_line(&line, take)? == Read::Foreign {
-                return Ok(Read::Foreign);
+            match batch.end {
+                None => {}
+                Some(Read::On) => {
+                    self.note_damaged();
+                    return Ok(Read::On);
+                }
+                Some(other) => return Ok(other),
             }
         }
     }
@@ -125,8 +165,13 @@ impl Reader {
         self.damage.push(format!("{}: {what}", self.place()));
     }
 
-    fn take_line(&mut self, line: &[u8], take: &mut dyn FnMut(Entry)) -> Result<Read> {
-        let Some((line, own)) = decode(line) else {
+    fn take_line(
+        &mut self,
+        line: &[u8],
+        decoded: Option<(DecodedLine, Sum)>,
+        take: &mut dyn FnMut(Entry),
+    ) -> Result<Read> {
+        let Some((line, own)) = decoded else {
             if looks_like(line, b"results_retired") {
                 self.doubtful.push(self.lines);
             }

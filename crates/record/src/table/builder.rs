@@ -31,7 +31,8 @@ pub const ECHOED: [&str; 9] = [
 #[derive(Debug, Default)]
 pub struct TableBuilder {
     columns: Vec<Column>,
-    places: HashMap<(Section, Box<str>), usize>,
+    /// The columns by section and name; those of a parameter by every spelling that a row had.
+    places: HashMap<Section, HashMap<Box<str>, usize>>,
     runs: Vec<RunFacts>,
     launches: HashMap<String, u32>,
     /// Names of figures, which every run repeats.
@@ -99,8 +100,6 @@ impl TableBuilder {
                 }
             }
         }
-        let errors = row.errors.into_iter().flatten();
-        let errors = errors.map(|(name, error)| (self.name_of(name), *error)).collect();
         let mark = |doubt: &Doubt| Mark {
             code: doubt.code,
             figures: doubt.figures.iter().map(|name| self.name_of(name)).collect(),
@@ -111,7 +110,7 @@ impl TableBuilder {
             outcome: row.outcome,
             validity: row.validity,
             marks,
-            errors,
+            errors: row.errors.cloned().unwrap_or_default(),
             slot: row.slot,
             launch: row.launch.map(|launch| *self.launches.entry(launch).or_insert(number)),
             order: row.order,
@@ -144,6 +143,7 @@ impl TableBuilder {
             !(is_metric && (repeats_setting || takes_our_name))
         });
         for column in &mut self.columns {
+            column.cells.shrink_to_fit();
             let (side, rival) = match column.section {
                 Section::Serve => ("serve", Section::Bench),
                 Section::Bench => ("bench", Section::Serve),
@@ -183,18 +183,22 @@ impl TableBuilder {
     }
 
     fn place(&mut self, section: Section, name: &str) -> usize {
-        // All spellings of a parameter are one column.
-        let key = match section.is_parameter() {
-            true => (section, spelling::canonical(name).into()),
-            false => (section, name.into()),
-        };
-        if let Some(place) = self.places.get(&key) {
+        let places = self.places.entry(section).or_default();
+        if let Some(place) = places.get(name) {
             return *place;
         }
-        self.columns
-            .push(Column::of(printable(name), section, Vec::<Cell>::new()));
-        self.places.insert(key, self.columns.len() - 1);
-        self.columns.len() - 1
+        // All spellings of a parameter are one column.
+        let canonical: Box<str> = match section.is_parameter() {
+            true => spelling::canonical(name).into(),
+            false => name.into(),
+        };
+        let place = *places.entry(canonical).or_insert_with(|| {
+            self.columns
+                .push(Column::of(printable(name), section, Vec::<Cell>::new()));
+            self.columns.len() - 1
+        });
+        places.insert(name.into(), place);
+        place
     }
 }
 

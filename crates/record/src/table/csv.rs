@@ -9,11 +9,19 @@ use std::io::{self, Write};
 pub fn write_csv(table: &Table, out: impl Write) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(table.columns().iter().map(|column| inert(&column.name).into_owned()))?;
+    let mut number = Vec::new();
     for row in 0..table.rows() {
-        writer.write_record(table.columns().iter().map(|column| match &column.cells[row] {
-            Cell::Text(text) => inert(text).into_owned(),
-            cell => cell.to_string(),
-        }))?;
+        for column in table.columns() {
+            match &column.cells[row] {
+                Cell::Text(text) => writer.write_field(&*inert(text))?,
+                cell => {
+                    number.clear();
+                    write!(number, "{cell}")?;
+                    writer.write_field(&number)?;
+                }
+            }
+        }
+        writer.write_record(None::<&[u8]>)?;
     }
     writer.flush()
 }

@@ -37,6 +37,7 @@ pub use metric_set::{MetricSet, Shown};
 pub use pareto::{distinct, frontier, knee};
 pub use points::{Point, PointOutcome, Points};
 pub use row::RunRow;
+pub use sampling::Sampling;
 pub use scalars::read_scalars;
 pub use search_result::{SearchResult, search_results};
 pub use shares::{DEGREES, count_gpus};
@@ -132,14 +133,14 @@ impl Table {
     /// finds the parameter `x` of that side whether or not its column needed the prefix.
     pub fn column(&self, name: &str) -> Option<&Column> {
         let exact = self.columns.iter().find(|column| column.name == name);
-        let alike = exact.or_else(|| self.column_alike(&normal(name)));
+        let alike = exact.or_else(|| self.column_alike(name));
         // vLLM's name for the name of a combination; where both sides have one, it means the load's.
         let of_vllm = || self.column(COMBO).or_else(|| self.column(&format!("bench.{COMBO}")));
         alike.or_else(|| (name == "_benchmark_name").then(of_vllm).flatten())
     }
 
     fn column_alike(&self, wanted: &str) -> Option<&Column> {
-        let alike = self.columns.iter().find(|column| normal(&column.name) == wanted);
+        let alike = self.columns.iter().find(|column| are_alike(&column.name, wanted));
         alike.or_else(|| {
             let (side, plain) = wanted.split_once('.')?;
             let section = match side {
@@ -148,7 +149,7 @@ impl Table {
                 _ => return None,
             };
             let mut side = self.columns.iter().filter(|column| column.section == section);
-            side.find(|column| normal(&column.name) == plain)
+            side.find(|column| are_alike(&column.name, plain))
         })
     }
 
@@ -188,6 +189,13 @@ impl Table {
     pub fn cell(&self, name: &str, row: usize) -> &Cell {
         self.column(name).map_or(&Cell::Missing, |column| &column.cells[row])
     }
+}
+
+/// Returns true if two names differ at most in the spelling that vLLM ignores.
+fn are_alike(one: &str, other: &str) -> bool {
+    let is_dash = |byte: u8| matches!(byte, b'-' | b'_');
+    let mut pairs = one.bytes().zip(other.bytes());
+    one.len() == other.len() && pairs.all(|(a, b)| a == b || (is_dash(a) && is_dash(b)))
 }
 
 /// A parameter's name with the spelling differences removed that vLLM ignores.

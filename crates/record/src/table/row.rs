@@ -3,7 +3,6 @@
 use super::Cell;
 use super::marks::Mark;
 use crate::journal::{Figures, Machine};
-use std::sync::Arc;
 use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::plan::Params;
 use vsweep_plan::validity::{Doubt, Validity};
@@ -56,8 +55,8 @@ pub(super) struct RunFacts {
     pub validity: Option<Validity>,
     /// Doubts about it.
     pub marks: Vec<Mark>,
-    /// Relative sampling errors of its figures, by name.
-    pub errors: Vec<(Arc<str>, f64)>,
+    /// Relative sampling errors of its figures.
+    pub errors: Figures,
     /// The planned start that it belongs to.
     pub slot: u32,
     /// The launch, numbered within the table; none where that is not known.

@@ -7,24 +7,42 @@ use vsweep_strategy::stats::normal_quantile;
 /// Derived figures, and the one that varies as they do.
 const DERIVED_FROM: &str = "output_throughput";
 
-impl Table {
-    /// The relative sampling error (standard error of the logarithm) of a figure of a row; `None` if the row has no such figure
-    /// above 0. Of an error that the run does not state, `part` is left (see [`Points::assumed_part`]).
-    pub fn error(&self, row: usize, metric: &str, part: f64) -> Option<f64> {
-        let column = self.column(metric)?;
-        let value = column.cells.get(row)?.number()?;
-        if column.section.is_parameter() || value <= 0.0 {
-            return None;
-        }
-        let name = varies_as(column);
-        let assumed = || part * assumed_error(&name, |other| self.cell(other, row).number());
-        Some(self.stated_error(row, &name).unwrap_or_else(assumed))
-    }
+/// The chance errors of one metric of a table.
+#[derive(Debug, Default)]
+pub struct Sampling {
+    /// One a row; none where the row has no such figure above 0.
+    errors: Vec<Option<ChanceError>>,
+    /// The part of assumed errors that is left where repeated runs agree better than these allow; else 1.
+    part: f64,
+}
 
-    /// The error that the run itself states of a figure.
-    fn stated_error(&self, row: usize, name: &str) -> Option<f64> {
-        let mut known = self.runs.get(row)?.errors.iter();
-        known.find(|(known, _)| **known == *name).map(|(_, error)| *error)
+/// The relative sampling error (standard error of the logarithm) of a figure.
+#[derive(Debug, Clone, Copy)]
+enum ChanceError {
+    /// The run itself states it.
+    Stated(f64),
+    /// Estimated from the other figures of the run.
+    Assumed(f64),
+}
+
+impl Sampling {
+    /// The relative sampling error of a row; `None` if it has no such figure above 0.
+    pub fn error(&self, row: usize) -> Option<f64> {
+        Some(match (*self.errors.get(row)?)? {
+            ChanceError::Stated(error) => error,
+            ChanceError::Assumed(error) => self.part * error,
+        })
+    }
+}
+
+impl Table {
+    fn chance_error(&self, column: &Column, name: &str, row: usize) -> Option<ChanceError> {
+        column.cells[row].number().filter(|value| *value > 0.0)?;
+        let stated = self.runs.get(row)?.errors.get(name);
+        Some(match stated {
+            Some(error) => ChanceError::Stated(error),
+            None => ChanceError::Assumed(assumed_error(name, |other| self.cell(other, row).number())),
+        })
     }
 }
 
@@ -43,21 +61,26 @@ const LEAST: f64 = 0.1;
 const RISK: f64 = 0.25;
 
 impl Points<'_> {
-    /// The part of the assumed errors of a metric that is left where repeated runs of its points agree better than these errors allow: by the
-    /// upper bound of their scatter (chi-squared, by Wilson and Hilferty 1931). 1 where nothing was assumed or repeated.
-    pub fn assumed_part(&self, metric: &str) -> f64 {
-        let Some(column) = self.runs.column(metric) else {
-            return 1.0;
+    /// The chance errors of a metric. What is left of assumed ones is the upper bound of the scatter of repeated runs (chi-squared, by
+    /// Wilson and Hilferty 1931).
+    pub fn sampling(&self, metric: &str) -> Sampling {
+        let column = self.runs.column(metric).filter(|column| !column.section.is_parameter());
+        let Some(column) = column else {
+            return Sampling::default();
         };
         let name = varies_as(column);
+        let rows = 0..self.runs.rows();
+        let errors: Vec<_> = rows.map(|row| self.runs.chance_error(column, &name, row)).collect();
+        let part = self.assumed_part(column, &errors);
+        Sampling { errors, part }
+    }
+
+    fn assumed_part(&self, column: &Column, errors: &[Option<ChanceError>]) -> f64 {
         let (mut freedom, mut squares, mut expected) = (0.0, 0.0, 0.0);
         for point in &self.points {
-            let rows = point.used.iter();
-            let assumed = rows.filter(|row| self.runs.stated_error(**row, &name).is_none());
-            // A figure with an error is above 0.
-            let figures = assumed.filter_map(|row| {
-                let error = self.runs.error(*row, metric, 1.0)?;
-                Some((column.cells[*row].number()?.ln(), error))
+            let figures = point.used.iter().filter_map(|row| match errors[*row] {
+                Some(ChanceError::Assumed(error)) => Some((column.cells[*row].number()?.ln(), error)),
+                _ => None,
             });
             let figures: Vec<(f64, f64)> = figures.collect();
             if figures.len() < 2 {
@@ -96,7 +119,7 @@ mod tests {
             ("p99_itl_ms", 0.0),
         ];
         let metrics = metrics.map(|(name, value)| (name.into(), Cell::Float(value)));
-        let errors = Figures::from([("output_throughput".to_owned(), 0.03)]);
+        let errors = Figures::from_iter([("output_throughput".to_owned(), 0.03)]);
         let mut builder = TableBuilder::new();
         builder.push(RunRow {
             metrics: &metrics,
@@ -105,17 +128,18 @@ mod tests {
             ..RunRow::default()
         });
         let table = builder.finish();
-        assert_eq!(table.error(0, "output_throughput", 1.0), Some(0.03));
-        assert_eq!(table.error(0, "tokens_per_gpu", 1.0), Some(0.03));
-        assert_eq!(table.error(0, "mean_ttft_ms", 1.0), Some(0.05));
-        assert_eq!(table.error(0, "spec_decode_acceptance_rate", 1.0), Some(ASSUMED));
-        assert_eq!(table.error(0, "p99_itl_ms", 1.0), None);
-        assert_eq!(table.error(0, "p99_e2el_ms", 1.0), None);
+        let error = |metric| Points::of(&table).sampling(metric).error(0);
+        assert_eq!(error("output_throughput"), Some(0.03));
+        assert_eq!(error("tokens_per_gpu"), Some(0.03));
+        assert_eq!(error("mean_ttft_ms"), Some(0.05));
+        assert_eq!(error("spec_decode_acceptance_rate"), Some(ASSUMED));
+        assert_eq!(error("p99_itl_ms"), None);
+        assert_eq!(error("p99_e2el_ms"), None);
     }
     #[test]
     fn runs_that_agree_contradict_an_assumed_error() {
         let part_of = |values: &[(&str, f64)], is_stated: bool| {
-            let errors = Figures::from([("output_throughput".to_owned(), ASSUMED)]);
+            let errors = Figures::from_iter([("output_throughput".to_owned(), ASSUMED)]);
             let mut builder = TableBuilder::new();
             for (point, value) in values {
                 builder.push(RunRow {
@@ -127,7 +151,7 @@ mod tests {
                 });
             }
             let table = builder.finish();
-            Points::of(&table).assumed_part("output_throughput")
+            Points::of(&table).sampling("output_throughput").part
         };
         let part = |values: &[f64], is_stated| {
             let values: Vec<(&str, f64)> = values.iter().map(|value| ("a", *value)).collect();

@@ -16,6 +16,7 @@ use super::sentences::{Best, best};
 use super::sla;
 use super::{duplicates, starts};
 use std::fs;
+use std::iter::once_with;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use vsweep_answer::answer::Answer;
@@ -169,22 +170,22 @@ pub fn judge(directory: &Directory, state: &State, options: &ReportOptions) -> V
 /// Charts drawn at the same time; each takes 25 MB while it is drawn.
 const DRAWN_AT_ONCE: usize = 2;
 
-/// The tables in text, each with its content as it must be; one that does not apply has none.
-pub(super) fn make_tables(
-    directory: &Directory,
-    state: &State,
-    runs: &Runs,
-    points: &Points<'_>,
-    goals: &Goals,
-) -> [(PathBuf, Option<Vec<u8>>); 5] {
-    let of_points = points.to_table(goals.columns());
-    [
-        (directory.summary_csv(), Some(to_csv(&runs.table))),
-        (directory.points_csv(), Some(to_csv(&of_points))),
-        (directory.sla_csv(), sla::to_csv(state)),
-        (directory.duplicates_csv(), duplicates::to_csv(directory, state)),
-        (directory.starts_csv(), starts::to_csv(state)),
-    ]
+/// The tables in text, made one after the other, each with its content as it must be; one that does not apply has none.
+pub(super) fn make_tables<'a>(
+    directory: &'a Directory,
+    state: &'a State,
+    runs: &'a Runs,
+    points: &'a Points<'_>,
+    goals: &'a Goals,
+) -> impl Iterator<Item = (PathBuf, Option<Vec<u8>>)> {
+    let of_points = || to_csv(&points.to_table(goals.columns()));
+    once_with(|| (directory.summary_csv(), Some(to_csv(&runs.table))))
+        .chain(once_with(move || (directory.points_csv(), Some(of_points()))))
+        .chain(once_with(|| (directory.sla_csv(), sla::to_csv(state))))
+        .chain(once_with(|| {
+            (directory.duplicates_csv(), duplicates::to_csv(directory, state))
+        }))
+        .chain(once_with(|| (directory.starts_csv(), starts::to_csv(state))))
 }
 
 fn to_csv(table: &Table) -> Vec<u8> {

@@ -156,7 +156,7 @@ mod tests {
             launch: 2,
             ..RunStarted::default()
         };
-        state.imagine_run(run, Some(Learned::Figures(Figures::new())));
+        state.imagine_run(run, Some(Learned::Figures(Figures::default())));
         let seen = |state: &State| {
             let run = state.run(&point, 0, 0).expect("a run");
             (run.outcome, run.validity, run.doubts.len())

@@ -222,13 +222,16 @@ impl State {
         line: LineId,
         by: Option<LineId>,
         at: String,
-        finished: RunFinished,
+        mut finished: RunFinished,
     ) {
         self.counted = OnceLock::new();
         let Some(rank) = self.by_line.get(&line).copied() else {
             self.orphans.insert(line, (by, at, finished));
             return;
         };
+        if let Some(before) = rank.checked_sub(1) {
+            finished.share(&self.attempts[before].result);
+        }
         let run = &mut self.attempts[rank];
         run.standing = RunStatus::Done;
         run.finished = by;

@@ -4,8 +4,9 @@ use super::{ALONE_SLOT, FIRST_SLOT};
 use crate::journal::declared::ServerDeclared;
 use crate::journal::directory::RunFiles;
 use crate::journal::event::{
-    Figures, Learned, RunFinished, RunStarted, SearchStarted, ServerExited, ServerReady, SessionStarted,
+    Learned, RunFinished, RunStarted, SearchStarted, ServerExited, ServerReady, SessionStarted,
 };
+use crate::journal::figures::Figures;
 use crate::journal::rank::{Launch, LineId, Nonce, Rank};
 use std::ops::Deref;
 use std::sync::Arc;
@@ -169,11 +170,10 @@ impl RunRecord {
     }
 
     /// The figures that decide how often its point is measured, where they do.
-    pub fn figures(&self) -> &Figures {
-        static NONE: Figures = Figures::new();
+    pub fn figures(&self) -> Figures {
         match &self.learned {
-            Some(Learned::Figures(figures)) => figures,
-            _ => &NONE,
+            Some(Learned::Figures(figures)) => figures.clone(),
+            _ => Figures::default(),
         }
     }
 }

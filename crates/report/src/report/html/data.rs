@@ -88,6 +88,10 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
     });
     let mut left = MOST_BYTES.saturating_sub(page.to_string().len());
     let (kept, left_out): (Vec<Value>, Vec<&str>) = columns.into_iter().partition_map(|column| {
+        // Each row of a column with several values takes two bytes at least.
+        if left < 2 * column.cells.len() && !column.cells.iter().map(encode_cell).all_equal() {
+            return Either::Right(column.name.as_str());
+        }
         let encoded = encode_column(column);
         match left.checked_sub(encoded.to_string().len()) {
             Some(rest) => {

@@ -1,0 +1,103 @@
+//! Numbers of a run by the name of the metric. A record has dozens for each of its runs, so runs of one benchmark share their names, and
+//! copies share everything.
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde::ser::{Serialize, Serializer};
+use std::fmt;
+use std::sync::Arc;
+
+/// Numbers by the name of the metric.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Figures {
+    names: Arc<[Box<str>]>,
+    /// One for each name.
+    values: Arc<[f64]>,
+}
+
+impl Figures {
+    /// The number of a metric, if there is one.
+    pub fn get(&self, metric: &str) -> Option<f64> {
+        let at = self.names.iter().position(|name| **name == *metric)?;
+        Some(self.values[at])
+    }
+
+    /// The names with their numbers, in the order of the names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.names.iter().map(|name| &**name).zip(self.values.iter().copied())
+    }
+
+    /// Returns true if there are no numbers.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// Shares the names with those of another run where they are equal.
+    pub(super) fn share(&mut self, other: &Figures) {
+        if self.names == other.names {
+            self.names = Arc::clone(&other.names);
+        }
+    }
+}
+
+impl FromIterator<(String, f64)> for Figures {
+    fn from_iter<I: IntoIterator<Item = (String, f64)>>(numbers: I) -> Figures {
+        let mut numbers: Vec<(String, f64)> = numbers.into_iter().collect();
+        numbers.sort_by(|(one, _), (other, _)| one.cmp(other));
+        let numbers = numbers.into_iter().map(|(name, number)| (name.into(), number));
+        let (names, values): (Vec<Box<str>>, Vec<f64>) = numbers.unzip();
+        Figures {
+            names: names.into(),
+            values: values.into(),
+        }
+    }
+}
+
+impl Serialize for Figures {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_map(self.iter())
+    }
+}
+
+impl<'de> Deserialize<'de> for Figures {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Figures, D::Error> {
+        struct Numbers;
+
+        impl<'de> Visitor<'de> for Numbers {
+            type Value = Figures;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number for each of some metrics")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Figures, A::Error> {
+                let mut numbers = Vec::with_capacity(64);
+                while let Some(number) = map.next_entry::<String, f64>()? {
+                    numbers.push(number);
+                }
+                Ok(numbers.into_iter().collect())
+            }
+        }
+
+        from.deserialize_map(Numbers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_a_map_and_runs_share_their_names() {
+        let text = r#"{"mean_ttft_ms":0.01,"output_throughput":0.5}"#;
+        let read = || serde_json::from_str::<Figures>(text).expect("a map");
+        let (one, mut other) = (read(), read());
+        assert_eq!(serde_json::to_string(&one).expect("plain data"), text);
+        assert_eq!((one.get("output_throughput"), one.get("duration")), (Some(0.5), None));
+        assert!(!Arc::ptr_eq(&one.names, &other.names));
+        other.share(&one);
+        assert!(Arc::ptr_eq(&one.names, &other.names));
+        assert_eq!(one, other);
+        other.share(&Figures::default());
+        assert_eq!(one, other);
+    }
+}

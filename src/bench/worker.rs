@@ -7,6 +7,10 @@ use crate::load::Stop;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+/// Between two looks at the time. Twice as much counts at most: beyond it the process was stopped, and a run that stood still with it has
+/// not taken too long.
+const LOOK: Duration = Duration::from_millis(100);
+
 struct Worker {
     stops: Vec<Stop>,
     /// The thread, if its end is awaited.
@@ -32,7 +36,7 @@ pub(super) enum GivenUp {
     Left,
 }
 
-/// Performs `work` on a thread, for as long as `limit` says, which may be more when it is asked again. `stops` end the
+/// Performs `work` on a thread, for as long as `limit` says without the time in which the process is stopped. The limit may be more when it is asked again. `stops` end the
 /// generators that it uses.
 pub(super) async fn perform<T: Send + 'static>(
     stops: Vec<Stop>,
@@ -40,7 +44,6 @@ pub(super) async fn perform<T: Send + 'static>(
     given_up: GivenUp,
     work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    let began = Instant::now();
     let (report, mut reported) = tokio::sync::oneshot::channel();
     let thread = std::thread::Builder::new().name("vsweep-load".to_owned());
     let thread = thread
@@ -57,15 +60,48 @@ pub(super) async fn perform<T: Send + 'static>(
         stops,
         thread: Some(thread).filter(|_| given_up == GivenUp::Awaited),
     };
-    loop {
-        let left = limit().saturating_sub(began.elapsed());
-        match tokio::time::timeout(left, &mut reported).await {
+    let mut passed = Duration::ZERO;
+    while passed < limit() {
+        let look = LOOK.min(limit() - passed);
+        let began = Instant::now();
+        match tokio::time::timeout(look, &mut reported).await {
             Ok(Ok(done)) => return done,
             Ok(Err(_)) => return Err(broken("the generator's thread ended early")),
-            Err(_) if began.elapsed() < limit() => {}
-            Err(_) => break,
+            Err(_) => passed += began.elapsed().min(2 * LOOK),
         }
     }
     let detail = format!("not done after {} s", limit().as_secs());
     Err(Failure::new(Cause::BenchTimeout, detail))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+    use std::thread::sleep;
+
+    #[tokio::test]
+    async fn time_in_which_the_process_is_stopped_does_not_count() {
+        let limit = 5 * LOOK;
+        let (go_on, awaited) = channel();
+        let work = move || {
+            awaited.recv().expect("sent");
+            sleep(LOOK / 2);
+            Ok(7)
+        };
+        let stopped = async {
+            // Blocks the only thread that looks at the time.
+            sleep(2 * limit);
+            go_on.send(()).expect("awaited");
+        };
+        let performed = perform(Vec::new(), || limit, GivenUp::Awaited, work);
+        let (done, ()) = tokio::join!(performed, stopped);
+        assert_eq!(done.ok(), Some(7));
+        let late = || -> Result<(), Failure> {
+            sleep(2 * LOOK);
+            Ok(())
+        };
+        let failure = perform(Vec::new(), || LOOK, GivenUp::Awaited, late).await;
+        assert_eq!(failure.err().map(|failure| failure.cause), Some(Cause::BenchTimeout));
+    }
 }

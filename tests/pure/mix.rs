@@ -11,8 +11,8 @@ const RUNS: u64 = 100;
 
 fn mixed(mut load: Value) -> Value {
     load["mix"] = json!([
-        {"name": "chat", "share": 70},
-        {"name": "docs", "share": 30, "random_input_len": 900, "random_output_len": 15},
+        {"name": "chat", "share": 70, "random_input_len": 300},
+        {"name": "docs", "share": 30, "random_input_len": 1200, "random_output_len": 15},
     ]);
     load
 }

@@ -47,22 +47,24 @@ fn a_slower_server_stops_the_job_and_the_same_passes() {
     let kept = harness.folder.path().join("results/ci.old/journal");
     assert!(kept.is_dir(), "the results of the earlier job are kept aside");
 
-    // Two pairs decide nothing about so small a change.
+    // Four pairs decide nothing about so small a change, but for a false alarm in one of 25.
     write_plan(
         &harness,
         "close.toml",
         "8",
         "fail_on = [\"output_throughput:-0.01%\"]\nmax_starts = 8",
     );
-    let passes = guard(&harness, "close.toml", &[]);
-    assert_eq!(passes.status.code(), Some(0), "{}", said(&passes));
+    let undecided = |more: &[(&str, &str)], code: i32| {
+        let mut tries = (0..3).map(|_| guard(&harness, "close.toml", more));
+        tries.find(|ran| ran.status.code() == Some(code) && said(ran).contains("undecided"))
+    };
+    let passes = undecided(&[], 0).expect("three false alarms in a row");
     assert!(
         said(&passes).contains("undecided, which passes here"),
         "{}",
         said(&passes)
     );
-    let fails = guard(&harness, "close.toml", &[("UNDECIDED", "fail")]);
-    assert_eq!(fails.status.code(), Some(5), "{}", said(&fails));
+    undecided(&[("UNDECIDED", "fail")], 5).expect("three false alarms in a row");
     harness.wait_until_alone();
 }
 

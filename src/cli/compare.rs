@@ -147,10 +147,8 @@ fn own_margins(new: &Side, root: &Path, question: &Question) -> BTreeMap<String,
     let Some((folder, host)) = place.filter(|_| question.margins.stated.is_none()) else {
         return BTreeMap::new();
     };
-    let simulated = new.table.column("simulated");
-    let is_simulated = simulated.is_some_and(|column| column.cells.iter().any(|cell| cell.to_string() == "true"));
     let metrics: Vec<String> = question.measures().into_iter().map(|measure| measure.metric).collect();
-    History::of(&folder, &host, is_simulated, &metrics).margins(&metrics)
+    History::of(&folder, &host, new.is_simulated(), &metrics).margins(&metrics)
 }
 
 impl Args {

@@ -14,7 +14,6 @@ use minijinja::{Value, context};
 use serde_json::{Map, json};
 use vsweep_answer::answer::{Requirement, Verdict};
 use vsweep_plan::units::show_many;
-use vsweep_record::table::Cell;
 
 /// Points without a counterpart that are named, and other changes.
 const MOST_NAMED: usize = 5;
@@ -41,11 +40,7 @@ pub fn to_html(comparisons: &[Comparison], sides: &[Side]) -> Result<String, Str
         let svg = render(chart, Form::Svg)?;
         Ok::<Value, String>(context! { title => chart.title.clone(), svg => safe(String::from_utf8_lossy(&svg)) })
     };
-    let is_simulated = |side: &Side| {
-        let cells = side.table.column("simulated").map_or(&[][..], |column| &column.cells);
-        cells.contains(&Cell::Bool(true))
-    };
-    let is_simulated = sides.iter().any(is_simulated);
+    let is_simulated = sides.iter().any(Side::is_simulated);
     let parts = comparisons.iter().map(|comparison| {
         let picture = changes::chart(comparison, is_simulated).map(|chart| picture(&chart));
         Ok(context! { picture => picture.transpose()?, ..parts(comparison) })

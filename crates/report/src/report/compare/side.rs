@@ -74,6 +74,12 @@ impl Side {
         })
     }
 
+    /// True if any of its runs is the simulator's.
+    pub fn is_simulated(&self) -> bool {
+        let column = self.table.column("simulated");
+        column.is_some_and(|column| column.cells.iter().any(|cell| cell.to_string() == "true"))
+    }
+
     /// Its results by tensor and pipeline parallel size, 1 where nothing is said of it, each as a side of its own.
     pub fn by_parallelism(&self) -> Vec<Side> {
         let size = |name: &str, row: usize| self.table.cell(name, row).number().map_or(1, |size| size as u64);

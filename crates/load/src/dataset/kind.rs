@@ -66,6 +66,16 @@ pub trait Dataset: Debug + Send + Sync {
         take(self.draw(draw)?)
     }
 
+    /// All parts together.
+    fn draw_whole(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
+        let mut items = Vec::with_capacity(draw.sampling.num_prompts);
+        self.draw_in_parts(draw, &mut |part| {
+            items.extend(part);
+            Ok(())
+        })?;
+        Ok(items)
+    }
+
     /// Requests of a round, if each seed gives new prompts; `None` for one with a number of rows.
     fn round(&self) -> Option<usize> {
         None

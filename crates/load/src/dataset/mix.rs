@@ -198,12 +198,7 @@ impl Dataset for Mix {
     }
 
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
-        let mut items = Vec::new();
-        self.draw_in_parts(draw, &mut |part| {
-            items.extend(part);
-            Ok(())
-        })?;
-        Ok(items)
+        self.draw_whole(draw)
     }
 
     fn draw_in_parts(

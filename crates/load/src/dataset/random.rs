@@ -85,12 +85,7 @@ impl Dataset for Random {
     }
 
     fn draw(&self, draw: &Draw<'_>) -> Result<Vec<Item>, String> {
-        let mut items = Vec::with_capacity(draw.sampling.num_prompts);
-        self.draw_in_parts(draw, &mut |part| {
-            items.extend(part);
-            Ok(())
-        })?;
-        Ok(items)
+        self.draw_whole(draw)
     }
 
     fn draw_in_parts(

@@ -38,8 +38,10 @@ pub(super) fn errors(settings: &NativeSettings, samples: &Samples, duration: Nan
     let (goodput, flow) = (settings.figures.goodput(), flow(settings, samples));
     let (metrics, percents) = (settings.metrics(), settings.percentiles());
     let of_class = |(place, name)| {
-        let mut errors = confidence::of_class(samples, place, flow, duration, metrics, percents, goodput.as_ref());
-        more_errors(settings, &samples.of_class(place), 1, &mut errors);
+        let own = samples.of_class(place);
+        let class = (place, &own);
+        let mut errors = confidence::of_class(samples, class, flow, duration, metrics, percents, goodput.as_ref());
+        more_errors(settings, &own, 1, &mut errors);
         let named = move |(figure, error): (String, f64)| (figure_of(Some(name), &figure), error);
         errors.into_iter().map(named)
     };

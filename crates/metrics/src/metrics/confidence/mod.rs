@@ -58,21 +58,21 @@ pub fn of_run(
     errors
 }
 
-/// The errors of the figures that one class of a mixed load has by itself, and of its share of the requests.
+/// The errors of the figures that one class of a mixed load has by itself, and of its share of the requests; `own` are the samples of the
+/// class.
 pub fn of_class(
     samples: &Samples,
-    class: u8,
+    (class, own): (u8, &Samples),
     flow: Flow,
     duration: Nanos,
     metrics: &[Metric],
     percents: &[f64],
     goodput: Option<&Goodput>,
 ) -> Errors {
-    let own = samples.of_class(class);
     let share = own.len() as f64 / samples.len() as f64;
     let mut errors = Requests::of(samples, duration, goodput).errors(flow, Some(class));
     let wave = (share * flow.wave() as f64).round().max(1.0);
-    of_distributions(&own, wave as usize, metrics, percents, &mut errors);
+    of_distributions(own, wave as usize, metrics, percents, &mut errors);
     let of_share = ((1.0 - share) / own.len() as f64).sqrt();
     errors.extend((!own.is_empty()).then(|| (SHARE.to_owned(), of_share)));
     errors

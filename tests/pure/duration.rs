@@ -41,6 +41,20 @@ pub fn figure(measurement: &Measurement, name: &str) -> f64 {
     value.unwrap_or_else(|| panic!("no {name}"))
 }
 
+/// The 95 % intervals of 90 of 100 runs hold the true figure.
+pub fn assert_held(load: &Value, name: &str, truth: f64, runs: &[Measurement]) {
+    let held = runs.iter().filter(|run| {
+        let Interval { low, high } = Interval::of(figure(run, name), run.errors[name]);
+        low <= truth && truth <= high
+    });
+    let (held, all) = (held.count(), runs.len());
+    println!("{load}: {name} is {truth:.4}, held by {held} of {all}");
+    assert!(
+        all == 100 && held >= 90,
+        "{load}: {name} {truth} is in {held} of {all} intervals"
+    );
+}
+
 /// Rates and percentiles of 100 runs of 20 s. The true rate is that of all runs together; the true percentiles are those of a run 50 times as
 /// long.
 #[test]
@@ -65,13 +79,7 @@ fn intervals_of_runs_that_time_ends_hold_the_truth() {
                 true => runs.iter().map(|run| figure(run, name)).sum::<f64>() / RUNS as f64,
                 false => figure(&long, name),
             };
-            let held = runs.iter().filter(|run| {
-                let Interval { low, high } = Interval::of(figure(run, name), run.errors[name]);
-                low <= truth && truth <= high
-            });
-            let held = held.count();
-            println!("{load}: {name} is {truth:.4}, held by {held} of {RUNS}");
-            assert!(held >= 90, "{load}: {name} {truth} is in {held} of {RUNS} intervals");
+            assert_held(&load, name, truth, &runs);
         }
     }
 }

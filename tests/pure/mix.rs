@@ -1,11 +1,10 @@
 //! Loads of several classes, played against the engine model: the shares, rates and percentiles of each class, and intervals that hold the
 //! truth. Virtual time, so that no other program disturbs it.
 
-use crate::duration::{figure, play};
+use crate::duration::{assert_held, figure, play};
 use serde_json::{Value, json};
 use vsweep::bench::Measurement;
 use vsweep::bench::native::settings::NativeSettings;
-use vsweep::metrics::confidence::Interval;
 
 const RUNS: u64 = 100;
 
@@ -49,13 +48,7 @@ fn intervals_of_each_class_hold_the_truth() {
                     }
                     _ => figure(&long, name),
                 };
-                let held = runs.iter().filter(|run| {
-                    let Interval { low, high } = Interval::of(figure(run, name), run.errors[name]);
-                    low <= truth && truth <= high
-                });
-                let held = held.count();
-                println!("{load}: {name} is {truth:.4}, held by {held} of {RUNS}");
-                assert!(held >= 90, "{load}: {name} {truth} is in {held} of {RUNS} intervals");
+                assert_held(&load, name, truth, &runs);
             }
         }
     }

@@ -177,3 +177,46 @@ fn an_installed_vllm_is_asked_once_and_its_word_counts() {
         said(&broken)
     );
 }
+
+/// The demo with one name written otherwise where it is set.
+fn misspelt(name: &str, other: &str) -> String {
+    let demo = fs::read_to_string("plans/demo.toml").expect("readable");
+    let set = format!("\n{name} = ");
+    assert_eq!(demo.matches(&set).count(), 1, "{name}");
+    demo.replace(&set, &format!("\n{other} = "))
+}
+
+#[test]
+fn a_misspelt_parameter_is_told_where_it_is_set_and_not_where_it_is_named() {
+    for (name, other, meant) in [
+        (
+            "tensor_parallel_size",
+            "tensor_paralel_size",
+            "`--tensor-parallel-size`",
+        ),
+        ("max_num_seqs", "max_num_seq", "`--max-num-seqs`"),
+        ("max_concurrency", "max_concurency", "\"max_concurrency\""),
+    ] {
+        let plan = misspelt(name, other);
+        let check = vsweep(&["check"], &plan);
+        assert_eq!(check.status.code(), Some(2), "{}", said(&check));
+        let said = said(&check);
+        let line = 1 + plan
+            .lines()
+            .position(|line| line.starts_with(other))
+            .expect("it is set");
+        assert!(said.contains(&format!("plan.toml:{line}:1\n")), "{said}");
+        assert!(said.contains(&format!("did you mean {meant}?")), "{said}");
+        assert_eq!(said.matches("error: ").count(), 1, "{said}");
+        assert!(
+            !said.contains("warning: ") && !said.contains("no parameter is called"),
+            "{said}"
+        );
+    }
+    // A right name beside a wrong reference is not doubted.
+    let plan = misspelt("tensor_parallel_size", "tensor_parallel_size")
+        .replace("\"serve.max_num_seqs\" =", "\"serve.max_num_seq\" =");
+    let said = said(&vsweep(&["check"], &plan));
+    assert!(said.contains("no parameter is called `serve.max_num_seq`"), "{said}");
+    assert!(said.contains("did you mean `serve.max_num_seqs`?"), "{said}");
+}

@@ -22,6 +22,8 @@ pub struct Problem {
     pub places: Vec<(Span, String)>,
     /// Remedy for the user.
     pub remedy: String,
+    /// Places at which another problem would explain this one.
+    pub explained_at: Vec<Span>,
 }
 
 impl Problem {
@@ -31,6 +33,7 @@ impl Problem {
             message: message.into(),
             places: Vec::new(),
             remedy: remedy.into(),
+            explained_at: Vec::new(),
         }
     }
 
@@ -229,6 +232,25 @@ impl Diagnostics {
         self.list.push(problem);
     }
 
+    /// The errors and the warnings. An error that another problem explains is left out, and a warning that explains an error is one.
+    fn settled(&self) -> (Vec<Problem>, Vec<Problem>) {
+        let is_at =
+            |places: &[Span], other: &Problem| other.places.first().is_some_and(|(span, _)| places.contains(span));
+        let explained: Vec<Span> = self
+            .list
+            .iter()
+            .flat_map(|problem| problem.explained_at.iter().copied())
+            .collect();
+        let (raised, warnings): (Vec<Problem>, Vec<Problem>) = self
+            .warnings
+            .iter()
+            .cloned()
+            .partition(|warning| is_at(&explained, warning));
+        let all = || self.list.iter().chain(&raised);
+        let stands = |problem: &&Problem| !all().any(|other| is_at(&problem.explained_at, other));
+        (all().filter(stands).cloned().collect(), warnings)
+    }
+
     /// Adds what is valid and yet will not give what the user wants.
     pub fn warn(&mut self, warning: Problem) {
         self.warnings.push(warning);
@@ -236,10 +258,10 @@ impl Diagnostics {
 
     /// The warnings, if there are any.
     pub fn warnings(&self, sources: &Sources, secrets: &Secrets) -> Option<Problems> {
-        let problems = Problems::new(self.warnings.clone(), sources, secrets);
-        (!self.warnings.is_empty()).then_some(Problems {
+        let (_, warnings) = self.settled();
+        (!warnings.is_empty()).then(|| Problems {
             are_warnings: true,
-            ..problems
+            ..Problems::new(warnings, sources, secrets)
         })
     }
 
@@ -250,7 +272,7 @@ impl Diagnostics {
 
     /// Everything that was found.
     pub fn into_problems(self, sources: &Sources, secrets: &Secrets) -> Problems {
-        Problems::new(self.list, sources, secrets)
+        Problems::new(self.settled().0, sources, secrets)
     }
 }
 

@@ -2,13 +2,15 @@
 
 use super::{Combo, Reader};
 use crate::plan::condition::bound;
-use crate::plan::{Axis, Condition, Entry, Node, ParamRef, Side, Span, spelling, suggest};
+use crate::plan::{Axis, Condition, Entry, Node, ParamRef, Problem, Side, Span, nearest, spelling, suggest};
 use itertools::Itertools;
 
 /// The parameters of both sides, to check references against.
 #[derive(Debug, Default)]
 pub(in crate::plan) struct Names {
     params: Vec<ParamRef>,
+    /// The places of those that the plan's own tables have.
+    places: Vec<(ParamRef, Span)>,
     /// Names may be missing because a file with more of them could not be read.
     pub open: bool,
 }
@@ -17,6 +19,16 @@ impl Names {
     /// Adds all parameters of a side: those of its table, its command lines and environment, and those of combinations.
     pub fn add(&mut self, side: Side, table: &Node, params: &[(String, Axis)], combos: &[Combo]) {
         let typed = table.child("params").map(Node::entries).unwrap_or_default();
+        let place = |entry: &Entry| {
+            (
+                ParamRef {
+                    side,
+                    name: entry.key.clone(),
+                },
+                entry.key_span,
+            )
+        };
+        self.places.extend(typed.iter().map(place));
         let typed = typed.iter().map(|entry| &entry.key);
         let read = params.iter().map(|(name, _)| name);
         let of_combos = combos.iter().flat_map(|combo| combo.params.keys());
@@ -39,6 +51,15 @@ impl Names {
     /// The remedy for a name that does not exist.
     fn suggest(&self, name: &str) -> String {
         suggest(name, self.params.iter().map(ToString::to_string))
+    }
+
+    /// The places of the names that are most like one that does not exist: they may be the ones that are wrong.
+    fn places_like(&self, name: &str) -> Vec<Span> {
+        let names: Vec<String> = self.places.iter().map(|(param, _)| param.to_string()).collect();
+        let meant = nearest(name, names.iter().map(String::as_str));
+        let places = self.places.iter().zip(&names);
+        let own = places.filter(|(_, name)| meant.contains(&name.as_str()));
+        own.map(|((_, place), _)| *place).collect()
     }
 }
 
@@ -87,7 +108,11 @@ impl Reader<'_> {
             }),
             None => {
                 let remedy = self.names.suggest(text);
-                self.refuse(span, format!("no parameter is called `{text}`"), remedy)
+                self.found.add(Problem {
+                    explained_at: self.names.places_like(text),
+                    ..Problem::new(span, format!("no parameter is called `{text}`"), remedy)
+                });
+                None
             }
         }
     }

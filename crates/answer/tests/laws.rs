@@ -1,11 +1,11 @@
 //! Laws that hold of every answer: what never changes a winner, a byte, or widens an interval.
 
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use vsweep_answer::answer::model::{Noise, Observations, Posterior};
 use vsweep_answer::answer::{
-    Answer, Better, Config, Experiment, Figure, Located, Metric, NoisePrior, Operator, Point, Question, Random, Run,
-    Scale, Search, Target, answer,
+    Answer, Better, Comparing, Config, Experiment, Figure, Limit, Located, Metric, NoisePrior, Operator, Point,
+    Question, Random, Run, Scale, Search, Target, answer, compare,
 };
 
 const THROUGHPUT: &str = "output_throughput";
@@ -33,9 +33,9 @@ fn drawn(seed: u64) -> Experiment {
             points.push(Point {
                 id: format!("c{config}@{load}"),
                 config: format!("c{config}"),
-                workload: String::new(),
                 load: load.to_string(),
                 runs: own,
+                ..Point::default()
             });
         }
     }
@@ -253,6 +253,64 @@ proptest! {
         random.shuffle(&mut experiment.searches);
         experiment.searches.iter_mut().for_each(|search| random.shuffle(&mut search.starts));
         prop_assert_eq!(text(&answer(experiment.clone())), text(&found));
+    }
+
+    #[test]
+    fn of_searches_a_better_winner_still_wins_and_a_worse_config_changes_nothing(
+        loads in prop::collection::vec(5.0f64..200.0, 2..6), changes in prop::collection::vec(0usize..4, 6), times in 1.0f64..1.5,
+    ) {
+        let mut experiment = searched(&loads);
+        for (config, changes) in experiment.configs.iter_mut().zip(changes) {
+            config.changes = changes;
+        }
+        let before = answer(experiment.clone());
+        let best = winner(&before).expect("somebody holds a load").to_owned();
+        let changes = |experiment: &Experiment, id: &str| {
+            experiment.configs.iter().find(|config| config.id == id).map(|config| config.changes)
+        };
+        let load = |search: &Search| (search.config != best).then_some(search.load);
+        let value = before.questions[0].winner.as_ref().map_or(0.0, |winner| winner.value.value);
+        let mut better = experiment.clone();
+        for search in better.searches.iter_mut().filter(|search| search.config == best) {
+            search.load = (search.load * times).floor();
+            search.starts.iter_mut().flat_map(|start| &mut start.quantiles).for_each(|quantile| *quantile *= times);
+        }
+        let after = answer(better);
+        prop_assert_eq!(winner(&after), Some(&*best));
+        let is_worse = |search: &&Search| {
+            load(search).is_some_and(|load| load < value) && changes(&experiment, &search.config) >= changes(&experiment, &best)
+        };
+        let Some(worse) = experiment.searches.iter().find(is_worse).map(|search| search.config.clone()) else { return Ok(()) };
+        let mut without = experiment.clone();
+        without.configs.retain(|config| config.id != worse);
+        without.searches.retain(|search| search.config != worse);
+        let after = answer(without);
+        prop_assert_eq!(winner(&after), Some(&*best));
+    }
+
+    #[test]
+    fn the_order_of_runs_changes_no_byte_of_a_comparison(seed in any::<u64>()) {
+        let (base, new) = (drawn(seed), drawn(seed.wrapping_add(1)));
+        let ids = |of: &Experiment| of.points.iter().map(|point| point.id.clone()).collect::<BTreeSet<String>>();
+        let common: Vec<String> = ids(&base).intersection(&ids(&new)).cloned().collect();
+        let found = |base: &Experiment, new: &Experiment| {
+            let compared = compare(&Comparing {
+                base,
+                new,
+                pairs: common.iter().map(|id| (id.clone(), id.clone())).collect(),
+                margin: &|_| 0.03,
+                limits: vec![Limit { metric: THROUGHPUT.to_owned(), change: -0.05 }],
+            });
+            serde_json::to_string(&compared).expect("it is data")
+        };
+        let mut random = Random::of(seed, &["order"]);
+        let mut others = [base.clone(), new.clone()];
+        for other in &mut others {
+            random.shuffle(&mut other.configs);
+            random.shuffle(&mut other.points);
+            other.points.iter_mut().for_each(|point| random.shuffle(&mut point.runs));
+        }
+        prop_assert_eq!(found(&base, &new), found(&others[0], &others[1]));
     }
 }
 

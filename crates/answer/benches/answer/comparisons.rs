@@ -56,9 +56,9 @@ pub fn judge(seed: u64) -> Compared {
             points.push(Point {
                 id: load.to_string(),
                 config: "c".to_owned(),
-                workload: String::new(),
                 load: load.to_string(),
                 runs: own,
+                ..Point::default()
             });
         }
         Experiment {

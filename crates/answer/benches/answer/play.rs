@@ -61,9 +61,9 @@ pub fn play_more(planted: &Planted, fate: Fate, more: &dyn Fn(usize) -> usize) -
     let points = points.into_iter().map(|((server, load), runs)| Point {
         id: format!("{}@{load}", id(server)),
         config: id(server),
-        workload: String::new(),
         load: load.to_string(),
         runs,
+        ..Point::default()
     });
     let target = |limit| Target {
         metric: METRICS[1].to_owned(),

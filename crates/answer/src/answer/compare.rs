@@ -87,8 +87,15 @@ impl<'k> Ratio<'k> {
         let (was, is) = (base.estimates[at]?, new.estimates[to]?);
         let (before, now) = (base.draws(at), new.draws(to));
         let draws = before.iter().zip(&now);
+        // On a linear scale draws pass 0, which figures of 0 and more do not.
+        let least = if was.value >= 0.0 && is.value >= 0.0 {
+            0.0
+        } else {
+            f64::NEG_INFINITY
+        };
+        let ratio = estimate_by(is.value / was.value, draws.map(|(was, is)| (is / was).max(least)))?;
         Some(Ratio {
-            ratio: estimate_by(is.value / was.value, draws.map(|(was, is)| is / was))?,
+            ratio,
             base: (base, at),
             new: (new, to),
             was,

@@ -1,8 +1,10 @@
 //! The answer as one document: all that a report, a page, a script or an agenda may say about what is best. Its JSON is `answer.json`.
 
 use super::asked::{Goal, Target};
+pub use super::estimate::Estimate;
 use super::experiment::Config;
 use super::model::NoiseKnown;
+use super::planned::PlannedComparison;
 use serde::{Deserialize, Serialize};
 use vsweep_strategy::stats::{Better, Verdict};
 
@@ -21,6 +23,9 @@ pub struct Answer {
     /// Planned runs or searches without a result: above 0, the answer is one so far.
     #[serde(default)]
     pub open: u64,
+    /// The result of the plan's own comparison; none without `[compare]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<PlannedComparison>,
     /// The server configs that were measured, by their ids.
     pub configs: Vec<Config>,
     /// One for each question, in their order.
@@ -73,17 +78,6 @@ pub struct Answered {
     pub warnings: Vec<Warning>,
     /// The starts that would make the answer surer; none if it is sure.
     pub advice: Option<Advice>,
-}
-
-/// A figure with what it may be.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Estimate {
-    /// The plain estimate, from its own runs.
-    pub value: f64,
-    /// The lower end of its 95 % interval.
-    pub low: f64,
-    /// The upper end.
-    pub high: f64,
 }
 
 /// The recommended config.
@@ -254,6 +248,11 @@ pub enum Warning {
         disturbed: u32,
         /// Number of all.
         of: u32,
+    },
+    /// The figure by which it won is in doubt.
+    Doubtful {
+        /// The names of the doubts.
+        codes: Vec<String>,
     },
     /// It ran on other nodes than some that compete.
     OtherNodes {

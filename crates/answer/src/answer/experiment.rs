@@ -1,6 +1,7 @@
 //! The input: points with their runs, searches, targets, and what is known of the servers. Nothing here says how it was stored.
 
 use super::asked::{FrontierQuestion, Question};
+use super::planned::PlannedComparison;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use vsweep_strategy::stats::Better;
@@ -23,6 +24,9 @@ pub struct Experiment {
     pub questions: Vec<Question>,
     /// Pairs of metrics whose frontier is asked for.
     pub frontiers: Vec<FrontierQuestion>,
+    /// The result of the plan's own comparison.
+    #[serde(default)]
+    pub comparison: Option<PlannedComparison>,
     /// Planned runs or searches without a result.
     #[serde(default)]
     pub open: u64,
@@ -122,6 +126,9 @@ pub struct Point {
     pub load: String,
     /// The runs that count: valid, not superseded, of the server as it is now.
     pub runs: Vec<Run>,
+    /// Names of doubts by the metric that they touch, without disturbances and failed requests, which are known of runs and configs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub doubts: BTreeMap<String, Vec<String>>,
 }
 
 /// One repetition of a point.

@@ -12,11 +12,13 @@ mod asked;
 mod compare;
 mod comparison;
 mod document;
+mod estimate;
 mod experiment;
 mod known;
 mod lookup;
 pub mod model;
 mod plain;
+mod planned;
 mod prior;
 mod random;
 mod rules;
@@ -28,6 +30,7 @@ pub use document::*;
 pub use experiment::*;
 pub use model::{Basis, NoiseKnown};
 pub use plain::plain;
+pub use planned::*;
 pub use random::Random;
 pub use vsweep_strategy::search::Operator;
 pub use vsweep_strategy::stats::{Better, Requirement, Verdict};
@@ -67,6 +70,7 @@ fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
         margin: experiment.margin,
         gpus: experiment.gpus,
         open: experiment.open,
+        comparison: experiment.comparison.clone(),
         configs: experiment.configs.clone(),
         together: rules::together(&known, &settled),
         questions: settled.into_iter().map(|settled| settled.answered).collect(),

@@ -55,9 +55,9 @@ fn server(experiment: &mut Experiment, id: &str, changes: usize, load: &str, sta
     experiment.points.push(Point {
         id: format!("{id}@{load}"),
         config: id.to_owned(),
-        workload: String::new(),
         load: load.to_owned(),
         runs: starts.iter().enumerate().map(run).collect(),
+        ..Point::default()
     });
 }
 

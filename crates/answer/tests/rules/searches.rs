@@ -77,3 +77,23 @@ fn among_equal_loads_other_targets_then_throughput_then_changes_decide() {
         ("a".to_owned(), Chosen::Best)
     );
 }
+
+#[test]
+fn the_disturbed_probes_are_those_of_the_target_that_is_asked_for() {
+    let mut experiment = searched(&[("a", 80.0, 0, 100.0)]);
+    let [only] = &mut experiment.searches[..] else {
+        panic!("one search");
+    };
+    only.disturbed = (4, 11);
+    // One run of a search tells of each of its targets.
+    let other = Search {
+        target: "batch".to_owned(),
+        ..only.clone()
+    };
+    experiment.searches.push(other);
+    let warned = answer(experiment).questions[0].warnings.clone();
+    assert!(
+        warned.contains(&Warning::Disturbed { disturbed: 4, of: 11 }),
+        "{warned:?}"
+    );
+}

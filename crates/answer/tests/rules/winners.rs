@@ -306,3 +306,23 @@ fn a_disturbed_run_hardly_weighs_beside_others_and_is_wide_alone() {
     assert!(b.high / b.low > 1.4, "{b:?}");
     assert!(found.questions[0].entrants[1].is_disturbed);
 }
+
+#[test]
+fn a_doubt_about_the_winning_figure_is_a_warning() {
+    let mut own = asking(&[]);
+    server(&mut own, "a", 0, "8", &[(100.0, 50.0)]);
+    server(&mut own, "b", 0, "8", &[(120.0, 50.0)]);
+    for point in &mut own.points {
+        let codes = vec![format!("doubt_of_{}", point.config)];
+        point.doubts = [
+            (THROUGHPUT.to_owned(), codes),
+            (LATENCY.to_owned(), vec!["another".to_owned()]),
+        ]
+        .into();
+    }
+    let warnings = answer(own).questions[0].warnings.clone();
+    let doubtful = Warning::Doubtful {
+        codes: vec!["doubt_of_b".to_owned()],
+    };
+    assert!(warnings.contains(&doubtful), "{warnings:?}");
+}

@@ -1,6 +1,7 @@
 //! The evidence of an experiment: its configs, points, runs and searches, and what the plan asks, as the room that answers takes them.
 //! Nothing is judged here.
 
+mod comparison;
 mod configs;
 mod metrics;
 mod points;
@@ -67,10 +68,27 @@ impl Evidence<'_> {
             alone: points::alone(self, &workloads, &sampled),
             searches,
             metrics,
+            comparison: comparison::comparison(self.state),
             gpus: self.gpus,
             open: self.state.open_work(),
             margin: self.margin,
             seed: 0,
+        }
+    }
+
+    /// The experiment with the points' figures of some metrics, and no questions.
+    pub fn about(&self, wanted: &[&str]) -> Experiment {
+        let workloads = self.points.workloads();
+        let mut metrics = metrics::metrics(self, &workloads);
+        metrics.retain(|metric| wanted.contains(&&*metric.name));
+        let sampled = points::sampled(self.points, &metrics);
+        Experiment {
+            configs: configs::configs(self),
+            points: points::points(self, &workloads, &sampled),
+            metrics,
+            gpus: self.gpus,
+            margin: self.margin,
+            ..Experiment::default()
         }
     }
 

@@ -5,6 +5,7 @@ use crate::table::{self, Points, Sampling, Table, Workload};
 use std::collections::BTreeMap;
 use vsweep_answer::answer::{Figure, Metric, Point, Run, Scale};
 use vsweep_metrics::threads;
+use vsweep_plan::validity::Code;
 
 /// The largest sampling error, relative: what was measured lies within a factor of ten of the truth.
 const WIDEST: f64 = 1.0;
@@ -53,10 +54,24 @@ fn points_by(
                 workload: name.clone(),
                 load: evidence.names.load(point.row),
                 runs: runs(evidence.points.runs, rows, metrics, &node),
+                doubts: doubts(point, metrics),
             });
         }
     }
     found
+}
+
+/// Doubts about the figures of a point, without those that the answer knows of its runs and of its config.
+fn doubts(point: &table::Point, metrics: &[(&Metric, Sampling)]) -> BTreeMap<String, Vec<String>> {
+    let is_new = |code: &Code| !code.is_disturbance() && *code != Code::RequestErrors;
+    let touching = metrics.iter().map(|(metric, _)| {
+        let codes = point.doubts_of(&metric.name).into_iter().filter(is_new);
+        (
+            metric.name.clone(),
+            codes.map(|code| code.name().to_owned()).collect::<Vec<String>>(),
+        )
+    });
+    touching.filter(|(_, codes)| !codes.is_empty()).collect()
 }
 
 /// Metrics, each with the chance errors of its figures.
@@ -84,7 +99,27 @@ pub(super) fn runs(
             figures: figures.collect::<BTreeMap<String, Figure>>(),
         }
     };
-    rows.iter().map(run).collect()
+    let mut runs: Vec<Run> = rows.iter().map(run).collect();
+    for (metric, _) in metrics.iter().filter(|(metric, _)| metric.scale == Scale::Linear) {
+        spread_errors(&mut runs, &metric.name);
+    }
+    runs
+}
+
+/// Gives figures of 0, whose relative error is not known, the largest error of the point's runs. Without it they would outweigh all others.
+fn spread_errors(runs: &mut [Run], metric: &str) {
+    let error = |run: &Run| match run.figures.get(metric) {
+        Some(Figure::Value { error, .. }) => *error,
+        _ => 0.0,
+    };
+    let largest = runs.iter().map(error).fold(0.0, f64::max);
+    for figure in runs.iter_mut().filter_map(|run| run.figures.get_mut(metric)) {
+        if let Figure::Value { value, error } = figure
+            && *value <= 0.0
+        {
+            *error = largest;
+        }
+    }
 }
 
 fn figure(table: &Table, row: usize, metric: &Metric, sampling: &Sampling) -> Option<Figure> {
@@ -107,4 +142,24 @@ fn figure(table: &Table, row: usize, metric: &Metric, sampling: &Sampling) -> Op
 fn requests(table: &Table, row: usize) -> Option<f64> {
     let count = |name: &str| table.cell(name, row).number();
     Some(count("completed")? + count("failed").unwrap_or(0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_of_zero_weighs_no_more_than_others() {
+        let run = |value: f64, error: f64| Run {
+            figures: [("median_tpot_ms".to_owned(), Figure::Value { value, error })].into(),
+            ..Run::default()
+        };
+        let mut runs = [run(0.0, 0.0), run(0.2, 0.05), run(0.1, 0.01)];
+        spread_errors(&mut runs, "median_tpot_ms");
+        let errors = runs.iter().map(|run| match run.figures["median_tpot_ms"] {
+            Figure::Value { error, .. } => error,
+            Figure::Share { .. } => panic!("a value"),
+        });
+        assert_eq!(errors.collect::<Vec<f64>>(), [0.05, 0.05, 0.01]);
+    }
 }

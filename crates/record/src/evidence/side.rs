@@ -30,6 +30,7 @@ pub fn side(
         workload: String::new(),
         load: names.load(point.row),
         runs: runs(table, &point.used, &sampled, node),
+        ..Point::default()
     });
     let points = points.collect_vec();
     let configs = points.iter().map(|point| &point.config).unique();

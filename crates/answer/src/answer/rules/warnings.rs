@@ -1,6 +1,6 @@
 //! Warnings that a user must know before deploying the winner.
 
-use super::super::asked::Question;
+use super::super::asked::{Goal, Question};
 use super::super::document::{Warning, Winner};
 use super::super::experiment::{Config, Experiment, Point, Search};
 use super::contest::SURE;
@@ -38,6 +38,9 @@ pub fn warnings(
     if disturbed > 0 {
         found.push(Warning::Disturbed { disturbed, of });
     }
+    if let Some(codes) = doubts(experiment, question, winner) {
+        found.push(Warning::Doubtful { codes: codes.clone() });
+    }
     let (own, others) = nodes(experiment, question, &config.id);
     if !others.is_subset(&own) {
         found.push(Warning::OtherNodes {
@@ -69,9 +72,28 @@ fn disturbed(experiment: &Experiment, question: &Question, winner: &Winner) -> (
             runs.len() as u32,
         );
     }
-    let own = |search: &&Search| search.config == winner.config && search.workload == question.workload;
-    let counts = experiment.searches.iter().filter(own).map(|search| search.disturbed);
+    // A run of a search tells of all its targets, so those of several targets are the same runs.
+    let Goal::Load { target, .. } = &question.goal else {
+        return (0, 0);
+    };
+    let is_own = |search: &&Search| {
+        let is_asked = search.workload == question.workload && search.target == *target;
+        is_asked && search.config == winner.config
+    };
+    let counts = experiment.searches.iter().filter(is_own).map(|search| search.disturbed);
     counts.fold((0, 0), |(disturbed, of), own| (disturbed + own.0, of + own.1))
+}
+
+/// Doubts about the figure by which a point won.
+fn doubts<'e>(experiment: &'e Experiment, question: &Question, winner: &Winner) -> Option<&'e Vec<String>> {
+    let Goal::Metric { name, .. } = &question.goal else {
+        return None;
+    };
+    let point = experiment
+        .points
+        .iter()
+        .find(|point| Some(&point.id) == winner.point.as_ref())?;
+    point.doubts.get(name).filter(|codes| !codes.is_empty())
 }
 
 /// The nodes of a config, and those of the others, for a workload.

@@ -27,6 +27,10 @@ fn sentence(warning: &Warning) -> Option<String> {
         Warning::Disturbed { disturbed, of } => {
             format!("Warning: {disturbed} of {} disturbed.", were(*of))
         }
+        Warning::Doubtful { codes } => {
+            let codes = codes.iter().map(|code| code.replace('_', " "));
+            format!("Its figure is in doubt: {}.", codes.format(", "))
+        }
         Warning::OtherNodes { own, others } => format!(
             "It was measured on {}, others on {}; a difference may be that of the nodes.",
             own.join(", "),

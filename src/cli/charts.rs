@@ -4,13 +4,14 @@ use super::experiment::{named_or_newest, options, print_damage};
 use super::flags::number;
 use super::output::say;
 use super::results;
+use crate::answer::Answer;
 use crate::error::{Error, Exit, Result};
 use crate::files::{create_folder, write_atomic};
 use crate::journal::Directory;
-use crate::report::Runs;
 use crate::report::chart::{Chart, Series, Style};
 use crate::report::picture::{Form, Size, render_at};
-use crate::table::Table;
+use crate::report::{Runs, answer_by_table, estimate_by_table};
+use crate::table::{Points, Table};
 use crate::units::show_many;
 use itertools::Itertools;
 use std::collections::HashMap;
@@ -37,8 +38,9 @@ impl Directories {
         Ok(self)
     }
 
-    /// Their runs as one table, each table prepared before costs are added, and the exit code for what is damaged.
-    pub fn read(&self, prepare: impl Fn(&mut Table) -> Result<()>) -> Result<(Table, Exit)> {
+    /// Their runs as one table, each table prepared before costs are added, with the whole answer of the only directory, or with estimates
+    /// of the metrics in `about`.
+    pub fn read(&self, about: Option<&[&str]>, prepare: impl Fn(&mut Table) -> Result<()>) -> Result<Experiments> {
         let mut twice = self.directories.iter().duplicates_by(|directory| canonical(directory));
         if let Some(twice) = twice.next() {
             return Err(Error::Usage(format!(
@@ -47,22 +49,39 @@ impl Directories {
             )));
         }
         let mut damage = Exit::Done;
-        let mut tables = Vec::new();
+        let (mut tables, mut answers) = (Vec::new(), Vec::new());
         for (directory, name) in self.directories.iter().zip(self.names()) {
-            let Runs { mut table, damaged } = results::read(directory)?;
+            let Runs {
+                mut table,
+                damaged,
+                state,
+            } = results::read(directory)?;
             damage = damage.or(print_damage(&damaged));
             prepare(&mut table)?;
-            let planned = || options(&Directory::at(directory), None).price_per_gpu_hour;
-            if let Some(price) = self.price_per_gpu_hour.or_else(planned) {
+            let options = options(&Directory::at(directory), self.price_per_gpu_hour);
+            if let Some(price) = options.price_per_gpu_hour {
                 table.add_costs(price);
             }
+            let state = state.unwrap_or_default();
+            let answer = match about {
+                None => answer_by_table(&Directory::at(directory), &state, &table, &options),
+                Some(names) => {
+                    let columns = names.iter().filter_map(|name| table.column(name));
+                    estimate_by_table(
+                        &state,
+                        &table,
+                        &columns.map(|column| column.name.as_str()).collect_vec(),
+                    )
+                }
+            };
+            answers.push((name.clone(), answer));
             tables.push((name, table));
         }
         let table = match tables.len() {
             1 => tables.remove(0).1,
             _ => Table::stack(tables),
         };
-        Ok((table, damage))
+        Ok(Experiments { table, answers, damage })
     }
 
     /// Names of the directories: each one's own name, or its path if two share a name.
@@ -97,6 +116,27 @@ impl Directories {
     /// Folder for pictures: the directory, or the current folder if there are several directories.
     pub fn folder(&self) -> PathBuf {
         self.only().unwrap_or(Path::new(".")).to_path_buf()
+    }
+}
+
+/// The runs of the directories.
+#[derive(Debug)]
+pub struct Experiments {
+    /// All of them.
+    pub table: Table,
+    /// The answer of each directory, with its name.
+    answers: Vec<(String, Answer)>,
+    /// The exit code for what is damaged.
+    pub damage: Exit,
+}
+
+impl Experiments {
+    /// Gives points of the table their estimates.
+    pub fn estimate(&self, points: &mut Points<'_>) {
+        match self.answers.as_slice() {
+            [(_, only)] => points.adopt(only),
+            several => several.iter().for_each(|(name, answer)| points.adopt_of(name, answer)),
+        }
     }
 }
 

@@ -1,15 +1,12 @@
 //! `vsweep pareto`: what one figure can be had for the other, and which points no other beats.
 
 use super::charts::{self, Directories, list};
-use super::experiment::options;
 use super::output::{self, finish, print_json};
 use crate::error::{Error, Exit, Result};
-use crate::journal::Directory;
 use crate::report::chart::Chart;
 use crate::report::charts::grid::file_name;
 use crate::report::charts::{ChartContext, pareto};
 use crate::report::picture::{Form, Size};
-use crate::report::settle_runs;
 use crate::table::{Measure, Points, Table, Tradeoff, list_placed, write_csv};
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
@@ -70,20 +67,20 @@ pub fn run(mut args: Args) -> Result<Exit> {
             .recount(users, args.gpu_count_var.as_deref())
             .map_err(Error::Usage)
     };
-    let (table, damage) = args.directories.read(recount)?;
-    for name in [x.metric.as_str(), y.metric.as_str()] {
+    // Of several directories the points of all compete, whatever the plan of one asks.
+    let metrics = [x.metric.as_str(), y.metric.as_str()];
+    let about = args.directories.only().is_none().then_some(&metrics[..]);
+    let experiments = args.directories.read(about, recount)?;
+    let table = &experiments.table;
+    for name in metrics {
         table.numeric_column(name).map_err(Error::Usage)?;
     }
     let labels: Vec<String> = list(&args.label_by).map(String::from).collect();
     for name in &labels {
         table.known_column(name).map_err(Error::Usage)?;
     }
-    let mut points = Points::of(&table);
-    let options = args
-        .directories
-        .only()
-        .map(|directory| options(&Directory::at(directory), None));
-    settle_runs(&mut points, &options.unwrap_or_default());
+    let mut points = Points::of(table);
+    experiments.estimate(&mut points);
     let mut tradeoffs = Tradeoff::of_each(&points, x, y);
     tradeoffs.retain(|tradeoff| !tradeoff.placed.is_empty());
     if tradeoffs.is_empty() {
@@ -94,11 +91,11 @@ pub fn run(mut args: Args) -> Result<Exit> {
     }
     match args.format {
         FrontierFormat::Json => print_json(&to_json(&points, &tradeoffs, (x, y))).map(drop),
-        FrontierFormat::Csv => finish(write_csv(&list_placed(&tradeoffs, &table), output::file())).map(drop),
+        FrontierFormat::Csv => finish(write_csv(&list_placed(&tradeoffs, table), output::file())).map(drop),
         FrontierFormat::Png => draw(&args, &points, &tradeoffs, &labels, Form::Png),
         FrontierFormat::Svg => draw(&args, &points, &tradeoffs, &labels, Form::Svg),
     }?;
-    Ok(damage)
+    Ok(experiments.damage)
 }
 
 fn draw(args: &Args, points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], labels: &[String], form: Form) -> Result<()> {

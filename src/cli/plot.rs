@@ -55,7 +55,7 @@ pub struct Args {
     /// Folder of the pictures, within DIR unless it is absolute; of several DIRs, within the current folder
     #[arg(long, value_name = "FOLDER")]
     fig_dir: Option<PathBuf>,
-    /// Leave out the bars from the lowest to the highest run
+    /// Leave out the bars
     #[arg(long)]
     no_error_bars: bool,
     /// Format of the pictures
@@ -95,13 +95,15 @@ pub fn run(mut args: Args) -> Result<Exit> {
     args.directories = args.directories.settle()?;
     let filters = Filter::parse_list(&args.filter_by).map_err(Error::Usage)?;
     let bins = Bin::parse_list(&args.bin_by).map_err(Error::Usage)?;
-    let (mut table, damage) = args.directories.read(|_| Ok(()))?;
-    let rows = choose(&table, &filters)?;
+    let axes = [args.var_x.as_str(), args.var_y.as_str()];
+    let mut experiments = args.directories.read(Some(&axes[..]), |_| Ok(()))?;
+    let rows = choose(&experiments.table, &filters)?;
     for bin in &bins {
-        bin.apply(&mut table).map_err(Error::Usage)?;
+        bin.apply(&mut experiments.table).map_err(Error::Usage)?;
     }
-    let mut points = Points::of(&table);
+    let mut points = Points::of(&experiments.table);
     points.keep(&rows);
+    experiments.estimate(&mut points);
     let subject = ChartContext {
         experiment: &args.directories.name(),
         points: &points,
@@ -128,7 +130,7 @@ pub fn run(mut args: Args) -> Result<Exit> {
     };
     let pictures = figures.iter().map(|figure| (figure.group.as_str(), &figure.chart));
     charts::deliver(&folder, pictures, (&size, args.format), args.dry_run)?;
-    Ok(damage)
+    Ok(experiments.damage)
 }
 
 /// The rows whose figures count, of those that pass every filter.
@@ -164,10 +166,11 @@ fn grid<'a>(args: &Args, subject: &ChartContext<'a>, bins: &[Bin]) -> Result<Gri
     let (fig_by, row_by, col_by) = (columns(&args.fig_by)?, columns(&args.row_by)?, columns(&args.col_by)?);
     let x = runs.known_column(&args.var_x)?;
     let y = runs.numeric_column(&args.var_y)?;
-    let is_binned = bins
-        .iter()
-        .any(|bin| runs.column(&bin.column).is_some_and(|column| column.name == x.name));
-    let x_is_setting = is_binned || !matches!(x.section, Section::Metric | Section::Derived);
+    let is_binned = |axis: &Column| {
+        let mut binned = bins.iter().filter_map(|bin| runs.column(&bin.column));
+        binned.any(|column| column.name == axis.name)
+    };
+    let x_is_setting = is_binned(x) || !matches!(x.section, Section::Metric | Section::Derived);
     if !x_is_setting {
         runs.numeric_column(&args.var_x)?;
     }
@@ -185,7 +188,7 @@ fn grid<'a>(args: &Args, subject: &ChartContext<'a>, bins: &[Bin]) -> Result<Gri
         None => (curves_along(subject.points, x, Vec::new(), &apart), Vec::new()),
     };
     Ok(Grid {
-        runs,
+        points: subject.points,
         x,
         x_is_setting,
         y,
@@ -195,6 +198,8 @@ fn grid<'a>(args: &Args, subject: &ChartContext<'a>, bins: &[Bin]) -> Result<Gri
         curve_by,
         over,
         scales: (args.scale_x, args.scale_y),
+        // An estimate is of the figures as they were measured.
+        has_estimates: !is_binned(y),
         error_bars: !args.no_error_bars,
         name: args.fig_name.clone(),
         footer: subject.footer(),

@@ -1,5 +1,6 @@
 //! The estimates and frontiers of an answer, which take the place of medians in the table of points and in charts.
 
+use super::stack::stacked_point;
 use super::{Point, Points, Spread};
 use std::collections::{HashMap, HashSet};
 use vsweep_answer::answer::{Answer, Estimate, PointEstimates};
@@ -8,14 +9,7 @@ impl Points<'_> {
     /// Replaces the points' figures and intervals by the estimates of an answer. Estimates that were made from other runs of a point are
     /// ignored.
     pub fn adopt(&mut self, answer: &Answer) {
-        let used: HashMap<&str, usize> = self.points.iter().map(|point| (&*point.id, point.used.len())).collect();
-        let is_current = |of_point: &&PointEstimates| used.get(&*of_point.point) == Some(&of_point.runs);
-        let current: Vec<&PointEstimates> = answer.estimates.iter().filter(is_current).collect();
-        for (number, noise) in answer.noise.iter().enumerate() {
-            let known = current.iter();
-            let known = known.filter_map(|of_point| Some((of_point.point.as_str().into(), of_point.figures[number]?)));
-            self.estimates.insert(noise.metric.clone(), known.collect());
-        }
+        self.take_figures(answer, &|point| point.into());
         for frontier in &answer.frontiers {
             let on_it = self
                 .frontiers
@@ -25,9 +19,34 @@ impl Points<'_> {
         }
     }
 
+    /// Like [`Points::adopt`], for the points of one of several experiments in a table (see [`super::Table::stack`]). The frontier of one
+    /// experiment is not that of all, so it is not adopted.
+    pub fn adopt_of(&mut self, experiment: &str, answer: &Answer) {
+        self.take_figures(answer, &|point| stacked_point(experiment, point).into());
+    }
+
+    /// Adds the estimates of an answer. `id` makes the id of a point here from the one there.
+    fn take_figures(&mut self, answer: &Answer, id: &dyn Fn(&str) -> Box<str>) {
+        let used: HashMap<&str, usize> = self.points.iter().map(|point| (&*point.id, point.used.len())).collect();
+        let named = answer.estimates.iter().map(|of_point| (id(&of_point.point), of_point));
+        let current: Vec<(Box<str>, &PointEstimates)> = named
+            .filter(|(id, of_point)| used.get(&**id) == Some(&of_point.runs))
+            .collect();
+        for (number, noise) in answer.noise.iter().enumerate() {
+            let known = current.iter();
+            let known = known.filter_map(|(id, of_point)| Some((id.clone(), of_point.figures[number]?)));
+            self.estimates.entry(noise.metric.clone()).or_default().extend(known);
+        }
+    }
+
     /// True if the points have the estimates of an answer.
     pub fn has_estimates(&self) -> bool {
         !self.estimates.is_empty()
+    }
+
+    /// True if the answer judges a metric.
+    pub fn judges(&self, metric: &str) -> bool {
+        self.estimates.contains_key(metric)
     }
 
     /// A figure with the answer's estimate of it, if it has one.

@@ -3,10 +3,16 @@
 use super::row::RunFacts;
 use super::{Cell, Column, Section, Table};
 use std::collections::HashMap;
+use std::fmt::Display;
 
 /// The column that names the experiment of a row. It is among the settings of servers, so results of two experiments are never mistaken for
 /// one, and compete with each other.
 pub const EXPERIMENT: &str = "experiment";
+
+/// The id of a point among those of several experiments.
+pub(super) fn stacked_point(experiment: &str, point: impl Display) -> String {
+    format!("{experiment}/{point}")
+}
 
 impl Table {
     /// The rows of all tables in their order, each with the name of its experiment. Columns of one name and section are one; a
@@ -23,7 +29,7 @@ impl Table {
             for mut column in table.columns {
                 if (column.section, column.name.as_str()) == (Section::Identity, "point") {
                     for cell in &mut column.cells {
-                        *cell = Cell::text(&format!("{experiment}/{cell}"));
+                        *cell = Cell::text(&stacked_point(&experiment, &*cell));
                     }
                 }
                 let place = places.entry((column.section, column.name.clone())).or_insert_with(|| {

@@ -86,7 +86,7 @@ pub fn natural_direction(metric: &str) -> Better {
 }
 
 impl<'p> Tradeoff<'p> {
-    /// One for each workload, with every point at the medians of its two figures.
+    /// One for each workload, with every point at its two figures.
     pub fn of_each(points: &'p Points<'_>, x: &Measure, y: &Measure) -> Vec<Tradeoff<'p>> {
         let workloads = points.workloads().into_iter();
         workloads.map(|workload| Tradeoff::of(points, workload, x, y)).collect()

@@ -11,7 +11,8 @@ use vsweep_plan::units::show_many;
 use vsweep_plan::validity::Validity;
 use vsweep_record::evidence::{Evidence, MARGIN};
 use vsweep_record::journal::{Directory, Manifest, RunRecord, State};
-use vsweep_record::table::{Better, Point, Points, distinct, knee};
+use vsweep_record::table::{Better, Point, Points, Table, distinct, knee};
+use vsweep_strategy::stats::Requirement;
 
 /// The answer with the places of its points in [`Points::points`].
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub struct WorkloadAnswer {
     pub invalid: usize,
     /// Points that were measured and do not meet what the plan asks.
     pub missing: usize,
+    /// Points that were measured and of which it is not decided that they meet it.
+    pub undecided: usize,
     /// True if points were measured and none of them meets the targets.
     pub none_meets: bool,
     /// True if a point was measured.
@@ -47,8 +50,18 @@ pub struct WorkloadAnswer {
 
 /// Answers the questions of an experiment. `points.runs` are the runs of `state`.
 pub fn judge(state: &State, points: &Points<'_>, options: &ReportOptions, gpus: Option<u32>) -> Answer {
+    with_evidence(state, points, options, gpus, |evidence| answer(evidence.experiment()))
+}
+
+fn with_evidence(
+    state: &State,
+    points: &Points<'_>,
+    options: &ReportOptions,
+    gpus: Option<u32>,
+    judge: impl FnOnce(Evidence<'_>) -> Answer,
+) -> Answer {
     let runs: Vec<&RunRecord> = state.runs().collect();
-    let evidence = Evidence {
+    judge(Evidence {
         points,
         runs: &runs,
         state,
@@ -57,8 +70,7 @@ pub fn judge(state: &State, points: &Points<'_>, options: &ReportOptions, gpus: 
         margin: options.margin.unwrap_or(MARGIN),
         gpus: options.gpus.or(gpus),
         names: &PointNames::of(points),
-    };
-    answer(evidence.experiment())
+    })
 }
 
 /// Judges the experiment of a directory, on the GPUs of the machine that planned it. The points take over the estimates.
@@ -68,11 +80,16 @@ pub fn settle(directory: &Directory, state: &State, points: &mut Points<'_>, opt
     answer
 }
 
-/// Judges runs without their record. The points take over the estimates.
-pub fn settle_runs(points: &mut Points<'_>, options: &ReportOptions) -> Answer {
-    let answer = judge(&State::default(), points, options, None);
-    points.adopt(&answer);
-    answer
+/// Answers the questions of an experiment by a table of its runs, which are those of `state`.
+pub fn answer_by_table(directory: &Directory, state: &State, table: &Table, options: &ReportOptions) -> Answer {
+    judge(state, &Points::of(table), options, Manifest::gpus_of(directory))
+}
+
+/// The estimates of some metrics by a table of runs, which are those of `state`; a table of other programs has an empty one.
+pub fn estimate_by_table(state: &State, table: &Table, metrics: &[&str]) -> Answer {
+    with_evidence(state, &Points::of(table), &ReportOptions::default(), None, |evidence| {
+        answer(evidence.about(metrics))
+    })
 }
 
 /// The document as `answer.json` has it.
@@ -112,6 +129,10 @@ impl Answers {
             let directions = (Better::Higher, Better::Higher);
             let is_used = |at: &usize| !points.points[*at].used.is_empty();
             let is_invalid = |at: &&usize| points.points[**at].validity == Some(Validity::Invalid);
+            let judged = |verdict: Requirement| {
+                let own = workload.points.iter();
+                own.filter(|at| is_used(at) && goals.verdict(**at) == verdict).count()
+            };
             WorkloadAnswer {
                 winners,
                 distinct: distinct(&figures, &all)
@@ -122,11 +143,8 @@ impl Answers {
                 frontier: front,
                 is_measured: workload.points.iter().any(is_used),
                 none_meets: is_missed(&document, &name),
-                missing: workload
-                    .points
-                    .iter()
-                    .filter(|at| is_used(at) && !goals.competes(**at))
-                    .count(),
+                missing: judged(Requirement::Broken),
+                undecided: judged(Requirement::Undecided),
                 invalid: workload.points.iter().filter(is_invalid).count(),
                 name,
             }
@@ -178,6 +196,7 @@ impl WorkloadAnswer {
         let sentences = [
             sentence(self.invalid, ": no run measured what it claims (invalid)".to_owned()),
             sentence(self.missing, format!(" for not meeting {wanted}")),
+            sentence(self.undecided, format!(", not known to meet {wanted}")),
         ];
         sentences.into_iter().flatten().collect()
     }

@@ -125,7 +125,6 @@ fn comments(
             simulated => points.param(point, "simulated") == &Cell::Bool(true),
             command => shell_command(env, &argv),
             meets => (!inputs.goals.is_empty()).then(|| inputs.goals.met_by(winner.point)),
-            legend => inputs.goals.legend(),
             mark => suspect(point).map(|mark| mark.replacen("suspect", "SUSPECT", 1)),
             advice => point.codes.iter().map(|code| code.advice()).unique().join(";\n  "),
             remarks => nodes::remarks(inputs.state),
@@ -184,20 +183,22 @@ fn envelope(inputs: &Inputs<'_>, runs: &[&RunRecord], won: &Point, server: &Serv
         let meets = has_goals.then(|| inputs.goals.met_by(*at));
         table.push(row.chain(meets).chain([mark]).collect());
     }
+    let shown = here.iter().take(MOST_LOADS).map(|(at, _)| *at).collect_vec();
     context! {
         under,
+        legend => inputs.goals.legend(&shown),
         loads => align(&table).lines().map(str::to_owned).collect_vec(),
         more => here.len().saturating_sub(MOST_LOADS),
     }
 }
 
-/// `12.5 (12.1-13)`, or the median alone.
+/// `12.5 (12.1-13)`, or the figure alone.
 fn range(spread: &Spread) -> String {
-    let median = show_number(spread.value);
+    let figure = show_number(spread.value);
     let (low, high) = spread.reach();
     match high > low {
-        true => format!("{median} ({}-{})", show_number(low), show_number(high)),
-        false => median,
+        true => format!("{figure} ({}-{})", show_number(low), show_number(high)),
+        false => figure,
     }
 }
 

@@ -18,8 +18,8 @@ const LONGEST_NAME: usize = 24;
 #[derive(Debug, Default)]
 pub struct Goals {
     goals: Vec<Goal>,
-    /// For each point, true if it may be recommended.
-    competes: Vec<bool>,
+    /// For each point, the verdict on all goals together: one of the targets, and each assertion that applies.
+    verdicts: Vec<Requirement>,
 }
 
 /// One target or `[[assert]]`.
@@ -40,9 +40,15 @@ impl Goals {
     pub fn judge(required: &[plan::Requirement], state: &State, points: &Points<'_>) -> Goals {
         let runs: Vec<&RunRecord> = state.runs().collect();
         let mut goals = targets(state, &runs, points);
-        let is_met = |at| goals.iter().any(|goal| goal.meets[at] == Some(Requirement::Met));
+        // Of several targets the one that is nearest to being met counts.
+        let of_targets = |at: usize| {
+            goals
+                .iter()
+                .map(|goal| goal.meets[at].unwrap_or(Requirement::Undecided))
+                .min()
+        };
         let places = 0..points.points.len();
-        let mut competes: Vec<bool> = places.map(|at| goals.is_empty() || is_met(at)).collect();
+        let mut verdicts: Vec<Requirement> = places.map(|at| of_targets(at).unwrap_or(Requirement::Met)).collect();
         let assertions = required.iter();
         let assertions = assertions.filter_map(|required| Some((required, required.assertion()?)));
         for (number, (required, assertion)) in assertions.enumerate() {
@@ -53,7 +59,7 @@ impl Goals {
                     // If the goal does not apply to the point, the other points of its server decide.
                     let of_server = || of_servers.get(&runs.get(points.points[at].row)?.server).copied();
                     let said = said[at].as_ref().or_else(of_server);
-                    competes[at] &= said.is_none_or(|(verdict, _)| *verdict == Requirement::Met);
+                    verdicts[at] = verdicts[at].max(said.map_or(Requirement::Met, |(verdict, _)| *verdict));
                 }
             }
             let text = required.what.to_string();
@@ -68,7 +74,7 @@ impl Goals {
                 meets: said.into_iter().map(|said| Some(said?.0).filter(is_decided)).collect(),
             });
         }
-        Goals { goals, competes }
+        Goals { goals, verdicts }
     }
 
     /// Returns true if the plan has no goals for points.
@@ -78,7 +84,12 @@ impl Goals {
 
     /// Returns true if a point meets one of the targets, if there are any, and each assertion that applies to it or its server.
     pub fn competes(&self, point: usize) -> bool {
-        self.competes.get(point).copied().unwrap_or(true)
+        self.verdict(point) == Requirement::Met
+    }
+
+    /// The verdict on a point: undecided if the goals that it is not known to meet are not known to be missed either.
+    pub fn verdict(&self, point: usize) -> Requirement {
+        self.verdicts.get(point).copied().unwrap_or(Requirement::Met)
     }
 
     /// The names of the goals that a point meets, `chat, batch`, with a question mark where that is in doubt; a dash for none.
@@ -118,13 +129,16 @@ impl Goals {
     }
 
     /// Meanings of names that are not self-explanatory: `chat: p99_ttft_ms<=500, p99_tpot_ms<=8`.
-    pub fn legend(&self) -> Vec<String> {
+    /// The question mark is explained if one of these points has it.
+    pub fn legend(&self, shown: &[usize]) -> Vec<String> {
         let named = self.goals.iter().filter(|goal| goal.name != goal.text);
         let named = named.map(|goal| format!("{}: {}", goal.name, goal.text));
-        let is_doubtful = self
-            .goals
-            .iter()
-            .any(|goal| goal.meets.contains(&Some(Requirement::Undecided)));
+        let is_open = |at: &usize| {
+            self.goals
+                .iter()
+                .any(|goal| goal.meets[*at] == Some(Requirement::Undecided))
+        };
+        let is_doubtful = shown.iter().any(is_open);
         let doubtful = is_doubtful.then(|| "?: met as measured, but at a load above the search's answer".to_owned());
         named.chain(doubtful).collect()
     }

@@ -57,7 +57,7 @@ pub mod words;
 mod write;
 mod yaml;
 
-pub use answer::settle_runs;
+pub use answer::{answer_by_table, estimate_by_table};
 pub use basis::is_current;
 pub use inputs::Inputs;
 pub use known_noise::known_noise;

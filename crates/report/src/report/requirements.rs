@@ -154,7 +154,7 @@ pub(super) fn by_server<'s>(
     })
 }
 
-/// Verdict of a point by its medians: the deciding criterion, and its load. `None` if the assertion does not apply.
+/// Verdict of a point by its figures: the deciding criterion, and its load. `None` if the assertion does not apply.
 fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, state: &State, points: &Points<'_>) -> Option<Said> {
     let none = Params::new();
     let serve = state.servers.get(&run.server).map_or(&none, |server| &server.params);
@@ -162,8 +162,8 @@ fn of_point(assertion: &Assertion, point: &Point, run: &RunRecord, state: &State
         return None;
     }
     let of_criterion = |criterion: &Criterion| {
-        let median = points.spread(point, &criterion.figure()).map(|spread| spread.value);
-        match median.map(|median| criterion.operator.holds(median, criterion.limit)) {
+        let figure = points.spread(point, &criterion.figure()).map(|spread| spread.value);
+        match figure.map(|figure| criterion.operator.holds(figure, criterion.limit)) {
             Some(true) => (Requirement::Met, criterion.to_string()),
             Some(false) => (Requirement::Broken, format!("not {criterion}")),
             None if point.used.is_empty() => (Requirement::Undecided, "no valid run".to_owned()),

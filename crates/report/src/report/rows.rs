@@ -22,6 +22,8 @@ pub struct Runs {
     pub table: Table,
     /// One line for each run file that could not be believed.
     pub damaged: Vec<String>,
+    /// The record of a directory of vsweep; none of results of other programs.
+    pub state: Option<State>,
 }
 
 /// Runs read between two additions to the table: enough to keep every core busy, few enough to hold in memory.
@@ -112,7 +114,11 @@ pub fn read_asked(
     if let Some(price) = options.price_per_gpu_hour {
         table.add_costs(price);
     }
-    Runs { table, damaged }
+    Runs {
+        table,
+        damaged,
+        state: None,
+    }
 }
 
 /// The parameters with the name of their combination before them, unless a parameter has that name.

@@ -3,7 +3,7 @@
 
 use super::multiples::{Arranged, Curve, arrange, groups};
 use super::x_axis::{XAxis, scale_of_figures};
-use super::{ChartContext, numbered, of_workload, share_extent};
+use super::{ChartContext, bar_of, numbered, of_workload, share_extent};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::ordered::Ordered;
 use crate::report::ranking::{Ranking, sort};
@@ -13,9 +13,6 @@ use itertools::Itertools;
 use vsweep_metrics::metrics::median;
 use vsweep_record::table::MetricSet;
 use vsweep_record::table::{Column, Point, Points, Workload};
-
-/// Greatest ratio of the ends of an interval that is drawn.
-const WIDEST: f64 = 10.0;
 
 /// Columns to draw against each other.
 pub struct Lines<'a> {
@@ -197,13 +194,15 @@ impl CurveChart<'_> {
             let spread = self.points.spread(point, y)?;
             (spread.min.is_finite() && spread.max.is_finite()).then_some(spread)
         };
-        let placed = |point: &&Point| Some((self.along.place(&point.used)?, spread(point)?, point.is_suspect()));
+        let place = |point: &Point| match self.along.is_setting() {
+            true => self.along.place(&point.used),
+            false => Some(self.points.spread(point, &self.along.column.name)?.value),
+        };
+        let placed = |point: &&Point| Some((place(point)?, spread(point)?, point.is_suspect()));
         let placed = together.iter().filter_map(placed).collect_vec();
         let medians = || placed.iter().map(|(_, spread, _)| spread.value);
         let reach = match &placed[..] {
-            // An interval that spans everything has no information, and would squeeze the rest.
-            [(_, only, _)] if only.interval.is_some_and(|(low, high)| high > WIDEST * low) => None,
-            [(_, only, _)] => Some(only.reach()),
+            [(_, only, _)] => bar_of(only),
             _ => medians().minmax().into_option(),
         };
         let mark = Mark {

@@ -3,22 +3,23 @@
 
 use super::multiples::{groups, name, order};
 use super::x_axis::{XAxis, scale_of_figures};
-use super::{of_workload, share_extent};
+use super::{bar_of, of_workload, share_extent};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
 use crate::report::ordered::Order;
 use crate::report::words::{axis_title, short_name, show_setting};
 use itertools::Itertools;
+use vsweep_metrics::metrics::median;
 use vsweep_plan::validity::Validity;
-use vsweep_record::table::{Cell, Column, Table};
+use vsweep_record::table::{Cell, Column, Point, Points, Spread};
 
 /// Columns to draw against each other.
 #[derive(Debug)]
 pub struct Grid<'a> {
-    /// The runs.
-    pub runs: &'a Table,
+    /// The points.
+    pub points: &'a Points<'a>,
     /// Column along the x axis.
     pub x: &'a Column,
-    /// True if runs with the same `x` belong together; otherwise the runs of a point do, at the median of their `x`.
+    /// True if runs with the same `x` belong together; otherwise the runs of a point do, at its `x`.
     pub x_is_setting: bool,
     /// Column along the y axis.
     pub y: &'a Column,
@@ -30,11 +31,13 @@ pub struct Grid<'a> {
     pub col_by: Vec<&'a Column>,
     /// A curve for each combination of these.
     pub curve_by: Vec<&'a Column>,
-    /// Other varied columns: each point is a median over them as well.
+    /// Other varied columns: each mark is a median over their points.
     pub over: Vec<&'a Column>,
     /// Spacing of the axes; what suits the values if not given.
     pub scales: (Option<Scale>, Option<Scale>),
-    /// True if bars reach from the lowest to the highest run.
+    /// True if the estimates of `y` are drawn, where points have some.
+    pub has_estimates: bool,
+    /// True if marks have bars.
     pub error_bars: bool,
     /// First part of the pictures' names.
     pub name: String,
@@ -56,11 +59,16 @@ pub struct GridPicture {
 impl Grid<'_> {
     /// One picture for each group of these rows.
     pub fn draw(&self, rows: &[usize]) -> Vec<GridPicture> {
+        let mut owners = vec![None; self.points.runs.rows()];
+        for point in &self.points.points {
+            point.used.iter().for_each(|row| owners[*row] = Some(point));
+        }
         let groups = groups(rows, &self.fig_by, |row| *row);
-        groups.iter().map(|rows| self.figure(rows)).collect()
+        groups.iter().map(|rows| self.figure(rows, &owners)).collect()
     }
 
-    fn figure(&self, rows: &[usize]) -> GridPicture {
+    /// The picture of some rows. `owners` are the points of all rows.
+    fn figure(&self, rows: &[usize], owners: &[Option<&Point>]) -> GridPicture {
         let along = XAxis::of(self.x, self.x_is_setting, rows.iter().copied(), self.scales.0);
         let by = |columns: &[&Column]| groups(rows, columns, |row| *row);
         let (facets, columns, curves) = (by(&self.row_by), by(&self.col_by), by(&self.curve_by));
@@ -70,7 +78,7 @@ impl Grid<'_> {
             let here: Vec<usize> = facet.iter().copied().filter(here).collect();
             let of_facet = self.row_by.iter().map(|by| (by, facet[0]));
             let varied = of_facet.chain(self.col_by.iter().map(|by| (by, column[0])));
-            let (series, runs) = self.series(&here, &curves, &along);
+            let (series, runs) = self.series(&here, &curves, &along, owners);
             drawn += runs;
             panels.push(Panel {
                 title: varied
@@ -93,7 +101,7 @@ impl Grid<'_> {
                 footer: self.footer.clone(),
                 simulated: rows
                     .iter()
-                    .any(|row| self.runs.cell("simulated", *row) == &Cell::Bool(true)),
+                    .any(|row| self.points.runs.cell("simulated", *row) == &Cell::Bool(true)),
                 columns: columns.len(),
                 panels,
             },
@@ -117,17 +125,23 @@ impl Grid<'_> {
     }
 
     /// The curves of one panel, and the number of runs in them.
-    fn series(&self, rows: &[usize], curves: &[Vec<usize>], along: &XAxis<'_>) -> (Vec<Series>, usize) {
+    fn series(
+        &self,
+        rows: &[usize],
+        curves: &[Vec<usize>],
+        along: &XAxis<'_>,
+        owners: &[Option<&Point>],
+    ) -> (Vec<Series>, usize) {
         let together: Vec<&Column> = match self.x_is_setting {
             true => vec![self.x],
-            false => self.runs.column("point").into_iter().collect(),
+            false => self.points.runs.column("point").into_iter().collect(),
         };
         let (mut series, mut drawn) = (Vec::new(), 0);
         for (number, curve) in curves.iter().enumerate() {
             let is_own = |row: &usize| order(&self.curve_by, *row, curve[0]).is_eq();
             let own: Vec<usize> = rows.iter().copied().filter(is_own).collect();
             let places = groups(&own, &together, |row| *row);
-            let marks = places.iter().filter_map(|place| self.mark(place, along));
+            let marks = places.iter().filter_map(|place| self.mark(place, along, owners));
             let (mut marks, runs): (Vec<Mark>, Vec<usize>) = marks.unzip();
             if marks.is_empty() {
                 continue;
@@ -140,33 +154,68 @@ impl Grid<'_> {
     }
 
     /// The mark of runs that belong together, and how many of them have a number; `None` where none has one that the axes can show.
-    fn mark(&self, rows: &[usize], along: &XAxis<'_>) -> Option<(Mark, usize)> {
+    fn mark(&self, rows: &[usize], along: &XAxis<'_>, owners: &[Option<&Point>]) -> Option<(Mark, usize)> {
         let can_show =
             |scale: Option<Scale>, value: f64| value.is_finite() && (scale != Some(Scale::Log) || value > 0.0);
-        let x = along.place(rows)?;
-        let y = self.y.spread(rows)?;
-        if !can_show(self.scales.0, x) || !can_show(self.scales.1, y.value) {
+        let owned = rows.iter().filter_map(|row| Some((owners[*row]?, *row)));
+        let owned = owned.sorted_by_key(|(point, _)| &point.id).collect_vec();
+        let parts = owned.chunk_by(|(one, _), (other, _)| one.id == other.id).map(|part| {
+            let rows = part.iter().map(|(_, row)| *row).collect_vec();
+            (part[0].0, rows)
+        });
+        let parts = parts.collect_vec();
+        let figures = |column: &Column| {
+            let figures = parts
+                .iter()
+                .filter_map(|(point, rows)| self.figure_of(point, rows, column));
+            figures.collect_vec()
+        };
+        let ys = figures(self.y);
+        let x = match along.is_setting() {
+            true => along.place(rows)?,
+            false => median(figures(self.x).iter().map(|x| x.value))?,
+        };
+        let y = median(ys.iter().map(|y| y.value))?;
+        if !can_show(self.scales.0, x) || !can_show(self.scales.1, y) {
             return None;
         }
-        let has_bar = self.error_bars && y.max > y.min && can_show(self.scales.1, y.min) && y.max.is_finite();
-        let validity = |row: &usize| self.runs.cell("validity", *row).to_string();
-        let mark = Mark {
-            bar: has_bar.then_some((y.min, y.max)),
-            suspect: rows.iter().any(|row| validity(row) == Validity::Suspect.name()),
-            ..Mark::at(x, y.value)
+        let bar = match ys.as_slice() {
+            [only] => bar_of(only),
+            several => several.iter().map(|y| y.value).minmax().into_option(),
         };
-        Some((mark, y.count))
+        let is_shown = |(low, high): &(f64, f64)| high > low && can_show(self.scales.1, *low) && high.is_finite();
+        let validity = |row: &usize| self.points.runs.cell("validity", *row).to_string();
+        let mark = Mark {
+            bar: bar.filter(|bar| self.error_bars && is_shown(bar)),
+            suspect: rows.iter().any(|row| validity(row) == Validity::Suspect.name()),
+            ..Mark::at(x, y)
+        };
+        Some((mark, ys.iter().map(|y| y.count).sum()))
+    }
+
+    /// A figure of a point by some of its runs: the answer's estimate, if these are all and it has one.
+    fn figure_of(&self, point: &Point, rows: &[usize], column: &Column) -> Option<Spread> {
+        match rows.len() == point.used.len() && self.has_estimates {
+            true => self.points.spread(point, &column.name),
+            false => column.spread(rows),
+        }
     }
 
     fn note(&self, panels: &[Panel], left_out: usize) -> String {
-        let mut over = self.over.iter().map(|column| short_name(&column.name)).join(" and ");
-        if !over.is_empty() {
-            over = format!(" and over {over}");
-        }
-        let mut note = match panels.iter().flat_map(Panel::marks).any(|mark| mark.bar.is_some()) {
-            true => format!("Points are medians over runs{over}, bars reach from the lowest to the highest run."),
-            false => format!("Points are medians over runs{over}."),
+        let over = self.over.iter().map(|column| short_name(&column.name)).join(" and ");
+        let (what, bars) = match self.has_estimates && self.points.judges(&self.y.name) {
+            true => ("estimates", "are their 95 % intervals"),
+            false => ("medians over runs", "reach from the lowest to the highest run"),
         };
+        let mut note = match panels.iter().flat_map(Panel::marks).any(|mark| mark.bar.is_some()) {
+            true => format!("Points are {what}, bars {bars}."),
+            false => format!("Points are {what}."),
+        };
+        if !over.is_empty() {
+            note += &format!(
+                " Points that differ in {over} are drawn as their median, with a bar from the lowest to the highest."
+            );
+        }
         if left_out > 0 {
             let name = &self.y.name;
             note += &format!(

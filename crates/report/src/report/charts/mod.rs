@@ -22,7 +22,7 @@ use vsweep_plan::plan::ReportOptions;
 use vsweep_plan::units::show_many;
 use vsweep_plan::validity::Validity;
 use vsweep_record::journal::State;
-use vsweep_record::table::{Cell, Point, Points};
+use vsweep_record::table::{Cell, Point, Points, Spread};
 
 /// Data common to all charts of a report.
 #[derive(Debug)]
@@ -114,6 +114,15 @@ fn share_extent(panels: &mut [Panel], first: usize, step: usize) {
     for panel in panels.iter_mut().skip(first).step_by(step) {
         (panel.x.covers, panel.y.covers) = (x, y);
     }
+}
+
+/// Greatest ratio of the ends of an interval that is drawn.
+const WIDEST: f64 = 10.0;
+
+/// The bar of a figure. An interval that spans everything says nothing, and would squeeze the rest.
+fn bar_of(spread: &Spread) -> Option<(f64, f64)> {
+    let is_too_wide = spread.interval.is_some_and(|(low, high)| high > WIDEST * low);
+    (!is_too_wide).then(|| spread.reach())
 }
 
 /// Repeats as one mark: the means of both figures, and a bar from the lowest to the highest of the second.

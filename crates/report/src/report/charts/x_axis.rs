@@ -16,7 +16,7 @@ const WIDE_FIGURES: f64 = 60.0;
 pub struct XAxis<'a> {
     /// The column.
     pub column: &'a Column,
-    /// True if runs lie at the value of a setting, false if at the median of a figure.
+    /// True if runs lie at the value of a setting, false if points lie at a figure.
     is_setting: bool,
     scale: Scale,
     /// One for each value.
@@ -73,11 +73,13 @@ impl<'a> XAxis<'a> {
         Axis::of(axis_title(&self.column.name), self.scale).with_ticks(ticks.cloned())
     }
 
-    /// Position of runs with the same setting, or whose figures belong together; `None` if they do not fit on the axis.
+    /// True if it is along a setting, and not along a figure.
+    pub fn is_setting(&self) -> bool {
+        self.is_setting
+    }
+
+    /// Position of runs with the same setting; `None` if they do not fit on the axis.
     pub fn place(&self, rows: &[usize]) -> Option<f64> {
-        if !self.is_setting {
-            return Some(self.column.spread(rows)?.value);
-        }
         let cell = &self.column.cells[*rows.first()?];
         match finite(cell) {
             Some(number) => (self.scale != Scale::Log || number > 0.0).then_some(number),

@@ -3,12 +3,14 @@
 
 use super::Side;
 use super::matching::{plain, values_of};
+use crate::report::answer::estimate_by_table;
 use crate::report::markdown::{escape, grid};
 use crate::report::ordered::Ordered;
 use crate::report::variation::varying;
 use crate::report::words::{axis_title, show_number};
 use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
+use vsweep_record::journal::State;
 use vsweep_record::table::Points;
 
 /// The latency statistic of the table, and the limits for being fast enough.
@@ -41,7 +43,11 @@ type OfSides = Vec<[Vec<f64>; 3]>;
 pub fn to_dashboard(sides: &[Side], speed: &Speed) -> Result<String, String> {
     let latency = |quantity: &str| format!("{}_{quantity}_ms", speed.statistic);
     let metrics = ["output_throughput".to_owned(), latency("ttft"), latency("tpot")];
-    let points: Vec<Points<'_>> = sides.iter().map(|side| Points::of(&side.table)).collect();
+    let named = metrics.each_ref().map(String::as_str);
+    let mut points: Vec<Points<'_>> = sides.iter().map(|side| Points::of(&side.table)).collect();
+    for (points, side) in points.iter_mut().zip(sides) {
+        points.adopt(&estimate_by_table(&State::default(), &side.table, &named));
+    }
     let keys: BTreeSet<String> = points.iter().flat_map(varying).map(plain).collect();
     let load = load_of(&points, &keys);
     let apart: BTreeSet<String> = keys.into_iter().filter(|key| key != load).collect();

@@ -1,11 +1,14 @@
 //! The frontiers of all sides of a comparison in one chart for each workload: how far a new one has moved, at every speed.
 
 use super::Side;
+use crate::report::answer::estimate_by_table;
 use crate::report::chart::{Chart, Mark, Series, Style};
 use crate::report::charts::ChartContext;
 use crate::report::charts::pareto;
 use crate::report::ordered::Order;
 use std::iter;
+use vsweep_record::evidence::FRONTIER;
+use vsweep_record::journal::State;
 use vsweep_record::table::{Better, EXPERIMENT, Measure, Points, Table, Tradeoff, frontier};
 
 /// One chart for each workload of which two sides or more have a point; the first side is the base.
@@ -17,7 +20,8 @@ pub fn charts(sides: &[Side]) -> Vec<Chart> {
         .collect();
     let tables = sides.iter().map(|side| side.table.clone());
     let both = Table::stack(names.iter().cloned().zip(tables).collect());
-    let points = Points::of(&both);
+    let mut points = Points::of(&both);
+    points.adopt(&estimate_by_table(&State::default(), &both, &FRONTIER));
     let subject = ChartContext {
         experiment: &names.join(", "),
         points: &points,

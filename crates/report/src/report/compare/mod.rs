@@ -280,10 +280,10 @@ impl Comparison {
     /// The sentence about noise between starts that was assumed, as too few starts repeat a config on a side.
     fn assumed(&self) -> Option<String> {
         let sides = [(&self.noise.0, "base"), (&self.noise.1, "new")];
+        let leading = &self.figures().next()?.metric; // deviations of figures that may be 0 are no shares
         let assumed = sides.map(|(noise, side)| {
-            let mut starts = noise.iter().map(|noise| noise.start);
-            let known = starts.find(|start| start.basis == Basis::Assumed)?;
-            Some(format!("about {:.1} % in {side}", 100.0 * known.deviation))
+            let start = noise.iter().find(|noise| noise.metric == *leading)?.start;
+            (start.basis == Basis::Assumed).then(|| format!("about {:.1} % in {side}", 100.0 * start.deviation))
         });
         let assumed = assumed.into_iter().flatten().collect_vec();
         (!assumed.is_empty()).then(|| {
@@ -336,10 +336,9 @@ fn percent(ratio: f64) -> String {
 
 /// The columns of a figure's row, in the terminal and in Markdown.
 fn cells(figure: &Figure) -> [String; 7] {
+    let starts = |more: usize| show_many(more as u64, "more start");
     let verdict = match (figure.verdict, figure.more_starts) {
-        (Verdict::Undecided, Some(more)) => {
-            format!("undecided; {} a side would tell", show_many(more as u64, "more start"))
-        }
+        (Verdict::Undecided, Some(more)) => format!("undecided; needs about {} per side", starts(more)),
         (verdict, _) => word(verdict),
     };
     [

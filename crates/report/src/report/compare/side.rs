@@ -38,7 +38,7 @@ pub struct Side {
 
 impl Side {
     /// Results of which nothing else is known.
-    pub fn of(name: String, Runs { table, damaged }: Runs) -> Side {
+    pub fn of(name: String, Runs { table, damaged, .. }: Runs) -> Side {
         Side {
             name,
             table,
@@ -54,7 +54,7 @@ impl Side {
     pub fn read(directory: &Directory) -> Result<Side> {
         let name = directory.root().display().to_string();
         let state = journal::load(directory, Check::Hashes)?;
-        let Runs { table, mut damaged } = read_runs(directory, &state);
+        let Runs { table, mut damaged, .. } = read_runs(directory, &state);
         damaged.extend(state.damage.iter().cloned());
         let machines = state.runs().map(|run| state.measured_at(run)).collect();
         let manifest = read(&directory.manifest(), FACTS).ok();

@@ -38,8 +38,8 @@ pub fn parts(
     let companions = judged.map(|shown| shown.metric).chain(of_classes).chain(COSTS);
     let companions = companions.filter(|name| *name != metric).filter_map(|name| {
         let title = axis_title(name);
-        let median = words.value(at, name)?;
-        Some((title.trim_end_matches(" ($)").to_owned(), show_of(name, median)))
+        let figure = words.value(at, name)?;
+        Some((title.trim_end_matches(" ($)").to_owned(), show_of(name, figure)))
     });
     let config = configs.iter().find(|config| config.question == question);
     context! {

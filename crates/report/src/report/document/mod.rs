@@ -40,6 +40,8 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         sum(|point| point.suspect),
         sum(|point| point.invalid.len()),
     );
+    let listed = inputs.answers.workloads.iter();
+    let shown = listed.flat_map(|workload| workload.frontier.iter().copied().chain(workload.bests()));
     context! {
         name => inputs.experiment.as_str(),
         live => inputs.live,
@@ -59,7 +61,7 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         simulated => simulated(points),
         unfinished => unfinished(state),
         has_goals => !inputs.goals.is_empty(),
-        legend => inputs.goals.legend(),
+        legend => inputs.goals.legend(&shown.collect_vec()),
         explored => in_words(state),
         workloads => workloads::parts(inputs, configs),
         // Searches choose points, which `runs` does not repeat.

@@ -3,7 +3,7 @@
 
 use super::text::embed_json;
 use crate::report::inputs::Inputs;
-use crate::report::ordered::Order;
+use crate::report::ordered::{Order, Ordered};
 use crate::report::rows::detail_of;
 use crate::report::variation::swept;
 use crate::report::words::{axis_title, short_name};
@@ -23,7 +23,7 @@ use vsweep_record::table::{Cell, Column, Point, Section};
 /// Most bytes of figures, which keeps a page below 3 MB. Beyond it, the figures that fewest people ask for are left out.
 const MOST_BYTES: usize = 2_450_000;
 
-/// The part of those that estimates may take; a page with more has the runs' figures alone.
+/// The part of those that estimates may take; of metrics beyond it a page has the runs' figures alone.
 const ESTIMATES: usize = 4;
 
 /// Figures in the order in which they are kept.
@@ -66,11 +66,7 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
         .map(|plot| json!({"x": plot.x, "y": plot.y, "by": plot.curve_by}))
         .collect();
     page["points"] = ids.into();
-    let estimates = estimates(inputs);
-    page["estimates"] = match estimates.to_string().len() > MOST_BYTES / ESTIMATES {
-        true => json!({}),
-        false => estimates,
-    };
+    page["estimates"] = estimates(inputs);
     page["rows"] = rows.into();
     page["suspect"] = points.points.iter().map(|point| point.is_suspect()).collect();
     if !inputs.goals.is_empty() {
@@ -80,11 +76,8 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
     }
     let mut columns: Vec<&Column> = points.runs.columns().iter().filter(|column| is_shown(column)).collect();
     columns.order_by_key(|column| {
-        let place = FOREMOST.iter().position(|name| *name == column.name);
-        (
-            matches!(column.section, Section::Metric | Section::Derived),
-            place.unwrap_or(FOREMOST.len()),
-        )
+        let is_figure = matches!(column.section, Section::Metric | Section::Derived);
+        (is_figure, place_of(&column.name))
     });
     let mut left = MOST_BYTES.saturating_sub(page.to_string().len());
     let (kept, left_out): (Vec<Value>, Vec<&str>) = columns.into_iter().partition_map(|column| {
@@ -128,7 +121,15 @@ impl<T: Clone + Eq + Hash> Dictionary<T> {
     }
 }
 
-/// The estimates of the answer by metric: for each point its figure and the ends of its interval, or null.
+/// The place of a figure in the order in which they are kept.
+fn place_of(metric: &str) -> usize {
+    FOREMOST
+        .iter()
+        .position(|name| *name == metric)
+        .unwrap_or(FOREMOST.len())
+}
+
+/// The estimates of the answer by metric, as far as they have room: for each point its figure and the ends of its interval, or null.
 fn estimates(inputs: &Inputs<'_>) -> Value {
     let document = &inputs.answers.document;
     let of_point: HashMap<&str, &PointEstimates> = document.estimates.iter().map(|own| (&*own.point, own)).collect();
@@ -145,9 +146,17 @@ fn estimates(inputs: &Inputs<'_>) -> Value {
             .collect()
     };
     let metrics = document.noise.iter().enumerate();
-    metrics
-        .map(|(number, noise)| (noise.metric.clone(), column(number)))
-        .collect()
+    let metrics = metrics.ordered_by_key(|(_, noise)| place_of(&noise.metric));
+    let mut left = MOST_BYTES / ESTIMATES;
+    let columns = metrics
+        .into_iter()
+        .map(|(number, noise)| (noise.metric.clone(), column(number)));
+    let fitting = columns.take_while(|(_, column)| {
+        let fits = left.checked_sub(column.to_string().len());
+        left = fits.unwrap_or_default();
+        fits.is_some()
+    });
+    fitting.collect()
 }
 
 /// The points of each workload, its frontier and knee, all by place.
@@ -313,17 +322,32 @@ fn encode_cell(cell: &Cell) -> Value {
     }
 }
 
-/// Five significant digits, and below a million whole numbers as sentences have them; `summary.csv` has all digits.
+/// Five significant digits, and below a million whole numbers as sentences have them; `summary.csv` has all digits. A number that would
+/// then lie in the middle between two that are shown keeps more, so that the page never shows another one than the sentences.
 fn round(number: f64) -> f64 {
     if (1e5..1e6).contains(&number.abs()) {
         return number.round();
     }
-    format!("{number:.4e}").parse().unwrap_or(number)
+    let text = format!("{number:.4e}");
+    let mantissa = text.split('e').next().unwrap_or_default();
+    let is_half = mantissa.trim_end_matches('0').ends_with('5');
+    let text = if is_half { format!("{number:.9e}") } else { text };
+    text.parse().unwrap_or(number)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::words::show_number;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn a_rounded_number_is_shown_as_the_whole_one(number in 1e-3f64..1e7, power in -3i32..4) {
+            let number = number * 10_f64.powi(power);
+            prop_assert_eq!(show_number(round(number)), show_number(number));
+        }
+    }
 
     fn column(cells: Vec<Cell>) -> String {
         let column = Column {

@@ -32,7 +32,8 @@ pub fn read_any(root: &Path) -> Result<Runs> {
     if directory.is_experiment() {
         let state = journal::load(&directory, Check::Hashes)?;
         let mut runs = read_runs(&directory, &state);
-        runs.damaged.extend(state.damage);
+        runs.damaged.extend(state.damage.iter().cloned());
+        runs.state = Some(state);
         return Ok(runs);
     }
     let mut files = Vec::new();
@@ -78,6 +79,7 @@ pub fn read_records(files: Vec<(String, Vec<Params>)>) -> std::result::Result<Ru
     Ok(Runs {
         table,
         damaged: Vec::new(),
+        state: None,
     })
 }
 
@@ -139,7 +141,11 @@ fn read_tree(root: &Path, files: &[PathBuf]) -> Runs {
         }
     }
     let table = builder.finish();
-    Runs { table, damaged }
+    Runs {
+        table,
+        damaged,
+        state: None,
+    }
 }
 
 /// Begins of names that only a benchmark has. A tree does not say which side of the sweep set a parameter.

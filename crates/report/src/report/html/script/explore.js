@@ -218,5 +218,5 @@ function buildExplore() {
   return panels;
 }
 
-/** For tests: what the charts hold. */
-window.vsweep = { panels: buildExplore(), data, targets };
+/** For tests: what the charts hold, and what the sliders choose. */
+window.vsweep = { panels: buildExplore(), data, targets, meeting, columnByName };

@@ -30,7 +30,8 @@ const worthOf = (point) => {
   return (point.used.length && goal && spreadOf(point, goal)?.median) || null;
 };
 
-/** Points of the workload that were measured and meet every target, the best first. */
+/** Points of the workload that were measured and meet every target, the highest estimate first. A test holds the first against the rule
+ *  of the answer. */
 function meeting() {
   const places = points.filter((point) => point.competes && targets.shows(point) && targets.meets(point) && worthOf(point) != null);
   return places.sort((a, b) => worthOf(b) - worthOf(a));

@@ -1,5 +1,6 @@
 //! Comparisons of results with planted differences: what is matched, what is decided, and what the exit code says.
 
+use crate::agreement::{assert_comparison_agreed, plain};
 use crate::deadline::output;
 use crate::experiment::Experiment;
 use serde_json::json;
@@ -73,8 +74,12 @@ fn side(name: &str, flag: &str, loads: &[(u64, &[(f64, f64)])], has_starts: bool
             });
         }
     }
-    let (table, damaged) = (builder.finish(), Vec::new());
-    Side::of(name.to_owned(), Runs { table, damaged })
+    let runs = Runs {
+        table: builder.finish(),
+        damaged: Vec::new(),
+        state: None,
+    };
+    Side::of(name.to_owned(), runs)
 }
 
 fn question(limits: &[&str]) -> Question {
@@ -463,4 +468,37 @@ fn runs_that_disagree_are_noise_of_the_machine() {
         compared.contains("within the machine's own noise do not matter (5 % of"),
         "{compared}"
     );
+}
+
+#[test]
+fn every_format_of_a_comparison_has_the_same_figures() {
+    let folder = TempDir::new().expect("a folder");
+    experiments(folder.path(), "node7", &[1.0, 1.08]);
+    let with = |format: &str| vsweep(folder.path(), &["compare", "day0", "day1", "--format", format]);
+    let json: serde_json::Value = serde_json::from_str(&with("json")).expect("JSON");
+    let page = plain(&with("html"));
+    assert_comparison_agreed(&json, (&with("text"), &page, &with("markdown")));
+    // Each side's figures are those of its own report.
+    for (day, side) in [("day0", "base"), ("day1", "new")] {
+        vsweep(folder.path(), &["report", day]);
+        let points = crate::harness::rows(&folder.path().join(day).join("points.csv"));
+        let mut own: Vec<f64> = points
+            .iter()
+            .map(|row| row["output_throughput"].parse().expect("a number"))
+            .collect();
+        let figures = json["points"].as_array().expect("points").iter();
+        let figures = figures.flat_map(|point| point["figures"].as_array().expect("figures"));
+        let throughput = figures.filter(|figure| figure["metric"] == "output_throughput");
+        let mut compared: Vec<f64> = throughput
+            .map(|figure| figure[side].as_f64().expect("a number"))
+            .collect();
+        own.sort_by(f64::total_cmp);
+        compared.sort_by(f64::total_cmp);
+        // Sums of the same figures in another order may differ in the last digit.
+        let is_same = |(one, other): (&f64, &f64)| (one / other - 1.0).abs() < 1e-12;
+        assert!(
+            own.len() == compared.len() && own.iter().zip(&compared).all(is_same),
+            "{day}: {own:?} {compared:?}"
+        );
+    }
 }

@@ -1,5 +1,7 @@
 //! Reports of experiments whose figures are known: tables, chart data, pictures, pages in a browser, files for others.
 
+#[path = "../support/agreement.rs"]
+mod agreement;
 mod compare;
 mod dashboard;
 #[path = "../support/deadline.rs"]

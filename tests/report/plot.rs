@@ -3,11 +3,19 @@
 
 use crate::deadline::output;
 use crate::experiment::{Experiment, times};
+use crate::harness::rows;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use tempfile::TempDir;
+use vsweep::journal::{self, Check, Directory};
+use vsweep::plan::ReportOptions;
+use vsweep::report::chart::Mark;
+use vsweep::report::charts::grid::Grid;
+use vsweep::report::{estimate_by_table, read_runs, write_all};
+use vsweep::table::Points;
 
 fn vsweep(args: &[&str], directory: &Path) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_vsweep"));
@@ -388,4 +396,75 @@ fn a_picture_of_shapes_holds_its_words_and_is_well_formed() {
         );
     }
     assert!(refuse(&["plot", "--format", "pdf"], &root).contains("[possible values: png, svg]"));
+}
+
+#[test]
+fn a_mark_of_plot_is_the_answers_estimate_with_its_interval() {
+    let (_folder, root) = experiment();
+    let directory = Directory::at(&root);
+    let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
+    write_all(&directory, &state, &ReportOptions::default()).expect("written");
+    let of_report: Vec<BTreeMap<String, String>> = rows(&directory.points_csv());
+    let number = |row: &BTreeMap<String, String>, name: &str| row[name].parse::<f64>().expect("a number");
+    let table = read_runs(&directory, &state).table;
+    let mut points = Points::of(&table);
+    points.adopt(&estimate_by_table(&state, &table, &["p99_ttft_ms"]));
+    let column = |name: &str| table.known_column(name).expect("a column");
+    let draw = |curve_by: Vec<&str>| {
+        let grid = Grid {
+            points: &points,
+            x: column("max_concurrency"),
+            x_is_setting: true,
+            y: column("p99_ttft_ms"),
+            fig_by: Vec::new(),
+            row_by: Vec::new(),
+            col_by: Vec::new(),
+            curve_by: curve_by.into_iter().map(column).collect(),
+            over: Vec::new(),
+            scales: (None, None),
+            has_estimates: true,
+            error_bars: true,
+            name: "FIGURE".to_owned(),
+            footer: String::new(),
+        };
+        let all: Vec<usize> = (0..table.rows()).collect();
+        let mut pictures = grid.draw(&all);
+        let panels = pictures.remove(0).chart.panels.into_iter();
+        panels
+            .flat_map(|panel| panel.series)
+            .flat_map(|series| series.points)
+            .collect::<Vec<Mark>>()
+    };
+    let marks = draw(vec!["tensor_parallel_size", "max_num_seqs"]);
+    assert_eq!(marks.len(), of_report.len());
+    let mut differ_from_runs = 0;
+    for row in &of_report {
+        let (value, interval) = (
+            number(row, "p99_ttft_ms"),
+            (number(row, "p99_ttft_ms_low"), number(row, "p99_ttft_ms_high")),
+        );
+        let is_it = |mark: &&Mark| mark.y == value && mark.x == number(row, "max_concurrency");
+        let mark = marks
+            .iter()
+            .find(is_it)
+            .unwrap_or_else(|| panic!("{row:?} in {marks:?}"));
+        // A bar of more than a factor of ten is not drawn.
+        if interval.1 <= 10.0 * interval.0 {
+            assert_eq!(mark.bar, Some(interval));
+        }
+        differ_from_runs += usize::from(interval.0 != number(row, "p99_ttft_ms_min"));
+    }
+    assert!(differ_from_runs > 0, "the experiment has lost its meaning");
+    // Points that a curve does not tell apart are drawn at their median.
+    let merged = draw(Vec::new());
+    assert_eq!(merged.len(), 3);
+    for mark in merged {
+        let mut own: Vec<f64> = of_report
+            .iter()
+            .filter(|row| number(row, "max_concurrency") == mark.x)
+            .map(|row| number(row, "p99_ttft_ms"))
+            .collect();
+        own.sort_by(f64::total_cmp);
+        assert_eq!((own.len(), mark.y, mark.bar), (3, own[1], Some((own[0], own[2]))));
+    }
 }

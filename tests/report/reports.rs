@@ -1,5 +1,6 @@
 //! Tables and charts made from written experiments.
 
+use crate::agreement::assert_agreed;
 use crate::experiment::{Experiment, times};
 use crate::harness::rows;
 use serde_json::{Value, json};
@@ -39,7 +40,9 @@ fn write(experiment: &Experiment) -> (TempDir, Directory) {
 
 fn report(directory: &Directory, options: &ReportOptions) -> Written {
     let state = journal::load(directory, Check::Hashes).expect("a sound journal");
-    write_all(directory, &state, options).expect("written")
+    let written = write_all(directory, &state, options).expect("written");
+    assert_agreed(directory.root(), &written.summary);
+    written
 }
 
 fn charts_in(directory: &Directory) -> Vec<String> {
@@ -308,6 +311,41 @@ fn only_points_that_meet_what_is_asked_are_recommended() {
     assert!(!directory.best().join("highest-throughput.yaml").exists());
     let page = text(&directory.report_html());
     assert!(page.contains("no server meets p99_ttft_ms") && !page.contains("Highest throughput</h3>"));
+}
+
+#[test]
+fn points_of_which_nothing_is_known_are_not_counted_as_missing_what_is_asked() {
+    let (_folder, directory) = write(&Experiment {
+        loads: times(&[json!({})], "max_concurrency", &[json!(4), json!(16), json!(64)]),
+        fails: |_, _| None,
+        figures: |_, load| match load["max_concurrency"] == 16 {
+            true => json!({"p99_ttft_ms": null}),
+            false => json!({}),
+        },
+        ..small()
+    });
+    let ttft = |row: &BTreeMap<String, String>| row["p99_ttft_ms"].parse::<f64>().ok();
+    report(&directory, &ReportOptions::default());
+    let known = rows(&directory.points_csv());
+    let known = known
+        .iter()
+        .filter(|row| row["max_concurrency"] == "4")
+        .filter_map(ttft);
+    let limit = known.fold(0.0, f64::max);
+    let summary = report(&directory, &asserted("chat", limit)).summary;
+    assert!(
+        summary.contains("2 points left out for not meeting chat; see points.csv"),
+        "{summary}"
+    );
+    assert!(
+        summary.contains("2 points left out, not known to meet chat; see points.csv"),
+        "{summary}"
+    );
+    let markdown = text(&directory.report_markdown());
+    assert!(
+        markdown.contains("2 points left out, not known to meet chat"),
+        "{markdown}"
+    );
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The winner of a packed sweep is measured once more without neighbours, and the answer says what they cost.
 
+use crate::agreement::assert_sweep_agreed;
 use crate::harness::{journals, rows, said};
 use crate::packing::Node;
 use serde_json::Value;
@@ -50,6 +51,7 @@ fn neighbours_that_slow_the_winner_are_found_and_its_figures_stay() {
     let again = node.run(&["run", "plan.toml", "-o", "out"]);
     assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
     assert!(node.run(&["verify", "out"]).status.success());
+    assert_sweep_agreed(&node.0, "out");
     node.0.wait_until_alone();
 }
 
@@ -66,5 +68,6 @@ fn the_load_of_a_search_is_measured_alone() {
         question["alone"][0]["config"], question["winner"]["config"],
         "{question}"
     );
+    assert_sweep_agreed(&node.0, "out");
     node.0.wait_until_alone();
 }

@@ -1,5 +1,6 @@
 //! `[compare]` in a plan: pairs of starts until it is decided, whatever interrupts them, and axes that are bisected.
 
+use crate::agreement::assert_sweep_agreed;
 use crate::deadline::ended;
 use crate::harness::{Harness, journal_lines, journals, said, wait_for};
 use nix::sys::signal::{Signal, kill};
@@ -68,6 +69,7 @@ fn a_regression_is_found_by_pairs_of_starts_across_a_kill() {
     assert_eq!(again.status.code(), Some(4), "{}", said(&again));
     assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
     assert!(harness.run(&["verify", "out"]).status.success());
+    assert_sweep_agreed(&harness, "out");
     assert_eq!(harness.run(&["report", "out"]).status.code(), Some(4));
 }
 

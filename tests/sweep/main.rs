@@ -1,5 +1,7 @@
 //! Whole sweeps by the real binary on simulated servers: what they leave, how they fail, go on and are foretold.
 
+#[path = "../support/agreement.rs"]
+mod agreement;
 mod alone;
 mod answers;
 mod attached;

@@ -1,5 +1,6 @@
 //! Loads of several classes end to end on the simulated server: their columns, targets of one class, and sweeps that were killed.
 
+use crate::agreement::assert_sweep_agreed;
 use crate::harness::{Harness, journal_lines, rows, said};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -67,6 +68,7 @@ fn every_table_has_the_figures_of_each_class() {
     }
     let verify = harness.run(&["verify", "out"]);
     assert!(verify.status.success(), "{}", said(&verify));
+    assert_sweep_agreed(&harness, "out");
     let report = std::fs::read_to_string(directory.join("report.md")).expect("a report");
     assert!(report.contains("chat: p99 TTFT (ms)"), "{report}");
     let page = std::fs::read_to_string(directory.join("report.html")).expect("a page");
@@ -134,4 +136,5 @@ fn a_target_may_be_about_a_class() {
     );
     let verify = harness.run(&["verify", "out"]);
     assert!(verify.status.success(), "{}", said(&verify));
+    assert_sweep_agreed(&harness, "out");
 }

@@ -1,6 +1,7 @@
 //! Searches end to end on the simulated server: the answers are the truth, and a search that was killed at several of its
 //! probes asks the same questions and gives the same answers as one that never was.
 
+use crate::agreement::assert_sweep_agreed;
 use crate::harness::{Harness, journal_files, journal_lines, rows, said, wait_for};
 use crate::standing::Standing;
 use std::collections::BTreeMap;
@@ -116,6 +117,7 @@ fn each_start_has_a_search_of_its_own() {
     let again = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
     assert!(harness.run(&["verify", "out"]).status.success());
+    assert_sweep_agreed(&harness, "out");
 }
 
 /// Two servers with one limit and a third with a lower one: either of the two is surely within one user of the best.
@@ -148,6 +150,7 @@ fn of_equal_searches_the_plainer_server_wins_without_a_final() {
     let again = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
     assert!(harness.run(&["verify", "out"]).status.success());
+    assert_sweep_agreed(&harness, "out");
 }
 
 fn assert_true(record: &SearchRecord, dies_at: f64) {

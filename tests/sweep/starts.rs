@@ -1,6 +1,7 @@
 //! Several starts of each config: they are spread over the sweep, survive a kill, decide who wins, and are not wasted on a server
 //! that cannot start.
 
+use crate::agreement::assert_sweep_agreed;
 use crate::harness::{Harness, journal_lines, journals, rows, said, wait_for};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -85,6 +86,7 @@ fn all_configs_are_started_once_before_any_is_started_again() {
         );
     }
     assert!(harness.run(&["verify", "out"]).status.success());
+    assert_sweep_agreed(&harness, "out");
     let output = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert!(said(&output).contains("nothing left to do"), "{}", said(&output));
 }

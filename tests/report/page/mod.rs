@@ -4,6 +4,7 @@
 mod axe;
 mod browser;
 mod gallery;
+mod sliders;
 mod speed;
 
 use crate::experiment::{Experiment, times};

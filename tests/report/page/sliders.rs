@@ -1,0 +1,144 @@
+//! The choice of the page's sliders, held against the rule of the answer: within the same limits both name the same point.
+
+use super::browser::Browser;
+use super::{realistic, write};
+use crate::experiment::Experiment as Written;
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{Config, TestRunner};
+use serde_json::{Value, json};
+use vsweep::answer::{
+    Better, Config as Server, Experiment, Figure, Metric, NoisePrior, Operator, Point, Question, Run, Scale, Target,
+    answer,
+};
+
+/// The figures that have sliders, and the one that is to be highest.
+const LIMITED: [&str; 4] = ["p99_ttft_ms", "p99_tpot_ms", "p99_e2el_ms", "tokens_per_user"];
+const GOAL: &str = "tokens_per_gpu";
+const CASES: usize = 40;
+
+/// The limit of a slider: a metric by its place, and a place among the points, just beside whose figure the limit lies.
+type Limit = (usize, usize, bool);
+
+#[test]
+#[cfg_attr(no_browser, ignore = "no chromedriver: see CONTRIBUTING.md")]
+fn the_sliders_choose_as_the_answer_does() {
+    let browser = Browser::start();
+    let (_folder, directory) = write(&Written {
+        doubts: |_, _| None,
+        ..realistic()
+    });
+    browser.open(&directory.report_html());
+    browser.wait("return vsweep.panels.pareto.chart.marks?.length > 10");
+    let page = browser.run("return { points: vsweep.data.points, estimates: vsweep.data.estimates }");
+    let ids: Vec<&str> = page["points"]
+        .as_array()
+        .expect("points")
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    let value = |metric: &str, at: usize| page["estimates"][metric][at][0].as_f64();
+    let experiment = of_page(&ids, &value);
+    let limits = prop::collection::vec((0..LIMITED.len(), 0..ids.len(), any::<bool>()), 0..4);
+    let mut runner = TestRunner::new(Config::default());
+    let mut chosen = 0;
+    for _ in 0..CASES {
+        let limits: Vec<Limit> = limits.new_tree(&mut runner).expect("a case").current();
+        let targets: Vec<Target> = limits.iter().filter_map(|limit| target(limit, &value)).collect();
+        // Of two limits of one figure the page has the last.
+        let targets: Vec<Target> = LIMITED
+            .iter()
+            .filter_map(|name| targets.iter().rfind(|target| target.metric == *name).cloned())
+            .collect();
+        let set: Vec<Value> = targets
+            .iter()
+            .map(|target| json!([target.metric, target.limit]))
+            .collect();
+        let of_page = browser.run(&format!(
+            "vsweep.targets.limits = new Map({}.map(([name, limit]) => [vsweep.columnByName.get(name), limit]));
+             return vsweep.meeting()[0]?.id ?? null",
+            json!(set)
+        ));
+        let question = Question {
+            targets,
+            ..Question::highest(GOAL)
+        };
+        let answered = answer(Experiment {
+            questions: vec![question],
+            ..experiment.clone()
+        });
+        let winner = answered.questions[0]
+            .winner
+            .as_ref()
+            .and_then(|winner| winner.point.clone());
+        assert_eq!(of_page, json!(winner), "within {set:?}");
+        chosen += usize::from(winner.is_some());
+    }
+    assert!(
+        chosen > CASES / 4 && chosen < CASES,
+        "{chosen} of {CASES} cases have a winner"
+    );
+}
+
+/// The limit just above or below a point's figure; none where that has none.
+fn target((metric, at, is_above): &Limit, value: &dyn Fn(&str, usize) -> Option<f64>) -> Option<Target> {
+    let metric = LIMITED[*metric];
+    Some(Target {
+        metric: metric.to_owned(),
+        bound: match is_lower_better(metric) {
+            true => Operator::AtMost,
+            false => Operator::AtLeast,
+        },
+        limit: value(metric, *at)? * if *is_above { 1.000_001 } else { 0.999_999 },
+        about: Vec::new(),
+    })
+}
+
+fn is_lower_better(metric: &str) -> bool {
+    metric.ends_with("_ms")
+}
+
+/// The estimates of the page as an experiment: a point's figure is that of its only run.
+fn of_page(ids: &[&str], value: &dyn Fn(&str, usize) -> Option<f64>) -> Experiment {
+    let metrics = || LIMITED.into_iter().chain([GOAL]);
+    let point = |(at, id): (usize, &&str)| {
+        let figures = metrics().filter_map(|name| {
+            let figure = Figure::Value {
+                value: value(name, at)?,
+                error: 0.01,
+            };
+            Some((name.to_owned(), figure))
+        });
+        let run = Run {
+            start: (*id).to_owned(),
+            figures: figures.collect(),
+            ..Run::default()
+        };
+        (!run.figures.is_empty()).then(|| Point {
+            id: (*id).to_owned(),
+            config: (*id).to_owned(),
+            runs: vec![run],
+            ..Point::default()
+        })
+    };
+    let points: Vec<Point> = ids.iter().enumerate().filter_map(point).collect();
+    let server = |point: &Point| Server {
+        id: point.config.clone(),
+        ..Server::default()
+    };
+    let metric = |name: &str| Metric {
+        name: name.to_owned(),
+        scale: Scale::Log,
+        better: match is_lower_better(name) {
+            true => Better::Lower,
+            false => Better::Higher,
+        },
+        prior: NoisePrior::THROUGHPUT,
+    };
+    Experiment {
+        metrics: metrics().map(metric).collect(),
+        configs: points.iter().map(server).collect(),
+        points,
+        ..Experiment::default()
+    }
+}

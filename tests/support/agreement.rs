@@ -1,0 +1,513 @@
+//! Reads all outputs of an experiment, or of a comparison, and finds what contradicts the document that they are made of.
+
+#![allow(dead_code, reason = "every test binary uses its own part")]
+
+use crate::harness::Harness;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use vsweep::answer::{Answer, Answered, Estimate, Goal, PairedFinding, Warning, Winner};
+use vsweep::report::words::show_number;
+
+/// Panics if an output of an experiment contradicts its answer. `said` is the text of `vsweep report`.
+pub fn assert_agreed(root: &Path, said: &str) {
+    let answer: Answer = serde_json::from_str(&read(root, "answer.json")).expect("the document");
+    let mut outputs = Outputs {
+        root,
+        answer: &answer,
+        found: Vec::new(),
+    };
+    outputs.tables();
+    outputs.page();
+    outputs.sentences(said);
+    outputs.configs();
+    outputs.searches();
+    outputs.comparison(said);
+    assert_eq!(outputs.found, Vec::<String>::new(), "{said}");
+}
+
+/// Panics if an output of a sweep in a folder of the harness contradicts its answer.
+pub fn assert_sweep_agreed(harness: &Harness, name: &str) {
+    let root = harness.folder.path().join(name);
+    let report = harness.run(&["report", name]);
+    assert_agreed(&root, &String::from_utf8_lossy(&report.stdout));
+    let status = harness.run(&["status", name, "--format", "json"]);
+    let status: Value = serde_json::from_slice(&status.stdout).expect("JSON");
+    let answer: Value = serde_json::from_str(&read(&root, "answer.json")).expect("JSON");
+    assert_eq!(status["answer"], answer);
+}
+
+/// Panics if an output of `vsweep compare` contradicts its JSON. The page is given without its tags; a text has its rows below their
+/// settings, and Markdown may leave out some.
+pub fn assert_comparison_agreed(json: &Value, (text, page, markdown): (&str, &str, &str)) {
+    let markdown = bare(markdown);
+    let mut wrong = Vec::new();
+    let verdict_of = |figure: &Value| own_text(&figure["verdict"]).to_owned();
+    for verdict in ["improved", "regressed", "same", "undecided"] {
+        let count = figures(json)
+            .filter(|(_, figure)| verdict_of(figure) == verdict)
+            .count();
+        let said = format!("{count} {verdict}");
+        for (name, output) in [("text", text), ("page", page), ("markdown", &markdown)] {
+            if count > 0 && !output.contains(&said) {
+                wrong.push(format!("{name}: {said}"));
+            }
+        }
+    }
+    let rows: Vec<(&str, Vec<String>)> = figures(json)
+        .map(|(settings, figure)| {
+            let number = |value: &Value| value.as_f64().unwrap_or(f64::NAN);
+            let ends = [0, 1].map(|end| percent(number(&figure["interval"][end])));
+            let cells = vec![
+                own_text(&figure["metric"]).to_owned(),
+                show_number(number(&figure["base"])),
+                show_number(number(&figure["new"])),
+                percent(number(&figure["ratio"])),
+                ends.join(" to "),
+                verdict_of(figure),
+            ];
+            (settings, cells)
+        })
+        .collect();
+    for (settings, cells) in &rows {
+        let below = text.split_once(&format!("\n{settings}\n")).map_or("", |(_, rest)| rest);
+        let below = below.split("\n\n").next().unwrap_or_default();
+        if !below.lines().any(|line| in_order(line, cells)) {
+            wrong.push(format!("text: {settings}: {cells:?}"));
+        }
+        if !page
+            .lines()
+            .any(|line| line.contains(settings) && in_order(line, cells))
+        {
+            wrong.push(format!("page: {settings}: {cells:?}"));
+        }
+    }
+    let of_table = |line: &&str| line.starts_with("| ") && !line.contains("---") && line.matches(" | ").count() >= 7;
+    for line in markdown.lines().filter(of_table).skip(1) {
+        let is_it = |(settings, cells): &(&str, Vec<String>)| line.contains(settings) && in_order(line, cells);
+        if !rows.iter().any(is_it) {
+            wrong.push(format!("markdown: {line}"));
+        }
+    }
+    assert_eq!(wrong, Vec::<String>::new(), "{text}");
+}
+
+fn figures(json: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let points = json["points"].as_array().expect("points").iter();
+    points.flat_map(|point| {
+        let figures = point["figures"].as_array().expect("figures").iter();
+        figures.map(move |figure| (own_text(&point["settings"]), figure))
+    })
+}
+
+fn own_text(value: &Value) -> &str {
+    value.as_str().expect("a text")
+}
+
+/// A change as every output of a comparison shows it.
+fn percent(ratio: f64) -> String {
+    match ratio > 2.0 {
+        true => format!("x {}", show_number(ratio)),
+        false => format!("{:+.1} %", ((ratio - 1.0) * 1000.0).round() / 10.0 + 0.0),
+    }
+}
+
+/// True if a line has some words in their order.
+fn in_order(line: &str, words: &[String]) -> bool {
+    let mut rest = line;
+    words.iter().all(|word| match rest.split_once(word.as_str()) {
+        Some((_, after)) => {
+            rest = after;
+            true
+        }
+        None => false,
+    })
+}
+
+fn read(root: &Path, name: &str) -> String {
+    fs::read_to_string(root.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+type Row = BTreeMap<String, String>;
+
+fn rows(root: &Path, name: &str) -> Vec<Row> {
+    let mut reader = csv::Reader::from_path(root.join(name)).expect("a CSV file");
+    let rows: Result<Vec<Row>, csv::Error> = reader.deserialize().collect();
+    rows.expect("rows")
+}
+
+/// A text of the page, without its tags.
+pub fn plain(html: &str) -> String {
+    let mut text = String::new();
+    let mut is_tag = false;
+    for letter in html.chars() {
+        match letter {
+            '<' => is_tag = true,
+            '>' => is_tag = false,
+            letter if !is_tag => text.push(letter),
+            _ => {}
+        }
+    }
+    decoded(&text)
+}
+
+/// A text without the entities of HTML.
+fn decoded(text: &str) -> String {
+    let entities = [
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#x27;", "'"),
+        ("&#39;", "'"),
+        ("&#x2f;", "/"),
+        ("&amp;", "&"),
+    ];
+    let replace = |text: String, (entity, letter): &(&str, &str)| text.replace(entity, letter);
+    entities.iter().fold(text.to_owned(), replace)
+}
+
+/// A text as it is in every output: without the marks of Markdown and the entities of HTML.
+fn bare(text: &str) -> String {
+    decoded(text).replace('\\', "").replace("**", "")
+}
+
+struct Outputs<'a> {
+    root: &'a Path,
+    answer: &'a Answer,
+    found: Vec<String>,
+}
+
+impl Outputs<'_> {
+    fn object(&mut self, what: impl Into<String>) {
+        self.found.push(what.into());
+    }
+
+    /// The questions that somebody won.
+    fn won(&self) -> impl Iterator<Item = (&Answered, &Winner)> {
+        let questions = self.answer.questions.iter();
+        questions.filter_map(|answered| Some((answered, answered.winner.as_ref()?)))
+    }
+
+    /// Every figure of points.csv that the answer judges is its estimate, and no other point has an interval.
+    fn tables(&mut self) {
+        let rows = rows(self.root, "points.csv");
+        let of_point: BTreeMap<&str, &Row> = rows.iter().map(|row| (row["point"].as_str(), row)).collect();
+        let mut judged: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        let mut wrong = Vec::new();
+        for estimates in &self.answer.estimates {
+            let Some(row) = of_point.get(&*estimates.point) else {
+                wrong.push(format!("points.csv lacks the point {}", estimates.point));
+                continue;
+            };
+            for (noise, estimate) in self.answer.noise.iter().zip(&estimates.figures) {
+                let Some(estimate) = estimate else { continue };
+                judged.entry(&estimates.point).or_default().insert(&noise.metric);
+                let ends = [("", estimate.value), ("_low", estimate.low), ("_high", estimate.high)];
+                for (suffix, value) in ends {
+                    let cell = row.get(&format!("{}{suffix}", noise.metric)).map_or("", String::as_str);
+                    if !cell.parse::<f64>().is_ok_and(|cell| is_near(cell, value, 1e-9)) {
+                        wrong.push(format!(
+                            "points.csv: {} {}{suffix}: {cell} and not {value}",
+                            estimates.point, noise.metric
+                        ));
+                    }
+                }
+            }
+        }
+        for row in &rows {
+            for (name, cell) in row.iter().filter(|(_, cell)| !cell.is_empty()) {
+                let Some(metric) = name.strip_suffix("_low") else {
+                    continue;
+                };
+                let has_one = judged
+                    .get(row["point"].as_str())
+                    .is_some_and(|metrics| metrics.contains(metric));
+                if !has_one {
+                    wrong.push(format!(
+                        "points.csv: {} has {name} {cell}, which the answer lacks",
+                        row["point"]
+                    ));
+                }
+            }
+        }
+        self.found.extend(wrong);
+    }
+
+    /// The estimates and frontiers of the page's data are those of the document.
+    fn page(&mut self) {
+        let page = read(self.root, "report.html");
+        let (_, data) = page
+            .split_once("<script type=\"application/json\" id=\"data\">")
+            .expect("data");
+        let (data, _) = data.split_once("</script>").expect("an end");
+        let data: Value = serde_json::from_str(data).expect("JSON");
+        let ids: Vec<&str> = data["points"]
+            .as_array()
+            .expect("points")
+            .iter()
+            .filter_map(Value::as_str)
+            .collect();
+        let mut wrong = Vec::new();
+        for (number, noise) in self.answer.noise.iter().enumerate() {
+            for (at, id) in ids.iter().enumerate() {
+                let own = self.answer.estimates.iter().find(|own| own.point == **id);
+                let own = own.and_then(|own| own.figures[number]);
+                let shown = &data["estimates"][&noise.metric][at];
+                let ends = |estimate: Estimate| [estimate.value, estimate.low, estimate.high];
+                let is_same = match own.map(ends) {
+                    None => shown.is_null(),
+                    Some(ends) => {
+                        (0..3).all(|end| shown[end].as_f64().is_some_and(|shown| is_near(shown, ends[end], 1e-4)))
+                    }
+                };
+                if !is_same {
+                    wrong.push(format!("report.html: {id} {}: {shown} and not {own:?}", noise.metric));
+                }
+            }
+        }
+        for workload in data["workloads"].as_array().expect("workloads") {
+            let name = own_text(&workload["name"]);
+            let frontier = self.answer.frontiers.iter().find(|frontier| frontier.workload == name);
+            let own = frontier.into_iter().flat_map(|frontier| &frontier.points);
+            let own: Vec<&str> = own.map(|point| point.point.as_str()).collect();
+            let shown = workload["frontier"].as_array().expect("places").iter();
+            let shown: Vec<&str> = shown.filter_map(|at| Some(ids[at.as_u64()? as usize])).collect();
+            if own != shown {
+                wrong.push(format!("report.html: frontier of {name}: {shown:?} and not {own:?}"));
+            }
+        }
+        self.found.extend(wrong);
+    }
+
+    /// The sentences of the page are those of report.md and of the terminal, each says what the document has, and each winner has one.
+    fn sentences(&mut self, said: &str) {
+        let (page, markdown) = (read(self.root, "report.html"), bare(&read(self.root, "report.md")));
+        let leads = page.split("<p class=\"lead\">").skip(1);
+        let leads: Vec<String> = leads
+            .filter_map(|rest| Some(plain(rest.split_once("</p>")?.0)))
+            .collect();
+        let is_line = |text: &str, lead: &str| text.lines().any(|line| bare(line).trim() == bare(lead).trim());
+        let mut wrong = Vec::new();
+        let workloads: BTreeSet<&str> = self.answer.questions.iter().map(|own| own.workload.as_str()).collect();
+        // The terminal refers to report.md for more workloads than these.
+        let of_terminal = Some(("terminal", said)).filter(|_| workloads.len() <= 4);
+        for lead in &leads {
+            for (name, text) in [("report.md", &*markdown)].into_iter().chain(of_terminal) {
+                if !lead.ends_with("no answer yet.")
+                    && !lead.ends_with("no server is known to meet it.")
+                    && !is_line(text, lead)
+                {
+                    wrong.push(format!("{name} lacks: {lead}"));
+                }
+            }
+        }
+        let bold = read(self.root, "report.md");
+        let bold = bold
+            .lines()
+            .filter(|line| line.contains("**: ") && !line.starts_with(['*', '-', '#']));
+        for line in bold.map(bare) {
+            if !leads.iter().any(|lead| bare(lead).trim() == line.trim()) {
+                wrong.push(format!("report.html lacks: {line}"));
+            }
+        }
+        for (answered, winner) in self.won() {
+            let facts = self.facts(answered, winner);
+            if !leads
+                .iter()
+                .any(|lead| in_order(&lead.replace("Over ", "over "), &facts))
+            {
+                wrong.push(format!("no sentence says {facts:?}: {leads:#?}"));
+            }
+        }
+        let winners = self.won().count() + self.answer.together.iter().filter(|own| own.config.is_some()).count();
+        let naming = leads
+            .iter()
+            .filter(|lead| !lead.contains("no server") && !lead.contains("no answer"))
+            .count();
+        // A question without a winner may have a sentence, too.
+        if naming < winners {
+            wrong.push(format!("{naming} sentences for {winners} winners: {leads:#?}"));
+        }
+        self.found.extend(wrong);
+    }
+
+    /// The words of every sentence about a winner, in their order.
+    fn facts(&self, answered: &Answered, winner: &Winner) -> Vec<String> {
+        let mut facts = Vec::new();
+        if self.answer.configs.len() > 1 {
+            facts.push(self.answer.name_of(&winner.config).to_owned());
+        }
+        facts.push(show_number(winner.value.value));
+        if winner.value.high > winner.value.low && !winner.at_ceiling {
+            facts.push(format!(
+                "{} to {}",
+                show_number(winner.value.low),
+                show_number(winner.value.high)
+            ));
+        }
+        let next = answered
+            .entrants
+            .iter()
+            .filter(|other| other.config != winner.config && other.meets);
+        let next = next
+            .filter(|other| other.winner_over.is_some())
+            .map(|other| &other.config)
+            .next();
+        if let Some(next) = next.filter(|next| !answered.ties.contains(next)) {
+            facts.push(self.answer.name_of(next).to_owned());
+        }
+        if answered.entrants.len() > 1 {
+            let sure = match winner.probability * 100.0 {
+                percent if percent > 99.0 => "over 99 % sure".to_owned(),
+                percent if percent > 0.0 && percent < 1.0 => "under 1 % sure".to_owned(),
+                percent => format!("{percent:.0} % sure"),
+            };
+            facts.push(sure);
+        }
+        for tie in answered.ties.iter().take(1) {
+            facts.push(self.answer.name_of(tie).to_owned());
+        }
+        facts
+    }
+
+    /// Each file of `best/` is the winner of a question: its first line says so, and its settings are the winner's.
+    fn configs(&mut self) {
+        let files = fs::read_dir(self.root.join("best")).into_iter().flatten().flatten();
+        let texts: Vec<String> = files
+            .map(|file| fs::read_to_string(file.path()).expect("readable"))
+            .collect();
+        let mut wrong = Vec::new();
+        for text in &texts {
+            let first = text.lines().next().unwrap_or_default().replace("Over ", "over ");
+            let is_about = |(answered, winner): &(&Answered, &Winner)| {
+                let question = answered.question.to_lowercase();
+                let workload = answered.workload.as_str();
+                let names = first.to_lowercase().contains(&question) && first.contains(workload);
+                (names || first.contains("Run ")) && in_order(&first, &self.facts(answered, winner))
+            };
+            let Some((_, winner)) = self.won().find(is_about) else {
+                wrong.push(format!("a file of best/ is of no winner: {first}"));
+                continue;
+            };
+            let config = self.answer.configs.iter().find(|config| config.id == winner.config);
+            for (name, value) in config.into_iter().flat_map(|config| &config.settings) {
+                let begin = format!("{}: ", name.replace('_', "-"));
+                let written = text.lines().find_map(|line| line.strip_prefix(&*begin));
+                if written.is_some_and(|written| written.trim_matches(['\'', '"']) != value) {
+                    wrong.push(format!("best/: {begin}{} and not {value}", written.unwrap_or_default()));
+                }
+            }
+        }
+        self.found.extend(wrong);
+    }
+
+    /// Each load in sla.csv is that of its server in the document, with its disturbed probes.
+    fn searches(&mut self) {
+        let questions: Vec<&Answered> = self
+            .answer
+            .questions
+            .iter()
+            .filter(|answered| answered.is_load())
+            .collect();
+        if questions.is_empty() {
+            return;
+        }
+        let rows = rows(self.root, "sla.csv");
+        let mut wrong = Vec::new();
+        let mut seen = 0;
+        for answered in questions {
+            let Goal::Load { target, .. } = &answered.goal else {
+                continue;
+            };
+            for entrant in &answered.entrants {
+                let own = |row: &&Row| row["target"] == *target && row["server"] == entrant.config;
+                let own: Vec<&Row> = rows.iter().filter(own).collect();
+                if !own.iter().any(|row| row["value"] == entrant.load) {
+                    wrong.push(format!("sla.csv: {target} of {}: not {}", entrant.config, entrant.load));
+                }
+                let load: f64 = entrant.load.parse().expect("a number");
+                if !is_near(entrant.value.value, load * f64::from(entrant.replicas), 1e-9) {
+                    wrong.push(format!("{target} of {}: {:?} of {load}", entrant.config, entrant.value));
+                }
+                seen += 1;
+            }
+            let Some(winner) = &answered.winner else { continue };
+            let disturbed = answered.warnings.iter().find_map(|warning| match warning {
+                Warning::Disturbed { disturbed, of } => Some((disturbed.to_string(), of.to_string())),
+                _ => None,
+            });
+            let own =
+                |row: &&Row| row["target"] == *target && row["server"] == winner.config && row["value"] == winner.load;
+            let counts = rows
+                .iter()
+                .filter(own)
+                .map(|row| (row["disturbed"].clone(), row["probes"].clone()));
+            let counts: Vec<(String, String)> = counts.collect();
+            let is_said = match &disturbed {
+                Some(disturbed) => counts.contains(disturbed),
+                None => counts.iter().any(|(disturbed, _)| disturbed == "0"),
+            };
+            if !is_said {
+                wrong.push(format!(
+                    "sla.csv: disturbed {counts:?}, the answer warns of {disturbed:?}"
+                ));
+            }
+        }
+        let found = rows.iter().filter(|row| !row["value"].is_empty()).count();
+        let too_large = self
+            .answer
+            .questions
+            .iter()
+            .any(|answered| !answered.too_large.is_empty());
+        if seen < found && !too_large {
+            wrong.push(format!("sla.csv has {found} loads, the document {seen}"));
+        }
+        self.found.extend(wrong);
+    }
+
+    /// The findings of the plan's own comparison are in the terminal, on the page and in report.md.
+    fn comparison(&mut self, said: &str) {
+        let Some(comparison) = &self.answer.comparison else {
+            return;
+        };
+        let (page, markdown) = (
+            plain(&read(self.root, "report.html")),
+            bare(&read(self.root, "report.md")),
+        );
+        let mut wrong = Vec::new();
+        for finding in &comparison.findings {
+            let facts = of_finding(finding);
+            for (name, text) in [("terminal", said), ("report.html", &*page), ("report.md", &*markdown)] {
+                if !text.lines().any(|line| in_order(line, &facts)) {
+                    wrong.push(format!("{name} lacks {facts:?}"));
+                }
+            }
+        }
+        if !self.answer.questions.is_empty() {
+            wrong.push("a comparison has no other answer beside it".to_owned());
+        }
+        self.found.extend(wrong);
+    }
+}
+
+/// The words of every sentence about a finding, in their order.
+fn of_finding(finding: &PairedFinding) -> Vec<String> {
+    let verdict = serde_json::to_value(finding.verdict).expect("a word");
+    let mut facts = vec![finding.metric.clone(), format!(": {}: ", own_text(&verdict))];
+    let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
+    facts.extend(finding.ratio.map(|ratio| {
+        format!(
+            "{} ({} to {}) by {} pair",
+            percent(ratio.value),
+            percent(ratio.low),
+            percent(ratio.high),
+            finding.pairs
+        )
+    }));
+    facts
+}
+
+fn is_near(one: f64, other: f64, part: f64) -> bool {
+    (one - other).abs() <= part * one.abs().max(other.abs())
+}

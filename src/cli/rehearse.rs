@@ -174,7 +174,7 @@ fn installed(plan: &Plan, matrix: &Matrix) -> Option<Gpu> {
 fn json(rehearsal: &Rehearsal, recorded: usize) -> Value {
     let server = |(place, server): (usize, &Forecast)| {
         let answers = server.answers.iter();
-        let answers = answers.map(|(target, value)| json!({"target": target, "value": value}));
+        let answers = answers.map(|answer| json!({"target": answer.name(), "value": answer.load}));
         json!({
             "server": server.server,
             "name": server.name,

@@ -1,7 +1,7 @@
 //! The record of a rehearsal: events go into a state in memory, as the journal would hold them, and what they say into the forecast.
 
 use super::budget::Steps;
-use super::{Forecast, Loss, Unknown};
+use super::{Forecast, Loss, PredictedAnswer, Unknown};
 use crate::cause::Failure;
 use crate::journal::{Entry, Event, Measured, State};
 use crate::run::Writer;
@@ -81,13 +81,12 @@ impl<'a> Imagined<'a> {
             Event::SearchFinished { answers, search, .. } => {
                 let state = self.state.borrow();
                 let record = state.latest_search(search);
-                let name = |target: &str| match record.map_or("", |record| record.started.workload()) {
-                    "" => target.to_owned(),
-                    workload => format!("{target}, {workload}"),
-                };
-                let found = answers
-                    .iter()
-                    .map(|answer| (name(&answer.target), answer.found.value()));
+                let workload = record.map_or("", |record| record.started.workload());
+                let found = answers.iter().map(|answer| PredictedAnswer {
+                    target: answer.target.clone(),
+                    workload: workload.to_owned(),
+                    load: answer.found.value(),
+                });
                 forecast.answers.extend(found);
             }
             _ => {}

@@ -93,6 +93,27 @@ pub struct Loss {
     pub failure: Failure,
 }
 
+/// The predicted answer of a search for one of its targets.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PredictedAnswer {
+    /// The target.
+    pub target: String,
+    /// The workload; empty if it is the only one.
+    pub workload: String,
+    /// The load; `None` if no load meets the target.
+    pub load: Option<f64>,
+}
+
+impl PredictedAnswer {
+    /// `chat`, or `chat, long prompts` of several workloads.
+    pub fn name(&self) -> String {
+        match self.workload.as_str() {
+            "" => self.target.clone(),
+            workload => format!("{}, {workload}", self.target),
+        }
+    }
+}
+
 /// Prediction for one server config.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Forecast {
@@ -106,8 +127,8 @@ pub struct Forecast {
     pub runs: u64,
     /// Number of them without a prediction, because their benchmark is an unknown program.
     pub unknown_runs: u64,
-    /// Answers of its searches: target and load.
-    pub answers: Vec<(String, Option<f64>)>,
+    /// Answers of its searches.
+    pub answers: Vec<PredictedAnswer>,
     /// Reason why it will likely not become ready, or not even be started.
     pub failure: Option<Failure>,
     /// Points that will likely fail on it.

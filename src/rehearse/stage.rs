@@ -85,7 +85,9 @@ pub fn foresee(
     };
     let (forecast, _) = play(rehearsers, alone, Hints::new(), stand_in, &mut state.clone())?;
     let answers = forecast.answers.into_iter();
-    Ok(answers.filter_map(|(target, load)| Some((target, load?))).collect())
+    Ok(answers
+        .filter_map(|answer| Some((answer.target, answer.load?)))
+        .collect())
 }
 
 fn play(

@@ -522,3 +522,19 @@ fn a_server_that_nothing_is_known_of_is_asked_for_its_kv_cache() {
     assert!(seed.value > 100.0 && (seed.value * 32.0).fract() == 0.0, "{seed:?}");
     assert_eq!(rows(&directory.join("sla.csv"))[0]["seed_from"], "kv_capacity");
 }
+
+#[test]
+fn the_search_of_each_workload_starts_from_its_forecast() {
+    let harness = Harness::new();
+    let plan = "version = 1\n[serve]\ncommand = \"vsweep sim serve tiny-8b --sim-start 20ms --sim-speed 20\"\nstop_grace = \"2s\"\n\
+                [[bench.combos]]\nname = \"short\"\nrandom_input_len = 16\n[[bench.combos]]\nname = \"long\"\nrandom_input_len = 128\n\
+                [bench.params]\nrandom_output_len = 8\nnum_prompts = 20\n[sla]\nvary = \"max_concurrency\"\nmax = 4\n\
+                [[sla.target]]\nname = \"easy\"\np99_ttft_ms = \"<=60000\"\n";
+    let plan = harness.write("plan.toml", plan);
+    let run = harness.run(&["run", plan.to_str().expect("a plain path"), "-o", "out", "--quiet"]);
+    assert!(run.status.success(), "{}", said(&run));
+    let table = rows(&harness.folder.path().join("out/sla.csv"));
+    let seeds: Vec<&str> = table.iter().map(|row| row["seed_from"].as_str()).collect();
+    assert_eq!(seeds, ["forecast"; 2], "{table:?}");
+    assert_sweep_agreed(&harness, "out");
+}

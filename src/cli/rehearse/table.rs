@@ -93,9 +93,9 @@ fn remarks(server: &Forecast) -> Vec<String> {
         let (cause, detail) = (failure.cause, &failure.detail);
         remarks.push(format!("  {point}{more}: will likely fail: {cause}: {detail}"));
     }
-    for (target, value) in &server.answers {
-        let value = value.map_or("none".to_owned(), |value| value.to_string());
-        remarks.push(format!("  predicted answer for {target}: {value}"));
+    for answer in &server.answers {
+        let load = answer.load.map_or("none".to_owned(), |load| load.to_string());
+        remarks.push(format!("  predicted answer for {}: {load}", answer.name()));
     }
     if server.unknown_runs > 0 {
         remarks.push(format!(

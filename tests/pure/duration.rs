@@ -41,8 +41,8 @@ pub fn figure(measurement: &Measurement, name: &str) -> f64 {
     value.unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// The 95 % intervals of 90 of 100 runs hold the true figure.
-pub fn assert_held(load: &Value, name: &str, truth: f64, runs: &[Measurement]) {
+/// The share of runs whose 95 % intervals hold the true figure: at least 90 of 100.
+pub fn assert_held(load: &Value, name: &str, truth: f64, runs: &[Measurement]) -> f64 {
     let held = runs.iter().filter(|run| {
         let Interval { low, high } = Interval::of(figure(run, name), run.errors[name]);
         low <= truth && truth <= high
@@ -50,9 +50,10 @@ pub fn assert_held(load: &Value, name: &str, truth: f64, runs: &[Measurement]) {
     let (held, all) = (held.count(), runs.len());
     println!("{load}: {name} is {truth:.4}, held by {held} of {all}");
     assert!(
-        all == 100 && held >= 90,
+        all >= 100 && 10 * held >= 9 * all,
         "{load}: {name} {truth} is in {held} of {all} intervals"
     );
+    held as f64 / all as f64
 }
 
 /// Rates and percentiles of 100 runs of 20 s. The true rate is that of all runs together; the true percentiles are those of a run 50 times as

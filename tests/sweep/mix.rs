@@ -4,6 +4,8 @@ use crate::agreement::assert_sweep_agreed;
 use crate::harness::{Harness, journal_lines, rows, said};
 use std::collections::BTreeMap;
 use std::path::Path;
+use vsweep::journal::{self, Check, Directory};
+use vsweep::metrics::Histogram;
 
 const PLAN: &str = r#"
 version = 1
@@ -66,6 +68,24 @@ fn every_table_has_the_figures_of_each_class() {
             "the answer judges it"
         );
     }
+    let state = journal::load(&Directory::open(&directory).expect("an experiment"), Check::Lengths).expect("sound");
+    for run in state.runs() {
+        let file = run.file.as_ref().expect("a file");
+        let content = std::fs::read_to_string(directory.join(&file.path)).expect("readable");
+        let content: serde_json::Value = serde_json::from_str(&content).expect("JSON");
+        let counted = |name: &str| {
+            let histogram = serde_json::from_value::<Histogram>(content["histograms"][name].clone());
+            histogram.expect("a histogram").count()
+        };
+        for latency in ["ttft", "e2el"] {
+            let of_class = |class: &str| {
+                let count = counted(&format!("{class}.{latency}"));
+                assert_eq!(Some(count), content[format!("{class}.completed")].as_u64());
+                count
+            };
+            assert_eq!(of_class("chat") + of_class("documents"), counted(latency));
+        }
+    }
     let verify = harness.run(&["verify", "out"]);
     assert!(verify.status.success(), "{}", said(&verify));
     assert_sweep_agreed(&harness, "out");
@@ -73,6 +93,13 @@ fn every_table_has_the_figures_of_each_class() {
     assert!(report.contains("chat: p99 TTFT (ms)"), "{report}");
     let page = std::fs::read_to_string(directory.join("report.html")).expect("a page");
     assert!(page.contains("\"of_classes\":[\"chat.p99_ttft_ms\""));
+    let text = harness.run(&["report", "out"]);
+    assert!(said(&text).contains("documents: p99 TTFT"), "{}", said(&text));
+    assert!(
+        !said(&text).contains("chat: p99 TTFT"),
+        "no goal is about it: {}",
+        said(&text)
+    );
     let plot = harness.run(&[
         "plot",
         "out",

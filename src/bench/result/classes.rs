@@ -4,53 +4,67 @@
 use super::{extra_keys, flow, more_errors, rates, write_metrics};
 use crate::bench::native::settings::NativeSettings;
 use crate::metrics::confidence::{self, Errors, SHARE};
-use crate::metrics::{Nanos, Samples, Summary, seconds};
+use crate::metrics::{Histogram, Nanos, Samples, Summary, seconds};
 use crate::plan::Params;
 use crate::stats::figure_of;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
-/// The classes with their places.
-fn classes(settings: &NativeSettings) -> impl Iterator<Item = (u8, &str)> {
+/// The names of the classes in their order.
+fn names(settings: &NativeSettings) -> impl Iterator<Item = &str> {
     let classes = settings.mix.iter().flat_map(|mix| &mix.classes);
-    (0..).zip(classes.map(|class| class.name.as_str()))
+    classes.map(|class| class.name.as_str())
+}
+
+/// Each class by its place and its requests, and what is made of them by names that say the class.
+fn of_each<V, I: IntoIterator<Item = (String, V)>>(
+    settings: &NativeSettings,
+    samples: &Samples,
+    make: impl Fn(u8, &Samples) -> I,
+) -> impl Iterator<Item = (String, V)> {
+    (0..).zip(names(settings)).flat_map(move |(place, class)| {
+        let made = make(place, &samples.of_class(place)).into_iter();
+        made.map(move |(name, value)| (figure_of(Some(class), &name), value))
+    })
 }
 
 /// The figures of all classes.
 pub(super) fn figures(settings: &NativeSettings, samples: &Samples, duration: Nanos) -> Params {
     let goodput = settings.figures.goodput();
-    let of_class = |(place, name)| {
-        let own = samples.of_class(place);
-        let summary = Summary::of(&own, seconds(duration), goodput.as_ref());
+    let make = |_, own: &Samples| {
+        let summary = Summary::of(own, seconds(duration), goodput.as_ref());
         let mut figures = rates(&summary);
         // It is that of the run.
         figures.shift_remove("duration");
         figures.insert(SHARE.to_owned(), json!(own.len() as f64 / samples.len() as f64));
-        write_metrics(settings, &own, &mut figures);
-        extra_keys::latencies(settings, &own, &mut figures);
-        let named = move |(figure, value): (String, Value)| (figure_of(Some(name), &figure), value);
-        figures.into_iter().map(named)
+        write_metrics(settings, own, &mut figures);
+        extra_keys::latencies(settings, own, &mut figures);
+        figures
     };
-    classes(settings).flat_map(of_class).collect()
+    of_each(settings, samples, make).collect()
 }
 
 /// The sampling errors of these figures.
 pub(super) fn errors(settings: &NativeSettings, samples: &Samples, duration: Nanos) -> Errors {
     let (goodput, flow) = (settings.figures.goodput(), flow(settings, samples));
     let (metrics, percents) = (settings.metrics(), settings.percentiles());
-    let of_class = |(place, name)| {
-        let own = samples.of_class(place);
-        let class = (place, &own);
+    let make = |place, own: &Samples| {
+        let class = (place, own);
         let mut errors = confidence::of_class(samples, class, flow, duration, metrics, percents, goodput.as_ref());
-        more_errors(settings, &own, 1, &mut errors);
-        let named = move |(figure, error): (String, f64)| (figure_of(Some(name), &figure), error);
-        errors.into_iter().map(named)
+        more_errors(settings, own, 1, &mut errors);
+        errors
     };
-    classes(settings).flat_map(of_class).collect()
+    of_each(settings, samples, make).collect()
+}
+
+/// The distributions of all classes.
+pub(super) fn histograms(settings: &NativeSettings, samples: &Samples) -> BTreeMap<String, Histogram> {
+    of_each(settings, samples, |_, own| super::histograms(settings, own)).collect()
 }
 
 /// The class of each request, if the load has classes.
 pub(super) fn column(settings: &NativeSettings, samples: &Samples) -> Option<(String, Value)> {
-    let names: Vec<&str> = classes(settings).map(|(_, name)| name).collect();
+    let names: Vec<&str> = names(settings).collect();
     let name = |class: u8| names.get(usize::from(class)).copied();
     let column = || {
         samples

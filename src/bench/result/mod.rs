@@ -97,7 +97,7 @@ pub(super) fn result(mut context: Context<'_>, outcome: &LoadOutcome) -> Params 
     write_metrics(settings, samples, &mut result);
     result.extend(classes::figures(settings, samples, outcome.duration));
     extra_keys::write(&context, &summary, outcome, &mut result);
-    result.insert("histograms".to_owned(), histograms(settings, samples));
+    result.insert("histograms".to_owned(), all_histograms(settings, samples));
     result
 }
 
@@ -107,7 +107,7 @@ pub(super) fn figures(settings: &NativeSettings, samples: &Samples, duration: Na
     let mut figures = rates(&summary);
     write_metrics(settings, samples, &mut figures);
     figures.extend(classes::figures(settings, samples, duration));
-    figures.insert("histograms".to_owned(), histograms(settings, samples));
+    figures.insert("histograms".to_owned(), all_histograms(settings, samples));
     figures
 }
 
@@ -146,12 +146,19 @@ fn more_errors(settings: &NativeSettings, samples: &Samples, wave: usize, errors
     errors.extend(by_token);
 }
 
-/// The distributions that every result has; what answers with vectors or scores has no tokens to wait for.
-fn histograms(settings: &NativeSettings, samples: &Samples) -> Value {
-    let mut histograms = Histogram::of_samples(samples);
+/// The distributions that every result has, and those of each class.
+fn all_histograms(settings: &NativeSettings, samples: &Samples) -> Value {
+    let mut all = histograms(settings, samples);
+    all.extend(classes::histograms(settings, samples));
+    json!(all)
+}
+
+/// The distributions of some requests; what answers with vectors or scores has no tokens to wait for.
+fn histograms(settings: &NativeSettings, samples: &Samples) -> BTreeMap<String, Histogram> {
     let generates = settings.api.backend().generates();
-    histograms.retain(|name, _| generates || *name == Metric::E2el.name());
-    json!(histograms)
+    let all = Histogram::of_samples(samples).into_iter();
+    let known = all.filter(|(name, _)| generates || *name == Metric::E2el.name());
+    known.map(|(name, histogram)| (name.to_owned(), histogram)).collect()
 }
 
 /// Counts and rates of what generates tokens.

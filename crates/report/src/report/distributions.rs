@@ -2,12 +2,14 @@
 //! left out.
 
 use super::rows::read_content;
+use itertools::Itertools;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use vsweep_metrics::metrics::Histogram;
 use vsweep_record::journal::{Directory, RunRecord, State};
 use vsweep_record::table::Points;
+use vsweep_strategy::stats::split_class;
 
 /// Points that are read.
 const MOST_POINTS: usize = 300;
@@ -62,6 +64,12 @@ impl Distributions {
         (histogram.count() > 0).then_some(histogram)
     }
 
+    /// The classes of a mixed load whose latencies its benchmark recorded at a point.
+    pub fn classes(&self, point: usize) -> impl Iterator<Item = &str> {
+        let names = self.0.get(&point).into_iter().flat_map(BTreeMap::keys);
+        names.filter_map(|name| split_class(name).0).unique()
+    }
+
     /// Encodes it for a page: for each point the milliseconds of each latency at common shares of requests.
     pub fn encode(&self) -> Value {
         let times = |histogram: &Histogram| -> Vec<Value> {
@@ -77,4 +85,21 @@ impl Distributions {
 /// A number with four significant digits.
 pub(super) fn shorten(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use vsweep_metrics::metrics::Samples;
+
+    #[test]
+    fn the_classes_of_a_point_are_those_of_its_histograms() {
+        let empty = &Histogram::of_samples(&Samples::default())["ttft"];
+        let of_point = |names: &[&str]| names.iter().map(|name| ((*name).to_owned(), empty.clone())).collect();
+        let mixed = of_point(&["chat.e2el", "chat.ttft", "docs.ttft", "ttft"]);
+        let distributions = Distributions(BTreeMap::from([(0, of_point(&["e2el", "ttft"])), (3, mixed)]));
+        let classes = |point| distributions.classes(point).collect_vec();
+        assert_eq!(classes(3), ["chat", "docs"]);
+        assert!(classes(0).is_empty() && classes(1).is_empty());
+    }
 }

@@ -8,7 +8,7 @@ use vsweep_plan::ids::{PointId, ServerId};
 use vsweep_plan::plan;
 use vsweep_record::journal::{RunRecord, State};
 use vsweep_record::table::{Cell, Column, Point, Points, Section};
-use vsweep_strategy::search::{Probe, Target};
+use vsweep_strategy::search::{Criterion, Probe, Target};
 use vsweep_strategy::stats::Requirement;
 
 /// Longest text that is a name by itself, in characters.
@@ -30,6 +30,8 @@ struct Goal {
     /// Its bound.
     text: String,
     is_target: bool,
+    /// Figures of classes of a mixed load that it bounds.
+    of_classes: Vec<String>,
     /// The verdict for each point; `None` if the goal does not apply to the point, or the point lacks the figure. A target that was met at
     /// a load above the search's answer is undecided, because it may have been met by chance.
     meets: Vec<Option<Requirement>>,
@@ -71,6 +73,7 @@ impl Goals {
                 name: name.unwrap_or_else(|| format!("assert-{}", number + 1)),
                 text: assertion.criteria.iter().join(", "),
                 is_target: false,
+                of_classes: of_classes(&assertion.criteria),
                 meets: said.into_iter().map(|said| Some(said?.0).filter(is_decided)).collect(),
             });
         }
@@ -113,6 +116,12 @@ impl Goals {
             .filter(|goal| goal.meets[point] == Some(Requirement::Broken));
         let missed = missed.map(|goal| &goal.name).join(", ");
         (!missed.is_empty()).then_some(missed)
+    }
+
+    /// The figures of classes of a mixed load that the goals bound.
+    pub fn of_classes(&self) -> impl Iterator<Item = &str> {
+        let all = self.goals.iter().flat_map(|goal| &goal.of_classes);
+        all.map(String::as_str).unique()
     }
 
     /// The condition for a recommendation: `chat or batch`, `steady and (chat or batch)`.
@@ -183,6 +192,7 @@ fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal>
             name: target.name.clone(),
             text: target.criteria.iter().join(", "),
             is_target: true,
+            of_classes: of_classes(&target.criteria),
             meets: points.points.iter().map(says).collect(),
         }
     };
@@ -194,6 +204,11 @@ fn targets(state: &State, runs: &[&RunRecord], points: &Points<'_>) -> Vec<Goal>
         }
     }
     goals
+}
+
+fn of_classes(criteria: &[Criterion]) -> Vec<String> {
+    let own = criteria.iter().filter(|criterion| criterion.class.is_some());
+    own.map(Criterion::figure).collect()
 }
 
 /// The highest load that meets a target by the answer of the search that asked for a run; `None` where it has no answer.

@@ -9,7 +9,7 @@ use super::inputs::Inputs;
 use super::sentences::{Sentence, sentences};
 use super::template::plain;
 use super::variation::varying_within;
-use super::words::show_number;
+use super::words::{axis_title, show_number};
 use crate::report::ordered::Order;
 use itertools::Itertools;
 use minijinja::{Value, context};
@@ -18,6 +18,8 @@ use vsweep_record::table::{MetricSet, Shown, Workload};
 
 /// The unit at the end of headings of times, which is shown once below the table.
 const MILLISECONDS: &str = " ms";
+/// The unit at the end of titles of times.
+const IN_MILLISECONDS: &str = " (ms)";
 /// Rows of the table of points.
 const MOST_ROWS: usize = 10;
 /// Letters of the settings of a row.
@@ -71,11 +73,23 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
     };
     let shown: Vec<&Shown> = metric_set.shown.iter().filter(says_more).collect();
     let has_goals = !inputs.goals.is_empty();
+    let of_classes = inputs
+        .goals
+        .of_classes()
+        .filter(|name| points.runs.column(name).is_some());
+    let of_classes = of_classes.map(|name| (axis_title(name), name)).collect_vec();
     let heads = shown.iter().map(|shown| shown.heading.trim_end_matches(MILLISECONDS));
+    let heads = heads.chain(
+        of_classes
+            .iter()
+            .map(|(title, _)| title.trim_end_matches(IN_MILLISECONDS)),
+    );
     let heads = heads.chain(has_goals.then_some("meets")).chain(["settings"]);
     let mut rows = vec![heads.map(str::to_owned).collect_vec()];
     for at in listed.iter().copied() {
-        let figures = shown.iter().map(|shown| figure(at, shown.metric));
+        let figures = shown.iter().map(|shown| shown.metric);
+        let figures = figures.chain(of_classes.iter().map(|(_, name)| *name));
+        let figures = figures.map(|name| figure(at, name));
         let meets = has_goals.then(|| inputs.goals.met_by(at));
         let settings: String = words.settings(at).chars().take(MOST_LETTERS).collect();
         let doubt = mark(&points.points[at]).map_or(String::new(), |mark| format!(" ({mark})"));
@@ -89,7 +103,8 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
         remarks,
         lines => lines.map(|(row, line)| (is_front(row), line)).collect_vec(),
         has_front => !answer.frontier.is_empty(),
-        has_times => shown.iter().any(|shown| shown.heading.ends_with(MILLISECONDS)),
+        has_times => shown.iter().any(|shown| shown.heading.ends_with(MILLISECONDS))
+            || of_classes.iter().any(|(title, _)| title.ends_with(IN_MILLISECONDS)),
         bests,
         more => chosen.len().saturating_sub(MOST_ROWS),
     })

@@ -104,6 +104,7 @@ impl Requests {
             ("rtfx", |request| request.audio),
             ("request_goodput", |request| f64::from(u8::from(request.is_good))),
         ];
+        let is_part = class.is_some_and(|class| self.each.iter().any(|request| request.class != class));
         rates
             .into_iter()
             .filter(|(name, _)| self.has_goodput || *name != "request_goodput")
@@ -114,18 +115,19 @@ impl Requests {
                     false => 0.0,
                 };
                 let amounts: Vec<f64> = self.each.iter().map(amount).collect();
-                Some((name.to_owned(), self.error(flow, &amounts)?))
+                Some((name.to_owned(), self.error(flow, &amounts, is_part)?))
             })
             .collect()
     }
 
-    /// The relative error of the rate of an amount; `None` if there is none.
-    fn error(&self, flow: Flow, amounts: &[f64]) -> Option<f64> {
+    /// The relative error of the rate of an amount, which only a part of the requests may give; `None` if there is none.
+    fn error(&self, flow: Flow, amounts: &[f64], is_part: bool) -> Option<f64> {
         let sum: f64 = amounts.iter().sum();
         if sum <= 0.0 || self.duration <= 0.0 {
             return None;
         }
         let error = match flow {
+            Flow::Closed(slots) if self.is_full(slots) && is_part => self.of_part(amounts, sum, slots),
             Flow::Closed(slots) if self.is_full(slots) => self.of_closed(amounts, sum, slots),
             Flow::Scheduled => self.of_scheduled(amounts, sum),
             Flow::Closed(_) | Flow::Open => self.of_open(amounts),
@@ -164,6 +166,63 @@ impl Requests {
         let last_gaps = last[last.len() - 1].end - last[last.len().saturating_sub(LAST_ENDS)].end;
         let of_pace = self.pace().hypot(0.5 * last_gaps) / self.duration * sum;
         of_latencies.hypot(of_end).min(of_amounts.hypot(of_pace))
+    }
+
+    /// Chance error of a rate to which only some requests contribute: that of the rate of all requests, that of the mean amount of a
+    /// request, and what both have in common. Requests that cost the server less than others lengthen the run less.
+    fn of_part(&self, amounts: &[f64], sum: f64, slots: usize) -> f64 {
+        let n = amounts.len() as f64;
+        let mean = sum / n;
+        let squares = amounts.iter().map(|amount| (amount - mean).powi(2)).sum::<f64>();
+        let of_mean = squares.sqrt() / sum * widening(n);
+        let of_whole = self.of_closed(&vec![1.0; amounts.len()], n, slots) / n;
+        let likeness = self.likeness(amounts, slots);
+        let variance = of_mean.powi(2) + of_whole.powi(2) - 2.0 * likeness * of_mean * of_whole;
+        variance.max(0.0).sqrt() * sum
+    }
+
+    /// Correlation of the amounts of batches and the time that they took.
+    fn likeness(&self, amounts: &[f64], slots: usize) -> f64 {
+        let n = amounts.len();
+        let batches = BATCHES.min(n / slots.max(2));
+        if batches < FEWEST_SLOTS {
+            return 0.0;
+        }
+        let start = |batch: usize| n * batch / batches;
+        let middle = |at: usize| {
+            let batch = &self.each[start(at)..start(at + 1)];
+            batch.iter().map(|request| request.end).sum::<f64>() / batch.len() as f64
+        };
+        // A request counts as far as it lengthens the time between the middles.
+        let between = |at: usize| {
+            let part = |from: usize, grows: bool| {
+                let batch = &amounts[start(from)..start(from + 1)];
+                let size = batch.len() as f64;
+                let weighed = batch.iter().enumerate().map(move |(place, amount)| {
+                    let share = (place as f64 + 0.5) / size;
+                    amount * if grows { share } else { 1.0 - share }
+                });
+                weighed.sum::<f64>()
+            };
+            (part(at, true) + part(at + 1, false), middle(at + 1) - middle(at))
+        };
+        let steps: Vec<(f64, f64)> = (0..batches - 1).map(between).collect();
+        let count = steps.len() as f64;
+        let means = steps.iter().fold((0.0, 0.0), |sums, step| {
+            (sums.0 + step.0 / count, sums.1 + step.1 / count)
+        });
+        let product = |one: fn(&(f64, f64)) -> f64, other: fn(&(f64, f64)) -> f64| {
+            let of_means = (one(&means), other(&means));
+            let each = steps
+                .iter()
+                .map(|step| (one(step) - of_means.0) * (other(step) - of_means.1));
+            each.sum::<f64>()
+        };
+        let squares = product(|step| step.0, |step| step.0) * product(|step| step.1, |step| step.1);
+        match squares > 0.0 {
+            true => product(|step| step.0, |step| step.1) / squares.sqrt(),
+            false => 0.0,
+        }
     }
 
     /// The error of a sum over slots, each of which sends its requests one after the other. Waves of requests differ as a run begins and

@@ -98,8 +98,9 @@ impl Sequence {
         let (n, all) = (self.independent(share, wave), count as f64);
         let deviation = deviation_at(share, n);
         let place = reached(share, all);
-        let [low, high] = [-1.0, 1.0].map(|side| self.at(place + side * NORMAL * deviation));
-        let seen = (high - low) / (2.0 * NORMAL);
+        let [low, middle, high] = [-1.0, 0.0, 1.0].map(|side| self.at(place + side * NORMAL * deviation));
+        // Where values come in steps or have a long tail, one of the two is much further away.
+        let seen = (high - middle).max(middle - low) / NORMAL;
         let least = PRIOR_DEVIATION * deviation / all.sqrt();
         let tail = self.tail().max(PRIOR_TAIL * (1.0 - above(share, n)).max(0.0));
         let unseen = tail * beyond(share, n);

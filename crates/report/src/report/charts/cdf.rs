@@ -7,13 +7,20 @@ use crate::report::distributions::{Distributions, LATENCIES};
 use crate::report::variation::{settings, varying_within};
 use itertools::Itertools;
 use vsweep_record::table::Workload;
+use vsweep_strategy::stats::figure_of;
 
-/// Points of a chart.
-const MOST_POINTS: usize = 6;
+/// Curves of a panel.
+const MOST_CURVES: usize = 6;
 
-/// The points that a chart shows: the best ones and the knee of a workload.
-fn of_answer(answer: &WorkloadAnswer) -> Vec<usize> {
-    answer.bests().chain(answer.knee).unique().take(MOST_POINTS).collect()
+/// The curves that a chart shows, each of a point and, in a mixed load, a class: at the best points and the knee of a workload.
+fn of_answer<'a>(answer: &WorkloadAnswer, distributions: &'a Distributions) -> Vec<(usize, Option<&'a str>)> {
+    let points = answer.bests().chain(answer.knee).unique();
+    let curves = points.flat_map(|at| {
+        let classes = distributions.classes(at).map(Some).collect_vec();
+        let curves = if classes.is_empty() { vec![None] } else { classes };
+        curves.into_iter().map(move |class| (at, class))
+    });
+    curves.take(MOST_CURVES).collect()
 }
 
 /// A chart for each workload whose benchmark recorded histograms.
@@ -34,13 +41,18 @@ fn draw(
 ) -> Option<Chart> {
     let points = subject.points;
     let varying = varying_within(points, workload);
-    let shown = of_answer(answer);
+    let shown = of_answer(answer, distributions);
     let panel = |(name, title): (&str, &str)| {
-        let curve = |(number, at): (usize, &usize)| {
-            let histogram = distributions.of(*at, name)?;
+        let curve = |(number, (at, class)): (usize, &(usize, Option<&str>))| {
+            let histogram = distributions.of(*at, &figure_of(*class, name))?;
             let mark = |(ms, share): (f64, f64)| Mark::at(ms, share * 100.0);
             let positive = histogram.cumulative().into_iter().filter(|(ms, _)| *ms > 0.0);
-            let name = settings(&varying, points.points[*at].row);
+            let settings = settings(&varying, points.points[*at].row);
+            let name = match class {
+                Some(class) if settings.is_empty() => (*class).to_owned(),
+                Some(class) => format!("{class}: {settings}"),
+                None => settings,
+            };
             Some(Series::new(name, Style::Line(number), positive.map(mark).collect()))
         };
         let series: Vec<Series> = shown.iter().enumerate().filter_map(curve).collect();

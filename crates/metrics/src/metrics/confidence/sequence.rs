@@ -15,6 +15,10 @@ const PRIOR_BATCHES: f64 = 2.0;
 const PRIOR_DEVIATION: f64 = 0.1;
 /// Growth of a latency's logarithm a factor e of rarity, assumed where a percentile lies beyond the sample.
 const PRIOR_TAIL: f64 = 0.15;
+/// Sides of an interval that differ by a greater factor differ by more than chance.
+const UNEVEN: f64 = 2.5;
+/// Fewer values above a percentile do not show how far the next one is.
+const FEW_ABOVE: f64 = 5.0;
 /// Most values that are kept of one metric; of more, every second, third … is.
 const MOST_VALUES: usize = 1 << 16;
 
@@ -99,8 +103,10 @@ impl Sequence {
         let deviation = deviation_at(share, n);
         let place = reached(share, all);
         let [low, middle, high] = [-1.0, 0.0, 1.0].map(|side| self.at(place + side * NORMAL * deviation));
-        // Where values come in steps or have a long tail, one of the two is much further away.
-        let seen = (high - middle).max(middle - low) / NORMAL;
+        let (longer, shorter) = ((high - middle).max(middle - low), (high - middle).min(middle - low));
+        // Where values come in steps, or few are beyond the percentile, the mean of both sides would not reach as far as the longer one.
+        let is_uneven = longer > UNEVEN * shorter || above(share, n) < FEW_ABOVE;
+        let seen = if is_uneven { longer } else { (high - low) / 2.0 } / NORMAL;
         let least = PRIOR_DEVIATION * deviation / all.sqrt();
         let tail = self.tail().max(PRIOR_TAIL * (1.0 - above(share, n)).max(0.0));
         let unseen = tail * beyond(share, n);

@@ -90,7 +90,7 @@ fn a_circle_is_found_through_a_path_without_use() {
 
 /// The code of every module of a crate, without comments and the unit tests at the end of a file, which may use anything.
 fn modules(folder: &Path) -> BTreeMap<Module, String> {
-    let files: Vec<PathBuf> = super::layers::files_below(folder);
+    let files: Vec<PathBuf> = super::layers::files_below(folder, &["rs"]);
     let texts = files.iter().map(|path| {
         let relative = path.strip_prefix(folder).expect("below the folder").with_extension("");
         let mut module: Module = relative

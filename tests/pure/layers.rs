@@ -153,7 +153,7 @@ fn rooms_use_only_what_lies_below() {
 #[test]
 fn writers_of_sentences_read_the_document_alone() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/report/src/report/sentences");
-    let sources = files_below(&folder);
+    let sources = files_below(&folder, &["rs"]);
     assert!(!sources.is_empty(), "no sentences in {}", folder.display());
     for path in sources {
         let text = fs::read_to_string(&path).expect("readable");
@@ -199,7 +199,7 @@ fn nothing_panics_because_nobody_listens() {
 fn every_module_opens_with_what_it_owns() {
     let silent: Vec<_> = source_folders()
         .iter()
-        .flat_map(|folder| files_below(folder))
+        .flat_map(|folder| files_below(folder, &["rs"]))
         .filter(|path| !fs::read_to_string(path).expect("readable").starts_with("//!"))
         .collect();
     assert!(silent.is_empty(), "no module doc: {silent:?}");
@@ -243,7 +243,7 @@ fn sources() -> Vec<(String, PathBuf, String)> {
 }
 
 fn sources_in(folder: &Path) -> Vec<(String, PathBuf, String)> {
-    files_below(folder)
+    files_below(folder, &["rs"])
         .into_iter()
         .map(|path| {
             let relative = path.strip_prefix(folder).expect("below src");
@@ -300,13 +300,16 @@ fn outermost_names(group: &str) -> Vec<String> {
     names
 }
 
-pub fn files_below(folder: &Path) -> Vec<PathBuf> {
+pub fn files_below(folder: &Path, extensions: &[&str]) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in fs::read_dir(folder).expect("readable") {
         let path = entry.expect("readable").path();
         if path.is_dir() {
-            files.extend(files_below(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.extend(files_below(&path, extensions));
+        } else if path
+            .extension()
+            .is_some_and(|found| extensions.iter().any(|extension| found == *extension))
+        {
             files.push(path);
         }
     }

@@ -14,6 +14,7 @@ mod mix;
 mod plans;
 mod search;
 mod servers;
+mod texts;
 mod wording;
 
 /// Number of cases to try: `PROPTEST_CASES` for campaigns, which a number in the code would override.

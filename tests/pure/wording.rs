@@ -73,7 +73,9 @@ fn count(text: &str, words: &str) -> usize {
 }
 
 fn texts(folders: &[&str]) -> Vec<(PathBuf, String)> {
-    let files = folders.iter().flat_map(|folder| files_below(Path::new(folder)));
+    let files = folders
+        .iter()
+        .flat_map(|folder| files_below(Path::new(folder), &["rs"]));
     files
         .map(|path| (path.clone(), fs::read_to_string(path).expect("readable")))
         .collect()

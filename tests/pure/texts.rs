@@ -1,0 +1,151 @@
+//! The texts that a user can meet: messages in the sources, the help and the templates. They are written into one file, so that they can
+//! be read in one go.
+
+use super::layers::files_below;
+use regex::Regex;
+use std::fs;
+use std::path::Path;
+use vsweep::validity::Code;
+
+/// Most words of a sentence.
+const MOST_WORDS: usize = 45;
+
+/// Words for which plainer ones exist.
+const UNWANTED: [&str; 5] = ["whoever", "beside", "whilst", "per cent", "in order to"];
+
+/// The simulated server says what vLLM says.
+const FOREIGN: &str = "crates/sim/";
+
+/// A text with the file and line where it is written.
+struct Text {
+    place: String,
+    text: String,
+}
+
+#[test]
+fn texts_are_short_and_without_codes() {
+    let texts = all_texts();
+    assert!(texts.len() > 1000, "{} texts", texts.len());
+    let list: Vec<String> = texts
+        .iter()
+        .map(|text| format!("{}: {}", text.place, text.text))
+        .collect();
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("texts.txt");
+    fs::write(&path, list.join("\n")).expect("writable");
+
+    let codes = Code::ALL.map(|code| code.name());
+    let faults = texts
+        .iter()
+        .flat_map(|text| faults(text, &codes))
+        .collect::<Vec<String>>();
+    assert!(
+        faults.is_empty(),
+        "of the texts in {}:\n{}",
+        path.display(),
+        faults.join("\n")
+    );
+}
+
+fn faults(text: &Text, codes: &[&str]) -> Vec<String> {
+    let words = |text: &str| -> Vec<String> {
+        text.split(|c: char| !c.is_alphanumeric() && !"_-'".contains(c))
+            .map(str::to_owned)
+            .collect()
+    };
+    let lower = text.text.to_lowercase();
+    let mut faults = Vec::new();
+    let sentences = text.text.split(['.', ';', '\n', ':', '|']);
+    let longest = sentences
+        .map(|sentence| sentence.split_whitespace().filter(|word| !word.contains('_')).count())
+        .max()
+        .unwrap_or(0);
+    if longest > MOST_WORDS {
+        faults.push(format!("{}: a sentence of {longest} words: {}", text.place, text.text));
+    }
+    let all = words(&lower);
+    for word in UNWANTED
+        .iter()
+        .filter(|word| format!(" {} ", all.join(" ")).contains(&format!(" {word} ")))
+    {
+        faults.push(format!("{}: \"{word}\": {}", text.place, text.text));
+    }
+    for code in codes.iter().filter(|code| all.iter().any(|word| word == *code)) {
+        faults.push(format!(
+            "{}: the code {code} instead of words: {}",
+            text.place, text.text
+        ));
+    }
+    faults
+}
+
+/// The texts of three words or more, in the order of the files.
+fn all_texts() -> Vec<Text> {
+    let mut texts = Vec::new();
+    let files = ["src", "crates"].map(|folder| files_below(Path::new(folder), &["rs", "jinja"]));
+    for path in files.concat() {
+        let place = path.to_string_lossy().into_owned();
+        let is_test = ["/tests", "/laws", "/benches/"].iter().any(|part| place.contains(part));
+        if is_test || place.starts_with(FOREIGN) {
+            continue;
+        }
+        let source = fs::read_to_string(&path).expect("readable");
+        let found = match place.ends_with(".rs") {
+            true => literals(source.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default()),
+            false => template_texts(&source),
+        };
+        let is_text = |text: &str| {
+            text.split_whitespace()
+                .filter(|word| word.contains(char::is_alphabetic))
+                .count()
+                >= 3
+        };
+        texts.extend(
+            found
+                .into_iter()
+                .filter(|(_, text)| is_text(text))
+                .map(|(line, text)| Text {
+                    place: format!("{place}:{line}"),
+                    text,
+                }),
+        );
+    }
+    texts
+}
+
+/// The string literals of a source and the help of its command-line options, with their lines. Texts that only a broken invariant shows
+/// are left out.
+fn literals(source: &str) -> Vec<(usize, String)> {
+    let token =
+        Regex::new(r#"(?s)//[^\n]*|r"[^"]*"|r\#"(.*?)"\#|(expect\(\s*)?"((?:\\.|[^"\\])*)"|'(?:\\.[^']*|[^\\'])'"#)
+            .expect("a pattern");
+    let continued = Regex::new(r"\\\n\s*").expect("a pattern");
+    let has_help = source.contains("clap::");
+    let mut found = Vec::new();
+    for token in token.captures_iter(source) {
+        let whole = token.get(0).expect("a match");
+        let text = match (token.get(1).or(token.get(3)), whole.as_str().strip_prefix("/// ")) {
+            (Some(text), _) if token.get(2).is_none() => continued
+                .replace_all(text.as_str(), "")
+                .replace("\\n", "\n")
+                .replace("\\\"", "\""),
+            (None, Some(help)) if has_help => help.to_owned(),
+            _ => continue,
+        };
+        found.push((source[..whole.start()].matches('\n').count() + 1, text));
+    }
+    found
+}
+
+/// The lines of a template without its markup.
+fn template_texts(source: &str) -> Vec<(usize, String)> {
+    let code = Regex::new(r"\{%.*?%\}|\{#.*?#\}|</?[a-z][^>]*>").expect("a pattern");
+    let value = Regex::new(r"\{\{.*?\}\}").expect("a pattern");
+    let lines = source.lines().enumerate();
+    let plain = lines.map(|(at, line)| {
+        (
+            at + 1,
+            value.replace_all(&code.replace_all(line, ""), "{}").trim().to_owned(),
+        )
+    });
+    plain.collect()
+}

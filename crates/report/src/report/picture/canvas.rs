@@ -43,15 +43,27 @@ pub enum Align {
     Right,
 }
 
+/// The pattern of a line. Patterns tell lines without markers apart for those who do not see their colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pattern {
+    Solid,
+    Dashed,
+    Dotted,
+}
+
 impl Canvas {
     /// A line through some places.
     pub fn line(&mut self, places: &[Position], width: f64, colour: Colour) {
-        self.stroke(places, (width, false), colour);
+        self.stroke(places, (width, Pattern::Solid), colour);
     }
 
-    /// A line of this width through some places, of dashes if it says so.
-    pub fn stroke(&mut self, places: &[Position], (width, is_dashed): (f64, bool), colour: Colour) {
-        let dashes = is_dashed.then_some((width * 3.5, width * 2.2));
+    /// A line of this width and pattern through some places.
+    pub fn stroke(&mut self, places: &[Position], (width, pattern): (f64, Pattern), colour: Colour) {
+        let dashes = match pattern {
+            Pattern::Solid => None,
+            Pattern::Dashed => Some((width * 3.5, width * 2.2)),
+            Pattern::Dotted => Some((width * 1.2, width * 1.6)),
+        };
         let places = places.to_vec();
         self.elements.push((Element::Line { places, width, dashes }, colour));
     }

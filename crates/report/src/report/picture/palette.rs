@@ -2,6 +2,7 @@
 //! distinguished in grey and by colour-blind people. The hues maximise the distance between the nearest two as seen by a trichromat, a
 //! protanope and a deuteranope. The page uses the same ones.
 
+use super::canvas::Pattern;
 use crate::report::chart::Style;
 
 /// Red, green and blue.
@@ -68,6 +69,9 @@ const SHAPES: [Shape; 6] = [
     Shape::Cross,
 ];
 
+/// Patterns of lines that have no markers.
+const PATTERNS: [Pattern; 3] = [Pattern::Solid, Pattern::Dashed, Pattern::Dotted];
+
 /// Radius of a marker.
 pub const MARKER: f64 = 7.5;
 /// Radius of a ring around one.
@@ -77,8 +81,8 @@ pub const RING_RADIUS: f64 = MARKER + 8.0;
 #[derive(Debug, Clone, Copy)]
 pub struct Look {
     pub colour: Colour,
-    /// The connection of its points: width of the line, and true if it is dashed.
-    pub line: Option<(f64, bool)>,
+    /// The connection of its points: width and pattern of the line.
+    pub line: Option<(f64, Pattern)>,
     /// The shape of its points, and their radius.
     pub marker: Option<(Shape, f64)>,
 }
@@ -89,14 +93,18 @@ pub fn look(style: Style) -> Look {
         Style::Curve(number) | Style::Line(number) | Style::Band(number) => {
             let round = number / HUES.len();
             let shape = SHAPES[(number + 3 * round) % SHAPES.len()];
-            let line = (!matches!(style, Style::Band(_))).then_some((4.0, round % 2 == 1));
+            let pattern = match style {
+                Style::Line(_) => PATTERNS[number % PATTERNS.len()],
+                _ => PATTERNS[round % 2],
+            };
+            let line = (!matches!(style, Style::Band(_))).then_some((4.0, pattern));
             let marker = matches!(style, Style::Curve(_)).then_some((shape, MARKER));
             (HUES[number % HUES.len()], line, marker)
         }
         Style::Background => (BACKGROUND, None, Some((Shape::Circle, MARKER - 1.5))),
-        Style::Faint => (BACKGROUND, Some((2.0, false)), None),
-        Style::Frontier => (ACCENT, Some((4.0, false)), Some((Shape::Circle, MARKER + 1.5))),
-        Style::Limit => (RING, Some((3.0, true)), None),
+        Style::Faint => (BACKGROUND, Some((2.0, Pattern::Solid)), None),
+        Style::Frontier => (ACCENT, Some((4.0, Pattern::Solid)), Some((Shape::Circle, MARKER + 1.5))),
+        Style::Limit => (RING, Some((3.0, Pattern::Dashed)), None),
         Style::Ring => (RING, None, Some((Shape::Ring, RING_RADIUS))),
         // The first bar is the strongest.
         Style::Bar(0) => (ACCENT, None, None),

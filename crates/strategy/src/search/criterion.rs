@@ -32,7 +32,8 @@ impl Latency {
         Latency::ALL.into_iter().find(|latency| latency.name() == name)
     }
 
-    fn name(self) -> &'static str {
+    /// The name in plans and results: `ttft_ms`.
+    pub fn name(self) -> &'static str {
         match self {
             Latency::Ttft => "ttft_ms",
             Latency::Tpot => "tpot_ms",

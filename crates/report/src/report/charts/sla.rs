@@ -43,11 +43,28 @@ pub fn charts(subject: &ChartContext<'_>, state: &State) -> Vec<Chart> {
 
 /// The target's name, and its criteria where the name does not say them already.
 fn title_of(target: &Target) -> String {
-    let criteria = target.criteria.iter().join(", ");
-    match target.name == criteria {
+    let criteria = target.criteria.iter().map(phrase).join(", ");
+    match target.name == target.criteria.iter().join(", ") {
         true => format!("Highest load that meets {criteria}"),
         false => format!("Highest load that meets {} ({criteria})", target.name),
     }
+}
+
+/// A criterion in a title: `p99_ttft_ms<=500`, `e2el_ms<500 for 95 % of requests`.
+fn phrase(criterion: &Criterion) -> String {
+    match &criterion.quantity {
+        Quantity::Metric(_) => criterion.to_string(),
+        Quantity::Attainment(limits) => format!("{} for {}", limits.iter().join(" and "), requests(criterion)),
+    }
+}
+
+/// The share of requests that an attainment asks for: `95 % of requests of chat`.
+fn requests(criterion: &Criterion) -> String {
+    let class = criterion
+        .class
+        .as_ref()
+        .map_or(String::new(), |class| format!(" of {class}"));
+    format!("{} % of requests{class}", show_number(criterion.limit * 100.0))
 }
 
 fn panel(criterion: &Criterion, target: &Target, searches: &[&SearchRecord], state: &State) -> Option<Panel> {
@@ -111,17 +128,18 @@ fn marks(criterion: &Criterion, record: &SearchRecord, state: &State, cut: bool)
     sorted.chunk_by(|a, b| a.0 == b.0).map(of_load).collect()
 }
 
-/// A reading in the criterion's own unit; for an attainment, how far the request that decides is from its limits.
+/// A reading in the criterion's own unit; for an attainment of several limits, the ratio of the deciding request's latency to its limit.
 fn figure(criterion: &Criterion, reading: &Reading) -> f64 {
     match (&criterion.quantity, criterion.operator.wants_small()) {
-        (Quantity::Attainment(_), _) => reading.ratio,
+        (Quantity::Attainment(_), _) => reading.ratio * limit(criterion),
         (_, true) => reading.ratio * criterion.limit,
         (_, false) => criterion.limit / reading.ratio,
     }
 }
 
 fn limit(criterion: &Criterion) -> f64 {
-    match criterion.quantity {
+    match &criterion.quantity {
+        Quantity::Attainment(limits) if limits.len() == 1 => limits[0].limit_ms,
         Quantity::Attainment(_) => 1.0,
         Quantity::Metric(_) => criterion.limit,
     }
@@ -130,15 +148,20 @@ fn limit(criterion: &Criterion) -> f64 {
 fn title(criterion: &Criterion) -> String {
     match &criterion.quantity {
         Quantity::Metric(_) => axis_title(&criterion.figure()),
-        Quantity::Attainment(limits) => {
-            let percent = show_number(criterion.limit * 100.0);
+        // The share of requests within one limit is met where the percentile of that share is.
+        Quantity::Attainment(limits) if limits.len() == 1 => {
             let class = criterion
                 .class
                 .as_ref()
-                .map_or(String::new(), |class| format!(" of {class}"));
+                .map_or(String::new(), |class| format!("{class}."));
+            let percent = show_number(criterion.limit * 100.0);
+            axis_title(&format!("{class}p{percent}_{}", limits[0].latency.name()))
+        }
+        Quantity::Attainment(limits) => {
             format!(
-                "{}: ratio to the limit, {percent} % of requests{class}",
-                limits.iter().join(" & ")
+                "Latency / limit of {}, {}",
+                limits.iter().join(" and "),
+                requests(criterion)
             )
         }
     }

@@ -29,7 +29,7 @@ pub struct Args {
     #[command(flatten)]
     params: TableFlags<OfIterations>,
     /// Write the rows to a JSON file
-    #[arg(long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
 

@@ -10,6 +10,7 @@ use crate::report::picture::{Form, Size};
 use crate::table::{Measure, Points, Table, Tradeoff, list_placed, write_csv};
 use clap::ValueEnum;
 use serde_json::{Map, Value, json};
+use std::path::PathBuf;
 
 /// Find the points that no other beats, from directories of vsweep or result trees of vLLM
 #[derive(Debug, clap::Args)]
@@ -31,7 +32,10 @@ pub struct Args {
     /// Columns written next to each point of the frontier (a,b,...); the parameters that vary, if not given
     #[arg(long, value_name = "COLUMNS", default_value = "")]
     label_by: String,
-    /// A picture in DIR/pareto, or text on standard output
+    /// Folder of the pictures, within DIR unless it is absolute
+    #[arg(short, long, value_name = "FOLDER", default_value = "pareto")]
+    output: PathBuf,
+    /// A picture, or text on standard output
     #[arg(long, value_name = "FORMAT", default_value = "png")]
     format: FrontierFormat,
     /// Say what would be drawn and write nothing
@@ -115,7 +119,7 @@ fn draw(args: &Args, points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], labels: &[
     };
     let pictures: Vec<(String, Chart)> = tradeoffs.iter().map(picture).collect();
     charts::deliver(
-        &args.directories.folder().join("pareto"),
+        &args.directories.folder().join(&args.output),
         pictures.iter().map(|(group, chart)| (group.as_str(), chart)),
         (&Size::default(), form),
         args.dry_run,

@@ -26,8 +26,14 @@ pub struct Args {
     #[command(flatten)]
     single: TableFlags<Single>,
     /// Folder of the report
-    #[arg(long, value_name = "DIR", default_value = "bench-results")]
-    output_dir: PathBuf,
+    #[arg(
+        short,
+        long,
+        alias = "output-dir",
+        value_name = "DIR",
+        default_value = "bench-results"
+    )]
+    output: PathBuf,
 }
 
 /// Flags of the command that are lists; the others are those of one measurement.
@@ -79,7 +85,7 @@ async fn measure_all(args: &Args, levels: &[Params], first: &PhaseSettings) -> R
     let mut interrupt = Interrupt::install()?;
     let server = MeasuredServer::find(&first.server).await?;
     let simulated = is_simulated(&server.base_url).await;
-    create_folder(&args.output_dir)?;
+    create_folder(&args.output)?;
     // File names begin with the part after the last slash of the model's name.
     let name = server
         .model
@@ -88,7 +94,7 @@ async fn measure_all(args: &Args, levels: &[Params], first: &PhaseSettings) -> R
         .next()
         .unwrap_or_default();
     let stem = name.replace(|c: char| !c.is_alphanumeric() && !"._-".contains(c), "_");
-    let file = |end: &str| args.output_dir.join(format!("{stem}{end}"));
+    let file = |end: &str| args.output.join(format!("{stem}{end}"));
     let mut phases = Phases::new(&server.model, simulated);
     let loads = levels.iter().map(describe).zip(levels);
     let measured = |place: usize, what: &str, measurement: &Measurement| {

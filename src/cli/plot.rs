@@ -37,7 +37,7 @@ pub struct Args {
     /// not given
     #[arg(long, value_name = "COLUMNS")]
     curve_by: Option<String>,
-    /// Draw only runs that meet all of these: column, one of == != <= >= < >, and a value, as in "tp==2,model!='a,b'"
+    /// Draw only runs that meet all of these: column, one of = != <= >= < >, and a value, as in "tp=2,model!='a,b'"
     #[arg(long, value_name = "CONDITIONS", default_value = "")]
     filter_by: String,
     /// Put numbers into bins, as in max_concurrency%16: each becomes the lower edge of its bin
@@ -53,8 +53,8 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = "FIGURE")]
     fig_name: String,
     /// Folder of the pictures, within DIR unless it is absolute; of several DIRs, within the current folder
-    #[arg(long, value_name = "FOLDER")]
-    fig_dir: Option<PathBuf>,
+    #[arg(short, long, visible_alias = "fig-dir", value_name = "FOLDER")]
+    output: Option<PathBuf>,
     /// Leave out the bars
     #[arg(long)]
     no_error_bars: bool,
@@ -122,7 +122,7 @@ pub fn run(mut args: Args) -> Result<Exit> {
     let folder = args
         .directories
         .folder()
-        .join(args.fig_dir.as_deref().unwrap_or(Path::new("")));
+        .join(args.output.as_deref().unwrap_or(Path::new("")));
     let height = args.fig_height * UNITS_PER_INCH;
     let size = Size {
         panel: Some((height * ASPECT, height)),

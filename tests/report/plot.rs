@@ -169,8 +169,8 @@ fn what_cannot_be_drawn_is_refused_with_what_there_is() {
         ),
         (vec!["plot", "--var-y", "backend"], "columns with numbers are:"),
         (
-            vec!["plot", "--filter-by", "max_concurrency=8"],
-            "one of == != <= >= < >",
+            vec!["plot", "--filter-by", "max_concurrency=<8"],
+            "one of = != <= >= < >",
         ),
         (
             vec!["plot", "--filter-by", "max_concurrency>100"],

@@ -201,7 +201,7 @@ impl Script<'_> {
             BenchRunner::Iterations => ("iterations", params, vec!["--output".to_owned(), path(result)]),
             BenchRunner::Phases => {
                 let folder = path(&result.with_extension(""));
-                ("phases", params, vec!["--output-dir".to_owned(), folder])
+                ("phases", params, vec!["--output".to_owned(), folder])
             }
             _ => {
                 let output = ["--save-result".to_owned(), "--result-filename".to_owned(), path(result)];

@@ -1,5 +1,5 @@
-//! Choosing rows by what people type (`c<=16,model!='a,b'`): the grammar of `vllm bench sweep plot`, with spaces allowed
-//! around every part, and with quotes that make a value a text.
+//! Choosing rows by what people type (`c<=16,model!='a,b'`): the grammar of `vllm bench sweep plot`, with `=` for `==` as in `--only`, with
+//! spaces allowed around every part, and with quotes that make a value a text.
 
 use super::{Cell, Table};
 use std::cmp::Ordering;
@@ -35,7 +35,7 @@ impl Filter {
     fn parse(item: &str) -> Result<Filter, String> {
         let is_sign = |letter: char| "=!<>".contains(letter);
         let refused = |what: &str| {
-            format!("`{item}` {what}; write column, one of == != <= >= < >, and a value, as in max_concurrency<=64")
+            format!("`{item}` {what}; write column, one of = != <= >= < >, and a value, as in max_concurrency<=64")
         };
         let (start, _) = item
             .char_indices()
@@ -44,7 +44,9 @@ impl Filter {
         let rest = &item[start..];
         let end = rest.find(|letter| !is_sign(letter)).unwrap_or(rest.len());
         let (sign, target) = (&rest[..end], rest[end..].trim());
-        let known = OPERATORS.iter().find(|(text, _)| *text == sign);
+        let known = OPERATORS
+            .iter()
+            .find(|(text, op)| *text == sign || (sign == "=" && *op == Op::Eq));
         let (_, comparison) = known.ok_or_else(|| refused(&format!("compares by `{sign}`")))?;
         let column = item[..start].trim();
         if column.is_empty() {
@@ -66,10 +68,7 @@ impl Filter {
             quoted: inner.is_some(),
         };
         if filter.needs_number() && filter.number().is_none() {
-            return Err(format!(
-                "`{item}` needs a number; `{}` is none, and a text has no order",
-                filter.target
-            ));
+            return Err(format!("`{item}` needs a number, and `{}` is not one", filter.target));
         }
         Ok(filter)
     }
@@ -172,11 +171,12 @@ mod tests {
         assert!(holds("s==True", &Cell::Bool(true)) && holds("s!='true'", &Cell::Bool(false)));
         assert!(holds("r==inf", &Cell::Float(f64::INFINITY)));
         assert!(holds("c != 3", &Cell::Missing) && !holds("c<3", &Cell::Missing));
+        assert!(holds("c=3", &Cell::Integer(3)) && !holds("c = 3", &Cell::Integer(4)));
     }
 
     #[test]
     fn what_is_no_filter_is_refused_with_the_remedy() {
-        for text in ["c", "c=16", "c=<1", "c==1==2", "c<abc", "<3", "c=='x", "c<1,"] {
+        for text in ["c", "c=<1", "c==1==2", "c<abc", "<3", "c=='x", "c<1,"] {
             let refusal = Filter::parse_list(text).expect_err(text);
             assert!(refusal.contains(';'), "{refusal}");
         }

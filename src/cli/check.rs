@@ -127,7 +127,7 @@ fn notes(plan: &Plan, matrix: &Matrix) -> Vec<String> {
     if matches!(plan.serve.target, Target::Attach(_)) && plan.serve.reset == Reset::Caches {
         notes.push(
             "the caches of a server behind `url` can be reset only if it was started with VLLM_SERVER_DEV_MODE=1; otherwise runs will be \
-             suspect (caches_not_reset), unless `serve.reset = \"none\"` says that nothing is to be done",
+             suspect, unless `serve.reset = \"none\"` says that nothing is to be done",
         );
     }
     let is_goodput = |(name, _): &&(String, Axis)| spelling::same(name, "goodput");

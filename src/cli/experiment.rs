@@ -98,7 +98,7 @@ pub fn recorded_plan(directory: &Directory, state: &State, adapt: impl FnOnce(&m
         && text.contains(HIDDEN)
     {
         return Err(Error::Usage(format!(
-            "the plan recorded in {root} has a secret hidden in it ({HIDDEN}), so nobody can go on with it alone; write the secret as \
+            "the plan recorded in {root} has a secret hidden in it ({HIDDEN}), so it cannot be continued from the record alone; write the secret as \
              ${{NAME}}, set that variable where the workers run, and submit the plan again"
         )));
     }

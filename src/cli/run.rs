@@ -161,7 +161,7 @@ fn confirm(sweep: Sweep<'_>, recorder: &mut Recorder, mode: Mode, interrupt: &mu
     let state = recorder.state().clone();
     let advised = agenda::advised(sweep.plan, sweep.whole, &state);
     if advised.servers.is_empty() {
-        output::inform("the answer is as sure as more starts would make it, so none is added");
+        output::inform("more starts would not make the answer surer, so none is added");
         return Ok(Ending::NothingLeft);
     }
     let sweep = Sweep {

@@ -125,7 +125,7 @@ pub async fn measure_each(
         };
         print_note(format_args!("{what}: {}", failure.detail));
         if last_failure.replace(failure.detail.clone()) == Some(failure.detail) {
-            print_note(format_args!("the same again; the other {kind} are left out"));
+            print_note(format_args!("the same message again; further {kind} are left out"));
             break;
         }
     }

@@ -51,7 +51,7 @@ pub fn check(plan: &Plan, matrix: &Matrix, node: Option<&Node>, found: &mut Diag
 fn gpus(plan: &Plan, matrix: &Matrix, capacity: Capacity, found: &mut Diagnostics) {
     let place = plan.origin.value_span(&["exec", "parallel"]);
     if plan.exec.parallel == Parallel::Gpus && capacity.gpus == 0 {
-        let message = "no GPU is to be seen on this machine";
+        let message = "no GPU was found on this machine";
         let remedy = "see what `nvidia-smi` and CUDA_VISIBLE_DEVICES say, or let a number of servers run at once without GPUs: \
                       parallel = 4";
         found.object(place, message, remedy);

@@ -67,11 +67,11 @@ pub(super) fn restarted(url: &str, read: &Fingerprint) -> String {
     let hidden = match read.settings.contains_key("max_num_seqs") {
         true => "",
         false => {
-            "; whether max_num_seqs and the like are as before, it does not say (VLLM_SERVER_DEV_MODE=1 lets it): if not, \
+            "; it does not say whether max_num_seqs and the like changed (with VLLM_SERVER_DEV_MODE=1 it does): if they did, \
              give --fresh"
         }
     };
-    format!("the server at {url} was started again since the last run there{hidden}")
+    format!("the server at {url} was restarted since the last run there{hidden}")
 }
 
 /// Reason for retiring earlier results if the plan asks for it.

@@ -245,7 +245,7 @@ impl Sweep<'_> {
         }
         if !alone.is_empty() {
             let _ = writer.note(&format!(
-                "the best ran beside other servers, so they are measured once without: {}",
+                "the best ran next to other servers, so they are measured once without: {}",
                 names(alone)
             ));
         }

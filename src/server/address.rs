@@ -72,7 +72,7 @@ impl Address {
 
     /// Fills in what the command line leaves open, the port with a free one, and appends it there.
     pub fn settle(&mut self, argv: &mut Vec<String>) -> Result<(), Failure> {
-        let refused = |error| Failure::new(Cause::PortTaken, format!("no free port can be had: {error}"));
+        let refused = |error| Failure::new(Cause::PortTaken, format!("cannot get a free port: {error}"));
         let port = self.port.map_or_else(free_port, Ok).map_err(refused)?;
         self.settle_on(port, argv);
         Ok(())

@@ -272,13 +272,12 @@ fn a_server_that_was_only_started_again_goes_on() {
     let output = harness.run(&["run", &path, "-o", "out"]);
     assert!(output.status.success(), "{}", said(&output));
     // Without the development mode it does not report all of its settings.
-    let told =
-        "was started again since the last run there; whether max_num_seqs and the like are as before, it does not say";
+    let told = "was restarted since the last run there; it does not say whether max_num_seqs and the like changed";
     assert!(said(&output).contains(told), "{}", said(&output));
     // Later readers of the results must see it as well.
     for file in ["report.md", "report.html"] {
         let text = std::fs::read_to_string(harness.folder.path().join("out").join(file)).expect("readable");
-        let told = "was started again between its runs: its figures are of 2 starts";
+        let told = "was restarted between its runs, so its figures come from 2 starts";
         assert!(text.contains(told), "{file}");
     }
     let (runs, retired) = counted(&harness);

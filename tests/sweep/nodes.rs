@@ -88,7 +88,7 @@ fn rows_of_unlike_nodes_are_told_apart() {
     work(&harness, &one, &groups[0]);
     let alone = report(&harness);
     assert!(
-        !alone.contains("unlike nodes") && !alone.contains("measured on"),
+        !alone.contains("different nodes") && !alone.contains("measured on"),
         "{alone}"
     );
     assert_eq!(
@@ -100,7 +100,7 @@ fn rows_of_unlike_nodes_are_told_apart() {
     work(&harness, &other, &groups[1]);
     let text = report(&harness);
     for expected in [
-        "measured on unlike nodes, n0 and n1: GPU NVIDIA H100 80GB HBM3 (1980 MHz, memory 2619 MHz, 700 W) and NVIDIA H100",
+        "measured on different nodes, n0 and n1: GPU NVIDIA H100 80GB HBM3 (1980 MHz, memory 2619 MHz, 700 W) and NVIDIA H100",
         "GPU driver 550.54 and 570.12",
         "measured on 2 nodes (n0, n1)",
     ] {
@@ -178,7 +178,7 @@ fn arms_that_ran_on_different_nodes_are_no_pair() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let text = report(&harness);
     assert!(
-        text.contains("2 starts not counted: each ran on another node"),
+        text.contains("2 starts not counted: the two sides ran on different nodes"),
         "{text}"
     );
     assert!(text.contains("undecided"), "{text}");

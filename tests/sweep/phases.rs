@@ -163,7 +163,7 @@ fn what_cannot_be_measured_is_said() {
                 "--kv-cache-tokens=64",
             ],
             1,
-            "the server was given up after many failed requests",
+            "the run ended after many failed requests",
         ),
         (
             vec![

@@ -78,7 +78,7 @@ pub fn read_results(json: &[u8]) -> Result<Vec<Params>, String> {
                 Value::Object(result) if !result.is_empty() => {
                     found.extend(records(harmless_members(result), &BTreeMap::new())?)
                 }
-                _ => return Err("holds something else than JSON objects with figures".into()),
+                _ => return Err("holds something other than JSON objects with figures".into()),
             }
         }
     }

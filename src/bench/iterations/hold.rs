@@ -70,7 +70,7 @@ fn wake(endpoint: &Endpoint, route: &str) -> Result<(), String> {
     }
     let url = &endpoint.url;
     Err(format!(
-        "the server at {url} may still be held: {failed}; let it go with curl -X POST {url}{route}"
+        "the server at {url} may still be paused: {failed}; resume it with curl -X POST {url}{route}"
     ))
 }
 

@@ -147,7 +147,7 @@ fn warnings(settings: &IterationSettings, sequences: usize, timings: &[Timing]) 
         )),
         Some(cached) if cached > context => Some(format!(
             "{cached:.0} prompt tokens came from the prefix cache, which held {context:.0} context tokens: some of the new \
-             ones were known to the server; use another seed"
+             ones were already cached; use another seed"
         )),
         Some(_) => None,
         None => Some(

@@ -30,7 +30,9 @@ pub fn lengths(answers: &[(u64, u64)], goes_on: bool) -> Option<Doubt> {
         .iter()
         .fold((0, 0), |sum, (counted, asked)| (sum.0 + counted, sum.1 + asked));
     match goes_on && (counted as f64) < SHORTER * asked as f64 {
-        true => doubt(format!("{counted} output tokens came of {asked} that were asked for")),
+        true => doubt(format!(
+            "{counted} output tokens were produced, and {asked} were asked for"
+        )),
         false => None,
     }
 }

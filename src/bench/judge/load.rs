@@ -19,7 +19,7 @@ pub(super) fn not_reached(seen: RunFigures<'_>) -> Option<Doubt> {
         .or_else(|| seen.number("max_concurrent_requests"))?;
     (peak < ENOUGH * slots).then(|| {
         let sent = seen.number("num_prompts").filter(|sent| *sent < slots);
-        let why = sent.map_or(String::new(), |sent| format!(", for {sent} were sent in all"));
+        let why = sent.map_or(String::new(), |sent| format!(", because only {sent} were sent"));
         Doubt::new(
             Code::LoadNotReached,
             format!("at most {peak} of {slots} requests were in flight at once{why}"),

@@ -57,7 +57,7 @@ pub fn paced(served: &[Served]) -> Option<Doubt> {
     let found = changing(&medians)?;
     let percent = 100.0 * found;
     let detail = format!(
-        "the time per output token changed by {percent:+.0} % from the end of the ramp to the begin of the drain"
+        "the time per output token changed by {percent:+.0} % from the end of the ramp to the start of the drain"
     );
     Some(Doubt::new(Code::NoSteadyState, detail))
 }

@@ -34,7 +34,7 @@ pub fn telemetry(figures: &Params, course: &Course) -> Vec<Doubt> {
     );
     let guessed = changing(&course.acceptance).map(|found| {
         let percent = 100.0 * found;
-        let detail = format!("the share of right draft tokens changed by {percent:+.0} % in the course of the run");
+        let detail = format!("the share of accepted draft tokens changed by {percent:+.0} % during the run");
         Doubt::new(Code::AcceptanceDrifts, detail)
     });
     let doubts = [

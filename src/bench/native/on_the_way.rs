@@ -24,8 +24,12 @@ impl Drawer {
         };
         let thread = std::thread::Builder::new().name("vsweep-draw".to_owned());
         let started = thread.spawn(draw);
-        started.map_err(|error| format!("cannot start drawing: {error}; raise the limit of processes"))?;
-        let mut prompts: Prompts = given.recv().unwrap_or_else(|_| Err("drawing ended early".to_owned()))?;
+        started.map_err(|error| {
+            format!("cannot start the thread that draws prompts: {error}; raise the limit of processes")
+        })?;
+        let mut prompts: Prompts = given
+            .recv()
+            .unwrap_or_else(|_| Err("the thread that draws prompts ended early".to_owned()))?;
         prompts.starts = supply.fill().min(count.unwrap_or(usize::MAX));
         prompts.load.supply = Some(supply);
         Ok(prompts)

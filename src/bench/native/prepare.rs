@@ -154,7 +154,7 @@ impl NativeRun {
             Ok(counters) => (Some(counters), None),
             Err(error) => (
                 None,
-                warnings::of_silence("/metrics", &error, "what the server counts itself is left out"),
+                warnings::of_silence("/metrics", &error, "the server's own counters are left out"),
             ),
         }
     }

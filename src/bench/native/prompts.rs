@@ -259,7 +259,7 @@ fn without_tokenizer(traits: Traits, source: PromptSource, counted_by: &str) -> 
         PromptSource::Words => Some("prompts are common words, and their lengths estimates".to_owned()),
         PromptSource::ServerWords => Some("prompts are words that are one token each for the server".to_owned()),
         PromptSource::Text | PromptSource::Mixed if traits.depends_on_counts => {
-            Some(format!("the lengths of texts are those of counter \"{counted_by}\""))
+            Some(format!("the lengths of texts were counted by {counted_by}"))
         }
         PromptSource::Text | PromptSource::Mixed | PromptSource::Tokenizer | PromptSource::Template => None,
     }

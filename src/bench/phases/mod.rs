@@ -123,7 +123,7 @@ impl PhaseRun {
             .zip(self.endpoint.counters().ok())
             .map(|(before, after)| after.since(&before));
         if window.is_hopeless() {
-            let detail = "the server was given up after many failed requests";
+            let detail = "the run ended after many failed requests";
             return Err(Failure::of_requests(detail, commonest_error([&outcome.samples])));
         }
         let span = window.span();

@@ -94,7 +94,7 @@ impl Live<'_, '_> {
                 ActionOutcome::Disturbed
             }
             Change::Restarted => {
-                let detail = "the server was started again under the run, as its start time tells";
+                let detail = "the server was restarted during the run, as its start time shows";
                 let failure = Failure::new(Cause::CrashedUnderLoad, detail);
                 ActionOutcome::Died { failure, seconds }
             }
@@ -107,11 +107,11 @@ impl Live<'_, '_> {
         let times = self.disturbances;
         if times >= DISTURBANCES {
             return Err(Error::Fatal(format!(
-                "the server behind serve.url says after each of {times} tries at a run that it was started again meanwhile; find out \
-                 what restarts it, and run again: what is recorded is kept"
+                "the server behind serve.url was restarted during each of {times} tries of a run; find out what restarts it, and \
+                 run again: what is recorded is kept"
             )));
         }
-        let note = "the server was started again during the run, which is tried again";
+        let note = "the server was restarted during the run, which is tried again";
         self.writer.notify(Update::Note(note))
     }
 }

@@ -91,7 +91,7 @@ impl Agenda<'_> {
         };
         let why = starts().find(|start| start.launch == id).and_then(refused)?;
         let is_known = starts().any(|start| start.launch != id && refused(start).as_ref() == Some(&why));
-        (!is_known).then(|| format!("answers are not compared: {why} (answer_check = false in [serve] asks no more)"))
+        (!is_known).then(|| format!("answers are not compared: {why} (answer_check = false in [serve] turns this off)"))
     }
 
     pub(super) fn settle_stop(&mut self, seconds: f64, held_seconds: Option<f64>) {

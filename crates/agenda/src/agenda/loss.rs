@@ -139,7 +139,7 @@ impl Agenda<'_> {
         let is_attached = matches!(self.schedule.plan.serve.target, Target::Attach(_));
         match &self.death {
             Some(death) if died_here || is_attached => {
-                let detail = format!("{}; it did not come back: {}", death.detail, failure.detail);
+                let detail = format!("{}; it did not start again: {}", death.detail, failure.detail);
                 Failure::new(death.cause, detail)
             }
             _ => failure,

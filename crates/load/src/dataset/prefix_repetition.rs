@@ -54,7 +54,7 @@ impl Dataset for PrefixRepetition {
         let for_each = sampling.num_prompts / self.num_prefixes.max(1);
         if for_each == 0 {
             return Err(format!(
-                "num_prompts {} is less than prefix_repetition_num_prefixes {}; raise the former or lower the latter",
+                "num_prompts {} is less than prefix_repetition_num_prefixes {}; raise num_prompts, or lower prefix_repetition_num_prefixes",
                 sampling.num_prompts, self.num_prefixes
             ));
         }

@@ -32,7 +32,7 @@ struct Queue {
     is_over: bool,
     /// Nobody takes more.
     is_closed: bool,
-    /// The reason why drawing ended early.
+    /// The reason why the thread that draws prompts ended early.
     error: Option<String>,
 }
 
@@ -107,7 +107,7 @@ impl Supply {
         queue.is_over && queue.waiting.is_empty()
     }
 
-    /// The reason why drawing ended early, if it did.
+    /// The reason why the thread that draws prompts ended early, if it did.
     pub fn error(&self) -> Option<String> {
         self.0.queue().error.clone()
     }

@@ -58,7 +58,7 @@ impl Exec {
 
     fn check(&mut self, reader: &mut Reader<'_>, node: &Node) {
         if let (Some(gpus), Some(0), Parallel::Gpus) = (node.child("gpus"), self.gpus, self.parallel) {
-            let message = "servers without GPUs cannot be told apart by GPUs";
+            let message = "servers without GPUs cannot be packed by GPUs";
             reader.object(gpus.span, message, "say how many run at once: parallel = 4");
         }
     }

@@ -22,8 +22,7 @@ pub fn in_words(state: &State) -> Vec<String> {
             if conclusion.apart > 0 {
                 let starts = show_many(conclusion.apart as u64, "start");
                 said.push(format!(
-                    "{starts} not counted: each ran on another node than what it would be held against, so what differs there may be \
-                     the nodes"
+                    "{starts} not counted: the two sides ran on different nodes, so a difference may come from the nodes"
                 ));
             }
             said

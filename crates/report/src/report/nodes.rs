@@ -38,13 +38,13 @@ pub fn remarks(state: &State) -> Vec<String> {
     let machines = state.machines();
     let unlike = unlike(&machines).into_iter().take(MOST_NAMED).map(|(pair, how)| {
         format!(
-            "measured on unlike nodes, {pair}: {how}; what differs between them may be the nodes, see the column `node`"
+            "measured on different nodes, {pair}: {how}; a difference may come from the nodes, see the column `node`"
         )
     });
     let nodes: BTreeSet<&str> = machines.iter().map(|machine| &*machine.node).collect();
     let several = (nodes.len() > 1).then(|| {
         format!(
-            "measured on {} ({}); nodes of one kind differ, too, see the column `node`",
+            "measured on {} ({}); nodes of one kind differ, too; see the column `node`",
             show_many(nodes.len() as u64, "node"),
             show_some(nodes.iter(), MOST_NAMED)
         )
@@ -59,8 +59,8 @@ pub fn shared(points: &Points<'_>) -> Option<String> {
     let runs = show_many(had as u64, "run");
     (had > 0).then(|| {
         format!(
-            "{runs} shared the machine with servers of other vsweep sessions (column other_servers_beside); what that costs them \
-             is not measured"
+            "{runs} shared the machine with servers of other vsweep sessions (column other_servers_beside); the effect is not \
+             measured"
         )
     })
 }

@@ -40,8 +40,8 @@ fn started_again(state: &State) -> Vec<String> {
         });
         (launches.len() > 1 && is_open).then(|| {
             format!(
-                "{} was started again between its runs: its figures are of {} starts, and whether {HIDDEN} and the like were the same \
-                 on each, it did not say; start it with VLLM_SERVER_DEV_MODE=1 so that it does, or measure anew with --fresh",
+                "{} was restarted between its runs, so its figures come from {} starts; it did not say whether {HIDDEN} and the like \
+                 were the same on each; start it with VLLM_SERVER_DEV_MODE=1 so that it does, or measure anew with --fresh",
                 server.name,
                 launches.len()
             )
@@ -58,6 +58,6 @@ fn unconfirmed(state: &State) -> Option<String> {
     let planned = state.planning_session()?;
     let is_open = planned.searches > 0 && planned.starts > 1;
     is_open.then(|| {
-        "no final was held for the best points: each start chose its own loads, so no fresh starts confirm which of them is best".into()
+        "the best points were not measured again: each start chose its own loads, so no fresh starts confirm which of them is best".into()
     })
 }

@@ -190,10 +190,7 @@ fn conclude(required: &plan::Requirement, workload: String, said: Vec<Said>, sta
     };
     let is_final = (required.servers, verdict) == (Servers::All, Some(Requirement::Broken));
     let (verdict, why) = match verdict {
-        None => (
-            Requirement::Undecided,
-            "nothing that it is about was measured".to_owned(),
-        ),
+        None => (Requirement::Undecided, "nothing that it covers was measured".to_owned()),
         Some(_) if !is_final && unfinished(state).is_some() => {
             (Requirement::Undecided, "the sweep is not finished".to_owned())
         }

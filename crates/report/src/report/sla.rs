@@ -25,7 +25,7 @@ pub fn explain_interval() -> String {
 }
 
 /// Remedy for answers that are less precise than the requested tolerance.
-pub const COARSE: &str = "where the answer says within how many percent, the runs allowed were too few for sla.tolerance; raise \
+pub const COARSE: &str = "answers \"within N %\" had too few runs to reach sla.tolerance; raise \
                           sla.max_probes, or send more requests a run (num_prompts)";
 
 /// Rows of the table in the terminal.

@@ -158,6 +158,6 @@ fn number(value: f64, whole: bool) -> Result<Number, Problem> {
         true => (value.abs() < 9.0e15).then(|| Number::from(value as i64)),
         false => format!("{value:.11e}").parse().ok().and_then(Number::from_f64),
     };
-    let message = "this range leaves the numbers a computer can count";
+    let message = "the values of this range are too large";
     number.ok_or_else(|| Problem::of(message, "write smaller ends"))
 }

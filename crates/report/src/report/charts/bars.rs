@@ -53,7 +53,11 @@ pub fn panel(metric: &str, bars: Vec<Bar>, margin: Option<f64>) -> Panel {
     let (bottom, top) = (-0.6, bars.len() as f64 - 0.4);
     for line in margin.into_iter().flat_map(|margin| [-margin, margin]) {
         let line = vec![Mark::at(line, bottom), Mark::at(line, top)];
-        series.push(Series::new("Does not matter between the lines", Style::Limit, line));
+        series.push(Series::new(
+            "Too small to matter: between the lines",
+            Style::Limit,
+            line,
+        ));
     }
     let x = Axis::of("Difference (%)", Scale::Linear).covering(least, most.max(least + 1.0));
     let y = Axis::of("", Scale::Linear).covering(bottom, top);

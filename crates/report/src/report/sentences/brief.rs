@@ -156,7 +156,7 @@ fn sureness(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<Str
         _ => None,
     });
     if let Some(percent) = assumed {
-        text += &format!("; takes starts of a server to differ by about {percent:.1} %, not measured here");
+        text += &format!("; assumes that starts of a server differ by about {percent:.1} %");
     }
     if let Some(advice) = &answered.advice {
         let time = advice.seconds.map(std::time::Duration::from_secs_f64);

@@ -32,20 +32,20 @@ fn sentence(warning: &Warning) -> Option<String> {
             format!("Its figure is in doubt: {}.", codes.format(", "))
         }
         Warning::OtherNodes { own, others } => format!(
-            "It was measured on {}, others on {}; a difference may be that of the nodes.",
+            "It was measured on {}, others on {}; a difference may come from the nodes.",
             own.join(", "),
             others.join(", ")
         ),
         Warning::OtherwiseAlone { figures } => {
             let figure = |figure: &Alone| format!("{} {}", name(&figure.metric), change(figure.ratio));
             format!(
-                "Warning: its figures were measured beside other servers and differ without them: {}.",
+                "Warning: its figures were measured next to other servers and differ without them: {}.",
                 figures.iter().map(figure).join(", ")
             )
         }
         Warning::Simulated => return None,
         Warning::StartNoiseAssumed { deviation } => format!(
-            "That takes starts of a server to differ by about {:.1} %, which was not measured here.",
+            "This assumes that starts of a server differ by about {:.1} %; too few were measured to tell.",
             deviation * 100.0
         ),
         Warning::TargetUncertain {

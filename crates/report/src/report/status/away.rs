@@ -100,7 +100,7 @@ impl Status {
     pub(super) fn standing(&self, is_done: bool) -> String {
         match (self.running.as_slice(), &self.ended) {
             ([], _) if !self.workers.is_empty() => at_work(&self.workers),
-            ([], _) if !self.has_begun => "nothing was begun here yet; run the plan\n".to_owned(),
+            ([], _) if !self.has_begun => "nothing has been started here yet; run the plan\n".to_owned(),
             ([], _) if is_done => "nothing is left to do\n".to_owned(),
             ([], _) if self.cluster.as_ref().is_some_and(|cluster| cluster.unknown.is_some()) => String::new(),
             ([], _) if self.cluster.as_ref().is_some_and(Cluster::is_at_work) => {

@@ -33,7 +33,11 @@ fn texts_are_short_and_without_codes() {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("texts.txt");
     fs::write(&path, list.join("\n")).expect("writable");
 
-    let codes = Code::ALL.map(|code| code.name());
+    let codes = Code::ALL
+        .iter()
+        .map(|code| code.name())
+        .filter(|code| code.contains('_'));
+    let codes: Vec<&str> = codes.collect();
     let faults = texts
         .iter()
         .flat_map(|text| faults(text, &codes))

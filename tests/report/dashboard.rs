@@ -167,7 +167,7 @@ fn files_of_results_are_sides() {
             "{\"port\": 8000}",
             "wrong.json is not a result of vLLM's benchmarks",
         ),
-        ("wrong.json", "[1, 2]", "holds something else than JSON objects"),
+        ("wrong.json", "[1, 2]", "holds something other than JSON objects"),
         ("wrong.json", "{", "wrong.json is not JSON"),
     ];
     for (name, text, said) in wrong {

@@ -2,7 +2,7 @@
 //! them; [`super::bitmap`] and [`super::vector`] make files from it.
 
 use super::font::{Type, above_baseline, text_width};
-use super::palette::{Colour, Shape, WHITE};
+use super::palette::{Colour, Pattern, Shape, WHITE};
 
 /// A position: right of the left edge and below the upper edge.
 pub type Position = (f64, f64);
@@ -41,14 +41,6 @@ pub enum Align {
     Centre,
     /// The place is the right end.
     Right,
-}
-
-/// The pattern of a line. Patterns tell lines without markers apart for those who do not see their colours.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pattern {
-    Solid,
-    Dashed,
-    Dotted,
 }
 
 impl Canvas {

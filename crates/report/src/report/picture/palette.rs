@@ -2,7 +2,6 @@
 //! distinguished in grey and by colour-blind people. The hues maximise the distance between the nearest two as seen by a trichromat, a
 //! protanope and a deuteranope. The page uses the same ones.
 
-use super::canvas::Pattern;
 use crate::report::chart::Style;
 
 /// Red, green and blue.
@@ -76,6 +75,14 @@ const PATTERNS: [Pattern; 3] = [Pattern::Solid, Pattern::Dashed, Pattern::Dotted
 pub const MARKER: f64 = 7.5;
 /// Radius of a ring around one.
 pub const RING_RADIUS: f64 = MARKER + 8.0;
+
+/// The pattern of a line. Patterns tell lines without markers apart for those who do not see their colours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pattern {
+    Solid,
+    Dashed,
+    Dotted,
+}
 
 /// Appearance of a series.
 #[derive(Debug, Clone, Copy)]

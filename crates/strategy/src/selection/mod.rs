@@ -1,4 +1,5 @@
-//! Chooses the next server start: for two arms in pairs, for an ordered axis that is bisected, or for many groups at the same time.
+//! Chooses the next server start: for two arms in pairs, for an ordered axis that is bisected, for many groups at the
+//! same time, or for the best of many configs.
 //!
 //! Like a search, a selection is a deterministic state machine. `ask` gives the answer or the next start for it, `add` takes its result,
 //! and the state is a fold over the results. Starting servers and measuring on them is done elsewhere.
@@ -6,6 +7,7 @@
 pub mod apart;
 mod bisected;
 mod changepoint;
+pub mod optimized;
 pub mod packed;
 mod paired;
 mod pairs;

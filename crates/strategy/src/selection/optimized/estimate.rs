@@ -1,0 +1,28 @@
+//! Estimates of what candidates are worth.
+
+use serde::{Deserialize, Serialize};
+
+/// The value that a candidate is expected to have.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Logarithm of the value.
+    pub ln_value: f64,
+    /// Standard deviation of its error.
+    pub sd: f64,
+    /// The reason why it needs no start, if it needs none.
+    pub excluded: Option<Exclusion>,
+}
+
+/// The reason why a candidate needs no (further) start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exclusion {
+    /// Its upper bound lies below the best one's lower bound.
+    CannotWin,
+    /// Candidates that need less memory did not fit.
+    Memory,
+    /// It failed for another reason.
+    Failed,
+    /// It was measured and meets no target.
+    Unmet,
+}

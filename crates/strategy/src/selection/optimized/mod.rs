@@ -1,0 +1,18 @@
+//! The server config to start next so that the best of many is known after few starts.
+//!
+//! Values are logarithms of something of which more is better. A candidate's trials, those of candidates like it and the twin's
+//! prediction make its estimate; the next start is the one that promises most for its cost.
+
+mod ask;
+mod estimate;
+mod rules;
+mod space;
+mod state;
+mod trial;
+
+pub use ask::{Ask, Ended, Proposal, Reason};
+pub use estimate::{Estimate, Exclusion};
+pub use rules::{Budget, Rules};
+pub use space::{Axis, Candidate, Level, Predicted};
+pub use state::Optimized;
+pub use trial::Trial;

@@ -4,7 +4,7 @@ use super::document::{Estimate, MetricNoise};
 use super::experiment::{Experiment, Metric};
 use super::model::{Observations, Posterior, shrink};
 use super::plain::plain;
-use super::random::Random;
+use super::Random;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::thread;

@@ -20,7 +20,6 @@ pub mod model;
 mod plain;
 mod planned;
 mod prior;
-mod random;
 mod rules;
 
 pub use asked::*;
@@ -31,9 +30,8 @@ pub use experiment::*;
 pub use model::{Basis, NoiseKnown};
 pub use plain::plain;
 pub use planned::*;
-pub use random::Random;
 pub use vsweep_strategy::search::Operator;
-pub use vsweep_strategy::stats::{Better, Requirement, Verdict};
+pub use vsweep_strategy::stats::{Better, Random, Requirement, Verdict};
 
 use known::{Figures, Fit, Known};
 use model::{Noise, Posterior};

@@ -35,6 +35,16 @@ impl Cholesky {
         }
         solved
     }
+
+    /// The sum of the logarithms of the diagonal: half the logarithm of the matrix's determinant.
+    pub fn ln_diagonal(&self) -> f64 {
+        self.0.iter().filter_map(|row| row.last()).map(|last| last.ln()).sum()
+    }
+
+    /// The product of the factor with a vector: draws with the matrix as covariance, of independent ones.
+    pub fn times(&self, vector: &[f64]) -> Vec<f64> {
+        self.0.iter().map(|row| dot(row, &vector[..row.len()])).collect()
+    }
 }
 
 /// The sum of the products of two vectors.

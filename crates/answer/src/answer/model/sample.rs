@@ -1,6 +1,6 @@
 //! Draws from the posterior of a metric: what all its points may be at once, with the effects that they share.
 
-use super::super::random::Random;
+use super::super::Random;
 use super::fit::{Posterior, States};
 
 impl Posterior {

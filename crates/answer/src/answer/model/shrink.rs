@@ -5,7 +5,7 @@
 //! means and weights integrated out (Gibbs sampling, Neal 2000, algorithm 3). A draw of a mean then is its conditional one, with the
 //! deviation that it already had. So a member that is far off is hardly moved, and what members share stays shared.
 
-use super::super::random::Random;
+use super::super::Random;
 
 /// Sizes of the scatter on the scale, relative to a typical figure, and what each is worth before any member is seen.
 const SIZES: [(f64, f64); 10] = [

@@ -7,7 +7,7 @@
 use super::super::document::{Advice, Answered};
 use super::super::experiment::Experiment;
 use super::super::known::{moments, rounded};
-use super::super::random::Random;
+use super::super::Random;
 use super::contest::{Margin, SURE};
 use super::entrants::{Field, Placed};
 use vsweep_strategy::stats::Better;

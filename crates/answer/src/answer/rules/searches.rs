@@ -7,7 +7,7 @@ use super::super::asked::Question;
 use super::super::experiment::{Experiment, Figure, Metric, NoisePrior, Point, Run, Scale, Search};
 use super::super::known::{Known, draws_of, estimate_by, moments};
 use super::super::model::{Observations, Posterior, shrink};
-use super::super::random::Random;
+use super::super::Random;
 use super::contest::Contender;
 use super::entrants::{Field, Placed, replicas};
 

@@ -4,11 +4,19 @@
 //! prediction make its estimate; the next start is the one that promises most for its cost.
 
 mod ask;
+mod chance;
 mod estimate;
 mod rules;
+mod shape;
+mod sites;
 mod space;
+mod spread;
 mod state;
+mod surface;
 mod trial;
+mod view;
+mod works;
+mod worth;
 
 pub use ask::{Ask, Ended, Proposal, Reason};
 pub use estimate::{Estimate, Exclusion};

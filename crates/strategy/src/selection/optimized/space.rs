@@ -1,6 +1,7 @@
 //! The configs to choose from, as plain data.
 
 use serde::{Deserialize, Serialize};
+use std::collections::HashMap;
 
 /// A setting in which candidates differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,4 +46,92 @@ pub struct Predicted {
     pub ln_value: f64,
     /// Standard deviation of its error.
     pub sd: f64,
+}
+
+/// The candidates' levels by numbers, with positions between 0 and 1 on ordered axes.
+#[derive(Debug, Clone)]
+pub(super) struct Space {
+    axes: Vec<Positions>,
+}
+
+/// The distinct levels of an axis.
+#[derive(Debug, Clone)]
+struct Positions {
+    /// Place on the axis from 0 to 1; None of a level that is no number.
+    place: Vec<Option<f64>>,
+    /// The level of each candidate.
+    of: Vec<usize>,
+}
+
+impl Space {
+    /// The space of some candidates; axes on which they do not differ are left out.
+    pub(super) fn of(axes: &[Axis], candidates: &[Candidate]) -> Space {
+        let all = (0..axes.len()).map(|axis| Positions::of(axes[axis], candidates.iter().map(|of| of.levels[axis])));
+        Space {
+            axes: all.filter(|axis| axis.place.len() > 1).collect(),
+        }
+    }
+
+    /// Number of axes.
+    pub(super) fn len(&self) -> usize {
+        self.axes.len()
+    }
+
+    /// True if an axis has levels with a place.
+    pub(super) fn is_ordered(&self, axis: usize) -> bool {
+        self.axes[axis].place.iter().flatten().count() > 1
+    }
+
+    /// Number of an axis's levels.
+    pub(super) fn levels(&self, axis: usize) -> usize {
+        self.axes[axis].place.len()
+    }
+
+    /// The number of a candidate's level on an axis.
+    pub(super) fn level(&self, axis: usize, candidate: usize) -> usize {
+        self.axes[axis].of[candidate]
+    }
+
+    /// The place of a level on an ordered axis.
+    pub(super) fn place(&self, axis: usize, level: usize) -> Option<f64> {
+        self.axes[axis].place[level]
+    }
+
+    /// The correlation of two levels of an axis over a length (Matern 5/2), zero of levels without a place.
+    pub(super) fn correlation(&self, axis: usize, levels: [usize; 2], length: f64) -> f64 {
+        match levels.map(|level| self.axes[axis].place[level]) {
+            _ if levels[0] == levels[1] => 1.0,
+            [Some(a), Some(b)] => {
+                let far = 5f64.sqrt() * (a - b).abs() / length;
+                (1.0 + far + far * far / 3.0) * (-far).exp()
+            }
+            _ => 0.0,
+        }
+    }
+}
+
+impl Positions {
+    fn of(axis: Axis, levels: impl Iterator<Item = Level>) -> Positions {
+        let mut seen: HashMap<(bool, u64), usize> = HashMap::new();
+        let mut place = Vec::new();
+        let of = levels.map(|level| {
+            let (key, number) = match level {
+                Level::Number(number) => ((true, number.to_bits()), Some(number)),
+                Level::Choice(choice) => ((false, u64::from(choice)), None),
+            };
+            *seen.entry(key).or_insert_with(|| {
+                place.push(number.filter(|number| axis.is_ordered && number.is_finite()));
+                place.len() - 1
+            })
+        });
+        let of = of.collect();
+        let numbers = || place.iter().flatten().copied();
+        let (low, high) = (
+            numbers().fold(f64::INFINITY, f64::min),
+            numbers().fold(f64::NEG_INFINITY, f64::max),
+        );
+        let scaled = |number: f64| if high > low { (number - low) / (high - low) } else { 0.5 };
+        let place = place.iter().map(|number| number.map(scaled)).collect();
+        Positions { place, of }
+    }
 }

@@ -1,108 +1,351 @@
 //! The optimisation as a fold over the results of starts.
 
 use super::ask::{Ask, Ended, Proposal, Reason};
-use super::estimate::Estimate;
+use super::chance::Draws;
+use super::estimate::{Estimate, Exclusion};
 use super::rules::{Budget, Rules};
-use super::space::{Axis, Candidate};
+use super::space::{Axis, Candidate, Space};
+use super::spread;
 use super::trial::Trial;
+use super::view::View;
+use super::worth::gain;
+use std::sync::OnceLock;
+
+/// Starts of the initial design, for each axis and altogether, where nothing predicts the values, and where the twin does.
+const SPREAD: (usize, usize) = (6, 10);
+const SPREAD_PREDICTED: usize = 3;
+/// Starts of a candidate at most.
+const MOST_STARTS: usize = 6;
+/// Share of a full measurement that a candidate takes whose first probe is lost, before any was.
+const LOST_SHARE: f64 = 0.3;
+/// Standard deviations between an estimate and its bounds.
+const BOUND: f64 = 3.0;
+/// Probability of fitting into memory below which a candidate is left out.
+const HOPELESS: f64 = 0.002;
+/// Candidates that a further proposal of a batch is chosen from, and rivals in a first look at the chance of the best one.
+const SHORTLIST: usize = 400;
+const FIRST_LOOK: usize = 16;
 
 /// An optimisation under way.
 #[derive(Debug, Clone)]
 pub struct Optimized {
-    axes: Vec<Axis>,
     candidates: Vec<Candidate>,
+    space: Space,
     rules: Rules,
-    trials: Vec<(usize, Trial, f64)>,
+    trials: Vec<(usize, Trial)>,
+    seconds: Vec<f64>,
+    view: OnceLock<View>,
 }
 
 impl Optimized {
     /// An optimisation without results. Each candidate has one level for each axis.
-    pub fn new(axes: Vec<Axis>, candidates: Vec<Candidate>, rules: Rules) -> Optimized {
+    pub fn new(axes: &[Axis], candidates: Vec<Candidate>, rules: Rules) -> Optimized {
         Optimized {
-            axes,
+            space: Space::of(axes, &candidates),
             candidates,
             rules,
             trials: Vec::new(),
+            seconds: Vec::new(),
+            view: OnceLock::new(),
         }
     }
 
     /// Takes in the result of a start and the seconds that the server existed.
     pub fn add(&mut self, candidate: usize, trial: Trial, seconds: f64) {
-        self.trials.push((candidate, trial, seconds));
-    }
-
-    /// Replaces what is predicted of the candidates, for example after the twin was fitted again.
-    pub fn predict(&mut self, candidates: Vec<Candidate>) {
-        self.candidates = candidates;
+        self.trials.push((candidate, trial));
+        self.seconds.push(seconds);
+        self.view = OnceLock::new();
     }
 
     /// Returns the next starts, at most `free`, while the candidates in `under_way` have no result yet. All depends only on the arguments
     /// and the results, so a replay asks for the same.
     pub fn ask(&self, free: usize, under_way: &[usize]) -> Ask {
-        if self.is_spent(under_way) {
-            return Ask::Ended(Ended::Budget);
+        let mut busy = under_way.to_vec();
+        let mut proposals: Vec<Proposal> = Vec::new();
+        let mut ended = None;
+        while proposals.len() < free && ended.is_none() {
+            if self.is_spent(&busy) {
+                ended = Some(Ended::Budget);
+            } else if let Some(proposal) = self.first(&busy) {
+                busy.push(proposal.candidate);
+                proposals.push(proposal);
+            } else if self.is_certain() {
+                ended = Some(Ended::Certain);
+            } else {
+                let most = free - proposals.len();
+                let found = self.most_promising(&busy, most);
+                if found.is_empty() {
+                    ended = Some(Ended::Exhausted);
+                }
+                let found = found.into_iter().take_while(|proposal| {
+                    let is_within = !self.is_spent(&busy);
+                    busy.push(proposal.candidate);
+                    is_within
+                });
+                proposals.extend(found);
+                break;
+            }
         }
-        let is_new = |at: &usize| !under_way.contains(at) && self.trials.iter().all(|(of, ..)| of != at);
-        let first = self.rules.defaults.into_iter().chain(0..self.candidates.len());
-        let proposals: Vec<Proposal> = first
-            .filter(is_new)
-            .take(free)
-            .map(|candidate| Proposal {
-                candidate,
-                reason: Reason::Spread,
-            })
-            .collect();
-        match proposals.is_empty() && under_way.is_empty() {
-            true => Ask::Ended(Ended::Exhausted),
-            false => Ask::Start(proposals),
+        match ended {
+            Some(ended) if proposals.is_empty() && (under_way.is_empty() || ended == Ended::Certain) => {
+                Ask::Ended(ended)
+            }
+            _ => Ask::Start(proposals),
         }
     }
 
-    /// The best candidate as far as is known; None before one was measured. A challenger's first probe is at its load.
+    /// The best candidate as far as is known, by the mean of its own starts; None before one was measured. A challenger's first probe is at
+    /// its load.
     pub fn best(&self) -> Option<usize> {
-        let measured = self.trials.iter().filter_map(|(at, trial, _)| match trial {
-            Trial::Measured { ln_value, .. } => Some((*at, *ln_value)),
-            _ => None,
-        });
-        measured.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
+        let known = (0..self.candidates.len()).filter_map(|at| Some((at, self.measured_mean(at)?)));
+        known.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
     }
 
     /// The estimate of a candidate.
     pub fn estimate(&self, candidate: usize) -> Estimate {
-        let _ = (candidate, &self.axes);
-        Estimate {
-            ln_value: 0.0,
-            sd: f64::INFINITY,
-            excluded: None,
-        }
+        let view = self.view();
+        let (ln_value, sd) = view.overall(candidate);
+        let is_excluded = |exclusion: &Exclusion| match exclusion {
+            Exclusion::CannotWin => self.lower_bound().is_some_and(|lower| ln_value + BOUND * sd < lower),
+            Exclusion::Memory => view.works[candidate].fits < HOPELESS,
+            Exclusion::Failed => self.trials_of(candidate).any(|trial| *trial == Trial::Failed),
+            Exclusion::Unmet => self.trials_of(candidate).any(|trial| *trial == Trial::Unmet),
+        };
+        let all = [
+            Exclusion::Unmet,
+            Exclusion::Failed,
+            Exclusion::Memory,
+            Exclusion::CannotWin,
+        ];
+        let excluded = all
+            .into_iter()
+            .find(is_excluded)
+            .filter(|_| self.measured_mean(candidate).is_none());
+        Estimate { ln_value, sd, excluded }
     }
 
     /// The probability that the best known candidate lies within the margin of the best of all.
     pub fn chance_of_best(&self) -> f64 {
-        0.0
+        self.best()
+            .map_or(0.0, |best| self.draws(best, usize::MAX).chance(best, self.rules.margin))
     }
 
     /// The gain of the logarithm of the best one's value that so many more seconds of servers are expected to bring.
     pub fn expected_gain(&self, seconds: f64) -> f64 {
-        let _ = seconds;
-        0.0
+        let Some(best) = self.best() else { return 0.0 };
+        let mut left = seconds;
+        let scored = self.scored(&[], None).into_iter().map(|scored| scored.at);
+        let affordable = scored.take_while(|at| {
+            left -= self.cost(*at, 0.5);
+            left >= 0.0
+        });
+        let affordable: Vec<usize> = affordable.collect();
+        self.draws(best, usize::MAX).gain(best, &affordable)
+    }
+
+    /// The defaults, and candidates that are spread over all.
+    fn first(&self, busy: &[usize]) -> Option<Proposal> {
+        let started: Vec<usize> = self
+            .trials
+            .iter()
+            .map(|(at, _)| *at)
+            .chain(busy.iter().copied())
+            .collect();
+        if let Some(defaults) = self.rules.defaults.filter(|at| !started.contains(at)) {
+            return Some(Proposal {
+                candidate: defaults,
+                reason: Reason::Defaults,
+            });
+        }
+        let is_predicted = self.candidates.iter().any(|candidate| candidate.predicted.is_some());
+        let wanted = match is_predicted {
+            true => SPREAD_PREDICTED,
+            false => (self.space.len() + 3).clamp(SPREAD.0, SPREAD.1),
+        };
+        let useful = self
+            .trials
+            .iter()
+            .filter(|(_, trial)| matches!(trial, Trial::Measured { .. }));
+        if useful.count() + busy.len() >= wanted || started.len() >= 2 * wanted {
+            return None;
+        }
+        let likely: Vec<f64> = match started.is_empty() {
+            _ => self.works(),
+        };
+        let candidate = spread::next(&self.space, &likely, 0.3, &started)?;
+        Some(Proposal {
+            candidate,
+            reason: Reason::Spread,
+        })
+    }
+
+    fn works(&self) -> Vec<f64> {
+        let trials = self.trials.iter().map(|(at, trial)| (*at, trial));
+        let works = super::works::works(&self.space, &self.candidates, trials);
+        works.iter().map(|works| works.fits * works.meets).collect()
+    }
+
+    /// The candidates that promise most for their cost, at most `most`.
+    fn most_promising(&self, busy: &[usize], most: usize) -> Vec<Proposal> {
+        let mut busy = busy.to_vec();
+        let mut proposals = Vec::new();
+        let mut shortlist: Option<Vec<usize>> = None;
+        while proposals.len() < most {
+            let scored = self.scored(&busy, shortlist.as_deref());
+            let Some(first) = scored.first() else { break };
+            proposals.push(Proposal {
+                candidate: first.at,
+                reason: self.reason(first.at),
+            });
+            busy.push(first.at);
+            shortlist.get_or_insert_with(|| scored.iter().take(SHORTLIST).map(|scored| scored.at).collect());
+        }
+        proposals
+    }
+
+    fn reason(&self, candidate: usize) -> Reason {
+        let (ln_value, sd) = self.view().overall(candidate);
+        match self.trials_of(candidate).next() {
+            Some(_) => Reason::Finalist,
+            None => Reason::Promising {
+                ln_value,
+                ln_upper: ln_value + BOUND * sd,
+                ln_best: self.lower_bound().unwrap_or(ln_value),
+            },
+        }
+    }
+
+    /// Candidates that may be started, the most promising first.
+    fn scored(&self, busy: &[usize], among: Option<&[usize]>) -> Vec<Scored> {
+        let view = self.view();
+        let all: Vec<usize> = among.map_or_else(|| (0..self.candidates.len()).collect(), <[usize]>::to_vec);
+        let beliefs = match busy.is_empty() {
+            true => {
+                let of = |beliefs: &Vec<_>| all.iter().map(|at| beliefs[*at]).collect();
+                view.beliefs.iter().map(of).collect()
+            }
+            false => view.after(&self.space, busy, &all),
+        };
+        let means: Vec<(usize, f64)> = (0..self.candidates.len())
+            .filter(|at| self.measured_mean(*at).is_some())
+            .map(|at| (at, view.overall(at).0))
+            .collect();
+        let best_but = |at: usize| {
+            let others = means.iter().filter(|(other, _)| *other != at);
+            others.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(other, _)| *other)
+        };
+        let (best, second) = (best_but(usize::MAX), None::<usize>);
+        let second = best.map_or(second, best_but);
+        let mut scored = Vec::new();
+        for (i, at) in all.iter().enumerate() {
+            if busy.contains(at) || !self.may_start(*at) {
+                continue;
+            }
+            let other = if best == Some(*at) { second } else { best };
+            let is_known = self.measured_mean(*at).is_some();
+            let gains = view.surfaces.iter().zip(&beliefs).zip(&view.beliefs);
+            let gains = gains.map(|((surface, beliefs), now)| {
+                let noise = surface.start_variance() + 1e-4;
+                let other = other.map_or(now[*at].mean - 1.0, |other| now[other].mean);
+                gain(beliefs[i], noise, other, is_known)
+            });
+            let gain = gains.sum::<f64>() / view.surfaces.len().max(1) as f64;
+            let works = view.works[*at];
+            let works = if is_known { 1.0 } else { works.fits * works.meets };
+            let lost = match is_known {
+                true => 0.0,
+                false => 0.7,
+            };
+            scored.push(Scored {
+                at: *at,
+                score: gain * works / self.cost(*at, lost),
+            });
+        }
+        scored.sort_by(|a, b| b.score.total_cmp(&a.score).then(a.at.cmp(&b.at)));
+        scored
+    }
+
+    /// True unless it was started as often as is useful, or does not work.
+    fn may_start(&self, candidate: usize) -> bool {
+        let mut starts = 0;
+        let does_work = self.trials_of(candidate).all(|trial| {
+            starts += 1;
+            matches!(trial, Trial::Measured { .. } | Trial::Beaten { .. })
+        });
+        does_work && starts < MOST_STARTS
+    }
+
+    /// Expected seconds of a start whose first probe is lost with such a probability.
+    fn cost(&self, candidate: usize, lost: f64) -> f64 {
+        let of = &self.candidates[candidate];
+        (of.start_s + of.measure_s * (1.0 - lost * (1.0 - LOST_SHARE))).max(1.0)
+    }
+
+    fn is_certain(&self) -> bool {
+        let Some(best) = self.best() else { return false };
+        let is_certain = |most| self.draws(best, most).chance(best, self.rules.margin) >= self.rules.certainty;
+        is_certain(FIRST_LOOK) && is_certain(usize::MAX)
+    }
+
+    fn draws(&self, winner: usize, most: usize) -> Draws {
+        let is_known = |at: usize| self.measured_mean(at).is_some();
+        Draws::of(self.view(), &self.space, winner, is_known, most)
+    }
+
+    /// The lower bound of the best candidate's value.
+    fn lower_bound(&self) -> Option<f64> {
+        let (mean, sd) = self.view().overall(self.best()?);
+        Some(mean - BOUND * sd)
+    }
+
+    fn view(&self) -> &View {
+        self.view
+            .get_or_init(|| View::of(&self.space, &self.candidates, &self.trials))
+    }
+
+    fn trials_of(&self, candidate: usize) -> impl Iterator<Item = &Trial> {
+        let of = self.trials.iter().filter(move |(at, _)| *at == candidate);
+        of.map(|(_, trial)| trial)
+    }
+
+    /// The mean over the starts on which it was measured.
+    fn measured_mean(&self, candidate: usize) -> Option<f64> {
+        let values = self.trials_of(candidate).filter_map(|trial| match trial {
+            Trial::Measured { ln_value, .. } => Some(*ln_value),
+            _ => None,
+        });
+        let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+        (count > 0.0).then(|| sum / count)
+    }
+
+    /// The cost of the cheapest start.
+    fn least(&self, weight: &dyn Fn(usize) -> f64) -> f64 {
+        let costs = (0..self.candidates.len()).map(|at| self.cost(at, 0.0) * weight(at));
+        costs.fold(f64::INFINITY, f64::min)
     }
 
     fn is_spent(&self, under_way: &[usize]) -> bool {
         let spent = |weight: &dyn Fn(usize) -> f64| -> f64 {
-            let done = self.trials.iter().map(|(at, _, seconds)| seconds * weight(*at));
-            let expected = under_way.iter().map(|at| self.expected_s(*at) * weight(*at));
+            let done = self.trials.iter().zip(&self.seconds);
+            let done = done.map(|((at, _), seconds)| seconds * weight(*at));
+            let expected = under_way.iter().map(|at| self.cost(*at, 0.5) * weight(*at));
             done.sum::<f64>() + expected.sum::<f64>()
         };
         match self.rules.budget {
             None => false,
-            Some(Budget::ServerSeconds(most)) => spent(&|_| 1.0) >= most,
-            Some(Budget::GpuSeconds(most)) => spent(&|at| f64::from(self.candidates[at].gpus)) >= most,
+            Some(Budget::ServerSeconds(most)) => spent(&|_| 1.0) + self.least(&|_| 1.0) > most,
+            Some(Budget::GpuSeconds(most)) => {
+                let gpus = |at: usize| f64::from(self.candidates[at].gpus);
+                spent(&gpus) + self.least(&gpus) > most
+            }
             Some(Budget::Starts(most)) => self.trials.len() + under_way.len() >= most,
         }
     }
+}
 
-    fn expected_s(&self, at: usize) -> f64 {
-        self.candidates[at].start_s + self.candidates[at].measure_s
-    }
+/// A candidate with the gain that it promises for a second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Scored {
+    at: usize,
+    score: f64,
 }

@@ -1,0 +1,171 @@
+//! A planted landscape: configs with their true values, and virtual servers on which they are measured.
+
+use vsweep_strategy::selection::optimized::{Axis, Candidate, Level, Predicted, Trial};
+use vsweep_strategy::stats::Random;
+
+/// Seconds of a start and of a probe.
+#[derive(Debug, Clone, Copy)]
+pub struct Costs {
+    pub name: &'static str,
+    pub cold_s: f64,
+    /// A start with settings that were compiled before.
+    pub warm_s: f64,
+    pub probe_s: f64,
+}
+
+pub const COSTS: [Costs; 2] = [
+    Costs { name: "150 s + 6 x 60 s", cold_s: 150.0, warm_s: 150.0, probe_s: 60.0 },
+    Costs { name: "91/53 s + 6 x 8 s", cold_s: 91.0, warm_s: 53.0, probe_s: 8.0 },
+];
+
+/// Probes of a full measurement.
+pub const PROBES: f64 = 6.0;
+/// Part of a start after which a server that does not fit has ended.
+const FAILS_AFTER: f64 = 0.5;
+
+/// Configs with their true values.
+#[derive(Debug, Clone)]
+pub struct Landscape {
+    pub axes: Vec<Axis>,
+    /// The level of each config on each axis, by its number.
+    pub levels: Vec<Vec<usize>>,
+    /// Positions on ordered axes.
+    pub places: Vec<Vec<f64>>,
+    /// Logarithm of the true value.
+    pub values: Vec<f64>,
+    pub fits: Vec<bool>,
+    /// Prediction of a twin, and of the share of memory.
+    pub predicted: Option<(Vec<f64>, f64)>,
+    pub memory: Option<Vec<f64>>,
+    pub start_sd: f64,
+    pub run_sd: f64,
+    pub defaults: usize,
+    /// Axes whose levels are compiled into the server.
+    pub compiled: usize,
+}
+
+impl Landscape {
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// The best true value.
+    pub fn best(&self) -> f64 {
+        (0..self.len()).filter(|at| self.fits[*at]).map(|at| self.values[at]).fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    /// The part that a config is worse than the best.
+    pub fn regret(&self, config: Option<usize>) -> f64 {
+        config.map_or(1.0, |at| 1.0 - (self.values[at] - self.best()).exp())
+    }
+
+    /// Configs within 1 % of the best.
+    pub fn near_best(&self) -> Vec<usize> {
+        let best = self.best();
+        (0..self.len()).filter(|at| self.fits[*at] && self.values[*at] >= best - 0.01).collect()
+    }
+
+    pub fn candidates(&self, costs: Costs) -> Vec<Candidate> {
+        let candidate = |at: usize| Candidate {
+            levels: self.levels[at]
+                .iter()
+                .enumerate()
+                .map(|(axis, level)| match self.axes[axis].is_ordered {
+                    true => Level::Number(self.places[axis][*level]),
+                    false => Level::Choice(*level as u32),
+                })
+                .collect(),
+            changes: self.levels[at].iter().zip(&self.levels[self.defaults]).filter(|(a, b)| a != b).count() as u32,
+            predicted: self.predicted.as_ref().map(|(values, sd)| Predicted { ln_value: values[at], sd: *sd }),
+            memory: self.memory.as_ref().map(|memory| memory[at]),
+            start_s: costs.cold_s,
+            measure_s: PROBES * costs.probe_s,
+            gpus: 1,
+        };
+        (0..self.len()).map(candidate).collect()
+    }
+}
+
+/// Virtual servers of a landscape.
+#[derive(Debug, Clone)]
+pub struct Node<'a> {
+    pub landscape: &'a Landscape,
+    pub costs: Costs,
+    random: Random,
+    compiled: Vec<Vec<usize>>,
+    /// Seconds of servers so far.
+    pub seconds: f64,
+    /// Configs that were measured, with the mean and number of their values.
+    pub measured: Vec<(usize, f64, f64)>,
+    /// Seconds and best config, whenever that changes.
+    pub story: Vec<(f64, usize)>,
+    pub starts: usize,
+}
+
+impl<'a> Node<'a> {
+    pub fn new(landscape: &'a Landscape, costs: Costs, seed: u64) -> Node<'a> {
+        Node {
+            landscape,
+            costs,
+            random: Random::of(seed, &["node"]),
+            compiled: Vec::new(),
+            seconds: 0.0,
+            measured: Vec::new(),
+            story: Vec::new(),
+            starts: 0,
+        }
+    }
+
+    /// Seconds of the whole grid.
+    pub fn grid_s(landscape: &Landscape, costs: Costs) -> f64 {
+        let mut node = Node::new(landscape, costs, 0);
+        for at in 0..landscape.len() {
+            node.start(at, None);
+        }
+        node.seconds
+    }
+
+    /// The best config by the mean of its own values.
+    pub fn best(&self) -> Option<(usize, f64)> {
+        let best = self.measured.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
+        Some((best.0, best.1))
+    }
+
+    /// Starts a server and measures on it, only once if that shows less than `first`.
+    pub fn start(&mut self, config: usize, first: Option<f64>) -> Trial {
+        let key = self.landscape.levels[config][..self.landscape.compiled].to_vec();
+        let start_s = if self.compiled.contains(&key) { self.costs.warm_s } else { self.costs.cold_s };
+        self.starts += 1;
+        if !self.landscape.fits[config] {
+            self.seconds += FAILS_AFTER * start_s;
+            return Trial::DidNotFit;
+        }
+        if !self.compiled.contains(&key) {
+            self.compiled.push(key);
+        }
+        let value = self.landscape.values[config] + self.landscape.start_sd * self.random.normal();
+        let probe = value + self.landscape.run_sd * self.random.normal();
+        let ln_value = value + self.landscape.run_sd * self.random.normal();
+        if let Some(ln_below) = first.filter(|first| probe < *first) {
+            self.seconds += start_s + self.costs.probe_s;
+            return Trial::Beaten { ln_below };
+        }
+        self.seconds += start_s + PROBES * self.costs.probe_s;
+        match self.measured.iter_mut().find(|(at, ..)| *at == config) {
+            Some((_, mean, count)) => {
+                *mean = (*mean * *count + ln_value) / (*count + 1.0);
+                *count += 1.0;
+            }
+            None => self.measured.push((config, ln_value, 1.0)),
+        }
+        if let Some((best, _)) = self.best() {
+            self.story.push((self.seconds, best));
+        }
+        Trial::Measured { ln_value, sd: self.landscape.run_sd }
+    }
+
+    /// The best config that was known after so many seconds.
+    pub fn best_at(&self, seconds: f64) -> Option<usize> {
+        self.story.iter().take_while(|(at, _)| *at <= seconds).last().map(|(_, best)| *best)
+    }
+}

@@ -1,0 +1,91 @@
+//! Draws of all values at the same time: the probability that the winner is as good as the best, and the gain that more starts bring.
+
+use super::space::Space;
+use super::view::View;
+use crate::stats::Random;
+
+/// Draws over all surfaces together.
+const DRAWS: usize = 640;
+/// Candidates that are drawn jointly at most; others lie so far below that they hardly ever win.
+const MOST: usize = 200;
+
+/// Values of some candidates in draws; None of one that does not work in that draw.
+#[derive(Debug, Clone)]
+pub(super) struct Draws {
+    of: Vec<usize>,
+    values: Vec<Vec<Option<f64>>>,
+}
+
+impl Draws {
+    /// Draws of the candidates that are likeliest to be the best, and of `winner`.
+    pub(super) fn of(
+        view: &View,
+        space: &Space,
+        winner: usize,
+        is_known: impl Fn(usize) -> bool,
+        most: usize,
+    ) -> Draws {
+        let of = rivals(view, winner, &is_known, most.min(MOST));
+        let mut random = Random::of(view.beliefs.len() as u64, &["draws"]);
+        let mut values = Vec::new();
+        let data = view.data(space);
+        for surface in &view.surfaces {
+            let Some((means, factor)) = surface.joint(&data, &of) else {
+                continue;
+            };
+            for _ in 0..DRAWS / view.surfaces.len().max(1) {
+                let normals: Vec<f64> = of.iter().map(|_| random.normal()).collect();
+                let errors = factor.times(&normals);
+                let draw = of.iter().zip(means.iter().zip(errors)).map(|(at, (mean, error))| {
+                    let works = view.works[*at];
+                    let works = is_known(*at) || random.uniform() < works.fits * works.meets;
+                    works.then_some(mean + error)
+                });
+                values.push(draw.collect());
+            }
+        }
+        Draws { of, values }
+    }
+
+    /// The share of draws in which a candidate lies within the margin of the best.
+    pub(super) fn chance(&self, candidate: usize, margin: f64) -> f64 {
+        let Some(at) = self.of.iter().position(|of| *of == candidate) else {
+            return 0.0;
+        };
+        let is_best = |draw: &&Vec<Option<f64>>| {
+            draw[at].is_some_and(|value| draw.iter().flatten().all(|other| *other <= value + margin))
+        };
+        self.values.iter().filter(is_best).count() as f64 / self.values.len().max(1) as f64
+    }
+
+    /// The mean of so much more as the best of some candidates is than the winner.
+    pub(super) fn gain(&self, winner: usize, among: &[usize]) -> f64 {
+        let Some(at) = self.of.iter().position(|of| *of == winner) else {
+            return 0.0;
+        };
+        let more = self.values.iter().map(|draw| {
+            let others = self.of.iter().zip(draw).filter(|(of, _)| among.contains(of));
+            let best = others.filter_map(|(_, value)| *value).fold(f64::NEG_INFINITY, f64::max);
+            draw[at].map_or(0.0, |value| (best - value).max(0.0))
+        });
+        more.sum::<f64>() / self.values.len().max(1) as f64
+    }
+}
+
+/// The winner and the candidates that are likeliest to be better.
+fn rivals(view: &View, winner: usize, is_known: &impl Fn(usize) -> bool, most: usize) -> Vec<usize> {
+    let (best, _) = view.overall(winner);
+    let mut rivals: Vec<(usize, f64)> = (0..view.works.len())
+        .filter(|at| *at != winner)
+        .map(|at| {
+            let (mean, sd) = view.overall(at);
+            let works = view.works[at];
+            let works = if is_known(at) { 1.0 } else { works.fits * works.meets };
+            (at, super::worth::improvement(mean, sd, best) * works)
+        })
+        .filter(|(_, gain)| *gain > 1e-9)
+        .collect();
+    rivals.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    let rivals = rivals.into_iter().take(most).map(|(at, _)| at);
+    [winner].into_iter().chain(rivals).collect()
+}

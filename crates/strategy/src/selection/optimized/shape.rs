@@ -1,0 +1,137 @@
+//! The covariance of the values of two candidates: effects of each axis, of pairs of axes, and of all axes together.
+
+use super::space::Space;
+
+/// The sizes of effects, as logarithms of standard deviations and lengths, so that steps are relative.
+#[derive(Debug, Clone)]
+pub(super) struct Shape(Vec<f64>);
+
+/// Positions of the sizes that every shape has; those of the axes follow.
+const SIGNAL: usize = 0;
+const PAIRS: usize = 1;
+const LOCAL: usize = 2;
+const OWN: usize = 3;
+const START: usize = 4;
+const COMMON: usize = 5;
+
+/// Prior of each size: mean of its logarithm, and the standard deviation of that.
+const PAIRS_PRIOR: (f64, f64) = (-1.2, 0.8);
+const LOCAL_PRIOR: (f64, f64) = (-2.0, 1.0);
+const OWN_PRIOR: (f64, f64) = (-4.6, 1.0);
+const WEIGHT_PRIOR: (f64, f64) = (0.0, 1.0);
+const LENGTH_PRIOR: (f64, f64) = (0.0, 0.6);
+const SIGNAL_SPREAD: f64 = 0.7;
+/// Standard deviation of the half-normal prior of the difference between starts.
+const START_SD: f64 = 0.02;
+/// Standard deviation of the common level, around the mean of what was measured.
+const LEVEL_SD: f64 = 0.5;
+
+impl Shape {
+    /// The shape before anything was measured, with signals of such a size.
+    pub(super) fn prior(space: &Space, signal: f64) -> Shape {
+        let common = [
+            signal.ln(),
+            PAIRS_PRIOR.0,
+            LOCAL_PRIOR.0,
+            OWN_PRIOR.0,
+            START_SD.ln() - 0.5,
+        ];
+        let weights = (0..space.len()).map(|_| WEIGHT_PRIOR.0);
+        let lengths = (0..space.len()).map(|_| LENGTH_PRIOR.0);
+        Shape(common.into_iter().chain(weights).chain(lengths).collect())
+    }
+
+    /// Positions of the sizes that data can tell.
+    pub(super) fn free(space: &Space) -> Vec<usize> {
+        let weights = (0..space.len()).filter(|_| space.len() > 1).map(|axis| COMMON + axis);
+        let ordered = (0..space.len()).filter(|axis| space.is_ordered(*axis));
+        let lengths = ordered.map(|axis| COMMON + space.len() + axis);
+        (0..COMMON).chain(weights).chain(lengths).collect()
+    }
+
+    /// The shape with one size changed by a step of its logarithm.
+    pub(super) fn moved(&self, at: usize, step: f64) -> Shape {
+        let mut moved = self.clone();
+        moved.0[at] += step;
+        moved
+    }
+
+    /// Logarithm of the prior density, up to a constant.
+    pub(super) fn ln_prior(&self, signal: f64) -> f64 {
+        let normal = |value: f64, (mean, sd): (f64, f64)| -0.5 * ((value - mean) / sd).powi(2);
+        let start = self.0[START].exp() / START_SD;
+        let axes = (self.0.len() - COMMON) / 2;
+        let common = normal(self.0[SIGNAL], (signal.ln(), SIGNAL_SPREAD))
+            + normal(self.0[PAIRS], PAIRS_PRIOR)
+            + normal(self.0[LOCAL], LOCAL_PRIOR)
+            + normal(self.0[OWN], OWN_PRIOR)
+            + self.0[START]
+            - 0.5 * start * start;
+        let weights = self.0[COMMON..COMMON + axes].iter().map(|w| normal(*w, WEIGHT_PRIOR));
+        let lengths = self.0[COMMON + axes..].iter().map(|l| normal(*l, LENGTH_PRIOR));
+        common + weights.sum::<f64>() + lengths.sum::<f64>()
+    }
+
+    /// Variance of the difference between starts of a candidate.
+    pub(super) fn start_variance(&self) -> f64 {
+        (2.0 * self.0[START]).exp()
+    }
+
+    /// Variance of what belongs to a candidate alone.
+    pub(super) fn own_variance(&self) -> f64 {
+        (2.0 * self.0[OWN]).exp()
+    }
+
+    /// Variance of the common level.
+    pub(super) fn level_variance() -> f64 {
+        LEVEL_SD * LEVEL_SD
+    }
+
+    pub(super) fn length(&self, axis: usize) -> f64 {
+        self.0[COMMON + (self.0.len() - COMMON) / 2 + axis].exp()
+    }
+
+    /// Sizes in the form in which covariances need them.
+    pub(super) fn mix(&self) -> Mix {
+        let axes = (self.0.len() - COMMON) / 2;
+        let weights: Vec<f64> = self.0[COMMON..COMMON + axes].iter().map(|w| (2.0 * w).exp()).collect();
+        let sum = weights.iter().sum::<f64>();
+        let weights: Vec<f64> = weights.iter().map(|weight| weight / sum).collect();
+        let all_pairs = (1.0 - weights.iter().map(|weight| weight * weight).sum::<f64>()) / 2.0;
+        let signal = (2.0 * self.0[SIGNAL]).exp();
+        let pairs = if all_pairs > 1e-9 {
+            signal * (2.0 * self.0[PAIRS]).exp() / all_pairs
+        } else {
+            0.0
+        };
+        Mix {
+            weights,
+            signal,
+            pairs,
+            local: signal * (2.0 * self.0[LOCAL]).exp(),
+        }
+    }
+}
+
+/// The sizes of a shape as variances.
+#[derive(Debug, Clone)]
+pub(super) struct Mix {
+    weights: Vec<f64>,
+    signal: f64,
+    pairs: f64,
+    local: f64,
+}
+
+impl Mix {
+    /// The covariance of two candidates whose levels correlate so on each axis.
+    pub(super) fn covariance(&self, correlations: impl Iterator<Item = f64>) -> f64 {
+        let (mut sum, mut squares, mut product) = (0.0, 0.0, 1.0);
+        for (weight, correlation) in self.weights.iter().zip(correlations) {
+            let part = weight * correlation;
+            sum += part;
+            squares += part * part;
+            product *= correlation;
+        }
+        self.signal * sum + self.pairs * 0.5 * (sum * sum - squares) + self.local * product
+    }
+}

@@ -1,0 +1,43 @@
+//! The first starts: candidates that together tell most of all others.
+
+use super::sites::Observed;
+use super::space::Space;
+use super::surface::{Data, prior};
+use crate::stats::Random;
+
+/// Candidates that are considered, and those whose uncertainty counts.
+const CONSIDERED: usize = 120;
+const COUNTED: usize = 80;
+/// Variance of a measurement.
+const NOISE: f64 = 4e-4;
+
+/// The candidate that, measured after those `seen`, leaves the least uncertainty of all that are likely to work.
+pub(super) fn next(space: &Space, likely: &[f64], signal: f64, seen: &[usize]) -> Option<usize> {
+    let mut random = Random::of(likely.len() as u64, &["spread"]);
+    let mut order: Vec<usize> = (0..likely.len()).collect();
+    random.shuffle(&mut order);
+    order.sort_by_key(|at| likely[*at] < 0.5);
+    let counted: Vec<usize> = order.iter().copied().take(COUNTED).collect();
+    let considered = order.iter().copied().filter(|at| !seen.contains(at)).take(CONSIDERED);
+    let expected = vec![0.0; likely.len()];
+    let left = |at: usize| {
+        let observed = seen.iter().chain([&at]).map(|at| (*at, Observed::Value(0.0, NOISE)));
+        let data = Data {
+            space,
+            level: 0.0,
+            expected: &expected,
+            slope: (0.0, 0.0),
+            signal,
+            observed: observed.collect(),
+        };
+        let surfaces = prior(&data);
+        let variance = |of: &usize| {
+            surfaces
+                .first()
+                .map_or(0.0, |surface| surface.belief(&data, *of).variance)
+        };
+        counted.iter().map(|of| likely[*of] * variance(of)).sum::<f64>() / likely[at].max(0.05).sqrt()
+    };
+    let scored = considered.map(|at| (at, left(at)));
+    scored.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
+}

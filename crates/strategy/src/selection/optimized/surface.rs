@@ -1,0 +1,296 @@
+//! The values of all candidates as a Gaussian process, given the trials. Its sizes are drawn from their posterior, so that estimates
+//! hold how little is known of them.
+
+use super::shape::{Mix, Shape};
+use super::sites::{Observed, Site, sites};
+use super::space::Space;
+use crate::stats::{Cholesky, Random, dot};
+
+/// What a surface is fitted to.
+#[derive(Debug, Clone)]
+pub(super) struct Data<'a> {
+    pub space: &'a Space,
+    /// The value that candidates have on average.
+    pub level: f64,
+    /// Differences between candidates that are expected beforehand, their mean zero.
+    pub expected: &'a [f64],
+    /// The factor of those differences: mean and standard deviation.
+    pub slope: (f64, f64),
+    /// Standard deviation of effects that are not expected.
+    pub signal: f64,
+    /// Candidates with an observation of each.
+    pub observed: Vec<(usize, Observed)>,
+}
+
+/// Shapes that stand for what is known of them.
+const SHAPES: usize = 8;
+/// Sweeps over all sizes: to the likeliest shape, before the first draw, and between draws.
+const CLIMBS: usize = 3;
+const WARM_UP: usize = 3;
+const APART: usize = 2;
+/// Step of a size in a climb, and standard deviation of a random step.
+const CLIMB: f64 = 0.6;
+const WALK: f64 = 0.7;
+
+/// The values of candidates if effects have one shape.
+#[derive(Debug, Clone)]
+pub(super) struct Surface {
+    shape: Shape,
+    mix: Mix,
+    seats: Seats,
+    /// Correlations on each axis, of each seen level with each level.
+    tables: Vec<Vec<Vec<f64>>>,
+    at: Vec<usize>,
+    factor: Cholesky,
+    /// The residuals, solved by the factor.
+    solved: Vec<f64>,
+}
+
+/// The levels on each axis that were observed.
+#[derive(Debug, Clone)]
+struct Seats {
+    /// Their numbers.
+    levels: Vec<Vec<usize>>,
+    /// For each axis and observation the position in `levels`.
+    of: Vec<Vec<usize>>,
+}
+
+/// Mean and variance of a candidate's value.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Belief {
+    pub mean: f64,
+    pub variance: f64,
+}
+
+/// Surfaces of likely shapes, at most `most`.
+pub(super) fn fit(data: &Data<'_>, most: usize) -> Vec<Surface> {
+    let seats = Seats::of(data);
+    let free = Shape::free(data.space);
+    let (shape, sites) = climbed(data, &seats, &free);
+    let mut random = Random::of(data.observed.len() as u64, &["shapes"]);
+    let mut now = (data.ln_posterior(&seats, &shape, &sites), shape);
+    let mut found = Vec::new();
+    for sweep in 1..=WARM_UP + most.min(SHAPES) * APART {
+        for at in &free {
+            let moved = now.1.moved(*at, WALK * random.normal());
+            let ln_posterior = data.ln_posterior(&seats, &moved, &sites);
+            if random.uniform().ln() < ln_posterior - now.0 {
+                now = (ln_posterior, moved);
+            }
+        }
+        if sweep > WARM_UP && (sweep - WARM_UP).is_multiple_of(APART) {
+            found.extend(Surface::new(data, &seats, now.1.clone(), &sites));
+        }
+    }
+    found
+}
+
+/// The surface of the shape that is expected before anything is known.
+pub(super) fn prior(data: &Data<'_>) -> Vec<Surface> {
+    let seats = Seats::of(data);
+    let shape = Shape::prior(data.space, data.signal);
+    let sites = data.sites(&seats, &shape);
+    Surface::new(data, &seats, shape, &sites).into_iter().collect()
+}
+
+/// The likeliest shape, by steps along one size after the other, with the sites that it gives.
+fn climbed(data: &Data<'_>, seats: &Seats, free: &[usize]) -> (Shape, Vec<Site>) {
+    let mut shape = Shape::prior(data.space, data.signal);
+    let mut found = data.sites(seats, &shape);
+    for climb in 0..CLIMBS {
+        let mut best = data.ln_posterior(seats, &shape, &found);
+        for at in free {
+            for step in [CLIMB, -CLIMB] {
+                let moved = shape.moved(*at, step / (1.0 + climb as f64 / 2.0));
+                let ln_posterior = data.ln_posterior(seats, &moved, &found);
+                if ln_posterior > best {
+                    (best, shape) = (ln_posterior, moved);
+                }
+            }
+        }
+        found = data.sites(seats, &shape);
+    }
+    (shape, found)
+}
+
+impl Data<'_> {
+    /// What is expected of a candidate beforehand.
+    fn mean(&self, at: usize) -> f64 {
+        self.level + self.slope.0 * self.expected[at]
+    }
+
+    /// The covariance through the common level and the factor of what is expected.
+    fn common(&self, of: [usize; 2]) -> f64 {
+        let [a, b] = of.map(|at| self.slope.1 * self.expected[at]);
+        Shape::level_variance() + a * b
+    }
+
+    /// Observations as normal ones of what is not expected; without the difference between starts, since its size is not known.
+    fn sites(&self, seats: &Seats, shape: &Shape) -> Vec<Site> {
+        let start = shape.start_variance();
+        let residual = |(at, observed): &(usize, Observed)| match *observed {
+            Observed::Value(value, variance) => Observed::Value(value - self.mean(*at), variance + start),
+            Observed::Below(bound, error) => Observed::Below(bound - self.mean(*at), error + start),
+            Observed::Above(bound, error) => Observed::Above(bound - self.mean(*at), error + start),
+        };
+        let observed: Vec<Observed> = self.observed.iter().map(residual).collect();
+        let covariances = self.covariances(seats, shape);
+        let mut found = sites(&observed, |i, j| covariances[i.max(j)][i.min(j)]);
+        for (site, (_, observed)) in found.iter_mut().zip(&self.observed) {
+            if let Observed::Value(_, variance) = observed {
+                site.variance = *variance;
+            }
+        }
+        found
+    }
+
+    /// Covariances of the observed candidates, the lower triangle.
+    fn covariances(&self, seats: &Seats, shape: &Shape) -> Vec<Vec<f64>> {
+        let mix = shape.mix();
+        let tables: Vec<Vec<Vec<f64>>> = (0..self.space.len())
+            .map(|axis| seats.table(self.space, axis, shape.length(axis), &seats.levels[axis]))
+            .collect();
+        let covariance = |i: usize, j: usize| {
+            let rows = tables.iter().zip(&seats.of);
+            let [at, other] = [i, j].map(|i| self.observed[i].0);
+            let own = if at == other { shape.own_variance() } else { 0.0 };
+            mix.covariance(rows.map(|(table, of)| table[of[i]][of[j]])) + own + self.common([at, other])
+        };
+        (0..self.observed.len())
+            .map(|i| (0..=i).map(|j| covariance(i, j)).collect())
+            .collect()
+    }
+
+    fn ln_posterior(&self, seats: &Seats, shape: &Shape, sites: &[Site]) -> f64 {
+        let Some(factor) = self.factor(seats, shape, sites) else {
+            return f64::NEG_INFINITY;
+        };
+        let solved = factor.solve(|i| sites[i].value);
+        shape.ln_prior(self.signal) - 0.5 * dot(&solved, &solved) - factor.ln_diagonal()
+    }
+
+    fn factor(&self, seats: &Seats, shape: &Shape, sites: &[Site]) -> Option<Cholesky> {
+        let covariances = self.covariances(seats, shape);
+        let start = shape.start_variance();
+        let noise = |i: usize| match self.observed[i].1 {
+            Observed::Value(..) => sites[i].variance + start,
+            _ => sites[i].variance,
+        };
+        let entry = |i: usize, j: usize| covariances[i.max(j)][i.min(j)] + if i == j { noise(i) } else { 0.0 };
+        Cholesky::of(sites.len(), entry)
+    }
+}
+
+impl Seats {
+    fn of(data: &Data<'_>) -> Seats {
+        let mut seats = Seats {
+            levels: vec![Vec::new(); data.space.len()],
+            of: vec![Vec::new(); data.space.len()],
+        };
+        for (axis, (levels, of)) in seats.levels.iter_mut().zip(&mut seats.of).enumerate() {
+            for (at, _) in &data.observed {
+                let level = data.space.level(axis, *at);
+                let seen = levels.iter().position(|other| *other == level);
+                of.push(seen.unwrap_or(levels.len()));
+                if seen.is_none() {
+                    levels.push(level);
+                }
+            }
+        }
+        seats
+    }
+
+    /// Correlations of each seen level of an axis with others.
+    fn table(&self, space: &Space, axis: usize, length: f64, others: &[usize]) -> Vec<Vec<f64>> {
+        let row = |level: &usize| {
+            let correlations = others
+                .iter()
+                .map(|other| space.correlation(axis, [*level, *other], length));
+            correlations.collect()
+        };
+        self.levels[axis].iter().map(row).collect()
+    }
+}
+
+impl Surface {
+    fn new(data: &Data<'_>, seats: &Seats, shape: Shape, sites: &[Site]) -> Option<Surface> {
+        let factor = data.factor(seats, &shape, sites)?;
+        let table = |axis: usize| {
+            let all: Vec<usize> = (0..data.space.levels(axis)).collect();
+            seats.table(data.space, axis, shape.length(axis), &all)
+        };
+        Some(Surface {
+            solved: factor.solve(|i| sites[i].value),
+            factor,
+            mix: shape.mix(),
+            tables: (0..data.space.len()).map(table).collect(),
+            seats: seats.clone(),
+            at: data.observed.iter().map(|(at, _)| *at).collect(),
+            shape,
+        })
+    }
+
+    /// Variance of the difference between starts of a candidate.
+    pub(super) fn start_variance(&self) -> f64 {
+        self.shape.start_variance()
+    }
+
+    /// Covariances of a candidate with those that were observed, solved by the factor.
+    fn column(&self, data: &Data<'_>, of: usize) -> Vec<f64> {
+        let levels: Vec<usize> = (0..data.space.len()).map(|axis| data.space.level(axis, of)).collect();
+        self.factor.solve(|i| {
+            let rows = self.tables.iter().zip(&self.seats.of).zip(&levels);
+            let own = if self.at[i] == of {
+                self.shape.own_variance()
+            } else {
+                0.0
+            };
+            self.mix
+                .covariance(rows.map(|((table, of), level)| table[of[i]][*level]))
+                + own
+                + data.common([self.at[i], of])
+        })
+    }
+
+    /// Prior covariance of two candidates.
+    fn covariance(&self, data: &Data<'_>, of: [usize; 2]) -> f64 {
+        let correlations = (0..data.space.len()).map(|axis| {
+            let levels = of.map(|at| data.space.level(axis, at));
+            data.space.correlation(axis, levels, self.shape.length(axis))
+        });
+        let own = if of[0] == of[1] { self.shape.own_variance() } else { 0.0 };
+        self.mix.covariance(correlations) + own + data.common(of)
+    }
+
+    /// The belief about a candidate.
+    pub(super) fn belief(&self, data: &Data<'_>, of: usize) -> Belief {
+        let column = self.column(data, of);
+        let before = self.covariance(data, [of, of]);
+        Belief {
+            mean: data.mean(of) + dot(&column, &self.solved),
+            variance: (before - dot(&column, &column)).max(1e-12),
+        }
+    }
+
+    /// Means of some candidates, and the factor of their covariances.
+    pub(super) fn joint(&self, data: &Data<'_>, of: &[usize]) -> Option<(Vec<f64>, Cholesky)> {
+        let columns: Vec<Vec<f64>> = of.iter().map(|at| self.column(data, *at)).collect();
+        let mean = |(at, column): (&usize, &Vec<f64>)| data.mean(*at) + dot(column, &self.solved);
+        let entry = |i: usize, j: usize| {
+            // Candidates whose values are known exactly leave nothing to factor.
+            let least = if i == j { 1e-8 } else { 0.0 };
+            self.covariance(data, [of[i], of[j]]) - dot(&columns[i], &columns[j]) + least
+        };
+        Some((
+            of.iter().zip(&columns).map(mean).collect(),
+            Cholesky::of(of.len(), entry)?,
+        ))
+    }
+
+    /// The surface after such observations, without a new fit of the shape.
+    pub(super) fn with(&self, data: &Data<'_>) -> Option<Surface> {
+        let seats = Seats::of(data);
+        let sites = data.sites(&seats, &self.shape);
+        Surface::new(data, &seats, self.shape.clone(), &sites)
+    }
+}

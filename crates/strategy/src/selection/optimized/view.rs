@@ -1,0 +1,117 @@
+//! All that is believed of the candidates, given the trials.
+
+use super::sites::Observed;
+use super::space::{Candidate, Space};
+use super::surface::{Belief, Data, Surface, fit};
+use super::trial::Trial;
+use super::works::{Works, works};
+
+/// Standard deviation of effects of settings where nothing predicts them, and where the twin does, at least.
+const SIGNAL: f64 = 0.3;
+const LEAST_SIGNAL: f64 = 0.03;
+/// The factor of predicted differences: mean and standard deviation.
+const SLOPE: (f64, f64) = (0.9, 0.25);
+/// Standard error of a single probe.
+const PROBE_SD: f64 = 0.01;
+/// Work of a fit and of all beliefs, in multiplications, above which fewer shapes stand for all.
+const MOST_WORK: f64 = 4e8;
+
+/// The beliefs after some trials.
+#[derive(Debug, Clone)]
+pub(super) struct View {
+    level: f64,
+    expected: Vec<f64>,
+    signal: f64,
+    observed: Vec<(usize, Observed)>,
+    pub surfaces: Vec<Surface>,
+    /// For each surface the belief about each candidate.
+    pub beliefs: Vec<Vec<Belief>>,
+    pub works: Vec<Works>,
+}
+
+impl View {
+    /// The view after trials. Those under way count as if they showed what is believed of them.
+    pub(super) fn of(space: &Space, candidates: &[Candidate], trials: &[(usize, Trial)]) -> View {
+        let observed: Vec<(usize, Observed)> = trials
+            .iter()
+            .filter_map(|(at, trial)| match *trial {
+                Trial::Measured { ln_value, sd } => Some((*at, Observed::Value(ln_value, sd * sd))),
+                Trial::Beaten { ln_below } => Some((*at, Observed::Below(ln_below, PROBE_SD * PROBE_SD))),
+                _ => None,
+            })
+            .collect();
+        let predicted: Vec<_> = candidates.iter().filter_map(|candidate| candidate.predicted).collect();
+        let mean = |values: &mut dyn Iterator<Item = f64>| {
+            let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
+            if count > 0.0 { Some(sum / count) } else { None }
+        };
+        let middle = mean(&mut predicted.iter().map(|of| of.ln_value)).unwrap_or(0.0);
+        let expected: Vec<f64> = candidates
+            .iter()
+            .map(|candidate| candidate.predicted.map_or(0.0, |of| of.ln_value - middle))
+            .collect();
+        let level = mean(&mut observed.iter().filter_map(|(at, observed)| match observed {
+            Observed::Value(value, _) => Some(value - SLOPE.0 * expected[*at]),
+            _ => None,
+        }));
+        let signal = mean(&mut predicted.iter().map(|of| of.sd)).map_or(SIGNAL, |sd| sd.max(LEAST_SIGNAL));
+        let mut view = View {
+            level: level.unwrap_or(middle),
+            expected,
+            signal,
+            observed,
+            surfaces: Vec::new(),
+            beliefs: Vec::new(),
+            works: works(space, candidates, trials.iter().map(|(at, trial)| (*at, trial))),
+        };
+        let seen = view.observed.len() as f64;
+        let work = seen.powi(2) / 2.0 * (candidates.len() as f64) + 40.0 * seen.powi(3);
+        let most = (MOST_WORK / work.max(1.0)).clamp(2.0, 64.0) as usize;
+        let data = view.data(space);
+        let surfaces = fit(&data, most);
+        let beliefs = surfaces.iter().map(|surface| {
+            let all = (0..candidates.len()).map(|at| surface.belief(&data, at));
+            all.collect()
+        });
+        view.beliefs = beliefs.collect();
+        view.surfaces = surfaces;
+        view
+    }
+
+    pub(super) fn data<'a>(&'a self, space: &'a Space) -> Data<'a> {
+        Data {
+            space,
+            level: self.level,
+            expected: &self.expected,
+            slope: SLOPE,
+            signal: self.signal,
+            observed: self.observed.clone(),
+        }
+    }
+
+    /// The view if candidates under way showed what is believed of them, for the beliefs about some candidates only.
+    pub(super) fn after(&self, space: &Space, under_way: &[usize], of: &[usize]) -> Vec<Vec<Belief>> {
+        let beliefs = |(surface, now): (&Surface, &Vec<Belief>)| -> Vec<Belief> {
+            let mut data = self.data(space);
+            data.observed.extend(
+                under_way
+                    .iter()
+                    .map(|at| (*at, Observed::Value(now[*at].mean, PROBE_SD * PROBE_SD))),
+            );
+            match surface.with(&data) {
+                Some(surface) => of.iter().map(|at| surface.belief(&data, *at)).collect(),
+                None => of.iter().map(|at| now[*at]).collect(),
+            }
+        };
+        self.surfaces.iter().zip(&self.beliefs).map(beliefs).collect()
+    }
+
+    /// Mean and standard deviation over all surfaces.
+    pub(super) fn overall(&self, at: usize) -> (f64, f64) {
+        let count = self.beliefs.len().max(1) as f64;
+        let beliefs = || self.beliefs.iter().map(|beliefs| beliefs[at]);
+        let mean = beliefs().map(|of| of.mean).sum::<f64>() / count;
+        let variance = beliefs().map(|of| of.variance + (of.mean - mean).powi(2)).sum::<f64>() / count;
+        (mean, variance.sqrt())
+    }
+}

@@ -1,0 +1,92 @@
+//! The probability that a candidate works: that it fits into memory, does not fail, and meets what the plan asks.
+
+use super::sites::Observed;
+use super::space::{Candidate, Space};
+use super::surface::{Data, prior};
+use super::trial::Trial;
+use statrs::distribution::{ContinuousCDF, Normal};
+
+/// Probabilities of one candidate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Works {
+    /// That it fits into memory.
+    pub fits: f64,
+    /// That it works if it fits.
+    pub meets: f64,
+}
+
+/// Level of the unknown need before anything was tried, in its own standard deviations below the limit: four of five candidates work.
+const USUAL: f64 = -0.9;
+/// Standard deviation of the logarithm of a predicted need of memory, and of the factor of its differences.
+const NEED_SD: f64 = 0.08;
+const STRETCH: f64 = 0.25;
+/// Predictions further from the limit than so many standard deviations count as so far.
+const FAR: f64 = 12.0;
+/// Variance of an observation, in units of the need; failures without a known reason say less.
+const CLEAR: f64 = 0.01;
+const VAGUE: f64 = 1.0;
+
+/// The probabilities of all candidates.
+pub(super) fn works<'a>(
+    space: &Space,
+    candidates: &[Candidate],
+    trials: impl Iterator<Item = (usize, &'a Trial)> + Clone,
+) -> Vec<Works> {
+    let fits = trials.clone().filter_map(|(at, trial)| match trial {
+        Trial::Measured { .. } | Trial::Beaten { .. } | Trial::Unmet => Some((at, Observed::Below(0.0, CLEAR))),
+        Trial::DidNotFit => Some((at, Observed::Above(0.0, CLEAR))),
+        Trial::Failed => None,
+    });
+    let meets = trials.filter_map(|(at, trial)| match trial {
+        Trial::Measured { .. } | Trial::Beaten { .. } => Some((at, Observed::Below(0.0, CLEAR))),
+        Trial::Unmet => Some((at, Observed::Above(0.0, CLEAR))),
+        Trial::Failed => Some((at, Observed::Above(0.0, VAGUE))),
+        Trial::DidNotFit => None,
+    });
+    let fits = below(space, needs(candidates), fits.collect());
+    let meets = below(space, vec![USUAL; candidates.len()], meets.collect());
+    fits.into_iter()
+        .zip(meets)
+        .map(|(fits, meets)| Works { fits, meets })
+        .collect()
+}
+
+/// The predicted need of each candidate over the limit.
+fn needs(candidates: &[Candidate]) -> Vec<f64> {
+    let need = |candidate: &Candidate| candidate.memory.map(|share| (share.ln() / NEED_SD).clamp(-FAR, FAR));
+    candidates
+        .iter()
+        .map(|candidate| need(candidate).unwrap_or(USUAL))
+        .collect()
+}
+
+/// The probability of each candidate that its need lies below the limit.
+fn below(space: &Space, needs: Vec<f64>, observed: Vec<(usize, Observed)>) -> Vec<f64> {
+    let normal = Normal::standard();
+    let is_one_sided = observed
+        .iter()
+        .all(|(_, observed)| matches!(observed, Observed::Below(..)));
+    let is_predicted = needs.windows(2).any(|pair| pair[0] != pair[1]);
+    if is_one_sided && !is_predicted {
+        return vec![1.0; needs.len()];
+    }
+    let level = needs.iter().sum::<f64>() / needs.len().max(1) as f64;
+    let expected: Vec<f64> = needs.iter().map(|need| need - level).collect();
+    let data = Data {
+        space,
+        level,
+        expected: &expected,
+        slope: (1.0, STRETCH),
+        signal: 1.0,
+        observed,
+    };
+    let surfaces = prior(&data);
+    let probability = |at: usize| match surfaces.first() {
+        None => normal.cdf(-needs[at]),
+        Some(surface) => {
+            let belief = surface.belief(&data, at);
+            normal.cdf(-belief.mean / (belief.variance + CLEAR).sqrt())
+        }
+    };
+    (0..needs.len()).map(probability).collect()
+}

@@ -8,8 +8,9 @@ use vsweep_strategy::stats::Random;
 pub fn draw(seed: u64) -> Landscape {
     let mut random = Random::of(seed, &["hostile"]);
     let mut landscape = plain(&mut random, 0.04, 0.03);
-    let counts: Vec<usize> =
-        (0..5).map(|axis| 1 + landscape.levels.iter().map(|of| of[axis]).max().unwrap_or(0)).collect();
+    let counts: Vec<usize> = (0..5)
+        .map(|axis| 1 + landscape.levels.iter().map(|of| of[axis]).max().unwrap_or(0))
+        .collect();
     let mut axes: Vec<usize> = (0..5).collect();
     random.shuffle(&mut axes);
     let (a, b) = (axes[0], axes[1]);

@@ -14,8 +14,18 @@ pub struct Costs {
 }
 
 pub const COSTS: [Costs; 2] = [
-    Costs { name: "150 s + 6 x 60 s", cold_s: 150.0, warm_s: 150.0, probe_s: 60.0 },
-    Costs { name: "91/53 s + 6 x 8 s", cold_s: 91.0, warm_s: 53.0, probe_s: 8.0 },
+    Costs {
+        name: "150 s + 6 x 60 s",
+        cold_s: 150.0,
+        warm_s: 150.0,
+        probe_s: 60.0,
+    },
+    Costs {
+        name: "91/53 s + 6 x 8 s",
+        cold_s: 91.0,
+        warm_s: 53.0,
+        probe_s: 8.0,
+    },
 ];
 
 /// Probes of a full measurement.
@@ -34,6 +44,8 @@ pub struct Landscape {
     /// Logarithm of the true value.
     pub values: Vec<f64>,
     pub fits: Vec<bool>,
+    /// True of configs that meet the targets at some load.
+    pub meets: Vec<bool>,
     /// Prediction of a twin, and of the share of memory.
     pub predicted: Option<(Vec<f64>, f64)>,
     pub memory: Option<Vec<f64>>,
@@ -51,7 +63,15 @@ impl Landscape {
 
     /// The best true value.
     pub fn best(&self) -> f64 {
-        (0..self.len()).filter(|at| self.fits[*at]).map(|at| self.values[at]).fold(f64::NEG_INFINITY, f64::max)
+        (0..self.len())
+            .filter(|at| self.works(*at))
+            .map(|at| self.values[at])
+            .fold(f64::NEG_INFINITY, f64::max)
+    }
+
+    /// True if a config is an entrant.
+    pub fn works(&self, at: usize) -> bool {
+        self.fits[at] && self.meets[at]
     }
 
     /// The part that a config is worse than the best.
@@ -62,7 +82,9 @@ impl Landscape {
     /// Configs within 1 % of the best.
     pub fn near_best(&self) -> Vec<usize> {
         let best = self.best();
-        (0..self.len()).filter(|at| self.fits[*at] && self.values[*at] >= best - 0.01).collect()
+        (0..self.len())
+            .filter(|at| self.works(*at) && self.values[*at] >= best - 0.01)
+            .collect()
     }
 
     pub fn candidates(&self, costs: Costs) -> Vec<Candidate> {
@@ -75,8 +97,15 @@ impl Landscape {
                     false => Level::Choice(*level as u32),
                 })
                 .collect(),
-            changes: self.levels[at].iter().zip(&self.levels[self.defaults]).filter(|(a, b)| a != b).count() as u32,
-            predicted: self.predicted.as_ref().map(|(values, sd)| Predicted { ln_value: values[at], sd: *sd }),
+            changes: self.levels[at]
+                .iter()
+                .zip(&self.levels[self.defaults])
+                .filter(|(a, b)| a != b)
+                .count() as u32,
+            predicted: self.predicted.as_ref().map(|(values, sd)| Predicted {
+                ln_value: values[at],
+                sd: *sd,
+            }),
             memory: self.memory.as_ref().map(|memory| memory[at]),
             start_s: costs.cold_s,
             measure_s: PROBES * costs.probe_s,
@@ -134,7 +163,11 @@ impl<'a> Node<'a> {
     /// Starts a server and measures on it, only once if that shows less than `first`.
     pub fn start(&mut self, config: usize, first: Option<f64>) -> Trial {
         let key = self.landscape.levels[config][..self.landscape.compiled].to_vec();
-        let start_s = if self.compiled.contains(&key) { self.costs.warm_s } else { self.costs.cold_s };
+        let start_s = if self.compiled.contains(&key) {
+            self.costs.warm_s
+        } else {
+            self.costs.cold_s
+        };
         self.starts += 1;
         if !self.landscape.fits[config] {
             self.seconds += FAILS_AFTER * start_s;
@@ -142,6 +175,10 @@ impl<'a> Node<'a> {
         }
         if !self.compiled.contains(&key) {
             self.compiled.push(key);
+        }
+        if !self.landscape.meets[config] {
+            self.seconds += start_s + 2.0 * self.costs.probe_s;
+            return Trial::Unmet;
         }
         let value = self.landscape.values[config] + self.landscape.start_sd * self.random.normal();
         let probe = value + self.landscape.run_sd * self.random.normal();
@@ -161,11 +198,18 @@ impl<'a> Node<'a> {
         if let Some((best, _)) = self.best() {
             self.story.push((self.seconds, best));
         }
-        Trial::Measured { ln_value, sd: self.landscape.run_sd }
+        Trial::Measured {
+            ln_value,
+            sd: self.landscape.run_sd,
+        }
     }
 
     /// The best config that was known after so many seconds.
     pub fn best_at(&self, seconds: f64) -> Option<usize> {
-        self.story.iter().take_while(|(at, _)| *at <= seconds).last().map(|(_, best)| *best)
+        self.story
+            .iter()
+            .take_while(|(at, _)| *at <= seconds)
+            .last()
+            .map(|(_, best)| *best)
     }
 }

@@ -19,7 +19,12 @@ pub struct End {
 
 impl End {
     fn of(node: &Node<'_>) -> End {
-        End { winner: node.best().map(|(best, _)| best), chance: None, excluded: (false, false), ended: None }
+        End {
+            winner: node.best().map(|(best, _)| best),
+            chance: None,
+            excluded: (false, false),
+            ended: None,
+        }
     }
 }
 
@@ -147,7 +152,11 @@ pub fn tpe(node: &mut Node<'_>, most_s: f64, seed: u64) -> End {
             let mut ranked = seen.clone();
             ranked.sort_by(|a, b| b.1.total_cmp(&a.1));
             let (good, bad) = ranked.split_at(ranked.len().div_ceil(4));
-            let fresh: Vec<usize> = order.iter().copied().filter(|at| seen.iter().all(|(of, _)| of != at)).collect();
+            let fresh: Vec<usize> = order
+                .iter()
+                .copied()
+                .filter(|at| seen.iter().all(|(of, _)| of != at))
+                .collect();
             let density = |of: &[(usize, f64)], axis: usize, level: usize| {
                 let same = of.iter().map(|(at, _)| {
                     let far = landscape.levels[*at][axis].abs_diff(level);
@@ -160,7 +169,9 @@ pub fn tpe(node: &mut Node<'_>, most_s: f64, seed: u64) -> End {
                 (same.sum::<f64>() + 0.5) / (of.len() as f64 + 1.0)
             };
             let weight = |at: usize, of: &[(usize, f64)]| -> f64 {
-                (0..landscape.axes.len()).map(|axis| density(of, axis, landscape.levels[at][axis])).product()
+                (0..landscape.axes.len())
+                    .map(|axis| density(of, axis, landscape.levels[at][axis]))
+                    .product()
             };
             let all: f64 = fresh.iter().map(|at| weight(*at, good)).sum();
             let drawn = (0..24).map(|_| {
@@ -173,7 +184,10 @@ pub fn tpe(node: &mut Node<'_>, most_s: f64, seed: u64) -> End {
             });
             let drawn: Vec<usize> = drawn.collect();
             let ratio = |at: &usize| weight(*at, good) / weight(*at, bad);
-            *drawn.iter().max_by(|a, b| ratio(a).total_cmp(&ratio(b))).unwrap_or(&fresh[0])
+            *drawn
+                .iter()
+                .max_by(|a, b| ratio(a).total_cmp(&ratio(b)))
+                .unwrap_or(&fresh[0])
         };
         let value = match node.start(at, None) {
             Trial::Measured { ln_value, .. } => ln_value,

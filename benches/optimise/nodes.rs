@@ -84,12 +84,24 @@ pub fn draw(seed: u64) -> Landscape {
     let fits = levels.iter().map(|of| truth.need(of) < 1.0).collect();
     let predicted = levels.iter().map(|of| value(&twin, of)).collect();
     let memory = levels.iter().map(|of| twin.need(of)).collect();
-    let defaults = levels.iter().position(|of| of[0] >= 1 && of[1] == 3 && of[2] == 1 && of[3] == 0 && of[4] == 0 && truth.need(of) < 1.0);
+    let defaults = levels.iter().position(|of| {
+        of[0] >= 1
+            && of[1] == 3
+            && of[2] == 1
+            && of[3] == 0
+            && of[4] == 0
+            && truth.need(of) < 1.0
+            && value(&truth, of) > 0.0
+    });
     let ordered = |count: usize, is_ordered: bool| (0..count).map(move |_| Axis { is_ordered });
     Landscape {
         axes: ordered(3, true).chain(ordered(2, false)).collect(),
-        places: [&TP, &SEQS, &BATCH].iter().map(|of| of.iter().map(|level| level.ln()).collect()).collect(),
+        places: [&TP, &SEQS, &BATCH]
+            .iter()
+            .map(|of| of.iter().map(|level| level.ln()).collect())
+            .collect(),
         levels,
+        meets: values.iter().map(|value| *value > 0.0).collect(),
         values,
         fits,
         predicted: Some((predicted, 0.2)),
@@ -126,7 +138,11 @@ impl Constants {
         let context = self.prompt + 0.5 * self.output;
         let sequence_gb = context * self.kv_mb(of) / 1024.0;
         let most = seqs.min(blocks_gb / sequence_gb);
-        let link = if tp > 1.0 { self.link_ms * tp.log2() * (1.0 + self.saturated * (tp - 2.0).max(0.0) / 6.0) } else { 0.0 };
+        let link = if tp > 1.0 {
+            self.link_ms * tp.log2() * (1.0 + self.saturated * (tp - 2.0).max(0.0) / 6.0)
+        } else {
+            0.0
+        };
         let flops = self.flops * if of[3] == 1 { self.fp8_flops } else { 1.0 };
         let slow = if of[4] == 1 { self.fp8_kv_slow } else { 1.0 };
         let (mut low, mut high) = (0.0, most * 1.2);

@@ -13,15 +13,29 @@ pub fn draw(seed: u64) -> Landscape {
 /// A smooth landscape with such noise of starts and of measurements on them.
 pub fn plain(random: &mut Random, start_sd: f64, run_sd: f64) -> Landscape {
     let (axes, counts) = loop {
-        let axes: Vec<Axis> = (0..5).map(|axis| Axis { is_ordered: axis < 2 || random.uniform() < 0.5 }).collect();
-        let counts: Vec<usize> =
-            axes.iter().map(|axis| if axis.is_ordered { 3 + random.below(4) } else { 2 + random.below(2) }).collect();
+        let axes: Vec<Axis> = (0..5)
+            .map(|axis| Axis {
+                is_ordered: axis < 2 || random.uniform() < 0.5,
+            })
+            .collect();
+        let counts: Vec<usize> = axes
+            .iter()
+            .map(|axis| {
+                if axis.is_ordered {
+                    3 + random.below(4)
+                } else {
+                    2 + random.below(2)
+                }
+            })
+            .collect();
         if (160..=240).contains(&counts.iter().product::<usize>()) {
             break (axes, counts);
         }
     };
-    let places: Vec<Vec<f64>> =
-        counts.iter().map(|count| (0..*count).map(|level| level as f64 * std::f64::consts::LN_2).collect()).collect();
+    let places: Vec<Vec<f64>> = counts
+        .iter()
+        .map(|count| (0..*count).map(|level| level as f64 * std::f64::consts::LN_2).collect())
+        .collect();
     let unit = |axis: usize, level: usize| level as f64 / (counts[axis] - 1) as f64;
     // Main effects: a parabola or a saturating curve of ordered axes, anything of others.
     let main: Vec<Vec<f64>> = (0..5)
@@ -30,7 +44,10 @@ pub fn plain(random: &mut Random, start_sd: f64, run_sd: f64) -> Landscape {
             if !axes[axis].is_ordered {
                 return (0..counts[axis]).map(|_| 0.5 * size * random.normal()).collect();
             }
-            let (peak, sign) = (random.uniform() * 1.2 - 0.1, if random.uniform() < 0.5 { 1.0 } else { -1.0 });
+            let (peak, sign) = (
+                random.uniform() * 1.2 - 0.1,
+                if random.uniform() < 0.5 { 1.0 } else { -1.0 },
+            );
             let is_peak = random.uniform() < 0.6;
             let curve = |x: f64| match is_peak {
                 true => -2.0 * size * (x - peak).powi(2),
@@ -58,16 +75,34 @@ pub fn plain(random: &mut Random, start_sd: f64, run_sd: f64) -> Landscape {
             }
         }
     }
-    let need: Vec<f64> = (0..5).map(|axis| if axes[axis].is_ordered { random.uniform() } else { 0.3 * random.normal() }).collect();
+    let need: Vec<f64> = (0..5)
+        .map(|axis| {
+            if axes[axis].is_ordered {
+                random.uniform()
+            } else {
+                0.3 * random.normal()
+            }
+        })
+        .collect();
     let share = 0.1 + 0.2 * random.uniform();
     let levels = grid(&counts);
     let value = |of: &Vec<usize>| {
         let effects: f64 = of.iter().enumerate().map(|(axis, level)| main[axis][*level]).sum();
-        let pairs: f64 = pairs.iter().map(|(a, b, size, scores)| size * scores[0][of[*a]] * scores[1][of[*b]]).sum();
+        let pairs: f64 = pairs
+            .iter()
+            .map(|(a, b, size, scores)| size * scores[0][of[*a]] * scores[1][of[*b]])
+            .sum();
         effects + pairs
     };
-    let needs: Vec<f64> =
-        levels.iter().map(|of| of.iter().enumerate().map(|(axis, level)| need[axis] * unit(axis, *level)).sum()).collect();
+    let needs: Vec<f64> = levels
+        .iter()
+        .map(|of| {
+            of.iter()
+                .enumerate()
+                .map(|(axis, level)| need[axis] * unit(axis, *level))
+                .sum()
+        })
+        .collect();
     let mut sorted = needs.clone();
     sorted.sort_by(f64::total_cmp);
     let limit = sorted[((1.0 - share) * sorted.len() as f64) as usize];
@@ -77,6 +112,7 @@ pub fn plain(random: &mut Random, start_sd: f64, run_sd: f64) -> Landscape {
         values: levels.iter().map(value).collect(),
         defaults: fitting[random.below(fitting.len())],
         axes,
+        meets: vec![true; levels.len()],
         levels,
         places,
         fits,
@@ -91,7 +127,9 @@ pub fn plain(random: &mut Random, start_sd: f64, run_sd: f64) -> Landscape {
 /// All combinations of levels.
 pub fn grid(counts: &[usize]) -> Vec<Vec<usize>> {
     counts.iter().fold(vec![Vec::new()], |rows, count| {
-        let longer = rows.iter().flat_map(|row| (0..*count).map(|level| [row.as_slice(), &[level]].concat()));
+        let longer = rows
+            .iter()
+            .flat_map(|row| (0..*count).map(|level| [row.as_slice(), &[level]].concat()));
         longer.collect()
     })
 }

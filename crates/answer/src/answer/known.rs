@@ -1,10 +1,10 @@
 //! An experiment with its posteriors: for each metric plain estimates, intervals and draws of every point.
 
+use super::Random;
 use super::document::{Estimate, MetricNoise};
 use super::experiment::{Experiment, Metric};
 use super::model::{Observations, Posterior, shrink};
 use super::plain::plain;
-use super::Random;
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::thread;

@@ -323,8 +323,8 @@ fn log_weights(observations: &Observations, grid: &Grid) -> Vec<((usize, usize),
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::experiment::{Figure, Metric, Point, Run, Scale};
     use super::super::super::Random;
+    use super::super::super::experiment::{Figure, Metric, Point, Run, Scale};
     use super::super::block::Square;
     use super::*;
     use vsweep_strategy::stats::Better;

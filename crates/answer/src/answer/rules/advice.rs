@@ -4,10 +4,10 @@
 //! noise of so many starts, and its draws are moved and narrowed as normal ones would be. The probability to expect is then that of the
 //! config which is best (a preposterior analysis: Raiffa and Schlaifer 1961). Whether targets are met is taken as it is known now.
 
+use super::super::Random;
 use super::super::document::{Advice, Answered};
 use super::super::experiment::Experiment;
 use super::super::known::{moments, rounded};
-use super::super::Random;
 use super::contest::{Margin, SURE};
 use super::entrants::{Field, Placed};
 use vsweep_strategy::stats::Better;

@@ -3,11 +3,11 @@
 //! The limit differs from start to start as much as the limiting figure does, divided by the slope of its curve there. How much starts
 //! differ is estimated from all searches of the target, as it is for any metric.
 
+use super::super::Random;
 use super::super::asked::Question;
 use super::super::experiment::{Experiment, Figure, Metric, NoisePrior, Point, Run, Scale, Search};
 use super::super::known::{Known, draws_of, estimate_by, moments};
 use super::super::model::{Observations, Posterior, shrink};
-use super::super::Random;
 use super::contest::Contender;
 use super::entrants::{Field, Placed, replicas};
 

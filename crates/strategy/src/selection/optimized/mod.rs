@@ -24,3 +24,6 @@ pub use rules::{Budget, Rules};
 pub use space::{Axis, Candidate, Level, Predicted};
 pub use state::Optimized;
 pub use trial::Trial;
+
+#[cfg(test)]
+mod tests;

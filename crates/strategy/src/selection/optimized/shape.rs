@@ -16,13 +16,15 @@ const COMMON: usize = 5;
 
 /// Prior of each size: mean of its logarithm, and the standard deviation of that.
 const PAIRS_PRIOR: (f64, f64) = (-1.2, 0.8);
-const LOCAL_PRIOR: (f64, f64) = (-2.0, 1.0);
-const OWN_PRIOR: (f64, f64) = (-4.6, 1.0);
+const LOCAL_PRIOR: (f64, f64) = (-1.6, 1.0);
+const OWN_PRIOR: (f64, f64) = (-4.2, 1.0);
 const WEIGHT_PRIOR: (f64, f64) = (0.0, 1.0);
-const LENGTH_PRIOR: (f64, f64) = (0.0, 0.6);
+const LENGTH_PRIOR: (f64, f64) = (-0.25, 0.6);
 const SIGNAL_SPREAD: f64 = 0.7;
 /// Standard deviation of the half-normal prior of the difference between starts.
 const START_SD: f64 = 0.02;
+/// So much longer, in logarithm, are the lengths of something steady.
+const STEADY: f64 = 1.25;
 /// Standard deviation of the common level, around the mean of what was measured.
 const LEVEL_SD: f64 = 0.5;
 
@@ -39,6 +41,16 @@ impl Shape {
         let weights = (0..space.len()).map(|_| WEIGHT_PRIOR.0);
         let lengths = (0..space.len()).map(|_| LENGTH_PRIOR.0);
         Shape(common.into_iter().chain(weights).chain(lengths).collect())
+    }
+
+    /// The shape of something that changes steadily along ordered axes, such as the need of memory.
+    pub(super) fn steady(space: &Space, signal: f64) -> Shape {
+        let mut shape = Shape::prior(space, signal);
+        shape.0[PAIRS] -= 1.0;
+        shape.0[LOCAL] -= 1.0;
+        let lengths = COMMON + space.len();
+        shape.0[lengths..].iter_mut().for_each(|length| *length += STEADY);
+        shape
     }
 
     /// Positions of the sizes that data can tell.

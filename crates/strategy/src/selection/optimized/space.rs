@@ -92,11 +92,6 @@ impl Space {
         self.axes[axis].of[candidate]
     }
 
-    /// The place of a level on an ordered axis.
-    pub(super) fn place(&self, axis: usize, level: usize) -> Option<f64> {
-        self.axes[axis].place[level]
-    }
-
     /// The correlation of two levels of an axis over a length (Matern 5/2), zero of levels without a place.
     pub(super) fn correlation(&self, axis: usize, levels: [usize; 2], length: f64) -> f64 {
         match levels.map(|level| self.axes[axis].place[level]) {

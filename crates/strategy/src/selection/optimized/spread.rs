@@ -1,18 +1,20 @@
 //! The first starts: candidates that together tell most of all others.
 
+use super::shape::Shape;
 use super::sites::Observed;
 use super::space::Space;
-use super::surface::{Data, prior};
+use super::surface::{Data, of_shape};
 use crate::stats::Random;
 
 /// Candidates that are considered, and those whose uncertainty counts.
 const CONSIDERED: usize = 120;
 const COUNTED: usize = 80;
-/// Variance of a measurement.
+/// Standard deviation of effects, and variance of a measurement.
+const SIGNAL: f64 = 0.3;
 const NOISE: f64 = 4e-4;
 
 /// The candidate that, measured after those `seen`, leaves the least uncertainty of all that are likely to work.
-pub(super) fn next(space: &Space, likely: &[f64], signal: f64, seen: &[usize]) -> Option<usize> {
+pub(super) fn next(space: &Space, likely: &[f64], seen: &[usize]) -> Option<usize> {
     let mut random = Random::of(likely.len() as u64, &["spread"]);
     let mut order: Vec<usize> = (0..likely.len()).collect();
     random.shuffle(&mut order);
@@ -27,13 +29,13 @@ pub(super) fn next(space: &Space, likely: &[f64], signal: f64, seen: &[usize]) -
             level: 0.0,
             expected: &expected,
             slope: (0.0, 0.0),
-            signal,
+            signal: SIGNAL,
             observed: observed.collect(),
         };
-        let surfaces = prior(&data);
+        let surface = of_shape(&data, Shape::prior(space, SIGNAL));
         let variance = |of: &usize| {
-            surfaces
-                .first()
+            surface
+                .as_ref()
                 .map_or(0.0, |surface| surface.belief(&data, *of).variance)
         };
         counted.iter().map(|of| likely[*of] * variance(of)).sum::<f64>() / likely[at].max(0.05).sqrt()

@@ -18,6 +18,10 @@ const SPREAD_PREDICTED: usize = 3;
 const MOST_STARTS: usize = 6;
 /// Share of a full measurement that a candidate takes whose first probe is lost, before any was.
 const LOST_SHARE: f64 = 0.3;
+/// Probability of losing the first probe.
+const LIKELY_LOST: f64 = 0.7;
+/// Starts before which nothing is certain: little is known of the sizes of effects.
+const FEWEST_STARTS: usize = 10;
 /// Standard deviations between an estimate and its bounds.
 const BOUND: f64 = 3.0;
 /// Probability of fitting into memory below which a candidate is left out.
@@ -121,6 +125,7 @@ impl Optimized {
             .into_iter()
             .find(is_excluded)
             .filter(|_| self.measured_mean(candidate).is_none());
+        let ln_value = view.plain(ln_value);
         Estimate { ln_value, sd, excluded }
     }
 
@@ -169,10 +174,7 @@ impl Optimized {
         if useful.count() + busy.len() >= wanted || started.len() >= 2 * wanted {
             return None;
         }
-        let likely: Vec<f64> = match started.is_empty() {
-            _ => self.works(),
-        };
-        let candidate = spread::next(&self.space, &likely, 0.3, &started)?;
+        let candidate = spread::next(&self.space, &self.works(), &started)?;
         Some(Proposal {
             candidate,
             reason: Reason::Spread,
@@ -234,8 +236,8 @@ impl Optimized {
             let others = means.iter().filter(|(other, _)| *other != at);
             others.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(other, _)| *other)
         };
-        let (best, second) = (best_but(usize::MAX), None::<usize>);
-        let second = best.map_or(second, best_but);
+        let best = best_but(usize::MAX);
+        let second = best.and_then(best_but);
         let mut scored = Vec::new();
         for (i, at) in all.iter().enumerate() {
             if busy.contains(at) || !self.may_start(*at) {
@@ -252,10 +254,7 @@ impl Optimized {
             let gain = gains.sum::<f64>() / view.surfaces.len().max(1) as f64;
             let works = view.works[*at];
             let works = if is_known { 1.0 } else { works.fits * works.meets };
-            let lost = match is_known {
-                true => 0.0,
-                false => 0.7,
-            };
+            let lost = if is_known { 0.0 } else { LIKELY_LOST };
             scored.push(Scored {
                 at: *at,
                 score: gain * works / self.cost(*at, lost),
@@ -283,6 +282,9 @@ impl Optimized {
 
     fn is_certain(&self) -> bool {
         let Some(best) = self.best() else { return false };
+        if self.trials.len() < FEWEST_STARTS.min(self.candidates.len()) {
+            return false;
+        }
         let is_certain = |most| self.draws(best, most).chance(best, self.rules.margin) >= self.rules.certainty;
         is_certain(FIRST_LOOK) && is_certain(usize::MAX)
     }

@@ -85,12 +85,11 @@ pub(super) fn fit(data: &Data<'_>, most: usize) -> Vec<Surface> {
     found
 }
 
-/// The surface of the shape that is expected before anything is known.
-pub(super) fn prior(data: &Data<'_>) -> Vec<Surface> {
+/// The surface of a given shape.
+pub(super) fn of_shape(data: &Data<'_>, shape: Shape) -> Option<Surface> {
     let seats = Seats::of(data);
-    let shape = Shape::prior(data.space, data.signal);
     let sites = data.sites(&seats, &shape);
-    Surface::new(data, &seats, shape, &sites).into_iter().collect()
+    Surface::new(data, &seats, shape, &sites)
 }
 
 /// The likeliest shape, by steps along one size after the other, with the sites that it gives.
@@ -287,10 +286,8 @@ impl Surface {
         ))
     }
 
-    /// The surface after such observations, without a new fit of the shape.
+    /// The surface after other observations, without a new fit of the shape.
     pub(super) fn with(&self, data: &Data<'_>) -> Option<Surface> {
-        let seats = Seats::of(data);
-        let sites = data.sites(&seats, &self.shape);
-        Surface::new(data, &seats, self.shape.clone(), &sites)
+        of_shape(data, self.shape.clone())
     }
 }

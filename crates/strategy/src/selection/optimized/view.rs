@@ -11,6 +11,8 @@ const SIGNAL: f64 = 0.3;
 const LEAST_SIGNAL: f64 = 0.03;
 /// The factor of predicted differences: mean and standard deviation.
 const SLOPE: (f64, f64) = (0.9, 0.25);
+/// Difference from the best one above which differences are compressed: how bad a bad candidate is says little of the good ones.
+const CLEARLY_WORSE: f64 = 1.0;
 /// Standard error of a single probe.
 const PROBE_SD: f64 = 0.01;
 /// Work of a fit and of all beliefs, in multiplications, above which fewer shapes stand for all.
@@ -22,6 +24,8 @@ pub(super) struct View {
     level: f64,
     expected: Vec<f64>,
     signal: f64,
+    /// The highest observed value.
+    top: f64,
     observed: Vec<(usize, Observed)>,
     pub surfaces: Vec<Surface>,
     /// For each surface the belief about each candidate.
@@ -32,10 +36,15 @@ pub(super) struct View {
 impl View {
     /// The view after trials. Those under way count as if they showed what is believed of them.
     pub(super) fn of(space: &Space, candidates: &[Candidate], trials: &[(usize, Trial)]) -> View {
+        let values = trials.iter().filter_map(|(_, trial)| match trial {
+            Trial::Measured { ln_value, .. } => Some(*ln_value),
+            _ => None,
+        });
+        let top = values.fold(f64::NEG_INFINITY, f64::max);
         let observed: Vec<(usize, Observed)> = trials
             .iter()
             .filter_map(|(at, trial)| match *trial {
-                Trial::Measured { ln_value, sd } => Some((*at, Observed::Value(ln_value, sd * sd))),
+                Trial::Measured { ln_value, sd } => Some((*at, Observed::Value(compressed(ln_value, top), sd * sd))),
                 Trial::Beaten { ln_below } => Some((*at, Observed::Below(ln_below, PROBE_SD * PROBE_SD))),
                 _ => None,
             })
@@ -45,10 +54,15 @@ impl View {
             let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
             if count > 0.0 { Some(sum / count) } else { None }
         };
-        let middle = mean(&mut predicted.iter().map(|of| of.ln_value)).unwrap_or(0.0);
+        let highest = predicted.iter().map(|of| of.ln_value).fold(f64::NEG_INFINITY, f64::max);
+        let middle = mean(&mut predicted.iter().map(|of| compressed(of.ln_value, highest))).unwrap_or(0.0);
         let expected: Vec<f64> = candidates
             .iter()
-            .map(|candidate| candidate.predicted.map_or(0.0, |of| of.ln_value - middle))
+            .map(|candidate| {
+                candidate
+                    .predicted
+                    .map_or(0.0, |of| compressed(of.ln_value, highest) - middle)
+            })
             .collect();
         let level = mean(&mut observed.iter().filter_map(|(at, observed)| match observed {
             Observed::Value(value, _) => Some(value - SLOPE.0 * expected[*at]),
@@ -59,6 +73,7 @@ impl View {
             level: level.unwrap_or(middle),
             expected,
             signal,
+            top,
             observed,
             surfaces: Vec::new(),
             beliefs: Vec::new(),
@@ -106,6 +121,15 @@ impl View {
         self.surfaces.iter().zip(&self.beliefs).map(beliefs).collect()
     }
 
+    /// The logarithm of a value as it was before compression.
+    pub(super) fn plain(&self, ln_value: f64) -> f64 {
+        let below = self.top - ln_value;
+        match below > CLEARLY_WORSE {
+            true => self.top - CLEARLY_WORSE * (below / CLEARLY_WORSE - 1.0).exp(),
+            false => ln_value,
+        }
+    }
+
     /// Mean and standard deviation over all surfaces.
     pub(super) fn overall(&self, at: usize) -> (f64, f64) {
         let count = self.beliefs.len().max(1) as f64;
@@ -113,5 +137,14 @@ impl View {
         let mean = beliefs().map(|of| of.mean).sum::<f64>() / count;
         let variance = beliefs().map(|of| of.variance + (of.mean - mean).powi(2)).sum::<f64>() / count;
         (mean, variance.sqrt())
+    }
+}
+
+/// The logarithm of a value, with compressed differences from values that are clearly worse than the top.
+fn compressed(ln_value: f64, top: f64) -> f64 {
+    let below = top - ln_value;
+    match below > CLEARLY_WORSE {
+        true => top - CLEARLY_WORSE * (1.0 + (below / CLEARLY_WORSE).ln()),
+        false => ln_value,
     }
 }

@@ -1,8 +1,9 @@
 //! The probability that a candidate works: that it fits into memory, does not fail, and meets what the plan asks.
 
+use super::shape::Shape;
 use super::sites::Observed;
 use super::space::{Candidate, Space};
-use super::surface::{Data, prior};
+use super::surface::{Data, of_shape};
 use super::trial::Trial;
 use statrs::distribution::{ContinuousCDF, Normal};
 
@@ -80,8 +81,8 @@ fn below(space: &Space, needs: Vec<f64>, observed: Vec<(usize, Observed)>) -> Ve
         signal: 1.0,
         observed,
     };
-    let surfaces = prior(&data);
-    let probability = |at: usize| match surfaces.first() {
+    let surface = of_shape(&data, Shape::steady(space, data.signal));
+    let probability = |at: usize| match &surface {
         None => normal.cdf(-needs[at]),
         Some(surface) => {
             let belief = surface.belief(&data, at);

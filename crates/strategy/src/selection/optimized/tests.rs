@@ -1,0 +1,183 @@
+use super::*;
+
+/// Values of 4 x 4 x 2 configs with one peak.
+fn value(levels: [usize; 3]) -> f64 {
+    let [a, b, c] = levels.map(|level| level as f64);
+    -0.05 * (a - 2.0).powi(2) - 0.03 * (b - 1.0).powi(2) + 0.02 * a * c - 0.06 * c
+}
+
+fn grid() -> Vec<[usize; 3]> {
+    (0..32).map(|at| [at / 8, at / 2 % 4, at % 2]).collect()
+}
+
+fn axes() -> Vec<Axis> {
+    [true, true, false].map(|is_ordered| Axis { is_ordered }).to_vec()
+}
+
+/// Candidates; the share of memory is predicted if asked for.
+fn candidates(is_memory_predicted: bool) -> Vec<Candidate> {
+    let candidate = |levels: &[usize; 3]| Candidate {
+        levels: vec![
+            Level::Number(levels[0] as f64),
+            Level::Number(levels[1] as f64),
+            Level::Choice(levels[2] as u32),
+        ],
+        changes: 0,
+        predicted: None,
+        memory: is_memory_predicted.then(|| need(*levels)),
+        start_s: 100.0,
+        measure_s: 60.0,
+        gpus: 2,
+    };
+    grid().iter().map(candidate).collect()
+}
+
+fn need([a, b, _]: [usize; 3]) -> f64 {
+    0.5 + 0.11 * a as f64 + 0.1 * b as f64
+}
+
+fn rules(budget: Option<Budget>) -> Rules {
+    Rules {
+        margin: 0.01,
+        certainty: 0.95,
+        budget,
+        defaults: Some(10),
+    }
+}
+
+fn optimized(budget: Option<Budget>) -> Optimized {
+    Optimized::new(&axes(), candidates(false), rules(budget))
+}
+
+/// A result whose noise follows from the number of the start.
+fn measured(candidate: usize, start: usize) -> Trial {
+    let noise = 0.004 * ((start * 7 % 5) as f64 - 2.0);
+    Trial::Measured {
+        ln_value: value(grid()[candidate]) + noise,
+        sd: 0.005,
+    }
+}
+
+/// Proposals and results until the end.
+fn played(mut optimized: Optimized, trial: impl Fn(usize, usize) -> Trial) -> (Optimized, Vec<Proposal>, Ended) {
+    let mut proposals = Vec::new();
+    loop {
+        match optimized.ask(1, &[]) {
+            Ask::Ended(ended) => return (optimized, proposals, ended),
+            Ask::Start(next) => {
+                assert_eq!(next.len(), 1);
+                optimized.add(next[0].candidate, trial(next[0].candidate, proposals.len()), 160.0);
+                proposals.extend(next);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_best_is_found_and_only_finalists_are_started_again() {
+    let (optimized, proposals, ended) = played(optimized(None), measured);
+    assert_eq!(ended, Ended::Certain);
+    assert_eq!((proposals[0].candidate, proposals[0].reason), (10, Reason::Defaults));
+    let best = optimized.best().expect("measured");
+    let top = grid().into_iter().map(value).fold(f64::NEG_INFINITY, f64::max);
+    assert!(value(grid()[best]) > top - 0.01, "{best}");
+    assert!(optimized.chance_of_best() >= 0.95);
+    for (at, proposal) in proposals.iter().enumerate() {
+        let is_again = proposals[..at]
+            .iter()
+            .any(|other| other.candidate == proposal.candidate);
+        assert_eq!(is_again, proposal.reason == Reason::Finalist, "{proposal:?}");
+    }
+    let started = |at: &usize| proposals.iter().any(|of| of.candidate == *at);
+    let left: Vec<usize> = (0..32).filter(|at| !started(at)).collect();
+    assert!(left.len() >= 8, "{proposals:?}");
+    assert!(
+        left.iter()
+            .any(|at| optimized.estimate(*at).excluded == Some(Exclusion::CannotWin))
+    );
+    assert!(optimized.expected_gain(3600.0) < 0.01);
+}
+
+#[test]
+fn a_replay_asks_for_what_was_asked() {
+    let (_, proposals, ended) = played(optimized(Some(Budget::Starts(14))), measured);
+    let mut again = optimized(Some(Budget::Starts(14)));
+    for (start, proposal) in proposals.iter().enumerate() {
+        assert_eq!(again.ask(1, &[]), Ask::Start(vec![*proposal]));
+        again.add(proposal.candidate, measured(proposal.candidate, start), 160.0);
+    }
+    assert_eq!(again.ask(1, &[]), Ask::Ended(ended));
+}
+
+#[test]
+fn a_batch_holds_different_candidates() {
+    let mut optimized = optimized(None);
+    let mut under_way: Vec<usize> = Vec::new();
+    for round in 0..4 {
+        let Ask::Start(batch) = optimized.ask(4, &under_way) else {
+            break;
+        };
+        assert_eq!(batch.len(), 4, "{round}");
+        let all = [under_way.clone(), batch.iter().map(|of| of.candidate).collect()].concat();
+        let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len(), "{all:?}");
+        // The first of the batch is still under way when the next is asked for.
+        under_way = vec![batch[0].candidate];
+        for of in &all {
+            if !under_way.contains(of) {
+                optimized.add(*of, measured(*of, *of), 160.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_needs_more_memory_than_what_did_not_fit_is_left_out() {
+    let does_fit = |at: usize| need(grid()[at]) < 0.85;
+    for is_predicted in [false, true] {
+        let optimized = Optimized::new(&axes(), candidates(is_predicted), rules(Some(Budget::Starts(20))));
+        let trial = |at, start| {
+            if does_fit(at) {
+                measured(at, start)
+            } else {
+                Trial::DidNotFit
+            }
+        };
+        let (optimized, proposals, _) = played(optimized, trial);
+        let excluded = |at: &usize| optimized.estimate(*at).excluded == Some(Exclusion::Memory);
+        assert!((0..32).filter(excluded).all(|at| !does_fit(at)));
+        let failed = proposals.iter().filter(|of| !does_fit(of.candidate)).count();
+        assert!(failed <= if is_predicted { 2 } else { 8 }, "{proposals:?}");
+        assert!(!is_predicted || excluded(&31));
+    }
+}
+
+#[test]
+fn it_ends_for_a_reason() {
+    let ended = |budget, trial: fn(usize, usize) -> Trial| {
+        let (_, proposals, ended) = played(optimized(budget), trial);
+        (proposals.len(), ended)
+    };
+    assert_eq!(ended(Some(Budget::Starts(3)), measured), (3, Ended::Budget));
+    assert_eq!(ended(Some(Budget::ServerSeconds(500.0)), measured), (3, Ended::Budget));
+    assert_eq!(ended(Some(Budget::GpuSeconds(500.0)), measured), (1, Ended::Budget));
+    assert_eq!(ended(None, |_, _| Trial::Failed), (32, Ended::Exhausted));
+    assert_eq!(ended(None, |_, _| Trial::Unmet), (32, Ended::Exhausted));
+}
+
+#[test]
+fn nothing_ends_while_starts_are_under_way() {
+    let mut optimized = optimized(Some(Budget::Starts(2)));
+    assert_eq!(optimized.best(), None);
+    assert_eq!(optimized.ask(1, &[10, 3]), Ask::Start(vec![]));
+    optimized.add(10, measured(10, 0), 160.0);
+    optimized.add(
+        3,
+        Trial::Beaten {
+            ln_below: value(grid()[10]),
+        },
+        110.0,
+    );
+    assert_eq!(optimized.ask(1, &[]), Ask::Ended(Ended::Budget));
+    assert_eq!(optimized.best(), Some(10));
+}

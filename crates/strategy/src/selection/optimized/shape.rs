@@ -16,10 +16,10 @@ const COMMON: usize = 5;
 
 /// Prior of each size: mean of its logarithm, and the standard deviation of that.
 const PAIRS_PRIOR: (f64, f64) = (-1.2, 0.8);
-const LOCAL_PRIOR: (f64, f64) = (-1.6, 1.0);
-const OWN_PRIOR: (f64, f64) = (-4.2, 1.0);
+const LOCAL_PRIOR: (f64, f64) = (-2.0, 1.0);
+const OWN_PRIOR: (f64, f64) = (-4.6, 1.0);
 const WEIGHT_PRIOR: (f64, f64) = (0.0, 1.0);
-const LENGTH_PRIOR: (f64, f64) = (-0.25, 0.6);
+const LENGTH_PRIOR: (f64, f64) = (0.0, 0.6);
 const SIGNAL_SPREAD: f64 = 0.7;
 /// Standard deviation of the half-normal prior of the difference between starts.
 const START_SD: f64 = 0.02;

@@ -48,6 +48,18 @@ pub fn optimised(node: &mut Node<'_>, most_s: f64) -> End {
                 let before = node.seconds;
                 let trial = node.start(proposal.candidate, first);
                 optimized.add(proposal.candidate, trial, node.seconds - before);
+                if std::env::var("TRACE").is_ok() {
+                    println!(
+                        "{:3} {:?} true {:.3} fits {} {:?} {:?} | best true value {:.3}",
+                        proposal.candidate,
+                        landscape.levels[proposal.candidate],
+                        landscape.values[proposal.candidate],
+                        landscape.fits[proposal.candidate],
+                        proposal.reason,
+                        trial,
+                        landscape.best()
+                    );
+                }
             }
             Ask::Ended(ended) => break ended,
         }
@@ -55,6 +67,16 @@ pub fn optimised(node: &mut Node<'_>, most_s: f64) -> End {
     let near = landscape.near_best();
     let excluded: Vec<_> = near.iter().map(|at| optimized.estimate(*at).excluded).collect();
     let winner = optimized.best();
+    if std::env::var("TRACE").is_ok() {
+        for at in &near {
+            println!(
+                "near {at} {:?} true {:.3} {:?}",
+                landscape.levels[*at],
+                landscape.values[*at],
+                optimized.estimate(*at)
+            );
+        }
+    }
     let is_near = winner.is_some_and(|at| near.contains(&at));
     End {
         winner,

@@ -60,13 +60,13 @@ pub fn plain(random: &mut Random, start_sd: f64, run_sd: f64) -> Landscape {
     for a in 0..5 {
         for b in 0..a {
             if random.uniform() < 0.4 {
-                let size = 0.2 * random.normal();
+                let size = 0.12 * random.normal();
                 let scores: Vec<Vec<f64>> = [a, b]
                     .iter()
                     .map(|axis| {
                         let scores = (0..counts[*axis]).map(|level| match axes[*axis].is_ordered {
                             true => 2.0 * unit(*axis, level) - 1.0,
-                            false => random.normal(),
+                            false => 2.0 * random.uniform() - 1.0,
                         });
                         scores.collect()
                     })

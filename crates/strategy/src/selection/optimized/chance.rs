@@ -6,6 +6,8 @@ use crate::stats::Random;
 
 /// Draws over all surfaces together.
 const DRAWS: usize = 640;
+/// Standard deviation of a bound that a first probe showed.
+pub(super) const BOUND_SD: f64 = 0.02;
 /// Candidates that are drawn jointly at most; others lie so far below that they hardly ever win.
 const MOST: usize = 200;
 
@@ -23,6 +25,7 @@ impl Draws {
         space: &Space,
         winner: usize,
         is_known: impl Fn(usize) -> bool,
+        bound: impl Fn(usize) -> Option<f64>,
         most: usize,
     ) -> Draws {
         let of = rivals(view, winner, &is_known, most.min(MOST));
@@ -39,7 +42,8 @@ impl Draws {
                 let draw = of.iter().zip(means.iter().zip(errors)).map(|(at, (mean, error))| {
                     let works = view.works[*at];
                     let works = is_known(*at) || random.uniform() < works.fits * works.meets;
-                    works.then_some(mean + error)
+                    let most = bound(*at).map_or(f64::INFINITY, |bound| bound + BOUND_SD * random.normal());
+                    works.then_some((mean + error).min(most))
                 });
                 values.push(draw.collect());
             }

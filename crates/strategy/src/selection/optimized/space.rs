@@ -57,7 +57,7 @@ pub(super) struct Space {
 /// The distinct levels of an axis.
 #[derive(Debug, Clone)]
 struct Positions {
-    /// Place on the axis from 0 to 1; None of a level that is no number.
+    /// Place on the axis from 0 to 1; None of a level without a number.
     place: Vec<Option<f64>>,
     /// The level of each candidate.
     of: Vec<usize>,

@@ -1,11 +1,12 @@
 //! The optimisation as a fold over the results of starts.
 
 use super::ask::{Ask, Ended, Proposal, Reason};
-use super::chance::Draws;
+use super::chance::{BOUND_SD, Draws};
 use super::estimate::{Estimate, Exclusion};
 use super::rules::{Budget, Rules};
 use super::space::{Axis, Candidate, Space};
 use super::spread;
+use super::surface::Belief;
 use super::trial::Trial;
 use super::view::View;
 use super::worth::gain;
@@ -245,11 +246,12 @@ impl Optimized {
             }
             let other = if best == Some(*at) { second } else { best };
             let is_known = self.measured_mean(*at).is_some();
+            let bound = self.bound(*at);
             let gains = view.surfaces.iter().zip(&beliefs).zip(&view.beliefs);
             let gains = gains.map(|((surface, beliefs), now)| {
                 let noise = surface.start_variance() + 1e-4;
                 let other = other.map_or(now[*at].mean - 1.0, |other| now[other].mean);
-                gain(beliefs[i], noise, other, is_known)
+                gain(bounded(beliefs[i], bound), noise, other, is_known)
             });
             let gain = gains.sum::<f64>() / view.surfaces.len().max(1) as f64;
             let works = view.works[*at];
@@ -291,7 +293,7 @@ impl Optimized {
 
     fn draws(&self, winner: usize, most: usize) -> Draws {
         let is_known = |at: usize| self.measured_mean(at).is_some();
-        Draws::of(self.view(), &self.space, winner, is_known, most)
+        Draws::of(self.view(), &self.space, winner, is_known, |at| self.bound(at), most)
     }
 
     /// The lower bound of the best candidate's value.
@@ -308,6 +310,17 @@ impl Optimized {
     fn trials_of(&self, candidate: usize) -> impl Iterator<Item = &Trial> {
         let of = self.trials.iter().filter(move |(at, _)| *at == candidate);
         of.map(|(_, trial)| trial)
+    }
+
+    /// The lowest upper bound that first probes of a candidate showed; None if it was measured since.
+    fn bound(&self, candidate: usize) -> Option<f64> {
+        let bounds = self.trials_of(candidate).filter_map(|trial| match trial {
+            Trial::Beaten { ln_below } => Some(*ln_below),
+            _ => None,
+        });
+        bounds
+            .reduce(f64::min)
+            .filter(|_| self.measured_mean(candidate).is_none())
     }
 
     /// The mean over the starts on which it was measured.
@@ -343,6 +356,15 @@ impl Optimized {
             Some(Budget::Starts(most)) => self.trials.len() + under_way.len() >= most,
         }
     }
+}
+
+/// The belief about a candidate that does not lie above a bound. The surface knows the bound only as a normal observation, whose tail
+/// reaches beyond it.
+fn bounded(belief: Belief, bound: Option<f64>) -> Belief {
+    bound.map_or(belief, |bound| Belief {
+        mean: belief.mean.min(bound),
+        variance: belief.variance.min(BOUND_SD * BOUND_SD),
+    })
 }
 
 /// A candidate with the gain that it promises for a second.

@@ -6,7 +6,7 @@ use super::sites::{Observed, Site, sites};
 use super::space::Space;
 use crate::stats::{Cholesky, Random, dot};
 
-/// What a surface is fitted to.
+/// All that a surface is fitted to.
 #[derive(Debug, Clone)]
 pub(super) struct Data<'a> {
     pub space: &'a Space,
@@ -113,7 +113,7 @@ fn climbed(data: &Data<'_>, seats: &Seats, free: &[usize]) -> (Shape, Vec<Site>)
 }
 
 impl Data<'_> {
-    /// What is expected of a candidate beforehand.
+    /// The value that is expected of a candidate beforehand.
     fn mean(&self, at: usize) -> f64 {
         self.level + self.slope.0 * self.expected[at]
     }

@@ -1,3 +1,5 @@
+//! Optimisations of a small grid with one peak.
+
 use super::*;
 
 /// Values of 4 x 4 x 2 configs with one peak.

@@ -13,7 +13,7 @@ pub enum Trial {
         /// Standard error of that on this start: of the runs, without the difference between starts.
         sd: f64,
     },
-    /// Its first probe showed that it is no better than the best one was then.
+    /// Its first probe showed that it cannot be better than the best one was then.
     Beaten {
         /// Upper bound of the logarithm of its value.
         ln_below: f64,

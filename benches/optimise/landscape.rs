@@ -160,14 +160,23 @@ impl<'a> Node<'a> {
         Some((best.0, best.1))
     }
 
+    /// The settings of a config that are compiled into the server.
+    fn key(&self, config: usize) -> Vec<usize> {
+        self.landscape.levels[config][..self.landscape.compiled].to_vec()
+    }
+
+    /// Seconds until the server of a config is ready.
+    pub fn start_s(&self, config: usize) -> f64 {
+        match self.compiled.contains(&self.key(config)) {
+            true => self.costs.warm_s,
+            false => self.costs.cold_s,
+        }
+    }
+
     /// Starts a server and measures on it, only once if that shows less than `first`.
     pub fn start(&mut self, config: usize, first: Option<f64>) -> Trial {
-        let key = self.landscape.levels[config][..self.landscape.compiled].to_vec();
-        let start_s = if self.compiled.contains(&key) {
-            self.costs.warm_s
-        } else {
-            self.costs.cold_s
-        };
+        let key = self.key(config);
+        let start_s = self.start_s(config);
         self.starts += 1;
         if !self.landscape.fits[config] {
             self.seconds += FAILS_AFTER * start_s;

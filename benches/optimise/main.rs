@@ -31,7 +31,9 @@ const TIMED_AFTER: usize = 100;
 type Draw = fn(u64) -> Landscape;
 
 /// A class of landscapes, and the shares of them in which the winner must lie within such a part of the best.
-const CLASSES: [(&str, Draw, &[(f64, f64)]); 4] = [
+type Class = (&'static str, Draw, &'static [(f64, f64)]);
+
+const CLASSES: [Class; 4] = [
     ("smooth", smooth::draw, &[(0.03, 0.95)]),
     ("nodes", nodes::draw, &[(0.03, 0.95)]),
     ("hostile", hostile::draw, &[(0.03, 0.75), (0.08, 0.9)]),

@@ -1,7 +1,7 @@
 //! The optimiser and methods beside it, each on a virtual node until its seconds are spent.
 
 use crate::landscape::{Landscape, Node, PROBES};
-use vsweep_strategy::selection::optimized::{Ask, Budget, Ended, Exclusion, Optimized, Reason, Rules, Trial};
+use vsweep_strategy::selection::optimized::{Ask, Budget, Exclusion, Optimized, Reason, Rules, Trial};
 use vsweep_strategy::stats::Random;
 
 pub const MARGIN: f64 = 0.01;
@@ -14,7 +14,6 @@ pub struct End {
     pub chance: Option<f64>,
     /// True if all configs within 1 % of the best were left out, and true if by memory.
     pub excluded: (bool, bool),
-    pub ended: Option<Ended>,
 }
 
 impl End {
@@ -23,7 +22,6 @@ impl End {
             winner: node.best().map(|(best, _)| best),
             chance: None,
             excluded: (false, false),
-            ended: None,
         }
     }
 }
@@ -37,7 +35,7 @@ pub fn optimised(node: &mut Node<'_>, most_s: f64) -> End {
         defaults: Some(landscape.defaults),
     };
     let mut optimized = Optimized::new(&landscape.axes, landscape.candidates(node.costs), rules);
-    let ended = loop {
+    loop {
         match optimized.ask(1, &[]) {
             Ask::Start(proposals) => {
                 let proposal = proposals[0];
@@ -48,44 +46,24 @@ pub fn optimised(node: &mut Node<'_>, most_s: f64) -> End {
                 let before = node.seconds;
                 let trial = node.start(proposal.candidate, first);
                 optimized.add(proposal.candidate, trial, node.seconds - before);
-                if std::env::var("TRACE").is_ok() {
-                    println!(
-                        "{:3} {:?} true {:.3} fits {} {:?} {:?} | best true value {:.3}",
-                        proposal.candidate,
-                        landscape.levels[proposal.candidate],
-                        landscape.values[proposal.candidate],
-                        landscape.fits[proposal.candidate],
-                        proposal.reason,
-                        trial,
-                        landscape.best()
-                    );
+                for at in 0..landscape.len() {
+                    optimized.expect_start(at, node.start_s(at));
                 }
             }
-            Ask::Ended(ended) => break ended,
+            Ask::Ended(_) => break,
         }
-    };
+    }
     let near = landscape.near_best();
     let excluded: Vec<_> = near.iter().map(|at| optimized.estimate(*at).excluded).collect();
     let winner = optimized.best();
-    if std::env::var("TRACE").is_ok() {
-        for at in &near {
-            println!(
-                "near {at} {:?} true {:.3} {:?}",
-                landscape.levels[*at],
-                landscape.values[*at],
-                optimized.estimate(*at)
-            );
-        }
-    }
     let is_near = winner.is_some_and(|at| near.contains(&at));
     End {
         winner,
         chance: Some(optimized.chance_of_best()),
         excluded: (
             !is_near && excluded.iter().all(Option::is_some),
-            excluded.iter().any(|excluded| *excluded == Some(Exclusion::Memory)),
+            excluded.contains(&Some(Exclusion::Memory)),
         ),
-        ended: Some(ended),
     }
 }
 

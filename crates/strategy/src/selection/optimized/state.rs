@@ -23,8 +23,8 @@ const LOST_SHARE: f64 = 0.3;
 const LIKELY_LOST: f64 = 0.7;
 /// Starts before which nothing is certain: little is known of the sizes of effects.
 const FEWEST_STARTS: usize = 10;
-/// Standard deviations between an estimate and its bounds.
-const BOUND: f64 = 3.0;
+/// Standard deviations between an estimate and its bounds: wide, since the surface itself may be wrong.
+const BOUND: f64 = 5.0;
 /// Probability of fitting into memory below which a candidate is left out.
 const HOPELESS: f64 = 0.002;
 /// Candidates that a further proposal of a batch is chosen from, and rivals in a first look at the chance of the best one.
@@ -60,6 +60,11 @@ impl Optimized {
         self.trials.push((candidate, trial));
         self.seconds.push(seconds);
         self.view = OnceLock::new();
+    }
+
+    /// Changes the predicted seconds until a candidate's server is ready, for example once its combination was compiled.
+    pub fn expect_start(&mut self, candidate: usize, start_s: f64) {
+        self.candidates[candidate].start_s = start_s;
     }
 
     /// Returns the next starts, at most `free`, while the candidates in `under_way` have no result yet. All depends only on the arguments

@@ -35,22 +35,17 @@ pub fn optimised(node: &mut Node<'_>, most_s: f64) -> End {
         defaults: Some(landscape.defaults),
     };
     let mut optimized = Optimized::new(&landscape.axes, landscape.candidates(node.costs), rules);
-    loop {
-        match optimized.ask(1, &[]) {
-            Ask::Start(proposals) => {
-                let proposal = proposals[0];
-                let first = match proposal.reason {
-                    Reason::Promising { .. } => node.best().map(|(_, value)| value),
-                    _ => None,
-                };
-                let before = node.seconds;
-                let trial = node.start(proposal.candidate, first);
-                optimized.add(proposal.candidate, trial, node.seconds - before);
-                for at in 0..landscape.len() {
-                    optimized.expect_start(at, node.start_s(at));
-                }
-            }
-            Ask::Ended(_) => break,
+    while let Ask::Start(proposals) = optimized.ask(1, &[]) {
+        let proposal = proposals[0];
+        let first = match proposal.reason {
+            Reason::Promising { .. } => node.best().map(|(_, value)| value),
+            _ => None,
+        };
+        let before = node.seconds;
+        let trial = node.start(proposal.candidate, first);
+        optimized.add(proposal.candidate, trial, node.seconds - before);
+        for at in 0..landscape.len() {
+            optimized.expect_start(at, node.start_s(at));
         }
     }
     let near = landscape.near_best();

@@ -5,11 +5,13 @@ use super::output;
 use super::rehearse::{AssumedMachine, failing, failures_in_words, summary};
 use crate::agenda::Schedule;
 use crate::cause::{Cause, Failure};
-use crate::journal::State;
+use crate::journal::{Directory, State};
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::Plan;
+use crate::rehearse::twin::Known;
 use crate::rehearse::{Limits, ModelledServer, Options, Rehearsal, Unknown, needs_gpu, rehearse};
 use crate::run::Sweep;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Most tokens that are computed unless a rehearsal is asked for: about a second's worth.
@@ -27,6 +29,14 @@ const MOST_SERVERS: usize = 1000;
 /// Assumptions for commands other than `rehearse`.
 pub fn options(plan: &Plan, matrix: &Matrix) -> Options {
     AssumedMachine::default().options(plan, matrix, limits(MOST_TOKENS))
+}
+
+/// The same for a plan with this experiment directory: measured runs there and beside it calibrate the engine model.
+pub fn options_at(plan: &Plan, matrix: &Matrix, directory: &Directory) -> Options {
+    Options {
+        known: Arc::new(Known::at(directory.clone())),
+        ..options(plan, matrix)
+    }
 }
 
 /// The limits of a forecast that nobody asked for.

@@ -12,9 +12,11 @@ use super::rehearse::{self, AssumedMachine};
 use crate::agenda::Schedule;
 use crate::error::{Exit, Result};
 use crate::journal::{Directory, Shard, State};
-use crate::rehearse::Rehearsal;
+use crate::rehearse::twin::Known;
+use crate::rehearse::{Options, Rehearsal};
 use clap::ValueEnum;
 use std::io::{BufWriter, Write};
+use std::sync::Arc;
 
 /// Show servers, points and exact command lines of a plan
 #[derive(Debug, clap::Args)]
@@ -55,8 +57,12 @@ pub fn run(args: Args) -> Result<Exit> {
     let estimate = || {
         let schedule = Schedule::new(&plan, &matrix, Shard::WHOLE, false);
         // `run` reports a record that cannot be read.
-        let options = args.machine.options(&plan, &matrix, limits(MOST_TOKENS));
-        let record = recorded(&Directory::at(folder(None, &plan))).unwrap_or_default();
+        let directory = Directory::at(folder(None, &plan));
+        let record = recorded(&directory).unwrap_or_default();
+        let options = Options {
+            known: Arc::new(Known::at(directory)),
+            ..args.machine.options(&plan, &matrix, limits(MOST_TOKENS))
+        };
         estimate(schedule, &State::default(), &record, &options)
     };
     let written = match args.format {

@@ -13,6 +13,7 @@ use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Shard, State};
 use crate::matrix::Matrix;
 use crate::plan::{Parallel, Plan};
+use crate::rehearse::twin::Known;
 use crate::rehearse::{Card, Forecast, Limits, Options, PlayCache, Rehearsal, needs_gpu, rehearse};
 use crate::report::terminal::width;
 use crate::sim::engine::gpu::{GPUS, Gpu};
@@ -70,11 +71,15 @@ pub fn run(args: Args) -> Result<Exit> {
     if let Some(only) = &args.only {
         matrix = matrix.only(only)?;
     }
-    let record = recorded(&Directory::at(folder(args.output.as_deref(), &plan)))?;
+    let directory = Directory::at(folder(args.output.as_deref(), &plan));
+    let record = recorded(&directory)?;
     let nothing = State::default();
     let done = if args.fresh { &nothing } else { &record };
     let schedule = Schedule::new(&plan, &matrix, args.shard, false);
-    let options = args.machine.options(&plan, &matrix, Limits::default());
+    let options = Options {
+        known: Arc::new(Known::at(directory)),
+        ..args.machine.options(&plan, &matrix, Limits::default())
+    };
     let working = print_progress_of(&options.plays);
     let rehearsal = rehearse(schedule, done, &record, &options);
     drop(working);
@@ -201,6 +206,11 @@ fn json(rehearsal: &Rehearsal, recorded: usize) -> Value {
         "disk_bytes": rehearsal.disk_bytes,
         "assumed": rehearsal.assumptions,
         "learned_from": rehearsal.learned_from,
+        "twin": rehearsal.twin.as_ref().map(|twin| json!({
+            "runs": twin.runs(),
+            "median_error": twin.score().map(f64::exp_m1),
+            "constants": twin.fitted_constants(),
+        })),
         "servers": rehearsal.servers.iter().enumerate().map(server).collect::<Vec<Value>>(),
     })
 }

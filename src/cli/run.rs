@@ -247,7 +247,7 @@ pub(super) fn perform(
     interrupt: &mut Interrupt,
     tables: Option<Tables>,
 ) -> Result<Ending> {
-    let options = forecast::options(sweep.plan, sweep.wanted);
+    let options = forecast::options_at(sweep.plan, sweep.wanted, recorder.directory());
     let forecasts = first_guesses(&sweep, state, &options);
     let lengths = lengths(&sweep, state, &options);
     let sweep = Sweep {

@@ -1,7 +1,7 @@
 //! `vsweep status`: what is done, failed and left of an experiment, by the plan and the journals in its directory.
 
 use super::experiment::{exit_of, named_or_newest, read_plan};
-use super::forecast::{is_playable, options, seconds_left};
+use super::forecast::{is_playable, options_at, seconds_left};
 use super::output::{self, OutputFormat};
 use super::run::settle_margins;
 use crate::agenda::Schedule;
@@ -97,7 +97,7 @@ impl Remaining {
         );
         let (plan, matrix) = read.ok()?;
         Some(Remaining {
-            options: options(&plan, &matrix),
+            options: options_at(&plan, &matrix, directory),
             sha256,
             plan,
             matrix,

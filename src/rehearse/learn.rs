@@ -66,7 +66,8 @@ pub fn is_measured(state: &State) -> bool {
     state.runs().any(|run| is_good(&run))
 }
 
-fn is_good(run: &&RunRecord) -> bool {
+/// Returns true if a run was measured.
+pub fn is_good(run: &&RunRecord) -> bool {
     matches!(run.outcome, Outcome::Ok | Outcome::Suspect)
 }
 
@@ -205,21 +206,7 @@ fn ratio(
     options: &Options,
 ) -> Option<f64> {
     let stand_in = stand_ins.get(&run.server)?;
-    let mut params = Params::clone(&run.params);
-    let overhead = match &plan.bench.runner {
-        BenchRunner::Native => {
-            let probe = run.probe();
-            let draw = probe.map_or(Task::draw_of(run.slot, run.run), |probe| probe.question.draw);
-            params = seeded(params, draw);
-            overhead_s(None)?
-        }
-        BenchRunner::Command(command) => {
-            let argv = crate::matrix::argv::fill_in(&command.of(&params), &flags(&params));
-            params = params_of(&argv)?;
-            overhead_s(Some(&argv))?
-        }
-        _ => return None,
-    };
+    let (params, overhead) = played_params(run, plan)?;
     let play = Play {
         params: &params,
         warmup: Warmup::Requests(0),
@@ -234,4 +221,22 @@ fn ratio(
         .recorded((run.point.clone(), run.slot, run.run), playing)?;
     let seconds = run.seconds - overhead;
     (seconds > 0.0 && modelled > 0.0).then_some(seconds / modelled)
+}
+
+/// The parameters of a recorded run, its seed included, and the time that it takes in addition to its load; `None` if it cannot be played.
+pub fn played_params(run: &RunRecord, plan: &Plan) -> Option<(Params, f64)> {
+    let mut params = Params::clone(&run.params);
+    Some(match &plan.bench.runner {
+        BenchRunner::Native => {
+            let probe = run.probe();
+            let draw = probe.map_or(Task::draw_of(run.slot, run.run), |probe| probe.question.draw);
+            params = seeded(params, draw);
+            (params, overhead_s(None)?)
+        }
+        BenchRunner::Command(command) => {
+            let argv = crate::matrix::argv::fill_in(&command.of(&params), &flags(&params));
+            (params_of(&argv)?, overhead_s(Some(&argv))?)
+        }
+        _ => return None,
+    })
 }

@@ -4,6 +4,7 @@
 //! All results are predictions and must be shown as such. Starts no process, opens no connection, writes nothing.
 
 mod budget;
+mod calibrated;
 mod imagined;
 mod learn;
 mod load;
@@ -13,8 +14,10 @@ mod server;
 mod spread;
 mod stage;
 mod threads;
+pub mod twin;
 
 pub use budget::{Budget, Limits};
+pub use calibrated::Calibrated;
 pub use load::{Play, Player};
 pub use packed::Packed;
 pub use plays::{PlayCache, Timing};
@@ -25,6 +28,7 @@ use crate::agenda::{Schedule, wants_forecast};
 use crate::cause::Failure;
 use crate::ids::ServerId;
 use crate::journal::State;
+use crate::matrix::ServerConfig;
 use crate::plan::{BenchRunner, Offline, Plan, Runs};
 use crate::run::{Forecasts, capacity};
 use crate::sim::engine::gpu::Gpu;
@@ -35,6 +39,7 @@ use minijinja::{Environment, Value, context};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
+use twin::{Known, Twin};
 
 /// Input of a rehearsal in addition to the plan.
 #[derive(Debug, Clone, Default)]
@@ -53,6 +58,30 @@ pub struct Options {
     pub at_work: bool,
     /// Cache of played runs, for repeated predictions.
     pub plays: Arc<PlayCache>,
+    /// Measured runs that the engine model is calibrated by.
+    pub known: Arc<Known>,
+    /// Constants by measured runs, if they are known.
+    pub calibrated: Option<Arc<Calibrated>>,
+}
+
+impl Options {
+    /// These options with the twin of servers like this one, if any of them was measured.
+    fn with_twin(&self, record: &State, plan: &Plan, server: &ServerConfig) -> (Options, Option<Arc<Twin>>) {
+        let nominal = Options {
+            calibrated: None,
+            ..self.clone()
+        };
+        let modelled = ModelledServer::of(server, &nominal)
+            .ok()
+            .filter(|modelled| !modelled.is_simulator);
+        let settings = modelled.and_then(|modelled| modelled.settings);
+        let twin = settings.and_then(|settings| self.known.twin(record, plan, &settings.cost, &nominal));
+        let calibrated = twin.as_ref().map(|twin| Arc::new(twin.calibrated()));
+        nominal
+            .plays
+            .keep_of(calibrated.as_ref().map(|calibrated| calibrated.constants));
+        (Options { calibrated, ..nominal }, twin)
+    }
 }
 
 /// A GPU, and how that is known.
@@ -154,6 +183,8 @@ pub struct Rehearsal {
     pub assumptions: Vec<String>,
     /// Sources of the calibration, as phrases such as `3 measured server starts`.
     pub learned_from: Vec<String>,
+    /// The twin that predicted it, if runs of such servers were measured.
+    pub twin: Option<Arc<Twin>>,
 }
 
 impl Rehearsal {
@@ -198,6 +229,7 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
     let Some(first) = starts.find(|start| schedule.sure_group(start, done).is_some()) else {
         return Ok(rehearsal);
     };
+    let (options, twin) = &options.with_twin(record, plan, &first.server);
     let stand_in = match ModelledServer::of(&first.server, options) {
         Err(_) if learn::is_measured(record) => ModelledServer::measured(record),
         known => known?,
@@ -223,6 +255,7 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
         .assumptions
         .extend(rehearsal.packed.as_ref().and_then(Packed::remark));
     rehearsal.learned_from = calibration.sources;
+    rehearsal.twin.clone_from(twin);
     Ok(rehearsal)
 }
 
@@ -233,6 +266,11 @@ pub fn foresee(schedule: Schedule<'_>, done: &State, options: &Options) -> Forec
     if schedule.plan.sla.is_none() {
         return forecasts;
     }
+    let first = schedule.starts().next();
+    let options = &match first {
+        Some(start) => options.with_twin(done, schedule.plan, &start.server).0,
+        None => return forecasts,
+    };
     for start in schedule.starts() {
         let Some(group) = schedule.group(&start, done).filter(|group| !group.searches.is_empty()) else {
             continue;
@@ -284,6 +322,7 @@ fn assumptions(plan: &Plan, stand_in: &ModelledServer, options: &Options) -> Vec
     let values = context! {
         is_real => !stand_in.is_simulator,
         gpu => cost.map(|cost| cost.gpu.name),
+        is_calibrated => stand_in.calibrated.is_some(),
         gpu_whence => options.card.map_or("", |card| card.whence),
         billions => cost.map(|cost| format!("{:.1}", cost.model.parameters / 1e9)),
         is_unknown => cost.is_none() && stand_in.failure.is_none(),

@@ -2,6 +2,7 @@
 
 use crate::cause::Failure;
 use crate::ids::PointId;
+use crate::sim::engine::constants::Constants;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -10,6 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Debug, Default)]
 pub struct PlayCache {
     count: AtomicU64,
+    /// The constants that they were played with; `None` for nominal ones.
+    constants: Mutex<Option<Constants>>,
     /// By the start slot, too: starts are played side by side, and each draws its own load.
     points: Mutex<HashMap<(PointId, u32), Timing>>,
     /// Model's duration of recorded runs, in seconds: by point, start slot and number.
@@ -30,6 +33,16 @@ pub struct Timing {
 }
 
 impl PlayCache {
+    /// Forgets what was played with other constants of the engine model.
+    pub(super) fn keep_of(&self, constants: Option<Constants>) {
+        let mut known = lock(&self.constants);
+        if *known != constants {
+            lock(&self.points).clear();
+            lock(&self.recorded).clear();
+            *known = constants;
+        }
+    }
+
     /// Runs that were played so far, for a display.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)

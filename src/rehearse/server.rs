@@ -2,6 +2,7 @@
 //! Starts nothing and uses no network. Reports facts that the command line does not show.
 
 use super::Options;
+use super::calibrated::Calibrated;
 use super::spread::TimeFactor;
 use crate::cause::{Cause, Failure};
 use crate::journal::{StartRecord, State};
@@ -17,6 +18,7 @@ use crate::sim::phases;
 use crate::sim::settings::ServerSettings;
 use serde_json::Value;
 use std::path::Path;
+use std::sync::Arc;
 
 /// A server as it is in virtual time.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +36,8 @@ pub struct ModelledServer {
     pub warm_start_s: f64,
     /// Time from the order to stop to the end, in seconds.
     pub stop_s: f64,
+    /// Source of its constants, if runs were measured.
+    pub calibrated: Option<Arc<Calibrated>>,
 }
 
 /// Time for vLLM to stop and to release its memory, in seconds.
@@ -48,14 +52,19 @@ const OTHER_ENGINE: f64 = 0.3;
 impl ModelledServer {
     /// Uncertainty of start times before any was measured.
     pub fn start_factor(&self) -> TimeFactor {
-        match self.is_simulator {
-            true => TimeFactor::of(0.1, 0.1),
-            false => TimeFactor::of(0.5, 0.15),
+        match (self.is_simulator, &self.calibrated) {
+            (true, _) => TimeFactor::of(0.1, 0.1),
+            (false, Some(calibrated)) => calibrated.start,
+            (false, None) => TimeFactor::of(0.5, 0.15),
         }
     }
 
     /// Uncertainty of run times before any was measured: the error of the model for this GPU.
     pub fn run_factor(&self) -> TimeFactor {
+        let cost = self.settings.as_ref().map(|settings| &settings.cost);
+        if let Some((calibrated, cost)) = self.calibrated.as_ref().zip(cost) {
+            return calibrated.run_factor(cost);
+        }
         let gpu = self.settings.as_ref().map_or(GPUS[0], |settings| settings.cost.gpu);
         match self.is_simulator {
             true => TimeFactor::of(0.03, 0.04),
@@ -96,6 +105,12 @@ impl ModelledServer {
                 });
             }
         };
+        let mut settings = settings;
+        let is_about = |calibrated: &&Arc<Calibrated>| !is_simulator && calibrated.is_about(&settings.cost);
+        let calibrated = options.calibrated.as_ref().filter(is_about).cloned();
+        if let Some(calibrated) = &calibrated {
+            settings.cost.constants = calibrated.constants;
+        }
         let failure = fault(&settings).or_else(|| misfit(&settings));
         let phases = settings.phases();
         let warm = settings.phases_if(!is_simulator || settings.compile_cache.is_some());
@@ -114,6 +129,7 @@ impl ModelledServer {
             stop_s,
             settings: Some(settings),
             failure,
+            calibrated,
         })
     }
 

@@ -11,10 +11,15 @@ mod layers;
 mod mangled_files;
 mod matrix;
 mod mix;
+#[path = "../../benches/support/nodes.rs"]
+mod nodes;
 mod plans;
+#[path = "../../benches/support/random.rs"]
+mod random;
 mod search;
 mod servers;
 mod texts;
+mod twin;
 mod wording;
 
 /// Number of cases to try: `PROPTEST_CASES` for campaigns, which a number in the code would override.

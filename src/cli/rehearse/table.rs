@@ -38,6 +38,12 @@ pub fn table(rehearsal: &Rehearsal, recorded: usize, columns: Option<usize>) -> 
     lines.push(format!("disk: about {:.0} MB", rehearsal.disk_bytes as f64 / 1e6));
     let assumptions = rehearsal.assumptions.iter();
     lines.extend(assumptions.map(|assumed| format!("assumed: {assumed}")));
+    lines.extend(
+        rehearsal
+            .twin
+            .as_ref()
+            .map(|twin| format!("calibrated {}", twin.in_words())),
+    );
     if !rehearsal.learned_from.is_empty() {
         lines.push(format!("learned from {}", rehearsal.learned_from.join(" and ")));
     }
@@ -205,6 +211,7 @@ mod tests {
             disk_bytes: 0,
             assumptions: Vec::new(),
             learned_from: Vec::new(),
+            twin: None,
         }
     }
 

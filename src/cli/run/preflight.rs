@@ -14,6 +14,7 @@ use crate::report::known_noise;
 use crate::run::{Forecasts, Lengths, Node, Sweep, host};
 use crate::telemetry::gpu;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Most tokens that are computed for the first guesses of searches: about a second's worth.
 const MOST_TOKENS: u64 = 20_000_000;
@@ -109,6 +110,7 @@ pub fn first_guesses(sweep: &Sweep<'_>, state: &State, options: &Options) -> For
         // A guess for a GPU that is not there would only lead the search astray.
         card: options.card.filter(|card| !card.is_assumed),
         limits: forecast::limits(MOST_TOKENS),
+        known: Arc::clone(&options.known),
         ..Options::default()
     };
     foresee(sweep.schedule(), state, &options)

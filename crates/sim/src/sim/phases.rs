@@ -33,9 +33,10 @@ impl StartPhases {
     pub fn of(cost: &CostModel, max_num_seqs: usize, warm: bool) -> StartPhases {
         let layers = cost.model.layers as f64;
         let checkpoint = cost.model.parameters * cost.weight_bytes;
+        let factors = cost.constants.start;
         let compile = match warm {
-            true => 3.0 + 0.06 * layers,
-            false => 26.0 + 0.5 * layers,
+            true => (3.0 + 0.06 * layers) * factors.compile_warm,
+            false => (26.0 + 0.5 * layers) * factors.compile_cold,
         };
         let sizes = capture_sizes((2 * max_num_seqs).min(LARGEST_CAPTURE)) as f64;
         let capture = 1.0 + sizes * layers * 2.2e-3 * if cost.tensor_parallel > 1 { 1.5 } else { 1.0 };
@@ -45,11 +46,11 @@ impl StartPhases {
             false => Duration::ZERO,
         };
         StartPhases {
-            import: phase(IMPORT),
-            weights: phase(0.5 + checkpoint / LOAD_RATE),
+            import: phase(IMPORT * factors.import),
+            weights: phase((0.5 + checkpoint / LOAD_RATE) * factors.load),
             compile: phase(compile * graphs),
-            profile: phase(PROFILE),
-            capture: phase(capture * graphs),
+            profile: phase(PROFILE * factors.load),
+            capture: phase(capture * graphs * factors.capture),
         }
     }
 

@@ -5,7 +5,7 @@ const SINGULAR: f64 = 1e-9;
 
 /// The lower Cholesky factor of a symmetric matrix, row by row.
 #[derive(Debug, Clone)]
-pub(crate) struct Cholesky(Vec<Vec<f64>>);
+pub struct Cholesky(Vec<Vec<f64>>);
 
 impl Cholesky {
     /// Factor of a matrix with `size` rows; `None` if it is not positive definite.
@@ -48,6 +48,6 @@ impl Cholesky {
 }
 
 /// The sum of the products of two vectors.
-pub(crate) fn dot(a: &[f64], b: &[f64]) -> f64 {
+pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }

@@ -20,7 +20,7 @@ mod repeats;
 mod starts;
 
 pub use bound::{Bound, Requirement};
-pub(crate) use cholesky::{Cholesky, dot};
+pub use cholesky::{Cholesky, dot};
 pub use class::{ClassTag, figure_of, is_class_name, split_class};
 pub use distribution::{normal_quantile, student_quantile, student_two_sided};
 pub use effort::more_starts;

@@ -1,5 +1,6 @@
 //! The cost of a step: its work, and the model and hardware that perform it, with speculative tokens. `roofline` computes the time.
 
+use super::constants::Constants;
 use super::gpu::Gpu;
 use super::model::Model;
 use super::noise::{mix, uniform};
@@ -96,6 +97,8 @@ pub struct CostModel {
     pub eager: bool,
     /// Factor by which everything is faster than in the model; infinite for no time at all.
     pub speed: f64,
+    /// Constants of the node and engine.
+    pub constants: Constants,
 }
 
 impl CostModel {
@@ -114,7 +117,13 @@ impl CostModel {
             eight_bit: false,
             eager: false,
             speed: 1.0,
+            constants: Constants::default(),
         }
+    }
+
+    /// Returns true if weights have fewer than 16 bits.
+    pub fn is_quantised(&self) -> bool {
+        self.weight_bytes < 2.0
     }
 
     /// Bytes of weights on one GPU.

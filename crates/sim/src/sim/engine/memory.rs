@@ -28,7 +28,7 @@ pub fn kv_blocks(cost: &CostModel, limits: &Limits) -> Result<usize, Misfit> {
     let width = (4 * cost.model.hidden) as f64 + 7.0 * cost.model.hidden as f64 / cost.tensor_parallel as f64;
     let logits = 2.0 * 4.0 * (limits.max_num_seqs * cost.model.vocabulary) as f64;
     let activations = 2.0 * width * limits.max_num_batched_tokens as f64 + logits;
-    let kv = total * limits.gpu_memory_utilization - weights - activations - FIXED;
+    let kv = (total * limits.gpu_memory_utilization - weights - activations - FIXED) * cost.constants.kv_blocks;
 
     let per_token = cost.kv_bytes_per_gpu() / stages;
     let per_block = per_token * limits.block_size as f64;

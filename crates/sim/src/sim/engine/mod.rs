@@ -6,6 +6,7 @@
 //! arrival (or priority), all within a token budget; prefill is chunked and mixed with decoding; when blocks run out, the
 //! request that came last is preempted and recomputed. The engine knows nothing of text, HTTP, processes or files.
 
+pub mod constants;
 pub mod cost;
 mod decoders;
 pub mod gpu;

@@ -2,33 +2,14 @@
 //! traffic. Tensor parallelism divides both and adds two all-reduces per layer. Pipeline parallelism moves parts of the batch through the
 //! stages one after the other. Replicas of a mixture of experts share the experts. Every step and every sequence costs the host some time,
 //! and without a graph of the whole step the host may take longer to launch the kernels than the GPU takes to run them.
-//! The efficiencies are assumptions (see `docs/simulator.md`).
+//! The efficiencies are in `constants`.
 //!
 //! Everything that no step changes is worked out once: a day in virtual time has tens of millions of steps.
 
 use super::cost::{CostModel, Work};
 
-/// Share of the peak arithmetic that large matrix products reach, in 16 and in 8 bits. The second from published prefill-bound
-/// throughput (tests/data/calibration: 2048/128 on H100 and H200).
-const MATMUL_EFFICIENCY: f64 = 0.60;
-const MATMUL_EFFICIENCY_8: f64 = 0.53;
-/// Share of the peak arithmetic that attention over long contexts reaches.
-const ATTENTION_EFFICIENCY: f64 = 0.45;
-/// Share of the memory bandwidth that reading weights reaches.
-const WEIGHT_EFFICIENCY: f64 = 0.82;
-/// Share of the memory bandwidth that paged attention reaches.
-const KV_EFFICIENCY: f64 = 0.70;
-/// Scheduling, sampling and launching one step, in seconds.
-const STEP_OVERHEAD: f64 = 0.55e-3;
-/// Scheduling, sampling and detokenising one sequence in a step, in seconds.
-const SEQUENCE_OVERHEAD: f64 = 5e-6;
 /// Launching one pass of a drafting model, in seconds.
 const DRAFT_OVERHEAD: f64 = 0.12e-3;
-/// Launching the kernels of one layer, in seconds: from graphs of its pieces, as in a step with a prompt, and one by one. Of vLLM 0.26 on an
-/// H100 (results/h100 and tests/data/calibration): prefill steps of few tokens, and decode steps with `--enforce-eager`.
-const PIECES_LAUNCH: f64 = 0.32e-3;
-const EAGER_LAUNCH: f64 = 0.60e-3;
-
 /// Step times of one cost model, in seconds of its GPUs before `speed` divides them.
 #[derive(Debug, Clone)]
 pub(super) struct Roofline {
@@ -54,6 +35,8 @@ pub(super) struct Roofline {
     drafts: Option<Drafts>,
     /// Launching a step with a prompt, and one without.
     launches: (f64, f64),
+    /// The host's time for a step and for each of its sequences.
+    host: (f64, f64),
     stages: usize,
     speed: f64,
 }
@@ -75,45 +58,47 @@ struct Drafts {
 
 impl Roofline {
     pub fn of(cost: &CostModel) -> Roofline {
-        let (gpu, model) = (&cost.gpu, &cost.model);
+        let (gpu, model, constants) = (&cost.gpu, &cost.model, &cost.constants);
         let ranks = cost.tensor_parallel as f64;
         // Without a unit for 8 bits the arithmetic is that of 16.
         let reached = match cost.eight_bit && gpu.flops_8 > gpu.flops_16 {
-            true => gpu.flops_8 * MATMUL_EFFICIENCY_8,
-            false => gpu.flops_16 * MATMUL_EFFICIENCY,
+            true => gpu.flops_8 * constants.matmul_8,
+            false => gpu.flops_16 * constants.matmul,
         };
         let (shared, expert) = model.shared_and_expert();
         let (count, used) = model.experts.unwrap_or((1, 1));
         let replicas = cost.data_parallel as f64;
-        let weight = 1.0 / (gpu.bandwidth * WEIGHT_EFFICIENCY);
+        let slower = if cost.is_quantised() { constants.quantised } else { 1.0 };
+        let weight = slower / (gpu.bandwidth * constants.weights);
         // The output layer is only needed where a token is sampled.
         let head = (model.vocabulary * model.hidden) as f64;
         let drafts = cost.speculation.as_ref().map(|guess| Drafts {
             passes: guess.tokens as f64,
-            sequence: 2.0 * guess.parameters / (gpu.flops_16 * MATMUL_EFFICIENCY) / ranks,
+            sequence: 2.0 * guess.parameters / (gpu.flops_16 * constants.matmul) / ranks,
             read: guess.parameters * cost.weight_bytes * weight / ranks,
         });
         let layers = model.layers as f64;
         let launches = match cost.eager {
-            true => (EAGER_LAUNCH * layers, EAGER_LAUNCH * layers),
-            false => (PIECES_LAUNCH * layers, 0.0),
+            true => (constants.eager_launch_s * layers, constants.eager_launch_s * layers),
+            false => (constants.pieces_launch_s * layers, 0.0),
         };
         Roofline {
             token: 2.0 * (model.active - head).max(0.0),
             sample: 2.0 * head,
             // Two products (scores, values) of two operations for each head and dimension.
             pair: 4.0 * (model.layers * model.heads * model.head_dim) as f64,
-            dense: 1.0 / (reached * ranks),
-            attention: 1.0 / (gpu.flops_16 * ATTENTION_EFFICIENCY * ranks),
+            dense: slower / (reached * ranks),
+            attention: 1.0 / (gpu.flops_16 * constants.attention * ranks),
             shared: shared * cost.weight_bytes / ranks,
             experts: count as f64 * expert * cost.weight_bytes / ranks / replicas,
             missed: (1.0 - used as f64 / count as f64).ln() * replicas,
             weight,
             kv_bytes: cost.kv_bytes_per_gpu(),
-            kv: 1.0 / (gpu.bandwidth * KV_EFFICIENCY),
+            kv: 1.0 / (gpu.bandwidth * constants.kv),
             link: link(cost),
             drafts,
             launches,
+            host: (constants.step_s, constants.sequence_s),
             stages: cost.pipeline_parallel,
             speed: cost.speed,
         }
@@ -137,7 +122,7 @@ impl Roofline {
         let drafting = self.drafts.filter(|_| part.samples > 0).map_or(0.0, |drafts| {
             drafts.passes * ((drafts.sequence * part.sequences as f64).max(drafts.read) + DRAFT_OVERHEAD)
         });
-        let host = STEP_OVERHEAD + SEQUENCE_OVERHEAD * work.sequences as f64;
+        let host = self.host.0 + self.host.1 * work.sequences as f64;
         let has_prompt = work.tokens > work.samples;
         let launches = if has_prompt { self.launches.0 } else { self.launches.1 };
         let gpu = dense + attention + communication + drafting;
@@ -175,8 +160,9 @@ fn link(cost: &CostModel) -> (f64, f64) {
         None => (0.0, 0.0),
     };
     let hops = (cost.pipeline_parallel - 1) as f64;
+    let slower = cost.constants.link;
     (
-        2.0 * layers * (ranks.0 + replicas.0) + hops * gpu.link_latency,
-        2.0 * layers * (ranks.1 + replicas.1) + hops * token / gpu.link,
+        slower * (2.0 * layers * (ranks.0 + replicas.0) + hops * gpu.link_latency),
+        slower * (2.0 * layers * (ranks.1 + replicas.1) + hops * token / gpu.link),
     )
 }

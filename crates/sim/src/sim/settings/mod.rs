@@ -3,6 +3,7 @@
 mod engine;
 mod own;
 
+use super::engine::constants::Constants;
 use super::engine::cost::CostModel;
 use super::engine::gpu::{GPUS, Gpu};
 use super::engine::model::Model;
@@ -167,6 +168,7 @@ impl ServerSettings {
             eight_bit,
             eager: flags.on("enforce_eager", false),
             speed: own::speed(flags)?,
+            constants: Constants::default(),
         };
         let adapters = flags.texts("lora_modules").into_iter().map(|text| Adapter::read(&text));
         let mut served_names = flags.texts("served_model_name");

@@ -1,0 +1,121 @@
+//! The constants of the engine model that measured runs identify: what each is called, how far off its nominal value may be, and which
+//! servers depend on it. All are fitted as factors, on a logarithmic scale.
+
+use crate::sim::engine::constants::Constants;
+use crate::sim::engine::cost::CostModel;
+
+/// Number of constants.
+pub const COUNT: usize = 9;
+
+/// Logarithms of factors of the nominal constants.
+pub type Vector = [f64; COUNT];
+
+/// One constant.
+#[derive(Debug, Clone, Copy)]
+pub struct Constant {
+    /// Its name for people.
+    pub name: &'static str,
+    /// Its unit, with a space where one belongs.
+    pub unit: &'static str,
+    /// Standard deviation of its logarithm before anything was measured. Guesses, from the spread of published figures about the model.
+    pub prior: f64,
+    /// Multiplies it.
+    scale: fn(&mut Constants, f64),
+    /// Its value in that unit.
+    pub value: fn(&Constants, layers: f64) -> f64,
+    /// True for a server whose times depend on it.
+    pub applies: fn(&CostModel) -> bool,
+}
+
+/// Every constant.
+pub const CONSTANTS: [Constant; COUNT] = [
+    Constant {
+        name: "decode",
+        unit: " of the bandwidth",
+        prior: 0.15,
+        scale: |constants, by| constants.weights *= by,
+        value: |constants, _| constants.weights,
+        applies: |_| true,
+    },
+    Constant {
+        name: "attention",
+        unit: " of the bandwidth",
+        prior: 0.3,
+        scale: |constants, by| constants.kv *= by,
+        value: |constants, _| constants.kv,
+        applies: |_| true,
+    },
+    Constant {
+        name: "prefill",
+        unit: " of the FLOPs",
+        prior: 0.2,
+        scale: |constants, by| {
+            constants.matmul *= by;
+            constants.matmul_8 *= by;
+        },
+        value: |constants, _| constants.matmul,
+        applies: |_| true,
+    },
+    Constant {
+        name: "prefill floor",
+        unit: " ms",
+        prior: 0.4,
+        scale: |constants, by| constants.pieces_launch_s *= by,
+        value: |constants, layers| 1e3 * layers * constants.pieces_launch_s,
+        applies: |cost| !cost.eager,
+    },
+    Constant {
+        name: "host",
+        unit: " ms a step",
+        prior: 0.5,
+        scale: |constants, by| constants.step_s *= by,
+        value: |constants, _| 1e3 * constants.step_s,
+        applies: |_| true,
+    },
+    Constant {
+        name: "host",
+        unit: " µs a sequence",
+        prior: 0.7,
+        scale: |constants, by| constants.sequence_s *= by,
+        value: |constants, _| 1e6 * constants.sequence_s,
+        applies: |_| true,
+    },
+    Constant {
+        name: "quantised weights",
+        unit: " times as slow as their bytes say",
+        prior: 0.25,
+        scale: |constants, by| constants.quantised *= by,
+        value: |constants, _| constants.quantised,
+        applies: CostModel::is_quantised,
+    },
+    Constant {
+        name: "eager steps",
+        unit: " ms",
+        prior: 0.4,
+        scale: |constants, by| constants.eager_launch_s *= by,
+        value: |constants, layers| 1e3 * layers * constants.eager_launch_s,
+        applies: |cost| cost.eager,
+    },
+    Constant {
+        name: "links between GPUs",
+        unit: " times as slow as modelled",
+        prior: 0.5,
+        scale: |constants, by| constants.link *= by,
+        value: |constants, _| constants.link,
+        applies: |cost| cost.tensor_parallel > 1,
+    },
+];
+
+/// Places of constants that only some servers depend on.
+pub const QUANTISED: usize = 6;
+pub const EAGER: usize = 7;
+pub const LINK: usize = 8;
+
+/// The nominal constants times these factors.
+pub fn scaled(logs: &Vector) -> Constants {
+    let mut constants = Constants::default();
+    for (constant, log) in CONSTANTS.iter().zip(logs) {
+        (constant.scale)(&mut constants, log.exp());
+    }
+    constants
+}

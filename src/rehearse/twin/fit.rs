@@ -1,0 +1,153 @@
+//! Fits the constants to measured runs: the model plays each run again, its figures are compared with the measured ones on a logarithmic
+//! scale, and the constants are corrected (Gauss and Newton's method with a penalty for leaving their priors). Derivatives are secants over
+//! half a prior's deviation, because which prompts share a step makes figures jump a little.
+
+use super::belief::{Belief, FIGURES, Row};
+use super::constants::{CONSTANTS, COUNT, Vector, scaled};
+use crate::plan::{Params, Warmup};
+use crate::rehearse::{Budget, ModelledServer, Play, Player, Unknown};
+use crate::sim::engine::constants::Constants;
+use crate::sim::engine::noise::Spread;
+use crate::threads;
+use std::time::Duration;
+
+/// Times that derivatives are computed anew.
+const ROUNDS: usize = 2;
+
+/// A load on a modelled server.
+#[derive(Debug, Clone)]
+pub struct Load {
+    /// The server, with any constants.
+    pub server: ModelledServer,
+    /// Every bench parameter, the seed included.
+    pub params: Params,
+    /// True if caches keep the content of earlier runs.
+    pub keeps_caches: bool,
+}
+
+/// A measured run.
+#[derive(Debug, Clone)]
+pub struct Case {
+    /// The server config, by number.
+    pub server: usize,
+    /// What was run.
+    pub load: Load,
+    /// Logarithm of each figure and the variance of it from sampling.
+    pub measured: [Option<(f64, f64)>; FIGURES],
+}
+
+/// Logarithms of duration in seconds, TPOT and TTFT in milliseconds.
+pub type Logs = [Option<f64>; FIGURES];
+
+/// Names of the figures in a result.
+pub const NAMES: [&str; FIGURES] = ["duration", "mean_tpot_ms", "mean_ttft_ms"];
+
+/// Figures of a load by the model with these constants, and their derivatives.
+#[derive(Debug, Clone)]
+pub struct Modelled {
+    pub logs: Logs,
+    pub slopes: [Vector; FIGURES],
+    /// Logarithm of output tokens per second.
+    pub throughput: Option<f64>,
+}
+
+impl Load {
+    /// Figures and the throughput by the model with the nominal constants times these factors.
+    fn figures(&self, logs: &Vector, budget: &Budget) -> Result<(Logs, Option<f64>), Unknown> {
+        let mut server = self.server.clone();
+        let settings = server
+            .settings
+            .as_mut()
+            .ok_or_else(|| "the server is not modelled".to_owned())?;
+        let Constants { kv_blocks, start, .. } = settings.cost.constants;
+        settings.cost.constants = Constants {
+            kv_blocks,
+            start,
+            ..scaled(logs)
+        };
+        settings.spread = Spread::default();
+        let mut player = Player::new(&server, self.keeps_caches, false);
+        let (_, measurement) = player.play(Play {
+            params: &self.params,
+            warmup: Warmup::Requests(0),
+            watch: None,
+            limit: Duration::MAX,
+            budget,
+        })?;
+        let measurement = measurement.ok_or_else(|| "no request is answered".to_owned())?;
+        let figure = |name| log(measurement.result.get(name)?.as_f64()?);
+        Ok((NAMES.map(figure), figure("output_throughput")))
+    }
+
+    /// Figures and their derivatives at these factors.
+    pub fn modelled(&self, at: &Vector, budget: &Budget) -> Result<Modelled, Unknown> {
+        let (logs, throughput) = self.figures(at, budget)?;
+        let mut slopes = [[0.0; COUNT]; FIGURES];
+        let cost = self.server.settings.as_ref().map(|settings| &settings.cost);
+        for (place, constant) in CONSTANTS.iter().enumerate() {
+            if !cost.is_some_and(constant.applies) {
+                continue;
+            }
+            let step = constant.prior / 2.0;
+            let mut beside = *at;
+            beside[place] += step;
+            let (moved, _) = self.figures(&beside, budget)?;
+            for figure in 0..FIGURES {
+                if let (Some(here), Some(there)) = (logs[figure], moved[figure]) {
+                    slopes[figure][place] = (there - here) / step;
+                }
+            }
+        }
+        Ok(Modelled {
+            logs,
+            slopes,
+            throughput,
+        })
+    }
+}
+
+/// The logarithm of a positive number.
+pub fn log(value: f64) -> Option<f64> {
+    (value > 0.0 && value.is_finite()).then(|| value.ln())
+}
+
+/// The belief about the constants after some runs, and the comparison at its mean.
+pub fn fit(cases: &[Case], budget: &Budget) -> Result<(Belief, Vec<Row>), Unknown> {
+    let mut at = [0.0; COUNT];
+    let mut slopes = Vec::new();
+    for _ in 0..ROUNDS {
+        let modelled = threads::map(threads::cores(), cases, |case| case.load.modelled(&at, budget));
+        let modelled = modelled.into_iter().collect::<Result<Vec<Modelled>, Unknown>>()?;
+        at = Belief::after(&rows(cases, &modelled, &at)).mean;
+        slopes = modelled;
+    }
+    // The figures once more where the constants have come to rest, with the last derivatives.
+    let logs = threads::map(threads::cores(), cases, |case| case.load.figures(&at, budget));
+    for (modelled, logs) in slopes.iter_mut().zip(logs) {
+        (modelled.logs, modelled.throughput) = logs?;
+    }
+    let rows = rows(cases, &slopes, &at);
+    Ok((Belief::after(&rows), rows))
+}
+
+/// The comparison of measured and modelled figures as a linear problem.
+fn rows(cases: &[Case], modelled: &[Modelled], at: &Vector) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (case, modelled) in cases.iter().zip(modelled) {
+        for figure in 0..FIGURES {
+            let (Some((value, sampling)), Some(predicted)) = (case.measured[figure], modelled.logs[figure]) else {
+                continue;
+            };
+            let slopes = modelled.slopes[figure];
+            let moved: f64 = slopes.iter().zip(at).map(|(slope, at)| slope * at).sum();
+            rows.push(Row {
+                server: case.server,
+                figure,
+                value: value - predicted + moved,
+                slopes,
+                sampling,
+            });
+        }
+    }
+    rows
+}

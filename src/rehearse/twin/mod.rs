@@ -1,0 +1,327 @@
+//! The twin: the engine model with constants fitted to measured runs of one kind of GPU and one model. It predicts runs of servers that were
+//! not started, with intervals, and says which constants the runs identify.
+//!
+//! [`Twin::predict`] is the interface for whoever plans ahead: a server config and a load give duration, latencies and throughput as
+//! log-normal estimates. Its means are the prior mean of a config without runs; its deviations cover what is not known of the constants,
+//! what the model missed the measured servers by, and one run's own error. [`Twin::prior`] answers where nothing was measured.
+
+mod belief;
+mod constants;
+mod fit;
+mod known;
+mod record;
+mod starts;
+
+pub use fit::{Case, Load, NAMES};
+pub use known::Known;
+
+use self::belief::{Belief, FIGURES, Row};
+use self::constants::{CONSTANTS, COUNT, EAGER, LINK, QUANTISED, scaled};
+use self::fit::{Modelled, fit};
+use self::starts::Starts;
+use super::calibrated::{Calibrated, Special};
+use super::{Budget, TimeFactor, Unknown};
+use crate::sim::engine::constants::Constants;
+use crate::sim::engine::cost::CostModel;
+use crate::sim::engine::model::Model;
+use crate::units::show_many;
+use serde::Serialize;
+
+/// A constant whose deviation is above this share of its prior's was not identified.
+const NOT_NARROWER: f64 = 0.8;
+
+/// The standard normal quantile of 90 %: four of five values lie between the two ends.
+const Z: f64 = 1.2816;
+
+/// The engine model with fitted constants.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Twin {
+    gpu: &'static str,
+    model: Model,
+    belief: Belief,
+    starts: Starts,
+    kv_blocks: TimeFactor,
+    /// Experiments and their runs that it was fitted to.
+    sources: Vec<(String, usize)>,
+    /// Mean variance of a fitted run's duration from what is not known of the constants.
+    doubt: f64,
+    score: Option<f64>,
+}
+
+/// A figure whose logarithm is normally distributed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Estimate {
+    /// The median.
+    pub likely: f64,
+    /// Standard deviation of the logarithm.
+    pub deviation: f64,
+}
+
+impl Estimate {
+    /// The ends of the 80 % interval.
+    pub fn interval(&self) -> (f64, f64) {
+        let factor = (Z * self.deviation).exp();
+        (self.likely / factor, self.likely * factor)
+    }
+}
+
+/// Prediction for one run; a figure is absent where the run has none, as TPOT where answers have one token.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Prediction {
+    /// Duration of the load in seconds.
+    pub duration: Option<Estimate>,
+    /// Mean time per output token in milliseconds.
+    pub mean_tpot_ms: Option<Estimate>,
+    /// Mean time to first token in milliseconds.
+    pub mean_ttft_ms: Option<Estimate>,
+    /// Output tokens per second.
+    pub output_throughput: Option<Estimate>,
+}
+
+/// A constant as fitted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct FittedConstant {
+    /// Its name.
+    pub name: &'static str,
+    /// Its unit.
+    pub unit: &'static str,
+    /// Its likely value.
+    pub value: f64,
+    /// Ends of its 80 % interval.
+    pub low: f64,
+    /// The upper end.
+    pub high: f64,
+    /// False if the runs say hardly more of it than was assumed.
+    pub identified: bool,
+}
+
+/// Measurements that a twin is fitted to.
+#[derive(Debug, Clone, Default)]
+pub struct Measurements {
+    /// Runs.
+    pub cases: Vec<Case>,
+    /// Ratios of measured to modelled KV blocks.
+    pub kv_blocks: Vec<f64>,
+    starts: Vec<starts::Observed>,
+    /// Experiments and their runs.
+    pub sources: Vec<(String, usize)>,
+}
+
+impl Twin {
+    /// A twin that knows no measurement, of servers like this one.
+    pub fn prior(cost: &CostModel) -> Twin {
+        Twin {
+            gpu: cost.gpu.name,
+            model: cost.model.clone(),
+            belief: Belief::prior(),
+            starts: Starts::prior(),
+            kv_blocks: KV_PRIOR,
+            sources: Vec::new(),
+            doubt: 0.0,
+            score: None,
+        }
+    }
+
+    /// A twin of servers like this one after these measurements.
+    ///
+    /// # Errors
+    ///
+    /// [`Unknown::TooMuch`] if that takes more computing than the budget allows, and why a run cannot be played.
+    pub fn fitted(cost: &CostModel, measured: &Measurements, budget: &Budget) -> Result<Twin, Unknown> {
+        let (belief, rows) = fit(&measured.cases, budget)?;
+        let durations: Vec<&Row> = rows.iter().filter(|row| row.figure == 0).collect();
+        let doubts = durations.iter().map(|row| belief.variance(&row.slopes));
+        Ok(Twin {
+            doubt: doubts.sum::<f64>() / durations.len().max(1) as f64,
+            score: score(&rows),
+            belief,
+            starts: Starts::after(&measured.starts),
+            kv_blocks: KV_PRIOR.after(&measured.kv_blocks),
+            sources: measured.sources.clone(),
+            ..Twin::prior(cost)
+        })
+    }
+
+    /// The constants.
+    pub fn constants(&self) -> Constants {
+        Constants {
+            kv_blocks: self.kv_blocks.factor,
+            start: self.starts.factors(),
+            ..scaled(&self.belief.mean)
+        }
+    }
+
+    /// The constants for modelled servers.
+    pub fn calibrated(&self) -> Calibrated {
+        Calibrated {
+            gpu: self.gpu,
+            model: self.model.clone(),
+            constants: self.constants(),
+            run: TimeFactor {
+                factor: 1.0,
+                common: (self.doubt + self.belief.shared).sqrt(),
+                own: self.belief.own.sqrt(),
+            },
+            start: self.starts.total(),
+            special: Special {
+                quantised: self.belief.deviation(QUANTISED),
+                eager: self.belief.deviation(EAGER),
+                link: self.belief.deviation(LINK),
+            },
+        }
+    }
+
+    /// Predicts one run on a server of this GPU and model, whatever constants the load's server has.
+    ///
+    /// # Errors
+    ///
+    /// [`Unknown::TooMuch`] if the budget does not suffice, and why the load cannot be played.
+    pub fn predict(&self, load: &Load, budget: &Budget) -> Result<Prediction, Unknown> {
+        let mut load = load.clone();
+        if let Some(settings) = load.server.settings.as_mut() {
+            settings.cost.constants = self.constants();
+        }
+        let Modelled {
+            logs,
+            slopes,
+            throughput,
+        } = load.modelled(&self.belief.mean, budget)?;
+        let estimate = |figure: usize, log: Option<f64>| {
+            let variance = self.belief.variance(&slopes[figure]) + self.belief.missed(figure);
+            let estimate = |log: f64| Estimate {
+                likely: log.exp(),
+                deviation: variance.sqrt(),
+            };
+            log.map(estimate)
+        };
+        Ok(Prediction {
+            duration: estimate(0, logs[0]),
+            mean_tpot_ms: estimate(1, logs[1]),
+            mean_ttft_ms: estimate(2, logs[2]),
+            output_throughput: estimate(0, throughput),
+        })
+    }
+
+    /// Runs that it was fitted to.
+    pub fn runs(&self) -> usize {
+        self.sources.iter().map(|(_, runs)| runs).sum()
+    }
+
+    /// Median error of the predicted durations of runs, each by the runs of other servers; `None` if only one server was measured.
+    pub fn score(&self) -> Option<f64> {
+        self.score
+    }
+
+    /// Every constant.
+    pub fn fitted_constants(&self) -> Vec<FittedConstant> {
+        let layers = self.model.layers as f64;
+        let constants = self.constants();
+        let of_steps = CONSTANTS.iter().enumerate().map(|(at, constant)| FittedConstant {
+            name: constant.name,
+            unit: constant.unit,
+            ..shown(
+                (constant.value)(&constants, layers),
+                self.belief.deviation(at),
+                constant.prior,
+            )
+        });
+        let kv_blocks = FittedConstant {
+            name: "KV blocks",
+            unit: " times as many as modelled",
+            ..shown(self.kv_blocks.factor, self.kv_blocks.common, KV_PRIOR.common)
+        };
+        let of_starts = self.starts.phases().map(|(name, phase)| FittedConstant {
+            name,
+            unit: " times as long as modelled",
+            ..shown(phase.factor, phase.common, starts::PRIOR.common)
+        });
+        of_steps.chain([kv_blocks]).chain(of_starts).collect()
+    }
+
+    /// What it learned and from what, in a sentence.
+    pub fn in_words(&self) -> String {
+        let sources = self.sources.iter();
+        let sources = sources.map(|(name, runs)| format!("{} of {name}", show_many(*runs as u64, "run")));
+        let (known, unknown): (Vec<_>, Vec<_>) = self
+            .fitted_constants()
+            .into_iter()
+            .partition(|fitted| fitted.identified);
+        let known = known.iter().map(|fitted| {
+            let FittedConstant {
+                name,
+                value,
+                unit,
+                low,
+                high,
+                ..
+            } = fitted;
+            format!(
+                "{name} {}{unit} ({} to {})",
+                rounded(*value),
+                rounded(*low),
+                rounded(*high)
+            )
+        });
+        let mut parts: Vec<String> = known.collect();
+        if !unknown.is_empty() {
+            let mut names: Vec<&str> = unknown.iter().map(|fitted| fitted.name).collect();
+            names.dedup();
+            parts.push(format!("not identified: {}", names.join(", ")));
+        }
+        if let Some(score) = self.score {
+            parts.push(format!(
+                "durations predicted within {:.0} % in median, each server by the others",
+                100.0 * score.exp_m1()
+            ));
+        }
+        format!("by {}: {}", sources.collect::<Vec<_>>().join(" and "), parts.join("; "))
+    }
+}
+
+/// Factor of the KV blocks before any were seen: an H100 had 1.5 % more than modelled.
+const KV_PRIOR: TimeFactor = TimeFactor::of(0.03, 0.05);
+
+fn shown(value: f64, deviation: f64, prior: f64) -> FittedConstant {
+    let factor = (Z * deviation).exp();
+    FittedConstant {
+        name: "",
+        unit: "",
+        value,
+        low: value / factor,
+        high: value * factor,
+        identified: deviation < NOT_NARROWER * prior,
+    }
+}
+
+/// Two significant digits.
+fn rounded(value: f64) -> String {
+    let digits = (1.0 - value.abs().max(1e-9).log10().floor()).clamp(0.0, 6.0) as usize;
+    format!("{value:.digits$}")
+}
+
+/// Median error of durations, each server's by the figures of the others.
+fn score(rows: &[Row]) -> Option<f64> {
+    let servers = rows.iter().map(|row| row.server).max()? + 1;
+    let mut errors = Vec::new();
+    for server in 0..servers {
+        let (own, others): (Vec<Row>, Vec<Row>) = rows.iter().cloned().partition(|row| row.server == server);
+        if own.is_empty() || others.is_empty() {
+            continue;
+        }
+        let belief = Belief::after(&others);
+        let miss = |row: &Row| {
+            let predicted: f64 = row
+                .slopes
+                .iter()
+                .zip(&belief.mean)
+                .map(|(slope, mean)| slope * mean)
+                .sum();
+            (row.value - predicted).abs()
+        };
+        errors.extend(own.iter().filter(|row| row.figure == 0).map(miss));
+    }
+    errors.sort_by(f64::total_cmp);
+    errors.get(errors.len() / 2).copied()
+}
+
+const _: () = assert!(FIGURES == NAMES.len() && COUNT == CONSTANTS.len());

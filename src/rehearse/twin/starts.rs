@@ -1,0 +1,132 @@
+//! Phases of a server's start, as logs of measured starts show them, against those of the model.
+
+use super::super::TimeFactor;
+use crate::sim::engine::constants::StartFactors;
+use crate::sim::settings::ServerSettings;
+
+/// Uncertainty of each phase before any was measured.
+pub const PRIOR: TimeFactor = TimeFactor::of(0.5, 0.15);
+
+/// Durations of the phases of one start, in seconds, and the server's model.
+#[derive(Debug, Clone)]
+pub struct Observed {
+    /// From launch to ready.
+    pub total_s: f64,
+    /// The engine's own part, compilation and capture included.
+    pub engine_s: Option<f64>,
+    /// Compilation.
+    pub compile_s: Option<f64>,
+    /// Capturing graphs.
+    pub capture_s: Option<f64>,
+    /// The server with nominal constants.
+    pub settings: ServerSettings,
+}
+
+/// Factors of the phases.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Starts {
+    phases: [(&'static str, TimeFactor); 5],
+    total: TimeFactor,
+}
+
+impl Starts {
+    /// Before any start was measured.
+    pub fn prior() -> Starts {
+        Starts::after(&[])
+    }
+
+    /// After some starts.
+    pub fn after(starts: &[Observed]) -> Starts {
+        let mut ratios: [Vec<f64>; 5] = Default::default();
+        for start in starts {
+            for (phase, ratio) in start.ratios() {
+                ratios[phase].push(ratio);
+            }
+        }
+        let factor = |phase: usize| PRIOR.after(&ratios[phase]);
+        let mut found = Starts {
+            phases: [
+                ("start: imports", factor(IMPORT)),
+                ("start: weights and memory", factor(LOAD)),
+                ("start: cold compilation", factor(COLD)),
+                ("start: warm compilation", factor(WARM)),
+                ("start: graphs", factor(CAPTURE)),
+            ],
+            total: PRIOR,
+        };
+        let factors = found.factors();
+        let totals: Vec<f64> = starts
+            .iter()
+            .map(|start| start.total_s / start.modelled_s(factors))
+            .collect();
+        found.total = PRIOR.after(&totals);
+        found
+    }
+
+    /// The factors for the engine model.
+    pub fn factors(&self) -> StartFactors {
+        let [import, load, compile_cold, compile_warm, capture] = self.phases.map(|(_, phase)| phase.factor);
+        StartFactors {
+            import,
+            load,
+            compile_cold,
+            compile_warm,
+            capture,
+        }
+    }
+
+    /// Factor of a whole start, its phases corrected.
+    pub fn total(&self) -> TimeFactor {
+        self.total
+    }
+
+    /// The phases by name.
+    pub fn phases(&self) -> impl Iterator<Item = (&'static str, TimeFactor)> {
+        self.phases.into_iter()
+    }
+}
+
+const IMPORT: usize = 0;
+const LOAD: usize = 1;
+const COLD: usize = 2;
+const WARM: usize = 3;
+const CAPTURE: usize = 4;
+
+impl Observed {
+    /// Ratios of measured to modelled phases, as far as the log shows them.
+    fn ratios(&self) -> Vec<(usize, f64)> {
+        let [cold, warm] = [false, true].map(|warm| self.settings.phases_if(warm));
+        let mut ratios = Vec::new();
+        let mut add = |phase: usize, seconds: f64, modelled: f64| {
+            if seconds > 0.0 && modelled > 0.0 {
+                ratios.push((phase, seconds / modelled));
+            }
+        };
+        let compile_s = self.compile_s.unwrap_or(0.0);
+        let capture_s = self.capture_s.unwrap_or(0.0);
+        if let Some(engine_s) = self.engine_s {
+            add(IMPORT, self.total_s - engine_s, cold.import.as_secs_f64());
+            let load_s = (cold.weights + cold.profile).as_secs_f64();
+            add(LOAD, engine_s - compile_s - capture_s, load_s);
+        }
+        match self.is_cold() {
+            true => add(COLD, compile_s, cold.compile.as_secs_f64()),
+            false => add(WARM, compile_s, warm.compile.as_secs_f64()),
+        }
+        add(CAPTURE, capture_s, cold.capture.as_secs_f64());
+        ratios
+    }
+
+    /// Returns true if the compilation took as long as with an empty cache rather than with a warm one.
+    fn is_cold(&self) -> bool {
+        let [cold, warm] = [false, true].map(|warm| self.settings.phases_if(warm).compile.as_secs_f64());
+        self.compile_s.is_some_and(|seconds| seconds > (cold * warm).sqrt())
+    }
+
+    /// The model's duration with these factors.
+    fn modelled_s(&self, start: StartFactors) -> f64 {
+        let mut settings = self.settings.clone();
+        settings.cost.constants.start = start;
+        settings.phases_if(!self.is_cold()).total().as_secs_f64()
+    }
+}

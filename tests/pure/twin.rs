@@ -1,0 +1,160 @@
+//! The twin against measurements that it was not fitted to: an H100's other server configs, and simulated nodes with hidden constants.
+
+use crate::nodes::{coverage, params, server};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::Path;
+use vsweep::journal::{self, Check, Directory};
+use vsweep::plan::{self, Format, World};
+use vsweep::rehearse::twin::{Measurements, NAMES, Prediction, Twin};
+use vsweep::rehearse::{Budget, Card, Limits, Options};
+use vsweep::sim::engine::gpu::Gpu;
+
+fn h100() -> Options {
+    Options {
+        card: Some(Card {
+            gpu: Gpu::named("h100").expect("listed"),
+            whence: "as told",
+            is_assumed: false,
+        }),
+        ..Options::default()
+    }
+}
+
+/// Everything that the recorded session measured, and the names of its servers by number.
+fn measured() -> (Measurements, Vec<String>) {
+    let directory = Directory::at(Path::new(env!("CARGO_MANIFEST_DIR")).join("results/h100"));
+    let state = journal::load(&directory, Check::Lengths).expect("readable");
+    let (_, _, text) = state.plan_that_counts().expect("a plan");
+    let plan = plan::parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("valid");
+    let mut found = Measurements::default();
+    let bf16 = server("");
+    let like = &bf16.settings.as_ref().expect("modelled").cost;
+    found.gather((&state, &directory), &plan, like, &h100());
+    let servers = state.servers.values().map(|server| server.config.name.clone());
+    (found, servers.collect())
+}
+
+fn fitted_to(all: &Measurements, names: &[String], wanted: &[&str]) -> Twin {
+    let mut some = all.clone();
+    some.cases.retain(|case| wanted.contains(&names[case.server].as_str()));
+    let bf16 = server("");
+    let cost = &bf16.settings.as_ref().expect("modelled").cost;
+    Twin::fitted(cost, &some, &Budget::new(&Limits::default())).expect("fitted")
+}
+
+fn figures(predicted: &Prediction) -> [f64; 3] {
+    let all = [predicted.duration, predicted.mean_tpot_ms, predicted.mean_ttft_ms];
+    all.map(|estimate| estimate.expect("a figure").likely)
+}
+
+/// Geometric means of predicted over measured figures of each server: duration, TPOT, TTFT.
+fn ratios(twin: &Twin, all: &Measurements, names: &[String]) -> BTreeMap<String, [f64; 3]> {
+    let budget = Budget::new(&Limits::default());
+    let mut sums: BTreeMap<String, ([f64; 3], f64)> = BTreeMap::new();
+    for case in &all.cases {
+        let predicted = twin.predict(&case.load, &budget).expect("predicted");
+        let (sum, count) = sums.entry(names[case.server].clone()).or_default();
+        for (figure, predicted) in figures(&predicted).into_iter().enumerate() {
+            sum[figure] += predicted.ln() - case.measured[figure].expect("a figure").0;
+        }
+        *count += 1.0;
+    }
+    let mean = |(name, (sum, count)): (String, ([f64; 3], f64))| (name, sum.map(|sum| (sum / count).exp()));
+    sums.into_iter().map(mean).collect()
+}
+
+fn print(title: &str, twin: &Twin, ratios: &BTreeMap<String, [f64; 3]>) {
+    println!("{title}: {}", twin.in_words());
+    for (name, ratios) in ratios {
+        let shown: Vec<String> = NAMES
+            .iter()
+            .zip(ratios)
+            .map(|(name, ratio)| format!("{name} {ratio:.3}"))
+            .collect();
+        println!("  predicted over measured, {name}: {}", shown.join(", "));
+    }
+}
+
+/// Fitted to runs with 16-bit weights alone, servers with other scheduler and cache settings come out right, and those with 8-bit weights once
+/// runs of them are among the fitted.
+#[test]
+fn servers_of_an_h100_are_predicted_from_others() {
+    let (all, names) = measured();
+    let bf16 = fitted_to(&all, &names, &["bf16"]);
+    let unseen = ratios(&bf16, &all, &names);
+    print("fitted to bf16", &bf16, &unseen);
+    for name in ["kv-fp8", "chunk-2048"] {
+        let [duration, tpot, _] = unseen[name];
+        assert!((0.92..1.08).contains(&duration), "{name}: duration {duration}");
+        assert!((0.85..1.15).contains(&tpot), "{name}: TPOT {tpot}");
+    }
+    let both = fitted_to(&all, &names, &["bf16", "fp8"]);
+    let seen = ratios(&both, &all, &names);
+    print("fitted to bf16 and fp8", &both, &seen);
+    let [duration, tpot, _] = seen["fp8"];
+    assert!(
+        (0.92..1.08).contains(&duration) && (0.85..1.15).contains(&tpot),
+        "fp8: {duration}, {tpot}"
+    );
+    let everything = fitted_to(&all, &names, &["bf16", "fp8", "kv-fp8", "chunk-2048", "eager"]);
+    print("fitted to all", &everything, &ratios(&everything, &all, &names));
+    let quantised = |twin: &Twin| {
+        let constants = twin.fitted_constants();
+        constants
+            .iter()
+            .any(|fitted| fitted.name == "quantised weights" && fitted.identified)
+    };
+    assert!(!quantised(&bf16) && quantised(&both));
+}
+
+/// The session before, on the same node: its `small` server allowed 32 requests at once. Durations from its log.
+#[test]
+fn another_session_of_an_h100_is_predicted() {
+    let (all, names) = measured();
+    let twin = fitted_to(&all, &names, &["bf16"]);
+    let budget = Budget::new(&Limits::default());
+    let measured = [
+        ("--max-num-seqs 32", (1, 6, 512, 128), 5.4),
+        ("--max-num-seqs 32", (32, 64, 512, 128), 2.95),
+        ("--max-num-seqs 256", (1, 6, 512, 128), 5.35),
+        ("--max-num-seqs 256", (32, 64, 512, 128), 3.0),
+        ("--max-num-seqs 256", (256, 512, 512, 128), 10.6),
+    ];
+    for (flags, load, seconds) in measured {
+        let load = vsweep::rehearse::twin::Load {
+            server: server(flags),
+            params: params(load, 0),
+            keeps_caches: false,
+        };
+        let duration = twin
+            .predict(&load, &budget)
+            .expect("predicted")
+            .duration
+            .expect("a figure");
+        let (low, high) = duration.interval();
+        println!(
+            "{flags}, {}: predicted {:.2} s ({low:.2} to {high:.2}), measured {seconds}",
+            load.params["max_concurrency"], duration.likely
+        );
+        if flags.ends_with("32") {
+            let ratio = duration.likely / seconds;
+            assert!((0.92..1.08).contains(&ratio), "{flags}: {ratio}");
+        }
+    }
+    assert_eq!(
+        all.cases
+            .first()
+            .map(|case| case.load.params.get("seed").and_then(Value::as_u64)),
+        Some(Some(0))
+    );
+}
+
+/// `cargo bench --bench twin` is the long version.
+#[test]
+fn intervals_hold_the_figures_of_servers_that_were_not_measured() {
+    let found: Vec<f64> = (0..6).map(|node| coverage(node, 3).share()).collect();
+    let mean = found.iter().sum::<f64>() / found.len() as f64;
+    println!("coverage of the 80 % interval: {found:.2?}, mean {mean:.2}");
+    assert!((0.65..0.97).contains(&mean), "{found:?}");
+}

@@ -89,6 +89,42 @@ fn a_forecast_counts_what_a_run_does_and_learns_from_it() {
     assert_eq!(learned, ["2 measured server starts", "8 measured runs"]);
 }
 
+/// Results of a real H100 calibrate the forecast of their own plan, and that of another plan for the same GPU and model in the same folder.
+#[test]
+fn runs_of_the_same_gpu_and_model_calibrate_a_forecast() {
+    let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/h100");
+    let folder = plan("version = 1\n[serve]\ncommand = \"vllm serve llama-8b\"\n[bench.params]\nmax_concurrency = [4, 32]\n");
+    let h100 = ["--gpu", "h100"];
+    let told = |args: &[&str]| rehearse(&folder, &[args, &h100].concat());
+    assert_eq!(told(&[])["twin"], Value::Null, "nothing was measured");
+    let own = recorded.display().to_string();
+    let own = told(&["-o", &own]);
+    let beside = folder.path().join("results");
+    std::fs::create_dir_all(&beside).expect("a folder");
+    copy(&recorded, &beside.join("h100"));
+    let others = told(&[]);
+    for forecast in [&own, &others] {
+        assert_eq!(forecast["twin"]["runs"], 24, "{forecast}");
+        let constants = forecast["twin"]["constants"].as_array().expect("a list").iter();
+        let decode = constants.clone().find(|constant| constant["name"] == "decode").expect("decode");
+        assert_eq!(decode["identified"], true, "{decode}");
+    }
+    let other_gpu = rehearse(&folder, &["--gpu", "a100"]);
+    assert_eq!(other_gpu["twin"], Value::Null, "runs of an H100 say nothing of an A100");
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for entry in std::fs::read_dir(from).expect("readable") {
+        let entry = entry.expect("readable");
+        let to = to.join(entry.file_name());
+        match entry.path().is_dir() {
+            true => copy(&entry.path(), &to),
+            false => std::fs::copy(entry.path(), to).map(|_| ()).expect("copied"),
+        }
+    }
+}
+
 /// The sentence with which a command predicts.
 fn predicted(output: &Output) -> String {
     let told = [&output.stdout, &output.stderr].map(|bytes| String::from_utf8_lossy(bytes).into_owned());

@@ -2,7 +2,7 @@
 
 use crate::agenda::Start;
 use crate::cli::experiment::{print_damage, recorded};
-use crate::cli::forecast::{estimate, options};
+use crate::cli::forecast::{estimate, options_at};
 use crate::cli::output;
 use crate::cli::plan::{table, write_estimate};
 use crate::error::{Exit, Result};
@@ -53,7 +53,7 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
     let recorded = show_many(state.measured().count() as u64, "run");
     let root = directory.root().display();
     writeln!(out, "left to do: {}; recorded in {root}: {recorded}", work.join(", "))?;
-    let options = options(sweep.plan, sweep.wanted);
+    let options = options_at(sweep.plan, sweep.wanted, directory);
     match servers {
         0 => Ok(()),
         _ => write_estimate(&estimate(schedule, state, state, &options), out),

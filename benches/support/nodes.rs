@@ -15,19 +15,27 @@ use vsweep::sim::engine::gpu::Gpu;
 use vsweep::sim::engine::noise::Spread;
 
 /// Server configs of a node.
-const CONFIGS: [&str; 12] = [
+const CONFIGS: [&str; 20] = [
     "--max-num-seqs 16",
     "--max-num-seqs 64",
     "--max-num-seqs 256",
     "--max-num-batched-tokens 2048",
+    "--max-num-batched-tokens 512 --max-num-seqs 128",
+    "--kv-cache-dtype fp8",
+    "--kv-cache-dtype fp8 --max-num-seqs 64",
     "--quantization fp8",
     "--quantization fp8 --max-num-seqs 32",
-    "--kv-cache-dtype fp8",
+    "--quantization fp8 --kv-cache-dtype fp8",
+    "--quantization fp8 --max-num-batched-tokens 2048",
     "--tensor-parallel-size 2",
+    "--tensor-parallel-size 2 --max-num-seqs 32",
     "--tensor-parallel-size 2 --quantization fp8",
+    "--tensor-parallel-size 2 --kv-cache-dtype fp8",
     "--tensor-parallel-size 4 --max-num-seqs 64",
+    "--tensor-parallel-size 4 --quantization fp8",
+    "--tensor-parallel-size 4 --max-num-batched-tokens 2048",
     "--enforce-eager --max-num-seqs 64",
-    "--max-num-batched-tokens 512 --max-num-seqs 128",
+    "--enforce-eager --tensor-parallel-size 2",
 ];
 
 /// Requests at once, their number, prompt and answer in tokens.
@@ -108,7 +116,7 @@ fn measure(server: &ModelledServer, params: &Params) -> Measurement {
 pub fn coverage(number: u64, known: usize) -> Coverage {
     let mut random = Random(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ 0x51);
     let constants = hidden(&mut random);
-    let of_server = 0.005 * 8f64.powf(random.between(0.0, 1.0));
+    let of_server = random.log_between(0.01, 0.03);
     let mut order: Vec<usize> = (0..CONFIGS.len()).collect();
     for at in (1..order.len()).rev() {
         order.swap(at, (random.between(0.0, 1.0) * (at + 1) as f64) as usize);

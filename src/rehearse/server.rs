@@ -186,7 +186,16 @@ fn on_card(mut flags: Flags, options: &Options) -> Result<Flags, String> {
         return Ok(flags);
     }
     match flags.model() {
-        Some(model) if Path::new(model).join("config.json").is_file() || Model::states_its_size(model) => Ok(flags),
+        Some(model) if Path::new(model).join("config.json").is_file() => Ok(flags),
+        Some(model) if Model::states_its_size(model) => {
+            // The folder of another machine is known by its name.
+            let path = Path::new(model);
+            let name = path.file_name().filter(|_| path.is_absolute() && !path.is_dir());
+            if let Some(name) = name.map(|name| name.to_string_lossy().into_owned()) {
+                flags.model_tag = Some(name);
+            }
+            Ok(flags)
+        }
         Some(model) => Err(format!(
             "nothing is known of the model `{model}`: name its config.json with --model-config FILE"
         )),

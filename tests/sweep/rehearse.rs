@@ -93,7 +93,8 @@ fn a_forecast_counts_what_a_run_does_and_learns_from_it() {
 #[test]
 fn runs_of_the_same_gpu_and_model_calibrate_a_forecast() {
     let recorded = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/h100");
-    let folder = plan("version = 1\n[serve]\ncommand = \"vllm serve llama-8b\"\n[bench.params]\nmax_concurrency = [4, 32]\n");
+    let folder =
+        plan("version = 1\n[serve]\ncommand = \"vllm serve llama-8b\"\n[bench.params]\nmax_concurrency = [4, 32]\n");
     let h100 = ["--gpu", "h100"];
     let told = |args: &[&str]| rehearse(&folder, &[args, &h100].concat());
     assert_eq!(told(&[])["twin"], Value::Null, "nothing was measured");
@@ -106,7 +107,10 @@ fn runs_of_the_same_gpu_and_model_calibrate_a_forecast() {
     for forecast in [&own, &others] {
         assert_eq!(forecast["twin"]["runs"], 24, "{forecast}");
         let constants = forecast["twin"]["constants"].as_array().expect("a list").iter();
-        let decode = constants.clone().find(|constant| constant["name"] == "decode").expect("decode");
+        let decode = constants
+            .clone()
+            .find(|constant| constant["name"] == "decode")
+            .expect("decode");
         assert_eq!(decode["identified"], true, "{decode}");
     }
     let other_gpu = rehearse(&folder, &["--gpu", "a100"]);

@@ -10,7 +10,7 @@ pub const FIGURES: usize = 3;
 
 /// Error of the model in each figure, as a multiple of that in durations: duration, TPOT, TTFT. A first token depends on which prompts share
 /// a step.
-const SCALES: [f64; FIGURES] = [1.0, 1.0, 3.0];
+const SCALES: [f64; FIGURES] = [1.0, 1.0, 1.3];
 
 /// Correlation between the errors that a server's figures of different kinds have in common.
 const BETWEEN_FIGURES: f64 = 0.5;
@@ -21,8 +21,8 @@ const OWN: [f64; 7] = SHARED;
 
 /// Likely sizes of both, and how far off that is: a log-normal prior. The model missed unseen configs of an H100 by 1 to 8 %.
 const LIKELY_SHARED: f64 = 0.02;
-const LIKELY_OWN: f64 = 0.015;
-const SIZE_PRIOR: f64 = 0.8;
+const LIKELY_OWN: f64 = 0.008;
+const SIZE_PRIOR: f64 = 0.4;
 
 /// A measured figure near some constants.
 #[derive(Debug, Clone)]

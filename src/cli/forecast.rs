@@ -31,7 +31,7 @@ pub fn options(plan: &Plan, matrix: &Matrix) -> Options {
     AssumedMachine::default().options(plan, matrix, limits(MOST_TOKENS))
 }
 
-/// The same for a plan with this experiment directory: measured runs there and beside it calibrate the engine model.
+/// These with an experiment directory: measured runs there, and those of its neighbours, calibrate the engine model.
 pub fn options_at(plan: &Plan, matrix: &Matrix, directory: &Directory) -> Options {
     Options {
         known: Arc::new(Known::at(directory.clone())),

@@ -1,4 +1,4 @@
-//! What measured figures say about constants, where figures depend on them linearly: Bayesian least squares. Runs of a server share an error
+//! The evidence of measured figures about constants on which they depend linearly: Bayesian least squares. Runs of a server share an error
 //! that the model has for that server; every figure has one of its own. The sizes of both are estimated from the same figures, by weighing
 //! a grid of them by the evidence (type-II maximum likelihood, Bishop 2006, section 3.5, with all weights kept).
 

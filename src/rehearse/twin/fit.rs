@@ -30,7 +30,7 @@ pub struct Load {
 pub struct Case {
     /// The server config, by number.
     pub server: usize,
-    /// What was run.
+    /// The load, and the server it ran on.
     pub load: Load,
     /// Logarithm of each figure and the variance of it from sampling.
     pub measured: [Option<(f64, f64)>; FIGURES],
@@ -89,11 +89,11 @@ impl Load {
                 continue;
             }
             let step = constant.prior / 2.0;
-            let mut beside = *at;
-            beside[place] += step;
-            let (moved, _) = self.figures(&beside, budget)?;
+            let mut moved = *at;
+            moved[place] += step;
+            let (there, _) = self.figures(&moved, budget)?;
             for figure in 0..FIGURES {
-                if let (Some(here), Some(there)) = (logs[figure], moved[figure]) {
+                if let (Some(here), Some(there)) = (logs[figure], there[figure]) {
                     slopes[figure][place] = (there - here) / step;
                 }
             }

@@ -42,7 +42,7 @@ struct Fitted {
 }
 
 impl Known {
-    /// The experiment in a directory, which need not exist, and those beside it.
+    /// The experiment in a directory, which need not exist, and its neighbours in the folder.
     pub fn at(own: Directory) -> Known {
         Known {
             own: Some(own),
@@ -63,7 +63,7 @@ impl Known {
         }
         let mut measured = Measurements::default();
         measured.gather((record, own), plan, like, options);
-        for root in beside(own) {
+        for root in neighbours(own) {
             if measured.cases.len() >= ENOUGH {
                 break;
             }
@@ -87,7 +87,7 @@ impl Known {
 }
 
 /// Other experiments in the folder of one, the ones changed last first. Folders of other users are left out.
-fn beside(own: &Directory) -> Vec<PathBuf> {
+fn neighbours(own: &Directory) -> Vec<PathBuf> {
     let whole = std::path::absolute(own.root()).unwrap_or_default();
     let entries = whole.parent().and_then(|folder| fs::read_dir(folder).ok());
     let roots = entries.into_iter().flatten().flatten().map(|entry| entry.path());

@@ -1,7 +1,7 @@
 //! The twin: the engine model with constants fitted to measured runs of one kind of GPU and one model. It predicts runs of servers that were
 //! not started, with intervals, and says which constants the runs identify.
 //!
-//! [`Twin::predict`] is the interface for whoever plans ahead: a server config and a load give duration, latencies and throughput as
+//! [`Twin::predict`] is the interface for planning ahead: a server config and a load give duration, latencies and throughput as
 //! log-normal estimates. Its means are the prior mean of a config without runs; its deviations cover what is not known of the constants,
 //! what the model missed the measured servers by, and one run's own error. [`Twin::prior`] answers where nothing was measured.
 
@@ -238,7 +238,7 @@ impl Twin {
         of_steps.chain([kv_blocks]).chain(of_starts).collect()
     }
 
-    /// What it learned and from what, in a sentence.
+    /// Its constants and their sources, in a sentence.
     pub fn in_words(&self) -> String {
         let sources = self.sources.iter();
         let sources = sources.map(|(name, runs)| format!("{} of {name}", show_many(*runs as u64, "run")));

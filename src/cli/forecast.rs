@@ -69,6 +69,10 @@ pub fn is_playable(runs: u64, searches: u64, servers: u64) -> bool {
 /// The time that what is left will likely take, in seconds, once something was measured.
 pub fn seconds_left(schedule: Schedule<'_>, state: &State, options: &Options) -> Option<f64> {
     state.runs().next()?;
+    if schedule.plan.optimize.is_some() {
+        // Nobody knows how many starts follow.
+        return None;
+    }
     let rehearsal = estimate(schedule, state, state, options).ok()?;
     Some(rehearsal.total.interval().likely)
 }
@@ -108,7 +112,12 @@ pub fn print_forecast(sweep: &Sweep<'_>, state: &State, options: &Options) {
     let failing = match estimate(sweep.schedule(), state, state, options) {
         Ok(rehearsal) => {
             if !rehearsal.servers.is_empty() {
-                output::print_note(summary(&rehearsal));
+                let of_grid = if plan.optimize.is_some() {
+                    "if every server were started, "
+                } else {
+                    ""
+                };
+                output::print_note(format_args!("{of_grid}{}", summary(&rehearsal)));
             }
             failing(&rehearsal)
         }

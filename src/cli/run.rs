@@ -11,7 +11,7 @@ pub use display::counter;
 pub use preflight::{check_machine, look_around, noise_beside, settle_gpus, settle_margins};
 
 use display::{Display, eta};
-use preflight::{first_guesses, lengths, margins_in_words};
+use preflight::{first_guesses, lengths, margins_in_words, predictions};
 
 use super::countdown::Countdown;
 use super::experiment::{folder, must_not_be_another, ours, print_damage};
@@ -28,7 +28,7 @@ use crate::journal::{self, Check, Directory, Recorder, Shard, State};
 use crate::plan::Plan;
 use crate::report;
 use crate::report::progress::{Mode, Progress};
-use crate::run::{Changes, Interrupt, Sweep, Update};
+use crate::run::{Changes, Interrupt, Sweep, Update, chosen_group};
 use crate::threads;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
@@ -92,9 +92,9 @@ pub fn run(args: Args) -> Result<Exit> {
     settle_gpus(&mut plan, &directory);
     let part = args.only.as_deref().map(|only| whole.only(only)).transpose()?;
     let wanted = part.as_ref().unwrap_or(&whole);
-    if plan.compare.is_some() && (part.is_some() || args.shard != Shard::WHOLE) {
-        let why = "a comparison measures its servers in turn, all of them; leave out --only and --shard";
-        return Err(Error::Usage(why.to_owned()));
+    if let Some(what) = chosen_group(&plan).filter(|_| part.is_some() || args.shard != Shard::WHOLE) {
+        let why = format!("[{what}] chooses among all servers of the plan; leave out --only and --shard");
+        return Err(Error::Usage(why));
     }
     let node = if args.dry_run { None } else { look_around(&plan) };
     let sweep = Sweep {
@@ -250,9 +250,11 @@ pub(super) fn perform(
     let options = forecast::options_at(sweep.plan, sweep.wanted, recorder.directory());
     let forecasts = first_guesses(&sweep, state, &options);
     let lengths = lengths(&sweep, state, &options);
+    let predictions = predictions(&sweep, state, &options);
     let sweep = Sweep {
         forecasts: &forecasts,
         lengths: &lengths,
+        predictions: &predictions,
         ..sweep
     };
     let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
@@ -270,7 +272,10 @@ pub(super) fn perform(
     interrupt.heed();
     thread::scope(|scope| {
         let counts = sweep.wanted.counts();
-        let is_foreseen = is_shown && forecast::is_playable(counts.runs, counts.searches, counts.servers);
+        // Of an optimisation nobody knows how many starts it takes.
+        let is_foreseen = is_shown
+            && sweep.plan.optimize.is_none()
+            && forecast::is_playable(counts.runs, counts.searches, counts.servers);
         let countdown = is_foreseen.then(|| Countdown::start(scope, sweep.schedule(), &options));
         let mut display = Display::new(sweep, progress, countdown, tables);
         let mut observer = |update: Update<'_>, recorder: &Recorder| display.show(update, recorder);

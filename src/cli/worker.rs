@@ -9,7 +9,7 @@ use crate::agenda::Ending;
 use crate::error::{Error, Exit, Result};
 use crate::journal::{Directory, Recorder, State};
 use crate::report::progress::Mode;
-use crate::run::{COMPARISON, Changes, Interrupt, Leases, Share, Sweep, group_name, host};
+use crate::run::{Changes, Interrupt, Leases, Share, Sweep, chosen_group, group_name, host};
 use std::path::PathBuf;
 
 /// Work on a submitted experiment, together with other workers, until no server start is left
@@ -23,7 +23,7 @@ pub struct Args {
     directory: PathBuf,
     #[command(flatten)]
     owner: Owner,
-    /// Take this start of a server alone, such as 3f5a91c2d4e6b708-0, or `compare` for the whole of a comparison
+    /// Take this start of a server alone, such as 3f5a91c2d4e6b708-0, or `compare` or `optimize` for the whole of a comparison or an optimisation
     #[arg(long, value_name = "ID")]
     group: Option<String>,
     /// Measure its failed runs again. Only with --group: of all starts, every worker would do so for each
@@ -86,13 +86,13 @@ pub fn run(args: Args) -> Result<Exit> {
 /// Returns true if any wanted work is left. Fails if the requested group is not in the plan.
 fn has_work(sweep: &Sweep<'_>, share: &Share, state: &State) -> Result<bool> {
     let schedule = sweep.schedule();
-    let is_compared = sweep.plan.compare.is_some();
+    let chosen = chosen_group(sweep.plan);
     let group = share.group.as_deref();
-    let Some(group) = group.filter(|group| *group != COMPARISON || !is_compared) else {
+    let Some(group) = group.filter(|group| Some(*group) != chosen) else {
         return Ok(schedule.has_work(state));
     };
     let mut starts = schedule.foreseen(state);
-    match starts.find(|start| group_name(is_compared, start) == group) {
+    match starts.find(|start| group_name(sweep.plan, start) == group) {
         Some(start) => Ok(schedule.has_group(&start, state)),
         None => Err(Error::Usage(format!(
             "the plan has no start {group}; `vsweep submit PLAN --dry-run` lists them, and a plan that was edited is submitted again"

@@ -54,6 +54,10 @@ pub(super) fn check(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     for (i, name) in compared.filter(|(_, name)| is_of_class(name)) {
         require(name, &["compare", "metrics", &i.to_string()]);
     }
+    let objective = plan.optimize.as_ref().and_then(|optimize| optimize.objective.as_ref());
+    if let Some(name) = objective.filter(|_| plan.sla.is_none()) {
+        require(name, &["optimize", "objective"]);
+    }
     for (i, name) in plan.report.pareto_label_by.iter().enumerate() {
         require(name, &["report", "pareto", "label_by", &i.to_string()]);
     }

@@ -6,6 +6,7 @@ mod columns;
 pub mod flags;
 mod loads;
 mod machine;
+mod optimization;
 
 pub use addresses::check_side_by_side;
 pub use machine::check as check_machine;
@@ -63,6 +64,7 @@ pub fn examine(draft: Draft, asks: Asks, asking: fn(&Path)) -> Result<CheckedPla
         flags::check(&plan, matrix, (asks, asking), &mut found);
         loads::check(&plan, matrix, &mut found);
         columns::check(&plan, matrix, &mut found);
+        optimization::check(&plan, matrix, &mut found);
     }
     let warnings = found.warnings(&plan.origin.sources, &plan.secrets);
     match matrix {

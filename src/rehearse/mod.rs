@@ -32,7 +32,7 @@ use crate::matrix::ServerConfig;
 use crate::plan::{BenchRunner, Offline, Plan, Runs};
 use crate::run::{Forecasts, capacity};
 use crate::sim::engine::gpu::Gpu;
-use crate::units::show_many;
+use crate::units::{show_duration, show_many};
 use learn::Calibration;
 use load::overhead_s;
 use minijinja::{Environment, Value, context};
@@ -337,6 +337,15 @@ fn assumptions(plan: &Plan, stand_in: &ModelledServer, options: &Options) -> Vec
         fewest_runs => rule.map(|rule| rule.min),
         most_runs => rule.map(|rule| rule.max),
         most_starts => plan.compare.as_ref().map(|compare| compare.max_starts),
+        optimized => plan.optimize.as_ref().map(|optimize| {
+            let starts = optimize.starts.map(|starts| format!("after {}", show_many(u64::from(starts), "start")));
+            let time = optimize.budget.map(|time| format!("after {} of work", show_duration(time)));
+            let limits: Vec<String> = starts.into_iter().chain(time).collect();
+            match limits.is_empty() {
+                true => String::new(),
+                false => format!(", at the latest {}", limits.join(" or ")),
+            }
+        }),
         starts => plan.starts,
         explores => plan.explore.is_some(),
         commands => commands.into_iter().map(command).collect::<Vec<Value>>(),

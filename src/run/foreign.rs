@@ -1,13 +1,13 @@
 //! Results of `vllm bench sweep` in an experiment: a session that measured nothing itself, whose launches are unknown. They count
 //! as vsweep's own do, and what is missing is measured when the plan is run.
 
-use super::{Changes, session_started};
+use super::{Changes, Sweep};
 use crate::agenda::MeasuredRun;
 use crate::bench::{Asked, Measurement, judge, of_engine, of_figures, params_of, read_result, with_load};
 use crate::cause::{Cause, Failure, Outcome};
 use crate::error::Result;
 use crate::files;
-use crate::journal::{Event, FIRST_SLOT, GroupBegun, Measured, Recorder, RunStarted, Seen, ServerDeclared};
+use crate::journal::{Event, FIRST_SLOT, GroupBegun, Measured, Recorder, RunStarted, ServerDeclared};
 use crate::matrix::{Matrix, Point, ServerConfig};
 use crate::plan::{Params, Plan, ServeCommand, Warmup, spelling};
 use crate::table::ECHOED;
@@ -79,7 +79,7 @@ pub fn import_results(
 
 fn begin(plan: &Plan, matrix: &Matrix, recorder: &mut Recorder) -> Result<()> {
     let changes = Changes::between(recorder.state(), matrix, plan);
-    let started = session_started(plan, matrix, changes, None, recorder.state());
+    let started = Sweep::of(plan, matrix).session_started(changes, None, recorder.state());
     recorder.record(Event::SessionStarted(Box::new(started))).map(drop)
 }
 
@@ -88,7 +88,7 @@ fn declared(plan: &Plan, server: &ServerConfig) -> Event {
         server: server.id.clone(),
         slot: FIRST_SLOT,
         config: ServerDeclared::of(server, &plan.secrets),
-        seen: Seen::new(),
+        ..GroupBegun::default()
     }))
 }
 

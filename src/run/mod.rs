@@ -27,11 +27,11 @@ pub use interrupt::Interrupt;
 pub use lease::{Leases, Sign, signs};
 pub(crate) use live::reduce;
 pub use node::{Node, capacity, demand};
-pub use share::{COMPARISON, Share, group_name};
+pub use share::{Share, chosen_group, group_name};
 
 pub use crate::server::members::host;
 
-use crate::agenda::{Action, Ending, Finals, Group, Schedule, Start, compared};
+use crate::agenda::{Action, Ending, Finals, Group, Predictions, Schedule, Start, compared, optimization};
 use crate::answer::MetricNoise;
 use crate::bench::Counters;
 use crate::error::Result;
@@ -96,6 +96,8 @@ pub struct Sweep<'a> {
     pub node: Option<&'a Node>,
     /// Expected duration of the work on each server, in seconds; servers not listed have none.
     pub lengths: &'a Lengths,
+    /// Predictions of the servers, for an optimisation that begins; servers not listed have none.
+    pub predictions: &'a Predictions,
     /// The share of a worker among others; `None` for a session that has the experiment to itself.
     pub share: Option<&'a Share>,
     /// Starts beyond those of the plan, as the answer advises them.
@@ -109,6 +111,7 @@ impl<'a> Sweep<'a> {
     pub fn of(plan: &'a Plan, matrix: &'a Matrix) -> Sweep<'a> {
         const NO_FORECASTS: &Forecasts = &Forecasts::new();
         const NO_LENGTHS: &Lengths = &Lengths::new();
+        const NO_PREDICTIONS: &Predictions = &Predictions::new();
         Sweep {
             plan,
             whole: matrix,
@@ -118,6 +121,7 @@ impl<'a> Sweep<'a> {
             forecasts: NO_FORECASTS,
             node: None,
             lengths: NO_LENGTHS,
+            predictions: NO_PREDICTIONS,
             share: None,
             advised: None,
             noise: &[],
@@ -191,32 +195,79 @@ impl Sweep<'_> {
 
     /// The remaining work.
     pub fn schedule(&self) -> Schedule<'_> {
-        let schedule = Schedule::new(self.plan, self.wanted, self.shard, self.retry_failed);
+        let schedule =
+            Schedule::new(self.plan, self.wanted, self.shard, self.retry_failed).with_at_once(self.at_once());
         self.advised.map_or(schedule, |advised| schedule.with_advised(advised))
+    }
+
+    /// Most servers that run at the same time: of the smallest ones.
+    fn at_once(&self) -> usize {
+        let Some(node) = self.node.filter(|_| self.plan.optimize.is_some()) else {
+            return 1;
+        };
+        let demands = self
+            .wanted
+            .servers()
+            .map(|server| demand(&self.plan.exec, node.capacity, &server));
+        let by_gpus = demands
+            .min()
+            .filter(|gpus| *gpus > 0)
+            .map(|gpus| node.capacity.gpus / gpus);
+        let groups = node.capacity.groups;
+        by_gpus.map_or(groups, |servers| servers.min(groups)).max(1) as usize
     }
 
     /// Notes the session and its plan.
     async fn begin(&self, changes: Changes, machine: Option<Machine>, writer: &SessionWriter<'_>) -> Result<()> {
-        let mut started = writer.look(|state| session_started(self.plan, self.whole, changes, machine, state));
+        let mut started = writer.look(|state| self.session_started(changes, machine, state));
         started.joined = self.share.is_some();
         started.noise = self.noise.to_vec();
         writer.record(Event::SessionStarted(Box::new(started))).await.map(drop)
     }
 
-    /// Works on what is left: on the starts that a comparison asks for; else on the planned starts, then on the fresh ones of the
+    /// A session of this process with this plan.
+    fn session_started(&self, changes: Changes, machine: Option<Machine>, state: &State) -> SessionStarted {
+        let (plan, matrix) = (self.plan, self.whole);
+        let counts = matrix.counts();
+        let begun = state.optimization();
+        SessionStarted {
+            machine: machine.map(Box::new),
+            plan: state.refer(changes.plan),
+            servers: counts.servers,
+            points: counts.points,
+            starts: plan.starts,
+            runs: counts.runs,
+            searches: counts.searches,
+            compare: compared(plan, matrix).map(Box::new),
+            optimize: optimization(plan, matrix, begun, self.predictions).map(Box::new),
+            ..facts::session()
+        }
+    }
+
+    /// Works on what is left: on the starts that a comparison or an optimisation asks for; else on the planned starts, then on the fresh ones of the
     /// finalists, which are known only then.
     async fn work(&self, writer: &SessionWriter<'_>, interrupt: &mut Interrupt) -> Result<Ending> {
         let schedule = self.schedule();
         let mut tried = Vec::new();
         let asked = iter::from_fn(|| {
-            let starts = writer.look(|state| schedule.wanted_starts(state, &tried));
+            let group = chosen_group(self.plan);
+            let has_it = |share: &Share| group.is_some_and(|group| share.leases.had(group));
+            // Another worker may have had the starts that this one did not get.
+            if !self.share.is_none_or(has_it) {
+                tried.clear();
+            }
+            let mut starts = writer.look(|state| schedule.wanted_starts(state, &tried));
+            if starts.is_empty() && self.plan.optimize.is_some() {
+                // What is measured without neighbours is known at the end.
+                starts = self.finals(writer);
+            }
             tried.extend(starts.iter().map(|start| (start.server.id.clone(), start.slot)));
             (!starts.is_empty()).then_some(starts)
         });
         // Every config has its next start before any has the one after that.
         let planned = (FIRST_SLOT..self.wanted.starts()).map(|slot| schedule.starts_at(slot).collect());
         let rounds: StartQueue<'_> = match self.share {
-            _ if self.plan.compare.is_some() => Box::new(asked),
+            _ if schedule.is_chosen() => Box::new(asked),
             Some(share) => Box::new(self.offers(share, writer)),
             // What is measured without neighbours is known after the finals.
             None => Box::new(planned.chain(iter::repeat_with(|| self.finals(writer)).take(2))),
@@ -283,27 +334,5 @@ impl Sweep<'_> {
             (start, need)
         };
         starts.map(need).collect()
-    }
-}
-
-/// A session of this process with this plan.
-fn session_started(
-    plan: &Plan,
-    matrix: &Matrix,
-    changes: Changes,
-    machine: Option<Machine>,
-    state: &State,
-) -> SessionStarted {
-    let counts = matrix.counts();
-    SessionStarted {
-        machine: machine.map(Box::new),
-        plan: state.refer(changes.plan),
-        servers: counts.servers,
-        points: counts.points,
-        starts: plan.starts,
-        runs: counts.runs,
-        searches: counts.searches,
-        compare: compared(plan, matrix).map(Box::new),
-        ..facts::session()
     }
 }

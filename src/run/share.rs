@@ -7,12 +7,20 @@ use crate::agenda::Start;
 use crate::error::Result;
 use crate::journal::{Event, FIRST_SLOT, Recorder, State};
 use crate::matrix::ServerConfig;
+use crate::plan::Plan;
 use std::iter;
 
 /// End of a session that only recorded a plan.
 const SUBMITTED: &str = "submitted";
-/// The name of a comparison's lease: its starts are one worker's, since each depends on those before.
-pub const COMPARISON: &str = "compare";
+/// The name of the lease of a plan that chooses its starts by their results, as a comparison or an optimisation does: all of them are one
+/// worker's, since each depends on those before.
+pub fn chosen_group(plan: &Plan) -> Option<&'static str> {
+    match (&plan.compare, &plan.optimize) {
+        (Some(_), _) => Some("compare"),
+        (None, Some(_)) => Some("optimize"),
+        (None, None) => None,
+    }
+}
 
 /// The part of an experiment that a worker takes.
 #[derive(Debug)]
@@ -30,11 +38,11 @@ impl Share {
     }
 }
 
-/// Name of a start in leases, command lines and scripts: `<server>-<slot>`, or one name for the whole comparison.
-pub fn group_name(is_compared: bool, start: &Start) -> String {
-    match is_compared {
-        true => COMPARISON.to_owned(),
-        false => format!("{}-{}", start.server.id, start.slot),
+/// Name of a start in leases, command lines and scripts: `<server>-<slot>`, or one name for all starts that the plan chooses.
+pub fn group_name(plan: &Plan, start: &Start) -> String {
+    match chosen_group(plan) {
+        Some(name) => name.to_owned(),
+        None => format!("{}-{}", start.server.id, start.slot),
     }
 }
 
@@ -52,18 +60,18 @@ impl Sweep<'_> {
         Ok(())
     }
 
-    /// The groups that are left, as leases and command lines call them, with the server of each; of a comparison it is one, with all.
+    /// The groups that are left, as leases and command lines call them, with the server of each; of a plan that chooses its starts it is one, with all.
     pub fn left(&self, state: &State) -> Vec<(String, Vec<ServerConfig>)> {
         let schedule = self.schedule();
-        if self.plan.compare.is_some() {
-            let all = || (COMPARISON.to_owned(), self.wanted.servers().collect());
-            let is_open = !schedule.wanted_starts(state, &[]).is_empty();
+        if let Some(name) = chosen_group(self.plan) {
+            let all = || (name.to_owned(), self.wanted.servers().collect());
+            let is_open = schedule.has_work(state);
             return is_open.then(all).into_iter().collect();
         }
         let open = schedule
             .foreseen(state)
             .filter(|start| schedule.has_group(start, state));
-        open.map(|start| (group_name(false, &start), vec![start.server]))
+        open.map(|start| (group_name(self.plan, &start), vec![start.server]))
             .collect()
     }
 
@@ -77,7 +85,7 @@ impl Sweep<'_> {
     pub(super) fn offers(&self, share: &Share, writer: &SessionWriter<'_>) -> impl Iterator<Item = Vec<Start>> {
         let schedule = self.schedule();
         let is_open = move |start: &Start| {
-            share.wants(&group_name(false, start)) && writer.look(|state| schedule.has_group(start, state))
+            share.wants(&group_name(self.plan, start)) && writer.look(|state| schedule.has_group(start, state))
         };
         let finals = self.wanted.starts();
         let mut slots = (FIRST_SLOT..=finals).map(Some).chain([None]).cycle();

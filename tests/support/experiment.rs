@@ -98,6 +98,7 @@ impl Experiment {
         let points: Vec<PointId> = points.collect();
         let count = points.len() as u64;
         journal.push(Event::SessionStarted(Box::new(SessionStarted {
+            optimize: None,
             host: String::new(),
             boot: String::new(),
             pid: 1,
@@ -137,6 +138,7 @@ impl Experiment {
             combo: combo_of(params_of),
         };
         journal.push(Event::GroupBegun(Box::new(GroupBegun {
+            proposed: None,
             server: server.clone(),
             slot,
             config,

@@ -28,6 +28,7 @@ mod moved;
 mod nodes;
 mod offline;
 mod on_finish;
+mod optimize;
 mod packing;
 mod phases;
 mod planted;

@@ -105,6 +105,7 @@ fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
         shard: format!("{}-of-{JOURNALS}", n + 1),
     });
     push(Event::SessionStarted(Box::new(SessionStarted {
+        optimize: None,
         host: "h".into(),
         boot: "b".into(),
         pid: 1,
@@ -135,6 +136,7 @@ fn write_journal(directory: &Directory, n: u64, points: &[PointId]) {
         };
         let (begun, seen) = (server.clone(), Seen::new());
         push(Event::GroupBegun(Box::new(GroupBegun {
+            proposed: None,
             server: begun,
             slot,
             config,

@@ -72,11 +72,17 @@ impl<'a> Display<'a> {
         let left = countdown.and_then(|countdown| countdown.seconds_left(entry, state));
         // The finalists are known when the first start of the final begins.
         if let Event::GroupBegun(begun) = &entry.event
-            && begun.slot >= self.sweep.plan.starts
+            && (begun.slot >= self.sweep.plan.starts || begun.proposed.is_some())
             && !self.progress.eta().knows(&begun.server, begun.slot)
         {
-            let finals = self.sweep.schedule().finals(state);
-            foresee(self.progress.eta(), &self.sweep, finals, state);
+            let schedule = self.sweep.schedule();
+            match begun.proposed {
+                Some(_) => {
+                    let start = schedule.start_of(&begun.server, begun.slot);
+                    foresee(self.progress.eta(), &self.sweep, start.into_iter(), state);
+                }
+                None => foresee(self.progress.eta(), &self.sweep, schedule.finals(state), state),
+            }
         }
         self.progress.event(entry, state, left);
         if let Event::ServerStarting { server, launch, .. } = &entry.event {
@@ -106,7 +112,16 @@ impl<'a> Display<'a> {
 /// The work of this invocation.
 pub fn eta(sweep: &Sweep<'_>, state: &State, options: &Options) -> Eta {
     let mut eta = Eta::default();
-    foresee(&mut eta, sweep, sweep.schedule().foreseen(state), state);
+    eta.is_open_ended = sweep.plan.optimize.is_some();
+    match eta.is_open_ended {
+        true => foresee(
+            &mut eta,
+            sweep,
+            sweep.schedule().wanted_starts(state, &[]).into_iter(),
+            state,
+        ),
+        false => foresee(&mut eta, sweep, sweep.schedule().foreseen(state), state),
+    }
     eta.without_server = sweep.plan.bench.runner.offline().is_some();
     eta.predicted_start = forecast::first_start(sweep.wanted, options);
     eta

@@ -26,7 +26,12 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
     let schedule = sweep.schedule();
     let (mut servers, mut runs, mut searches) = (0, 0, 0);
     let left = |start: Start| schedule.sure_group(&start, state);
-    for group in schedule.foreseen(state).filter_map(left) {
+    let starts: Box<dyn Iterator<Item = Start>> = match sweep.plan.optimize {
+        // Those after them depend on their results.
+        Some(_) => Box::new(schedule.wanted_starts(state, &[]).into_iter()),
+        None => Box::new(schedule.foreseen(state)),
+    };
+    for group in starts.filter_map(left) {
         table::write_server(sweep.plan, &group.server, out)?;
         if let Some(which) = which_start(sweep.plan, group.slot) {
             writeln!(out, "  {which}")?;
@@ -52,6 +57,13 @@ fn write(sweep: &Sweep<'_>, directory: &Directory, state: &State, out: &mut impl
     }
     let recorded = show_many(state.measured().count() as u64, "run");
     let root = directory.root().display();
+    if sweep.plan.optimize.is_some() {
+        let all = show_many(sweep.wanted.counts().servers, "server");
+        return writeln!(
+            out,
+            "the next of {all}; their results decide which follow; recorded in {root}: {recorded}"
+        );
+    }
     writeln!(out, "left to do: {}; recorded in {root}: {recorded}", work.join(", "))?;
     let options = options_at(sweep.plan, sweep.wanted, directory);
     match servers {

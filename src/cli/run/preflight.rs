@@ -1,6 +1,8 @@
 //! Checks before `run` and `worker` begin: the machine, the plan that the directory was begun with, and the expected duration.
 
+use crate::agenda::{Prediction, Predictions};
 use crate::answer::MetricNoise;
+use crate::cause::{Cause, Failure};
 use crate::cli::forecast::{self, estimate};
 use crate::cli::machine::runtime;
 use crate::cli::plan_file;
@@ -125,4 +127,23 @@ pub fn lengths(sweep: &Sweep<'_>, state: &State, options: &Options) -> Lengths {
     let servers = predicted.map(|rehearsal| rehearsal.servers).unwrap_or_default();
     let length = |forecast: Forecast| (forecast.server, forecast.total.interval().likely);
     servers.into_iter().map(length).collect()
+}
+
+/// Predictions of all servers for an optimisation that has not begun; none where the plan is too large or nothing is known of its model.
+pub fn predictions(sweep: &Sweep<'_>, state: &State, options: &Options) -> Predictions {
+    if sweep.plan.optimize.is_none() || state.optimization().is_some() || sweep.share.is_some() {
+        return Predictions::new();
+    }
+    let predicted = estimate(sweep.schedule(), state, state, options);
+    let servers = predicted.map(|rehearsal| rehearsal.servers).unwrap_or_default();
+    let prediction = |forecast: Forecast| {
+        let lacks_memory = |failure: &Failure| matches!(failure.cause, Cause::OomAtLoad | Cause::KvCacheTooSmall);
+        let prediction = Prediction {
+            start_s: forecast.total.starts.likely,
+            measure_s: forecast.total.runs.likely,
+            fits: !forecast.failure.as_ref().is_some_and(lacks_memory),
+        };
+        (forecast.server, prediction)
+    };
+    servers.into_iter().map(prediction).collect()
 }

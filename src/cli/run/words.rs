@@ -53,6 +53,7 @@ pub fn last(ending: Ending, directory: &Directory, state: &State, took: Duration
         }
         Ending::Interrupted => {
             let planned = match state.searches_left() {
+                _ if state.optimization().is_some() => format!("{} recorded", show_many(recorded as u64, "run")),
                 0 => format!("{recorded} of {} runs are recorded", state.planned_runs()),
                 left => format!("{recorded} runs are recorded; left: {}", show_many(left, "search")),
             };

@@ -42,8 +42,8 @@ pub struct LocalScheduler<'a> {
     rounds: RefCell<StartQueue<'a>>,
     /// Remaining groups of this round, in the order in which they are checked.
     waiting: RefCell<Vec<(Start, Need)>>,
-    /// The lease of a comparison that this worker has begun.
-    comparison: RefCell<Option<Rc<Lease>>>,
+    /// The lease of a comparison or an optimisation that this worker has begun.
+    chosen: RefCell<Option<Rc<Lease>>>,
     /// The GPUs of either arm of a comparison.
     sets: [Vec<u32>; 2],
     /// Since when only somebody else is in the way.
@@ -76,7 +76,7 @@ impl<'a> LocalScheduler<'a> {
             rounds: RefCell::new(rounds),
             waiting: RefCell::default(),
             sets: sweep.sets(node),
-            comparison: RefCell::default(),
+            chosen: RefCell::default(),
             held_since: Cell::new(None),
             is_announced: Cell::new(false),
         }
@@ -91,9 +91,10 @@ impl<'a> LocalScheduler<'a> {
         loop {
             if self.waiting.borrow().is_empty() {
                 match under_way.is_empty() {
-                    false => return pending().await,
+                    // An optimisation chooses again whenever there is room.
+                    false if !self.is_rolling() || !self.begin_round(writer) => return pending().await,
                     true if !self.begin_round(writer) => return Ok(None),
-                    true => {}
+                    _ => {}
                 }
             }
             if under_way.iter().any(|allocation| allocation.alone) {
@@ -113,6 +114,11 @@ impl<'a> LocalScheduler<'a> {
             }
             self.await_others(&free, under_way.is_empty(), writer).await?;
         }
+    }
+
+    /// True if a round may begin while groups of the last one are under way.
+    fn is_rolling(&self) -> bool {
+        self.sweep.plan.optimize.is_some() && !self.node.is_undivided()
     }
 
     /// Begins the next round with anything to do; whether there is one.
@@ -213,22 +219,22 @@ impl Scheduler for LocalScheduler<'_> {
             return self.next_here(under_way, writer).await;
         };
         let schedule = self.sweep.schedule();
-        let is_compared = self.sweep.plan.compare.is_some();
+        let is_chosen = schedule.is_chosen();
         loop {
             writer.with(Recorder::refresh)?;
             // Leases of a killed worker are free at once, but its servers hold their GPUs until their guards have ended them.
             self.sweep.clear_away(self.sweep.patience(), writer).await?;
             if let Some((start, allocation)) = self.next_here(under_way, writer).await? {
                 let lease = match writer.look(|state| schedule.has_group(&start, state)) {
-                    true => share.leases.take(&group_name(is_compared, &start))?,
+                    true => share.leases.take(&group_name(self.sweep.plan, &start))?,
                     false => None,
                 };
                 if lease.is_some() {
-                    // Between two starts of a comparison nobody else may take it over, perhaps on another node.
-                    self.comparison.replace(lease.clone().filter(|_| is_compared));
+                    // Between two of these starts nobody else may take it over, perhaps on another node.
+                    self.chosen.replace(lease.clone().filter(|_| is_chosen));
                     return Ok(Some((start, Allocation { lease, ..allocation })));
                 }
-                if !is_compared {
+                if !is_chosen {
                     continue;
                 }
             } else if !under_way.is_empty() {

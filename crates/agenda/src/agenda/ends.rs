@@ -13,7 +13,7 @@ use vsweep_record::journal::{RecordedPlan, SessionStarted, Shard};
 const MOST_STEPS: usize = 2_000;
 
 /// Top-level keys, and tables that choose loads or starts.
-const STRATEGIES: [(&str, &str); 7] = [
+const STRATEGIES: [(&str, &str); 9] = [
     ("runs = 2\nstarts = 2", "num_prompts = 9\nmax_concurrency = [1, 2, 3]"),
     (
         "runs = { min = 2, max = 6, metric = \"p99_ttft_ms\", until = \"3 %\" }",
@@ -32,6 +32,14 @@ const STRATEGIES: [(&str, &str); 7] = [
     (
         "runs = 2",
         "num_prompts = 9\nmax_concurrency = 4\n[compare]\nmetrics = [\"output_throughput\"]\nmax_starts = 12",
+    ),
+    (
+        "runs = 2",
+        "num_prompts = 9\nmax_concurrency = [2, 4]\n[optimize]\nstarts = 12",
+    ),
+    (
+        "runs = 1",
+        "[optimize]\n[sla]\nvary = \"max_concurrency\"\nskip_beaten = true\n[[sla.target]]\np99_ttft_ms = \"<=200\"",
     ),
 ];
 
@@ -81,12 +89,13 @@ fn ends(plan: &Plan, matrix: &Matrix, drawn: &[u8]) -> bool {
     state.apply_hypothetical(Event::SessionStarted(Box::new(SessionStarted {
         plan: RecordedPlan::new("p", String::new(), [], []),
         compare: compared(plan, matrix).map(Box::new),
+        optimize: optimization(plan, matrix, None, &Predictions::new()).map(Box::new),
         ..SessionStarted::default()
     })));
     let mut drawn = drawn.iter().copied().cycle();
     let mut steps = 0;
     loop {
-        let planned: Vec<Start> = match plan.compare.is_some() {
+        let planned: Vec<Start> = match schedule.is_chosen() {
             true => schedule.wanted_starts(&state, &[]),
             false => schedule.starts().chain(schedule.finals(&state)).collect(),
         };

@@ -8,9 +8,9 @@ use vsweep_answer::answer::{Answer, Answered, Experiment, Goal, answer};
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
 use vsweep_plan::matrix::{Matrix, ServerConfig};
 use vsweep_plan::plan::{Params, Plan, Requirement, Runs};
-use vsweep_record::evidence::{Evidence, MARGIN, Names};
-use vsweep_record::journal::{RunRecord, State};
-use vsweep_record::table::{Cell, MetricSet, Points, RunRow, TableBuilder, Workload, count_gpus, is_of_load};
+use vsweep_record::evidence::{MARGIN, Recorded};
+use vsweep_record::journal::State;
+use vsweep_record::table::{MetricSet, count_gpus};
 use vsweep_strategy::search::Criterion;
 
 /// Counts of requests, which determine the error of a share of them.
@@ -45,6 +45,8 @@ pub(super) fn figures(plan: &Plan) -> Vec<String> {
         figures.extend(COUNTS.map(str::to_owned));
         let required = plan.report.requirements.iter();
         figures.extend(required.flat_map(Requirement::criteria).map(Criterion::figure));
+        let objective = plan.optimize.as_ref().and_then(|optimize| optimize.objective.clone());
+        figures.extend(objective.filter(|_| plan.sla.is_none()));
     }
     figures.into_iter().collect()
 }
@@ -116,46 +118,17 @@ pub(super) fn judge(plan: &Plan, matrix: &Matrix, state: &State, starts: u32) ->
             (server.id, (server.params, gpus))
         })
         .collect();
-    let mut builder = TableBuilder::new();
-    let is_in = |run: &&RunRecord| run.slot < starts && !run.is_lost() && servers.contains_key(&run.server);
-    let runs: Vec<&RunRecord> = state.runs().filter(is_in).collect();
-    for run in &runs {
-        let (serve, gpus) = &servers[&run.server];
-        let figures = run.figures();
-        let metrics: Vec<(Box<str>, Cell)> = figures
-            .iter()
-            .map(|(name, value)| (name.into(), value.into()))
-            .collect();
-        builder.push(RunRow {
-            point: &run.point.0,
-            run: run.run,
-            outcome: run.outcome,
-            validity: Some(run.validity),
-            doubts: &run.doubts,
-            serve: Some(serve),
-            bench: Some(&run.params),
-            gpus: Some(*gpus),
-            metrics: &metrics,
-            errors: Some(&run.errors),
-            slot: run.slot,
-            launch: state.start_of(run).map(|launch| launch.to_string()),
-            order: run.rank.line.seq,
-            ..RunRow::default()
-        });
-    }
-    let table = builder.finish();
-    let points = Points::of(&table);
-    let evidence = Evidence {
-        points: &points,
-        runs: &runs,
+    let objective = state.optimization().and_then(|own| own.objective.as_ref());
+    let recorded = Recorded {
         state,
+        servers: &servers,
         starts,
         requirements: &plan.report.requirements,
         margin: plan.report.margin.unwrap_or(MARGIN),
         gpus: plan.report.gpus,
-        names: &Identities { runs: &runs },
+        objective,
     };
-    let experiment = evidence.experiment();
+    let experiment = recorded.experiment(|run| run.slot < starts);
     LAST.with_borrow_mut(|last| match last {
         Some((known, answer)) if *known == experiment => answer.clone(),
         _ => {
@@ -164,29 +137,6 @@ pub(super) fn judge(plan: &Plan, matrix: &Matrix, state: &State, starts: u32) ->
             found
         }
     })
-}
-
-/// Internal names that distinguish configs, loads and workloads.
-struct Identities<'a> {
-    runs: &'a [&'a RunRecord],
-}
-
-impl Names for Identities<'_> {
-    fn config(&self, row: usize) -> String {
-        self.runs[row].server.0.clone()
-    }
-
-    fn load(&self, row: usize) -> String {
-        let params = self.runs[row].params.iter().filter(|(name, _)| is_of_load(name));
-        let sized = |name: &str| ["num_prompts", "num-prompts", "seed"].contains(&name);
-        let params = params.filter(|(name, _)| !sized(name));
-        params.map(|(name, value)| format!("{name}={value} ")).collect()
-    }
-
-    fn workload(&self, workload: &Workload<'_>) -> String {
-        let first = workload.points.first().copied().unwrap_or_default();
-        format!("{first}")
-    }
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 
 mod alone;
 mod begin;
+mod chosen;
 mod comparison;
 #[cfg(test)]
 mod ends;
@@ -16,6 +17,7 @@ mod finals;
 mod grid;
 mod launch;
 mod loss;
+mod optimization;
 mod run;
 mod schedule;
 mod step;
@@ -28,6 +30,7 @@ mod warmth;
 pub use begin::{Hint, Hints, first_point, wants_forecast};
 pub use comparison::compared;
 pub use finals::{Finals, advised};
+pub use optimization::{Prediction, Predictions, optimization};
 pub use schedule::{Group, Schedule, Start};
 pub use step::{Action, ActionOutcome, Ending, MeasuredRun, ReadyInfo, Run, Signal, Step};
 pub use task::{MeasuredView, RunReader, SearchReader, Task, seeded};
@@ -44,6 +47,7 @@ use vsweep_plan::matrix::ServerConfig;
 use vsweep_plan::plan::{OnFailure, Target};
 use vsweep_record::journal::{Entry, Event, GroupBegun, LineId, SearchEnd, SearchStarted, Seen, ServerDeclared, State};
 use vsweep_strategy::search::Seed;
+use vsweep_strategy::selection::optimized::Reason;
 
 /// Attempts at the same thing if the cause of its failure is transient.
 const TRIES: u32 = 2;
@@ -57,6 +61,8 @@ pub struct Agenda<'p> {
     server: ServerConfig,
     /// The planned start of the server.
     slot: u32,
+    /// The reason for which an optimisation asked for the start.
+    proposed: Option<Reason>,
     /// GPUs of the server if several run at the same time, for the record.
     gpus: Vec<u32>,
     /// The one that is worked on comes first.
@@ -117,6 +123,7 @@ impl<'p> Agenda<'p> {
             failed_start: None,
             death: None,
             slot: group.slot,
+            proposed: group.proposed,
             gpus: Vec::new(),
             server: group.server,
         }
@@ -299,6 +306,7 @@ impl<'p> Agenda<'p> {
             server: self.server.id.clone(),
             slot: self.slot,
             config: ServerDeclared::of(&self.server, &self.schedule.plan.secrets),
+            proposed: self.proposed,
             seen: Seen::new(),
         }
     }

@@ -3,17 +3,17 @@
 //! all again, so that drift of the machine spreads over all points instead of favouring some.
 
 use super::alone::{alone, is_packed, probed_points};
-use super::comparison::compared;
 use super::finals::{Finals, figures, finalists};
 use super::grid::is_wanted;
 use super::task::Task;
 use std::sync::Arc;
 use vsweep_plan::cause::Outcome;
-use vsweep_plan::ids::{SearchId, ServerId};
+use vsweep_plan::ids::SearchId;
 use vsweep_plan::matrix::{LoadExploration, LoadSearch, Matrix, Point, ServerConfig};
 use vsweep_plan::plan::Plan;
-use vsweep_record::journal::{ComparisonProgress, FIRST_SLOT, NextStart, SearchEnd, SearchRecord, Shard, State};
+use vsweep_record::journal::{FIRST_SLOT, SearchEnd, SearchRecord, Shard, State};
 use vsweep_strategy::search::Found;
+use vsweep_strategy::selection::optimized::Reason;
 
 /// The work of one session, made start by start so that a million points never stand in memory at once.
 #[derive(Debug, Clone, Copy)]
@@ -23,8 +23,10 @@ pub struct Schedule<'a> {
     /// Its matrix, or what of it is wanted.
     pub matrix: &'a Matrix,
     shard: Shard,
-    retry_failed: bool,
+    pub(super) retry_failed: bool,
     advised: Option<&'a Finals>,
+    /// Most servers that run at the same time.
+    pub(super) at_once: usize,
 }
 
 /// A planned start of a server.
@@ -38,6 +40,8 @@ pub struct Start {
     pub only: Option<Arc<Finals>>,
     /// The set of GPUs that it gets, of two, if the arms of a comparison run at the same time.
     pub set: Option<usize>,
+    /// The reason for which an optimisation asked for it.
+    pub proposed: Option<Reason>,
 }
 
 impl Start {
@@ -47,12 +51,13 @@ impl Start {
     }
 
     /// A start on which everything is measured.
-    fn of(server: ServerConfig, slot: u32) -> Start {
+    pub(super) fn of(server: ServerConfig, slot: u32) -> Start {
         Start {
             server,
             slot,
             only: None,
             set: None,
+            proposed: None,
         }
     }
 }
@@ -64,6 +69,8 @@ pub struct Group {
     pub server: ServerConfig,
     /// Number of the planned start.
     pub slot: u32,
+    /// The reason for which an optimisation asked for it.
+    pub proposed: Option<Reason>,
     /// The runs, in order; those that turn out not to be needed are left out.
     pub tasks: Vec<Task>,
     /// The searches, in order, which find their own runs. A group has tasks, searches or explorations.
@@ -78,6 +85,7 @@ impl Group {
         Group {
             server,
             slot,
+            proposed: None,
             tasks: Vec::new(),
             searches: Vec::new(),
             explorations: Vec::new(),
@@ -94,6 +102,7 @@ impl<'a> Schedule<'a> {
             shard,
             retry_failed,
             advised: None,
+            at_once: 1,
         }
     }
 
@@ -103,6 +112,11 @@ impl<'a> Schedule<'a> {
             advised: Some(advised),
             ..self
         }
+    }
+
+    /// A schedule of so many servers at the same time.
+    pub fn with_at_once(self, at_once: usize) -> Schedule<'a> {
+        Schedule { at_once, ..self }
     }
 
     /// The shard's servers in plan order.
@@ -122,32 +136,6 @@ impl<'a> Schedule<'a> {
     /// One start of each of the shard's servers, in order.
     pub fn starts_at(self, slot: u32) -> impl Iterator<Item = Start> + 'a {
         self.servers().map(move |server| Start::of(server, slot))
-    }
-
-    /// The starts that a comparison wants next, after those that were `tried` by this session already: they are not retried again.
-    pub fn wanted_starts(self, state: &State, tried: &[(ServerId, u32)]) -> Vec<Start> {
-        let Some(compared) = compared(self.plan, self.matrix) else {
-            return Vec::new();
-        };
-        let retries = |server: &ServerId, slot: u32| {
-            let is_tried = tried.iter().any(|(other, at)| other == server && *at == slot);
-            self.retry_failed && !is_tried
-        };
-        match compared.progress(state, &retries) {
-            ComparisonProgress::Starts(next) => {
-                let start = |next: NextStart| {
-                    let id = &compared.entrants[next.entrant].server;
-                    let server = self.matrix.servers().find(|server| server.id == *id)?;
-                    let set = next.set;
-                    Some(Start {
-                        set,
-                        ..Start::of(server, next.slot)
-                    })
-                };
-                next.into_iter().filter_map(start).collect()
-            }
-            ComparisonProgress::Ended(_) => Vec::new(),
-        }
     }
 
     /// The starts after the planned ones, among the shard's servers, in order: fresh ones of the finalists, as many as they had, then those
@@ -193,7 +181,9 @@ impl<'a> Schedule<'a> {
 
     /// All expected starts in order, including finished ones; used for forecasts.
     pub fn foreseen(self, state: &State) -> impl Iterator<Item = Start> + use<'a> {
-        let has_ended = self.plan.compare.is_some() && self.wanted_starts(state, &[]).is_empty();
+        // Before an optimisation has begun, its costs are not predicted.
+        let has_begun = self.plan.optimize.is_none() || state.optimization().is_some();
+        let has_ended = self.is_chosen() && has_begun && self.wanted_starts(state, &[]).is_empty();
         let starts = (!has_ended).then(|| self.starts());
         starts.into_iter().flatten().chain(self.finals(state))
     }
@@ -201,6 +191,9 @@ impl<'a> Schedule<'a> {
     /// Returns true if every planned start of every server has all its results.
     fn is_measured(self, state: &State) -> bool {
         let all = self.whole();
+        if self.plan.optimize.is_some() {
+            return all.wanted_starts(state, &[]).is_empty();
+        }
         all.starts().all(|start| !all.has_group(&start, state))
     }
 
@@ -259,6 +252,7 @@ impl<'a> Schedule<'a> {
         has_work.then(|| Group {
             server: server.clone(),
             slot,
+            proposed: start.proposed,
             tasks,
             searches,
             explorations,
@@ -325,10 +319,10 @@ impl<'a> Schedule<'a> {
 
     /// Returns true if any work is left.
     pub fn has_work(self, state: &State) -> bool {
-        if self.plan.compare.is_some() {
-            return !self.wanted_starts(state, &[]).is_empty();
-        }
         let is_left = |start: Start| self.has_group(&start, state);
+        if self.is_chosen() {
+            return !self.wanted_starts(state, &[]).is_empty() || self.finals(state).any(is_left);
+        }
         self.starts().any(is_left) || self.finals(state).any(is_left)
     }
 }

@@ -1,12 +1,14 @@
 //! The answer as one document: all that a report, a page, a script or an agenda may say about what is best. Its JSON is `answer.json`.
 
 use super::asked::{Goal, Target};
-pub use super::estimate::Estimate;
 use super::experiment::Config;
 use super::model::NoiseKnown;
+use super::optimization::OptimizationFound;
 use super::planned::PlannedComparison;
 use serde::{Deserialize, Serialize};
 use vsweep_strategy::stats::{Better, Verdict};
+
+pub use super::estimate::Estimate;
 
 /// The version of the document's format.
 pub const VERSION: u32 = 1;
@@ -28,6 +30,9 @@ pub struct Answer {
     pub comparison: Option<PlannedComparison>,
     /// The server configs that were measured, by their ids.
     pub configs: Vec<Config>,
+    /// The optimisation that chose the servers; none of a plan without `[optimize]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub optimization: Option<Box<OptimizationFound>>,
     /// One for each question, in their order.
     pub questions: Vec<Answered>,
     /// Questions of one name for several workloads, answered together.

@@ -17,6 +17,7 @@ mod experiment;
 mod known;
 mod lookup;
 pub mod model;
+mod optimization;
 mod plain;
 mod planned;
 mod prior;
@@ -28,8 +29,10 @@ pub use comparison::*;
 pub use document::*;
 pub use experiment::*;
 pub use model::{Basis, NoiseKnown};
+pub use optimization::*;
 pub use plain::plain;
 pub use planned::*;
+pub use rules::{Standing, standings};
 pub use vsweep_strategy::search::Operator;
 pub use vsweep_strategy::stats::{Better, Random, Requirement, Verdict};
 
@@ -70,6 +73,7 @@ fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
         open: experiment.open,
         comparison: experiment.comparison.clone(),
         configs: experiment.configs.clone(),
+        optimization: None,
         together: rules::together(&known, &settled),
         questions: settled.into_iter().map(|settled| settled.answered).collect(),
         frontiers: frontiers

@@ -159,6 +159,19 @@ fn side_by_side(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     found.object(plan.origin.value_span(&["exec", "parallel"]), message, remedy);
 }
 
+/// Checks that an optimisation has something to choose.
+pub(super) fn optimization(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
+    if plan.optimize.is_some() && matrix.counts().servers < 2 {
+        let span = plan.origin.value_span(&["optimize"]);
+        let remedy = "give parameters in [serve.params] several values";
+        found.object(
+            span,
+            "there is nothing to choose: the plan has at most one server",
+            remedy,
+        );
+    }
+}
+
 /// Checks that the servers of a comparison are comparable.
 pub(super) fn comparison(plan: &Plan, matrix: &Matrix, found: &mut Diagnostics) {
     let Some(compare) = &plan.compare else { return };

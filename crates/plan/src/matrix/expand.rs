@@ -31,6 +31,7 @@ pub(super) fn expand(plan: &Plan, tied: &Link, found: &mut Diagnostics) -> Optio
         check::leftovers(plan, &matrix, found);
         check::searches(plan, &matrix, found);
         check::comparison(plan, &matrix, found);
+        check::optimization(plan, &matrix, found);
         starved::warn(plan, &matrix, found);
     }
     Some(matrix)

@@ -1,9 +1,12 @@
 //! All configurations of both sides, decoded by index: the axes are held, the product of them never is.
 
-use crate::plan::{Axis, Combo, Derived, Link, ParamRef, Params, Plan, Side, spelling};
+use crate::plan::{Axis, Combo, Derived, Link, ParamRef, Params, Plan, Side, commands::COMMAND, number, spelling};
 use serde_json::Value;
 use std::borrow::Cow;
 use std::collections::HashMap;
+
+/// Flags whose default is 1, and on which it depends if a model fits at all.
+const DEGREES: [&str; 3] = ["tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"];
 
 /// More pairs than this are refused before anything is built.
 pub const MOST_PAIRS: u128 = 10_000_000;
@@ -19,6 +22,7 @@ impl Sides {
     /// Sides of a plan. A parameter that is on both sides is shown with its side.
     pub fn of_plan(plan: &Plan) -> Sides {
         let [mut serve, mut bench] = [Side::Serve, Side::Bench].map(|side| Space::of_plan(plan, side));
+        serve.has_defaults = plan.optimize.is_some() && serve.leaves_out();
         let (of_serve, of_bench) = (serve.names(), bench.names());
         let mut shown: [HashMap<String, String>; 2] = Default::default();
         for name in of_serve {
@@ -59,6 +63,8 @@ pub(super) struct Space {
     pub combos: Vec<Combo>,
     /// Length of each dimension.
     pub lengths: Vec<usize>,
+    /// True if a configuration without the varied parameters follows all others: the default settings.
+    pub has_defaults: bool,
     /// Names that the other side has too, as they are shown: `serve.seed`.
     shown_as: HashMap<String, String>,
 }
@@ -111,11 +117,30 @@ impl Space {
 
     /// Number of configurations, of a space that is not too large.
     pub fn len(&self) -> usize {
+        self.product() + usize::from(self.has_defaults)
+    }
+
+    fn product(&self) -> usize {
         self.lengths.iter().product()
     }
 
-    /// The position along a dimension.
+    fn is_defaults(&self, index: usize) -> bool {
+        self.has_defaults && index == self.product()
+    }
+
+    /// True if the default settings are a configuration of their own: a parameter that varies can be left out, and none of the others
+    /// leaves out all of them.
+    fn leaves_out(&self) -> bool {
+        let varied = || self.slots.iter().filter(|slot| slot.dimension.is_some());
+        let is_null = |slot: &Slot| slot.axis.values().iter().any(Value::is_null);
+        self.combos.is_empty() && varied().any(|slot| default_of(slot).is_none()) && !varied().all(is_null)
+    }
+
+    /// The position along a dimension; of the default settings one behind the last.
     pub fn position(&self, index: usize, dimension: usize) -> usize {
+        if self.is_defaults(index) {
+            return self.lengths[dimension];
+        }
         let stride: usize = self.lengths[dimension + 1..].iter().product();
         index / stride % self.lengths[dimension]
     }
@@ -132,6 +157,9 @@ impl Space {
 
     /// The value that a parameter states itself; one that follows another states none.
     fn stated<'a>(&self, slot: &'a Slot, index: usize) -> Option<&'a Value> {
+        if self.is_defaults(index) && slot.dimension.is_some() {
+            return default_of(slot);
+        }
         let position = slot.dimension.map(|dimension| self.position(index, dimension));
         slot.axis.values().get(position.unwrap_or(0))
     }
@@ -147,7 +175,10 @@ impl Space {
         let combo = self.combo(index);
         // Null is a placeholder until the value that it follows is known.
         let value = |slot: &Slot| self.stated(slot, index).cloned().unwrap_or_default();
-        let mut params: Params = self.slots.iter().map(|slot| (slot.name.clone(), value(slot))).collect();
+        let is_there =
+            |slot: &&Slot| !self.is_defaults(index) || slot.dimension.is_none() || default_of(slot).is_some();
+        let slots = self.slots.iter().filter(is_there);
+        let mut params: Params = slots.map(|slot| (slot.name.clone(), value(slot))).collect();
         for (name, value) in combo.into_iter().flat_map(|combo| &combo.params) {
             let name = self.slot(name).map_or(name, |slot| &slot.name);
             params.insert(name.clone(), value.clone());
@@ -162,6 +193,10 @@ impl Space {
                 && combo.is_none_or(|combo| spelling::find(&combo.params, name).is_none())
             {
                 let followed = spelling::find(&params, &derived.per).and_then(|value| derived.value(name, value));
+                if followed.is_none() && self.is_defaults(index) {
+                    params.remove(name);
+                    continue;
+                }
                 params.insert(name.clone(), followed.unwrap_or(Value::Null));
             }
         }
@@ -225,6 +260,19 @@ impl Space {
             (None, true) => String::from("default"),
         }
     }
+}
+
+/// The value of a varied parameter in the default settings: the first command; the smallest degree of parallelism, where the default is not
+/// among them, as the model may not fit on fewer GPUs; none of every other parameter.
+fn default_of(slot: &Slot) -> Option<&Value> {
+    let values = slot.axis.values();
+    if slot.name == COMMAND {
+        return values.first();
+    }
+    let size = |value: &&Value| number(value).unwrap_or(f64::INFINITY);
+    let least = values.iter().min_by(|one, other| size(one).total_cmp(&size(other)))?;
+    let is_degree = DEGREES.iter().any(|degree| spelling::same(degree, &slot.name));
+    (is_degree && size(&least) > 1.0).then_some(least)
 }
 
 /// The combinations of one side, a parameter that is spelled in several ways everywhere as it is spelled first.

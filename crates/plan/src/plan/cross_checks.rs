@@ -116,6 +116,9 @@ impl Plan {
         if let Some(node) = root.child("compare") {
             self.check_compare(reader, root, node);
         }
+        if let Some(node) = root.child("optimize") {
+            self.check_optimize(reader, root, node);
+        }
         let is_spread = self.serve.protocol.members.nodes > 1 && self.exec.parallel != Parallel::No;
         if let Some(nodes) = given(root, "serve.nodes").filter(|_| is_spread) {
             let message = "servers on several nodes take them whole, so they do not run side by side";

@@ -21,6 +21,7 @@ mod mix;
 mod node;
 mod offline;
 mod on_finish;
+mod optimize;
 mod origin;
 mod param_conflicts;
 mod problem;
@@ -56,6 +57,7 @@ pub use mix::MIX;
 pub use node::{Entry, Kind, Node};
 pub use offline::{Offline, is_of_server};
 pub use on_finish::OnFinish;
+pub use optimize::Optimize;
 pub use origin::Origin;
 pub use problem::{Diagnostics, Problem, Problems, nearest, suggest};
 pub use read::{Combo, Derived, check_names, records};
@@ -134,6 +136,8 @@ table! {
         pub explore: Option<search::ExploreSettings>,
         /// Compares the servers of the plan, start by start: which is better, or where along an axis something changed.
         pub compare: Option<Compare>,
+        /// Chooses which servers of the plan to start, so that the best is known after few starts.
+        pub optimize: Option<Optimize>,
         /// Requirements of the plan's points. If one is not met, `run` and `report` end with exit code 4, or 5 if it cannot be decided.
         assertions as "assert": Vec<Requirement> = by::<Vec<Assertion>, _>(assertions),
         /// Options of the report and of the answer.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::{Display, Write};
 
 /// The tables in the order of the reference, with what they are called there. The top level of a plan has no name.
-const TABLES: [(&str, &str); 21] = [
+const TABLES: [(&str, &str); 22] = [
     ("`[serve]`", "ServeTable"),
     ("`[bench]`", "BenchTable"),
     ("Top level", ""),
@@ -24,6 +24,7 @@ const TABLES: [(&str, &str); 21] = [
     ("`[[sla.target]]`", "TargetTable"),
     ("`[explore]`", "ExploreTable"),
     ("`[compare]`", "CompareTable"),
+    ("`[optimize]`", "OptimizeTable"),
     ("`[[assert]]`", "AssertTable"),
     ("`[report]`", "ReportTable"),
     ("`[report.pareto]`", "ParetoTable"),

@@ -2,6 +2,7 @@
 
 use super::Evidence;
 use super::targets::criteria;
+use crate::journal::Objective;
 use crate::table::{Cell, MetricSet, Table, Workload, natural_direction};
 use itertools::Itertools;
 use vsweep_answer::answer::{Better, Metric, MetricNoise, NoisePrior, Scale};
@@ -27,7 +28,16 @@ pub(super) fn metrics(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Ve
     let shares = criteria(evidence).filter(|criterion| matches!(criterion.quantity, Quantity::Attainment(_)));
     let shares = shares.map(|criterion| criterion.figure()).collect_vec();
     let bounded = criteria(evidence).map(|criterion| criterion.figure());
-    let names = judged.chain(others).map(str::to_owned).chain(bounded).unique();
+    let objective = evidence.objective.and_then(|objective| match objective {
+        Objective::Metric(metric) => Some(metric.clone()),
+        Objective::Load(_) => None,
+    });
+    let names = judged
+        .chain(others)
+        .map(str::to_owned)
+        .chain(bounded)
+        .chain(objective)
+        .unique();
     let is_known = |name: &String| {
         let column = evidence.points.runs.column(name);
         column.is_some_and(|column| column.cells.iter().any(|cell| cell.number().is_some()))

@@ -4,16 +4,20 @@
 mod comparison;
 mod configs;
 mod metrics;
+mod optimization;
 mod points;
 mod questions;
+mod recorded;
 mod searches;
 mod side;
 mod targets;
 
 pub use metrics::FRONTIER;
+pub use optimization::{BegunStart, Next, NextProposal, OptimizationProgress};
+pub use recorded::Recorded;
 pub use side::side;
 
-use crate::journal::{RunRecord, State};
+use crate::journal::{Objective, RunRecord, State};
 use crate::table::{Points, Workload};
 use vsweep_answer::answer::Experiment;
 use vsweep_plan::plan::Requirement;
@@ -38,6 +42,8 @@ pub struct Evidence<'a> {
     pub margin: f64,
     /// The GPUs that the user has; none if unknown.
     pub gpus: Option<u32>,
+    /// The figure to optimise, whose question comes first; none without an optimisation.
+    pub objective: Option<&'a Objective>,
     /// The names of configs, loads and workloads.
     pub names: &'a dyn Names,
 }

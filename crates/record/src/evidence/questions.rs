@@ -3,6 +3,7 @@
 
 use super::Evidence;
 use super::metrics::{COST, ENERGY, FRONTIER};
+use crate::journal::Objective;
 use crate::table::{MetricSet, Workload};
 use itertools::Itertools;
 use vsweep_answer::answer::{FrontierQuestion, Goal, Question, Search, Target};
@@ -24,13 +25,49 @@ pub(super) fn questions(
         .any(|record| !record.started.targets.is_empty())
     {
         let asked = searches.iter().map(|search| (&search.target, &search.workload));
+        let is_later = |target: &str| matches!(evidence.objective, Some(Objective::Load(own)) if own != target);
         return asked
             .unique()
+            .sorted_by_key(|(target, _)| is_later(target))
             .map(|(target, workload)| of_load(evidence, target, workload))
             .collect();
     }
-    let of_workload = |workload| of_points(evidence, workload, targets);
+    let of_workload = |workload| {
+        let questions = of_points(evidence, workload, targets);
+        match evidence.objective {
+            Some(Objective::Metric(metric)) => with_objective(metric, questions),
+            _ => questions,
+        }
+    };
     workloads.iter().flat_map(of_workload).collect()
+}
+
+/// The questions about a workload, after the one for the figure to optimise.
+fn with_objective(metric: &str, mut questions: Vec<Question>) -> Vec<Question> {
+    let is_it = |question: &Question| matches!(&question.goal, Goal::Metric { name, .. } if name == metric);
+    let own = match questions.iter().position(is_it) {
+        // A latency is asked for at the load of the highest throughput; as an objective it stands alone.
+        Some(at) => Question {
+            load_of: None,
+            ..questions.remove(at)
+        },
+        None => {
+            let Some(first) = questions.first() else {
+                return questions;
+            };
+            Question {
+                name: format!("Best {metric}"),
+                load_of: None,
+                goal: Goal::Metric {
+                    name: metric.to_owned(),
+                    adds_up: ["throughput", "goodput"].iter().any(|end| metric.ends_with(end)),
+                },
+                ..first.clone()
+            }
+        }
+    };
+    questions.insert(0, own);
+    questions
 }
 
 fn of_load(evidence: &Evidence<'_>, target: &str, workload: &str) -> Question {

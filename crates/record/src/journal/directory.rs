@@ -43,6 +43,8 @@ names! {
     starts_csv "starts.csv";
     /// One row a target of a search.
     sla_csv "sla.csv";
+    /// One row a server of an optimisation.
+    optimize_csv "optimize.csv";
     /// The answer as data.
     answer_json "answer.json";
     /// Output of the command at the end of the sweep.

@@ -4,6 +4,7 @@ use super::declared::{Compared, RecordedPlan, ServerDeclared};
 use super::figures::Figures;
 use super::given_up::GroupGivenUp;
 use super::machine::Machine;
+use super::optimization::Optimization;
 use super::rank::{LineId, Nonce, Sum};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -16,6 +17,7 @@ use vsweep_plan::request_error::RequestError;
 use vsweep_plan::validity::{Doubt, Validity};
 use vsweep_strategy::checks::AnswerCheck;
 use vsweep_strategy::search::{Answer, Level, Probe, Rival, Seed, Target, Vary};
+use vsweep_strategy::selection::optimized::Reason;
 
 /// Version of the record, `major.minor`. A reader refuses another major and skips events it does not know from a newer minor.
 ///
@@ -124,6 +126,9 @@ pub struct SessionStarted {
     /// The comparison that the plan asks for; it decides itself on its starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compare: Option<Box<Compared>>,
+    /// The optimisation that the plan asks for; it decides itself on its starts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub optimize: Option<Box<Optimization>>,
     /// The noise that other experiments measured on this machine before this one began.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub noise: Vec<MetricNoise>,
@@ -161,6 +166,9 @@ pub struct GroupBegun {
     pub slot: u32,
     /// Its description.
     pub config: ServerDeclared,
+    /// The reason for which an optimisation asked for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub proposed: Option<Reason>,
     /// Journals that have grown.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub seen: Seen,

@@ -414,6 +414,7 @@ mod tests {
     /// A session on a node of this number.
     fn session(node: u64) -> Event {
         Event::SessionStarted(Box::new(SessionStarted {
+            optimize: None,
             host: String::new(),
             boot: String::new(),
             pid: 1,

@@ -318,6 +318,7 @@ mod tests {
     /// A session with a plan of this name, which it took up or not.
     fn session(name: &str, joined: bool) -> Event {
         Event::SessionStarted(Box::new(SessionStarted {
+            optimize: None,
             host: "h".into(),
             boot: "b".into(),
             pid: 1,
@@ -363,6 +364,7 @@ mod tests {
         };
         let (server, slot, seen) = (ServerId("s".into()), FIRST_SLOT, Seen::new());
         Event::GroupBegun(Box::new(GroupBegun {
+            proposed: None,
             server,
             slot,
             config,

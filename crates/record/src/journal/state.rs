@@ -23,6 +23,7 @@ pub use resume::MissingRecord;
 use super::declared::Compared;
 use super::event::{Event, RunFinished, Seen, SeenJournal};
 use super::line::Entry;
+use super::optimization::{Optimization, ProposedStart};
 use super::rank::{Launch, LineId, Nonce, Rank};
 use chains::SearchLines;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -54,6 +55,8 @@ pub struct State {
     orphans: BTreeMap<LineId, (Option<LineId>, String, RunFinished)>,
     searches: BTreeMap<(SearchId, u32), SearchLines>,
     retirements: Vec<Retirement>,
+    /// The starts that an optimisation asked for, in their order.
+    proposals: Vec<ProposedStart>,
     /// Starts whose answers to the fixed questions speak against what was measured on them.
     answers_doubted: BTreeMap<Launch, Doubt>,
     /// The read part of each journal; empty unless the state was loaded from a directory.
@@ -105,6 +108,16 @@ impl State {
     /// The comparison that the plan of the last session asks for.
     pub fn compared(&self) -> Option<&Compared> {
         self.planning_session()?.compare.as_deref()
+    }
+
+    /// The optimisation that the plan of the last session asks for.
+    pub fn optimization(&self) -> Option<&Optimization> {
+        self.planning_session()?.optimize.as_deref()
+    }
+
+    /// The starts that an optimisation asked for, each once, in the order in which they began.
+    pub fn proposals(&self) -> &[ProposedStart] {
+        &self.proposals
     }
 
     /// Runs of the plan; where searches decide on their runs, those recorded.

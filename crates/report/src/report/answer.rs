@@ -2,6 +2,7 @@
 
 use super::goals::Goals;
 use super::names::PointNames;
+use super::optimized;
 use super::variation::name_workload;
 use itertools::Itertools;
 use std::collections::HashMap;
@@ -50,7 +51,16 @@ pub struct WorkloadAnswer {
 
 /// Answers the questions of an experiment. `points.runs` are the runs of `state`.
 pub fn judge(state: &State, points: &Points<'_>, options: &ReportOptions, gpus: Option<u32>) -> Answer {
-    with_evidence(state, points, options, gpus, |evidence| answer(evidence.experiment()))
+    let progress = optimized::of(state.optimization(), state, &options.requirements);
+    let mut answer = with_evidence(state, points, options, gpus, |evidence| {
+        let mut experiment = evidence.experiment();
+        if let Some(progress) = &progress {
+            experiment.open = u64::from(progress.ended().is_none());
+        }
+        answer(experiment)
+    });
+    answer.optimization = progress.map(|progress| Box::new(optimized::found(&progress)));
+    answer
 }
 
 fn with_evidence(
@@ -69,6 +79,7 @@ fn with_evidence(
         requirements: &options.requirements,
         margin: options.margin.unwrap_or(MARGIN),
         gpus: options.gpus.or(gpus),
+        objective: state.optimization().and_then(|own| own.objective.as_ref()),
         names: &PointNames::of(points),
     })
 }

@@ -30,6 +30,7 @@ mod live;
 pub mod markdown;
 mod names;
 mod nodes;
+mod optimized;
 mod ordered;
 mod pages;
 pub mod phases;

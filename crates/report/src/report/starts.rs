@@ -232,6 +232,7 @@ mod tests {
             ..ServerDeclared::default()
         };
         let begun = GroupBegun {
+            proposed: None,
             server: server.clone(),
             slot: 0,
             config,

@@ -7,7 +7,7 @@ pub use away::{Cluster, TaskStatus, Worker};
 use super::compared;
 use super::duplicates;
 use super::failures::{Group, Reason, describe_reasons, group_recorded};
-use super::sentences::sentence;
+use super::sentences::{optimization, sentence};
 use super::sla;
 use super::template::plain;
 use itertools::Itertools;
@@ -28,6 +28,9 @@ use vsweep_record::journal::{self, Check, Directory, ServerRecord, State};
 pub struct Status {
     /// Name of the experiment.
     pub experiment: String,
+    /// Servers that an optimisation has started, and those that it chooses among.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<(usize, usize)>,
     /// Runs of the plan.
     pub planned: u64,
     /// Runs with an outcome.
@@ -168,7 +171,8 @@ impl Status {
                 };
                 workload + &sentence(answer, answered).text() + "\n"
             });
-            let said: String = said.collect();
+            let optimized = optimization(answer).into_iter().map(|sentence| sentence + "\n");
+            let said: String = optimized.chain(said).collect();
             if !said.is_empty() {
                 let age = show_duration(age);
                 self.answers = format!("the answer so far, made {age} ago:\n{said}{}", self.answers);
@@ -181,7 +185,10 @@ impl Status {
         let count = |outcome| state.measured().filter(|run| run.outcome == outcome).count() as u64;
         let [ok, suspect, failed, cut] = [Outcome::Ok, Outcome::Suspect, Outcome::Failed, Outcome::Cut].map(count);
         let done = ok + suspect + failed + cut;
+        let optimized = state.optimization();
         let planned = match compared::is_decided(state) {
+            // Nobody knows how many runs it takes.
+            None if optimized.is_some() => done,
             Some(true) => done,
             Some(false) => state.planned_runs().max(done + 1),
             None => state.planning_session().map_or(done, |_| state.planned_runs()),
@@ -191,6 +198,10 @@ impl Status {
         let compared = compared::in_words(state).into_iter().map(|line| line + "\n");
         Status {
             experiment: experiment.to_owned(),
+            started: optimized.map(|own| {
+                let servers = state.proposals().iter().map(|start| &start.server);
+                (servers.unique().count(), own.contestants.len())
+            }),
             planned,
             done,
             ok,
@@ -220,7 +231,14 @@ impl Status {
 
     /// Progress of the sweep: `22 of 24 runs done (16 ok, 6 suspect), 2 left`.
     pub fn progress(&self) -> String {
-        let mut text = format!("{} of {} runs done", self.done, self.planned);
+        let mut text = match self.started {
+            Some((started, all)) => format!(
+                "started {started} of {}; {} done",
+                show_many(all as u64, "server"),
+                show_many(self.done, "run")
+            ),
+            None => format!("{} of {} runs done", self.done, self.planned),
+        };
         let parts = [
             (self.ok, "ok"),
             (self.suspect, "suspect"),
@@ -233,6 +251,7 @@ impl Status {
             text += &format!(" ({parts})");
         }
         text += &match self.searches {
+            _ if self.started.is_some() => String::new(),
             0 => format!(", {} left", self.left),
             all => format!("; {} of {all} searches ended", all - self.searches_left.min(all)),
         };
@@ -245,7 +264,10 @@ impl Status {
 
     /// The state in words, for a terminal.
     pub fn to_text(&self) -> String {
-        let is_done = self.left == 0 && self.searches_left == 0;
+        let is_done = match self.started {
+            Some(_) => self.ended.as_deref() == Some("finished"),
+            None => self.left == 0 && self.searches_left == 0,
+        };
         let parts = context! {
             progress => self.progress(),
             standing => self.standing(is_done),
@@ -260,6 +282,11 @@ impl Status {
 
 /// The remaining part of the plan, for a report before its end; `None` if nothing is left.
 pub(super) fn unfinished(state: &State) -> Option<String> {
+    if state.optimization().is_some() {
+        let ended = state.last_session().and_then(|session| session.ended.as_deref());
+        let is_open = ended != Some("finished");
+        return is_open.then(|| "the optimisation goes on when the plan is run again".to_owned());
+    }
     if let Some(is_decided) = compared::is_decided(state) {
         return (!is_decided).then(|| "the comparison is not decided yet".to_owned());
     }

@@ -43,7 +43,14 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
         ..Verified::default()
     };
     let mut inputs = Inputs::gather(directory, state, &points, options, answer);
-    for (path, content) in make_tables(directory, state, &runs, &points, &inputs.goals) {
+    for (path, content) in make_tables(
+        directory,
+        state,
+        &runs,
+        &points,
+        &inputs.goals,
+        &inputs.answers.document,
+    ) {
         let content = content.map(|content| String::from_utf8(content).expect("tables are text"));
         verified.compare(directory.root(), &path, content.as_deref(), csv_differences);
     }

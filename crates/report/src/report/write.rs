@@ -14,7 +14,7 @@ use super::requirements::{self, Judged};
 use super::rows::{FigureCache, Runs, read_asked};
 use super::sentences::{Best, best};
 use super::sla;
-use super::{duplicates, starts};
+use super::{duplicates, optimized, starts};
 use std::fs;
 use std::iter::once_with;
 use std::path::PathBuf;
@@ -81,9 +81,9 @@ impl LiveTables {
     pub fn write(&mut self, state: &State) -> Result<Written> {
         let runs = read_asked(&self.directory, state, &self.options, Some(&mut self.cache));
         let mut points = Points::of(&runs.table);
-        self.answer(state, &mut points)?;
+        let answer = self.answer(state, &mut points)?;
         let goals = Goals::judge(&self.options.requirements, state, &points);
-        write_tables(&self.directory, state, &runs, &points, &goals)
+        write_tables(&self.directory, state, &runs, &points, &goals, &answer)
     }
 
     /// The best server so far, with its figure and how sure it is; none before the first answer, and where several questions lead.
@@ -92,22 +92,22 @@ impl LiveTables {
     }
 
     /// Gives the points their estimates, and writes a new answer unless the last one took too long to be made again already.
-    fn answer(&mut self, state: &State, points: &mut Points<'_>) -> Result<()> {
+    fn answer(&mut self, state: &State, points: &mut Points<'_>) -> Result<Answer> {
         if let Some(last) = &self.answered
             && last.at.elapsed() < last.took * SHARE
         {
             points.adopt(&last.answer);
-            return Ok(());
+            return Ok(last.answer.clone());
         }
         let began = Instant::now();
         let answer = answer::settle(&self.directory, state, points, &self.options);
         write_atomic(&self.directory.answer_json(), answer::to_json(&answer).as_bytes())?;
         self.answered = Some(Answered {
-            answer,
+            answer: answer.clone(),
             at: Instant::now(),
             took: began.elapsed(),
         });
-        Ok(())
+        Ok(answer)
     }
 }
 
@@ -117,7 +117,14 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
     let mut points = Points::of(&runs.table);
     let answer = answer::settle(directory, state, &mut points, options);
     let inputs = Inputs::gather(directory, state, &points, options, answer);
-    let mut written = write_tables(directory, state, &runs, &points, &inputs.goals)?;
+    let mut written = write_tables(
+        directory,
+        state,
+        &runs,
+        &points,
+        &inputs.goals,
+        &inputs.answers.document,
+    )?;
     let typed = directory.summary_parquet();
     write_atomic(&typed, &make_typed(directory, &runs.table)?)?;
     written.files.push(typed);
@@ -177,6 +184,7 @@ pub(super) fn make_tables<'a>(
     runs: &'a Runs,
     points: &'a Points<'_>,
     goals: &'a Goals,
+    answer: &'a Answer,
 ) -> impl Iterator<Item = (PathBuf, Option<Vec<u8>>)> {
     let of_points = || to_csv(&points.to_table(goals.columns()));
     once_with(|| (directory.summary_csv(), Some(to_csv(&runs.table))))
@@ -186,6 +194,7 @@ pub(super) fn make_tables<'a>(
             (directory.duplicates_csv(), duplicates::to_csv(directory, state))
         }))
         .chain(once_with(|| (directory.starts_csv(), starts::to_csv(state))))
+        .chain(once_with(|| (directory.optimize_csv(), optimized::to_csv(answer))))
 }
 
 fn to_csv(table: &Table) -> Vec<u8> {
@@ -200,9 +209,10 @@ fn write_tables(
     runs: &Runs,
     points: &Points<'_>,
     goals: &Goals,
+    answer: &Answer,
 ) -> Result<Written> {
     let mut files = Vec::new();
-    for (path, content) in make_tables(directory, state, runs, points, goals) {
+    for (path, content) in make_tables(directory, state, runs, points, goals, answer) {
         match content {
             Some(content) => {
                 write_atomic(&path, &content)?;

@@ -91,7 +91,7 @@ fn holds(known: &Known<'_>, workload: &str, target: &Target, asked: &[usize]) ->
 
 /// The points whose figures say whether a point meets a target: itself if the target is about it, else those of its config that it is
 /// about. None if one of them was not measured.
-fn judged(experiment: &Experiment, target: &Target, at: usize) -> Option<Vec<usize>> {
+pub(super) fn judged(experiment: &Experiment, target: &Target, at: usize) -> Option<Vec<usize>> {
     let own = &experiment.points[at];
     let is_about = target.about.is_empty() || target.about.iter().any(|about| about.point == own.id);
     if is_about {

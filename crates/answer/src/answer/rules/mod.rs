@@ -9,9 +9,11 @@ mod frontier;
 mod meeting;
 mod question;
 mod searches;
+mod standings;
 mod together;
 mod warnings;
 
 pub(super) use frontier::frontier;
 pub(super) use question::{Settled, settle};
+pub use standings::{Standing, standings};
 pub(super) use together::together;

@@ -135,6 +135,7 @@ impl Actor {
                 self.follower.refresh().expect("readable");
                 let seen = self.news();
                 self.write(Event::GroupBegun(Box::new(GroupBegun {
+                    proposed: None,
                     server: server(group),
                     slot: FIRST_SLOT,
                     config: ServerDeclared {

@@ -117,6 +117,7 @@ mod tests {
         };
         vec![
             Event::GroupBegun(Box::new(GroupBegun {
+                proposed: None,
                 server: id.clone(),
                 slot: 0,
                 config,

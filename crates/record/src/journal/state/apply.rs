@@ -6,6 +6,7 @@ use super::{FIRST_SLOT, Launch, Retirement, RunRecord, SearchEnd, Session, Start
 use crate::journal::event::{Event, RunFinished, RunStarted, Seen, SessionStarted};
 use crate::journal::given_up::GroupGivenUp;
 use crate::journal::line::Entry;
+use crate::journal::optimization::ProposedStart;
 use crate::journal::rank::{LineId, Nonce, Rank};
 use itertools::Itertools;
 use std::sync::{Arc, OnceLock};
@@ -13,6 +14,7 @@ use vsweep_plan::cause::Failure;
 use vsweep_plan::fingerprint::Fingerprint;
 use vsweep_plan::ids::{SearchId, ServerId};
 use vsweep_plan::plan::Params;
+use vsweep_strategy::selection::optimized::Reason;
 
 impl State {
     /// Takes one more line into account.
@@ -33,6 +35,9 @@ impl State {
             Event::SessionStarted(started) => self.begin_session(rank, at, *started),
             Event::GroupBegun(begun) => {
                 self.note_seen(rank, begun.seen);
+                if let Some(reason) = begun.proposed {
+                    self.propose(rank, &begun.server, begun.slot, reason);
+                }
                 let record = self.servers.entry(begun.server).or_default();
                 if record.declared.is_none_or(|declared| declared < rank) {
                     record.declared = Some(rank);
@@ -126,6 +131,28 @@ impl State {
         };
         let at = self.sessions.partition_point(|other| other.rank < rank);
         self.sessions.insert(at, session);
+    }
+
+    /// Notes a start that an optimisation asked for. One that was killed begins again, at its first place.
+    fn propose(&mut self, rank: Rank, server: &ServerId, slot: u32, reason: Reason) {
+        let known = self
+            .proposals
+            .iter()
+            .position(|own| own.server == *server && own.slot == slot);
+        match known {
+            Some(at) if self.proposals[at].rank < rank => return,
+            Some(at) => drop(self.proposals.remove(at)),
+            None => {}
+        }
+        let at = self.proposals.partition_point(|other| other.rank < rank);
+        let server = server.clone();
+        let proposed = ProposedStart {
+            server,
+            slot,
+            reason,
+            rank,
+        };
+        self.proposals.insert(at, proposed);
     }
 
     fn note_seen(&mut self, rank: Rank, seen: Seen) {

@@ -154,9 +154,11 @@ impl State {
         self.plan().is_none_or(|(_, searches)| searches.contains(&search.0))
     }
 
-    /// Number of planned runs without a result, or of searches where the plan has some; 0 of a comparison, which finds its starts itself.
+    /// Number of planned runs without a result, or of searches where the plan has some; 0 of a comparison or an optimisation, which find
+    /// their starts themselves.
     pub fn open_work(&self) -> u64 {
-        let planned = self.planning_session().filter(|planned| planned.compare.is_none());
+        let planned = self.planning_session();
+        let planned = planned.filter(|planned| planned.compare.is_none() && planned.optimize.is_none());
         planned.map_or(0, |planned| match planned.searches {
             0 => planned.runs.saturating_sub(self.runs().count() as u64),
             _ => self.searches_left(),

@@ -27,6 +27,8 @@ pub struct Eta {
     pub predicted_start: Option<f64>,
     /// True if the runs load the engine themselves, so that no server is started or stopped for them.
     pub without_server: bool,
+    /// True if the starts are chosen by the results, so that nobody knows how many follow.
+    pub is_open_ended: bool,
 }
 
 /// Remaining work of a start.

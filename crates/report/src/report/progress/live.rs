@@ -138,6 +138,7 @@ impl Live {
                 let probes = show_many(state.runs().count() as u64, "probe");
                 (server.saturating_sub(1), servers, probes)
             }
+            (done, total) if eta.is_open_ended => (done, total, show_many(done, "run")),
             (done, total) => (
                 done,
                 total,
@@ -145,7 +146,10 @@ impl Live {
             ),
         };
         let failed = (failed > 0).then(|| format!("{failed} failed"));
-        let server = (servers > 1).then(|| format!("{} {server} of {servers}", eta.noun()));
+        let server = match eta.is_open_ended {
+            true => Some(format!("{} {server}", eta.noun())),
+            false => (servers > 1).then(|| format!("{} {server} of {servers}", eta.noun())),
+        };
         self.runs.bar.set_length(total);
         self.runs.bar.set_position(done);
         let parts = [Some(what), failed, time_left(eta), server];

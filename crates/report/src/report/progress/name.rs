@@ -70,6 +70,7 @@ mod tests {
         let server = ServerId("s1".into());
         let mut state = State::default();
         state.apply_hypothetical(Event::GroupBegun(Box::new(GroupBegun {
+            proposed: None,
             server: server.clone(),
             slot: FIRST_SLOT,
             config: ServerDeclared {

@@ -91,6 +91,7 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
             let mut line = outcome(run, state);
             let place = match &run.search {
                 Some(search) => bracket(search, state).unwrap_or_else(|| "probe".into()),
+                None if eta.is_open_ended => format!("run {}", eta.done),
                 None => format!("run {} of {}", eta.done, eta.total),
             };
             let place: Vec<String> = [place].into_iter().chain(time_left(eta)).collect();
@@ -104,6 +105,10 @@ pub fn describe(entry: &Entry, state: &State, eta: &Eta) -> Option<Line> {
 /// Work of a session.
 fn begin(session: &SessionStarted, state: &State, eta: &Eta) -> String {
     let servers = show_many(session.servers, eta.noun());
+    if session.optimize.is_some() {
+        let begun = show_many(state.proposals().len() as u64, "start");
+        return format!("{servers} to choose from; {begun} so far");
+    }
     if session.searches > 0 {
         let (searches, left) = (show_count(session.searches), state.searches_left());
         return format!("{servers}, {searches} to search for the load; {left} left");
@@ -289,6 +294,7 @@ mod tests {
         };
         let plan = RecordedPlan::new("p", String::new(), &[], &[]);
         say(Event::SessionStarted(Box::new(SessionStarted {
+            optimize: None,
             host: "h".into(),
             boot: String::new(),
             pid: 1,
@@ -311,6 +317,7 @@ mod tests {
             ..ServerDeclared::default()
         };
         say(Event::GroupBegun(Box::new(GroupBegun {
+            proposed: None,
             server: server.clone(),
             slot,
             config,

@@ -133,11 +133,15 @@ fn sureness(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<Str
     if answered.entrants.len() < 2 {
         return (answer.configs.len() > 1).then(|| "no other server competes".to_owned());
     }
+    let kind = match answer.optimization {
+        Some(_) => "measured server",
+        None => "server",
+    };
     let mut text = format!(
         "{} within {} of the best of {}{}",
         percent(winner.probability),
         near(answer, answered, winner),
-        show_many(answered.entrants.len() as u64, "server"),
+        show_many(answered.entrants.len() as u64, kind),
         so_far(answer)
     );
     if unit(answer).is_some() {

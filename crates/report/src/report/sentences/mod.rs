@@ -3,11 +3,13 @@
 
 mod brief;
 mod effects;
+mod optimization;
 pub(super) mod parts;
 mod warnings;
 
 pub use brief::{Best, best, brief};
 pub use effects::{choice, findings};
+pub use optimization::optimization;
 pub use warnings::losers;
 
 use crate::report::template::plain;
@@ -259,8 +261,13 @@ fn none(answer: &Answer, answered: &Answered) -> String {
 /// `97 % sure to be within 1 % of the best.`
 fn sureness(answer: &Answer, probability: f64, near: &str) -> String {
     format!(
-        "{} sure to be within {near} of the best{}.",
+        "{} sure to be within {near} of the best{}{}.",
         percent(probability),
+        if answer.optimization.is_some() {
+            " of those measured"
+        } else {
+            ""
+        },
         so_far(answer)
     )
 }

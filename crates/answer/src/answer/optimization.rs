@@ -1,0 +1,105 @@
+//! An optimisation in the document: which of the plan's servers were started and why, why it ended, and what the rest may be worth.
+
+use super::estimate::Estimate;
+use serde::{Deserialize, Serialize};
+
+pub use vsweep_strategy::selection::optimized::{Ended, Reason};
+
+/// The state of an optimisation.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OptimizationFound {
+    /// The name of the question whose figure is optimised.
+    pub question: String,
+    /// Reason for its end; none while it goes on.
+    pub ended: Option<Ended>,
+    /// The probability at which it ends.
+    pub certainty: f64,
+    /// The id of the best config so far; none before one was measured.
+    pub best: Option<String>,
+    /// The probability that the best is within the margin of the best of all, the servers that were not started included.
+    pub probability: f64,
+    /// Server starts, failed ones included.
+    pub starts: usize,
+    /// Seconds of servers that they took.
+    pub seconds: f64,
+    /// Predicted seconds of a start of each server, one after another; none if nothing predicts it.
+    pub grid_seconds: Option<f64>,
+    /// The relative gain of the best figure that another hour of servers is expected to bring.
+    pub hour_gain: f64,
+    /// The id of the config with the fewest changes from the defaults, which is always measured.
+    pub defaults: Option<String>,
+    /// The figure of the best as a multiple of that of the defaults; none if either was not measured.
+    pub over_defaults: Option<f64>,
+    /// Every server of the plan that may compete, in the order of the plan.
+    pub candidates: Vec<CandidateFound>,
+}
+
+/// A server of the plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CandidateFound {
+    /// Its id.
+    pub config: String,
+    /// Its name for people.
+    pub name: String,
+    /// Its state.
+    pub state: CandidateState,
+    /// Number of its starts, failed ones included.
+    pub starts: usize,
+    /// Reason for its first start; none if it was not started.
+    pub reason: Option<Reason>,
+    /// The figure that it is expected to have; none where nothing is known of it.
+    pub value: Option<Estimate>,
+}
+
+/// The state of a server of the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CandidateState {
+    /// It was measured.
+    Measured,
+    /// It was measured until another server was known to be better.
+    Beaten,
+    /// It was measured, and meets no target.
+    Unmet,
+    /// It ran out of memory.
+    DidNotFit,
+    /// It failed for another reason.
+    Failed,
+    /// It was started, and results are missing.
+    UnderWay,
+    /// It was not started: by what is known of others it cannot win.
+    CannotWin,
+    /// It was not started: servers that need less memory did not fit.
+    Memory,
+    /// It was not started, and may still win.
+    Open,
+}
+
+impl CandidateState {
+    /// Its word in `optimize.csv`.
+    pub fn word(self) -> &'static str {
+        match self {
+            CandidateState::Measured => "measured",
+            CandidateState::Beaten => "beaten",
+            CandidateState::Unmet => "unmet",
+            CandidateState::DidNotFit => "did_not_fit",
+            CandidateState::Failed => "failed",
+            CandidateState::UnderWay => "under_way",
+            CandidateState::CannotWin => "cannot_win",
+            CandidateState::Memory => "memory",
+            CandidateState::Open => "open",
+        }
+    }
+}
+
+impl OptimizationFound {
+    /// Number of servers in a state.
+    pub fn count(&self, state: CandidateState) -> usize {
+        self.candidates.iter().filter(|own| own.state == state).count()
+    }
+
+    /// Number of servers that were started.
+    pub fn started(&self) -> usize {
+        self.candidates.iter().filter(|own| own.starts > 0).count()
+    }
+}

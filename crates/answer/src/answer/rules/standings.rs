@@ -1,0 +1,86 @@
+//! Plain values of all configs for a question: what each is worth by its own runs alone, without any model of noise. A choice of the next
+//! start goes by them, as a winner does.
+
+use super::super::asked::{Question, Target};
+use super::super::experiment::{Experiment, Metric, Point, Scale};
+use super::super::model::{PLAIN_RUN, scaled, variance_of_sampling};
+use super::super::plain::plain;
+use super::entrants::replicas;
+use super::meeting::judged;
+use std::collections::BTreeMap;
+
+/// The worth of a config for a question.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Standing {
+    /// It meets the targets.
+    Valued {
+        /// The figure of its best point, of all replicas.
+        value: f64,
+        /// Relative standard error of that by its runs: their noise and their sampling, without the noise of starts.
+        error: f64,
+    },
+    /// It was measured, and no point of it meets the targets.
+    Unmet,
+}
+
+/// The worth of each config that was measured, by its id. `adds_up` tells if replicas add up.
+pub fn standings(
+    experiment: &Experiment,
+    question: &Question,
+    metric: &str,
+    adds_up: bool,
+) -> BTreeMap<String, Standing> {
+    let mut found: BTreeMap<String, Standing> = BTreeMap::new();
+    let metrics = experiment.metrics.iter();
+    let Some(metric) = metrics.into_iter().find(|own| own.name == metric) else {
+        return found;
+    };
+    let own = experiment.points.iter().enumerate();
+    for (at, point) in own.filter(|(_, point)| point.workload == question.workload) {
+        let config = experiment.configs.iter().find(|config| config.id == point.config);
+        let (Some(config), Some(value)) = (config, plain(point, metric)) else {
+            continue;
+        };
+        let replicas = replicas(experiment, config);
+        let times = if adds_up { f64::from(replicas) } else { 1.0 };
+        let meets = replicas > 0 && question.targets.iter().all(|target| meets(experiment, at, target));
+        let standing = found.entry(point.config.clone()).or_insert(Standing::Unmet);
+        let is_better = match standing {
+            Standing::Unmet => true,
+            Standing::Valued { value: best, .. } => metric.better.prefers(value * times, *best),
+        };
+        if meets && is_better && value > 0.0 {
+            *standing = Standing::Valued {
+                value: value * times,
+                error: error(point, metric),
+            };
+        }
+    }
+    found
+}
+
+/// True if the plain estimates of a point meet a target.
+fn meets(experiment: &Experiment, at: usize, target: &Target) -> bool {
+    let metric = experiment.metrics.iter().find(|metric| metric.name == target.metric);
+    let judged = judged(experiment, target, at);
+    let (Some(metric), Some(judged)) = (metric, judged) else {
+        return false;
+    };
+    let mut values = judged.iter().map(|place| plain(&experiment.points[*place], metric));
+    values.all(|value| value.is_some_and(|value| target.bound.holds(value, target.limit)))
+}
+
+fn error(point: &Point, metric: &Metric) -> f64 {
+    let figures = point.runs.iter();
+    let figures = figures.filter_map(|run| Some((run, *run.figures.get(&metric.name)?)));
+    let weights = figures.map(|(run, figure)| {
+        let size = match metric.scale {
+            Scale::Linear => scaled(figure).abs().max(f64::MIN_POSITIVE.sqrt()),
+            Scale::Log | Scale::Share => 1.0,
+        };
+        let sampling = variance_of_sampling(metric.scale, run, figure, size) / size.powi(2);
+        1.0 / (PLAIN_RUN.powi(2) + sampling)
+    });
+    let weights: f64 = weights.sum();
+    (1.0 / weights).sqrt()
+}

@@ -1,0 +1,99 @@
+//! The part of the answer's document that an optimisation is told in.
+
+use super::trials::sign;
+use super::{BegunStart, OptimizationProgress};
+use vsweep_answer::answer::{CandidateFound, CandidateState, Estimate, OptimizationFound};
+use vsweep_strategy::selection::optimized::{self, Exclusion, Trial};
+
+/// Standard deviations of a normal distribution that hold 95 %.
+const OF_95: f64 = 1.96;
+const HOUR_S: f64 = 3600.0;
+/// An estimate wider than this factor says nothing.
+const WIDEST: f64 = 20.0;
+
+impl OptimizationProgress<'_> {
+    /// The state of the optimisation for people.
+    pub fn found(&self) -> OptimizationFound {
+        let best = self.optimized.best();
+        let defaults = self.record.rules.defaults;
+        let value = |at: usize| self.optimized.estimate(at).ln_value;
+        let is_measured = |at: usize| self.state(at, &self.begun_of(at)) == CandidateState::Measured;
+        let over_defaults = best.zip(defaults.filter(|at| is_measured(*at)));
+        let candidates = || self.record.contestants.iter().map(|own| &own.candidate);
+        OptimizationFound {
+            question: self.question.clone(),
+            ended: self.ended(),
+            certainty: self.record.rules.certainty,
+            best: best.map(|at| self.id(at)),
+            probability: self.optimized.chance_of_best(),
+            starts: self.begun.len(),
+            seconds: self.begun.iter().filter_map(|start| Some(start.result?.1)).sum(),
+            grid_seconds: self
+                .record
+                .is_predicted
+                .then(|| candidates().map(|own| own.start_s + own.measure_s).sum()),
+            hour_gain: self.optimized.expected_gain(HOUR_S).exp_m1(),
+            defaults: defaults.map(|at| self.id(at)),
+            over_defaults: over_defaults
+                .map(|(best, defaults)| (sign(self.better) * (value(best) - value(defaults))).exp()),
+            candidates: (0..self.record.contestants.len())
+                .map(|at| self.candidate(at))
+                .collect(),
+        }
+    }
+
+    fn id(&self, at: usize) -> String {
+        self.record.contestants[at].server.0.clone()
+    }
+
+    fn begun_of(&self, at: usize) -> Vec<&BegunStart> {
+        self.begun.iter().filter(|start| start.contestant == at).collect()
+    }
+
+    fn candidate(&self, at: usize) -> CandidateFound {
+        let begun = self.begun_of(at);
+        CandidateFound {
+            config: self.id(at),
+            name: self.record.contestants[at].name.clone(),
+            state: self.state(at, &begun),
+            starts: begun.len(),
+            reason: begun.first().and_then(|start| start.reason),
+            value: self.value(self.optimized.estimate(at)),
+        }
+    }
+
+    /// The figure with its 95 % interval; none where nothing is known of it.
+    fn value(&self, estimate: optimized::Estimate) -> Option<Estimate> {
+        let sign = sign(self.better);
+        let at = |deviations: f64| (sign * (estimate.ln_value + sign * deviations * estimate.sd)).exp();
+        let is_known = estimate.ln_value.is_finite() && estimate.sd * OF_95 < WIDEST.ln();
+        is_known.then(|| Estimate {
+            value: at(0.0),
+            low: at(-OF_95),
+            high: at(OF_95),
+        })
+    }
+
+    fn state(&self, at: usize, begun: &[&BegunStart]) -> CandidateState {
+        let results = || begun.iter().filter_map(|start| start.result.map(|(trial, _)| trial));
+        let is = |wanted: fn(&Trial) -> bool| results().any(|trial| wanted(&trial));
+        if is(|trial| matches!(trial, Trial::Measured { .. })) {
+            return CandidateState::Measured;
+        }
+        if begun.iter().any(|start| start.result.is_none()) {
+            return CandidateState::UnderWay;
+        }
+        match results().last() {
+            Some(Trial::Beaten { .. }) => CandidateState::Beaten,
+            Some(Trial::Unmet) => CandidateState::Unmet,
+            Some(Trial::DidNotFit) => CandidateState::DidNotFit,
+            Some(Trial::Failed) => CandidateState::Failed,
+            Some(Trial::Measured { .. }) => CandidateState::Measured,
+            None => match self.optimized.estimate(at).excluded {
+                Some(Exclusion::CannotWin) => CandidateState::CannotWin,
+                Some(Exclusion::Memory) => CandidateState::Memory,
+                Some(Exclusion::Failed | Exclusion::Unmet) | None => CandidateState::Open,
+            },
+        }
+    }
+}

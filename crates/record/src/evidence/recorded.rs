@@ -1,0 +1,97 @@
+//! The experiment by the figures in the journal alone, without any run file: what every session and every report sees alike.
+
+use super::{Evidence, Names};
+use crate::journal::{Objective, RunRecord, State};
+use crate::table::{Cell, Points, RunRow, TableBuilder, Workload, is_of_load};
+use std::collections::BTreeMap;
+use vsweep_answer::answer::Experiment;
+use vsweep_plan::ids::ServerId;
+use vsweep_plan::plan::{Params, Requirement};
+
+/// The runs that count, and what is asked of them.
+#[derive(Clone, Copy)]
+pub struct Recorded<'a> {
+    /// The record.
+    pub state: &'a State,
+    /// The servers, each with its parameters and GPUs. Runs of others do not count.
+    pub servers: &'a BTreeMap<ServerId, (Params, f64)>,
+    /// Only the starts of a search whose slot is below this count.
+    pub starts: u32,
+    /// The requirements of the plan.
+    pub requirements: &'a [Requirement],
+    /// The relative difference that does not matter.
+    pub margin: f64,
+    /// The GPUs that the user has; none if unknown.
+    pub gpus: Option<u32>,
+    /// The figure to optimise, where it is one of an optimisation.
+    pub objective: Option<&'a Objective>,
+}
+
+impl Recorded<'_> {
+    /// The experiment by the runs for which `is_in` holds.
+    pub fn experiment(self, is_in: impl Fn(&RunRecord) -> bool) -> Experiment {
+        let is_in = |run: &&RunRecord| is_in(run) && !run.is_lost() && self.servers.contains_key(&run.server);
+        let runs: Vec<&RunRecord> = self.state.runs().filter(is_in).collect();
+        let mut builder = TableBuilder::new();
+        for run in &runs {
+            let (serve, gpus) = &self.servers[&run.server];
+            let figures = run.figures();
+            let metrics: Vec<(Box<str>, Cell)> = figures
+                .iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect();
+            builder.push(RunRow {
+                point: &run.point.0,
+                run: run.run,
+                outcome: run.outcome,
+                validity: Some(run.validity),
+                doubts: &run.doubts,
+                serve: Some(serve),
+                bench: Some(&run.params),
+                gpus: Some(*gpus),
+                metrics: &metrics,
+                errors: Some(&run.errors),
+                slot: run.slot,
+                launch: self.state.start_of(run).map(|launch| launch.to_string()),
+                order: run.rank.line.seq,
+                ..RunRow::default()
+            });
+        }
+        let table = builder.finish();
+        let evidence = Evidence {
+            points: &Points::of(&table),
+            runs: &runs,
+            state: self.state,
+            starts: self.starts,
+            requirements: self.requirements,
+            margin: self.margin,
+            gpus: self.gpus,
+            objective: self.objective,
+            names: &Identities { runs: &runs },
+        };
+        evidence.experiment()
+    }
+}
+
+/// Internal names that distinguish configs, loads and workloads.
+struct Identities<'a> {
+    runs: &'a [&'a RunRecord],
+}
+
+impl Names for Identities<'_> {
+    fn config(&self, row: usize) -> String {
+        self.runs[row].server.0.clone()
+    }
+
+    fn load(&self, row: usize) -> String {
+        let params = self.runs[row].params.iter().filter(|(name, _)| is_of_load(name));
+        let sized = |name: &str| ["num_prompts", "num-prompts", "seed"].contains(&name);
+        let params = params.filter(|(name, _)| !sized(name));
+        params.map(|(name, value)| format!("{name}={value} ")).collect()
+    }
+
+    fn workload(&self, workload: &Workload<'_>) -> String {
+        let first = workload.points.first().copied().unwrap_or_default();
+        format!("{first}")
+    }
+}

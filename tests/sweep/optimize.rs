@@ -1,0 +1,271 @@
+//! `[optimize]` in a plan: the best of many servers is found with few starts, whatever interrupts that, and every start has a reason in the
+//! record.
+
+use crate::deadline::ended;
+use crate::harness::{Harness, journal_files, journal_lines, rows, said};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
+use vsweep::evidence::{Next, OptimizationProgress};
+use vsweep::journal::{Entry, Event, LineId, Rank, State};
+
+/// 24 servers and the default settings, measured by a script.
+fn plan(optimize: &str) -> String {
+    format!(
+        "version = 1\nruns = 1\n[serve]\nstop_grace = \"1s\"\ncommand = \"vsweep sim serve tiny-8b --sim-start 10ms\"\n[serve.params]\n\
+         max_num_seqs = [4, 8, 16, 32, 64, 128]\nmax_num_batched_tokens = [512, 1024, 2048, 4096]\n[optimize]\n{optimize}\n[bench]\n\
+         telemetry = false\ncommand = \"sh bench.sh\"\n"
+    )
+}
+
+/// The figure follows from the flags of the server at the URL, so a busy machine changes nothing: a smooth surface with its best server at
+/// 32 sequences and 2,048 tokens.
+const SCRIPT: &str = r#"
+    port=${VSWEEP_BASE_URL##*:}
+    for line in /proc/[0-9]*/cmdline; do tr '\0' ' ' < "$line"; echo; done 2> /dev/null |
+        grep -- "sim serve.*--port $port " > "$VSWEEP_RESULT.flags"
+    flag() { grep -o -- "--$1 [0-9]*" "$VSWEEP_RESULT.flags" | head -n 1 | cut -d ' ' -f 2; }
+    seqs=$(flag max-num-seqs)
+    tokens=$(flag max-num-batched-tokens)
+    rm "$VSWEEP_RESULT.flags"
+    awk -v s="${seqs:-2}" -v t="${tokens:-256}" 'BEGIN {
+        value = 1000 * exp(-0.08 * log(s / 32) ^ 2 - 0.1 * log(t / 2048) ^ 2)
+        printf "{\"completed\": 60, \"output_throughput\": %f}", value
+    }' > "$VSWEEP_RESULT"
+"#;
+
+const BEST: &str = "max_num_seqs=32, max_num_batched_tokens=2048";
+
+fn harness(optimize: &str) -> Harness {
+    let harness = Harness::new();
+    harness.write("bench.sh", SCRIPT);
+    harness.write("plan.toml", &plan(optimize));
+    harness
+}
+
+/// The lines of all journals, in their order.
+fn entries(directory: &Path) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for path in journal_files(directory) {
+        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+        let journal = name.parse().expect("a journal is named by its nonce");
+        let text = std::fs::read_to_string(&path).expect("a readable journal");
+        for line in text.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
+            let line: Value = serde_json::from_str(line).expect("JSON");
+            let number = |key: &str| line[key].as_u64().expect("a number");
+            entries.push(Entry {
+                rank: Rank {
+                    lamport: number("lamport"),
+                    line: LineId {
+                        journal,
+                        seq: number("seq"),
+                    },
+                },
+                at: String::new(),
+                event: serde_json::from_value(line["event"].clone()).expect("a known event"),
+                prev: line["prev"].as_str().expect("text").parse().expect("a sum"),
+            });
+        }
+    }
+    entries.sort_by_key(|entry| entry.rank);
+    entries
+}
+
+/// The names of the servers that were started, each start once, after a check that each is what the results before it ask for.
+fn started(directory: &Path) -> Vec<String> {
+    let mut state = State::default();
+    let mut names = Vec::new();
+    for entry in entries(directory) {
+        if let Event::GroupBegun(begun) = &entry.event {
+            let optimization = state.optimization().expect("declared by the session").clone();
+            let progress = OptimizationProgress::of(&optimization, &state, &[], &|_, _| false);
+            let Next::Starts(next) = progress.next(1, &[]) else {
+                panic!("{} was started after the end", begun.config.name);
+            };
+            let asked = &optimization.contestants[next[0].contestant].server;
+            assert_eq!(
+                (asked, next[0].slot),
+                (&begun.server, begun.slot),
+                "{}",
+                begun.config.name
+            );
+            assert_eq!(next[0].reason, begun.proposed, "{}", begun.config.name);
+            let is_known = state
+                .proposals()
+                .iter()
+                .any(|own| own.server == begun.server && own.slot == begun.slot);
+            if !is_known {
+                names.push(begun.config.name.clone());
+            }
+        }
+        state.apply(entry);
+    }
+    names
+}
+
+fn answer(harness: &Harness, directory: &str) -> Value {
+    let path = harness.folder.path().join(directory).join("answer.json");
+    serde_json::from_str(&std::fs::read_to_string(path).expect("an answer")).expect("JSON")
+}
+
+#[test]
+fn the_best_of_many_is_found_with_half_of_the_starts_across_kills() {
+    let harness = harness("starts = 12");
+    let out = harness.folder.path().join("out");
+    for lines in [12, 31] {
+        let child = harness.start(&["run", "plan.toml", "-o", "out", "--quiet"]);
+        harness.kill_when(child, || journal_lines(&out) >= lines);
+        harness.wait_until_alone();
+        let status = harness.run(&["status", "out"]);
+        assert!(said(&status).contains("of 25 servers"), "{}", said(&status));
+    }
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let starts = started(&out);
+    assert!(starts.len() <= 12, "{starts:?}");
+    assert_eq!(starts[0], "default", "{starts:?}");
+    assert!(starts.contains(&BEST.to_owned()), "{starts:?}");
+    let found = &answer(&harness, "out")["optimization"];
+    let named = |id: &Value| {
+        let candidates = found["candidates"].as_array().expect("a list");
+        let own = candidates.iter().find(|own| own["config"] == *id).expect("listed");
+        own["name"].as_str().expect("text").to_owned()
+    };
+    assert!(named(&found["best"]).contains("seqs 32"), "{found}");
+    assert!(found["over_defaults"].as_f64().expect("measured") > 1.5, "{found}");
+    assert!(found["ended"].is_string(), "{found}");
+    let said_so = format!("Started {} of 25 servers", distinct(&starts));
+    assert!(said(&output).contains(&said_so), "{}", said(&output));
+    let table = rows(&out.join("optimize.csv"));
+    assert_eq!(table.len(), 25);
+    let measured = table.iter().filter(|row| row["state"] == "measured").count();
+    assert_eq!(measured, distinct(&starts));
+    let again = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
+    assert!(harness.run(&["verify", "out"]).status.success());
+}
+
+fn distinct(names: &[String]) -> usize {
+    names.iter().collect::<BTreeSet<_>>().len()
+}
+
+#[test]
+fn a_budget_ends_it_and_a_larger_one_goes_on() {
+    let harness = harness("starts = 3");
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(said(&output).contains("the budget is spent"), "{}", said(&output));
+    assert!(said(&output).contains("may still win"), "{}", said(&output));
+    assert_eq!(started(&harness.folder.path().join("out")).len(), 3);
+    harness.write("plan.toml", &plan("starts = 5"));
+    let output = harness.run(&["run", "plan.toml", "-o", "out", "--dry-run"]);
+    assert!(said(&output).contains("the next of 25 servers"), "{}", said(&output));
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(started(&harness.folder.path().join("out")).len(), 5);
+    harness.write("plan.toml", &plan("budget = \"1s\""));
+    let output = harness.run(&["run", "plan.toml", "-o", "short"]);
+    assert!(said(&output).contains("the budget is spent"), "{}", said(&output));
+}
+
+#[test]
+fn the_highest_load_is_an_objective_too() {
+    let harness = Harness::new();
+    let text = plan("starts = 4")
+        .replace(
+            "command = \"sh bench.sh\"\n",
+            "[bench.params]\nrandom_input_len = 16\nrandom_output_len = 16\nnum_prompts = 64\n",
+        )
+        .replace("[4, 8, 16, 32, 64, 128]", "[2, 16]")
+        + "[sla]\nvary = \"max_concurrency\"\nmax = 32\nmax_probes = 5\nskip_beaten = true\n[[sla.target]]\nname = \
+           \"chat\"\nmedian_ttft_ms = \"<=40\"\n";
+    harness.write("plan.toml", &text);
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let found = &answer(&harness, "out")["optimization"];
+    assert_eq!(found["question"], "Target chat", "{found}");
+    assert!(found["starts"].as_u64().expect("a number") <= 4, "{found}");
+    let states = found["candidates"].as_array().expect("a list").iter();
+    let states: BTreeSet<&str> = states.filter_map(|own| own["state"].as_str()).collect();
+    assert!(states.contains("measured"), "{found}");
+    started(&harness.folder.path().join("out"));
+}
+
+#[test]
+fn a_worker_takes_the_whole_of_it() {
+    let harness = harness("starts = 3");
+    let output = harness.run(&["submit", "plan.toml", "-o", "out"]);
+    assert!(
+        said(&output).contains("1 server start to be taken"),
+        "{}",
+        said(&output)
+    );
+    let mut workers = [(); 2].map(|()| harness.start(&["worker", "out"]));
+    for worker in &mut workers {
+        assert_eq!(ended(worker).code(), Some(0));
+    }
+    assert_eq!(started(&harness.folder.path().join("out")).len(), 3);
+    harness.wait_until_alone();
+}
+
+#[test]
+fn several_servers_run_at_once() {
+    let harness = harness("starts = 6");
+    harness.write("plan.toml", &(plan("starts = 6") + "[exec]\nparallel = 3\n"));
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let entries = entries(&harness.folder.path().join("out"));
+    let before = entries
+        .iter()
+        .take_while(|entry| !matches!(entry.event, Event::RunFinished(_)))
+        .filter(|entry| matches!(entry.event, Event::GroupBegun(_)));
+    assert_eq!(before.count(), 3, "three begin before one ends");
+    let found = &answer(&harness, "out")["optimization"];
+    assert_eq!(found["starts"], 6, "{found}");
+}
+
+#[test]
+fn a_wrong_plan_is_refused_with_all_problems() {
+    let harness = Harness::new();
+    let wrong = plan("objective = \"output_througput\"\ncertainty = 2\nbudget = \"0s\"\nstarts = 0")
+        .replace("runs = 1\n", "runs = 1\nstarts = 2\nrepeat_first = true\n")
+        + "[compare]\nmetrics = [\"output_throughput\"]\n";
+    harness.write("plan.toml", &wrong);
+    let output = harness.run(&["check", "plan.toml"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    for problem in [
+        "no metric is called `output_througput`",
+        "`optimize.certainty` must be",
+        "`optimize.budget` must be longer than 0",
+        "`optimize.starts` must be",
+        "it does not go with `starts`",
+        "it does not go with `repeat_first`",
+        "it does not go with [compare]",
+    ] {
+        assert!(said(&output).contains(problem), "{problem}: {}", said(&output));
+    }
+    let one = plan("")
+        .replace("[4, 8, 16, 32, 64, 128]", "4")
+        .replace("[512, 1024, 2048, 4096]", "512");
+    harness.write("one.toml", &one);
+    let output = harness.run(&["check", "one.toml"]);
+    assert!(
+        said(&output).contains("there is nothing to choose"),
+        "{}",
+        said(&output)
+    );
+    let several = plan("").replace(
+        "command = \"sh bench.sh\"\n",
+        "[bench.params]\nrandom_input_len = [16, 32]\nnum_prompts = 64\n",
+    );
+    harness.write("several.toml", &several);
+    let output = harness.run(&["check", "several.toml"]);
+    assert!(
+        said(&output).contains("[optimize] has one workload, and the plan has 2, which differ in random_input_len"),
+        "{}",
+        said(&output)
+    );
+    harness.write("part.toml", &plan("starts = 3"));
+    let output = harness.run(&["run", "part.toml", "--shard", "1/2"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+}

@@ -81,7 +81,7 @@ mod tests {
         );
         assert_eq!(
             doubts,
-            ["load_not_reached: at most 4 of 64 requests were in flight at once, for 4 were sent in all"]
+            ["load_not_reached: at most 4 of 64 requests were in flight at once, because only 4 were sent"]
         );
         let counted_by_second = json!({"max_concurrency": 64, "request_rate": "inf", "max_concurrent_requests": 5});
         assert_eq!(judge(counted_by_second).len(), 1);

@@ -32,7 +32,7 @@ fn the_rows_tell_how_it_died_not_that_it_is_gone() {
         assert_eq!(run["cause"], "crashed_under_load", "{run:?}");
         assert_eq!(run["advice"], Cause::CrashedUnderLoad.advice());
         assert!(
-            run["detail"].contains("did not come back: nothing healthy at"),
+            run["detail"].contains("did not start again: nothing healthy at"),
             "{run:?}"
         );
     }

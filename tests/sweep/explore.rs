@@ -81,7 +81,7 @@ fn each_start_explores_anew() {
     let report = std::fs::read_to_string(directory.join("report.md")).expect("written");
     assert!(report.contains("start 1") && report.contains("start 2"), "{report}");
     assert!(
-        said(&output).contains("no final was held for the best points"),
+        said(&output).contains("the best points were not measured again"),
         "{}",
         said(&output)
     );

@@ -68,7 +68,7 @@ impl Filter {
             quoted: inner.is_some(),
         };
         if filter.needs_number() && filter.number().is_none() {
-            return Err(format!("`{item}` needs a number, and `{}` is not one", filter.target));
+            return Err(format!("`{item}` needs a number; `{}` is not one", filter.target));
         }
         Ok(filter)
     }

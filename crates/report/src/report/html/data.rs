@@ -322,11 +322,15 @@ fn encode_cell(cell: &Cell) -> Value {
     }
 }
 
-/// Five significant digits, and below a million whole numbers as sentences have them; `summary.csv` has all digits. A number that would
+/// Five significant digits, below a million whole numbers and above a billion hundredths of a million, as sentences have them;
+/// `summary.csv` has all digits. A number that would
 /// then lie in the middle between two that are shown keeps more, so that the page never shows another one than the sentences.
 fn round(number: f64) -> f64 {
     if (1e5..1e6).contains(&number.abs()) {
         return number.round();
+    }
+    if (1e9..1e15).contains(&number.abs()) {
+        return (number / 1e4).round() * 1e4;
     }
     let text = format!("{number:.4e}");
     let mantissa = text.split('e').next().unwrap_or_default();

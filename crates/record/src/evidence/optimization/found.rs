@@ -83,7 +83,7 @@ impl OptimizationProgress<'_> {
         if begun.iter().any(|start| start.result.is_none()) {
             return CandidateState::UnderWay;
         }
-        match results().last() {
+        match results().next_back() {
             Some(Trial::Beaten { .. }) => CandidateState::Beaten,
             Some(Trial::Unmet) => CandidateState::Unmet,
             Some(Trial::DidNotFit) => CandidateState::DidNotFit,

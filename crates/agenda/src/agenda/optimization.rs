@@ -34,7 +34,8 @@ pub struct Prediction {
 /// Predictions by server.
 pub type Predictions = BTreeMap<ServerId, Prediction>;
 
-/// The optimisation of a plan, as its session records it; none if it asks for none. What was predicted when it was begun stays; of servers that are new, the predictions count.
+/// The optimisation of a plan, as its session records it; none if it asks for none. What was predicted when it was begun stays; of servers
+/// that are new, the predictions count.
 pub fn optimization(
     plan: &Plan,
     matrix: &Matrix,

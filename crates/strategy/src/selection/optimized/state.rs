@@ -10,6 +10,7 @@ use super::surface::Belief;
 use super::trial::Trial;
 use super::view::View;
 use super::worth::gain;
+use std::collections::BTreeSet;
 use std::sync::OnceLock;
 
 /// Starts of the initial design, for each axis and altogether, where nothing predicts the values, and where the twin does.
@@ -104,10 +105,13 @@ impl Optimized {
         }
     }
 
-    /// The best candidate as far as is known, by the mean of its own starts; None before one was measured. A challenger's first probe is at
+    /// The best candidate as far as is known, by the mean of its own starts; none before one was measured. A challenger's first probe is at
     /// its load.
     pub fn best(&self) -> Option<usize> {
-        let known = (0..self.candidates.len()).filter_map(|at| Some((at, self.measured_mean(at)?)));
+        let known = self
+            .measured()
+            .into_iter()
+            .filter_map(|at| Some((at, self.measured_mean(at)?)));
         known.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(at, _)| at)
     }
 
@@ -234,10 +238,7 @@ impl Optimized {
             }
             false => view.after(&self.space, busy, &all),
         };
-        let means: Vec<(usize, f64)> = (0..self.candidates.len())
-            .filter(|at| self.measured_mean(*at).is_some())
-            .map(|at| (at, view.overall(at).0))
-            .collect();
+        let means: Vec<(usize, f64)> = self.measured().into_iter().map(|at| (at, view.overall(at).0)).collect();
         let best_but = |at: usize| {
             let others = means.iter().filter(|(other, _)| *other != at);
             others.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(other, _)| *other)
@@ -326,6 +327,15 @@ impl Optimized {
         bounds
             .reduce(f64::min)
             .filter(|_| self.measured_mean(candidate).is_none())
+    }
+
+    /// The candidates that were measured, in their order. There are few of them among all, so this is where a search for the best begins.
+    fn measured(&self) -> BTreeSet<usize> {
+        let measured = self
+            .trials
+            .iter()
+            .filter(|(_, trial)| matches!(trial, Trial::Measured { .. }));
+        measured.map(|(at, _)| *at).collect()
     }
 
     /// The mean over the starts on which it was measured.

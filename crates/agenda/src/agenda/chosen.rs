@@ -16,30 +16,13 @@ impl Schedule<'_> {
     /// The starts that a comparison or an optimisation wants next, after those that were `tried` by this session already: they are not
     /// retried again.
     pub fn wanted_starts(self, state: &State, tried: &[(ServerId, u32)]) -> Vec<Start> {
-        if self.plan.optimize.is_some() {
-            return self.promising_starts(state, tried);
-        }
-        let Some(compared) = compared(self.plan, self.matrix) else {
-            return Vec::new();
-        };
         let retries = |server: &ServerId, slot: u32| {
             let is_tried = tried.iter().any(|(other, at)| other == server && *at == slot);
             self.retry_failed && !is_tried
         };
-        match compared.progress(state, &retries) {
-            ComparisonProgress::Starts(next) => {
-                let start = |next: NextStart| {
-                    let id = &compared.entrants[next.entrant].server;
-                    let server = self.matrix.servers().find(|server| server.id == *id)?;
-                    let set = next.set;
-                    Some(Start {
-                        set,
-                        ..Start::of(server, next.slot)
-                    })
-                };
-                next.into_iter().filter_map(start).collect()
-            }
-            ComparisonProgress::Ended(_) => Vec::new(),
+        match self.plan.optimize {
+            Some(_) => self.promising_starts(state, tried, &retries),
+            None => self.paired_starts(state, &retries),
         }
     }
 
@@ -49,24 +32,41 @@ impl Schedule<'_> {
         Some(Start::of(server, slot))
     }
 
+    /// The starts that a comparison wants next.
+    fn paired_starts(self, state: &State, retries: &dyn Fn(&ServerId, u32) -> bool) -> Vec<Start> {
+        let Some(compared) = compared(self.plan, self.matrix) else {
+            return Vec::new();
+        };
+        let ComparisonProgress::Starts(next) = compared.progress(state, retries) else {
+            return Vec::new();
+        };
+        let start = |next: NextStart| {
+            Some(Start {
+                set: next.set,
+                ..self.start_of(&compared.entrants[next.entrant].server, next.slot)?
+            })
+        };
+        next.into_iter().filter_map(start).collect()
+    }
+
     /// The starts that an optimisation wants next.
-    fn promising_starts(self, state: &State, tried: &[(ServerId, u32)]) -> Vec<Start> {
+    fn promising_starts(
+        self,
+        state: &State,
+        tried: &[(ServerId, u32)],
+        retries: &dyn Fn(&ServerId, u32) -> bool,
+    ) -> Vec<Start> {
         let Some(optimization) = optimization(self.plan, self.matrix, state.optimization(), &Predictions::new()) else {
             return Vec::new();
         };
-        let retries = |server: &ServerId, slot: u32| {
-            let is_tried = tried.iter().any(|(other, at)| other == server && *at == slot);
-            self.retry_failed && !is_tried
-        };
-        let progress = OptimizationProgress::of(&optimization, state, &self.plan.report.requirements, &retries);
+        let progress = OptimizationProgress::of(&optimization, state, &self.plan.report.requirements, retries);
         let Next::Starts(next) = progress.next(self.at_once, tried) else {
             return Vec::new();
         };
         let start = |next: NextProposal| {
-            let id = &optimization.contestants[next.contestant].server;
             Some(Start {
                 proposed: next.reason,
-                ..self.start_of(id, next.slot)?
+                ..self.start_of(&optimization.contestants[next.contestant].server, next.slot)?
             })
         };
         next.into_iter().filter_map(start).collect()

@@ -3,6 +3,8 @@
 //!
 //! The optimiser was tuned on the seeds from 1 to 100. Ends with an error where a target is missed.
 
+#[path = "../support/each.rs"]
+mod each;
 mod hostile;
 mod judge;
 mod landscape;
@@ -10,10 +12,10 @@ mod methods;
 mod nodes;
 mod smooth;
 
+use each::each;
 use judge::{Method, Result, claims, is_met, mean, ninth_decile, within};
 use landscape::{COSTS, Costs, Landscape, Node};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use vsweep_strategy::selection::optimized::{Ask, Axis, Candidate, Level, Optimized, Rules, Trial};
 
@@ -206,29 +208,4 @@ fn time() -> bool {
     let seconds = start.elapsed().as_secs_f64();
     println!("\na proposal among 10 000 configs after {TIMED_AFTER} trials: {seconds:.2} s (<= 1)");
     is_start && seconds <= 1.0
-}
-
-/// The results of so many trials, on all cores.
-fn each<T: Send>(count: u64, trial: impl Fn(u64) -> T + Sync) -> Vec<T> {
-    let next = AtomicU64::new(0);
-    let work = || {
-        let mut results = Vec::new();
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= count {
-                return results;
-            }
-            results.push((number, trial(number)));
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut results: Vec<(u64, T)> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| worker.join().expect("no panic"))
-            .collect()
-    });
-    results.sort_by_key(|(number, _)| *number);
-    results.into_iter().map(|(_, result)| result).collect()
 }

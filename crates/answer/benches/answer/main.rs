@@ -2,13 +2,16 @@
 //! [grids] [searches] [comparisons] [time]`.
 
 mod comparisons;
+#[path = "../../../../benches/support/each.rs"]
+mod each;
 mod judge;
 mod planted;
 mod play;
 mod searches;
 mod table;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use each::each;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 use vsweep_answer::answer::{Metric, answer};
 
@@ -78,29 +81,4 @@ fn time() {
         found.estimates.len(),
         start.elapsed().as_secs_f64()
     );
-}
-
-/// The results of so many trials, on all cores.
-fn each<T: Send>(count: u64, trial: impl Fn(u64) -> T + Sync) -> Vec<T> {
-    let next = AtomicU64::new(0);
-    let work = || {
-        let mut results = Vec::new();
-        loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= count {
-                return results;
-            }
-            results.push((number, trial(number)));
-        }
-    };
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let mut results: Vec<(u64, T)> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        workers
-            .into_iter()
-            .flat_map(|worker| worker.join().expect("no panic"))
-            .collect()
-    });
-    results.sort_by_key(|(number, _)| *number);
-    results.into_iter().map(|(_, result)| result).collect()
 }

@@ -2,6 +2,7 @@
 //! be read in one go.
 
 use super::layers::files_below;
+use super::wording::count;
 use regex::Regex;
 use std::fs;
 use std::path::Path;
@@ -51,11 +52,6 @@ fn texts_are_short_and_without_codes() {
 }
 
 fn faults(text: &Text, codes: &[&str]) -> Vec<String> {
-    let words = |text: &str| -> Vec<String> {
-        text.split(|c: char| !c.is_alphanumeric() && !"_-'".contains(c))
-            .map(str::to_owned)
-            .collect()
-    };
     let lower = text.text.to_lowercase();
     let mut faults = Vec::new();
     let sentences = text.text.split(['.', ';', '\n', ':', '|']);
@@ -66,14 +62,10 @@ fn faults(text: &Text, codes: &[&str]) -> Vec<String> {
     if longest > MOST_WORDS {
         faults.push(format!("{}: a sentence of {longest} words: {}", text.place, text.text));
     }
-    let all = words(&lower);
-    for word in UNWANTED
-        .iter()
-        .filter(|word| format!(" {} ", all.join(" ")).contains(&format!(" {word} ")))
-    {
+    for word in UNWANTED.iter().filter(|word| count(&lower, word) > 0) {
         faults.push(format!("{}: \"{word}\": {}", text.place, text.text));
     }
-    for code in codes.iter().filter(|code| all.iter().any(|word| word == *code)) {
+    for code in codes.iter().filter(|code| count(&lower, code) > 0) {
         faults.push(format!(
             "{}: the code {code} instead of words: {}",
             text.place, text.text

@@ -63,7 +63,7 @@ fn begins_with_a_clause(line: &str) -> bool {
 }
 
 /// Number of times that whole words occur in a text; `_` is part of a word.
-fn count(text: &str, words: &str) -> usize {
+pub fn count(text: &str, words: &str) -> usize {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let found = text.match_indices(words).filter(|(at, _)| {
         let (before, after) = (&text[..*at], &text[at + words.len()..]);

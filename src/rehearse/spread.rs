@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 /// The standard normal quantile of 90 %: four of five times lie between the two ends.
-const Z: f64 = 1.2816;
+pub const Z: f64 = 1.2816;
 
 /// A time with its 80 % interval, in seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]

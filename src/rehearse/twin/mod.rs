@@ -20,6 +20,7 @@ use self::constants::{CONSTANTS, COUNT, EAGER, LINK, QUANTISED, scaled};
 use self::fit::{Modelled, fit};
 use self::starts::Starts;
 use super::calibrated::{Calibrated, Special};
+use super::spread::Z;
 use super::{Budget, TimeFactor, Unknown};
 use crate::sim::engine::constants::Constants;
 use crate::sim::engine::cost::CostModel;
@@ -29,9 +30,6 @@ use serde::Serialize;
 
 /// A constant whose deviation is above this share of its prior's was not identified.
 const NOT_NARROWER: f64 = 0.8;
-
-/// The standard normal quantile of 90 %: four of five values lie between the two ends.
-const Z: f64 = 1.2816;
 
 /// The engine model with fitted constants.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,14 +2,12 @@
 //! has grown by half.
 
 use super::{Measurements, Twin};
-use crate::files;
 use crate::journal::{self, Check, Directory, State};
 use crate::plan::{self, Format, Plan, World};
 use crate::rehearse::learn::is_good;
 use crate::rehearse::{Budget, Limits, Options};
 use crate::sim::engine::cost::CostModel;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -63,11 +61,11 @@ impl Known {
         }
         let mut measured = Measurements::default();
         measured.gather((record, own), plan, like, options);
-        for root in neighbours(own) {
+        for other in neighbours(own) {
             if measured.cases.len() >= ENOUGH {
                 break;
             }
-            gather_other(&mut measured, &root, like, options);
+            gather_other(&mut measured, &other, like, options);
         }
         let budget = Budget::new(&Limits {
             tokens: Some(MOST_TOKENS),
@@ -86,39 +84,20 @@ impl Known {
     }
 }
 
-/// Other experiments in the folder of one, the ones changed last first. Folders of other users are left out.
-fn neighbours(own: &Directory) -> Vec<PathBuf> {
+/// Other experiments in the folder of one, the ones changed last first.
+fn neighbours(own: &Directory) -> Vec<Directory> {
     let whole = std::path::absolute(own.root()).unwrap_or_default();
-    let entries = whole.parent().and_then(|folder| fs::read_dir(folder).ok());
-    let roots = entries.into_iter().flatten().flatten().map(|entry| entry.path());
-    let is_trusted =
-        |root: &Path| fs::symlink_metadata(root).is_ok_and(|found| found.is_dir() && files::is_trusted(&found));
-    let mut found: Vec<_> = roots
-        .filter(|root| *root != whole && is_trusted(root))
-        .filter_map(|root| {
-            let manifest = fs::metadata(Directory::at(&root).manifest()).ok()?;
-            Some((manifest.modified().ok()?, root))
-        })
-        .collect();
-    found.sort();
-    found
-        .into_iter()
-        .rev()
+    let all = whole.parent().map(Directory::all_in).unwrap_or_default().into_iter();
+    all.filter(|directory| directory.root() != whole)
         .take(MOST_EXPERIMENTS)
-        .map(|(_, root)| root)
         .collect()
 }
 
-fn gather_other(into: &mut Measurements, root: &Path, like: &CostModel, options: &Options) {
-    let directory = Directory::at(root);
-    let journals = directory.journals().unwrap_or_default();
-    let bytes = journals
-        .iter()
-        .filter_map(|journal| Some(fs::metadata(journal).ok()?.len()));
-    if !directory.is_experiment() || bytes.sum::<u64>() > MOST_BYTES {
+fn gather_other(into: &mut Measurements, directory: &Directory, like: &CostModel, options: &Options) {
+    if !directory.is_experiment() || directory.journal_bytes() > MOST_BYTES {
         return;
     }
-    let Ok(state) = journal::load(&directory, Check::Lengths) else {
+    let Ok(state) = journal::load(directory, Check::Lengths) else {
         return;
     };
     let Some((_, _, text)) = state.plan_that_counts() else {
@@ -126,6 +105,6 @@ fn gather_other(into: &mut Measurements, root: &Path, like: &CostModel, options:
     };
     // What depends on the environment of its time cannot be read again.
     if let Ok(plan) = plan::parse(text, Format::Toml, Path::new("plan.toml"), &World::empty()) {
-        into.gather((&state, &directory), &plan, like, options);
+        into.gather((&state, directory), &plan, like, options);
     }
 }

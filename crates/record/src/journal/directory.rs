@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use vsweep_plan::error::{Error, Result};
-use vsweep_plan::files::{create_folder, create_folder_in};
+use vsweep_plan::files::{create_folder, create_folder_in, is_trusted};
 use vsweep_plan::ids::{PointId, ServerId};
 
 /// Declares the files and folders of which there is one in a directory.
@@ -163,6 +163,30 @@ impl Directory {
     /// Returns true if there are results of runs.
     pub fn has_runs(&self) -> bool {
         fs::read_dir(self.runs_folder()).is_ok_and(|mut entries| entries.next().is_some())
+    }
+
+    /// The experiments in a folder that are of this user or of root, the ones changed last first. Folders of others teach nothing.
+    pub fn all_in(folder: &Path) -> Vec<Directory> {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        let is_own =
+            |root: &PathBuf| fs::symlink_metadata(root).is_ok_and(|found| found.is_dir() && is_trusted(&found));
+        let roots = entries.map(|entry| entry.path()).filter(is_own);
+        let dated = roots.filter_map(|root| {
+            let manifest = fs::metadata(Directory::at(&root).manifest()).ok()?;
+            Some((manifest.modified().ok()?, root))
+        });
+        let mut dated: Vec<_> = dated.collect();
+        dated.sort_unstable();
+        dated.iter().rev().map(|(_, root)| Directory::at(root)).collect()
+    }
+
+    /// Bytes of all journals together, as far as they can be read.
+    pub fn journal_bytes(&self) -> u64 {
+        let journals = self.journals().unwrap_or_default();
+        let bytes = journals
+            .iter()
+            .map(|journal| fs::symlink_metadata(journal).map_or(0, |found| found.len()));
+        bytes.sum()
     }
 
     /// Every journal that exists, in name order.

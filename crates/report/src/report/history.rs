@@ -9,7 +9,6 @@ use crate::report::ordered::Ordered;
 use itertools::Itertools;
 use serde_json::Value;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use vsweep_plan::files;
 use vsweep_record::journal::{self, Check, Directory, Launch, RunRecord, State};
@@ -46,9 +45,8 @@ impl History {
     pub fn of(folder: &Path, host: &str, is_simulated: bool, metrics: &[String]) -> History {
         let mut runs = 0;
         let mut found = Vec::new();
-        for root in experiments(folder, host).into_iter().take(MOST) {
-            let directory = Directory::at(&root);
-            if !is_small(&directory) {
+        for directory in experiments(folder, host).take(MOST) {
+            if directory.journal_bytes() > MOST_BYTES {
                 continue;
             }
             let Ok(state) = journal::load(&directory, Check::Lengths) else {
@@ -93,30 +91,9 @@ impl History {
 }
 
 /// The experiments in a folder that were measured on this host, the ones changed last first.
-pub(super) fn experiments(folder: &Path, host: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-    let roots = entries.map(|entry| entry.path());
-    let own = roots.filter(|root| is_own(root) && host_of(root).as_deref() == Some(host));
-    let dated = own.filter_map(|root| {
-        let manifest = fs::metadata(Directory::at(&root).manifest()).ok()?;
-        Some((manifest.modified().ok()?, root))
-    });
-    let latest_first = dated.ordered().rev();
-    latest_first.map(|(_, root)| root).collect()
-}
-
-/// Returns true if a folder is of this user or of root. Folders of others change no margin.
-fn is_own(root: &Path) -> bool {
-    fs::symlink_metadata(root).is_ok_and(|found| found.is_dir() && files::is_trusted(&found))
-}
-
-/// Returns true if reading its journals costs little.
-fn is_small(directory: &Directory) -> bool {
-    let journals = directory.journals().unwrap_or_default();
-    let bytes = journals
-        .iter()
-        .map(|journal| fs::symlink_metadata(journal).map_or(0, |found| found.len()));
-    bytes.sum::<u64>() <= MOST_BYTES
+pub(super) fn experiments(folder: &Path, host: &str) -> impl Iterator<Item = Directory> {
+    let all = Directory::all_in(folder).into_iter();
+    all.filter(move |directory| host_of(directory.root()).as_deref() == Some(host))
 }
 
 /// The machine that an experiment was measured on, as its manifest says.

@@ -10,13 +10,14 @@ use vsweep_record::journal::Directory;
 
 /// The noise of each metric that experiments in a folder measured on this host, by the simulator or not. What cannot be read is left out.
 pub fn known_noise(folder: &Path, host: &str, is_simulated: bool) -> Vec<MetricNoise> {
-    let roots = experiments(folder, host).into_iter().take(MOST);
-    let answers = roots.filter_map(|root| read(&root));
+    let answers = experiments(folder, host)
+        .take(MOST)
+        .filter_map(|directory| read(&directory));
     pooled(answers.filter(|answer| answer.configs.iter().any(|config| config.facts.simulated) == is_simulated))
 }
 
-fn read(root: &Path) -> Option<Answer> {
-    let text = files::read(&Directory::at(root).answer_json(), files::TEXT).ok()?;
+fn read(directory: &Directory) -> Option<Answer> {
+    let text = files::read(&directory.answer_json(), files::TEXT).ok()?;
     serde_json::from_slice(&text).ok()
 }
 

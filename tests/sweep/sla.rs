@@ -120,10 +120,11 @@ fn each_start_has_a_search_of_its_own() {
     assert_sweep_agreed(&harness, "out");
 }
 
-/// Two servers with one limit and a third with a lower one: either of the two is surely within one user of the best.
+/// Two servers with one limit and a third with a lower one: either of the two is surely within one user of the best. The
+/// plainer one wins unless the other's throughput was higher, which the clock decides.
 #[test]
 #[ignore = "takes a minute; .ci/run runs it"]
-fn of_equal_searches_the_plainer_server_wins_without_a_final() {
+fn one_of_two_equal_searches_wins_without_a_final() {
     let harness = Harness::new();
     let axis = "[serve.params]\nsim_fault = [\"crash-after:24\", \"crash-after:60\", \"crash-after:150\"]\n";
     let combos = [
@@ -146,7 +147,7 @@ fn of_equal_searches_the_plainer_server_wins_without_a_final() {
         .collect();
     assert_eq!(starts, [("fancy", "2"), ("plain", "2"), ("low", "2")]);
     let best = fs::read_to_string(directory.join("best/target-alive.yaml")).expect("a winner");
-    assert!(!best.contains("max-num-seqs"), "the plainer of two equals wins: {best}");
+    assert!(best.contains("crash-after:60"), "one of two equals wins: {best}");
     let again = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
     assert!(harness.run(&["verify", "out"]).status.success());

@@ -14,6 +14,7 @@ pub struct Imagined<'a> {
     steps: &'a Steps<'a>,
     /// True if the last run that began is one of the plan's.
     is_of_grid: Cell<bool>,
+    keeps_events: bool,
 }
 
 impl Writer for Imagined<'_> {
@@ -26,6 +27,9 @@ impl Writer for Imagined<'_> {
     async fn write(&self, event: Event, _: Option<Measured>) -> Result<Entry, Unknown> {
         self.steps.take()?;
         self.note_event(&event);
+        if self.keeps_events {
+            self.forecast.borrow_mut().events.push(event.clone());
+        }
         if let Event::RunStarted(started) = &event {
             self.is_of_grid.set(started.search.is_none());
         }
@@ -43,13 +47,19 @@ impl Writer for Imagined<'_> {
 }
 
 impl<'a> Imagined<'a> {
-    /// A record that adds to `state` and `forecast`, and takes one of `steps` for each event.
-    pub fn new(state: &'a mut State, forecast: &'a RefCell<Forecast>, steps: &'a Steps<'a>) -> Imagined<'a> {
+    /// A record that adds to `state` and `forecast`, and takes one of `steps` for each event. The forecast keeps the events if asked to.
+    pub fn new(
+        state: &'a mut State,
+        forecast: &'a RefCell<Forecast>,
+        steps: &'a Steps<'a>,
+        keeps_events: bool,
+    ) -> Imagined<'a> {
         Imagined {
             state: RefCell::new(state),
             forecast,
             steps,
             is_of_grid: Cell::new(false),
+            keeps_events,
         }
     }
 

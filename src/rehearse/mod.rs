@@ -27,7 +27,7 @@ pub use spread::{TimeFactor, TimeInterval, Total};
 use crate::agenda::{Schedule, wants_forecast};
 use crate::cause::Failure;
 use crate::ids::ServerId;
-use crate::journal::State;
+use crate::journal::{Event, State};
 use crate::matrix::ServerConfig;
 use crate::plan::{BenchRunner, Offline, Plan, Runs};
 use crate::run::{Forecasts, capacity};
@@ -54,6 +54,8 @@ pub struct Options {
     pub model_config: Option<PathBuf>,
     /// Limits of the computation.
     pub limits: Limits,
+    /// True if the events of what is played are kept in the forecasts.
+    pub keeps_events: bool,
     /// True if a session works on the rehearsed plan. A server that is up then needs no start.
     pub at_work: bool,
     /// Cache of played runs, for repeated predictions.
@@ -166,6 +168,8 @@ pub struct Forecast {
     pub disk_bytes: u64,
     /// Total duration.
     pub total: Total,
+    /// The events that its starts would record, if they are kept.
+    pub events: Vec<Event>,
 }
 
 /// Prediction for a whole plan, or for its remaining part.
@@ -188,6 +192,15 @@ pub struct Rehearsal {
 }
 
 impl Rehearsal {
+    /// The record after all that was played, if its events were kept.
+    pub fn imagined(&self, done: &State) -> State {
+        let mut state = done.clone();
+        for event in self.servers.iter().flat_map(|server| &server.events) {
+            state.apply_hypothetical(event.clone());
+        }
+        state
+    }
+
     /// Server starts in all.
     pub fn starts(&self) -> u64 {
         self.servers.iter().map(|server| u64::from(server.starts)).sum()
@@ -371,5 +384,6 @@ impl Forecast {
         self.losses.extend(new);
         self.disk_bytes += other.disk_bytes;
         self.total += other.total;
+        self.events.extend(other.events);
     }
 }

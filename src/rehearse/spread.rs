@@ -84,6 +84,18 @@ pub struct Time {
     own: f64,
 }
 
+impl Time {
+    /// Standard deviation of its logarithm.
+    pub fn error(&self) -> f64 {
+        let variance = self.common.powi(2) + self.own;
+        if self.likely > 0.0 {
+            (variance / self.likely.powi(2)).ln_1p().sqrt()
+        } else {
+            0.0
+        }
+    }
+}
+
 impl std::ops::AddAssign for Time {
     fn add_assign(&mut self, other: Time) {
         self.likely += other.likely;

@@ -130,7 +130,7 @@ fn play(
         is_up,
         is_compiled,
     };
-    let writer = Imagined::new(state, &forecast, &steps);
+    let writer = Imagined::new(state, &forecast, &steps, rehearsers.options.keeps_events);
     let driven = drive(&mut agenda, &mut stage, &writer, &mut NoSignals).now_or_never();
     let ending = driven.expect("virtual time never waits")?;
     Ok((forecast.into_inner(), ending))

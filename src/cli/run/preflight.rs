@@ -1,12 +1,13 @@
 //! Checks before `run` and `worker` begin: the machine, the plan that the directory was begun with, and the expected duration.
 
-use crate::agenda::{Prediction, Predictions};
+use crate::agenda::{Prediction, Predictions, Schedule, predict_values};
 use crate::answer::MetricNoise;
 use crate::cause::{Cause, Failure};
 use crate::cli::forecast::{self, estimate};
 use crate::cli::machine::runtime;
 use crate::cli::plan_file;
 use crate::error::Result;
+use crate::ids::ServerId;
 use crate::journal::{self, Check, Directory, Manifest, State};
 use crate::lint;
 use crate::plan::{Diagnostics, Plan, Program, ServeCommand, Target};
@@ -134,16 +135,37 @@ pub fn predictions(sweep: &Sweep<'_>, state: &State, options: &Options) -> Predi
     if sweep.plan.optimize.is_none() || state.optimization().is_some() || sweep.share.is_some() {
         return Predictions::new();
     }
-    let predicted = estimate(sweep.schedule(), state, state, options);
-    let servers = predicted.map(|rehearsal| rehearsal.servers).unwrap_or_default();
-    let prediction = |forecast: Forecast| {
+    // The figures of a GPU that is not there would only lead the choice astray.
+    let is_known = options.card.is_none_or(|card| !card.is_assumed);
+    let options = Options {
+        keeps_events: is_known,
+        // Played runs keep no figures.
+        plays: Arc::default(),
+        ..options.clone()
+    };
+    let Ok(rehearsal) = estimate(sweep.schedule(), state, state, &options) else {
+        return Predictions::new();
+    };
+    let prediction = |forecast: &Forecast| {
         let lacks_memory = |failure: &Failure| matches!(failure.cause, Cause::OomAtLoad | Cause::KvCacheTooSmall);
         let prediction = Prediction {
             start_s: forecast.total.starts.likely,
             measure_s: forecast.total.runs.likely,
             fits: !forecast.failure.as_ref().is_some_and(lacks_memory),
+            value: None,
         };
-        (forecast.server, prediction)
+        (forecast.server.clone(), prediction)
     };
-    servers.into_iter().map(prediction).collect()
+    let mut predictions: Predictions = rehearsal.servers.iter().map(prediction).collect();
+    if is_known {
+        let errors: BTreeMap<&ServerId, f64> = rehearsal
+            .servers
+            .iter()
+            .map(|own| (&own.server, own.total.runs.error()))
+            .collect();
+        let error = |server: &ServerId| errors.get(server).copied().unwrap_or_default();
+        let Schedule { plan, matrix, .. } = sweep.schedule();
+        predict_values(plan, matrix, &rehearsal.imagined(state), &mut predictions, error);
+    }
+    predictions
 }

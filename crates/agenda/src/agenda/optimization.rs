@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::matrix::{Matrix, ServerConfig};
 use vsweep_plan::plan::{Optimize, Parallel, Plan, equality_key, number};
-use vsweep_record::evidence::MARGIN;
-use vsweep_record::journal::{Contestant, Objective, Optimization};
+use vsweep_record::evidence::{self, MARGIN};
+use vsweep_record::journal::{Contestant, Objective, Optimization, State};
 use vsweep_record::table::count_gpus;
-use vsweep_strategy::selection::optimized::{Axis, Budget, Candidate, Level, Rules};
+use vsweep_strategy::selection::optimized::{Axis, Budget, Candidate, Level, Predicted, Rules, Trial};
 
 /// Seconds of a start of which nothing is known.
 const USUAL_START_S: f64 = 60.0;
@@ -19,6 +19,10 @@ const USUAL_RUN_S: f64 = 30.0;
 const USUAL_PROBES: f64 = 8.0;
 /// Memory of a server that is predicted not to fit, as a share of what there is. How much it lacks is not known.
 const TOO_MUCH: f64 = 1.1;
+/// Part of the worst predicted figure that a server counts for which is predicted to meet no target.
+const UNMET: f64 = 0.5;
+/// Error of a load at which a latency reaches its limit, as a multiple of the error of times.
+const LOAD_ERROR: f64 = 2.0;
 
 /// Prediction of a server before it starts.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -29,10 +33,50 @@ pub struct Prediction {
     pub measure_s: f64,
     /// False if it will likely not become ready for want of memory.
     pub fits: bool,
+    /// The figure to optimise.
+    pub value: Option<Predicted>,
 }
 
 /// Predictions by server.
 pub type Predictions = BTreeMap<ServerId, Prediction>;
+
+/// Predicts the figure of each server from a state that holds the imagined results of its first start, with the relative error of the
+/// times in it.
+pub fn predict_values(
+    plan: &Plan,
+    matrix: &Matrix,
+    imagined: &State,
+    predictions: &mut Predictions,
+    error: impl Fn(&ServerId) -> f64,
+) {
+    let Some(record) = optimization(plan, matrix, None, &Predictions::new()) else {
+        return;
+    };
+    let trials = evidence::trials(&record, imagined, &plan.report.requirements);
+    let values = trials.iter().filter_map(|trial| match trial {
+        Trial::Measured { ln_value, .. } => Some(*ln_value),
+        _ => None,
+    });
+    let worst = values.fold(f64::INFINITY, f64::min);
+    let of_load = if plan.sla.is_some() { LOAD_ERROR } else { 1.0 };
+    for (contestant, trial) in record.contestants.iter().zip(trials) {
+        let Some(own) = predictions.get_mut(&contestant.server) else {
+            continue;
+        };
+        let error = of_load * error(&contestant.server);
+        own.value = match trial {
+            Trial::Measured { ln_value, sd } => Some(Predicted {
+                ln_value,
+                sd: sd.hypot(error),
+            }),
+            Trial::Unmet if worst.is_finite() => Some(Predicted {
+                ln_value: worst + UNMET.ln(),
+                sd: error,
+            }),
+            _ => None,
+        };
+    }
+}
 
 /// The optimisation of a plan, as its session records it; none if it asks for none. What was predicted when it was begun stays; of servers
 /// that are new, the predictions count.
@@ -60,7 +104,7 @@ pub fn optimization(
         let fresh = Candidate {
             levels: settings.levels(at),
             changes: settings.changes(at),
-            predicted: None,
+            predicted: predicted.and_then(|own| own.value),
             memory: predicted.filter(|own| !own.fits).map(|_| TOO_MUCH),
             start_s: predicted.map_or(USUAL_START_S, |own| own.start_s),
             measure_s: predicted.map_or(runs * USUAL_RUN_S, |own| own.measure_s),

@@ -202,6 +202,13 @@ impl<'a> OptimizationProgress<'a> {
     }
 }
 
+/// The result of each server's first start, in their order, if all that a state says of them were measured.
+pub fn trials(record: &Optimization, state: &State, requirements: &[Requirement]) -> Vec<Trial> {
+    let trials = Trials::of(record, state, requirements);
+    let all = 0..record.contestants.len();
+    all.map(|at| trials.result(at, FIRST_SLOT, state).0).collect()
+}
+
 /// The starts that were asked for, after those of servers that were measured before anybody asked.
 fn starts(record: &Optimization, state: &State) -> Vec<(usize, u32, Option<Reason>)> {
     let proposals = state.proposals().iter();

@@ -26,6 +26,9 @@ const LIKELY_LOST: f64 = 0.7;
 const FEWEST_STARTS: usize = 16;
 /// Standard deviations between an estimate and its bounds: wide, since the surface itself may be wrong.
 const BOUND: f64 = 5.0;
+/// Least difference between an estimate and its upper bound before a candidate was started, if the twin predicts it: where one limit takes
+/// over from another, it may be off by a factor of two.
+const TWIN_BOUND: f64 = 0.8;
 /// Probability of fitting into memory below which a candidate is left out.
 const HOPELESS: f64 = 0.002;
 /// Candidates that a further proposal of a batch is chosen from, and rivals in a first look at the chance of the best one.
@@ -120,7 +123,9 @@ impl Optimized {
         let view = self.view();
         let (ln_value, sd) = view.overall(candidate);
         let is_excluded = |exclusion: &Exclusion| match exclusion {
-            Exclusion::CannotWin => self.lower_bound().is_some_and(|lower| ln_value + BOUND * sd < lower),
+            Exclusion::CannotWin => self
+                .lower_bound()
+                .is_some_and(|lower| ln_value + self.reach(candidate, sd) < lower),
             Exclusion::Memory => view.works[candidate].fits < HOPELESS,
             Exclusion::Failed => self.trials_of(candidate).any(|trial| *trial == Trial::Failed),
             Exclusion::Unmet => self.trials_of(candidate).any(|trial| *trial == Trial::Unmet),
@@ -221,7 +226,7 @@ impl Optimized {
             Some(_) => Reason::Finalist,
             None => Reason::Promising {
                 ln_value,
-                ln_upper: ln_value + BOUND * sd,
+                ln_upper: ln_value + self.reach(candidate, sd),
                 ln_best: self.lower_bound().unwrap_or(ln_value),
             },
         }
@@ -300,6 +305,12 @@ impl Optimized {
     fn draws(&self, winner: usize, most: usize) -> Draws {
         let is_known = |at: usize| self.measured_mean(at).is_some();
         Draws::of(self.view(), &self.space, winner, is_known, |at| self.bound(at), most)
+    }
+
+    /// The difference between an estimate and its upper bound.
+    fn reach(&self, candidate: usize, sd: f64) -> f64 {
+        let is_guess = self.candidates[candidate].predicted.is_some() && self.trials_of(candidate).next().is_none();
+        (BOUND * sd).max(if is_guess { TWIN_BOUND } else { 0.0 })
     }
 
     /// The lower bound of the best candidate's value.

@@ -10,7 +10,9 @@ use super::works::{Works, works};
 const SIGNAL: f64 = 0.3;
 const LEAST_SIGNAL: f64 = 0.03;
 /// The factor of predicted differences: mean and standard deviation.
-const SLOPE: (f64, f64) = (0.9, 0.25);
+const SLOPE: (f64, f64) = (0.9, 0.4);
+/// Effects that a prediction misses over its usual error: where one limit takes over from another, the twin may be far off.
+const MISSED: f64 = 1.5;
 /// Difference from the best one above which differences are compressed: how bad a bad candidate is says little of the good ones.
 const CLEARLY_WORSE: f64 = 1.0;
 /// Standard error of a single probe.
@@ -68,7 +70,7 @@ impl View {
             Observed::Value(value, _) => Some(value - SLOPE.0 * expected[*at]),
             _ => None,
         }));
-        let signal = mean(&mut predicted.iter().map(|of| of.sd)).map_or(SIGNAL, |sd| sd.max(LEAST_SIGNAL));
+        let signal = mean(&mut predicted.iter().map(|of| of.sd)).map_or(SIGNAL, |sd| (MISSED * sd).max(LEAST_SIGNAL));
         let mut view = View {
             level: level.unwrap_or(middle),
             expected,

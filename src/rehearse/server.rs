@@ -7,17 +7,14 @@ use super::spread::TimeFactor;
 use crate::cause::{Cause, Failure};
 use crate::journal::{StartRecord, State};
 use crate::matrix::{Matrix, ServerConfig};
-use crate::plan::{Program, ServeCommand};
+use crate::run::hardware::{command, on_gpu};
 use crate::server::address::placed;
 use crate::sim::engine::gpu::{GIB, GPUS};
 use crate::sim::engine::memory::{Misfit, kv_blocks};
-use crate::sim::engine::model::Model;
 use crate::sim::fault::Fault;
 use crate::sim::flags::{Flags, Refusal};
 use crate::sim::phases;
 use crate::sim::settings::ServerSettings;
-use serde_json::Value;
-use std::path::Path;
 use std::sync::Arc;
 
 /// A server as it is in virtual time.
@@ -146,22 +143,6 @@ impl ModelledServer {
     }
 }
 
-/// Returns true if a command line is the simulator's, and the arguments after `serve`.
-fn command(argv: &[String]) -> Result<(bool, &[String]), String> {
-    if argv.is_empty() {
-        return Err("the plan attaches to a running server, whose settings are not known".to_owned());
-    }
-    let command = ServeCommand::of(argv);
-    match command.program() {
-        Program::Simulator => Ok((true, command.args())),
-        Program::Vllm => Ok((false, command.args())),
-        Program::Other | Program::Sglang => Err(format!(
-            "`{}` is neither `vllm serve` nor `vsweep sim serve`, so nothing is known of its speed",
-            argv[0]
-        )),
-    }
-}
-
 /// Returns true if the speed of a plan's first server depends on this machine's GPU.
 pub fn needs_gpu(matrix: &Matrix) -> bool {
     let first = matrix.servers().next();
@@ -169,38 +150,11 @@ pub fn needs_gpu(matrix: &Matrix) -> bool {
 }
 
 /// The flags of a real server, with the assumed GPU and the model's shape.
-fn on_card(mut flags: Flags, options: &Options) -> Result<Flags, String> {
+fn on_card(flags: Flags, options: &Options) -> Result<Flags, String> {
     let Some(card) = options.card else {
         return Err("the GPU is not known: name it with --gpu".to_owned());
     };
-    flags.set("sim_gpu", Value::from(card.gpu.name));
-    flags.set("sim_start", Value::from("modelled"));
-    if let Some(file) = &options.model_config {
-        let folder = match file.file_name() {
-            Some(name) if name == "config.json" => file.parent().unwrap_or(Path::new(".")),
-            _ => file.as_path(),
-        };
-        // A bare relative name could be taken for one of the hub.
-        let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf());
-        flags.model_tag = Some(folder.display().to_string());
-        return Ok(flags);
-    }
-    match flags.model() {
-        Some(model) if Path::new(model).join("config.json").is_file() => Ok(flags),
-        Some(model) if Model::states_its_size(model) => {
-            // The folder of another machine is known by its name.
-            let path = Path::new(model);
-            let name = path.file_name().filter(|_| path.is_absolute() && !path.is_dir());
-            if let Some(name) = name.map(|name| name.to_string_lossy().into_owned()) {
-                flags.model_tag = Some(name);
-            }
-            Ok(flags)
-        }
-        Some(model) => Err(format!(
-            "nothing is known of the model `{model}`: name its config.json with --model-config FILE"
-        )),
-        None => Err("the command names no model: name its config.json with --model-config FILE".to_owned()),
-    }
+    on_gpu(flags, &card.gpu, options.model_config.as_deref())
 }
 
 /// The failure that the simulator is configured to have while it starts.

@@ -10,6 +10,7 @@ mod drive;
 mod facts;
 mod foreign;
 mod groups;
+pub(crate) mod hardware;
 mod interrupt;
 mod lease;
 mod live;

@@ -61,6 +61,9 @@ pub(in crate::bench) fn write(context: &Context<'_>, summary: &Summary, outcome:
     if !reasons.is_empty() {
         result.insert("failure_reasons".to_owned(), json!(reasons));
     }
+    if let Some(steps) = context.server.steps().filter(|steps| *steps > 0.0) {
+        result.insert("engine_steps".to_owned(), json!(steps as u64));
+    }
     if let Some(rate) = context.server.hit_rate() {
         result.insert("prefix_cache_hit_rate".to_owned(), json!(rate));
     }

@@ -86,6 +86,9 @@ impl Live<'_, '_> {
             Ok(mut measurement) => {
                 running.has_leftovers = measurement.cut.is_some();
                 add(figures, &mut measurement.result.values);
+                let result = &measurement.result.values;
+                let shares = running.hardware.as_ref().map(|hardware| hardware.columns(result));
+                add(shares.unwrap_or_default(), &mut measurement.result.values);
                 measurement.doubts.extend(unwarmed(plan, &job, run.is_warm));
                 measurement.doubts.extend(running.unlike.clone());
                 // Fields of a request's body may multiply the request.

@@ -14,6 +14,7 @@ pub(crate) use measure::reduce;
 use super::Update;
 use super::activity_lock::{Activity, ActivityLock, Permit};
 use super::drive::Stage;
+use super::hardware::Hardware;
 use super::interrupt::Interrupt;
 use super::node::Allocation;
 use super::scheduler::Scheduler;
@@ -71,6 +72,8 @@ struct Running {
     behind: Option<Fingerprint>,
     /// Differences from the plan, as the server reports them.
     unlike: Option<Doubt>,
+    /// Its GPUs and its model, if they are known.
+    hardware: Option<Hardware>,
     /// The GPUs it uses, as far as they can be read.
     gpus: Arc<Gpus>,
     /// Processes on these before it was started, by the driver's ids.

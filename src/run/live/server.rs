@@ -11,12 +11,14 @@ use crate::fingerprint::Fingerprint;
 use crate::journal::{Launch as LaunchId, ServerReady};
 use crate::plan::{Params, Program, ServeCommand, Target};
 use crate::run::attached::attach;
+use crate::run::hardware::Hardware;
 use crate::server::address::Address;
 use crate::server::{Identity, Launch, Server, create_log, diagnose, members, startup};
 use crate::table::count_gpus;
 use crate::telemetry::nvml::Gpus;
 use crate::units::show_many;
 use crate::validity::Doubt;
+use itertools::Itertools;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::PathBuf;
@@ -72,12 +74,14 @@ impl Live<'_, '_> {
         let gpus = Arc::new(self.gpus(&identity));
         let log = self.log.as_ref().map(|log| diagnose::read_log(log, 0));
         let unlike = self.unlike(behind.as_ref(), log.as_deref()).await;
+        let hardware = Hardware::of(&self.config.argv, &self.config.env, self.device().as_deref());
         let running = self.ready();
         running.unlike = unlike;
         if let Some(log) = log {
             running.startup = startup::phases(&log);
             running.startup.insert("startup_s".to_owned(), seconds.into());
         }
+        running.hardware = hardware;
         running.gpus = gpus;
         running.identity = Some(identity);
         running.behind = behind;
@@ -153,6 +157,7 @@ impl Live<'_, '_> {
             server,
             identity: None,
             behind: None,
+            hardware: None,
             gpus: Arc::new(Gpus::none()),
             before,
             unlike: None,
@@ -191,6 +196,14 @@ impl Live<'_, '_> {
             return Gpus::none();
         }
         self.visible_gpus().owned_since(&self.ready().before)
+    }
+
+    /// The name of the machine's GPUs, if they are all alike.
+    fn device(&self) -> Option<String> {
+        let machine = self
+            .writer
+            .with(|recorder| recorder.state().machine_of(recorder.nonce()))?;
+        machine.gpus.into_iter().map(|gpu| gpu.name).all_equal_value().ok()
     }
 
     /// The first GPUs that its environment shows, as many as it uses.

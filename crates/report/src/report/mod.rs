@@ -8,6 +8,7 @@ pub mod align;
 mod answer;
 mod attainment;
 mod basis;
+mod bound;
 pub mod chart;
 pub mod charts;
 pub mod columns;

@@ -8,6 +8,7 @@ mod book;
 
 use self::book::Book;
 use super::engine::memory::{Misfit, kv_blocks};
+use super::engine::stats::Stats;
 use super::engine::{Engine, SequenceRequest};
 use super::settings::ServerSettings;
 use std::collections::{BTreeSet, VecDeque};
@@ -77,6 +78,11 @@ impl VirtualServer {
     /// Performs every step separately.
     pub fn step_by_step(self) -> VirtualServer {
         VirtualServer { leaps: false, ..self }
+    }
+
+    /// Counters of its engine since it was ready.
+    pub fn stats(&self) -> Stats {
+        self.engine.stats()
     }
 
     /// Forgets cached prefixes.

@@ -9,6 +9,7 @@ pub mod families;
 pub mod grid;
 pub(super) mod multiples;
 pub mod pareto;
+mod roofline;
 mod sla;
 mod standard;
 mod startup;
@@ -61,6 +62,7 @@ pub fn make_charts(subject: &ChartContext<'_>, options: &ReportOptions) -> Chart
     charts.add("latency charts", standard::latency(subject, &ranking));
     charts.add("throughput chart", standard::throughput(subject, &ranking));
     charts.charts.extend(startup::charts(subject));
+    charts.charts.extend(roofline::charts(subject));
     for (i, plot) in options.plots.iter().enumerate() {
         let what = format!("plot {} of the plan ({} against {})", i + 1, plot.y, plot.x);
         charts.add(&what, standard::requested(subject, &ranking, plot, i + 1));

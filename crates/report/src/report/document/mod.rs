@@ -14,7 +14,7 @@ use super::inputs::Inputs;
 use super::remarks::remarks;
 use super::status::unfinished;
 use super::variation::settings;
-use super::{sentences, sla};
+use super::{bound, sentences, sla};
 use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
@@ -72,6 +72,7 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         configs => configs.iter().map(|config| config.file.clone()).collect_vec(),
         compete => inputs.answers.workloads.len() > 1,
         together => Serde(sentences::together(&inputs.answers.document)),
+        bound => bound::sentence(&inputs.answers.document, state, points),
         remarks => Serde(remarks(state, points)),
         losers => sentences::losers(&inputs.answers.document),
         has_deaths => inputs.answers.document.configs.iter().any(|config| config.facts.deaths > 0),

@@ -19,6 +19,7 @@ mod roofline;
 mod schedule;
 mod sequence;
 pub mod stats;
+pub mod utilisation;
 
 #[cfg(test)]
 mod tests;
@@ -234,6 +235,8 @@ impl Engine {
     /// Returns the duration of a step that begins at `now`, and counts the step.
     fn time(&mut self, now: f64, work: &Work) -> f64 {
         self.stats.iteration_tokens.observe(work.tokens as f64);
+        self.stats.flops += self.roofline.flops(work);
+        self.stats.read_bytes += self.roofline.step_bytes(work);
         self.noise.stretch(now, self.roofline.seconds(work)) * self.contention.factor()
     }
 

@@ -115,7 +115,7 @@ impl Roofline {
             stages => work.part(stages.min(work.sequences.max(1))),
         };
         let arithmetic = self.dense * self.dense_flops(&part);
-        let dense = arithmetic.max(self.weight * self.weight_bytes(&part));
+        let dense = arithmetic.max(self.weight * self.weight_bytes(part.tokens as f64));
         let arithmetic = self.attention * self.pair * part.pairs;
         let attention = arithmetic.max(self.kv * self.kv_bytes * part.kv_tokens);
         let communication = self.link.0 + self.link.1 * part.tokens as f64;
@@ -129,6 +129,36 @@ impl Roofline {
         (gpu.max(launches) + host) / self.speed
     }
 
+    /// Operations of this work.
+    pub fn flops(&self, work: &Work) -> f64 {
+        self.dense_flops(work) + self.pair * work.pairs
+    }
+
+    /// Bytes that steps of this work together read on the GPUs of one rank, all stages together: weights, and keys and values. `tokens` are
+    /// those of one step. Each part of a batch in a pipeline reads the weights.
+    pub fn bytes(&self, work: &Work, steps: f64, tokens: f64) -> (f64, f64) {
+        let parts = (work.sequences as f64 / steps).clamp(1.0, self.stages as f64);
+        (
+            steps * parts * self.weight_bytes(tokens / parts),
+            self.kv_bytes * work.kv_tokens,
+        )
+    }
+
+    /// Bytes of one step.
+    pub fn step_bytes(&self, work: &Work) -> f64 {
+        let (weights, kv) = self.bytes(work, 1.0, work.tokens as f64);
+        weights + kv
+    }
+
+    /// Time of work if nothing counted but arithmetic, reading these bytes of weights and of keys and values, and the host with
+    /// what it launches one by one: in seconds of the GPUs of one rank, all stages together, and of one host.
+    pub fn apart(&self, work: &Work, steps: f64, (weights, kv): (f64, f64)) -> [f64; 3] {
+        let arithmetic = self.dense * self.dense_flops(work) + self.attention * self.pair * work.pairs;
+        let memory = self.weight * weights + self.kv * kv;
+        let host = (self.host.0 + self.launches.1) * steps + self.host.1 * work.sequences as f64;
+        [arithmetic / self.speed, memory / self.speed, host / self.speed]
+    }
+
     fn dense_flops(&self, work: &Work) -> f64 {
         self.token * work.tokens as f64 + self.sample * work.samples as f64
     }
@@ -136,10 +166,10 @@ impl Roofline {
     /// Bytes of weights that a step reads on the GPUs of one rank, all stages together: of a mixture of experts, those
     /// that some token of the batch is sent to, if each token chose its experts at random and the replicas that share
     /// them are as busy as this one.
-    fn weight_bytes(&self, work: &Work) -> f64 {
+    fn weight_bytes(&self, tokens: f64) -> f64 {
         match self.experts {
             0.0 => self.shared,
-            experts => self.shared + experts * (1.0 - (self.missed * work.tokens as f64).exp()),
+            experts => self.shared + experts * (1.0 - (self.missed * tokens).exp()),
         }
     }
 }

@@ -91,6 +91,10 @@ pub struct Stats {
     pub draft_tokens: u64,
     /// Guesses that were right, by their place.
     pub accepted: Vec<u64>,
+    /// Floating point operations of the model.
+    pub flops: f64,
+    /// Bytes of weights, keys and values read on the GPUs of one rank, all stages together.
+    pub read_bytes: f64,
     /// Tokens of each step.
     pub iteration_tokens: Histogram,
     /// Arrival to first token.

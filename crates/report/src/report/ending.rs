@@ -1,6 +1,7 @@
 //! The last lines of a run, at most about ten whatever its size: what to run, how sure that is, why, and what to doubt. The text is in
 //! `ending.txt.jinja`, after the line of `counts.txt.jinja`.
 
+use super::bound;
 use super::failures::Group;
 use super::inputs::Inputs;
 use super::remarks::remarks;
@@ -28,6 +29,7 @@ pub fn render(inputs: &Inputs<'_>, document: Value, reasons: &[Group]) -> String
         doubts => doubts.collect::<Vec<String>>(),
         failed => failed.into_iter().map(failure).collect::<Vec<String>>(),
         gpu_hours => starts::gpu_hours(inputs.state).map(show_number),
+        limit => bound::sentence(&inputs.answers.document, inputs.state, inputs.points).as_deref().map(first_clause),
         brief => Serde(brief),
         ..document
     };

@@ -97,6 +97,29 @@ fn an_attached_server_is_watched_too() {
         !runs[0].contains_key("gpu_energy_joules"),
         "a simulated server uses no GPU"
     );
+    assert!(
+        !runs[0].contains_key("mbu"),
+        "neither GPU nor model of an attached server are known"
+    );
+}
+
+#[test]
+fn a_launched_server_reaches_a_share_of_its_hardware_and_the_answer_names_the_limit() {
+    let harness = Harness::new();
+    let directory = sweep(
+        &harness,
+        &plan(&LAUNCHED.replace("--sim-speed 50", "--sim-speed 1"), ""),
+    );
+    let (runs, _) = read(&directory);
+    // One sequence reads 16.1 GB in each step of at most 10 ms, prompts and pauses included, from 3.35 TB/s.
+    assert_eq!(runs[0]["bound_by"], "memory_bandwidth");
+    assert!((0.4..0.82).contains(&number(&runs[0], "mbu")), "{}", runs[0]["mbu"]);
+    assert!((0.001..0.05).contains(&number(&runs[0], "mfu")), "{}", runs[0]["mfu"]);
+    // Eight requests of eight tokens, one after the other.
+    assert_eq!(runs[0]["engine_steps"], "64");
+    let report = fs::read_to_string(directory.join("report.md")).expect("a report");
+    assert!(report.contains("Memory bandwidth binds: "), "{report}");
+    harness.wait_until_alone();
 }
 
 #[test]

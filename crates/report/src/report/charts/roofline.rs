@@ -85,3 +85,51 @@ pub fn charts(subject: &ChartContext<'_>) -> Vec<Chart> {
         )
     }]
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use vsweep_plan::plan::Params;
+    use vsweep_record::table::{Cell, Points, RunRow, TableBuilder};
+
+    /// The chart of one server at growing loads, each with its two shares.
+    fn chart(shares: &[(f64, Option<f64>)]) -> Vec<Chart> {
+        let mut builder = TableBuilder::new();
+        for (at, (mfu, mbu)) in shares.iter().enumerate() {
+            let mut metrics = vec![("mfu".into(), Cell::Float(*mfu))];
+            metrics.extend(mbu.map(|mbu| ("mbu".into(), Cell::Float(mbu))));
+            builder.push(RunRow {
+                point: &at.to_string(),
+                bench: Some(&Params::from_iter([("max_concurrency".to_owned(), json!(1 << at))])),
+                metrics: &metrics,
+                ..RunRow::default()
+            });
+        }
+        let table = builder.finish();
+        charts(&ChartContext {
+            experiment: "roof",
+            points: &Points::of(&table),
+        })
+    }
+
+    #[test]
+    fn points_lie_below_the_roof_at_their_ratio_of_operations_to_bytes() {
+        let charts = chart(&[(0.4, Some(0.2)), (0.01, Some(0.7)), (0.1, Some(0.5)), (0.3, Some(0.4))]);
+        let [roof, server] = charts[0].panels[0].series.as_slice() else {
+            panic!("{charts:?}");
+        };
+        let places: Vec<(f64, f64)> = server.points.iter().map(|mark| (mark.x, mark.y)).collect();
+        assert_eq!(places, [(0.01 / 0.7, 0.01), (0.2, 0.1), (0.3 / 0.4, 0.3), (2.0, 0.4)]);
+        assert_eq!(server.points[3].label, ["1"], "the load of the first point");
+        // The roof reaches from left of all points to right of them, with its edge at the hardware's own ratio.
+        let roof: Vec<(f64, f64)> = roof.points.iter().map(|mark| (mark.x, mark.y)).collect();
+        assert!(roof[0].0 < places[0].0 && roof[0].0 == roof[0].1 && roof[1] == (1.0, 1.0) && roof[2].0 > 2.0);
+    }
+
+    #[test]
+    fn without_the_figures_there_is_no_chart() {
+        assert!(chart(&[(0.1, Some(0.5)); 3]).is_empty(), "three points");
+        assert!(chart(&[(0.1, None); 6]).is_empty(), "no bandwidth");
+    }
+}

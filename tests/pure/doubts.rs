@@ -296,9 +296,9 @@ fn start(draw: &mut Draw, loads: u64, runs: u32, again: bool, slowing: f64) -> V
         let pace = (1.0 + slowing * at as f64 / (order.len() - 1) as f64) * (noise * normal).exp();
         let run_of = play(Draw(NumpyPcg64::new(seed + load)), draw, 0.0, pace);
         let figures = run_of.figures.iter();
-        let metrics: Vec<(Box<str>, Cell)> = figures
+        let metrics = figures
             .filter(|(name, _)| !["max_concurrency", "request_rate"].contains(&name.as_str()))
-            .map(|(name, value)| (name.as_str().into(), Cell::from_json(value)))
+            .map(|(name, value)| (name.as_str(), Cell::from_json(value)))
             .collect();
         let is_load = |name: &str| ["max_concurrency", "request_rate"].contains(&name);
         let bench = run_of.figures.clone().into_iter().filter(|(name, _)| is_load(name));
@@ -306,7 +306,7 @@ fn start(draw: &mut Draw, loads: u64, runs: u32, again: bool, slowing: f64) -> V
             point: &load.to_string(),
             run: *run,
             bench: Some(&bench.collect()),
-            metrics: &metrics,
+            metrics: Some(&metrics),
             launch: Some("a start".to_owned()),
             order: at as u64,
             ..RunRow::default()

@@ -11,7 +11,7 @@ use vsweep::dataset::{
     Tokenizer, Vocabulary,
 };
 use vsweep::load::Backend;
-use vsweep::table::read_scalars;
+use vsweep::table::{RunFigures, read_scalars};
 
 /// A change to the bytes of a file.
 #[derive(Debug, Clone)]
@@ -311,7 +311,7 @@ proptest! {
         if let Ok(found) = read_results(&bytes) {
             prop_assert!(found.iter().all(|result| !result.is_empty()));
         }
-        let _ = read_scalars(&bytes);
+        let _ = read_scalars(&bytes, &RunFigures::default());
     }
 }
 

@@ -58,16 +58,15 @@ fn side(name: &str, flag: &str, loads: &[(u64, &[(f64, f64)])], has_starts: bool
     let serve = Params::from_iter([("attention_backend".to_owned(), json!(flag))]);
     for (load, runs) in loads {
         for (run, (throughput, ttft)) in runs.iter().enumerate() {
+            let metrics = [("output_throughput", *throughput), ("p99_ttft_ms", *ttft)];
+            let metrics = metrics.map(|(name, value)| (name, Cell::Float(value)));
             builder.push(RunRow {
                 point: &load.to_string(),
                 run: run as u32,
                 validity: Some(Validity::Valid),
                 serve: Some(&serve),
                 bench: Some(&Params::from_iter([("max_concurrency".to_owned(), json!(load))])),
-                metrics: &[
-                    ("output_throughput".into(), Cell::Float(*throughput)),
-                    ("p99_ttft_ms".into(), Cell::Float(*ttft)),
-                ],
+                metrics: Some(&metrics.into_iter().collect()),
                 gpus: Some(1.0),
                 launch: has_starts.then(|| format!("{load}-{run}")),
                 ..RunRow::default()

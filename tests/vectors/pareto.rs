@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use vsweep::plan::Params;
-use vsweep::table::{Better, RunRow, TableBuilder, count_gpus, frontier, read_scalars};
+use vsweep::table::{Better, RunFigures, RunRow, TableBuilder, count_gpus, frontier, read_scalars};
 
 fn vectors(kind: &str) -> Vec<(String, Value, Value)> {
     let whole: Value = serde_json::from_str(include_str!("../data/vectors/sweep_pareto.json")).expect("valid JSON");
@@ -53,13 +53,13 @@ fn users_gpus_and_shares() {
     for (id, input, expected) in vectors("pareto_metrics") {
         let record = &input["record"];
         let params: Params = record.as_object().expect("an object").clone();
-        let metrics = read_scalars(record.to_string().as_bytes()).expect("an object");
+        let metrics = read_scalars(record.to_string().as_bytes(), &RunFigures::default()).expect("an object");
         let mut builder = TableBuilder::new();
         builder.push(RunRow {
             point: "p",
             run: 0,
             gpus: Some(count_gpus(&params, &[])),
-            metrics: &metrics,
+            metrics: Some(&metrics),
             ..RunRow::default()
         });
         let mut table = builder.finish();

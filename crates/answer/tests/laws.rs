@@ -1,7 +1,7 @@
 //! Laws that hold of every answer: what never changes a winner, a byte, or widens an interval.
 
 use proptest::prelude::*;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use vsweep_answer::answer::model::{Noise, Observations, Posterior};
 use vsweep_answer::answer::{
     Answer, Better, Comparing, Config, Experiment, Figure, Limit, Located, Metric, NoisePrior, Operator, Point,
@@ -105,7 +105,7 @@ fn run(random: &mut Random, start: &str, throughput: f64) -> Run {
         start: start.to_owned(),
         node: ["a", "b"][usize::from(random.below(10) == 0)].to_owned(),
         disturbed: random.below(8) == 0,
-        figures: BTreeMap::from(figures),
+        figures: figures.into(),
     }
 }
 
@@ -127,7 +127,7 @@ proptest! {
         let before = answer(experiment.clone());
         let Some(best) = winner(&before) else { return Ok(()) };
         for point in experiment.points.iter_mut().filter(|point| point.config == best) {
-            for (name, figure) in point.runs.iter_mut().flat_map(|run| &mut run.figures) {
+            for (name, figure) in point.runs.iter_mut().flat_map(|run| run.figures.iter_mut()) {
                 match figure {
                     Figure::Value { value, .. } if name == LATENCY => *value /= times,
                     Figure::Value { value, .. } => *value *= times,
@@ -228,7 +228,7 @@ proptest! {
         let mut experiment = drawn(seed);
         experiment.metrics[2].scale = [Scale::Share, Scale::Linear][(seed % 2) as usize];
         let mut at = 0;
-        for figure in experiment.points.iter_mut().flat_map(|point| &mut point.runs).flat_map(|run| run.figures.values_mut()) {
+        for figure in experiment.points.iter_mut().flat_map(|point| &mut point.runs).flat_map(|run| run.figures.iter_mut()).map(|(_, figure)| figure) {
             at += 1;
             let hostile = |offset: usize| values[(at / 5 + offset) % values.len()];
             match figure {

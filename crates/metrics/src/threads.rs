@@ -38,6 +38,28 @@ pub fn on_threads(most: usize, work: impl Fn() + Sync) {
     });
 }
 
+/// Performs two pieces of work, at the same time if the system allows another thread now. Work that panics panics here.
+pub fn both<A: Send, B>(one: impl FnOnce() -> A + Send, other: impl FnOnce() -> B) -> (A, B) {
+    let (waiting, done) = (Mutex::new(Some(one)), Mutex::new(None));
+    let perform = || {
+        let work = waiting.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(work) = work {
+            let made = work();
+            *done.lock().unwrap_or_else(PoisonError::into_inner) = Some(made);
+        }
+    };
+    let other = thread::scope(|scope| {
+        let spawned = Builder::new().spawn_scoped(scope, perform);
+        let other = other();
+        if spawned.is_err() {
+            perform();
+        }
+        other
+    });
+    let one = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    (one.expect("the scope has waited for it"), other)
+}
+
 /// Returns true if the system allows another thread now.
 pub fn is_allowed() -> bool {
     Builder::new().spawn(|| ()).is_ok_and(|thread| thread.join().is_ok())
@@ -46,6 +68,13 @@ pub fn is_allowed() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn both_pieces_of_work_are_done() {
+        let mut other = 0;
+        let made = both(|| "one".to_owned(), || other += 1);
+        assert_eq!((made, other), (("one".to_owned(), ()), 1));
+    }
 
     #[test]
     fn order_is_kept_whatever_the_number_of_threads() {

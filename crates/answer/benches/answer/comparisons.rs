@@ -1,7 +1,6 @@
 //! Planted comparisons: two servers with a known ratio, each measured as an experiment of its own.
 
 use super::planted::log_between;
-use std::collections::BTreeMap;
 use vsweep_answer::answer::{
     Better, Comparing, Config, Experiment, Figure, Limit, Metric, NoisePrior, Point, Random, Requirement, Run, Scale,
     Verdict, compare,
@@ -49,7 +48,7 @@ pub fn judge(seed: u64) -> Compared {
                         start: name.to_string(),
                         node: "n".to_owned(),
                         disturbed: false,
-                        figures: BTreeMap::from([(METRIC.to_owned(), Figure::Value { value, error })]),
+                        figures: [(METRIC, Figure::Value { value, error })].into(),
                     });
                 }
             }

@@ -71,7 +71,8 @@ fn time() {
             ..metric
         });
         for run in experiment.points.iter_mut().flat_map(|point| &mut point.runs) {
-            run.figures.insert(name.clone(), run.figures[play::METRICS[1]]);
+            let figure = run.figures[play::METRICS[1]];
+            run.figures.insert(name.as_str(), figure);
         }
     }
     let start = Instant::now();

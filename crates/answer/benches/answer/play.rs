@@ -3,8 +3,8 @@
 use super::planted::{MARGIN, Planted};
 use std::collections::BTreeMap;
 use vsweep_answer::answer::{
-    Better, Config, Experiment, Facts, Figure, Metric, NoisePrior, Operator, Point, Question, Random, Run, Scale,
-    Target,
+    Better, Config, Experiment, Facts, Figure, Metric, NoisePrior, Operator, Point, Question, Random, Run, RunFigures,
+    Scale, Target,
 };
 
 /// The fate of the sweep.
@@ -152,7 +152,7 @@ fn measure(planted: &Planted, event: &Event, launch: &str) -> Run {
     let is_short = of_run.uniform() < planted.short;
     let requests = planted.requests / if is_short { 10.0 } else { 1.0 };
     let hit = if disturbed { 0.25 * of_run.uniform() } else { 0.0 };
-    let mut figures = BTreeMap::new();
+    let mut figures = RunFigures::default();
     for (at, metric) in METRICS.iter().enumerate() {
         let noise = planted.noise[at];
         let of_start = stream(&["start", metric, &server_id, launch]).normal();
@@ -162,7 +162,7 @@ fn measure(planted: &Planted, event: &Event, launch: &str) -> Run {
         let value = (planted.servers[server].means[load][at] + off + hit).exp();
         // The error is itself an estimate.
         let error = sampling * (0.15 * of_run.normal()).exp();
-        figures.insert((*metric).to_owned(), Figure::Value { value, error });
+        figures.insert(*metric, Figure::Value { value, error });
     }
     Run {
         start: launch.to_owned(),

@@ -2,6 +2,7 @@
 
 use super::asked::{FrontierQuestion, Question};
 use super::planned::PlannedComparison;
+use super::run_figures::{Figure, RunFigures};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use vsweep_strategy::stats::Better;
@@ -141,27 +142,7 @@ pub struct Run {
     /// True if something disturbed it: the generator stalled, a stranger used the GPU, the GPU was throttled.
     pub disturbed: bool,
     /// Its figures by metric.
-    pub figures: BTreeMap<String, Figure>,
-}
-
-/// A figure with what is known of its sampling.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Figure {
-    /// A number with its standard error within the run: relative on a logarithmic scale, else in the metric's unit.
-    Value {
-        /// The number.
-        value: f64,
-        /// Its standard error from the samples of this run.
-        error: f64,
-    },
-    /// A share of a count; `of` is the effective count if requests wait for each other.
-    Share {
-        /// Number that meets it.
-        met: f64,
-        /// Number of all.
-        of: f64,
-    },
+    pub figures: RunFigures,
 }
 
 /// The result of a search for one target on one config.
@@ -275,17 +256,15 @@ impl Point {
 impl Run {
     /// By start, then by the figures themselves, as runs of a start are alike.
     fn order(&self, other: &Run) -> std::cmp::Ordering {
-        let key = |run: &Run| {
-            let bits = run.figures.values().map(|figure| match *figure {
-                Figure::Value { value, error } => (value.to_bits(), error.to_bits()),
-                Figure::Share { met, of } => (met.to_bits(), of.to_bits()),
-            });
-            bits.collect::<Vec<(u64, u64)>>()
+        let bits = |(_, figure): (&str, &Figure)| match *figure {
+            Figure::Value { value, error } => (value.to_bits(), error.to_bits()),
+            Figure::Share { met, of } => (met.to_bits(), of.to_bits()),
         };
-        let names = |run: &Run| run.figures.keys().cloned().collect::<Vec<String>>();
+        let name = |(name, _)| name;
+        let (own, others) = (&self.figures, &other.figures);
         let first = (&self.start, &self.node, self.disturbed).cmp(&(&other.start, &other.node, other.disturbed));
         first
-            .then_with(|| names(self).cmp(&names(other)))
-            .then_with(|| key(self).cmp(&key(other)))
+            .then_with(|| own.iter().map(name).cmp(others.iter().map(name)))
+            .then_with(|| own.iter().map(bits).cmp(others.iter().map(bits)))
     }
 }

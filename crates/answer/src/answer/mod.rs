@@ -22,6 +22,7 @@ mod plain;
 mod planned;
 mod prior;
 mod rules;
+mod run_figures;
 
 pub use asked::*;
 pub use compare::{Comparing, Limit, compare, verdict};
@@ -33,6 +34,7 @@ pub use optimization::*;
 pub use plain::plain;
 pub use planned::*;
 pub use rules::{Standing, standings};
+pub use run_figures::{Figure, RunFigures};
 pub use vsweep_strategy::search::Operator;
 pub use vsweep_strategy::stats::{Better, Random, Requirement, Verdict};
 

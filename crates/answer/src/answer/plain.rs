@@ -1,8 +1,9 @@
 //! Plain estimates: a figure of a point by its own runs alone, with sizes of noise that are the same for everybody. They decide who meets
 //! a target and who wins. So nothing that is measured elsewhere changes a winner.
 
-use super::experiment::{Figure, Metric, Point, Scale};
+use super::experiment::{Metric, Point, Scale};
 use super::model::{PLAIN_RUN, PLAIN_START, scaled, variance_of_sampling};
+use super::run_figures::Figure;
 use std::collections::BTreeMap;
 
 /// The generalised-least-squares mean of a point's runs, in the metric's unit; for shares the pooled share.

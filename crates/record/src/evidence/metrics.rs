@@ -3,7 +3,7 @@
 use super::Evidence;
 use super::targets::criteria;
 use crate::journal::Objective;
-use crate::table::{Cell, MetricSet, Table, Workload, natural_direction};
+use crate::table::{Cell, Column, MetricSet, Table, Workload, natural_direction};
 use itertools::Itertools;
 use vsweep_answer::answer::{Better, Metric, MetricNoise, NoisePrior, Scale};
 use vsweep_strategy::search::Quantity;
@@ -40,7 +40,7 @@ pub(super) fn metrics(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Ve
         .unique();
     let is_known = |name: &String| {
         let column = evidence.points.runs.column(name);
-        column.is_some_and(|column| column.cells.iter().any(|cell| cell.number().is_some()))
+        column.is_some_and(Column::has_numbers)
     };
     names
         .filter(is_known)
@@ -65,7 +65,7 @@ pub(super) fn metrics(evidence: &Evidence<'_>, workloads: &[Workload<'_>]) -> Ve
 pub(super) fn metric(table: &Table, name: &str, (better, is_share): (Better, bool), known: &[MetricNoise]) -> Metric {
     let is_time = name.ends_with("_ms");
     let column = table.column(name);
-    let mut cells = column.into_iter().flat_map(|column| &column.cells);
+    let mut cells = column.into_iter().flat_map(|column| column.cells.values());
     let known = known.iter().find(|noise| noise.metric == name);
     let prior = match (is_share, is_time) {
         (true, _) => NoisePrior::SHARE,

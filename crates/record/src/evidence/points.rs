@@ -3,6 +3,7 @@
 use super::Evidence;
 use crate::table::{self, Points, Sampling, Table, Workload};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use vsweep_answer::answer::{Figure, Metric, Point, Run, Scale};
 use vsweep_metrics::threads;
 use vsweep_plan::validity::Code;
@@ -87,16 +88,17 @@ pub(super) fn runs(
     metrics: &[(&Metric, Sampling)],
     node: &dyn Fn(usize) -> String,
 ) -> Vec<Run> {
+    let names: Vec<Arc<str>> = metrics.iter().map(|(metric, _)| (*metric.name).into()).collect();
     let run = |row: &usize| {
-        let figures = metrics
-            .iter()
-            .filter_map(|(metric, sampling)| Some((metric.name.clone(), figure(table, *row, metric, sampling)?)));
+        let figures = metrics.iter().zip(&names);
+        let figures = figures
+            .filter_map(|((metric, sampling), name)| Some((Arc::clone(name), figure(table, *row, metric, sampling)?)));
         Run {
             // Runs whose launch is not known count as one start.
             start: table.launch(*row).map_or_else(String::new, |launch| launch.to_string()),
             node: node(*row),
             disturbed: table.is_disturbed(*row),
-            figures: figures.collect::<BTreeMap<String, Figure>>(),
+            figures: figures.collect(),
         }
     };
     let mut runs: Vec<Run> = rows.iter().map(run).collect();
@@ -113,8 +115,9 @@ fn spread_errors(runs: &mut [Run], metric: &str) {
         _ => 0.0,
     };
     let largest = runs.iter().map(error).fold(0.0, f64::max);
-    for figure in runs.iter_mut().filter_map(|run| run.figures.get_mut(metric)) {
+    for (name, figure) in runs.iter_mut().flat_map(|run| run.figures.iter_mut()) {
         if let Figure::Value { value, error } = figure
+            && name == metric
             && *value <= 0.0
         {
             *error = largest;

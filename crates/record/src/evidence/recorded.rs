@@ -2,7 +2,7 @@
 
 use super::{Evidence, Names};
 use crate::journal::{Objective, RunRecord, State};
-use crate::table::{Cell, Points, RunRow, TableBuilder, Workload, is_of_load};
+use crate::table::{Points, RunFigures, RunRow, TableBuilder, Workload, is_of_load};
 use std::collections::BTreeMap;
 use vsweep_answer::answer::Experiment;
 use vsweep_plan::ids::ServerId;
@@ -35,11 +35,6 @@ impl Recorded<'_> {
         let mut builder = TableBuilder::new();
         for run in &runs {
             let (serve, gpus) = &self.servers[&run.server];
-            let figures = run.figures();
-            let metrics: Vec<(Box<str>, Cell)> = figures
-                .iter()
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect();
             builder.push(RunRow {
                 point: &run.point.0,
                 run: run.run,
@@ -49,7 +44,7 @@ impl Recorded<'_> {
                 serve: Some(serve),
                 bench: Some(&run.params),
                 gpus: Some(*gpus),
-                metrics: &metrics,
+                metrics: Some(&RunFigures::from(&run.figures())),
                 errors: Some(&run.errors),
                 slot: run.slot,
                 launch: self.state.start_of(run).map(|launch| launch.to_string()),

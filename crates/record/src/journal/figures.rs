@@ -26,6 +26,11 @@ impl Figures {
         self.names.iter().map(|name| &**name).zip(self.values.iter().copied())
     }
 
+    /// The names, in their order.
+    pub(crate) fn names(&self) -> &Arc<[Box<str>]> {
+        &self.names
+    }
+
     /// Returns true if there are no numbers.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()

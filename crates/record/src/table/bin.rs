@@ -47,11 +47,12 @@ impl Bin {
     pub fn apply(&self, table: &mut Table) -> Result<(), String> {
         table.numeric_column(&self.column)?;
         let column = table.column_mut(&self.column).expect("just found");
-        for cell in &mut column.cells {
-            if let Some(number) = cell.number().filter(|number| number.is_finite()) {
-                *cell = Cell::Float(lower_edge(number, self.size));
-            }
-        }
+        column
+            .cells
+            .change(|cell| match cell.number().filter(|number| number.is_finite()) {
+                Some(number) => Cell::Float(lower_edge(number, self.size)),
+                None => cell.clone(),
+            });
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 use super::marks::Mark;
 use super::row::RunFacts;
 use super::shares::derive;
-use super::{Cell, Column, RunRow, Section, Table, normal};
+use super::{Cell, Column, RunFigures, RunRow, Section, Table, normal};
 use crate::journal::ALONE_SLOT;
 use itertools::Itertools;
 use std::collections::{HashMap, HashSet};
@@ -35,6 +35,8 @@ pub struct TableBuilder {
     places: HashMap<Section, HashMap<Box<str>, usize>>,
     runs: Vec<RunFacts>,
     launches: HashMap<String, u32>,
+    /// The names of the last run's figures, and their columns.
+    figures: (Arc<[Box<str>]>, Arc<[usize]>),
     /// Names of figures, which every run repeats.
     names: HashMap<String, Arc<str>>,
 }
@@ -83,8 +85,8 @@ impl TableBuilder {
         if let Some(simulated) = row.simulated {
             self.set(Section::Origin, "simulated", Cell::Bool(simulated));
         }
-        for (name, cell) in row.metrics {
-            self.set(Section::Metric, name, cell.clone());
+        if let Some(figures) = row.metrics {
+            self.set_figures(figures);
         }
         for (name, value) in derived {
             self.set(Section::Derived, name, value.into());
@@ -115,9 +117,6 @@ impl TableBuilder {
             launch: row.launch.map(|launch| *self.launches.entry(launch).or_insert(number)),
             order: row.order,
         });
-        for column in &mut self.columns {
-            column.cells.resize(self.runs.len(), Cell::Missing);
-        }
     }
 
     fn name_of(&mut self, name: &str) -> Arc<str> {
@@ -143,7 +142,8 @@ impl TableBuilder {
             !(is_metric && (repeats_setting || takes_our_name))
         });
         for column in &mut self.columns {
-            column.cells.shrink_to_fit();
+            column.cells.resize(self.runs.len());
+            column.cells.shrink();
             let (side, rival) = match column.section {
                 Section::Serve => ("serve", Section::Bench),
                 Section::Bench => ("bench", Section::Serve),
@@ -175,11 +175,28 @@ impl TableBuilder {
 
     fn set(&mut self, section: Section, name: &str, cell: Cell) {
         let place = self.place(section, name);
+        self.put(place, cell);
+    }
+
+    fn set_figures(&mut self, figures: &RunFigures) {
+        let (names, places) = &self.figures;
+        let places = match names == figures.names() {
+            true => Arc::clone(places),
+            false => figures
+                .iter()
+                .map(|(name, _)| self.place(Section::Metric, name))
+                .collect(),
+        };
+        for (place, (_, cell)) in places.iter().zip(figures.iter()) {
+            self.put(*place, cell.clone());
+        }
+        self.figures = (Arc::clone(figures.names()), places);
+    }
+
+    fn put(&mut self, place: usize, cell: Cell) {
         let cells = &mut self.columns[place].cells;
-        cells.resize(self.runs.len(), Cell::Missing);
-        // Most texts repeat the previous row; those share its memory.
-        let repeated = cells.last().filter(|last| **last == cell).cloned();
-        cells.push(repeated.unwrap_or(cell));
+        cells.resize(self.runs.len());
+        cells.push(cell);
     }
 
     fn place(&mut self, section: Section, name: &str) -> usize {
@@ -193,8 +210,7 @@ impl TableBuilder {
             false => name.into(),
         };
         let place = *places.entry(canonical).or_insert_with(|| {
-            self.columns
-                .push(Column::of(printable(name), section, Vec::<Cell>::new()));
+            self.columns.push(Column::of(printable(name), section, None::<Cell>));
             self.columns.len() - 1
         });
         places.insert(name.into(), place);
@@ -217,7 +233,7 @@ mod tests {
         value.as_object().cloned().expect("an object")
     }
 
-    fn row<'a>(serve: &'a Params, bench: &'a Params, metrics: &'a [(Box<str>, Cell)]) -> RunRow<'a> {
+    fn row<'a>(serve: &'a Params, bench: &'a Params, metrics: &'a RunFigures) -> RunRow<'a> {
         RunRow {
             point: "p",
             run: 1,
@@ -225,7 +241,7 @@ mod tests {
             serve: Some(serve),
             bench: Some(bench),
             gpus: Some(2.0),
-            metrics,
+            metrics: Some(metrics),
             ..RunRow::default()
         }
     }
@@ -239,7 +255,10 @@ mod tests {
         let serve = params(json!({"seed": 1, "tp": 2, "run": 3}));
         let bench = params(json!({"seed": 4, "max_concurrency": 8, "duration": 9}));
         let figures = [("max_concurrency", 8.0), ("duration", 1.5), ("output_throughput", 64.0)];
-        let figures = figures.map(|(name, value)| (name.into(), Cell::Float(value)));
+        let figures = figures
+            .map(|(name, value)| (name, Cell::Float(value)))
+            .into_iter()
+            .collect();
         let mut builder = TableBuilder::new();
         builder.push(row(&serve, &bench, &figures));
         let table = builder.finish();
@@ -258,11 +277,19 @@ mod tests {
     fn rows_with_different_columns_line_up() {
         let (none, tp) = (Params::new(), params(json!({"tp": 2})));
         let mut builder = TableBuilder::new();
-        builder.push(row(&none, &none, &[("a".into(), Cell::Integer(1))]));
-        builder.push(row(&tp, &none, &[]));
-        builder.push(row(&none, &none, &[("b".into(), Cell::Integer(3))]));
+        builder.push(row(&none, &none, &[("a", Cell::Integer(1))].into_iter().collect()));
+        builder.push(row(&tp, &none, &RunFigures::default()));
+        builder.push(row(&none, &none, &[("b", Cell::Integer(3))].into_iter().collect()));
         let table = builder.finish();
-        let column = |name: &str| table.column(name).expect("there").cells.clone();
+        let column = |name: &str| {
+            table
+                .column(name)
+                .expect("there")
+                .cells
+                .iter()
+                .cloned()
+                .collect::<Vec<_>>()
+        };
         assert_eq!(column("tp"), [Cell::Missing, Cell::Integer(2), Cell::Missing]);
         assert_eq!(column("a"), [Cell::Integer(1), Cell::Missing, Cell::Missing]);
         assert_eq!(column("b"), [Cell::Missing, Cell::Missing, Cell::Integer(3)]);
@@ -277,11 +304,11 @@ mod tests {
             json!({"max-num-seqs": 2}),
             json!({"max_num_seqs": 3, "max-num-seqs": 4}),
         ] {
-            builder.push(row(&params(given), &none, &[]));
+            builder.push(row(&params(given), &none, &RunFigures::default()));
         }
         let table = builder.finish();
         let cells = &table.column("max_num_seqs").expect("there").cells;
-        assert_eq!(*cells, [1, 2, 4].map(Cell::Integer));
+        assert_eq!(*cells, [1, 2, 4].map(Cell::Integer).into_iter().collect());
         assert!(!names(&table).contains(&"max-num-seqs"));
     }
 }

@@ -61,14 +61,12 @@ mod tests {
     fn table(rows: &[&[(&str, f64)]]) -> Table {
         let mut builder = TableBuilder::new();
         for (i, figures) in rows.iter().enumerate() {
-            let figures = figures
-                .iter()
-                .map(|(name, value)| ((*name).into(), Cell::Float(*value)));
+            let figures = figures.iter().map(|(name, value)| (*name, Cell::Float(*value)));
             builder.push(RunRow {
                 point: "p",
                 run: i as u32,
                 gpus: Some(4.0),
-                metrics: &figures.collect::<Vec<_>>(),
+                metrics: Some(&figures.collect()),
                 ..RunRow::default()
             });
         }

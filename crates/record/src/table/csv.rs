@@ -1,7 +1,7 @@
 //! A table as CSV text (RFC 4180): one header line, one line a row, missing values empty. A text that a spreadsheet would
 //! compute has an apostrophe before it; numbers are never texts here and stay numbers.
 
-use super::{Cell, Table};
+use super::{Cell, Column, Table};
 use std::borrow::Cow;
 use std::io::{self, Write};
 
@@ -9,21 +9,25 @@ use std::io::{self, Write};
 pub fn write_csv(table: &Table, out: impl Write) -> io::Result<()> {
     let mut writer = csv::Writer::from_writer(out);
     writer.write_record(table.columns().iter().map(|column| inert(&column.name).into_owned()))?;
-    let mut number = Vec::new();
+    let same = |column: &Column| column.cells.same().map(|cell| field(cell).into_owned());
+    let same: Vec<Option<String>> = table.columns().iter().map(same).collect();
     for row in 0..table.rows() {
-        for column in table.columns() {
-            match &column.cells[row] {
-                Cell::Text(text) => writer.write_field(&*inert(text))?,
-                cell => {
-                    number.clear();
-                    write!(number, "{cell}")?;
-                    writer.write_field(&number)?;
-                }
+        for (column, same) in table.columns().iter().zip(&same) {
+            match same {
+                Some(same) => writer.write_field(same)?,
+                None => writer.write_field(&*field(&column.cells[row]))?,
             }
         }
         writer.write_record(None::<&[u8]>)?;
     }
     writer.flush()
+}
+
+fn field(cell: &Cell) -> Cow<'_, str> {
+    match cell {
+        Cell::Text(text) => inert(text),
+        number => Cow::Owned(number.to_string()),
+    }
 }
 
 /// Characters that begin a formula, including full-width ones.
@@ -41,7 +45,7 @@ pub fn inert(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Column, Section};
+    use super::super::Section;
     use super::*;
     use proptest::prelude::*;
     use vsweep_plan::printable::{acts, printable};
@@ -58,7 +62,7 @@ mod tests {
         ) {
             let cell = |text: &String| Cell::text(text);
             let texts_column = Column { name: printable(&texts[0]).into_owned(), section: Section::Metric, cells: texts.iter().map(cell).collect() };
-            let numbers = Column { name: "n".into(), section: Section::Metric, cells: vec![Cell::Float(number); texts.len()] };
+            let numbers = Column { name: "n".into(), section: Section::Metric, cells: vec![Cell::Float(number); texts.len()].into_iter().collect() };
             let table = Table::of(vec![texts_column, numbers]);
             let mut written = Vec::new();
             write_csv(&table, &mut written).expect("memory");

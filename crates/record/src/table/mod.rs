@@ -6,6 +6,7 @@
 mod bin;
 mod builder;
 mod cell;
+mod cells;
 mod cost;
 mod csv;
 mod estimates;
@@ -31,6 +32,7 @@ pub use self::parquet::to_parquet;
 pub use bin::Bin;
 pub use builder::{ECHOED, TableBuilder};
 pub use cell::Cell;
+pub use cells::Cells;
 pub use csv::{inert, write_csv};
 pub use filter::Filter;
 pub use metric_set::{MetricSet, Shown};
@@ -38,7 +40,7 @@ pub use pareto::{distinct, frontier, knee};
 pub use points::{Point, PointOutcome, Points};
 pub use row::RunRow;
 pub use sampling::Sampling;
-pub use scalars::read_scalars;
+pub use scalars::{RunFigures, read_scalars};
 pub use search_result::{SearchResult, search_results};
 pub use shares::{DEGREES, count_gpus};
 pub use spread::Spread;
@@ -86,7 +88,7 @@ pub struct Column {
     /// The topic of the column.
     pub section: Section,
     /// One cell a row.
-    pub cells: Vec<Cell>,
+    pub cells: Cells,
 }
 
 impl Column {
@@ -95,8 +97,13 @@ impl Column {
         Column {
             name: name.into(),
             section,
-            cells: cells.into_iter().map(Into::into).collect(),
+            cells: cells.into_iter().collect(),
         }
+    }
+
+    /// Returns true if any row has a number.
+    pub fn has_numbers(&self) -> bool {
+        self.cells.values().iter().any(|cell| cell.number().is_some())
     }
 }
 
@@ -166,13 +173,10 @@ impl Table {
     /// The column of this name, which must have a number in some row.
     pub fn numeric_column(&self, name: &str) -> Result<&Column, String> {
         let column = self.known_column(name)?;
-        if column.cells.iter().any(|cell| cell.number().is_some()) {
+        if column.has_numbers() {
             return Ok(column);
         }
-        let numeric = self
-            .columns
-            .iter()
-            .filter(|column| column.cells.iter().any(|cell| cell.number().is_some()));
+        let numeric = self.columns.iter().filter(|column| column.has_numbers());
         let numeric: Vec<&str> = numeric.map(|column| column.name.as_str()).collect();
         Err(format!(
             "no run has a number for `{name}`; columns with numbers are: {}",

@@ -20,7 +20,7 @@ pub fn to_parquet(table: &Table) -> io::Result<Vec<u8>> {
 
 /// The one type of a column's values; that of texts is `BYTE_ARRAY`.
 fn type_of(column: &Column) -> Physical {
-    let known = || column.cells.iter().filter(|cell| !cell.is_missing());
+    let known = || column.cells.values().iter().filter(|cell| !cell.is_missing());
     let is_figure = matches!(column.section, Section::Metric | Section::Derived);
     if known().next().is_none() {
         return if is_figure {
@@ -103,7 +103,7 @@ mod tests {
         let column = |name: &str, section, cells: &[Cell]| Column {
             name: name.into(),
             section,
-            cells: cells.to_vec(),
+            cells: cells.iter().cloned().collect(),
         };
         let text = |text: &str| Cell::Text(text.into());
         let table = Table::of(vec![

@@ -206,7 +206,7 @@ impl<'t> Points<'t> {
         let spreads: Vec<Option<Spread>> = self.points.iter().map(spread).collect();
         // Counts stay counts, but for a median between two of them.
         let is_count = |cell: &Cell| matches!(cell, Cell::Integer(_) | Cell::Missing);
-        let are_counts = source.cells.iter().all(is_count);
+        let are_counts = source.cells.values().iter().all(is_count);
         let cell = |figure: f64| match are_counts && figure.fract() == 0.0 {
             true => Cell::Integer(figure as i64),
             false => figure.into(),
@@ -333,7 +333,7 @@ impl Point {
 impl Column {
     /// Returns true if any row has a value.
     pub(super) fn is_known(&self) -> bool {
-        self.cells.iter().any(|cell| !cell.is_missing())
+        self.cells.values().iter().any(|cell| !cell.is_missing())
     }
 
     /// The numbers among these rows; `None` if there is none.
@@ -376,10 +376,7 @@ mod tests {
                 (_, Validity::Suspect) => (Outcome::Suspect, vec![Doubt::new(Code::ColdServer, "first")]),
                 (_, Validity::Invalid) => (Outcome::Suspect, vec![Doubt::new(Code::LoadNotReached, "4 of 64")]),
             };
-            let metrics: Vec<_> = value
-                .map(|value| ("ttft".into(), Cell::Float(value)))
-                .into_iter()
-                .collect();
+            let metrics = value.iter().map(|value| ("ttft", Cell::Float(*value))).collect();
             builder.push(RunRow {
                 point,
                 run: i as u32,
@@ -391,7 +388,7 @@ mod tests {
                 serve: Some(&serve),
                 simulated: Some(true),
                 gpus: Some(1.0),
-                metrics: &metrics,
+                metrics: Some(&metrics),
                 ..RunRow::default()
             });
         }
@@ -440,7 +437,10 @@ mod tests {
         let small = small.about(vec!["p99_ttft_ms".to_owned(), "p99.9_ttft_ms".to_owned()]);
         let doubts = [Doubt::new(Code::RunTooShort, "it took 300 ms"), small];
         let metrics = [("duration", 0.3), ("completed", 60.0), ("p99_ttft_ms", 9.0)];
-        let metrics = metrics.map(|(name, value)| (name.into(), Cell::Float(value)));
+        let metrics = metrics
+            .map(|(name, value)| (name, Cell::Float(value)))
+            .into_iter()
+            .collect();
         let mut builder = TableBuilder::new();
         for (point, run) in [("once", 0), ("twice", 0), ("twice", 1)] {
             builder.push(RunRow {
@@ -449,7 +449,7 @@ mod tests {
                 validity: Some(Validity::of(doubts.iter().map(|doubt| doubt.code))),
                 outcome: Outcome::Ok,
                 doubts: &doubts,
-                metrics: &metrics,
+                metrics: Some(&metrics),
                 ..RunRow::default()
             });
         }

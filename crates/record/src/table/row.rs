@@ -1,6 +1,6 @@
 //! One run as input of a table, and the facts that the table keeps besides its cells.
 
-use super::Cell;
+use super::RunFigures;
 use super::marks::Mark;
 use crate::journal::{Figures, Machine};
 use vsweep_plan::cause::{Cause, Outcome};
@@ -32,8 +32,8 @@ pub struct RunRow<'a> {
     pub simulated: Option<bool>,
     /// Number of GPUs the server used, where known.
     pub gpus: Option<f64>,
-    /// The run's figures (see [`super::read_scalars`]); empty if it was not measured.
-    pub metrics: &'a [(Box<str>, Cell)],
+    /// The run's figures; none if it was not measured.
+    pub metrics: Option<&'a RunFigures>,
     /// Relative sampling errors of the figures, where the run tells.
     pub errors: Option<&'a Figures>,
     /// The planned start that it belongs to, from 0.

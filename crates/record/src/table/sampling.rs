@@ -1,6 +1,8 @@
 //! Chance error of the figures of a row: as the run states it, or estimated from its other figures.
 
 use super::{Column, Points, Section, Table, normal};
+use std::cell::RefCell;
+use std::collections::HashMap;
 use vsweep_metrics::metrics::confidence::assumed_error;
 use vsweep_strategy::stats::normal_quantile;
 
@@ -36,13 +38,27 @@ impl Sampling {
 }
 
 impl Table {
-    fn chance_error(&self, column: &Column, name: &str, row: usize) -> Option<ChanceError> {
-        column.cells[row].number().filter(|value| *value > 0.0)?;
-        let stated = self.runs.get(row)?.errors.get(name);
-        Some(match stated {
-            Some(error) => ChanceError::Stated(error),
-            None => ChanceError::Assumed(assumed_error(name, |other| self.cell(other, row).number())),
-        })
+    /// The chance errors of a column's figures, by the name of the figure that varies as they do.
+    fn chance_errors(&self, column: &Column, name: &str) -> Vec<Option<ChanceError>> {
+        // Every row asks for the same columns.
+        let found: RefCell<HashMap<String, Option<&Column>>> = RefCell::default();
+        let find = |other: &str| -> Option<&Column> {
+            if let Some(known) = found.borrow().get(other) {
+                return *known;
+            }
+            let column = self.column(other);
+            found.borrow_mut().insert(other.to_owned(), column);
+            column
+        };
+        let error = |row: usize| {
+            column.cells[row].number().filter(|value| *value > 0.0)?;
+            let stated = self.runs.get(row)?.errors.get(name);
+            Some(match stated {
+                Some(error) => ChanceError::Stated(error),
+                None => ChanceError::Assumed(assumed_error(name, |other| find(other)?.cells[row].number())),
+            })
+        };
+        (0..self.rows).map(error).collect()
     }
 }
 
@@ -69,8 +85,7 @@ impl Points<'_> {
             return Sampling::default();
         };
         let name = varies_as(column);
-        let rows = 0..self.runs.rows();
-        let errors: Vec<_> = rows.map(|row| self.runs.chance_error(column, &name, row)).collect();
+        let errors = self.runs.chance_errors(column, &name);
         let part = self.assumed_part(column, &errors);
         Sampling { errors, part }
     }
@@ -118,11 +133,14 @@ mod tests {
             ("spec_decode_acceptance_rate", 0.5),
             ("p99_itl_ms", 0.0),
         ];
-        let metrics = metrics.map(|(name, value)| (name.into(), Cell::Float(value)));
+        let metrics = metrics
+            .map(|(name, value)| (name, Cell::Float(value)))
+            .into_iter()
+            .collect();
         let errors = Figures::from_iter([("output_throughput".to_owned(), 0.03)]);
         let mut builder = TableBuilder::new();
         builder.push(RunRow {
-            metrics: &metrics,
+            metrics: Some(&metrics),
             errors: Some(&errors),
             gpus: Some(2.0),
             ..RunRow::default()
@@ -145,7 +163,7 @@ mod tests {
                 builder.push(RunRow {
                     point,
                     validity: Some(Validity::Valid),
-                    metrics: &[("output_throughput".into(), Cell::Float(*value))],
+                    metrics: Some(&[("output_throughput", Cell::Float(*value))].into_iter().collect()),
                     errors: Some(&errors).filter(|_| is_stated),
                     ..RunRow::default()
                 });

@@ -1,6 +1,6 @@
 //! Number of users of a load and of GPUs of a server, and the share of the throughput for each of them.
 
-use super::{Cell, RunRow, Table, normal};
+use super::{Cell, RunRow, Table, are_alike, normal};
 use vsweep_plan::plan::{Params, ServeCommand};
 
 /// The spellings of the degrees of parallelism.
@@ -97,14 +97,13 @@ fn gpus_of(row: &RunRow<'_>) -> Option<f64> {
 
 /// A setting of the load, from the plan or else from what the result repeats of it; none if it sets no limit.
 fn load(row: &RunRow<'_>, name: &str) -> Option<f64> {
-    let set = row.bench.into_iter().flatten().find(|(key, _)| normal(key) == name);
+    let set = row.bench.into_iter().flatten().find(|(key, _)| are_alike(key, name));
     let set = set.and_then(|(_, value)| written_number(&Cell::from_json(value)));
     set.filter(positive).or_else(|| metric(row, name).filter(positive))
 }
 
 fn metric(row: &RunRow<'_>, name: &str) -> Option<f64> {
-    let mut named = row.metrics.iter().filter(|(key, _)| &**key == name);
-    named.find_map(|(_, cell)| written_number(cell))
+    written_number(row.metrics?.get(name)?)
 }
 
 /// The number that a cell is, or that its text says: vLLM's records keep what a parameter file or `--metadata` said, such
@@ -144,7 +143,7 @@ impl Table {
                 let per = Cell::from(throughput[row].map(|tokens| tokens / number));
                 for (name, cell) in [(count, number.into()), (share, per)] {
                     if let Some(column) = self.column_mut(name) {
-                        column.cells[row] = cell;
+                        column.cells.set(row, cell);
                     }
                 }
             }
@@ -159,15 +158,15 @@ mod tests {
     use serde_json::{Value, json};
 
     fn users(bench: Value, figures: &[(&str, f64)]) -> Option<f64> {
-        let metrics: Vec<(Box<str>, Cell)> = figures
+        let metrics = figures
             .iter()
-            .map(|(name, value)| ((*name).into(), Cell::Float(*value)))
+            .map(|(name, value)| (*name, Cell::Float(*value)))
             .collect();
         count_users(&RunRow {
             point: "p",
             run: 0,
             bench: bench.as_object(),
-            metrics: &metrics,
+            metrics: Some(&metrics),
             ..RunRow::default()
         })
     }

@@ -1,7 +1,7 @@
 //! Several tables under one another, so that experiments can be drawn in one picture.
 
 use super::row::RunFacts;
-use super::{Cell, Column, Section, Table};
+use super::{Cell, Cells, Column, Section, Table};
 use std::collections::HashMap;
 use std::fmt::Display;
 
@@ -28,23 +28,24 @@ impl Table {
             names.resize(stacked.rows, Cell::text(&experiment));
             for mut column in table.columns {
                 if (column.section, column.name.as_str()) == (Section::Identity, "point") {
-                    for cell in &mut column.cells {
-                        *cell = Cell::text(&stacked_point(&experiment, &*cell));
-                    }
+                    column
+                        .cells
+                        .change(|point| Cell::text(&stacked_point(&experiment, point)));
                 }
                 let place = places.entry((column.section, column.name.clone())).or_insert_with(|| {
                     stacked.columns.push(Column {
-                        cells: Vec::new(),
-                        ..column.clone()
+                        name: column.name.clone(),
+                        section: column.section,
+                        cells: Cells::default(),
                     });
                     stacked.columns.len() - 1
                 });
                 let cells = &mut stacked.columns[*place].cells;
-                cells.resize(from, Cell::Missing);
-                cells.append(&mut column.cells);
+                cells.resize(from);
+                column.cells.iter().for_each(|cell| cells.push(cell.clone()));
             }
             for column in &mut stacked.columns {
-                column.cells.resize(stacked.rows, Cell::Missing);
+                column.cells.resize(stacked.rows);
             }
         }
         stacked.columns.push(Column::of(EXPERIMENT, Section::Serve, names));
@@ -58,8 +59,9 @@ impl Table {
     /// Some of the rows.
     pub fn select(&self, rows: &[usize]) -> Table {
         let column = |column: &Column| Column {
+            name: column.name.clone(),
+            section: column.section,
             cells: rows.iter().map(|row| column.cells[*row].clone()).collect(),
-            ..column.clone()
         };
         Table {
             columns: self.columns.iter().map(column).collect(),

@@ -156,7 +156,7 @@ mod tests {
             builder.push(RunRow {
                 point: "p",
                 run: run as u32,
-                metrics: &[(metric.into(), Cell::Float(*value))],
+                metrics: Some(&[(metric, Cell::Float(*value))].into_iter().collect()),
                 ..RunRow::default()
             });
         }
@@ -180,11 +180,15 @@ mod tests {
                 point,
                 run: run as u32,
                 bench: Some(&Params::from_iter([("max_concurrency".to_owned(), json!(8))])),
-                metrics: &[
-                    ("median_tpot_ms".into(), Cell::Float(tpot)),
-                    ("duration".into(), Cell::Float(duration)),
-                    ("completed".into(), Cell::Integer(200)),
-                ],
+                metrics: Some(
+                    &[
+                        ("median_tpot_ms", Cell::Float(tpot)),
+                        ("duration", Cell::Float(duration)),
+                        ("completed", Cell::Integer(200)),
+                    ]
+                    .into_iter()
+                    .collect(),
+                ),
                 launch: Some(launch.to_owned()),
                 order: order as u64,
                 ..RunRow::default()

@@ -3,7 +3,8 @@
 
 use super::{COMBO, Cell, Column, Point, Points, Section, normal};
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::HashMap;
+use std::hash::Hash;
 
 /// Bench parameters that say how much comes at once, and how long it is measured; every other one belongs to the workload.
 const LOAD: [&str; 20] = [
@@ -127,12 +128,17 @@ impl<'t> Points<'t> {
         self.pair_up(|row| a.cells[row].to_string(), |row| b.cells[row].to_string())
     }
 
-    /// Returns true if there are as many pairs of values as values on either side.
-    fn pair_up<A: Ord, B: Ord>(&self, a: impl Fn(usize) -> A, b: impl Fn(usize) -> B) -> bool {
-        let pairs = self.points.iter().map(|point| (a(point.row), b(point.row)));
-        let pairs: BTreeSet<(A, B)> = pairs.collect();
-        let (from, to): (BTreeSet<&A>, BTreeSet<&B>) = pairs.iter().map(|(from, to)| (from, to)).unzip();
-        pairs.len() == from.len() && pairs.len() == to.len()
+    /// Returns true if each value on either side goes with one value on the other.
+    fn pair_up<A: Eq + Hash + Clone, B: Eq + Hash + Clone>(
+        &self,
+        a: impl Fn(usize) -> A,
+        b: impl Fn(usize) -> B,
+    ) -> bool {
+        let (mut to, mut from) = (HashMap::new(), HashMap::new());
+        self.points.iter().all(|point| {
+            let (a, b) = (a(point.row), b(point.row));
+            *to.entry(a.clone()).or_insert_with(|| b.clone()) == b && *from.entry(b).or_insert_with(|| a.clone()) == a
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use super::rows::read_figures;
 use itertools::Itertools;
 use vsweep_plan::units::show_many;
 use vsweep_record::journal::{Directory, Duplicate, RunRecord, State};
-use vsweep_record::table::Cell;
+use vsweep_record::table::RunFigures;
 
 /// Figures that are shown of each.
 const FIGURES: [&str; 4] = ["request_throughput", "output_throughput", "p99_ttft_ms", "p99_tpot_ms"];
@@ -55,12 +55,7 @@ pub(super) fn retired(state: &State) -> Vec<String> {
 
 /// The figures of one result, as far as it has them and its file is what was recorded.
 fn figures(directory: &Directory, run: &RunRecord) -> [Option<f64>; FIGURES.len()] {
-    let figures = read_figures(directory.root(), run, &Shares::default()).unwrap_or_default();
-    let number = |name: &str| {
-        figures
-            .iter()
-            .find(|(key, _)| &**key == name)
-            .and_then(|(_, cell)| Cell::number(cell))
-    };
-    FIGURES.map(number)
+    let figures = read_figures(directory.root(), run, &Shares::default(), &RunFigures::default());
+    let figures = figures.unwrap_or_default();
+    FIGURES.map(|name| figures.get(name)?.number())
 }

@@ -13,7 +13,7 @@ use vsweep_plan::files::{RESULT, read};
 use vsweep_plan::ids::{ServerId, sha256_hex};
 use vsweep_plan::plan::{Params, ReportOptions, spelling};
 use vsweep_record::journal::{Directory, RunRecord, ServerRecord, State, StoredFile};
-use vsweep_record::table::{COMBO, Cell, RunRow, Table, TableBuilder, count_gpus, read_scalars};
+use vsweep_record::table::{COMBO, RunFigures, RunRow, Table, TableBuilder, count_gpus, read_scalars};
 
 /// The table of an experiment's runs, and what is wrong with its files.
 #[derive(Debug)]
@@ -29,11 +29,9 @@ pub struct Runs {
 /// Runs read between two additions to the table: enough to keep every core busy, few enough to hold in memory.
 const BATCH: usize = 256;
 
-pub(super) type Figures = Vec<(Box<str>, Cell)>;
-
 /// Figures of run files that were read and believed before, by their SHA-256: while a sweep runs, its tables are written
 /// after every run, and only the new file needs to be read.
-pub type FigureCache = HashMap<String, Figures>;
+pub type FigureCache = HashMap<String, RunFigures>;
 
 /// Reads the files of all recorded runs and makes one row of each.
 pub fn read_runs(directory: &Directory, state: &State) -> Runs {
@@ -64,10 +62,15 @@ pub fn read_asked(
     let is_spread = nodes::has_several_nodes(state);
     let mut damaged = Vec::new();
     let runs: Vec<&RunRecord> = state.runs().collect();
+    let mut like = RunFigures::default();
     for batch in runs.chunks(BATCH) {
         let known = |run: &RunRecord| cache.as_ref()?.get(&run.file.as_ref()?.sha256).cloned();
-        let read = |run: &&RunRecord| known(run).map_or_else(|| read_figures(directory.root(), run, &shares), Ok);
+        let read =
+            |run: &&RunRecord| known(run).map_or_else(|| read_figures(directory.root(), run, &shares, &like), Ok);
         let figures = threads::map(threads::cores(), batch, read);
+        if let Some(Ok(last)) = figures.last() {
+            like = last.clone();
+        }
         for (run, figures) in batch.iter().zip(figures) {
             let server = state.servers.get(&run.server).unwrap_or(&unknown);
             let serve = with_combo(&server.params, server.combo.as_deref());
@@ -80,7 +83,7 @@ pub fn read_asked(
                     if !run.is_lost() {
                         damaged.push(problem);
                     }
-                    (Outcome::Failed, None, Some(Cause::ResultDamaged), Figures::new())
+                    (Outcome::Failed, None, Some(Cause::ResultDamaged), RunFigures::default())
                 }
             };
             builder.push(RunRow {
@@ -95,7 +98,7 @@ pub fn read_asked(
                 bench: Some(&bench),
                 simulated: server.is_simulated(),
                 gpus: gpus.get(&run.server).copied(),
-                metrics: &figures,
+                metrics: Some(&figures),
                 errors: Some(&run.errors),
                 slot: run.slot,
                 launch: state.start_of(run).map(|launch| launch.to_string()),
@@ -140,17 +143,19 @@ pub(super) fn detail_of(run: &RunRecord) -> Cow<'_, str> {
     }
 }
 
-pub(super) fn read_figures(root: &Path, run: &RunRecord, shares: &Shares) -> Result<Figures, String> {
+/// The figures of a run, which shares their names with another one where they are equal.
+pub(super) fn read_figures(
+    root: &Path,
+    run: &RunRecord,
+    shares: &Shares,
+    like: &RunFigures,
+) -> Result<RunFigures, String> {
     let Some(file) = &run.file else {
-        return Ok(Figures::new());
+        return Ok(RunFigures::default());
     };
     let content = read_content(root, run)?;
     let mut figures =
-        read_scalars(&content).map_err(|error| format!("{}: is not the JSON of a run: {error}", file.path))?;
-    // The result comes first; from `run_number` on the file repeats parameters, which the journal gives.
-    if let Some(end) = figures.iter().position(|(name, _)| &**name == "run_number") {
-        figures.truncate(end);
-    }
+        read_scalars(&content, like).map_err(|error| format!("{}: is not the JSON of a run: {error}", file.path))?;
     figures.extend(shares.read(&content));
     Ok(figures)
 }

@@ -86,7 +86,7 @@ mod tests {
                 point,
                 run: run as u32,
                 bench: Some(&Params::from_iter([("max_concurrency".to_owned(), json!(concurrency))])),
-                metrics: &[("output_throughput".into(), Cell::Float(value))],
+                metrics: Some(&[("output_throughput", Cell::Float(value))].into_iter().collect()),
                 ..RunRow::default()
             });
         }

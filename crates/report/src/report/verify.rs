@@ -5,13 +5,15 @@ use super::files::written;
 use super::inputs::Inputs;
 use super::pages::Pages;
 use super::rows::read_asked;
-use super::write::{make_tables, make_typed};
+use super::write::{Content, make_tables, make_typed};
 use super::{answer, html};
 use itertools::{EitherOrBoth, Itertools};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use vsweep_plan::files::{RESULT, read, read_text};
+use vsweep_plan::files::{RESULT, open, read, read_text};
 use vsweep_plan::plan::ReportOptions;
 use vsweep_record::journal::{Directory, State};
 use vsweep_record::table::Points;
@@ -51,8 +53,7 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
         &inputs.goals,
         &inputs.answers.document,
     ) {
-        let content = content.map(|content| String::from_utf8(content).expect("tables are text"));
-        verified.compare(directory.root(), &path, content.as_deref(), csv_differences);
+        verified.compare(directory.root(), &path, content.as_ref(), csv_differences);
     }
     // The folder may have another name since the pages were made.
     let page = read_text(&directory.report_html(), RESULT).unwrap_or_default();
@@ -63,19 +64,19 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
     verified.compare(
         directory.root(),
         &directory.answer_json(),
-        Some(&pages.answer),
+        Some(&text(&pages.answer)),
         line_differences,
     );
     verified.compare(
         directory.root(),
         &directory.report_html(),
-        Some(&pages.page),
+        Some(&text(&pages.page)),
         page_differences,
     );
     verified.compare(
         directory.root(),
         &directory.report_markdown(),
-        Some(&pages.markdown),
+        Some(&text(&pages.markdown)),
         line_differences,
     );
     let typed = make_typed(directory, &runs.table);
@@ -97,18 +98,28 @@ pub fn verify(directory: &Directory, state: &State, options: &ReportOptions) -> 
             .map(|config| (directory.best().join(config.file), Some(config.text))),
     );
     for (path, content) in configs {
-        verified.compare(directory.root(), &path, content.as_deref(), line_differences);
+        let content = content.as_deref().map(text);
+        verified.compare(directory.root(), &path, content.as_ref(), line_differences);
     }
     verified
 }
 
 impl Verified {
     /// Compares a file with what it must hold; `None` if it must not be there.
-    fn compare(&mut self, root: &Path, path: &Path, made: Option<&str>, differences: fn(&str, &str) -> Vec<String>) {
+    fn compare(
+        &mut self,
+        root: &Path,
+        path: &Path,
+        made: Option<&Content<'_>>,
+        differences: fn(&str, &str) -> Vec<String>,
+    ) {
         let name = path.strip_prefix(root).unwrap_or(path).display().to_string();
-        let found = match (read(path, RESULT), made) {
-            (Ok(stored), Some(made)) if stored == made.as_bytes() => Vec::new(),
-            (Ok(stored), Some(made)) => differences(&String::from_utf8_lossy(&stored), made),
+        let found = match (open(path), made) {
+            (Ok(stored), Some(made)) if is_alike(&stored, made) => Vec::new(),
+            (Ok(_), Some(made)) => match read(path, RESULT) {
+                Ok(stored) => differences(&String::from_utf8_lossy(&stored), &to_text(made)),
+                Err(_) => vec!["is missing".to_owned()],
+            },
             (Ok(_), None) => vec!["nothing of it is recorded".to_owned()],
             (Err(_), Some(_)) => vec!["is missing".to_owned()],
             (Err(_), None) => return,
@@ -121,6 +132,41 @@ impl Verified {
             self.differences.push(format!("{name}: {more} more differences"));
         }
         self.files.push(name);
+    }
+}
+
+fn text(text: &str) -> Content<'_> {
+    Content::Bytes(text.as_bytes().into())
+}
+
+fn to_text(made: &Content<'_>) -> String {
+    let mut text = Vec::new();
+    made.write_to(&mut text).expect("memory takes it");
+    String::from_utf8(text).expect("what is made is text")
+}
+
+/// Returns true if a file holds exactly what it must.
+fn is_alike(stored: &File, made: &Content<'_>) -> bool {
+    let mut stored = Stored(BufReader::new(stored));
+    made.write_to(&mut stored).is_ok() && stored.0.fill_buf().is_ok_and(<[u8]>::is_empty)
+}
+
+/// Takes what a file must hold, and fails where the file does not hold it.
+struct Stored<'f>(BufReader<&'f File>);
+
+impl Write for Stored<'_> {
+    fn write(&mut self, made: &[u8]) -> io::Result<usize> {
+        let stored = self.0.fill_buf()?;
+        let length = stored.len().min(made.len());
+        if length == 0 || stored[..length] != made[..length] {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        self.0.consume(length);
+        Ok(length)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

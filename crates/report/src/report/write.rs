@@ -15,14 +15,16 @@ use super::rows::{FigureCache, Runs, read_asked};
 use super::sentences::{Best, best};
 use super::sla;
 use super::{duplicates, optimized, starts};
+use std::borrow::Cow;
 use std::fs;
+use std::io::{self, Write};
 use std::iter::once_with;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use vsweep_answer::answer::Answer;
 use vsweep_metrics::threads;
 use vsweep_plan::error::{Error, Result};
-use vsweep_plan::files::write_atomic;
+use vsweep_plan::files::{write_atomic, write_atomic_with};
 use vsweep_plan::plan::ReportOptions;
 use vsweep_record::journal::{Directory, State};
 use vsweep_record::table::{Points, Table, to_parquet, write_csv};
@@ -117,33 +119,14 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
     let mut points = Points::of(&runs.table);
     let answer = answer::settle(directory, state, &mut points, options);
     let inputs = Inputs::gather(directory, state, &points, options, answer);
-    let mut written = write_tables(
-        directory,
-        state,
-        &runs,
-        &points,
-        &inputs.goals,
-        &inputs.answers.document,
-    )?;
-    let typed = directory.summary_parquet();
-    write_atomic(&typed, &make_typed(directory, &runs.table)?)?;
-    written.files.push(typed);
-    let subject = ChartContext {
-        experiment: &inputs.experiment,
-        points: &points,
-    };
-    let charts = make_charts(&subject, options);
-    written.notes = charts.missing;
-    let all: Vec<Chart> = make_search_charts(&subject, state)
-        .into_iter()
-        .chain(charts.charts)
-        .chain(make_answer_charts(&subject, &inputs.answers))
-        .chain(cdf::charts(&subject, &inputs.answers.workloads, &inputs.distributions))
-        .map(|chart| sign(chart, &inputs.manifest, state))
-        .collect();
+    let (written, (notes, charts)) = threads::both(
+        || write_all_tables(directory, state, &runs, &points, &inputs),
+        || draw(&inputs, options),
+    );
+    let mut written = written?;
+    written.notes = notes;
     let mut images = Vec::new();
-    let drawn = threads::map(DRAWN_AT_ONCE, &all, |chart| render(chart, Form::Png));
-    for (chart, drawn) in all.iter().zip(drawn) {
+    for (chart, drawn) in charts {
         match drawn {
             Ok(image) => images.push((format!("{}.{}", chart.name, Form::Png.extension()), image)),
             Err(error) => {
@@ -162,6 +145,44 @@ pub fn write_all(directory: &Directory, state: &State, options: &ReportOptions) 
     Ok(written)
 }
 
+/// Writes the tables in text and the typed one.
+fn write_all_tables(
+    directory: &Directory,
+    state: &State,
+    runs: &Runs,
+    points: &Points<'_>,
+    inputs: &Inputs<'_>,
+) -> Result<Written> {
+    let (goals, answer) = (&inputs.goals, &inputs.answers.document);
+    let mut written = write_tables(directory, state, runs, points, goals, answer)?;
+    let typed = directory.summary_parquet();
+    write_atomic(&typed, &make_typed(directory, &runs.table)?)?;
+    written.files.push(typed);
+    Ok(written)
+}
+
+/// A chart with its picture, or why there is none.
+type Drawn = (Chart, Result<Vec<u8>, String>);
+
+/// The charts with their pictures, after sentences about those that the results do not give.
+fn draw(inputs: &Inputs<'_>, options: &ReportOptions) -> (Vec<String>, Vec<Drawn>) {
+    let (state, points) = (inputs.state, inputs.points);
+    let subject = ChartContext {
+        experiment: &inputs.experiment,
+        points,
+    };
+    let charts = make_charts(&subject, options);
+    let all: Vec<Chart> = make_search_charts(&subject, state)
+        .into_iter()
+        .chain(charts.charts)
+        .chain(make_answer_charts(&subject, &inputs.answers))
+        .chain(cdf::charts(&subject, &inputs.answers.workloads, &inputs.distributions))
+        .map(|chart| sign(chart, &inputs.manifest, state))
+        .collect();
+    let drawn = threads::map(DRAWN_AT_ONCE, &all, |chart| render(chart, Form::Png));
+    (charts.missing, all.into_iter().zip(drawn).collect())
+}
+
 /// Judges the plan's requirements by the record, without writing anything.
 pub fn judge(directory: &Directory, state: &State, options: &ReportOptions) -> Vec<Judged> {
     if options.requirements.is_empty() && state.compared().is_none() {
@@ -177,6 +198,24 @@ pub fn judge(directory: &Directory, state: &State, options: &ReportOptions) -> V
 /// Charts drawn at the same time; each takes 25 MB while it is drawn.
 const DRAWN_AT_ONCE: usize = 2;
 
+/// The content of a file, which may be too large to be held as text.
+pub(super) enum Content<'a> {
+    /// A table as CSV.
+    Table(Cow<'a, Table>),
+    /// The bytes.
+    Bytes(Cow<'a, [u8]>),
+}
+
+impl Content<'_> {
+    /// Writes it.
+    pub fn write_to(&self, mut to: impl Write) -> io::Result<()> {
+        match self {
+            Content::Table(table) => write_csv(table, to),
+            Content::Bytes(bytes) => to.write_all(bytes),
+        }
+    }
+}
+
 /// The tables in text, made one after the other, each with its content as it must be; one that does not apply has none.
 pub(super) fn make_tables<'a>(
     directory: &'a Directory,
@@ -185,22 +224,20 @@ pub(super) fn make_tables<'a>(
     points: &'a Points<'_>,
     goals: &'a Goals,
     answer: &'a Answer,
-) -> impl Iterator<Item = (PathBuf, Option<Vec<u8>>)> {
-    let of_points = || to_csv(&points.to_table(goals.columns()));
-    once_with(|| (directory.summary_csv(), Some(to_csv(&runs.table))))
-        .chain(once_with(move || (directory.points_csv(), Some(of_points()))))
-        .chain(once_with(|| (directory.sla_csv(), sla::to_csv(state))))
-        .chain(once_with(|| {
-            (directory.duplicates_csv(), duplicates::to_csv(directory, state))
+) -> impl Iterator<Item = (PathBuf, Option<Content<'a>>)> {
+    let text = |text: Option<Vec<u8>>| text.map(|text| Content::Bytes(text.into()));
+    let of_runs = || Some(Content::Table(Cow::Borrowed(&runs.table)));
+    let of_points = || Some(Content::Table(Cow::Owned(points.to_table(goals.columns()))));
+    once_with(move || (directory.summary_csv(), of_runs()))
+        .chain(once_with(move || (directory.points_csv(), of_points())))
+        .chain(once_with(move || (directory.sla_csv(), text(sla::to_csv(state)))))
+        .chain(once_with(move || {
+            (directory.duplicates_csv(), text(duplicates::to_csv(directory, state)))
         }))
-        .chain(once_with(|| (directory.starts_csv(), starts::to_csv(state))))
-        .chain(once_with(|| (directory.optimize_csv(), optimized::to_csv(answer))))
-}
-
-fn to_csv(table: &Table) -> Vec<u8> {
-    let mut text = Vec::new();
-    write_csv(table, &mut text).expect("memory takes every row");
-    text
+        .chain(once_with(move || (directory.starts_csv(), text(starts::to_csv(state)))))
+        .chain(once_with(move || {
+            (directory.optimize_csv(), text(optimized::to_csv(answer)))
+        }))
 }
 
 fn write_tables(
@@ -215,7 +252,7 @@ fn write_tables(
     for (path, content) in make_tables(directory, state, runs, points, goals, answer) {
         match content {
             Some(content) => {
-                write_atomic(&path, &content)?;
+                write_atomic_with(&path, |file| content.write_to(file))?;
                 files.push(path);
             }
             None if path.exists() => fs::remove_file(&path).map_err(Error::io("remove", &path))?,

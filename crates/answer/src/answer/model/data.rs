@@ -81,7 +81,7 @@ impl Observations {
             nodes_repeat: false,
         };
         let runs = points.iter().flat_map(|point| &point.runs);
-        let measured = runs.filter(|run| run.figures.contains_key(&metric.name));
+        let measured = runs.filter(|run| run.figures.get(&metric.name).is_some());
         let mut nodes: BTreeMap<&str, usize> = BTreeMap::new();
         measured.for_each(|run| *nodes.entry(&run.node).or_default() += 1);
         let most = nodes.values().copied().max();
@@ -118,7 +118,7 @@ impl Observations {
                 let Some(place) = placed(run) else {
                     continue;
                 };
-                let variance = variance_of_sampling(metric.scale, run, run.figures[&metric.name], self.size);
+                let variance = variance_of_sampling(metric.scale, run, run.figures[&*metric.name], self.size);
                 let start = starts.partition_point(|other| *other < (&*run.start, &*run.node));
                 let (_, point) = *self.places[at].get_or_insert_with(|| {
                     block.points += 1;

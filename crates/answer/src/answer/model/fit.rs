@@ -166,10 +166,10 @@ impl Parts<'_> {
 
 /// The value below which a mixture of normal distributions lies with a probability: Newton's steps, kept between bounds.
 fn quantile(parts: &[(f64, f64, f64)], probability: f64) -> f64 {
+    let deviations: Vec<f64> = parts.iter().map(|(_, variance, _)| variance.sqrt()).collect();
     let reach = |sign: f64| {
-        parts
-            .iter()
-            .map(move |(mean, variance, _)| mean + sign * 9.0 * variance.sqrt())
+        let parts = parts.iter().zip(&deviations);
+        parts.map(move |((mean, ..), deviation)| mean + sign * 9.0 * deviation)
     };
     let mut low = reach(-1.0).fold(f64::INFINITY, f64::min);
     let mut high = reach(1.0).fold(f64::NEG_INFINITY, f64::max);
@@ -177,8 +177,8 @@ fn quantile(parts: &[(f64, f64, f64)], probability: f64) -> f64 {
     let mut at = (low + high) / 2.0;
     for _ in 0..60 {
         let (mut below, mut density) = (0.0, 0.0);
-        for (mean, variance, weight) in parts {
-            let deviation = variance.sqrt().max(f64::MIN_POSITIVE);
+        for ((mean, _, weight), deviation) in parts.iter().zip(&deviations) {
+            let deviation = deviation.max(f64::MIN_POSITIVE);
             let off = (at - mean) / deviation;
             below += weight * (1.0 + erf(off / std::f64::consts::SQRT_2)) / 2.0;
             density += weight * (-off * off / 2.0).exp() / (deviation * ROOT_TAU);
@@ -324,7 +324,8 @@ fn log_weights(observations: &Observations, grid: &Grid) -> Vec<((usize, usize),
 #[cfg(test)]
 mod tests {
     use super::super::super::Random;
-    use super::super::super::experiment::{Figure, Metric, Point, Run, Scale};
+    use super::super::super::experiment::{Metric, Point, Run, Scale};
+    use super::super::super::run_figures::Figure;
     use super::super::block::Square;
     use super::*;
     use vsweep_strategy::stats::Better;

@@ -1,6 +1,7 @@
 //! The scales on which noise is added to figures, and the variance of sampling on them.
 
-use super::super::experiment::{Figure, Run, Scale};
+use super::super::experiment::{Run, Scale};
+use super::super::run_figures::Figure;
 
 /// Run noise that plain estimates take for granted, on a logarithmic scale.
 pub const PLAIN_RUN: f64 = 0.01;

@@ -5,9 +5,10 @@
 
 use super::super::Random;
 use super::super::asked::Question;
-use super::super::experiment::{Experiment, Figure, Metric, NoisePrior, Point, Run, Scale, Search};
+use super::super::experiment::{Experiment, Metric, NoisePrior, Point, Run, Scale, Search};
 use super::super::known::{Known, draws_of, estimate_by, moments};
 use super::super::model::{Observations, Posterior, shrink};
+use super::super::run_figures::Figure;
 use super::contest::Contender;
 use super::entrants::{Field, Placed, replicas};
 

@@ -97,12 +97,12 @@ mod tests {
     fn chart(shares: &[(f64, Option<f64>)]) -> Vec<Chart> {
         let mut builder = TableBuilder::new();
         for (at, (mfu, mbu)) in shares.iter().enumerate() {
-            let mut metrics = vec![("mfu".into(), Cell::Float(*mfu))];
-            metrics.extend(mbu.map(|mbu| ("mbu".into(), Cell::Float(mbu))));
+            let mut metrics = vec![("mfu", Cell::Float(*mfu))];
+            metrics.extend(mbu.map(|mbu| ("mbu", Cell::Float(mbu))));
             builder.push(RunRow {
                 point: &at.to_string(),
                 bench: Some(&Params::from_iter([("max_concurrency".to_owned(), json!(1 << at))])),
-                metrics: &metrics,
+                metrics: Some(&metrics.into_iter().collect()),
                 ..RunRow::default()
             });
         }

@@ -166,7 +166,7 @@ mod tests {
         let column = Column {
             name: "x".into(),
             section: Section::Bench,
-            cells: cells.to_vec(),
+            cells: cells.into_iter().collect(),
         };
         let along = XAxis::of(&column, true, 0..5, None);
         let ticks = along.ticks.iter();

@@ -13,7 +13,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::Arc;
 use vsweep_answer::answer::PointEstimates;
+use vsweep_plan::ids::ServerId;
+use vsweep_plan::plan::Params;
 use vsweep_plan::shell::{shell_command, shell_line};
 use vsweep_record::evidence::FRONTIER;
 use vsweep_record::journal::RunRecord;
@@ -82,7 +85,7 @@ pub fn encode(inputs: &Inputs<'_>) -> String {
     let mut left = MOST_BYTES.saturating_sub(page.to_string().len());
     let (kept, left_out): (Vec<Value>, Vec<&str>) = columns.into_iter().partition_map(|column| {
         // Each row of a column with several values takes two bytes at least.
-        if left < 2 * column.cells.len() && !column.cells.iter().map(encode_cell).all_equal() {
+        if left < 2 * column.cells.len() && !column.cells.values().iter().map(encode_cell).all_equal() {
             return Either::Right(column.name.as_str());
         }
         let encoded = encode_column(column);
@@ -189,7 +192,7 @@ fn is_shown(column: &Column) -> bool {
         // The page has them from the journal.
         Section::Cause => false,
         Section::Serve | Section::Bench | Section::Origin => true,
-        Section::Metric | Section::Derived => column.cells.iter().any(|cell| cell.number().is_some()),
+        Section::Metric | Section::Derived => column.has_numbers(),
     }
 }
 
@@ -204,10 +207,17 @@ fn runs(inputs: &Inputs<'_>) -> Value {
         let mut starts = servers.get(&run.server)?.1.starts.iter();
         starts.position(|start| Some(start.launch) == run.launch)
     };
-    let command = |run: &&RunRecord| {
-        let argv = servers.get(&run.server).map_or(&[][..], |(_, server)| &server.argv);
-        shell_line(inputs.bench_command(argv, &run.params))
-    };
+    // Repetitions share their parameters, and so their command.
+    let mut commands: HashMap<(&ServerId, *const Params), String> = HashMap::new();
+    let commands = runs.iter().map(|run| {
+        let known = commands.entry((&run.server, Arc::as_ptr(&run.params)));
+        let command = known.or_insert_with(|| {
+            let argv = servers.get(&run.server).map_or(&[][..], |(_, server)| &server.argv);
+            shell_line(inputs.bench_command(argv, &run.params))
+        });
+        command.clone()
+    });
+    let commands = Dictionary::of(commands);
     let files = runs.iter().map(|run| file_of(run).unzip());
     let (begins, lines): (Vec<Option<&str>>, Vec<Option<u64>>) = files.unzip();
     json!({
@@ -223,7 +233,7 @@ fn runs(inputs: &Inputs<'_>) -> Value {
         "resets": where_known(runs.iter().map(|run| run.reset_seconds)),
         "warmups": where_known(runs.iter().map(|run| run.warmup_seconds)),
         "details": Dictionary::of(runs.iter().map(|run| detail_of(run).into_owned())),
-        "bench": Dictionary::of(runs.iter().map(command)),
+        "bench": commands,
         "files": {"begin": Dictionary::of(begins.into_iter()), "line": lines},
     })
 }
@@ -302,6 +312,10 @@ fn encode_column(column: &Column) -> Value {
     if column.section.is_parameter() {
         encoded["short"] = short_name(&column.name).into();
     }
+    if let Some(same) = column.cells.same() {
+        encoded["all"] = encode_cell(same);
+        return encoded;
+    }
     let Dictionary { mut of, at } = Dictionary::of(column.cells.iter().map(encode_cell));
     match of.len() {
         1 => encoded["all"] = of.remove(0),
@@ -357,7 +371,7 @@ mod tests {
         let column = Column {
             name: "x".into(),
             section: Section::Metric,
-            cells,
+            cells: cells.into_iter().collect(),
         };
         encode_column(&column).to_string()
     }

@@ -83,7 +83,7 @@ fn draw(area: &Area<'_>, element: &Element, Colour(red, green, blue): Colour, zo
 fn average(pixels: &[u8], width: usize) -> Vec<u8> {
     let (n, row) = (OVERSAMPLING, width * OVERSAMPLING * 3);
     let mut small = Vec::with_capacity(pixels.len() / (n * n));
-    let mut sums = vec![0_u16; width * 3];
+    let mut sums = vec![0_u16; row];
     for rows in pixels.chunks_exact(row * n) {
         // Most of a picture is paper.
         if rows.iter().all(|value| *value == u8::MAX) {
@@ -91,16 +91,17 @@ fn average(pixels: &[u8], width: usize) -> Vec<u8> {
             continue;
         }
         sums.fill(0);
-        for blocks in rows.chunks_exact(row) {
-            for (sum, block) in sums.chunks_exact_mut(3).zip(blocks.chunks_exact(3 * n)) {
-                for pixel in block.chunks_exact(3) {
-                    sum.iter_mut()
-                        .zip(pixel)
-                        .for_each(|(sum, value)| *sum += u16::from(*value));
-                }
-            }
+        // Whole rows first, many bytes at once.
+        for one in rows.chunks_exact(row) {
+            sums.iter_mut()
+                .zip(one)
+                .for_each(|(sum, value)| *sum += u16::from(*value));
         }
-        small.extend(sums.iter().map(|sum| (sum / (n * n) as u16) as u8));
+        let means = sums.chunks_exact(3 * n).flat_map(|block| {
+            let sum = |colour: usize| block.iter().skip(colour).step_by(3).sum::<u16>();
+            [0, 1, 2].map(|colour| (sum(colour) / (n * n) as u16) as u8)
+        });
+        small.extend(means);
     }
     small
 }

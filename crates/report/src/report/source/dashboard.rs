@@ -73,9 +73,7 @@ fn record(row: &Params) -> Record {
     let figures = named(row, &FIGURES).into_iter();
     let figures = figures.filter(|(_, value)| value.is_number());
     Record {
-        figures: figures
-            .map(|(name, value)| (name.into(), Cell::from_json(&value)))
-            .collect(),
+        figures: figures.map(|(name, value)| (name, Cell::from_json(&value))).collect(),
         params: named(row, &SERVE),
         settings: named(row, &BENCH),
     }

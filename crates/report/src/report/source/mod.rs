@@ -18,7 +18,7 @@ use vsweep_plan::plan::Params;
 use vsweep_plan::python_json;
 use vsweep_plan::validity::{Code, Doubt, Validity};
 use vsweep_record::journal::{self, Check, Directory};
-use vsweep_record::table::{COMBO, Cell, DEGREES, ECHOED, RunRow, TableBuilder, count_gpus};
+use vsweep_record::table::{COMBO, Cell, DEGREES, ECHOED, RunFigures, RunRow, TableBuilder, count_gpus};
 
 /// The runs of either kind of directory.
 pub fn read_any(root: &Path) -> Result<Runs> {
@@ -177,7 +177,7 @@ fn is_of_load(name: &str) -> bool {
 /// result's key replaces that key.
 #[derive(Default)]
 struct Record {
-    figures: Vec<(Box<str>, Cell)>,
+    figures: RunFigures,
     /// The load: settings that a result repeats, such as `max_concurrency`, and parameters that only a benchmark has.
     settings: Params,
     params: Params,
@@ -190,6 +190,7 @@ impl Record {
     fn of(record: Params) -> Record {
         let mut own = Record::default();
         let mut is_measured = true;
+        let mut figures: Vec<(String, Cell)> = Vec::new();
         for (name, value) in record {
             if name == "run_number" {
                 is_measured = false;
@@ -201,10 +202,11 @@ impl Record {
                 let cell = Cell::from_json(&value);
                 match ECHOED.contains(&&*name) {
                     true => drop(own.settings.insert(name, cell.to_json())),
-                    false => own.figures.push((name.into(), cell)),
+                    false => figures.push((name, cell)),
                 }
             }
         }
+        own.figures = figures.into_iter().collect();
         own
     }
 
@@ -215,9 +217,9 @@ impl Record {
     }
 
     fn push_to(&self, builder: &mut TableBuilder, point: &str, number: usize) {
-        let figure = |name: &str| self.figure(name)?.number();
+        let figure = |name: &str| self.figures.get(name)?.number();
         let (outcome, doubts) = match (figure("completed"), figure("failed")) {
-            _ if self.figures.is_empty() => (Outcome::Failed, vec![]),
+            _ if self.figures.names().is_empty() => (Outcome::Failed, vec![]),
             (Some(0.0), _) => (Outcome::Failed, vec![]),
             (_, Some(failed)) if failed > 0.0 => {
                 let detail = format!("{failed} requests failed");
@@ -234,16 +236,11 @@ impl Record {
             serve: Some(&self.params),
             bench: Some(&self.settings),
             // Only `vsweep export` writes it.
-            simulated: (self.figure("simulated") == Some(&Cell::Bool(true))).then_some(true),
+            simulated: (self.figures.get("simulated") == Some(&Cell::Bool(true))).then_some(true),
             gpus: Some(count_gpus(&self.gpu_params(), &[])),
-            metrics: &self.figures,
+            metrics: Some(&self.figures),
             ..RunRow::default()
         });
-    }
-
-    fn figure(&self, name: &str) -> Option<&Cell> {
-        let mut figures = self.figures.iter();
-        figures.find_map(|(key, cell)| (**key == *name).then_some(cell))
     }
 
     /// Gives the name of each side's combination to its side. A record holds one name, the load's where both have one; the
@@ -275,7 +272,7 @@ impl Record {
         let params = self
             .figures
             .iter()
-            .filter(|(name, _)| DEGREES.as_flattened().contains(&&**name));
+            .filter(|(name, _)| DEGREES.as_flattened().contains(name));
         let mut params: Params = params.map(|(name, cell)| (name.to_string(), cell.to_json())).collect();
         params.extend(self.params.clone());
         params

@@ -1,0 +1,101 @@
+//! The figures of a run by metric, as a short list: an experiment may have a hundred thousand runs with five figures each.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::ops::Index;
+use std::sync::Arc;
+
+/// A figure with what is known of its sampling.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Figure {
+    /// A number with its standard error within the run: relative on a logarithmic scale, else in the metric's unit.
+    Value {
+        /// The number.
+        value: f64,
+        /// Its standard error from the samples of this run.
+        error: f64,
+    },
+    /// A share of a count; `of` is the effective count if requests wait for each other.
+    Share {
+        /// Number that meets it.
+        met: f64,
+        /// Number of all.
+        of: f64,
+    },
+}
+
+/// Figures by metric, in the order of the names, which runs may share.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "BTreeMap<String, Figure>", into = "BTreeMap<String, Figure>")]
+pub struct RunFigures(Box<[(Arc<str>, Figure)]>);
+
+impl RunFigures {
+    /// The figure of a metric, if there is one.
+    pub fn get(&self, metric: &str) -> Option<&Figure> {
+        self.iter()
+            .find_map(|(name, figure)| (name == metric).then_some(figure))
+    }
+
+    /// Returns true if there are no figures.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The figures with their metrics.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Figure)> {
+        self.0.iter().map(|(name, figure)| (&**name, figure))
+    }
+
+    /// The figures with their metrics, for changing them.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&str, &mut Figure)> {
+        self.0.iter_mut().map(|(name, figure)| (&**name, figure))
+    }
+
+    /// Adds the figure of a metric, or replaces it.
+    pub fn insert(&mut self, metric: impl Into<Arc<str>>, figure: Figure) {
+        let metric = metric.into();
+        let others = std::mem::take(&mut self.0)
+            .into_iter()
+            .filter(|(name, _)| *name != metric);
+        *self = others.chain([(metric.clone(), figure)]).collect();
+    }
+}
+
+impl Index<&str> for RunFigures {
+    type Output = Figure;
+
+    fn index(&self, metric: &str) -> &Figure {
+        self.get(metric).expect("the run has a figure of this metric")
+    }
+}
+
+impl<N: Into<Arc<str>>> FromIterator<(N, Figure)> for RunFigures {
+    fn from_iter<I: IntoIterator<Item = (N, Figure)>>(figures: I) -> RunFigures {
+        let figures = figures.into_iter().map(|(name, figure)| (name.into(), figure));
+        let mut figures: Vec<(Arc<str>, Figure)> = figures.collect();
+        figures.sort_by(|(one, _), (other, _)| one.cmp(other));
+        RunFigures(figures.into())
+    }
+}
+
+impl<N: Into<Arc<str>>, const COUNT: usize> From<[(N, Figure); COUNT]> for RunFigures {
+    fn from(figures: [(N, Figure); COUNT]) -> RunFigures {
+        figures.into_iter().collect()
+    }
+}
+
+impl From<BTreeMap<String, Figure>> for RunFigures {
+    fn from(figures: BTreeMap<String, Figure>) -> RunFigures {
+        figures.into_iter().collect()
+    }
+}
+
+impl From<RunFigures> for BTreeMap<String, Figure> {
+    fn from(figures: RunFigures) -> BTreeMap<String, Figure> {
+        figures
+            .iter()
+            .map(|(name, figure)| (name.to_owned(), *figure))
+            .collect()
+    }
+}

@@ -78,7 +78,7 @@ pub fn seconds_left(schedule: Schedule<'_>, state: &State, options: &Options) ->
 }
 
 /// Returns true if the GPU that a plan needs is known.
-fn is_known(matrix: &Matrix, options: &Options) -> bool {
+pub fn is_known(matrix: &Matrix, options: &Options) -> bool {
     !needs_gpu(matrix) || options.card.is_some_and(|card| !card.is_assumed)
 }
 

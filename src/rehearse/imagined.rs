@@ -14,7 +14,7 @@ pub struct Imagined<'a> {
     steps: &'a Steps<'a>,
     /// True if the last run that began is one of the plan's.
     is_of_grid: Cell<bool>,
-    keeps_events: bool,
+    keeps_runs: bool,
 }
 
 impl Writer for Imagined<'_> {
@@ -27,16 +27,15 @@ impl Writer for Imagined<'_> {
     async fn write(&self, event: Event, _: Option<Measured>) -> Result<Entry, Unknown> {
         self.steps.take()?;
         self.note_event(&event);
-        if self.keeps_events {
-            self.forecast.borrow_mut().events.push(event.clone());
-        }
         if let Event::RunStarted(started) = &event {
             self.is_of_grid.set(started.search.is_none());
         }
         let mut state = self.state.borrow_mut();
         Ok(match &event {
-            // No rule reads the runs of a grid again, and there may be a million of them.
-            Event::RunStarted(_) | Event::RunFinished(_) if self.is_of_grid.get() => state.next_entry(event),
+            // There may be a million of them.
+            Event::RunStarted(_) | Event::RunFinished(_) if self.is_of_grid.get() && !self.keeps_runs => {
+                state.next_entry(event)
+            }
             _ => state.apply_hypothetical(event),
         })
     }
@@ -47,19 +46,19 @@ impl Writer for Imagined<'_> {
 }
 
 impl<'a> Imagined<'a> {
-    /// A record that adds to `state` and `forecast`, and takes one of `steps` for each event. The forecast keeps the events if asked to.
+    /// A record that adds to `state` and `forecast`, and takes one of `steps` for each event. Runs of the plan's grid are kept only if something reads them again.
     pub fn new(
         state: &'a mut State,
         forecast: &'a RefCell<Forecast>,
         steps: &'a Steps<'a>,
-        keeps_events: bool,
+        keeps_runs: bool,
     ) -> Imagined<'a> {
         Imagined {
             state: RefCell::new(state),
             forecast,
             steps,
             is_of_grid: Cell::new(false),
-            keeps_events,
+            keeps_runs,
         }
     }
 

@@ -188,6 +188,7 @@ impl<'a> Player<'a> {
             warmup_s: warmup_s.min(LONGEST.as_secs_f64()),
             requests: (share * all as f64) as u64,
             failure: None,
+            learned: None,
         };
         Ok((timing, measurement))
     }

@@ -24,13 +24,14 @@ pub use plays::{PlayCache, Timing};
 pub use server::{ModelledServer, needs_gpu};
 pub use spread::{TimeFactor, TimeInterval, Total};
 
-use crate::agenda::{Schedule, wants_forecast};
+use crate::agenda::{Predictions, Schedule, optimization, wants_forecast};
 use crate::cause::Failure;
 use crate::ids::ServerId;
-use crate::journal::{Event, State};
+use crate::journal::{Optimization, State};
 use crate::matrix::ServerConfig;
 use crate::plan::{BenchRunner, Offline, Plan, Runs};
 use crate::run::{Forecasts, capacity};
+use crate::selection::optimized::Trial;
 use crate::sim::engine::gpu::Gpu;
 use crate::units::{show_duration, show_many};
 use learn::Calibration;
@@ -54,8 +55,6 @@ pub struct Options {
     pub model_config: Option<PathBuf>,
     /// Limits of the computation.
     pub limits: Limits,
-    /// True if the events of what is played are kept in the forecasts.
-    pub keeps_events: bool,
     /// True if a session works on the rehearsed plan. A server that is up then needs no start.
     pub at_work: bool,
     /// Cache of played runs, for repeated predictions.
@@ -168,8 +167,8 @@ pub struct Forecast {
     pub disk_bytes: u64,
     /// Total duration.
     pub total: Total,
-    /// The events that its starts would record, if they are kept.
-    pub events: Vec<Event>,
+    /// The result of its first start, if an optimisation that has not begun may choose it.
+    pub trial: Option<Trial>,
 }
 
 /// Prediction for a whole plan, or for its remaining part.
@@ -192,15 +191,6 @@ pub struct Rehearsal {
 }
 
 impl Rehearsal {
-    /// The record after all that was played, if its events were kept.
-    pub fn imagined(&self, done: &State) -> State {
-        let mut state = done.clone();
-        for event in self.servers.iter().flat_map(|server| &server.events) {
-            state.apply_hypothetical(event.clone());
-        }
-        state
-    }
-
     /// Server starts in all.
     pub fn starts(&self) -> u64 {
         self.servers.iter().map(|server| u64::from(server.starts)).sum()
@@ -229,6 +219,8 @@ struct Rehearsers<'a> {
     options: &'a Options,
     calibration: &'a Calibration,
     budget: &'a Budget,
+    /// The optimisation, if it has not begun.
+    optimization: Option<Optimization>,
 }
 
 /// Rehearses what the schedule still has to do after `done`, learning from `record`.
@@ -253,6 +245,10 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
         options,
         calibration: &calibration,
         budget: &Budget::new(&options.limits),
+        optimization: match done.optimization() {
+            None => optimization(plan, matrix, None, &Predictions::new()),
+            Some(_) => None,
+        },
     };
     rehearsal.servers = rehearsers.perform(done)?;
     for forecast in &rehearsal.servers {
@@ -297,6 +293,7 @@ pub fn foresee(schedule: Schedule<'_>, done: &State, options: &Options) -> Forec
             options,
             calibration: &calibration,
             budget: &budget,
+            optimization: None,
         };
         let open = group
             .searches
@@ -384,6 +381,6 @@ impl Forecast {
         self.losses.extend(new);
         self.disk_bytes += other.disk_bytes;
         self.total += other.total;
-        self.events.extend(other.events);
+        self.trial = self.trial.or(other.trial);
     }
 }

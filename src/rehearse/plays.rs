@@ -2,6 +2,7 @@
 
 use crate::cause::Failure;
 use crate::ids::PointId;
+use crate::journal::Learned;
 use crate::sim::engine::constants::Constants;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,6 +31,8 @@ pub struct Timing {
     pub requests: u64,
     /// Reason why the run will likely fail.
     pub failure: Option<Failure>,
+    /// The figures that later decisions use.
+    pub learned: Option<Learned>,
 }
 
 impl PlayCache {

@@ -130,7 +130,7 @@ fn play(
         is_up,
         is_compiled,
     };
-    let writer = Imagined::new(state, &forecast, &steps, rehearsers.options.keeps_events);
+    let writer = Imagined::new(state, &forecast, &steps, rehearsers.optimization.is_some());
     let driven = drive(&mut agenda, &mut stage, &writer, &mut NoSignals).now_or_never();
     let ending = driven.expect("virtual time never waits")?;
     Ok((forecast.into_inner(), ending))
@@ -230,7 +230,11 @@ impl VirtualStage<'_> {
         let plays = &self.rehearsers.options.plays;
         if is_of_grid && let Some(timing) = plays.point(&point.id, job.task.slot) {
             self.add(job, &timing);
-            let result = timing.failure.map_or_else(|| Ok(MeasuredRun::default()), Err);
+            let measured = MeasuredRun {
+                learned: timing.learned,
+                ..MeasuredRun::default()
+            };
+            let result = timing.failure.map_or(Ok(measured), Err);
             return Ok(ran(result, timing.seconds));
         }
         self.play(job)
@@ -285,6 +289,7 @@ impl VirtualStage<'_> {
             Ok(ran) => ran.failure.clone(),
             Err(failure) => Some(failure.clone()),
         };
+        timing.learned = result.as_ref().ok().and_then(|ran| ran.learned.clone());
         self.add(job, &timing);
         let seconds = timing.seconds;
         if job.task.reader.is_none() {

@@ -6,6 +6,7 @@ use super::Rehearsers;
 use super::stage::play_group;
 use super::{Forecast, Unknown};
 use crate::agenda::{Ending, Start};
+use crate::evidence::first_trial;
 use crate::ids::ServerId;
 use crate::journal::{ServerDeclared, State};
 use crate::threads;
@@ -98,6 +99,11 @@ impl Rehearsers<'_> {
         };
         let stand_in = self.calibration.stand_in(&start.server, self.options);
         let stand_in = stand_in.map_err(Unknown::from);
-        Some(stand_in.and_then(|stand_in| play_group(self, group, &stand_in, state).map_err(named)))
+        let mut played = stand_in.and_then(|stand_in| play_group(self, group, &stand_in, state).map_err(named));
+        if let (Ok((forecast, _)), Some(record)) = (&mut played, &self.optimization) {
+            let requirements = &self.schedule.plan.report.requirements;
+            forecast.trial = first_trial(record, &start.server.id, state, requirements);
+        }
+        Some(played)
     }
 }

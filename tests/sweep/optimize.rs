@@ -4,7 +4,7 @@
 use crate::deadline::ended;
 use crate::harness::{Harness, journal_files, journal_lines, rows, said};
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use vsweep::evidence::{Next, OptimizationProgress};
 use vsweep::journal::{Entry, Event, LineId, Rank, State};
@@ -143,6 +143,26 @@ fn the_best_of_many_is_found_with_half_of_the_starts_across_kills() {
     let again = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
     assert!(harness.run(&["verify", "out"]).status.success());
+}
+
+/// What the engine model foresees is in the record before the first start, and the answer tells how far off it was.
+#[test]
+fn figures_are_predicted_and_the_predictions_scored() {
+    let harness = Harness::new();
+    let load = "params = { random_input_len = 64, random_output_len = 8, num_prompts = 30 }";
+    let plan = plan("starts = 3")
+        .replace("[512, 1024, 2048, 4096]", "[512, 2048]")
+        .replace("command = \"sh bench.sh\"", load);
+    harness.write("plan.toml", &plan);
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let table = rows(&harness.folder.path().join("out/optimize.csv"));
+    assert_eq!(table.len(), 13);
+    let is_predicted = |row: &BTreeMap<String, String>| row["predicted"].parse::<f64>().is_ok();
+    assert!(table.iter().all(is_predicted), "{table:?}");
+    let found = &answer(&harness, "out")["optimization"];
+    assert!(found["prediction_error"].as_f64().is_some(), "{found}");
+    assert!(said(&output).contains("off in median"), "{}", said(&output));
 }
 
 fn distinct(names: &[String]) -> usize {

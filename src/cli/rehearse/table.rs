@@ -196,7 +196,7 @@ mod tests {
             runs: 12,
             unknown_runs: 0,
             answers: Vec::new(),
-            events: Vec::new(),
+            trial: None,
             failure,
             losses: Vec::new(),
             disk_bytes: 0,

@@ -1,13 +1,12 @@
 //! Checks before `run` and `worker` begin: the machine, the plan that the directory was begun with, and the expected duration.
 
-use crate::agenda::{Prediction, Predictions, Schedule, predict_values};
+use crate::agenda::{Prediction, Predictions, predicted_values};
 use crate::answer::MetricNoise;
 use crate::cause::{Cause, Failure};
 use crate::cli::forecast::{self, estimate};
 use crate::cli::machine::runtime;
 use crate::cli::plan_file;
 use crate::error::Result;
-use crate::ids::ServerId;
 use crate::journal::{self, Check, Directory, Manifest, State};
 use crate::lint;
 use crate::plan::{Diagnostics, Plan, Program, ServeCommand, Target};
@@ -15,6 +14,7 @@ use crate::rehearse::{Forecast, Options, foresee};
 use crate::report::history::{self, History};
 use crate::report::known_noise;
 use crate::run::{Forecasts, Lengths, Node, Sweep, host};
+use crate::selection::optimized::Predicted;
 use crate::telemetry::gpu;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -135,37 +135,24 @@ pub fn predictions(sweep: &Sweep<'_>, state: &State, options: &Options) -> Predi
     if sweep.plan.optimize.is_none() || state.optimization().is_some() || sweep.share.is_some() {
         return Predictions::new();
     }
-    // The figures of a GPU that is not there would only lead the choice astray.
-    let is_known = options.card.is_none_or(|card| !card.is_assumed);
-    let options = Options {
-        keeps_events: is_known,
-        // Played runs keep no figures.
-        plays: Arc::default(),
-        ..options.clone()
-    };
-    let Ok(rehearsal) = estimate(sweep.schedule(), state, state, &options) else {
+    let Ok(rehearsal) = estimate(sweep.schedule(), state, state, options) else {
         return Predictions::new();
     };
-    let prediction = |forecast: &Forecast| {
+    let foreseen = rehearsal.servers.iter().map(|own| (own.trial, own.total.runs.error()));
+    let values = match forecast::is_known(sweep.wanted, options) {
+        true => predicted_values(sweep.plan, &foreseen.collect::<Vec<_>>()),
+        // The figures of a GPU that is not there would only lead the choice astray.
+        false => vec![None; rehearsal.servers.len()],
+    };
+    let prediction = |(forecast, value): (Forecast, Option<Predicted>)| {
         let lacks_memory = |failure: &Failure| matches!(failure.cause, Cause::OomAtLoad | Cause::KvCacheTooSmall);
         let prediction = Prediction {
             start_s: forecast.total.starts.likely,
             measure_s: forecast.total.runs.likely,
             fits: !forecast.failure.as_ref().is_some_and(lacks_memory),
-            value: None,
+            value,
         };
-        (forecast.server.clone(), prediction)
+        (forecast.server, prediction)
     };
-    let mut predictions: Predictions = rehearsal.servers.iter().map(prediction).collect();
-    if is_known {
-        let errors: BTreeMap<&ServerId, f64> = rehearsal
-            .servers
-            .iter()
-            .map(|own| (&own.server, own.total.runs.error()))
-            .collect();
-        let error = |server: &ServerId| errors.get(server).copied().unwrap_or_default();
-        let Schedule { plan, matrix, .. } = sweep.schedule();
-        predict_values(plan, matrix, &rehearsal.imagined(state), &mut predictions, error);
-    }
-    predictions
+    rehearsal.servers.into_iter().zip(values).map(prediction).collect()
 }

@@ -30,7 +30,7 @@ mod warmth;
 pub use begin::{Hint, Hints, first_point, wants_forecast};
 pub use comparison::compared;
 pub use finals::{Finals, advised};
-pub use optimization::{Prediction, Predictions, optimization, predict_values};
+pub use optimization::{Prediction, Predictions, optimization, predicted_values};
 pub use schedule::{Group, Schedule, Start};
 pub use step::{Action, ActionOutcome, Ending, MeasuredRun, ReadyInfo, Run, Signal, Step};
 pub use task::{MeasuredView, RunReader, SearchReader, Task, seeded};

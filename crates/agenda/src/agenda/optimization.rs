@@ -6,8 +6,8 @@ use std::collections::BTreeMap;
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::matrix::{Matrix, ServerConfig};
 use vsweep_plan::plan::{Optimize, Parallel, Plan, equality_key, number};
-use vsweep_record::evidence::{self, MARGIN};
-use vsweep_record::journal::{Contestant, Objective, Optimization, State};
+use vsweep_record::evidence::MARGIN;
+use vsweep_record::journal::{Contestant, Objective, Optimization};
 use vsweep_record::table::count_gpus;
 use vsweep_strategy::selection::optimized::{Axis, Budget, Candidate, Level, Predicted, Rules, Trial};
 
@@ -40,42 +40,29 @@ pub struct Prediction {
 /// Predictions by server.
 pub type Predictions = BTreeMap<ServerId, Prediction>;
 
-/// Predicts the figure of each server from a state that holds the imagined results of its first start, with the relative error of the
-/// times in it.
-pub fn predict_values(
-    plan: &Plan,
-    matrix: &Matrix,
-    imagined: &State,
-    predictions: &mut Predictions,
-    error: impl Fn(&ServerId) -> f64,
-) {
-    let Some(record) = optimization(plan, matrix, None, &Predictions::new()) else {
-        return;
-    };
-    let trials = evidence::trials(&record, imagined, &plan.report.requirements);
-    let values = trials.iter().filter_map(|trial| match trial {
-        Trial::Measured { ln_value, .. } => Some(*ln_value),
+/// The predicted figures of servers, by the results that the twin foresees of their first starts, each with the relative error of its times.
+pub fn predicted_values(plan: &Plan, foreseen: &[(Option<Trial>, f64)]) -> Vec<Option<Predicted>> {
+    let values = foreseen.iter().filter_map(|(trial, _)| match trial {
+        Some(Trial::Measured { ln_value, .. }) => Some(*ln_value),
         _ => None,
     });
     let worst = values.fold(f64::INFINITY, f64::min);
     let of_load = if plan.sla.is_some() { LOAD_ERROR } else { 1.0 };
-    for (contestant, trial) in record.contestants.iter().zip(trials) {
-        let Some(own) = predictions.get_mut(&contestant.server) else {
-            continue;
-        };
-        let error = of_load * error(&contestant.server);
-        own.value = match trial {
-            Trial::Measured { ln_value, sd } => Some(Predicted {
-                ln_value,
+    let predicted = |(trial, error): &(Option<Trial>, f64)| {
+        let error = of_load * error;
+        match trial {
+            Some(Trial::Measured { ln_value, sd }) => Some(Predicted {
+                ln_value: *ln_value,
                 sd: sd.hypot(error),
             }),
-            Trial::Unmet if worst.is_finite() => Some(Predicted {
+            Some(Trial::Unmet) if worst.is_finite() => Some(Predicted {
                 ln_value: worst + UNMET.ln(),
                 sd: error,
             }),
             _ => None,
-        };
-    }
+        }
+    };
+    foreseen.iter().map(predicted).collect()
 }
 
 /// The optimisation of a plan, as its session records it; none if it asks for none. What was predicted when it was begun stays; of servers

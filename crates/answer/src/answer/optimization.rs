@@ -30,6 +30,9 @@ pub struct OptimizationFound {
     pub defaults: Option<String>,
     /// The figure of the best as a multiple of that of the defaults; none if either was not measured.
     pub over_defaults: Option<f64>,
+    /// The median relative error of the predicted figures of servers that were measured; none if none was predicted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub prediction_error: Option<f64>,
     /// Every server of the plan that may compete, in the order of the plan.
     pub candidates: Vec<CandidateFound>,
 }
@@ -49,6 +52,9 @@ pub struct CandidateFound {
     pub reason: Option<Reason>,
     /// The figure that it is expected to have; none where nothing is known of it.
     pub value: Option<Estimate>,
+    /// The figure that was predicted before the first start; none without a prediction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predicted: Option<f64>,
 }
 
 /// The state of a server of the plan.

@@ -13,7 +13,7 @@ mod side;
 mod targets;
 
 pub use metrics::FRONTIER;
-pub use optimization::{BegunStart, Next, NextProposal, OptimizationProgress, trials};
+pub use optimization::{BegunStart, Next, NextProposal, OptimizationProgress, first_trial};
 pub use recorded::Recorded;
 pub use side::side;
 

@@ -202,11 +202,16 @@ impl<'a> OptimizationProgress<'a> {
     }
 }
 
-/// The result of each server's first start, in their order, if all that a state says of them were measured.
-pub fn trials(record: &Optimization, state: &State, requirements: &[Requirement]) -> Vec<Trial> {
+/// The result of a server's first start by what a state says of it; none of a server that is not chosen from.
+pub fn first_trial(
+    record: &Optimization,
+    server: &ServerId,
+    state: &State,
+    requirements: &[Requirement],
+) -> Option<Trial> {
+    let contestant = record.position(server)?;
     let trials = Trials::of(record, state, requirements);
-    let all = 0..record.contestants.len();
-    all.map(|at| trials.result(at, FIRST_SLOT, state).0).collect()
+    Some(trials.result(contestant, FIRST_SLOT, state).0)
 }
 
 /// The starts that were asked for, after those of servers that were measured before anybody asked.

@@ -42,6 +42,10 @@ pub(super) fn to_csv(answer: &Answer) -> Option<Vec<u8>> {
             ("value", figure(|value| value.value)),
             ("low", figure(|value| value.low)),
             ("high", figure(|value| value.high)),
+            (
+                "predicted",
+                own.predicted.map_or(String::new(), |value| value.to_string()),
+            ),
         ]
     };
     let rows: Vec<Vec<(&str, String)>> = found.candidates.iter().map(row).collect();

@@ -129,16 +129,19 @@ fn follows_from(points: &Points<'_>, others: &[&Column], column: &Column) -> boo
     })
 }
 
-/// Settings that distinguish the point of a row: `concurrency 8, TP 2`.
+/// Settings that distinguish the point of a row: `concurrency 8, TP 2`; `default settings` if several are all unset.
 pub fn settings(varying: &[&Column], row: usize) -> String {
-    let (unset, set): (Vec<&Column>, Vec<&Column>) = varying.iter().partition(|column| column.cells[row].is_missing());
-    let shown = if set.is_empty() { unset } else { set };
-    let mut named = shown
+    let name = |column: &&Column| short_setting(&column.name, &column.cells[row]);
+    let mut set = varying
         .iter()
-        .map(|column| short_setting(&column.name, &column.cells[row]));
-    match shown.is_empty() {
-        true => "the only point".into(),
-        false => named.join(", "),
+        .filter(|column| !column.cells[row].is_missing())
+        .map(name)
+        .peekable();
+    match varying {
+        [] => "the only point".into(),
+        _ if set.peek().is_some() => set.join(", "),
+        [unset] => name(unset),
+        _ => "default settings".into(),
     }
 }
 

@@ -209,6 +209,39 @@ fn what_does_not_fit_is_no_value_and_ends_nothing() {
 }
 
 #[test]
+fn what_is_foreseen_of_first_starts_predicts_figures() {
+    let plan = |more: &str| {
+        let text = format!("{PLAN}[optimize]\n{more}");
+        parse(&text, Format::Toml, Path::new("plan.toml"), &World::empty()).expect("a valid plan")
+    };
+    let measured = |value: f64| {
+        let trial = Trial::Measured {
+            ln_value: value.ln(),
+            sd: 0.0,
+        };
+        (Some(trial), 0.1)
+    };
+    let foreseen = [
+        measured(40.0),
+        measured(30.0),
+        (Some(Trial::Unmet), 0.1),
+        (Some(Trial::Failed), 0.1),
+        (None, 0.0),
+    ];
+    let predicted = |more: &str| predicted_values(&plan(more), &foreseen);
+    let values: Vec<Option<f64>> = predicted("")
+        .iter()
+        .map(|own| Some(own.as_ref()?.ln_value.exp().round()))
+        .collect();
+    assert_eq!(values, [Some(40.0), Some(30.0), Some(15.0), None, None]);
+    let sd = |more: &str| predicted(more)[0].expect("measured").sd;
+    // A load at a limit of latency is less certain than the latency.
+    assert!(
+        sd("[sla]\nvary = \"max_concurrency\"\n[[sla.target]]\nname = \"a\"\np99_ttft_ms = \"<=9\"\n") > 1.5 * sd("")
+    );
+}
+
+#[test]
 fn settings_become_levels() {
     let text = "version = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\ntensor_parallel_size = [2, 4]\nmax_num_seqs = [64, \
                 256]\nkv_cache_dtype = [\"auto\", \"fp8\"]\nseed = 1\n[bench.params]\nnum_prompts = 9\n[optimize]\n";

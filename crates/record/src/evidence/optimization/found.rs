@@ -36,6 +36,7 @@ impl OptimizationProgress<'_> {
             defaults: defaults.map(|at| self.id(at)),
             over_defaults: over_defaults
                 .map(|(best, defaults)| (sign(self.better) * (value(best) - value(defaults))).exp()),
+            prediction_error: self.prediction_error(),
             candidates: (0..self.record.contestants.len())
                 .map(|at| self.candidate(at))
                 .collect(),
@@ -59,7 +60,28 @@ impl OptimizationProgress<'_> {
             starts: begun.len(),
             reason: begun.first().and_then(|start| start.reason),
             value: self.value(self.optimized.estimate(at)),
+            predicted: self.predicted(at).map(|ln_value| (sign(self.better) * ln_value).exp()),
         }
+    }
+
+    fn predicted(&self, at: usize) -> Option<f64> {
+        Some(self.record.contestants[at].candidate.predicted?.ln_value)
+    }
+
+    /// The median error of the predictions, each held against all starts on which its server was measured.
+    fn prediction_error(&self) -> Option<f64> {
+        let errors = (0..self.record.contestants.len()).filter_map(|at| {
+            let measured = self.begun_of(at).into_iter().filter_map(|start| match start.result? {
+                (Trial::Measured { ln_value, .. }, _) => Some(ln_value),
+                _ => None,
+            });
+            let measured: Vec<f64> = measured.collect();
+            let mean = measured.iter().sum::<f64>() / measured.len() as f64;
+            Some((mean - self.predicted(at)?).abs()).filter(|error| error.is_finite())
+        });
+        let mut errors: Vec<f64> = errors.collect();
+        errors.sort_by(f64::total_cmp);
+        errors.get(errors.len() / 2).map(|error| error.exp_m1())
     }
 
     /// The figure with its 95 % interval; none where nothing is known of it.

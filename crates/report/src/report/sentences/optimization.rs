@@ -72,13 +72,17 @@ fn sure(answer: &Answer, found: &OptimizationFound) -> Option<String> {
 
 /// `Not started: 160 cannot win, 12 lack memory, 11 may still win; see optimize.csv`.
 fn left_out(found: &OptimizationFound) -> Option<String> {
+    let open = match found.ended {
+        Some(Ended::Certain) => "are unlikely to win",
+        _ => "may still win",
+    };
     let states = [
         (CandidateState::CannotWin, "cannot win"),
         (
             CandidateState::Memory,
             "would not fit, as others that need less memory did not",
         ),
-        (CandidateState::Open, "may still win"),
+        (CandidateState::Open, open),
     ];
     let counted = states.map(|(state, why)| (found.count(state), why));
     let counted = counted.iter().filter(|(count, _)| *count > 0);
@@ -98,7 +102,10 @@ fn cost(found: &OptimizationFound) -> Option<String> {
             found.hour_gain * 100.0
         )
     });
-    let text = [grid, hour].into_iter().flatten().join("; ");
+    let error = found
+        .prediction_error
+        .map(|error| format!("predicted figures were {:.1} % off in median", error * 100.0));
+    let text = [grid, hour, error].into_iter().flatten().join("; ");
     (!text.is_empty()).then(|| super::capital(&text))
 }
 

@@ -26,8 +26,7 @@ const LIKELY_LOST: f64 = 0.7;
 const FEWEST_STARTS: usize = 16;
 /// Standard deviations between an estimate and its bounds: wide, since the surface itself may be wrong.
 const BOUND: f64 = 5.0;
-/// Least difference between an estimate and its upper bound before a candidate was started, if the twin predicts it: where one limit takes
-/// over from another, it may be off by a factor of two.
+/// Least difference of it from an estimate that rests on a prediction: where one limit takes over from another, that may be off twofold.
 const TWIN_BOUND: f64 = 0.8;
 /// Probability of fitting into memory below which a candidate is left out.
 const HOPELESS: f64 = 0.002;

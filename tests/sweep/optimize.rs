@@ -145,7 +145,7 @@ fn the_best_of_many_is_found_with_half_of_the_starts_across_kills() {
     assert!(harness.run(&["verify", "out"]).status.success());
 }
 
-/// What the engine model foresees is in the record before the first start, and the answer tells how far off it was.
+/// Predictions of the engine model are in the record before the first start, and the answer says how far off they were.
 #[test]
 fn figures_are_predicted_and_the_predictions_scored() {
     let harness = Harness::new();

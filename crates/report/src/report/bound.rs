@@ -38,8 +38,8 @@ fn say(limit: &str, is_quantised: bool, is_fp8: bool, share: impl Fn(&str) -> Op
     let cache = (!is_fp8).then_some("an fp8 KV cache (kv_cache_dtype)");
     Some(match limit {
         "memory_bandwidth" => format!(
-            "Memory bandwidth binds: {} of its peak, of which kernels reach about 80 %, with {} of the arithmetic's; what reads less for each \
-             token may help: {}",
+            "Memory bandwidth binds: {} of its peak is used, and kernels reach about 80 %; {} of the arithmetic is used; to read less for each \
+             token, try {}",
             share("mbu")?,
             share("mfu")?,
             [weights, cache, Some("more requests at once")]
@@ -48,8 +48,8 @@ fn say(limit: &str, is_quantised: bool, is_fp8: bool, share: impl Fn(&str) -> Op
                 .join(", ")
         ),
         "arithmetic" => format!(
-            "Arithmetic binds: {} of its peak, of which kernels reach 50 to 60 %, with {} of the memory bandwidth's; more requests at once can \
-             hardly help, {}more GPUs may",
+            "Arithmetic binds: {} of its peak is used, and kernels reach 50 to 60 %; {} of the memory bandwidth is used; more requests at once \
+             can hardly help, {}more GPUs may",
             share("mfu")?,
             share("mbu")?,
             weights.map_or(String::new(), |weights| format!("{weights} or "))
@@ -88,8 +88,8 @@ mod tests {
         let said = |limit| say(limit, false, false, shares).expect("a sentence");
         assert_eq!(
             said("memory_bandwidth"),
-            "Memory bandwidth binds: 69 % of its peak, of which kernels reach about 80 %, with 12 % of the arithmetic's; what reads \
-             less for each token may help: 8-bit weights (quantization), an fp8 KV cache (kv_cache_dtype), more requests at once"
+            "Memory bandwidth binds: 69 % of its peak is used, and kernels reach about 80 %; 12 % of the arithmetic is used; to read less for \
+             each token, try 8-bit weights (quantization), an fp8 KV cache (kv_cache_dtype), more requests at once"
         );
         assert_eq!(
             said("kv_blocks"),

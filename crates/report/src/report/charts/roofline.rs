@@ -10,8 +10,8 @@ use crate::report::words::axis_title;
 use itertools::Itertools;
 use vsweep_record::table::{Column, Point, Section};
 
-/// Fewest points that make a picture.
-const FEWEST: usize = 4;
+/// Fewest points for which a picture says more than the sentence about the limit.
+const FEWEST: usize = 12;
 /// Greatest number of points of a curve that are labelled with their load.
 const MOST_LABELS: usize = 6;
 
@@ -115,13 +115,16 @@ mod tests {
 
     #[test]
     fn points_lie_below_the_roof_at_their_ratio_of_operations_to_bytes() {
-        let charts = chart(&[(0.4, Some(0.2)), (0.01, Some(0.7)), (0.1, Some(0.5)), (0.3, Some(0.4))]);
+        let mut shares = vec![(0.4, Some(0.2)), (0.01, Some(0.7)), (0.3, Some(0.4))];
+        shares.extend([(0.1, Some(0.5)); 10]);
+        let charts = chart(&shares);
         let [roof, server] = charts[0].panels[0].series.as_slice() else {
             panic!("{charts:?}");
         };
         let places: Vec<(f64, f64)> = server.points.iter().map(|mark| (mark.x, mark.y)).collect();
-        assert_eq!(places, [(0.01 / 0.7, 0.01), (0.2, 0.1), (0.3 / 0.4, 0.3), (2.0, 0.4)]);
-        assert_eq!(server.points[3].label, ["1"], "the load of the first point");
+        assert_eq!(places[..2], [(0.01 / 0.7, 0.01), (0.2, 0.1)]);
+        assert_eq!(places[11..], [(0.3 / 0.4, 0.3), (2.0, 0.4)]);
+        assert_eq!(server.points[12].label, ["1"], "the load of the first point");
         // The roof reaches from left of all points to right of them, with its edge at the hardware's own ratio.
         let roof: Vec<(f64, f64)> = roof.points.iter().map(|mark| (mark.x, mark.y)).collect();
         assert!(roof[0].0 < places[0].0 && roof[0].0 == roof[0].1 && roof[1] == (1.0, 1.0) && roof[2].0 > 2.0);
@@ -129,7 +132,7 @@ mod tests {
 
     #[test]
     fn without_the_figures_there_is_no_chart() {
-        assert!(chart(&[(0.1, Some(0.5)); 3]).is_empty(), "three points");
-        assert!(chart(&[(0.1, None); 6]).is_empty(), "no bandwidth");
+        assert!(chart(&[(0.1, Some(0.5)); 11]).is_empty(), "few points");
+        assert!(chart(&[(0.1, None); 20]).is_empty(), "no bandwidth");
     }
 }

@@ -142,15 +142,19 @@ impl CostModel {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn h100(tensor_parallel: usize) -> CostModel {
+impl CostModel {
+    /// The model of 8 billion parameters on so many H100s.
+    pub(super) fn h100(tensor_parallel: usize) -> CostModel {
         CostModel {
             tensor_parallel,
             ..CostModel::new(Gpu::named("h100").expect("listed"), Model::named("8b"))
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     fn decode(sequences: usize, context: usize) -> Work {
         let mut work = Work::default();
@@ -160,13 +164,13 @@ mod tests {
 
     #[test]
     fn one_stream_is_bound_by_reading_the_weights() {
-        let seconds = h100(1).seconds(&decode(1, 512));
+        let seconds = CostModel::h100(1).seconds(&decode(1, 512));
         assert!((0.006..0.008).contains(&seconds), "{seconds}");
     }
 
     #[test]
     fn a_larger_batch_costs_more_but_less_per_token() {
-        let cost = h100(1);
+        let cost = CostModel::h100(1);
         let (small, large) = (cost.seconds(&decode(1, 512)), cost.seconds(&decode(128, 512)));
         assert!(large > small);
         assert!(large / 128.0 < small / 10.0);
@@ -175,7 +179,7 @@ mod tests {
     #[test]
     fn more_gpus_are_faster_but_not_in_proportion() {
         let work = decode(16, 1024);
-        let (one, four) = (h100(1).seconds(&work), h100(4).seconds(&work));
+        let (one, four) = (CostModel::h100(1).seconds(&work), CostModel::h100(4).seconds(&work));
         assert!(four < one && four > one / 4.0);
     }
 
@@ -185,7 +189,7 @@ mod tests {
             let pipeline_parallel = stages;
             CostModel {
                 pipeline_parallel,
-                ..h100(1)
+                ..CostModel::h100(1)
             }
             .seconds(work)
         };
@@ -203,25 +207,25 @@ mod tests {
         let shared = |data_parallel: usize| CostModel {
             data_parallel,
             model: model.clone(),
-            ..h100(1)
+            ..CostModel::h100(1)
         };
         assert!(shared(8).weights_per_gpu() < 0.3 * shared(1).weights_per_gpu());
         let dense = |data_parallel: usize| {
             CostModel {
                 data_parallel,
-                ..h100(1)
+                ..CostModel::h100(1)
             }
             .weights_per_gpu()
         };
         assert_eq!(dense(8), dense(1));
-        assert!((h100(1).weights_per_gpu() - 2.0 * 8.03e9).abs() < 1.0);
+        assert!((CostModel::h100(1).weights_per_gpu() - 2.0 * 8.03e9).abs() < 1.0);
     }
 
     #[test]
     fn prefill_is_bound_by_arithmetic() {
         let mut work = Work::default();
         work.add(8192, 0, 1);
-        let rate = 8192.0 / h100(1).seconds(&work);
+        let rate = 8192.0 / CostModel::h100(1).seconds(&work);
         assert!((25_000.0..40_000.0).contains(&rate), "{rate}");
     }
 

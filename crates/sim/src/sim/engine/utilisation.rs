@@ -99,13 +99,6 @@ mod tests {
     use crate::sim::engine::gpu::Gpu;
     use crate::sim::engine::model::Model;
 
-    fn h100(tensor_parallel: usize) -> CostModel {
-        CostModel {
-            tensor_parallel,
-            ..CostModel::new(Gpu::named("h100").expect("listed"), Model::named("8b"))
-        }
-    }
-
     /// One sequence on an H100: `results/h100` and its clients measured 6.9 ms a step.
     #[test]
     fn one_sequence_reads_the_weights_at_two_thirds_of_the_bandwidth() {
@@ -117,14 +110,14 @@ mod tests {
             steps: 1000.0,
             seconds: 6.9,
         };
-        let shares = h100(1).shares(&alone).expect("known");
+        let shares = CostModel::h100(1).shares(&alone).expect("known");
         // 16.06 GB of weights and 0.1 GB of keys and values in 6.9 ms, of 3.35 TB/s.
         assert!((shares.mbu - 0.70).abs() < 0.01, "{shares:?}");
         // 20.3 TFLOP for 1 255 tokens in 6.9 s, of 989 TFLOP/s.
         assert!((shares.mfu - 0.00297).abs() < 0.00002, "{shares:?}");
         assert!((0.8..0.9).contains(&shares.memory_time), "{shares:?}");
         // Two GPUs have twice the bandwidth, and each reads half of everything.
-        let two = h100(2).shares(&alone).expect("known");
+        let two = CostModel::h100(2).shares(&alone).expect("known");
         assert!((two.mbu / shares.mbu - 0.5).abs() < 1e-9 && (two.mfu / shares.mfu - 0.5).abs() < 1e-9);
     }
 
@@ -151,7 +144,7 @@ mod tests {
     fn nothing_is_said_where_time_does_not_pass() {
         let cost = CostModel {
             speed: f64::INFINITY,
-            ..h100(1)
+            ..CostModel::h100(1)
         };
         let totals = Totals {
             requests: 1.0,
@@ -162,6 +155,6 @@ mod tests {
             seconds: 1.0,
         };
         assert_eq!(cost.shares(&totals), None);
-        assert_eq!(h100(1).shares(&Totals { seconds: 0.0, ..totals }), None);
+        assert_eq!(CostModel::h100(1).shares(&Totals { seconds: 0.0, ..totals }), None);
     }
 }

@@ -1,6 +1,7 @@
 //! A planted landscape: configs with their true values, and virtual servers on which they are measured.
 
-use vsweep_strategy::selection::optimized::{Axis, Candidate, Level, Predicted, Trial};
+use std::collections::BTreeSet;
+use vsweep_strategy::selection::optimized::{Axis, Candidate, Level, Predicted, Trial, WarmStart};
 use vsweep_strategy::stats::Random;
 
 /// Seconds of a start and of a probe.
@@ -87,7 +88,13 @@ impl Landscape {
             .collect()
     }
 
+    /// The settings of a config that are compiled into the server.
+    fn graphs(&self, config: usize) -> &[usize] {
+        &self.levels[config][..self.compiled]
+    }
+
     pub fn candidates(&self, costs: Costs) -> Vec<Candidate> {
+        let graphs: BTreeSet<&[usize]> = (0..self.len()).map(|at| self.graphs(at)).collect();
         let candidate = |at: usize| Candidate {
             levels: self.levels[at]
                 .iter()
@@ -108,6 +115,13 @@ impl Landscape {
             }),
             memory: self.memory.as_ref().map(|memory| memory[at]),
             start_s: costs.cold_s,
+            warm: graphs
+                .iter()
+                .position(|own| *own == self.graphs(at))
+                .map(|own| WarmStart {
+                    graphs: own as u32,
+                    start_s: costs.warm_s,
+                }),
             measure_s: PROBES * costs.probe_s,
             gpus: 1,
         };
@@ -121,7 +135,7 @@ pub struct Node<'a> {
     pub landscape: &'a Landscape,
     pub costs: Costs,
     random: Random,
-    compiled: Vec<Vec<usize>>,
+    compiled: BTreeSet<Vec<usize>>,
     /// Seconds of servers so far.
     pub seconds: f64,
     /// Configs that were measured, with the mean and number of their values.
@@ -137,7 +151,7 @@ impl<'a> Node<'a> {
             landscape,
             costs,
             random: Random::of(seed, &["node"]),
-            compiled: Vec::new(),
+            compiled: BTreeSet::new(),
             seconds: 0.0,
             measured: Vec::new(),
             story: Vec::new(),
@@ -160,14 +174,9 @@ impl<'a> Node<'a> {
         Some((best.0, best.1))
     }
 
-    /// The settings of a config that are compiled into the server.
-    fn key(&self, config: usize) -> Vec<usize> {
-        self.landscape.levels[config][..self.landscape.compiled].to_vec()
-    }
-
     /// Seconds until the server of a config is ready.
     pub fn start_s(&self, config: usize) -> f64 {
-        match self.compiled.contains(&self.key(config)) {
+        match self.compiled.contains(self.landscape.graphs(config)) {
             true => self.costs.warm_s,
             false => self.costs.cold_s,
         }
@@ -175,16 +184,14 @@ impl<'a> Node<'a> {
 
     /// Starts a server and measures on it, only once if that shows less than `first`.
     pub fn start(&mut self, config: usize, first: Option<f64>) -> Trial {
-        let key = self.key(config);
+        let graphs = self.landscape.graphs(config);
         let start_s = self.start_s(config);
         self.starts += 1;
         if !self.landscape.fits[config] {
             self.seconds += FAILS_AFTER * start_s;
             return Trial::DidNotFit;
         }
-        if !self.compiled.contains(&key) {
-            self.compiled.push(key);
-        }
+        self.compiled.insert(graphs.to_vec());
         if !self.landscape.meets[config] {
             self.seconds += start_s + 2.0 * self.costs.probe_s;
             return Trial::Unmet;

@@ -180,6 +180,7 @@ fn time() -> bool {
         predicted: None,
         memory: None,
         start_s: 150.0,
+        warm: None,
         measure_s: 360.0,
         gpus: 1,
     };

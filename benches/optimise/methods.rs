@@ -44,9 +44,6 @@ pub fn optimised(node: &mut Node<'_>, most_s: f64) -> End {
         let before = node.seconds;
         let trial = node.start(proposal.candidate, first);
         optimized.add(proposal.candidate, trial, node.seconds - before);
-        for at in 0..landscape.len() {
-            optimized.expect_start(at, node.start_s(at));
-        }
     }
     let near = landscape.near_best();
     let excluded: Vec<_> = near.iter().map(|at| optimized.estimate(*at).excluded).collect();

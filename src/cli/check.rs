@@ -41,6 +41,7 @@ pub fn run(args: Args) -> Result<Exit> {
         let file = PlanFile {
             plan: path,
             overrides: args.overrides.clone(),
+            budget: None,
         };
         let read = file.read(Asks::Always, |_| ());
         let misfits = read

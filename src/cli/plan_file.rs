@@ -16,6 +16,10 @@ pub struct PlanFile {
     /// Change a key of the plan, e.g. --set serve.params.max_num_seqs=[8,64] (repeatable)
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub overrides: Vec<String>,
+    /// Spend at most this much time of work, such as 6h, earlier sessions included: the servers that promise most start first, and
+    /// none after it
+    #[arg(long, value_name = "TIME")]
+    pub budget: Option<String>,
 }
 
 impl PlanFile {
@@ -30,7 +34,7 @@ impl PlanFile {
 
     /// Like `check`, without output.
     pub fn read(&self, asks: Asks, adapt: impl FnOnce(&mut Plan)) -> Result<CheckedPlan, Objections> {
-        let mut draft = plan::draft(&self.plan, &self.overrides)?;
+        let mut draft = plan::draft(&self.plan, &self.overrides, self.budget.as_deref())?;
         adapt(&mut draft.plan);
         lint::examine(draft, asks, asking)
     }

@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long)]
     retry_failed: bool,
     /// When all is measured, also start the servers again that the answer advises to, so that it is surer
-    #[arg(long, conflicts_with_all = ["only", "shard", "dry_run"])]
+    #[arg(long, conflicts_with_all = ["only", "shard", "dry_run", "budget"])]
     confirm: bool,
     /// End with the table of the best points, as `vsweep report` prints it
     #[arg(long)]

@@ -9,12 +9,11 @@ use crate::agenda::{Task, seeded};
 use crate::bench::params_of;
 use crate::cause::Outcome;
 use crate::ids::{PointId, ServerId};
-use crate::journal::{RunRecord, ServerRecord, State};
+use crate::journal::{RunRecord, State};
 use crate::matrix::{Matrix, Point, ServerConfig};
 use crate::plan::commands::flags;
 use crate::plan::{BenchRunner, Params, Plan, Reset, Warmup};
-use std::collections::{BTreeMap, HashMap};
-use std::iter;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Recorded runs that are played again to compare: more teach little and cost time.
 const MOST_COMPARED: usize = 16;
@@ -132,16 +131,20 @@ impl Calibration {
     }
 
     fn learn_starts(&mut self, state: &State, stand_ins: &BTreeMap<ServerId, ModelledServer>) {
-        let mut ratios = Vec::new();
-        for (server, stand_in) in stand_ins.iter().filter(|(_, stand_in)| stand_in.start_s > 0.0) {
-            let ready = state.servers.get(server).into_iter().flat_map(ServerRecord::ready);
-            let modelled = iter::once(stand_in.start_s).chain(iter::repeat(stand_in.warm_start_s));
-            ratios.extend(
-                ready
-                    .zip(modelled)
-                    .map(|(ready, modelled_s)| ready.seconds / modelled_s),
-            );
-        }
+        let starts = stand_ins.iter().filter(|(_, stand_in)| stand_in.start_s > 0.0);
+        let starts = starts.flat_map(|(server, stand_in)| {
+            let ready = state.starts_of(server).iter();
+            ready.filter_map(move |start| Some((&*start.started_at, start.ready_seconds()?, stand_in)))
+        });
+        let mut starts: Vec<(&str, f64, &ModelledServer)> = starts.collect();
+        starts.sort_by_key(|(started_at, ..)| *started_at);
+        // The first start of several servers with one key compiles their graphs.
+        let mut compiled = HashSet::new();
+        let ratio = |(_, seconds, stand_in): &(&str, f64, &ModelledServer)| match compiled.insert(stand_in.graphs()) {
+            true => seconds / stand_in.start_s,
+            false => seconds / stand_in.warm_start_s,
+        };
+        let ratios: Vec<f64> = starts.iter().map(ratio).collect();
         if !ratios.is_empty() {
             self.sources.push(format!("{} measured server starts", ratios.len()));
             self.start = self.start.after(&ratios);

@@ -5,6 +5,7 @@
 
 mod budget;
 mod calibrated;
+mod graphs;
 mod imagined;
 mod learn;
 mod load;
@@ -18,6 +19,7 @@ pub mod twin;
 
 pub use budget::{Budget, Limits};
 pub use calibrated::Calibrated;
+pub use graphs::SharedGraphs;
 pub use load::{Play, Player};
 pub use packed::Packed;
 pub use plays::{PlayCache, Timing};
@@ -38,6 +40,7 @@ use learn::Calibration;
 use load::overhead_s;
 use minijinja::{Environment, Value, context};
 use serde::Serialize;
+use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 use twin::{Known, Twin};
@@ -169,6 +172,8 @@ pub struct Forecast {
     pub total: Total,
     /// The result of its first start, if an optimisation that has not begun may choose it.
     pub trial: Option<Trial>,
+    /// Its start with graphs that other servers share; none if it will not become ready.
+    pub shared: Option<SharedGraphs>,
 }
 
 /// Prediction for a whole plan, or for its remaining part.
@@ -221,6 +226,8 @@ struct Rehearsers<'a> {
     budget: &'a Budget,
     /// The optimisation, if it has not begun.
     optimization: Option<Optimization>,
+    /// Servers whose graphs are compiled before their first start.
+    compiled: HashSet<ServerId>,
 }
 
 /// Rehearses what the schedule still has to do after `done`, learning from `record`.
@@ -249,6 +256,7 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
             None => optimization(plan, matrix, None, &Predictions::new()),
             Some(_) => None,
         },
+        compiled: graphs::compiled(&schedule, done, &calibration, options),
     };
     rehearsal.servers = rehearsers.perform(done)?;
     for forecast in &rehearsal.servers {
@@ -294,6 +302,7 @@ pub fn foresee(schedule: Schedule<'_>, done: &State, options: &Options) -> Forec
             calibration: &calibration,
             budget: &budget,
             optimization: None,
+            compiled: HashSet::new(),
         };
         let open = group
             .searches

@@ -29,7 +29,7 @@ pub struct ModelledServer {
     pub failure: Option<Failure>,
     /// Time from launch to ready or to the failure, in seconds, by the model.
     pub start_s: f64,
-    /// Time from launch to ready, in seconds, where it was started before and its graphs are in the compile cache.
+    /// Time from launch to ready, in seconds, where its graphs are in the compile cache.
     pub warm_start_s: f64,
     /// Time from the order to stop to the end, in seconds.
     pub stop_s: f64,
@@ -128,6 +128,12 @@ impl ModelledServer {
             failure,
             calibrated,
         })
+    }
+
+    /// The settings by which its graphs are compiled, if it becomes ready.
+    pub fn graphs(&self) -> Option<String> {
+        let settings = self.settings.as_ref().filter(|_| self.failure.is_none());
+        settings.map(ServerSettings::graphs)
     }
 
     /// A server about which only the start times of a record are known.

@@ -9,14 +9,14 @@ use super::load::{Play, Player, overhead_s};
 use super::plays::Timing;
 use super::server::ModelledServer;
 use super::spread::Time;
-use super::{Forecast, Loss, Unknown};
+use super::{Forecast, Loss, SharedGraphs, Unknown};
 use crate::agenda::{
     Action, ActionOutcome, Agenda, Ending, Group, Hint, Hints, MeasuredRun, ReadyInfo, Run, RunReader, wants_forecast,
 };
 use crate::bench::params_of;
 use crate::cause::{Cause, Failure};
 use crate::ids::{SearchId, ServerId};
-use crate::journal::{FIRST_SLOT, ServerReady, State};
+use crate::journal::{FIRST_SLOT, ServerReady, ServerRecord, State};
 use crate::matrix::{LoadExploration, LoadSearch, Point};
 use crate::plan::{BenchRunner, Offline, Reset, Warmup, spelling};
 use crate::run::{NoSignals, Stage, drive, reduce};
@@ -49,7 +49,7 @@ struct VirtualStage<'a> {
     levels_left: BTreeMap<SearchId, usize>,
     /// True if the server is up and stays so.
     is_up: bool,
-    /// True if it was started before, so that its graphs are compiled.
+    /// True if its graphs are compiled.
     is_compiled: bool,
 }
 
@@ -106,11 +106,19 @@ fn play(
     let reads_gaps = criteria.map(ToString::to_string).any(|text| text.contains("itl"));
     let server = &group.server;
     let is_up = rehearsers.options.at_work && is_up(state, &server.id, group.slot);
-    let record = state.servers.get(&server.id);
-    let is_compiled = group.slot > FIRST_SLOT || record.is_some_and(|record| record.ready().next().is_some());
+    let was_ready = state.servers.get(&server.id).is_some_and(ServerRecord::was_ready);
+    let is_compiled = group.slot > FIRST_SLOT || was_ready || rehearsers.compiled.contains(&server.id);
+    let start = &rehearsers.calibration.start;
+    let saved_s = start.time(stand_in.start_s).likely - start.time(stand_in.warm_start_s).likely;
+    let shared = stand_in.graphs().map(|key| SharedGraphs {
+        key,
+        saved_s,
+        is_compiled,
+    });
     let forecast = RefCell::new(Forecast {
         server: server.id.clone(),
         name: plan.secrets.redact(&server.name),
+        shared,
         ..Forecast::default()
     });
     let level_left = |planned: &LoadExploration| {

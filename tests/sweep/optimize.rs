@@ -188,6 +188,37 @@ fn a_budget_ends_it_and_a_larger_one_goes_on() {
     assert!(said(&output).contains("the budget is spent"), "{}", said(&output));
 }
 
+/// A budget makes an optimisation of a grid for the time of its sessions. Without one, the rest of the grid follows.
+#[test]
+fn a_grid_with_a_budget_begins_with_what_promises_most() {
+    let harness = Harness::new();
+    harness.write("bench.sh", SCRIPT);
+    let grid = plan("")
+        .replace("[optimize]\n", "")
+        .replace("[4, 8, 16, 32, 64, 128]", "[4, 32]")
+        .replace("[512, 1024, 2048, 4096]", "[512, 2048]");
+    harness.write("plan.toml", &grid);
+    let output = harness.run(&["run", "plan.toml", "-o", "out", "--budget", "1ms"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(said(&output).contains("Started 1 of 5 servers"), "{}", said(&output));
+    assert!(said(&output).contains("the budget is spent"), "{}", said(&output));
+    assert_eq!(started(&harness.folder.path().join("out")), ["default"]);
+    let output = harness.run(&["run", "plan.toml", "-o", "out", "--budget", "1h"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(
+        said(&output).contains("seqs 32, batched tokens 2048"),
+        "{}",
+        said(&output)
+    );
+    let output = harness.run(&["run", "plan.toml", "-o", "out"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let found = answer(&harness, "out");
+    assert!(found["optimization"].is_null(), "{found}");
+    assert_eq!(rows(&harness.folder.path().join("out/summary.csv")).len(), 4);
+    let output = harness.run(&["run", "plan.toml", "-o", "out", "--budget", "1h", "--confirm"]);
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+}
+
 #[test]
 fn the_highest_load_is_an_objective_too() {
     let harness = Harness::new();

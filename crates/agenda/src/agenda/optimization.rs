@@ -9,7 +9,7 @@ use vsweep_plan::plan::{Optimize, Parallel, Plan, equality_key, number};
 use vsweep_record::evidence::MARGIN;
 use vsweep_record::journal::{Contestant, Objective, Optimization};
 use vsweep_record::table::count_gpus;
-use vsweep_strategy::selection::optimized::{Axis, Budget, Candidate, Level, Predicted, Rules, Trial};
+use vsweep_strategy::selection::optimized::{Axis, Budget, Candidate, Level, Predicted, Rules, Trial, WarmStart};
 
 /// Seconds of a start of which nothing is known.
 const USUAL_START_S: f64 = 60.0;
@@ -25,10 +25,12 @@ const UNMET: f64 = 0.5;
 const LOAD_ERROR: f64 = 2.0;
 
 /// Prediction of a server before it starts.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Prediction {
-    /// Seconds until it is ready.
+    /// Seconds until it is ready, if nothing is compiled yet.
     pub start_s: f64,
+    /// The settings by which its graphs are compiled, and the seconds until it is ready once they are.
+    pub warm: Option<(String, f64)>,
     /// Seconds of everything that is measured on one start.
     pub measure_s: f64,
     /// False if it will likely not become ready for want of memory.
@@ -83,6 +85,15 @@ pub fn optimization(
         .flat_map(|begun| &begun.contestants)
         .map(|own| (&own.server, &own.candidate))
         .collect();
+    let graphs = servers
+        .iter()
+        .filter_map(|server| predictions.get(&server.id)?.warm.as_ref());
+    let graphs: Vec<&str> = graphs.map(|(key, _)| &**key).unique().collect();
+    let warm = |(key, start_s): &(String, f64)| {
+        let graphs = graphs.iter().position(|other| other == key)? as u32;
+        let start_s = *start_s;
+        Some(WarmStart { graphs, start_s })
+    };
     let contestants = servers.iter().enumerate().map(|(at, server)| {
         let points: Vec<_> = matrix.point_ids_of(server).collect();
         let searches = matrix.search_ids_of(server);
@@ -94,6 +105,7 @@ pub fn optimization(
             predicted: predicted.and_then(|own| own.value),
             memory: predicted.filter(|own| !own.fits).map(|_| TOO_MUCH),
             start_s: predicted.map_or(USUAL_START_S, |own| own.start_s),
+            warm: predicted.and_then(|own| own.warm.as_ref()).and_then(warm),
             measure_s: predicted.map_or(runs * USUAL_RUN_S, |own| own.measure_s),
             gpus: gpus_of(server),
         };

@@ -32,15 +32,15 @@ impl Draft {
 /// Loads the plan at a path. Each override is `KEY=VALUE` with a dotted key such as `serve.params.max_num_seqs` and a TOML value. A value
 /// that is not valid TOML is taken as a text, unless it begins like another type.
 pub fn load(path: &Path, overrides: &[String]) -> Result<Plan, Problems> {
-    draft(path, overrides)?.finish()
+    draft(path, overrides, None)?.finish()
 }
 
 /// The path that means standard input.
 const STANDARD_INPUT: &str = "-";
 
-/// Loads as much of the plan as can be read. The path `-` is standard input, which is JSON if it begins with a brace. Fails if the text is
-/// missing, or is neither TOML nor JSON.
-pub fn draft(path: &Path, overrides: &[String]) -> Result<Draft, Problems> {
+/// Loads as much of the plan as can be read. The path `-` is standard input, which is JSON if it begins with a brace. With a budget, such
+/// as `6h`, the plan spends at most that. Fails if the text is missing, or is neither TOML nor JSON.
+pub fn draft(path: &Path, overrides: &[String], budget: Option<&str>) -> Result<Draft, Problems> {
     let is_piped = path.as_os_str() == STANDARD_INPUT;
     let (path, text) = match is_piped {
         true => (Path::new("stdin"), io::read_to_string(io::stdin())),
@@ -60,34 +60,43 @@ pub fn draft(path: &Path, overrides: &[String]) -> Result<Draft, Problems> {
         true => Format::Json,
         false => Format::of(path),
     };
-    read(&text, format, path, overrides, &World::real())
+    read(&text, format, path, (overrides, budget), &World::real())
 }
 
 /// Like [`draft`], for a text in memory. `path` names it in messages, and relative paths start there.
 pub fn draft_of(text: &str, format: Format, path: &Path) -> Result<Draft, Problems> {
-    read(text, format, path, &[], &World::real())
+    read(text, format, path, (&[], None), &World::real())
 }
 
 /// Reads a plan from its text. `path` names it in messages and is where relative paths start; variables and further
 /// files come from `world` alone.
 pub fn parse(text: &str, format: Format, path: &Path, world: &World<'_>) -> Result<Plan, Problems> {
-    read(text, format, path, &[], world)?.finish()
+    read(text, format, path, (&[], None), world)?.finish()
 }
 
-fn read(text: &str, format: Format, path: &Path, overrides: &[String], world: &World<'_>) -> Result<Draft, Problems> {
+fn read(
+    text: &str,
+    format: Format,
+    path: &Path,
+    (overrides, budget): (&[String], Option<&str>),
+    world: &World<'_>,
+) -> Result<Draft, Problems> {
     let mut reader = Reader::new(world);
     let source = reader.sources.add(path, text);
     let typed = text::read(text, format, source, &mut reader.found);
     if !reader.found.is_empty() {
         return Err(reader.found.into_problems(&reader.sources, &reader.secrets));
     }
-    let is_verbatim = overrides.is_empty() && typed.child("extends").is_none();
+    let is_verbatim = overrides.is_empty() && budget.is_none() && typed.child("extends").is_none();
     let mut root = over_its_base(typed, path, &mut vec![path.to_path_buf()], &mut reader);
     for setting in overrides {
         let source = reader.sources.add("--set", setting.as_str());
         if let Some(over) = override_tree(setting, source, &mut reader) {
             merge(&mut root, over);
         }
+    }
+    if let Some(budget) = budget {
+        spend_at_most(budget, &mut root, &mut reader);
     }
     root.span.source = 0;
     let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
@@ -144,6 +153,24 @@ fn base(extends: &Node, path: &Path, chain: &mut Vec<PathBuf>, reader: &mut Read
     Some(over_its_base(typed, &path, chain, reader))
 }
 
+/// Limits the time of a comparison. Every other plan becomes an optimisation with that budget, which decides itself what is started again.
+fn spend_at_most(budget: &str, root: &mut Node, reader: &mut Reader<'_>) {
+    let is_comparison = root.child("compare").is_some();
+    let key = if is_comparison {
+        "compare.max_time"
+    } else {
+        "optimize.budget"
+    };
+    let setting = format!("{key}={budget}");
+    let source = reader.sources.add("--budget", setting.as_str());
+    if let Kind::Table(entries) = &mut root.kind {
+        entries.retain(|entry| is_comparison || !["starts", "repeat_first"].contains(&entry.key.as_str()));
+    }
+    if let Some(over) = override_tree(&setting, source, reader) {
+        merge(root, over);
+    }
+}
+
 /// `KEY=VALUE` as a tree of one leaf.
 fn override_tree(setting: &str, source: usize, reader: &mut Reader<'_>) -> Option<Node> {
     let parsed = |text: &str| {
@@ -185,5 +212,48 @@ fn replace_leaf(tree: &mut Node, leaf: Node) {
     match &mut tree.kind {
         Kind::Table(entries) => replace_leaf(&mut entries[0].value, leaf),
         _ => *tree = leaf,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const GRID: &str = "version = 1\nstarts = 3\nrepeat_first = true\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\n\
+                        max_num_seqs = [1, 2]\n[bench.params]\nnum_prompts = 9\n";
+    const HOUR: Option<Duration> = Some(Duration::from_secs(3600));
+
+    fn within_an_hour(text: &str) -> Plan {
+        let path = Path::new("plan.toml");
+        let draft = read(text, Format::Toml, path, (&[], Some("1h")), &World::empty());
+        draft.and_then(Draft::finish).expect("a valid plan")
+    }
+
+    #[test]
+    fn a_budget_makes_an_optimisation_that_decides_on_repeated_starts() {
+        let plan = within_an_hour(GRID);
+        assert_eq!(plan.optimize.and_then(|optimize| optimize.budget), HOUR);
+        assert_eq!((plan.starts, plan.repeat_first), (1, false));
+        assert!(plan.text.contains("[optimize]"), "{}", plan.text);
+    }
+
+    #[test]
+    fn a_budget_replaces_that_of_the_plan_and_keeps_its_objective() {
+        let optimized = GRID.replace("starts = 3\nrepeat_first = true\n", "");
+        let text = format!("{optimized}[optimize]\nobjective = \"p99_ttft_ms\"\nbudget = \"9h\"\n");
+        let optimize = within_an_hour(&text).optimize.expect("an optimisation");
+        assert_eq!(
+            (optimize.budget, optimize.objective.as_deref()),
+            (HOUR, Some("p99_ttft_ms"))
+        );
+    }
+
+    #[test]
+    fn a_budget_limits_a_comparison() {
+        let compared = GRID.replace("starts = 3\nrepeat_first = true\n", "");
+        let plan = within_an_hour(&format!("{compared}[compare]\n"));
+        assert!(plan.optimize.is_none());
+        assert_eq!(plan.compare.and_then(|compare| compare.max_time), HOUR);
     }
 }

@@ -12,7 +12,7 @@ use vsweep_answer::answer::Better;
 use vsweep_plan::cause::Outcome;
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::plan::Requirement;
-use vsweep_strategy::selection::optimized::{Ask, Ended, Optimized, Reason, Trial};
+use vsweep_strategy::selection::optimized::{Ask, CompiledGraphs, Ended, Optimized, Reason, Trial};
 
 /// An optimisation with what is known of it.
 #[derive(Debug, Clone)]
@@ -235,15 +235,16 @@ fn starts(record: &Optimization, state: &State) -> Vec<(usize, u32, Option<Reaso
 /// The costs of the starts so far as a multiple of what was predicted of them. Costs that were only assumed count for nothing before the
 /// first start has ended.
 fn costs(record: &Optimization, begun: &[BegunStart]) -> f64 {
-    let measured = begun.iter().filter_map(|start| match start.result? {
-        (Trial::Measured { .. }, seconds) => Some((start.contestant, seconds)),
-        _ => None,
-    });
     let (mut took, mut predicted) = (0.0, 0.0);
-    for (contestant, seconds) in measured {
-        let candidate = &record.contestants[contestant].candidate;
-        took += seconds;
-        predicted += candidate.start_s + candidate.measure_s;
+    let mut compiled = CompiledGraphs::default();
+    for start in begun {
+        let Some((trial, seconds)) = start.result else { continue };
+        let candidate = &record.contestants[start.contestant].candidate;
+        if let Trial::Measured { .. } = trial {
+            took += seconds;
+            predicted += compiled.start_s(candidate) + candidate.measure_s;
+        }
+        compiled.note(candidate, &trial);
     }
     match (took > 0.0 && predicted > 0.0, record.is_predicted) {
         (true, _) => took / predicted,

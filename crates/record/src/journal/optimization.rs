@@ -4,7 +4,7 @@
 use super::rank::Rank;
 use serde::{Deserialize, Serialize};
 use vsweep_plan::ids::{PointId, SearchId, ServerId};
-use vsweep_strategy::selection::optimized::{Axis, Candidate, Optimized, Reason, Rules};
+use vsweep_strategy::selection::optimized::{Axis, Candidate, Optimized, Reason, Rules, WarmStart};
 
 /// The servers to choose from, and the rules of the choice.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -75,6 +75,10 @@ impl Optimization {
     pub fn begin(&self, costs: f64) -> Optimized {
         let candidates = self.contestants.iter().map(|own| Candidate {
             start_s: own.candidate.start_s * costs,
+            warm: own.candidate.warm.map(|warm| WarmStart {
+                start_s: warm.start_s * costs,
+                ..warm
+            }),
             measure_s: own.candidate.measure_s * costs,
             ..own.candidate.clone()
         });

@@ -14,6 +14,8 @@ use vsweep_strategy::stats::Better;
 
 /// Numbers of starts that are considered.
 const STARTS: [u32; 4] = [1, 2, 4, 8];
+/// More starts are advised only if they are expected to raise the probability by so much.
+const LEAST_GAIN: f64 = 0.01;
 /// Truths that are imagined, and draws that are moved for each.
 const TRUTHS: usize = 60;
 const MOVED: usize = 500;
@@ -45,7 +47,7 @@ pub fn advice(
         }
     }
     let (starts, expected) = best?;
-    if expected <= winner.probability {
+    if expected < winner.probability + LEAST_GAIN {
         return None;
     }
     let seconds = placed

@@ -226,12 +226,16 @@ impl ServerSettings {
 
     /// The file that says that this model was compiled before, if there is a cache.
     pub fn graph_cache(&self) -> Option<PathBuf> {
-        let cost = &self.cost;
-        let (model, gpu) = (&self.model, cost.gpu.name);
-        let key = format!("{model} {} {} {gpu}", cost.tensor_parallel, cost.weight_bytes);
-        let hash = mix_text(0, &key);
+        let hash = mix_text(0, &self.graphs());
         let folder = self.compile_cache.as_ref()?;
         Some(folder.join(format!("{hash:016x}")).join("graphs"))
+    }
+
+    /// The settings by which its graphs are compiled: servers that agree in them share their graphs.
+    pub fn graphs(&self) -> String {
+        let cost = &self.cost;
+        let (model, gpu) = (&self.model, cost.gpu.name);
+        format!("{model} {} {} {gpu}", cost.tensor_parallel, cost.weight_bytes)
     }
 
     /// GPUs that the server computes on.

@@ -10,6 +10,7 @@ mod rules;
 mod shape;
 mod sites;
 mod space;
+mod spending;
 mod spread;
 mod state;
 mod surface;
@@ -21,7 +22,8 @@ mod worth;
 pub use ask::{Ask, Ended, Proposal, Reason};
 pub use estimate::{Estimate, Exclusion};
 pub use rules::{Budget, Rules};
-pub use space::{Axis, Candidate, Level, Predicted};
+pub use space::{Axis, Candidate, Level, Predicted, WarmStart};
+pub use spending::CompiledGraphs;
 pub use state::Optimized;
 pub use trial::Trial;
 

@@ -31,12 +31,24 @@ pub struct Candidate {
     pub predicted: Option<Predicted>,
     /// Share of the GPU's memory that it is predicted to need; above 1 it does not fit if the prediction holds.
     pub memory: Option<f64>,
-    /// Predicted seconds until the server is ready.
+    /// Predicted seconds until the server is ready, if nothing is compiled yet.
     pub start_s: f64,
+    /// Its start once its graphs are compiled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub warm: Option<WarmStart>,
     /// Predicted seconds of a full measurement on it.
     pub measure_s: f64,
     /// GPUs that it occupies.
     pub gpus: u32,
+}
+
+/// A start that finds its graphs compiled.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct WarmStart {
+    /// The number of the graphs, which other candidates may share.
+    pub graphs: u32,
+    /// Predicted seconds until the server is ready.
+    pub start_s: f64,
 }
 
 /// A value that a model predicts.

@@ -3,8 +3,9 @@
 use super::ask::{Ask, Ended, Proposal, Reason};
 use super::chance::{BOUND_SD, Draws};
 use super::estimate::{Estimate, Exclusion};
-use super::rules::{Budget, Rules};
+use super::rules::Rules;
 use super::space::{Axis, Candidate, Space};
+use super::spending::CompiledGraphs;
 use super::spread;
 use super::surface::Belief;
 use super::trial::Trial;
@@ -18,8 +19,6 @@ const SPREAD: (usize, usize) = (6, 10);
 const SPREAD_PREDICTED: usize = 6;
 /// Starts of a candidate at most.
 const MOST_STARTS: usize = 6;
-/// Share of a full measurement that a candidate takes whose first probe is lost, before any was.
-const LOST_SHARE: f64 = 0.3;
 /// Probability of losing the first probe.
 const LIKELY_LOST: f64 = 0.7;
 /// Starts before which nothing is certain: little is known of the sizes of effects.
@@ -37,11 +36,13 @@ const FIRST_LOOK: usize = 16;
 /// An optimisation under way.
 #[derive(Debug, Clone)]
 pub struct Optimized {
-    candidates: Vec<Candidate>,
+    pub(super) candidates: Vec<Candidate>,
     space: Space,
-    rules: Rules,
-    trials: Vec<(usize, Trial)>,
-    seconds: Vec<f64>,
+    pub(super) rules: Rules,
+    pub(super) trials: Vec<(usize, Trial)>,
+    /// Seconds of the servers of the trials.
+    pub(super) seconds: Vec<f64>,
+    pub(super) compiled: CompiledGraphs,
     view: OnceLock<View>,
 }
 
@@ -54,20 +55,17 @@ impl Optimized {
             rules,
             trials: Vec::new(),
             seconds: Vec::new(),
+            compiled: CompiledGraphs::default(),
             view: OnceLock::new(),
         }
     }
 
     /// Takes in the result of a start and the seconds that the server existed.
     pub fn add(&mut self, candidate: usize, trial: Trial, seconds: f64) {
+        self.compiled.note(&self.candidates[candidate], &trial);
         self.trials.push((candidate, trial));
         self.seconds.push(seconds);
         self.view = OnceLock::new();
-    }
-
-    /// Changes the predicted seconds until a candidate's server is ready, for example once its combination was compiled.
-    pub fn expect_start(&mut self, candidate: usize, start_s: f64) {
-        self.candidates[candidate].start_s = start_s;
     }
 
     /// Returns the next starts, at most `free`, while the candidates in `under_way` have no result yet. All depends only on the arguments
@@ -286,12 +284,6 @@ impl Optimized {
         does_work && starts < MOST_STARTS
     }
 
-    /// Expected seconds of a start whose first probe is lost with such a probability.
-    fn cost(&self, candidate: usize, lost: f64) -> f64 {
-        let of = &self.candidates[candidate];
-        (of.start_s + of.measure_s * (1.0 - lost * (1.0 - LOST_SHARE))).max(1.0)
-    }
-
     fn is_certain(&self) -> bool {
         let Some(best) = self.best() else { return false };
         if self.trials.len() < FEWEST_STARTS.min(self.candidates.len() * 2 / 3) {
@@ -356,30 +348,6 @@ impl Optimized {
         });
         let (sum, count) = values.fold((0.0, 0.0), |(sum, count), value| (sum + value, count + 1.0));
         (count > 0.0).then(|| sum / count)
-    }
-
-    /// The cost of the cheapest start.
-    fn least(&self, weight: &dyn Fn(usize) -> f64) -> f64 {
-        let costs = (0..self.candidates.len()).map(|at| self.cost(at, 0.0) * weight(at));
-        costs.fold(f64::INFINITY, f64::min)
-    }
-
-    fn is_spent(&self, under_way: &[usize]) -> bool {
-        let spent = |weight: &dyn Fn(usize) -> f64| -> f64 {
-            let done = self.trials.iter().zip(&self.seconds);
-            let done = done.map(|((at, _), seconds)| seconds * weight(*at));
-            let expected = under_way.iter().map(|at| self.cost(*at, 0.5) * weight(*at));
-            done.sum::<f64>() + expected.sum::<f64>()
-        };
-        match self.rules.budget {
-            None => false,
-            Some(Budget::ServerSeconds(most)) => spent(&|_| 1.0) + self.least(&|_| 1.0) > most,
-            Some(Budget::GpuSeconds(most)) => {
-                let gpus = |at: usize| f64::from(self.candidates[at].gpus);
-                spent(&gpus) + self.least(&gpus) > most
-            }
-            Some(Budget::Starts(most)) => self.trials.len() + under_way.len() >= most,
-        }
     }
 }
 

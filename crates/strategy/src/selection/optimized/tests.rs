@@ -27,6 +27,7 @@ fn candidates(is_memory_predicted: bool) -> Vec<Candidate> {
         changes: 0,
         predicted: None,
         memory: is_memory_predicted.then(|| need(*levels)),
+        warm: None,
         start_s: 100.0,
         measure_s: 60.0,
         gpus: 2,

@@ -91,6 +91,7 @@ impl<'a> OptimizationProgress<'a> {
                 optimized.add(start.contestant, trial, seconds);
             }
         }
+        optimized.judge(trials.winner(state, requirements));
         OptimizationProgress {
             record,
             optimized,

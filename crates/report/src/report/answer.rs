@@ -59,7 +59,7 @@ pub fn judge(state: &State, points: &Points<'_>, options: &ReportOptions, gpus: 
         }
         answer(experiment)
     });
-    answer.optimization = progress.map(|progress| Box::new(optimized::found(&progress)));
+    answer.optimization = progress.map(|progress| Box::new(optimized::found(&progress, &answer)));
     answer
 }
 

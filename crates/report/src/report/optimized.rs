@@ -16,8 +16,8 @@ pub(super) fn of<'a>(
 }
 
 /// The state of an optimisation, with the names that people read.
-pub(super) fn found(progress: &OptimizationProgress<'_>) -> OptimizationFound {
-    let mut found = progress.found();
+pub(super) fn found(progress: &OptimizationProgress<'_>, answer: &Answer) -> OptimizationFound {
+    let mut found = progress.found(answer);
     for own in &mut found.candidates {
         own.name = super::words::short_label(&own.name);
     }

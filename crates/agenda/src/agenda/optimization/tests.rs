@@ -11,6 +11,7 @@ use vsweep_record::journal::{
 };
 use vsweep_strategy::selection::optimized::{Ended, Reason};
 
+use crate::agenda::finals::judge;
 use crate::agenda::{Schedule, Start};
 
 const PLAN: &str = "version = 1\nruns = 1\n[serve]\ncommand = \"vllm serve m\"\n[serve.params]\nmax_num_seqs = [16, 32, 64, 128, 256, \
@@ -122,7 +123,8 @@ impl Played {
     fn found(&self) -> OptimizationFound {
         let optimization = self.state.optimization().expect("declared");
         let requirements = &self.plan.report.requirements;
-        OptimizationProgress::of(optimization, &self.state, requirements, &|_, _| false).found()
+        let progress = OptimizationProgress::of(optimization, &self.state, requirements, &|_, _| false);
+        progress.found(&judge(&self.plan, &self.matrix, &self.state, u32::MAX))
     }
 
     fn ended(&self) -> Option<Ended> {

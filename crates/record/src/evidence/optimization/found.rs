@@ -1,8 +1,8 @@
 //! The part of the answer's document that an optimisation is told in.
 
-use super::trials::sign;
+use super::trials::{judged, sign};
 use super::{BegunStart, OptimizationProgress};
-use vsweep_answer::answer::{CandidateFound, CandidateState, Estimate, OptimizationFound};
+use vsweep_answer::answer::{Answer, CandidateFound, CandidateState, Estimate, OptimizationFound};
 use vsweep_strategy::selection::optimized::{self, Exclusion, Trial};
 
 /// Standard deviations of a normal distribution that hold 95 %.
@@ -12,9 +12,11 @@ const HOUR_S: f64 = 3600.0;
 const WIDEST: f64 = 20.0;
 
 impl OptimizationProgress<'_> {
-    /// The state of the optimisation for people.
-    pub fn found(&self) -> OptimizationFound {
-        let best = self.optimized.best();
+    /// The state of the optimisation for people, with the winner of an answer.
+    pub fn found(&self, answer: &Answer) -> OptimizationFound {
+        let mut optimized = self.optimized.clone();
+        optimized.judge(judged(self.record, answer));
+        let best = optimized.best();
         let defaults = self.record.rules.defaults;
         let value = |at: usize| self.optimized.estimate(at).ln_value;
         let is_measured = |at: usize| self.state(at, &self.begun_of(at)) == CandidateState::Measured;
@@ -25,14 +27,14 @@ impl OptimizationProgress<'_> {
             ended: self.ended(),
             certainty: self.record.rules.certainty,
             best: best.map(|at| self.id(at)),
-            probability: self.optimized.chance_of_best(),
+            probability: optimized.chance_of_best(),
             starts: self.begun.len(),
             seconds: self.begun.iter().filter_map(|start| Some(start.result?.1)).sum(),
             grid_seconds: self
                 .record
                 .is_predicted
                 .then(|| candidates().map(|own| own.start_s + own.measure_s).sum()),
-            hour_gain: self.optimized.expected_gain(HOUR_S).exp_m1(),
+            hour_gain: optimized.expected_gain(HOUR_S).exp_m1(),
             defaults: defaults.map(|at| self.id(at)),
             over_defaults: over_defaults
                 .map(|(best, defaults)| (sign(self.better) * (value(best) - value(defaults))).exp()),

@@ -1,15 +1,15 @@
 //! The result of each start of an optimisation: its value with its error, or the reason why it has none; and the time that it took.
 
 use crate::evidence::Recorded;
-use crate::journal::{Objective, Optimization, RunRecord, SearchEnd, SearchRecord, StartRecord, State};
+use crate::journal::{Objective, Optimization, RunRecord, SearchEnd, SearchRecord, ServerRecord, StartRecord, State};
 use crate::table::count_gpus;
 use std::collections::{BTreeMap, HashMap};
-use vsweep_answer::answer::{Better, Experiment, Goal, Standing, standings};
+use vsweep_answer::answer::{Answer, Better, Experiment, Goal, Standing, answer, standings};
 use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::plan::{Params, Requirement};
 use vsweep_strategy::search::Found;
-use vsweep_strategy::selection::optimized::Trial;
+use vsweep_strategy::selection::optimized::{Judged, Trial};
 
 /// Relative error of a load whose search says nothing of its certainty.
 const UNKNOWN_LOAD: f64 = 0.03;
@@ -64,32 +64,41 @@ impl<'a> Trials<'a> {
 
     /// Ranks the servers by the first question, start by start.
     fn judge(&mut self, state: &State, requirements: &[Requirement]) {
-        let servers: BTreeMap<ServerId, (Params, f64)> = state
-            .servers
-            .iter()
-            .map(|(id, server)| {
-                (
-                    id.clone(),
-                    (server.params.clone(), count_gpus(&server.params, &server.argv)),
-                )
-            })
-            .collect();
-        let recorded = Recorded {
+        let servers = servers(state);
+        let mut slots: Vec<u32> = self.tallies.keys().map(|(_, slot)| *slot).collect();
+        slots.sort_unstable();
+        slots.dedup();
+        for slot in slots {
+            let recorded = self.recorded(state, &servers, requirements);
+            let experiment = recorded.experiment(|run: &RunRecord| run.slot == slot);
+            let found = self.rank(&experiment);
+            self.standings.insert(slot, found);
+        }
+    }
+
+    /// The winner of the first question among the servers that were measured, as the answer finds it.
+    pub fn winner(&self, state: &State, requirements: &[Requirement]) -> Option<Judged> {
+        let servers = servers(state);
+        let mut experiment = self.recorded(state, &servers, requirements).experiment(|_| true);
+        experiment.questions.truncate(1);
+        experiment.frontiers.clear();
+        judged(self.record, &answer(experiment))
+    }
+
+    fn recorded<'s>(
+        &'s self,
+        state: &'s State,
+        servers: &'s BTreeMap<ServerId, (Params, f64)>,
+        requirements: &'s [Requirement],
+    ) -> Recorded<'s> {
+        Recorded {
             state,
-            servers: &servers,
+            servers,
             starts: u32::MAX,
             requirements,
             margin: self.record.rules.margin.exp_m1(),
             gpus: self.record.gpus,
             objective: self.record.objective.as_ref(),
-        };
-        let mut slots: Vec<u32> = self.tallies.keys().map(|(_, slot)| *slot).collect();
-        slots.sort_unstable();
-        slots.dedup();
-        for slot in slots {
-            let experiment = recorded.experiment(|run: &RunRecord| run.slot == slot);
-            let found = self.rank(&experiment);
-            self.standings.insert(slot, found);
         }
     }
 
@@ -177,6 +186,24 @@ impl<'a> Trials<'a> {
             .map_or(0.0, |tally| tally.seconds);
         held.max(ready + runs)
     }
+}
+
+/// The winner of the first question of an answer, which is that of the optimisation.
+pub(super) fn judged(record: &Optimization, answer: &Answer) -> Option<Judged> {
+    let winner = answer.questions.first()?.winner.as_ref()?;
+    Some(Judged {
+        winner: record.position(&ServerId(winner.config.clone()))?,
+        probability: winner.probability,
+    })
+}
+
+/// The settings of all servers, and the GPUs of each.
+fn servers(state: &State) -> BTreeMap<ServerId, (Params, f64)> {
+    let of = |(id, server): (&ServerId, &ServerRecord)| {
+        let gpus = count_gpus(&server.params, &server.argv);
+        (id.clone(), (server.params.clone(), gpus))
+    };
+    state.servers.iter().map(of).collect()
 }
 
 /// The sign that makes higher better.

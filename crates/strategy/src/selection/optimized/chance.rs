@@ -51,13 +51,15 @@ impl Draws {
         Draws { of, values }
     }
 
-    /// The share of draws in which a candidate lies within the margin of the best.
-    pub(super) fn chance(&self, candidate: usize, margin: f64) -> f64 {
+    /// The share of draws in which a candidate lies within the margin of the best of some rivals.
+    pub(super) fn chance(&self, candidate: usize, margin: f64, is_rival: &dyn Fn(usize) -> bool) -> f64 {
         let Some(at) = self.of.iter().position(|of| *of == candidate) else {
             return 0.0;
         };
+        let rivals: Vec<usize> = (0..self.of.len()).filter(|i| is_rival(self.of[*i])).collect();
         let is_best = |draw: &&Vec<Option<f64>>| {
-            draw[at].is_some_and(|value| draw.iter().flatten().all(|other| *other <= value + margin))
+            let mut others = rivals.iter().filter_map(|i| draw[*i]);
+            draw[at].is_some_and(|value| others.all(|other| other <= value + margin))
         };
         self.values.iter().filter(is_best).count() as f64 / self.values.len().max(1) as f64
     }

@@ -4,6 +4,7 @@
 //! prediction make its estimate; the next start is the one that promises most for its cost.
 
 mod ask;
+mod certainty;
 mod chance;
 mod estimate;
 mod rules;
@@ -20,6 +21,7 @@ mod works;
 mod worth;
 
 pub use ask::{Ask, Ended, Proposal, Reason};
+pub use certainty::Judged;
 pub use estimate::{Estimate, Exclusion};
 pub use rules::{Budget, Rules};
 pub use space::{Axis, Candidate, Level, Predicted, WarmStart};

@@ -1,6 +1,7 @@
 //! The optimisation as a fold over the results of starts.
 
 use super::ask::{Ask, Ended, Proposal, Reason};
+use super::certainty::Judged;
 use super::chance::{BOUND_SD, Draws};
 use super::estimate::{Estimate, Exclusion};
 use super::rules::Rules;
@@ -21,17 +22,14 @@ const SPREAD_PREDICTED: usize = 6;
 const MOST_STARTS: usize = 6;
 /// Probability of losing the first probe.
 const LIKELY_LOST: f64 = 0.7;
-/// Starts before which nothing is certain: little is known of the sizes of effects.
-const FEWEST_STARTS: usize = 16;
 /// Standard deviations between an estimate and its bounds: wide, since the surface itself may be wrong.
 const BOUND: f64 = 5.0;
 /// Least difference of it from an estimate that rests on a prediction: where one limit takes over from another, that may be off twofold.
 const TWIN_BOUND: f64 = 0.8;
 /// Probability of fitting into memory below which a candidate is left out.
 const HOPELESS: f64 = 0.002;
-/// Candidates that a further proposal of a batch is chosen from, and rivals in a first look at the chance of the best one.
+/// Candidates that a further proposal of a batch is chosen from.
 const SHORTLIST: usize = 400;
-const FIRST_LOOK: usize = 16;
 
 /// An optimisation under way.
 #[derive(Debug, Clone)]
@@ -43,6 +41,7 @@ pub struct Optimized {
     /// Seconds of the servers of the trials.
     pub(super) seconds: Vec<f64>,
     pub(super) compiled: CompiledGraphs,
+    pub(super) judged: Option<Judged>,
     view: OnceLock<View>,
 }
 
@@ -56,6 +55,7 @@ impl Optimized {
             trials: Vec::new(),
             seconds: Vec::new(),
             compiled: CompiledGraphs::default(),
+            judged: None,
             view: OnceLock::new(),
         }
     }
@@ -84,7 +84,8 @@ impl Optimized {
                 ended = Some(Ended::Certain);
             } else {
                 let most = free - proposals.len();
-                let found = self.most_promising(&busy, most);
+                let finalists = self.is_decided_among_measured().then(|| self.measured());
+                let found = self.most_promising(&busy, most, finalists);
                 if found.is_empty() {
                     ended = Some(Ended::Exhausted);
                 }
@@ -105,9 +106,12 @@ impl Optimized {
         }
     }
 
-    /// The best candidate as far as is known, by the mean of its own starts; none before one was measured. A challenger's first probe is at
-    /// its load.
+    /// The best candidate as far as is known: the one that was judged so, else by the mean of its own starts; none before one was
+    /// measured. A challenger's first probe is at its load.
     pub fn best(&self) -> Option<usize> {
+        if let Some(judged) = self.judged {
+            return Some(judged.winner);
+        }
         let known = self
             .measured()
             .into_iter()
@@ -139,12 +143,6 @@ impl Optimized {
             .filter(|_| self.measured_mean(candidate).is_none());
         let ln_value = view.plain(ln_value);
         Estimate { ln_value, sd, excluded }
-    }
-
-    /// The probability that the best known candidate lies within the margin of the best of all.
-    pub fn chance_of_best(&self) -> f64 {
-        self.best()
-            .map_or(0.0, |best| self.draws(best, usize::MAX).chance(best, self.rules.margin))
     }
 
     /// The gain of the logarithm of the best one's value that so many more seconds of servers are expected to bring.
@@ -199,11 +197,11 @@ impl Optimized {
         works.iter().map(|works| works.fits * works.meets).collect()
     }
 
-    /// The candidates that promise most for their cost, at most `most`.
-    fn most_promising(&self, busy: &[usize], most: usize) -> Vec<Proposal> {
+    /// The candidates that promise most for their cost, at most `most`, and only of some if these are given.
+    fn most_promising(&self, busy: &[usize], most: usize, among: Option<BTreeSet<usize>>) -> Vec<Proposal> {
         let mut busy = busy.to_vec();
         let mut proposals = Vec::new();
-        let mut shortlist: Option<Vec<usize>> = None;
+        let mut shortlist: Option<Vec<usize>> = among.map(|among| among.into_iter().collect());
         while proposals.len() < most {
             let scored = self.scored(&busy, shortlist.as_deref());
             let Some(first) = scored.first() else { break };
@@ -284,16 +282,7 @@ impl Optimized {
         does_work && starts < MOST_STARTS
     }
 
-    fn is_certain(&self) -> bool {
-        let Some(best) = self.best() else { return false };
-        if self.trials.len() < FEWEST_STARTS.min(self.candidates.len() * 2 / 3) {
-            return false;
-        }
-        let is_certain = |most| self.draws(best, most).chance(best, self.rules.margin) >= self.rules.certainty;
-        is_certain(FIRST_LOOK) && is_certain(usize::MAX)
-    }
-
-    fn draws(&self, winner: usize, most: usize) -> Draws {
+    pub(super) fn draws(&self, winner: usize, most: usize) -> Draws {
         let is_known = |at: usize| self.measured_mean(at).is_some();
         Draws::of(self.view(), &self.space, winner, is_known, |at| self.bound(at), most)
     }
@@ -332,7 +321,7 @@ impl Optimized {
     }
 
     /// The candidates that were measured, in their order. There are few of them among all, so this is where a search for the best begins.
-    fn measured(&self) -> BTreeSet<usize> {
+    pub(super) fn measured(&self) -> BTreeSet<usize> {
         let measured = self
             .trials
             .iter()
@@ -341,7 +330,7 @@ impl Optimized {
     }
 
     /// The mean over the starts on which it was measured.
-    fn measured_mean(&self, candidate: usize) -> Option<f64> {
+    pub(super) fn measured_mean(&self, candidate: usize) -> Option<f64> {
         let values = self.trials_of(candidate).filter_map(|trial| match trial {
             Trial::Measured { ln_value, .. } => Some(*ln_value),
             _ => None,

@@ -23,6 +23,7 @@ pub fn assert_agreed(root: &Path, said: &str) {
     outputs.sentences(said);
     outputs.configs();
     outputs.searches();
+    outputs.optimization();
     outputs.comparison(said);
     assert_eq!(outputs.found, Vec::<String>::new(), "{said}");
 }
@@ -467,6 +468,23 @@ impl Outputs<'_> {
     }
 
     /// The findings of the plan's own comparison are in the terminal, on the page and in report.md.
+    /// An optimisation ends with the answer's winner, and is no surer of it among all servers than the answer among the measured ones.
+    fn optimization(&mut self) {
+        let Some(found) = self.answer.optimization.as_deref() else {
+            return;
+        };
+        let Some(winner) = self.answer.questions.first().and_then(|own| own.winner.as_ref()) else {
+            return;
+        };
+        if found.best.as_ref() != Some(&winner.config) {
+            self.object(format!("optimization: {:?} instead of {}", found.best, winner.config));
+        }
+        if found.probability > winner.probability {
+            let (all, measured) = (found.probability, winner.probability);
+            self.object(format!("optimization: {all} among all, {measured} among the measured"));
+        }
+    }
+
     fn comparison(&mut self, said: &str) {
         let Some(comparison) = &self.answer.comparison else {
             return;

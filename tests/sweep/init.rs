@@ -41,6 +41,24 @@ fn every_plan_passes_check() {
 }
 
 #[test]
+fn what_a_tuning_plan_offers_in_comments_passes_check() {
+    let harness = Harness::new();
+    let output = harness.run(&["init", "--goal", "tune", "--model", "meta-llama/Llama-3.1-8B-Instruct"]);
+    let plan = String::from_utf8_lossy(&output.stdout).into_owned();
+    let (plan, offered) = plan.split_once("# More to compare").expect("it offers some");
+    let (offered, rest) = offered.split_once("\n\n").expect("more follows");
+    let offered: String = offered
+        .lines()
+        .skip(1)
+        .map(|line| format!("{}\n", line.trim_start_matches(['#', ' '])))
+        .collect();
+    assert_eq!(offered.matches("[[serve.combos]]").count(), 3, "{offered}");
+    harness.write("plan.toml", &format!("{plan}{offered}\n{rest}"));
+    let output = harness.run(&["check", "plan.toml"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+}
+
+#[test]
 fn a_running_server_is_asked_what_it_can_take() {
     let harness = Harness::new();
     let server = Standing::start(&harness, &["--max-model-len", "512"], false);

@@ -1,6 +1,7 @@
 //! `[optimize]` in a plan: the best of many servers is found with few starts, whatever interrupts that, and every start has a reason in the
 //! record.
 
+use crate::agreement::assert_sweep_agreed;
 use crate::deadline::ended;
 use crate::harness::{Harness, journal_files, journal_lines, rows, said};
 use serde_json::Value;
@@ -143,6 +144,7 @@ fn the_best_of_many_is_found_with_half_of_the_starts_across_kills() {
     let again = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert!(said(&again).contains("nothing left to do"), "{}", said(&again));
     assert!(harness.run(&["verify", "out"]).status.success());
+    assert_sweep_agreed(&harness, "out");
 }
 
 /// Predictions of the engine model are in the record before the first start, and the answer says how far off they were.
@@ -163,6 +165,7 @@ fn figures_are_predicted_and_the_predictions_scored() {
     let found = &answer(&harness, "out")["optimization"];
     assert!(found["prediction_error"].as_f64().is_some(), "{found}");
     assert!(said(&output).contains("off in median"), "{}", said(&output));
+    assert_sweep_agreed(&harness, "out");
 }
 
 fn distinct(names: &[String]) -> usize {

@@ -1,20 +1,12 @@
 //! How sure it is that the best known candidate is the best of all, and when that is enough.
 
+use super::estimate::Judged;
 use super::state::Optimized;
 
 /// Starts before which nothing is certain: little is known of the sizes of effects.
 const FEWEST_STARTS: usize = 16;
 /// Rivals in a first look at the chance of the best one.
 const FIRST_LOOK: usize = 16;
-
-/// The best of the measured candidates by a model that knows more of their measurements than their values.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Judged {
-    /// Its position.
-    pub winner: usize,
-    /// The probability that it lies within the margin of the best measured one.
-    pub probability: f64,
-}
 
 impl Optimized {
     /// Takes over the best of the measured candidates from a better informed judge. What was not measured is still estimated here.

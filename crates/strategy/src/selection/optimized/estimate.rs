@@ -26,3 +26,12 @@ pub enum Exclusion {
     /// It was measured and meets no target.
     Unmet,
 }
+
+/// The best of the measured candidates by a model that knows more of their measurements than their values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Judged {
+    /// Its position.
+    pub winner: usize,
+    /// The probability that it lies within the margin of the best measured one.
+    pub probability: f64,
+}

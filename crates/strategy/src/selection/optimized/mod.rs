@@ -7,6 +7,7 @@ mod ask;
 mod certainty;
 mod chance;
 mod estimate;
+mod graphs;
 mod rules;
 mod shape;
 mod sites;
@@ -21,11 +22,10 @@ mod works;
 mod worth;
 
 pub use ask::{Ask, Ended, Proposal, Reason};
-pub use certainty::Judged;
-pub use estimate::{Estimate, Exclusion};
+pub use estimate::{Estimate, Exclusion, Judged};
+pub use graphs::CompiledGraphs;
 pub use rules::{Budget, Rules};
 pub use space::{Axis, Candidate, Level, Predicted, WarmStart};
-pub use spending::CompiledGraphs;
 pub use state::Optimized;
 pub use trial::Trial;
 

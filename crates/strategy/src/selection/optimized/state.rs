@@ -1,12 +1,11 @@
 //! The optimisation as a fold over the results of starts.
 
 use super::ask::{Ask, Ended, Proposal, Reason};
-use super::certainty::Judged;
 use super::chance::{BOUND_SD, Draws};
-use super::estimate::{Estimate, Exclusion};
+use super::estimate::{Estimate, Exclusion, Judged};
+use super::graphs::CompiledGraphs;
 use super::rules::Rules;
 use super::space::{Axis, Candidate, Space};
-use super::spending::CompiledGraphs;
 use super::spread;
 use super::surface::Belief;
 use super::trial::Trial;

@@ -184,3 +184,53 @@ fn nothing_ends_while_starts_are_under_way() {
     assert_eq!(optimized.ask(1, &[]), Ask::Ended(Ended::Budget));
     assert_eq!(optimized.best(), Some(10));
 }
+
+/// The better informed judge may be less sure of the measured ones; then only more starts of these help.
+#[test]
+fn a_doubt_among_the_measured_asks_for_finalists_alone() {
+    let (mut optimized, _, ended) = played(optimized(None), measured);
+    assert_eq!(ended, Ended::Certain);
+    let winner = optimized.best().expect("measured");
+    let known = optimized.measured();
+    for probability in [0.97, 0.6] {
+        optimized.judge(Some(Judged { winner, probability }));
+        assert!(optimized.chance_of_best() <= probability);
+    }
+    let Ask::Start(next) = optimized.ask(1, &[]) else {
+        panic!("it is not sure");
+    };
+    assert_eq!(next[0].reason, Reason::Finalist);
+    let other = known.iter().find(|at| **at != winner).expect("several were measured");
+    optimized.judge(Some(Judged {
+        winner: *other,
+        probability: 1.0,
+    }));
+    assert_eq!(optimized.best(), Some(*other));
+    let unknown = (0..32).find(|at| !known.contains(at)).expect("not all were started");
+    optimized.judge(Some(Judged {
+        winner: unknown,
+        probability: 1.0,
+    }));
+    assert_eq!(optimized.best(), Some(winner), "what was not measured cannot have won");
+}
+
+#[test]
+fn a_start_with_compiled_graphs_costs_less() {
+    // A cold start takes 160 s with its measurement, a warm one 80 s.
+    let after = |trial| {
+        let mut all = candidates(false);
+        for candidate in &mut all {
+            let (graphs, start_s) = (0, 20.0);
+            candidate.warm = Some(WarmStart { graphs, start_s });
+        }
+        let mut optimized = Optimized::new(&axes(), all, rules(Some(Budget::ServerSeconds(250.0))));
+        optimized.add(10, trial, 160.0);
+        optimized.ask(1, &[])
+    };
+    assert_eq!(
+        after(Trial::DidNotFit),
+        Ask::Ended(Ended::Budget),
+        "nothing was compiled"
+    );
+    assert!(matches!(after(measured(10, 0)), Ask::Start(next) if next.len() == 1));
+}

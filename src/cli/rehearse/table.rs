@@ -197,6 +197,7 @@ mod tests {
             unknown_runs: 0,
             answers: Vec::new(),
             trial: None,
+            shared: None,
             failure,
             losses: Vec::new(),
             disk_bytes: 0,

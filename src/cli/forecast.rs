@@ -2,7 +2,7 @@
 //! `run`, `status` and `rehearse` share, and servers that do not fit on this machine. They need a known GPU; no GPU is assumed.
 
 use super::output;
-use super::rehearse::{AssumedMachine, failing, failures_in_words, summary};
+use super::sweep::rehearse::{AssumedMachine, failing, failures_in_words, summary};
 use crate::agenda::Schedule;
 use crate::cause::{Cause, Failure};
 use crate::journal::{Directory, State};

@@ -1,47 +1,33 @@
 //! The command line: one short file a subcommand. Arguments are read here and nowhere else; each subcommand calls the
 //! rooms below and ends in an [`Exit`].
 
-mod bench;
-mod charts;
-mod check;
-mod compare;
+mod cluster;
+mod convert;
 mod countdown;
 mod experiment;
-mod export;
 mod flags;
 mod forecast;
-mod guard;
 mod help;
-mod import;
-mod init;
-mod iterations;
-mod live;
 mod machine;
+mod one_server;
 mod output;
 mod owner;
-mod pareto;
-mod phases;
-mod plan;
 mod plan_file;
-mod plot;
-mod rehearse;
-mod report;
+mod read;
 mod results;
-mod run;
-mod schema;
-mod sim;
-mod status;
-mod submit;
-mod sweeping;
-mod verify;
-mod worker;
+mod sweep;
 
 use crate::error::{Error, Exit, Result};
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use cluster::{submit, worker};
+use convert::{export, import, schema};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::sys::signal::{SigSet, Signal};
+use one_server::{bench, guard, iterations, phases, sim};
+use read::{compare, pareto, plot, report, status, verify};
 use std::ffi::OsString;
 use std::process::ExitCode;
+use sweep::{check, init, plan, rehearse, run};
 
 /// Finds which server settings under which load meet your targets best.
 #[derive(Debug, Parser)]

@@ -145,7 +145,7 @@ fn survive(text: &str, format: Format) {
         Format::Json => "plan.json",
     });
     fs::write(&path, text).expect("written");
-    let problems = plan::draft(&path, &[]).and_then(|Draft { plan, mut found }| {
+    let problems = plan::draft(&path, &[], None).and_then(|Draft { plan, mut found }| {
         plan.redacted_text();
         if let Some(matrix) = Matrix::draft(&plan, &mut found) {
             let points = matrix.points().take(3);

@@ -1,0 +1,4 @@
+//! Sweeps on several machines.
+
+pub mod submit;
+pub mod worker;

@@ -1,0 +1,256 @@
+//! `vsweep submit`: records a plan for workers, which take its server starts from the directory, and hands them to a cluster.
+
+use crate::cli::experiment::{folder, must_not_be_another, ours, recorded};
+use crate::cli::output;
+use crate::cli::owner::Owner;
+use crate::cli::plan_file::{self, PlanFile};
+use crate::cli::sweep::run::{noise_beside, settle_margins, write_plan};
+use crate::cluster::{self, slurm};
+use crate::error::{Error, Exit, Result};
+use crate::journal::{Directory, Recorder, State};
+use crate::lint;
+use crate::matrix::{Matrix, ServerConfig};
+use crate::plan::{Diagnostics, Plan, Target};
+use crate::run::{Changes, Sweep, demand};
+use crate::selection::packed::Capacity;
+use crate::shell::{shell_line, shell_word};
+use crate::units::show_many;
+use itertools::Itertools;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf, absolute};
+
+/// Record a plan for workers, and hand it to a cluster
+///
+/// Workers (`vsweep worker DIR`) take server starts from the directory: start as many as you like, by ssh or by whatever starts
+/// processes. --slurm starts one for each server start. Submitting again hands over what is missing and not under way; what is
+/// measured is kept.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    file: PlanFile,
+    /// Directory for results; every worker must see it [default: results/<plan name>]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    owner: Owner,
+    /// Hand the server starts to Slurm, as the plan's [slurm] table says
+    #[arg(long)]
+    slurm: bool,
+    /// Count failed runs as missing, so that they are measured again
+    #[arg(long)]
+    retry_failed: bool,
+    /// A further argument for sbatch, e.g. --sbatch-arg=--exclusive (repeatable)
+    #[arg(long, value_name = "ARG", requires = "slurm", allow_hyphen_values = true)]
+    sbatch_arg: Vec<String>,
+    /// Show what would be submitted, and submit nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Cancel what was handed over to Slurm and has not ended
+    #[arg(long, conflicts_with_all = ["dry_run", "sbatch_arg"])]
+    cancel: bool,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let adapt = |plan: &mut Plan| {
+        settle_margins(plan, &Directory::at(folder(args.output.as_deref(), plan)), true);
+    };
+    let (mut plan, matrix, _) = args.file.open(adapt)?;
+    // Workers start in other folders, so paths relative to the plan need its absolute path.
+    plan.path = absolute(&plan.path).unwrap_or(plan.path);
+    refuse(&plan, &matrix)?;
+    let root = folder(args.output.as_deref(), &plan);
+    let directory = ours(&absolute(&root).unwrap_or(root))?;
+    args.owner.check(directory.root())?;
+    if args.cancel {
+        return match args.slurm {
+            true => cancel(&directory),
+            false => Err(Error::Usage(
+                "--cancel cancels what --slurm handed over; add --slurm".to_owned(),
+            )),
+        };
+    }
+    let state = match args.dry_run {
+        true => recorded(&directory)?,
+        false => record(&plan, &matrix, &directory)?,
+    };
+    let sweep = Sweep {
+        retry_failed: args.retry_failed,
+        ..Sweep::of(&plan, &matrix)
+    };
+    let submission = Submission {
+        left: sweep.left(&state),
+        args: &args,
+        plan: &plan,
+        directory: &directory,
+    };
+    match args.slurm {
+        true => submission.hand_to_slurm(),
+        false => submission.show(),
+    }
+}
+
+/// The submission: remaining server starts, by their ids.
+struct Submission<'a> {
+    args: &'a Args,
+    plan: &'a Plan,
+    directory: &'a Directory,
+    left: Vec<(String, Vec<ServerConfig>)>,
+}
+
+impl Submission<'_> {
+    /// Returns the command for one server start, as shell words; its id follows.
+    fn worker(&self) -> String {
+        let again = if self.args.retry_failed { " --retry-failed" } else { "" };
+        format!("worker {}{again} --group", shell_word(self.directory.root()))
+    }
+
+    /// Says what workers may take.
+    fn show(&self) -> Result<Exit> {
+        let root = self.directory.root().display();
+        for (name, servers) in self.left.iter().filter(|_| self.args.dry_run) {
+            let mut names = servers.iter().map(|server| self.plan.secrets.redact(&server.name));
+            output::say(format_args!("{name}  {}", names.join("; ")));
+        }
+        let starts = show_many(self.left.len() as u64, "server start");
+        let worker = match self.args.retry_failed {
+            true => format!("{} ID, an ID of --dry-run each", self.worker()),
+            false => format!("worker {root}"),
+        };
+        output::say(match self.left.is_empty() {
+            true => format!("nothing is left to do in {root}"),
+            false => format!("{starts} to be taken from {root}; start workers with: vsweep {worker}"),
+        });
+        Ok(Exit::Done)
+    }
+
+    /// The server starts that are not under way, each with the GPUs that it takes on each of its nodes.
+    fn sizes(&self, under_way: &BTreeSet<String>) -> Vec<(String, u32)> {
+        let one = Capacity { gpus: 1, groups: 1 };
+        let nodes = self.plan.serve.protocol.members.nodes;
+        let open = self.left.iter().filter(|(name, _)| !under_way.contains(name));
+        open.map(|(name, servers)| {
+            let demands = servers.iter().map(|server| demand(&self.plan.exec, one, server));
+            (name.clone(), demands.max().unwrap_or(0).div_ceil(nodes))
+        })
+        .collect()
+    }
+
+    /// Hands what is left and not under way to Slurm.
+    fn hand_to_slurm(&self) -> Result<Exit> {
+        let (plan, directory, is_dry) = (self.plan, self.directory, self.args.dry_run);
+        if let Some(why) = slurm::unmountable(plan, directory.root()) {
+            return Err(Error::Usage(why));
+        }
+        let _turn = (!is_dry).then(|| cluster::take_turn(directory)).transpose()?;
+        let before = cluster::handed_over(directory)?;
+        let tasks = slurm::queue(&before).map_err(|why| {
+            Error::Fatal(format!(
+                "nothing was submitted, since it cannot be known what is under way already: {why}"
+            ))
+        })?;
+        let live = tasks.into_iter().filter(|task| task.is_live);
+        let under_way: BTreeSet<String> = live.map(|task| task.group).collect();
+        let most = match slurm::most_tasks() {
+            Err(_) if is_dry => usize::MAX,
+            most => most?,
+        };
+        let arrays = cluster::arrays(&self.sizes(&under_way), most, &before);
+        let root = directory.root().display();
+        if arrays.is_empty() {
+            let starts = show_many(under_way.len() as u64, "server start");
+            output::say(match under_way.is_empty() {
+                true => format!("nothing is left to do in {root}"),
+                false => format!("nothing to submit: {starts} under way in Slurm, see `vsweep status {root}`"),
+            });
+            return Ok(Exit::Done);
+        }
+        if plan.slurm.memory_per_gpu.is_none() && !self.args.sbatch_arg.iter().any(|arg| arg.starts_with("--mem")) {
+            output::print_note(
+                "the plan asks for no memory (slurm.memory_per_gpu); on many sites each start then gets that of a whole node, and runs \
+                 alone there",
+            );
+        }
+        let program = std::env::current_exe().map_err(Error::io("find", Path::new("the vsweep that runs")))?;
+        let folder = directory.submissions();
+        for mut array in arrays {
+            let arguments = slurm::arguments(&array, plan, &folder, &self.args.sbatch_arg);
+            let script = slurm::script(&array, plan, directory.root(), &program, &self.worker());
+            if is_dry {
+                let command = shell_line(["sbatch".to_owned()].iter().chain(&arguments));
+                output::say(format_args!("{command} <<'END'\n{script}END"));
+                continue;
+            }
+            array.write(directory)?;
+            let job = slurm::hand_over(&arguments, &script).map_err(|error| {
+                Error::Fatal(format!(
+                    "{error}; what was submitted before stays, and the same command goes on"
+                ))
+            })?;
+            let starts = show_many(array.groups.len() as u64, "server start");
+            let gpus = show_many(u64::from(array.gpus), "GPU");
+            output::say(format_args!("job {job} ({}): {starts}, {gpus} each", array.name));
+            array.job = Some(job);
+            array.write(directory)?;
+        }
+        if !is_dry {
+            let logs = folder.display();
+            output::say(format_args!("see `vsweep status {root}`; logs are in {logs}"));
+        }
+        Ok(Exit::Done)
+    }
+}
+
+/// Cancels what may still run, by its ids.
+fn cancel(directory: &Directory) -> Result<Exit> {
+    let is_recorded = directory.submissions().is_dir();
+    let _turn = is_recorded.then(|| cluster::take_turn(directory)).transpose()?;
+    let tasks = slurm::queue(&cluster::handed_over(directory)?)?;
+    let live = tasks.iter().filter(|task| task.is_live).collect_vec();
+    let jobs = live.iter().filter_map(|task| task.job.split('_').next());
+    let jobs = jobs.unique().collect_vec();
+    if jobs.is_empty() {
+        output::say("nothing of it is in Slurm's queue");
+        return Ok(Exit::Done);
+    }
+    slurm::cancel(&jobs)?;
+    let tasks = show_many(live.len() as u64, "task");
+    let count = show_many(jobs.len() as u64, "job");
+    output::say(format_args!("cancelled {tasks} of {count} ({})", jobs.join(", ")));
+    Ok(Exit::Done)
+}
+
+/// Refuses plans that no worker could go on with.
+fn refuse(plan: &Plan, matrix: &Matrix) -> Result<()> {
+    if matches!(plan.serve.target, Target::Attach(_)) {
+        let why = "a server behind `url` is one, and workers could only wait for each other; use `vsweep run`";
+        return Err(Error::Usage(why.to_owned()));
+    }
+    if plan.redacted_text() != plan.text {
+        let why = "a secret is written in the plan, and secrets are not recorded, so no worker would know it; write it as ${NAME} and \
+                   set that variable where the workers run";
+        return Err(Error::Usage(why.to_owned()));
+    }
+    let mut found = Diagnostics::default();
+    lint::check_side_by_side(plan, matrix, &mut found);
+    plan_file::refuse(plan, found)
+}
+
+/// Records the plan, unless it is the one that counts already; what the directory says then.
+fn record(plan: &Plan, matrix: &Matrix, directory: &Directory) -> Result<State> {
+    let before = recorded(directory)?;
+    let changes = Changes::between(&before, matrix, plan);
+    must_not_be_another(directory, &changes, &before, "")?;
+    let mut recorder = Recorder::join(directory.clone())?;
+    recorder.hide(plan.secrets.clone());
+    write_plan(plan, directory)?;
+    for note in changes.notes() {
+        output::print_note(note);
+    }
+    let noise = noise_beside(plan, directory, &before);
+    let sweep = Sweep {
+        noise: &noise,
+        ..Sweep::of(plan, matrix)
+    };
+    crate::cli::machine::runtime()?.block_on(sweep.declare(changes, &mut recorder))?;
+    Ok(recorder.state().clone())
+}

@@ -1,0 +1,101 @@
+//! `vsweep worker`: takes server starts of a submitted experiment, together with other workers, until none is left. Writes its own journal
+//! and no tables.
+
+use crate::agenda::Ending;
+use crate::cli::experiment::recorded_plan;
+use crate::cli::output;
+use crate::cli::owner::Owner;
+use crate::cli::sweep::run::{check_machine, leave, look_around, perform, settle_gpus, settle_margins};
+use crate::error::{Error, Exit, Result};
+use crate::journal::{Directory, Recorder, State};
+use crate::report::progress::Mode;
+use crate::run::{Changes, Interrupt, Leases, Share, Sweep, chosen_group, group_name, host};
+use std::path::PathBuf;
+
+/// Work on a submitted experiment, together with other workers, until no server start is left
+///
+/// `vsweep submit` records the plan. Start as many workers as you like, on every machine that sees the directory; each takes what no
+/// other has. Tables and charts are made by `vsweep report`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The directory that `vsweep submit` or `vsweep run` wrote, such as results/demo
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    #[command(flatten)]
+    owner: Owner,
+    /// Take this start of a server alone, such as 3f5a91c2d4e6b708-0, or `compare` or `optimize` for the whole of a comparison or an optimisation
+    #[arg(long, value_name = "ID")]
+    group: Option<String>,
+    /// Measure its failed runs again. Only with --group: of all starts, every worker would do so for each
+    #[arg(long, requires = "group")]
+    retry_failed: bool,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let mut interrupt = Interrupt::install_early(leave)?;
+    let directory = Directory::open(args.directory)?;
+    args.owner.check(directory.root())?;
+    let mut recorder = Recorder::join(directory.clone())?;
+    let (plan, whole) = recorded_plan(&directory, recorder.state(), |plan| {
+        settle_margins(plan, &directory, true);
+        settle_gpus(plan, &directory);
+    })?;
+    let share = Share {
+        leases: Leases::of(&directory, host()),
+        group: args.group,
+    };
+    let node = look_around(&plan);
+    let sweep = Sweep {
+        retry_failed: args.retry_failed,
+        node: node.as_ref(),
+        share: Some(&share),
+        ..Sweep::of(&plan, &whole)
+    };
+    if !has_work(&sweep, &share, recorder.state())? {
+        output::say(format_args!("nothing is left to do in {}", directory.root().display()));
+        return Ok(Exit::Done);
+    }
+    check_machine(&sweep, recorder.state())?;
+    recorder.hide(plan.secrets.clone());
+    let changes = Changes::between(recorder.state(), &whole, &plan);
+    let state = recorder.state().clone();
+    let mode = if output::is_quiet() { Mode::Quiet } else { Mode::Auto };
+    let ending = perform(sweep, &state, changes, &mut recorder, mode, &mut interrupt, None)?;
+    let root = directory.root().display();
+    let (why, exit) = match ending {
+        Ending::Interrupted => (
+            format!("interrupted; what is left in {root} is free for other workers"),
+            Exit::Interrupted,
+        ),
+        Ending::Superseded => (
+            format!("stopped: another plan was submitted to {root}, which counts now; its own workers go on"),
+            Exit::CannotGoOn,
+        ),
+        // A failed run is a row of the tables; a scheduler must not try it again.
+        Ending::NothingLeft | Ending::Finished | Ending::StoppedOnFailure => {
+            output::say(format_args!(
+                "nothing is left to take; `vsweep report {root}` makes the tables"
+            ));
+            return Ok(Exit::Done);
+        }
+    };
+    output::print_note(why);
+    Ok(exit)
+}
+
+/// Returns true if any wanted work is left. Fails if the requested group is not in the plan.
+fn has_work(sweep: &Sweep<'_>, share: &Share, state: &State) -> Result<bool> {
+    let schedule = sweep.schedule();
+    let chosen = chosen_group(sweep.plan);
+    let group = share.group.as_deref();
+    let Some(group) = group.filter(|group| Some(*group) != chosen) else {
+        return Ok(schedule.has_work(state));
+    };
+    let mut starts = schedule.foreseen(state);
+    match starts.find(|start| group_name(sweep.plan, start) == group) {
+        Some(start) => Ok(schedule.has_group(&start, state)),
+        None => Err(Error::Usage(format!(
+            "the plan has no start {group}; `vsweep submit PLAN --dry-run` lists them, and a plan that was edited is submitted again"
+        ))),
+    }
+}

@@ -1,0 +1,151 @@
+//! `vsweep import`: what was begun with `vllm bench sweep`, to go on with vsweep: its command lines as plans, its result trees
+//! as experiments.
+
+mod sweep_command;
+mod tree;
+
+use crate::cli::output::{finish, is_quiet, json, must_be_new, print_text, say};
+use crate::cli::owner::Owner;
+use crate::cli::plan_file::show;
+use crate::cli::results;
+use crate::error::{Error, Exit, Result};
+use crate::files::{create_folder, write_atomic, write_named};
+use crate::import::suite::{self, Test};
+use crate::import::{Imported, Sweep, import};
+use crate::report;
+use crate::units::show_many;
+use serde_json::Value;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+/// Make a plan of a `vllm bench sweep` command line, or an experiment of its results
+///
+/// `vsweep import -o plan.toml -- vllm bench sweep serve --serve-cmd '...' --bench-cmd '...' ...` reads the command line and its JSON
+/// files, and writes the plan that starts the same servers and sends the same loads. Differences, and options that have no key, are listed
+/// in comments at the top of the plan and on standard error.
+///
+/// `vsweep import TREE -o DIR -- vllm bench sweep serve ...` makes a directory of that plan and of the results in TREE, finished
+/// or not; `vsweep run DIR/plan.toml -o DIR` measures what is missing.
+///
+/// `vsweep import RESULT -o DIR` writes a result of guidellm, aiperf or `vllm bench serve` in vLLM's words; `vsweep plot` and
+/// `pareto` read DIR.
+///
+/// `vsweep import serving-tests.json -o DIR` makes a plan of each test of a suite of vLLM's performance CI (serving, latency, throughput).
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The folder with the results of one experiment (SERVE--...-BENCH--.../run=0.json), the result of another client (a file, or
+    /// aiperf's folder), or the JSON file of a suite
+    #[arg(value_name = "TREE|RESULT|SUITE")]
+    tree: Option<PathBuf>,
+    /// Path for the plan (standard output, if not given), or the directory to make of a tree
+    #[arg(short, long, value_name = "FILE|DIR")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    owner: Owner,
+    /// The command line, after --: vllm bench sweep serve | serve_workload | serve_sla ...
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    if args.command.is_empty() {
+        let tree = args.tree.as_deref();
+        let Some(file) = tree.and_then(results::file) else {
+            return Err(Error::Usage(without_command(tree)));
+        };
+        let to = |what: &str| {
+            args.output
+                .ok_or_else(|| Error::Usage(format!("say where {what}: -o DIR")))
+        };
+        return match suite_in(&file)? {
+            Some(tests) => import_suite(&tests, &to("the plans go, one for each test")?),
+            None => import_results(&file, &to("the results go")?),
+        };
+    }
+    args.output.as_deref().map_or(Ok(()), must_be_new)?;
+    let mut sweep = sweep_command::read(&args.command)?;
+    match (&args.tree, &args.output) {
+        (None, output) => write_plan(&read(&sweep)?, output.as_deref()),
+        (Some(_), None) => Err(Error::Usage("say where the experiment goes: -o DIR".into())),
+        (Some(tree), Some(output)) => {
+            let name = output.file_name().map(|name| name.to_string_lossy().into_owned());
+            sweep.experiment_name = sweep.experiment_name.or(name);
+            args.owner.check(output)?;
+            tree::import(tree, &read(&sweep)?, output)
+        }
+    }
+}
+
+/// File in which `vllm bench sweep` stores the results of one load.
+const SUMMARY: &str = "summary.json";
+
+/// Writes the benchmarks of the result as the runs of one load.
+fn import_results(file: &Path, to: &Path) -> Result<Exit> {
+    must_be_new(to)?;
+    let records = results::records(file)?;
+    report::read_records(vec![(file.display().to_string(), records.clone())]).map_err(Error::Usage)?;
+    create_folder(to)?;
+    let text = serde_json::to_string_pretty(&records).expect("figures are JSON");
+    write_atomic(&to.join(SUMMARY), text.as_bytes())?;
+    let (results, to) = (show_many(records.len() as u64, "result"), to.display());
+    say(format_args!("wrote {results} to {to}; `vsweep plot {to}` draws them"));
+    Ok(Exit::Done)
+}
+
+/// The tests of a suite of vLLM's performance CI, which is a list of them or contains one; `None` for any other file.
+fn suite_in(path: &Path) -> Result<Option<Vec<Test>>> {
+    let json = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
+    let is_suite = |value: Value| value.is_array() || value["tests"].is_array();
+    if !serde_json::from_str(&json).is_ok_and(is_suite) {
+        return Ok(None);
+    }
+    let tests = suite::read(&json).map_err(|why| Error::Usage(format!("{} {why}", path.display())))?;
+    Ok(Some(tests))
+}
+
+/// The plans of a suite, one for each test, in a new folder.
+fn import_suite(tests: &[Test], folder: &Path) -> Result<Exit> {
+    must_be_new(folder)?;
+    create_folder(folder)?;
+    for Test { name, text } in tests {
+        let name = name.replace(|c: char| !c.is_ascii_alphanumeric() && !".-_".contains(c), "-");
+        write_atomic(&folder.join(format!("{name}.toml")), text.as_bytes())?;
+    }
+    let (plans, folder) = (show_many(tests.len() as u64, "plan"), folder.display());
+    say(format_args!(
+        "wrote {plans} to {folder}; `vsweep check {folder}/*.toml` looks through them"
+    ));
+    Ok(Exit::Done)
+}
+
+fn without_command(tree: Option<&Path>) -> String {
+    let Some(tree) = tree else {
+        return "give the command line after --, such as: vsweep import -- vllm bench sweep serve ...".into();
+    };
+    let tree = tree.display();
+    format!(
+        "a tree does not say which commands it was made with; add them: vsweep import {tree} -o DIR -- vllm bench sweep serve ... \
+         (`vsweep plot`, `pareto` and `compare` read {tree} as it is)"
+    )
+}
+
+/// Imports a command line and prints the notes.
+fn read(sweep: &Sweep) -> Result<Imported> {
+    let imported = import(sweep, &|path| std::fs::read_to_string(path)).map_err(show)?;
+    for note in imported.notes.iter().filter(|_| !is_quiet()) {
+        print_text(format_args!("note: {note}"));
+    }
+    Ok(imported)
+}
+
+fn write_plan(imported: &Imported, output: Option<&Path>) -> Result<Exit> {
+    let Some(path) = output else {
+        return finish(json().write_all(imported.text.as_bytes()));
+    };
+    write_named(path, |file| file.write_all(imported.text.as_bytes()))?;
+    let path = path.display();
+    say(format_args!(
+        "wrote {path}; `vsweep plan {path}` shows what it comes to"
+    ));
+    Ok(Exit::Done)
+}

@@ -1,0 +1,5 @@
+//! Plans from elsewhere, and results for elsewhere.
+
+pub mod export;
+pub mod import;
+pub mod schema;

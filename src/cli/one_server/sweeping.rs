@@ -1,0 +1,186 @@
+//! Common parts of `vsweep bench`, `vsweep iterations` and `vsweep phases`: the server that they measure. The last two also share a loop of
+//! measurements, until the user ends it, and the rows of their files.
+
+use crate::bench::params::server::ServerParams;
+use crate::bench::{Job, Measurement, measure};
+use crate::cli::output::print_note;
+use crate::error::{Error, Exit, Result};
+use crate::metrics::RunResult;
+use crate::plan::{BenchRunner, Params};
+use crate::run::Interrupt;
+use crate::server::http::{Silence, body_of, client_for};
+use itertools::Itertools;
+use reqwest::StatusCode;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Limit for the answer that lists the models.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Limit for one measurement.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+
+/// The server, and the model's name and root there.
+pub struct MeasuredServer {
+    pub base_url: String,
+    pub model: String,
+    pub root: String,
+}
+
+/// The settings of each load, or all that is wrong with any of them.
+pub fn read_each<S>(loads: &[Params], read: fn(&Params) -> Result<S, Vec<String>>) -> Result<Vec<S>> {
+    let (settings, wrong): (Vec<S>, Vec<Vec<String>>) = loads.iter().map(read).partition_result();
+    let problems: BTreeSet<String> = wrong.into_iter().flatten().collect();
+    match problems.is_empty() {
+        true => Ok(settings),
+        false => Err(Error::Usage(problems.iter().join("\nvsweep: "))),
+    }
+}
+
+impl MeasuredServer {
+    /// Asks the server for the first model that it lists, unless the user named one.
+    pub async fn find(server: &ServerParams) -> Result<MeasuredServer> {
+        let base_url = server.url();
+        if let Some(model) = server.model.clone() {
+            let root = model.clone();
+            return Ok(MeasuredServer { base_url, model, root });
+        }
+        let url = format!("{base_url}/v1/models");
+        let failed = |why: &dyn Display| {
+            Error::Fatal(format!(
+                "cannot ask {url} for its models: {why}; start the server, or name the model with --model"
+            ))
+        };
+        let client = client_for(&base_url).tls_danger_accept_invalid_certs(server.insecure);
+        let client = client.build().map_err(|error| failed(&error))?;
+        let request = client.get(&url).timeout(PATIENCE);
+        let headers = server.all_headers(None).into_iter();
+        let request = headers.fold(request, |request, (name, value)| request.header(name, value));
+        let answer = request.send().await.map_err(|error| failed(&Silence::from(error)))?;
+        match answer.status() {
+            StatusCode::OK => {}
+            status @ (StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+                return Err(Error::Fatal(format!(
+                    "{url} answers {status}; set OPENAI_API_KEY, or --header Authorization=..., to a key that the server accepts"
+                )));
+            }
+            status => return Err(failed(&status)),
+        }
+        let body = body_of(answer).await.map_err(|silence| failed(&silence))?;
+        let models: Value = serde_json::from_slice(&body).map_err(|error| failed(&error))?;
+        let first = &models["data"][0];
+        let Some(id) = first["id"].as_str() else {
+            return Err(failed(&"the list is empty"));
+        };
+        Ok(MeasuredServer {
+            base_url,
+            model: id.to_owned(),
+            root: first["root"].as_str().unwrap_or(id).to_owned(),
+        })
+    }
+
+    /// A measurement with these parameters.
+    pub fn job(&self, params: Params) -> Job {
+        Job::new(&self.base_url, &self.model, &self.root, params)
+    }
+}
+
+/// Measures each of these loads, which people call `kind`, by its name. One that fails as the one before did is the last. An interrupt
+/// ends it in order: nothing is left in flight, no server is left asleep. It is an error if no load was measured.
+pub async fn measure_each(
+    server: &MeasuredServer,
+    runner: BenchRunner,
+    (kind, loads): (&str, impl IntoIterator<Item = (String, &Params)>),
+    interrupt: &mut Interrupt,
+    mut measured: impl FnMut(usize, &str, &Measurement) -> Result<()>,
+) -> Result<Exit> {
+    let mut is_any_measured = false;
+    let mut last_failure = None;
+    for (place, (what, params)) in loads.into_iter().enumerate() {
+        let job = Job {
+            runner: runner.clone(),
+            timeout: LONGEST,
+            ..server.job(with_seed(params))
+        };
+        let done = tokio::select! {
+            done = measure(&job) => Some(done),
+            () = interrupt.requested() => None,
+        };
+        job.counters.take_notes().iter().for_each(print_note);
+        let failure = match done {
+            None => return Ok(Exit::Interrupted),
+            Some(
+                Ok(Measurement {
+                    failure: Some(failure), ..
+                })
+                | Err(failure),
+            ) => failure,
+            Some(Ok(measurement)) => {
+                measured(place, &what, &measurement)?;
+                is_any_measured = true;
+                caution(&what, &measurement);
+                continue;
+            }
+        };
+        print_note(format_args!("{what}: {}", failure.detail));
+        if last_failure.replace(failure.detail.clone()) == Some(failure.detail) {
+            print_note(format_args!("the same message again; further {kind} are left out"));
+            break;
+        }
+    }
+    match last_failure {
+        None => Ok(Exit::Done),
+        Some(_) if is_any_measured => Ok(Exit::SomeFailed),
+        Some(failure) => Err(Error::Fatal(format!("nothing was measured: {failure}"))),
+    }
+}
+
+/// Prompts differ from run to run unless the user gave a seed: a server may still know those of the last one.
+fn with_seed(params: &Params) -> Params {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut params = params.clone();
+    params.entry("seed").or_insert_with(|| now.subsec_nanos().into());
+    params
+}
+
+/// Says on standard error why figures must be read with care.
+fn caution(what: &str, measurement: &Measurement) {
+    for warning in warnings_of(&measurement.result) {
+        print_note(format_args!("{what}: {warning}"));
+    }
+    for objection in measurement.objections() {
+        print_note(format_args!("{what}: read these figures with care: {objection}"));
+    }
+}
+
+/// The warnings in a result.
+pub fn warnings_of(result: &RunResult) -> impl Iterator<Item = &str> {
+    let warnings = result.get("warnings").and_then(Value::as_array);
+    warnings.into_iter().flatten().filter_map(Value::as_str)
+}
+
+/// The entries of a comma list.
+pub fn split(text: &str) -> Vec<Value> {
+    text.split(',').map(|entry| Value::from(entry.trim())).collect()
+}
+
+/// Every combination of the values in these lists, each with the other parameters. The last list varies fastest.
+pub fn combinations(params: &Params, lists: &[(&str, Vec<Value>)]) -> Vec<Params> {
+    let named = |(name, values): &(&str, Vec<Value>)| {
+        let named = values.iter().map(|value| ((*name).to_owned(), value.clone()));
+        named.collect_vec()
+    };
+    let combined = lists.iter().map(named).multi_cartesian_product();
+    let all = combined.map(|given| params.clone().into_iter().chain(given).collect());
+    all.collect()
+}
+
+/// A row of a file: the keys that the files of others have, then the rest of the result.
+pub fn row<const N: usize>(theirs: [(&str, Value); N], result: &Params) -> Params {
+    let mut row: Params = theirs.map(|(key, value)| (key.to_owned(), value)).into_iter().collect();
+    for (key, value) in result {
+        row.entry(key.clone()).or_insert_with(|| value.clone());
+    }
+    row
+}

@@ -1,0 +1,253 @@
+//! Common parts of `plot` and `pareto`: the names in their arguments, the runs of several directories, and the delivery of their pictures.
+
+use crate::answer::Answer;
+use crate::cli::experiment::{named_or_newest, options, print_damage};
+use crate::cli::flags::number;
+use crate::cli::output::say;
+use crate::cli::results;
+use crate::error::{Error, Exit, Result};
+use crate::files::{create_folder, write_atomic};
+use crate::journal::Directory;
+use crate::report::chart::{Chart, Series, Style};
+use crate::report::picture::{Form, Size, render_at};
+use crate::report::{Runs, answer_by_table, estimate_by_table};
+use crate::table::{Points, Table};
+use crate::units::show_many;
+use itertools::Itertools;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+/// The directories of one picture.
+#[derive(Debug, clap::Args)]
+pub struct Directories {
+    /// The directories that `vsweep run` or `vllm bench sweep` wrote, or files of results; of several, the column `experiment` tells
+    /// them apart [default: the newest below results/]
+    #[arg(value_name = "DIR")]
+    directories: Vec<PathBuf>,
+    /// Price of one GPU per hour, for the cost of tokens (cost_per_million_output_tokens); the plan's, if not given
+    #[arg(long, value_name = "PRICE", allow_negative_numbers = true, value_parser = price)]
+    price_per_gpu_hour: Option<f64>,
+}
+
+impl Directories {
+    /// Takes the newest experiment if no directory is named.
+    pub fn settle(mut self) -> Result<Directories> {
+        if self.directories.is_empty() {
+            self.directories.push(named_or_newest(None)?);
+        }
+        Ok(self)
+    }
+
+    /// Their runs as one table, each table prepared before costs are added, with the whole answer of the only directory, or with estimates
+    /// of the metrics in `about`.
+    pub fn read(&self, about: Option<&[&str]>, prepare: impl Fn(&mut Table) -> Result<()>) -> Result<Experiments> {
+        let mut twice = self.directories.iter().duplicates_by(|directory| canonical(directory));
+        if let Some(twice) = twice.next() {
+            return Err(Error::Usage(format!(
+                "{} is given twice; name each directory once",
+                twice.display()
+            )));
+        }
+        let mut damage = Exit::Done;
+        let (mut tables, mut answers) = (Vec::new(), Vec::new());
+        for (directory, name) in self.directories.iter().zip(self.names()) {
+            let Runs {
+                mut table,
+                damaged,
+                state,
+            } = results::read(directory)?;
+            damage = damage.or(print_damage(&damaged));
+            prepare(&mut table)?;
+            let options = options(&Directory::at(directory), self.price_per_gpu_hour);
+            if let Some(price) = options.price_per_gpu_hour {
+                table.add_costs(price);
+            }
+            let state = state.unwrap_or_default();
+            let answer = match about {
+                None => answer_by_table(&Directory::at(directory), &state, &table, &options),
+                Some(names) => {
+                    let columns = names.iter().filter_map(|name| table.column(name));
+                    estimate_by_table(
+                        &state,
+                        &table,
+                        &columns.map(|column| column.name.as_str()).collect_vec(),
+                    )
+                }
+            };
+            answers.push((name.clone(), answer));
+            tables.push((name, table));
+        }
+        let table = match tables.len() {
+            1 => tables.remove(0).1,
+            _ => Table::stack(tables),
+        };
+        Ok(Experiments { table, answers, damage })
+    }
+
+    /// Names of the directories: each one's own name, or its path if two share a name.
+    fn names(&self) -> Vec<String> {
+        let directories = self.directories.iter();
+        let name = |directory: &PathBuf| {
+            let whole = canonical(directory);
+            whole
+                .file_name()
+                .map_or(whole.display().to_string(), |name| name.to_string_lossy().into_owned())
+        };
+        let names = directories.clone().map(name).collect_vec();
+        match names.iter().all_unique() {
+            true => names,
+            false => directories.map(|directory| directory.display().to_string()).collect(),
+        }
+    }
+
+    /// The directory, if there is only one.
+    pub fn only(&self) -> Option<&Path> {
+        match self.directories.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    /// The joint name.
+    pub fn name(&self) -> String {
+        self.names().join(", ")
+    }
+
+    /// Folder for pictures: the directory, or the current folder if there are several directories.
+    pub fn folder(&self) -> PathBuf {
+        self.only().unwrap_or(Path::new(".")).to_path_buf()
+    }
+}
+
+/// The runs of the directories.
+#[derive(Debug)]
+pub struct Experiments {
+    /// All of them.
+    pub table: Table,
+    /// The answer of each directory, with its name.
+    answers: Vec<(String, Answer)>,
+    /// The exit code for what is damaged.
+    pub damage: Exit,
+}
+
+impl Experiments {
+    /// Gives points of the table their estimates.
+    pub fn estimate(&self, points: &mut Points<'_>) {
+        match self.answers.as_slice() {
+            [(_, only)] => points.adopt(only),
+            several => several.iter().for_each(|(name, answer)| points.adopt_of(name, answer)),
+        }
+    }
+}
+
+/// The names of a comma-separated list.
+pub fn list(names: &str) -> impl Iterator<Item = &str> {
+    names.split(',').map(str::trim).filter(|name| !name.is_empty())
+}
+
+/// A price that a GPU can have.
+pub fn price(text: &str) -> Result<f64, String> {
+    let wants = "must be a positive number: what one GPU costs an hour";
+    number(text, wants, |price| price > 0.0 && price.is_finite())
+}
+
+fn canonical(path: &Path) -> PathBuf {
+    path.canonicalize().unwrap_or_else(|_| path.to_owned())
+}
+
+/// Draws each chart and writes it into the folder, and says so; a dry run only says so. Charts of one name get numbers.
+pub fn deliver<'a>(
+    folder: &Path,
+    charts: impl Iterator<Item = (&'a str, &'a Chart)>,
+    (size, form): (&Size, Form),
+    dry_run: bool,
+) -> Result<()> {
+    let mut uses: HashMap<&str, usize> = HashMap::new();
+    for (group, chart) in charts {
+        let used = uses.entry(&chart.name).or_default();
+        *used += 1;
+        let extension = form.extension();
+        let path = folder.join(match *used {
+            1 => format!("{}.{extension}", chart.name),
+            number => format!("{}-{number}.{extension}", chart.name),
+        });
+        if !dry_run {
+            let image = render_at(chart, size, form)
+                .map_err(|error| Error::Fatal(format!("cannot draw {}: {error}", chart.name)))?;
+            create_folder(folder)?;
+            write_atomic(&path, &image)?;
+        }
+        let done = if dry_run { "would write" } else { "wrote" };
+        let separator = if group.is_empty() { "" } else { "; " };
+        say(format_args!(
+            "{done} {} ({}{separator}{group})",
+            path.display(),
+            content(chart)
+        ));
+    }
+    Ok(())
+}
+
+/// `2 rows x 1 column, 8 points`
+fn content(chart: &Chart) -> String {
+    let columns = chart.columns.max(1);
+    let rows = chart.panels.len().div_ceil(columns);
+    // Rings surround points of other series, and limits are not measured.
+    let is_measured = |series: &&Series| !matches!(series.style, Style::Ring | Style::Limit);
+    let series = chart.panels.iter().flat_map(|panel| &panel.series);
+    let marks = series.filter(is_measured).map(|series| series.points.len());
+    let [rows, columns, points] =
+        [(rows, "row"), (columns, "column"), (marks.sum(), "point")].map(|(count, what)| show_many(count as u64, what));
+    format!("{rows} x {columns}, {points}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::chart::{Axis, Mark, Panel, Scale};
+
+    #[test]
+    fn a_point_with_a_ring_is_one_point() {
+        let axis = Axis {
+            title: String::new(),
+            scale: Scale::Linear,
+            ticks: Vec::new(),
+            covers: None,
+        };
+        let series = |style, count| Series {
+            name: String::new(),
+            style,
+            points: vec![
+                Mark {
+                    x: 1.0,
+                    y: 1.0,
+                    bar: None,
+                    label: Vec::new(),
+                    suspect: false,
+                };
+                count
+            ],
+        };
+        let styles = [
+            (Style::Background, 3),
+            (Style::Frontier, 2),
+            (Style::Ring, 1),
+            (Style::Limit, 2),
+        ];
+        let chart = Chart {
+            name: String::new(),
+            title: String::new(),
+            note: String::new(),
+            footer: String::new(),
+            simulated: false,
+            columns: 1,
+            panels: vec![Panel {
+                title: String::new(),
+                x: axis.clone(),
+                y: axis,
+                series: styles.map(|(style, count)| series(style, count)).to_vec(),
+            }],
+        };
+        assert_eq!(content(&chart), "1 row x 1 column, 5 points");
+    }
+}

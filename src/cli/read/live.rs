@@ -1,0 +1,234 @@
+//! `vsweep report --live`: the report of a directory, served while it grows. It reads what a sweep records and never writes, so it needs
+//! no link with the sweep and outlives it. It spends a small share of one core, however many look at it.
+
+mod listener;
+
+use super::status::Remaining;
+use crate::cli::experiment::options;
+use crate::cli::machine;
+use crate::cli::output;
+use crate::error::{Error, Result};
+use crate::journal::{self, Directory, Follower, Nonce};
+use crate::plan::ReportOptions;
+use crate::report::{LiveStatus, make_pages};
+use crate::run::{Interrupt, host};
+use axum::extract::{Request, State as Shared};
+use axum::http::{HeaderMap, HeaderName, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use jiff::Timestamp;
+use listener::Listener;
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio::task::spawn_blocking;
+
+/// Least time between two looks at the directory, and between two pages.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(1);
+const BETWEEN_PAGES: Duration = Duration::from_secs(3);
+/// After some work it rests so many times as long as that took: 1 % of a core for looks, and 1 % for pages.
+const REST: u32 = 100;
+
+type Served = Arc<Mutex<LiveReport>>;
+
+/// Serves until it is interrupted. The first page is made before the address is printed.
+pub fn serve(directory: &Directory, listen: SocketAddr, price: Option<f64>) -> Result<()> {
+    let mut live = LiveReport::open(directory, options(directory, price))?;
+    live.look()?;
+    live.draw();
+    // The address begins with a secret token, so that only those who were given it can read the page.
+    let token = format!("{}{}", Nonce::random(), Nonce::random());
+    let app = Router::new()
+        .route(&format!("/{token}/"), get(page))
+        .route(&format!("/{token}/now.json"), get(now))
+        .layer(middleware::from_fn(keep_private))
+        .with_state(Arc::new(Mutex::new(live)));
+    machine::runtime()?.block_on(async {
+        let mut interrupt = Interrupt::install()?;
+        let cannot = |error| {
+            Error::Usage(format!(
+                "cannot listen on {listen}: {error}; choose another address with --listen"
+            ))
+        };
+        let listener = TcpListener::bind(listen).await.map_err(cannot)?;
+        let address = listener.local_addr().map_err(cannot)?;
+        let mut out = output::text();
+        let said = writeln!(out, "http://{address}/{token}/\nCtrl-C ends it; the sweep goes on.");
+        said.and_then(|()| out.flush())
+            .map_err(Error::io("write", "standard output"))?;
+        drop(out);
+        tokio::select! {
+            ended = axum::serve(Listener::of(listener), app) => ended.map_err(cannot),
+            () = interrupt.requested() => Ok(()),
+        }
+    })
+}
+
+/// A directory as it was seen last. It is looked at when somebody reads, and not too often.
+struct LiveReport {
+    directory: Directory,
+    options: ReportOptions,
+    follower: Follower,
+    rest: Option<Remaining>,
+    now: LiveStatus,
+    next_look: Instant,
+    page: String,
+    /// Lines and results of what the page shows.
+    drawn: (u64, usize),
+    next_page: Instant,
+}
+
+impl LiveReport {
+    fn open(directory: &Directory, options: ReportOptions) -> Result<LiveReport> {
+        let follower = Follower::open(directory)?;
+        let now = LiveStatus::of(directory, follower.state(), None, false, Timestamp::now());
+        Ok(LiveReport {
+            directory: directory.clone(),
+            options,
+            follower,
+            rest: None,
+            now,
+            next_look: Instant::now(),
+            page: String::new(),
+            drawn: (0, 0),
+            next_page: Instant::now(),
+        })
+    }
+
+    /// Looks again and draws anew where it is time to.
+    fn refresh(&mut self) {
+        if Instant::now() < self.next_look {
+            return;
+        }
+        if let Err(error) = self.look() {
+            // A disk that is unavailable for a while is read again.
+            self.now.count = format!("the directory cannot be read now: {error}");
+        } else if self.drawn != self.seen() && Instant::now() >= self.next_page {
+            self.draw();
+        }
+    }
+
+    fn seen(&self) -> (u64, usize) {
+        let state = self.follower.state();
+        (state.lamport(), state.runs().count())
+    }
+
+    /// Reads on, and says what goes on.
+    fn look(&mut self) -> Result<()> {
+        let began = Instant::now();
+        let is_whole = self.follower.refresh().is_ok() && self.follower.damage().is_empty();
+        if !is_whole {
+            self.follower = Follower::open(&self.directory)?;
+        }
+        let state = self.follower.state();
+        let working = !journal::holders(&self.directory)?.is_empty();
+        self.rest = self.rest.take().or_else(|| Remaining::of(&self.directory, state));
+        let left = self.rest.as_mut().and_then(|rest| rest.seconds_left(state, working));
+        self.now = LiveStatus {
+            version: self.now.version,
+            ..LiveStatus::of(&self.directory, state, left, working, Timestamp::now())
+        };
+        self.next_look = Instant::now() + BETWEEN_LOOKS.max(began.elapsed() * REST);
+        Ok(())
+    }
+
+    fn draw(&mut self) {
+        let began = Instant::now();
+        self.now.version += 1;
+        let version = Some(self.now.version);
+        self.page = make_pages(&self.directory, self.follower.state(), &self.options, version).page;
+        self.drawn = self.seen();
+        self.next_page = Instant::now() + BETWEEN_PAGES.max(began.elapsed() * REST);
+    }
+}
+
+/// Looks again where it is time to, and reads something of it.
+async fn look<T: Send + 'static>(live: Served, read: fn(&LiveReport) -> T) -> Result<T, StatusCode> {
+    let looking = spawn_blocking(move || {
+        let mut live = live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.refresh();
+        read(&live)
+    });
+    looking.await.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)
+}
+
+async fn page(Shared(live): Shared<Served>) -> Result<Html<String>, StatusCode> {
+    look(live, |live| live.page.clone()).await.map(Html)
+}
+
+async fn now(Shared(live): Shared<Served>) -> Result<Json<LiveStatus>, StatusCode> {
+    look(live, |live| live.now.clone()).await.map(Json)
+}
+
+/// Headers of each answer: no caching, no framing, and no referrer.
+const HEADERS: [(HeaderName, &str); 6] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        "frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    ),
+    (header::CACHE_CONTROL, "no-store"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+
+async fn keep_private(request: Request, next: Next) -> Response {
+    let answer = match is_foreign(request.headers(), &host()) {
+        true => StatusCode::FORBIDDEN.into_response(),
+        false => next.run(request).await,
+    };
+    (HEADERS, answer).into_response()
+}
+
+/// Returns true if a page of another origin asks, which may not do so in its reader's name, or if another machine is asked for: a name that
+/// is led here later has the origin of the page that it came from.
+fn is_foreign(headers: &HeaderMap, machine: &str) -> bool {
+    let head = |name| headers.get(name).and_then(|value| value.to_str().ok());
+    let Some(asked) = head(header::HOST) else { return true };
+    let name = match asked.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => asked,
+    };
+    let is_address = name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok();
+    let short = |name: &str| name.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    let is_own = is_address || name.eq_ignore_ascii_case("localhost") || short(name) == short(machine);
+    let own = format!("http://{asked}");
+    !is_own || head(header::ORIGIN).is_some_and(|origin| origin != own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_asked_and_only_by_its_own_page() {
+        let is_refused = |host: &str, origin: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, host.parse().expect("a value"));
+            origin.map(|origin| headers.insert(header::ORIGIN, origin.parse().expect("a value")));
+            is_foreign(&headers, "node7.cluster")
+        };
+        for host in [
+            "127.0.0.1:80",
+            "[::1]:80",
+            "[::1]",
+            "localhost",
+            "node7:8000",
+            "node7.cluster:1",
+            "10.0.0.7",
+        ] {
+            assert!(!is_refused(host, None), "{host}");
+            assert!(!is_refused(host, Some(&format!("http://{host}"))), "{host}");
+            assert!(is_refused(host, Some("http://evil.example")), "{host}");
+        }
+        for host in ["evil.example", "evil.example:80", "localhost.evil.example", ""] {
+            assert!(is_refused(host, Some(&format!("http://{host}"))), "{host}");
+        }
+        assert!(is_foreign(&HeaderMap::new(), "node7"));
+    }
+}

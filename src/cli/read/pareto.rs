@@ -1,0 +1,156 @@
+//! `vsweep pareto`: what one figure can be had for the other, and which points no other beats.
+
+use super::charts::{self, Directories, list};
+use crate::cli::output::{self, finish, print_json};
+use crate::error::{Error, Exit, Result};
+use crate::report::chart::Chart;
+use crate::report::charts::grid::file_name;
+use crate::report::charts::{ChartContext, pareto};
+use crate::report::picture::{Form, Size};
+use crate::table::{Measure, Points, Table, Tradeoff, list_placed, write_csv};
+use clap::ValueEnum;
+use serde_json::{Map, Value, json};
+use std::path::PathBuf;
+
+/// Find the points that no other beats, from directories of vsweep or result trees of vLLM
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    directories: Directories,
+    /// The figure along the x axis; :higher or :lower says which direction is the good one
+    #[arg(long, value_name = "METRIC[:DIRECTION]", value_parser = Measure::parse, default_value = "tokens_per_user")]
+    x: Measure,
+    /// The figure along the y axis
+    #[arg(long, value_name = "METRIC[:DIRECTION]", value_parser = Measure::parse, default_value = "tokens_per_gpu")]
+    y: Measure,
+    /// The column with the number of users; where it has none, the mean number of requests in flight counts
+    #[arg(long, value_name = "COLUMN", default_value = "max_concurrency")]
+    user_count_var: String,
+    /// The column with the number of GPUs; if not given, num_gpus or else the product of the parallel sizes
+    #[arg(long, value_name = "COLUMN")]
+    gpu_count_var: Option<String>,
+    /// Columns written next to each point of the frontier (a,b,...); the parameters that vary, if not given
+    #[arg(long, value_name = "COLUMNS", default_value = "")]
+    label_by: String,
+    /// Folder of the pictures, within DIR unless it is absolute
+    #[arg(short, long, value_name = "FOLDER", default_value = "pareto")]
+    output: PathBuf,
+    /// A picture, or text on standard output
+    #[arg(long, value_name = "FORMAT", default_value = "png")]
+    format: FrontierFormat,
+    /// Say what would be drawn and write nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum FrontierFormat {
+    /// A picture
+    Png,
+    /// A picture that is sharp at any size
+    Svg,
+    /// A table
+    Csv,
+    /// The points with their parameters
+    Json,
+}
+
+pub fn run(mut args: Args) -> Result<Exit> {
+    args.directories = args.directories.settle()?;
+    let (x, y) = (&args.x, &args.y);
+    if x.metric == y.metric {
+        return Err(Error::Usage(format!(
+            "--x and --y are both {}; a frontier weighs two figures: choose another one",
+            x.metric
+        )));
+    }
+    // The default column is the one that a table counts by anyway, and a sweep without limits need not have it.
+    let users = Some(args.user_count_var.as_str()).filter(|name| *name != "max_concurrency");
+    let recount = |table: &mut Table| {
+        table
+            .recount(users, args.gpu_count_var.as_deref())
+            .map_err(Error::Usage)
+    };
+    // Of several directories the points of all compete, whatever the plan of one asks.
+    let metrics = [x.metric.as_str(), y.metric.as_str()];
+    let about = args.directories.only().is_none().then_some(&metrics[..]);
+    let experiments = args.directories.read(about, recount)?;
+    let table = &experiments.table;
+    for name in metrics {
+        table.numeric_column(name).map_err(Error::Usage)?;
+    }
+    let labels: Vec<String> = list(&args.label_by).map(String::from).collect();
+    for name in &labels {
+        table.known_column(name).map_err(Error::Usage)?;
+    }
+    let mut points = Points::of(table);
+    experiments.estimate(&mut points);
+    let mut tradeoffs = Tradeoff::of_each(&points, x, y);
+    tradeoffs.retain(|tradeoff| !tradeoff.placed.is_empty());
+    if tradeoffs.is_empty() {
+        return Err(Error::Usage(format!(
+            "no point has both {} and {}; see summary.csv, or choose others with --x and --y",
+            x.metric, y.metric
+        )));
+    }
+    match args.format {
+        FrontierFormat::Json => print_json(&to_json(&points, &tradeoffs, (x, y))).map(drop),
+        FrontierFormat::Csv => finish(write_csv(&list_placed(&tradeoffs, table), output::file())).map(drop),
+        FrontierFormat::Png => draw(&args, &points, &tradeoffs, &labels, Form::Png),
+        FrontierFormat::Svg => draw(&args, &points, &tradeoffs, &labels, Form::Svg),
+    }?;
+    Ok(experiments.damage)
+}
+
+fn draw(args: &Args, points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], labels: &[String], form: Form) -> Result<()> {
+    let subject = ChartContext {
+        experiment: &args.directories.name(),
+        points,
+    };
+    let picture = |tradeoff: &Tradeoff<'_>| {
+        let mut chart = pareto::draw(&subject, tradeoff, labels);
+        let row = tradeoff.placed[0].point.row;
+        let shared = tradeoff.workload.settings.iter();
+        chart.name = file_name(
+            "PARETO",
+            shared.map(|column| (column.name.as_str(), &column.cells[row])),
+        );
+        (format!("{} on the frontier", tradeoff.frontier.len()), chart)
+    };
+    let pictures: Vec<(String, Chart)> = tradeoffs.iter().map(picture).collect();
+    charts::deliver(
+        &args.directories.folder().join(&args.output),
+        pictures.iter().map(|(group, chart)| (group.as_str(), chart)),
+        (&Size::default(), form),
+        args.dry_run,
+    )
+}
+
+fn to_json(points: &Points<'_>, tradeoffs: &[Tradeoff<'_>], (x, y): (&Measure, &Measure)) -> Value {
+    let measure = |measure: &Measure| json!({"metric": measure.metric, "better": measure.better.to_string()});
+    let params = |row: usize| -> Map<String, Value> {
+        let columns = points.runs.columns().iter();
+        let params = columns.filter(|column| column.section.is_parameter() && !column.cells[row].is_missing());
+        params
+            .map(|column| (column.name.clone(), column.cells[row].to_json()))
+            .collect()
+    };
+    let placed = tradeoffs.iter().flat_map(|tradeoff| &tradeoff.placed).map(|placed| {
+        json!({
+            "id": placed.point.id,
+            "validity": placed.point.validity,
+            "codes": placed.point.codes,
+            "params": params(placed.point.row),
+            "x": placed.x.value,
+            "y": placed.y.value,
+            "runs": placed.point.used.len(),
+            "frontier": placed.on_frontier,
+            "knee": placed.is_knee,
+        })
+    });
+    json!({
+        "x": measure(x),
+        "y": measure(y),
+        "points": placed.collect::<Vec<Value>>(),
+    })
+}

@@ -1,0 +1,101 @@
+//! `vsweep report`: rebuilds every table and chart of an experiment from its journal.
+
+use super::charts::price;
+use super::live;
+use crate::cli::experiment::{named_or_newest, options, print_damage};
+use crate::cli::output::{self, finish, inform, print_note};
+use crate::cli::owner::Owner;
+use crate::error::{Error, Exit, Result};
+use crate::files::write_named;
+use crate::journal::{self, Check, Directory};
+use crate::report::{self, Written};
+use crate::units::show_many;
+use itertools::Itertools;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Rebuild the tables and charts of an experiment directory from its journal
+///
+/// `vsweep compare` makes a page of several.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The directory that `vsweep run` wrote [default: the newest below results/]
+    #[arg(value_name = "DIR")]
+    directories: Vec<PathBuf>,
+    /// Price of one GPU per hour, for the cost of tokens (cost_per_million_output_tokens); the plan's, if not given
+    #[arg(long, value_name = "PRICE", allow_negative_numbers = true, value_parser = price)]
+    price_per_gpu_hour: Option<f64>,
+    #[command(flatten)]
+    owner: Owner,
+    /// Write only the timeline of one run's requests: a point's id or its begin, and the run's number, as in 3f2a/0
+    #[arg(long, value_name = "POINT/K")]
+    timeline: Option<String>,
+    /// Write the report into this file instead, and nothing else: Markdown if it ends in .md, else the page; - for standard output
+    #[arg(short, long, value_name = "FILE", conflicts_with = "timeline")]
+    output: Option<PathBuf>,
+    /// Serve the report while the sweep goes on, at an address that is printed, until Ctrl-C
+    #[arg(long, conflicts_with_all = ["timeline", "output"])]
+    live: bool,
+    /// Address to serve it at; everybody who can reach it and knows the URL can read the report
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:0", requires = "live")]
+    listen: SocketAddr,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    if let [base, new, ..] = args.directories.as_slice() {
+        return Err(Error::Usage(format!(
+            "a report is of one directory; `vsweep compare {} {} --format html` makes a page of several",
+            base.display(),
+            new.display()
+        )));
+    }
+    let directory = Directory::open(&named_or_newest(args.directories.first().cloned())?)?;
+    if args.live {
+        live::serve(&directory, args.listen, args.price_per_gpu_hour)?;
+        return Ok(Exit::Done);
+    }
+    let state = journal::load(&directory, Check::Hashes)?;
+    if args.output.is_none() {
+        args.owner.check(directory.root())?;
+    }
+    if let Some(wanted) = &args.timeline {
+        let path = report::write_timeline(&directory, &state, wanted)?;
+        finish(writeln!(output::text(), "wrote {}", path.display()))?;
+        return Ok(print_damage(&state.damage));
+    }
+    let options = options(&directory, args.price_per_gpu_hour);
+    if let Some(file) = &args.output {
+        let pages = report::make_pages(&directory, &state, &options, None);
+        let is_markdown = file.extension().is_some_and(|extension| extension == "md");
+        write_one(if is_markdown { &pages.markdown } else { &pages.page }, file)?;
+        let judged = report::judge(&directory, &state, &options);
+        return Ok(output::print_requirements(&judged, true).or(print_damage(&state.damage)));
+    }
+    let written = report::write_all(&directory, &state, &options)?;
+    let damage = print_damage(&state.damage);
+    written.problems.iter().for_each(print_note);
+    written.notes.iter().for_each(inform);
+    finish(show(&written))?;
+    Ok(output::print_requirements(&written.requirements, true).or(damage))
+}
+
+fn write_one(text: &str, file: &Path) -> Result<()> {
+    if file == Path::new("-") {
+        return finish(output::file().write_all(text.as_bytes())).map(|_| ());
+    }
+    write_named(file, |to| to.write_all(text.as_bytes()))?;
+    finish(writeln!(output::text(), "wrote {}", file.display())).map(|_| ())
+}
+
+fn show(written: &Written) -> io::Result<()> {
+    let mut out = output::text();
+    writeln!(out, "{}", written.summary)?;
+    // Prints a line per folder, because there are dozens of files.
+    let folders = written.files.iter().filter_map(|file| file.parent()).counts();
+    for (folder, count) in folders.into_iter().sorted() {
+        writeln!(out, "wrote {} in {}", show_many(count as u64, "file"), folder.display())?;
+    }
+    let page = written.files.iter().find(|file| file.ends_with("report.html"));
+    page.map_or(Ok(()), |page| writeln!(out, "the report is {}", page.display()))
+}

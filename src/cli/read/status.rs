@@ -1,0 +1,153 @@
+//! `vsweep status`: what is done, failed and left of an experiment, by the plan and the journals in its directory.
+
+use crate::agenda::Schedule;
+use crate::cli::experiment::{exit_of, named_or_newest, read_plan};
+use crate::cli::forecast::{is_playable, options_at, seconds_left};
+use crate::cli::output::{self, OutputFormat};
+use crate::cli::sweep::run::settle_margins;
+use crate::cluster::{self, slurm};
+use crate::error::{Error, Exit, Result};
+use crate::journal::{self, Check, Directory, Shard, State};
+use crate::matrix::Matrix;
+use crate::plan::Plan;
+use crate::rehearse::Options;
+use crate::report::status::{Cluster, Orphan, Status, Worker};
+use crate::report::terminal::show;
+use crate::run::signs;
+use crate::server::orphans::Remains;
+use console::Term;
+use std::io::Write;
+use std::path::PathBuf;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Time between two looks of `--watch`.
+const BETWEEN_LOOKS: Duration = Duration::from_secs(2);
+
+/// Time between two questions to a scheduler, whose time is everybody's.
+const BETWEEN_QUESTIONS: Duration = Duration::from_secs(30);
+
+/// Show what is done, failed and left in an experiment directory
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The directory that `vsweep run` wrote [default: the newest below results/]
+    #[arg(value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// Format of the state
+    #[arg(long, value_enum, default_value = "text")]
+    format: OutputFormat,
+    /// Show it again every two seconds, as long as a vsweep works on the directory or a task waits
+    #[arg(long, conflicts_with = "format")]
+    watch: bool,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let directory = Directory::open(named_or_newest(args.directory)?)?;
+    let mut rest = None;
+    let mut status = read(&directory, &mut rest)?;
+    status.cluster = in_cluster(&directory)?;
+    if args.watch {
+        status = watch(&directory, status, &mut rest)?;
+    }
+    args.format.print(|| status.to_text(), || &status)?;
+    Ok(exit_of(&status.damage))
+}
+
+fn read(directory: &Directory, rest: &mut Option<Remaining>) -> Result<Status> {
+    let state = journal::load(directory, Check::Lengths)?;
+    let mut status = Status::now(directory, &state)?;
+    if status.left > 0 {
+        *rest = rest.take().or_else(|| Remaining::of(directory, &state));
+        let at_work = !status.running.is_empty();
+        status.seconds_left = rest.as_mut().and_then(|rest| rest.seconds_left(&state, at_work));
+    }
+    let workers = signs(directory).into_iter();
+    status.workers = workers.map(|(group, sign)| Worker { host: sign.host, group }).collect();
+    let orphans = Remains::of(&status.killed).orphans.into_iter();
+    let orphans = orphans.map(|orphan| Orphan {
+        pid: orphan.pid,
+        program: orphan.program,
+    });
+    status.orphans = orphans.collect();
+    Ok(status)
+}
+
+/// The remaining work of an experiment, predicted repeatedly from its directory.
+pub struct Remaining {
+    plan: Plan,
+    matrix: Matrix,
+    options: Options,
+    sha256: String,
+}
+
+impl Remaining {
+    /// Remaining work of the current plan of a directory; `None` if the plan is too large to be played or
+    /// cannot be read here.
+    pub fn of(directory: &Directory, state: &State) -> Option<Remaining> {
+        let sha256 = state.plan_that_counts()?.1.to_owned();
+        let planned = state.planning_session()?;
+        if !is_playable(planned.runs, planned.searches, planned.servers) {
+            return None;
+        }
+        let read = read_plan(
+            directory,
+            state,
+            |plan| settle_margins(plan, directory, true),
+            |_| Error::Reported,
+        );
+        let (plan, matrix) = read.ok()?;
+        Some(Remaining {
+            options: options_at(&plan, &matrix, directory),
+            sha256,
+            plan,
+            matrix,
+        })
+    }
+
+    /// The time that it will likely take, in seconds; `at_work` says whether a session is at it.
+    pub fn seconds_left(&mut self, state: &State, at_work: bool) -> Option<f64> {
+        self.options.at_work = at_work;
+        let is_meant = state.plan_that_counts()?.1 == self.sha256;
+        let schedule = Schedule::new(&self.plan, &self.matrix, Shard::WHOLE, false);
+        seconds_left(schedule, state, &self.options).filter(|_| is_meant)
+    }
+}
+
+/// Shows the status until nobody works on the directory any more, or the output is closed. Returns the last status, which is not shown yet.
+fn watch(directory: &Directory, mut status: Status, rest: &mut Option<Remaining>) -> Result<Status> {
+    let screen = Term::stdout();
+    let mut asked = Instant::now();
+    while status.is_at_work() {
+        let text = status.to_text();
+        let shown = output::text().write_all(text.as_bytes());
+        thread::sleep(BETWEEN_LOOKS);
+        // Outside a terminal, earlier output stays.
+        let cleared = screen
+            .is_term()
+            .then(|| screen.clear_last_lines(show(&text, &screen).lines().count()));
+        if shown.and(cleared.unwrap_or(Ok(()))).is_err() {
+            break;
+        }
+        let mut cluster = status.cluster;
+        if asked.elapsed() >= BETWEEN_QUESTIONS {
+            asked = Instant::now();
+            cluster = in_cluster(directory)?;
+        }
+        status = read(directory, rest)?;
+        status.cluster = cluster;
+    }
+    Ok(status)
+}
+
+/// Returns Slurm's report about the submitted tasks, if there are any.
+fn in_cluster(directory: &Directory) -> Result<Option<Cluster>> {
+    let arrays = cluster::handed_over(directory)?;
+    let jobs = || {
+        let queue = slurm::queue(&arrays);
+        Cluster {
+            unknown: queue.as_ref().err().map(ToString::to_string),
+            tasks: cluster::latest(queue.unwrap_or_default()),
+        }
+    };
+    Ok((!arrays.is_empty()).then(jobs))
+}

@@ -1,0 +1,56 @@
+//! `vsweep verify`: recomputes every number of an experiment from its journals and run files.
+
+use super::charts;
+use crate::cli::experiment::{named_or_newest, options};
+use crate::cli::output;
+use crate::error::{Error, Exit, Result};
+use crate::journal::{self, Check, Directory};
+use crate::report::verify::verify;
+use crate::units::show_many;
+use std::path::PathBuf;
+
+/// Recompute every number of tables and reports from journals and run files, and name what differs
+///
+/// Also checks every line and every run file against its checksum. Changes nothing.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// The directory that `vsweep run` wrote [default: the newest below results/]
+    #[arg(value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// Price of one GPU per hour, if the report was made with a price of its own
+    #[arg(long, value_name = "PRICE", allow_negative_numbers = true, value_parser = charts::price)]
+    price_per_gpu_hour: Option<f64>,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let directory = Directory::open(named_or_newest(args.directory)?)?;
+    let state = journal::load(&directory, Check::Hashes)?;
+    let options = options(&directory, args.price_per_gpu_hour);
+    let verified = verify(&directory, &state, &options);
+    for finding in state.damage.iter().chain(&verified.differences) {
+        output::say(finding);
+    }
+    let found = state.damage.len() + verified.differences.len();
+    let compared = format!(
+        "{} in {}",
+        show_many(verified.runs as u64, "run"),
+        show_many(verified.files.len() as u64, "file")
+    );
+    match found {
+        0 => {
+            output::say(format_args!("every number agrees: {compared}"));
+            Ok(Exit::Done)
+        }
+        found => {
+            let remedy = match verified.differences.is_empty() {
+                true => "the tables and the report say what is left".to_owned(),
+                false => format!(
+                    "`vsweep report {}` makes tables and report anew",
+                    directory.root().display()
+                ),
+            };
+            let found = show_many(found as u64, "difference");
+            Err(Error::Fatal(format!("{found} found in {compared}; {remedy}")))
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! `vsweep check`: validates plans.
+
+use super::plan::table::work;
+use super::rehearse::failures_in_words;
+use crate::cause::Failure;
+use crate::cli::forecast::misfits;
+use crate::cli::output::{self, OutputFormat, print_json, say};
+use crate::cli::plan_file::{PlanFile, show, show_all};
+use crate::error::{Exit, Result};
+use crate::lint::{Asks, CheckedPlan, Objections};
+use crate::matrix::Matrix;
+use crate::plan::{Axis, Plan, Problems, Reset, Side, Target, spelling};
+use crate::server::find_program;
+use crate::units::show_many;
+use itertools::Itertools;
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// Servers that are looked at, and programs of theirs.
+const MOST_SERVERS: usize = 1000;
+const MOST_PROGRAMS: usize = 8;
+
+/// Validate plans and print every problem with a source excerpt
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Plans to read: TOML, or JSON if they end in .json; - is standard input
+    #[arg(value_name = "PLAN", required = true)]
+    plans: Vec<PathBuf>,
+    /// Change a key of each plan, e.g. --set serve.params.max_num_seqs=[8,64] (repeatable)
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    overrides: Vec<String>,
+    /// Format of the verdict
+    #[arg(long, value_enum, default_value = "text")]
+    format: OutputFormat,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let mut exit = Exit::Done;
+    let mut checked = Vec::new();
+    for path in args.plans {
+        let file = PlanFile {
+            plan: path,
+            overrides: args.overrides.clone(),
+            budget: None,
+        };
+        let read = file.read(Asks::Always, |_| ());
+        let misfits = read
+            .as_ref()
+            .map_or_else(|_| Vec::new(), |read| misfits(&read.plan, &read.matrix));
+        exit = exit.or(match &read {
+            Err(_) => Exit::Usage,
+            Ok(read) if read.warnings.is_some() || !misfits.is_empty() => Exit::SomeFailed,
+            Ok(_) => Exit::Done,
+        });
+        match args.format {
+            OutputFormat::Text => print_verdict(read, &misfits),
+            OutputFormat::Json => checked.push(to_json(&file.plan, read, &misfits)),
+        }
+    }
+    match args.format {
+        OutputFormat::Text => Ok(exit),
+        OutputFormat::Json => print_json(&checked).map(|_| exit),
+    }
+}
+
+/// Prints the problems of a plan, or its size if there are none. `misfits` are servers that cannot start here.
+fn print_verdict(read: Result<CheckedPlan, Objections>, misfits: &[(String, Failure)]) {
+    let (plan, matrix, warnings) = match read {
+        Ok(read) => (read.plan, read.matrix, read.warnings),
+        Err(objections) => {
+            show_all(objections);
+            return;
+        }
+    };
+    let is_sound = warnings.is_none() && misfits.is_empty();
+    warnings.map(show);
+    for misfit in failures_in_words(misfits) {
+        output::print_note(format_args!("warning: {misfit}"));
+    }
+    let counts = matrix.counts();
+    let servers = show_many(counts.servers, "server");
+    let verdict = if is_sound { "ok" } else { "not ok, see the warnings" };
+    say(format_args!("{verdict}: {}: {servers}, {}", plan.name, work(&counts)));
+    for note in notes(&plan, &matrix) {
+        say(format_args!("note: {note}"));
+    }
+}
+
+/// The verdict as JSON.
+fn to_json(path: &Path, read: Result<CheckedPlan, Objections>, misfits: &[(String, Failure)]) -> Value {
+    let path = path.to_string_lossy();
+    match read {
+        Err(objections) => {
+            let problems = [Some(objections.errors), objections.warnings];
+            let problems = problems.iter().flatten().map(Problems::to_json);
+            let problems = problems.flat_map(|problems| problems.as_array().cloned().unwrap_or_default());
+            json!({"plan": path, "valid": false, "problems": problems.collect::<Vec<Value>>()})
+        }
+        Ok(CheckedPlan { plan, matrix, warnings }) => {
+            let will_fail = misfits
+                .iter()
+                .map(|(name, failure)| json!({"server": name, "cause": failure.cause, "detail": failure.detail}));
+            let counts = matrix.counts();
+            json!({
+                "plan": path,
+                "valid": true,
+                "name": plan.name,
+                "servers": counts.servers,
+                "points": counts.points,
+                "searches": counts.searches,
+                "runs": counts.runs,
+                "problems": warnings.map_or_else(|| json!([]), |warnings| warnings.to_json()),
+                "will_fail": will_fail.collect::<Vec<Value>>(),
+                "notes": notes(&plan, &matrix),
+            })
+        }
+    }
+}
+
+/// Notes about settings that are valid but probably a mistake.
+fn notes(plan: &Plan, matrix: &Matrix) -> Vec<String> {
+    let mut notes = Vec::new();
+    if plan.sla.is_some() && plan.origin.has(&["runs"]) {
+        notes.push(
+            "`runs` repeats nothing in a search, which decides itself what to repeat; set `sla.confirmations` instead",
+        );
+    }
+    if matches!(plan.serve.target, Target::Attach(_)) && plan.serve.reset == Reset::Caches {
+        notes.push(
+            "the caches of a server behind `url` can be reset only if it was started with VLLM_SERVER_DEV_MODE=1; otherwise runs will be \
+             suspect, unless `serve.reset = \"none\"` says that nothing is to be done",
+        );
+    }
+    let is_goodput = |(name, _): &&(String, Axis)| spelling::same(name, "goodput");
+    if let Some((_, Axis::Values(values))) = plan.params(Side::Bench).iter().find(is_goodput) {
+        let bounded = |value: &Value| Some(value.as_str()?.split_once(':')?.0.to_owned());
+        let latencies: Vec<Option<String>> = values.iter().map(bounded).collect();
+        if latencies.iter().all(Option::is_some) && latencies.iter().all_unique() {
+            notes.push("`goodput` is a list, so each bound is a load of its own; write both into one text, \"ttft:100 e2el:300\"");
+        }
+    }
+    let notes = notes.into_iter().map(String::from).chain(matrix.remarks());
+    notes.chain(absent_programs(matrix)).collect()
+}
+
+/// Notes about programs that this machine lacks. It may not be the one that runs the plan.
+fn absent_programs(matrix: &Matrix) -> impl Iterator<Item = String> {
+    let servers = matrix
+        .servers()
+        .take(MOST_SERVERS)
+        .filter(|server| !server.argv.is_empty());
+    let programs = servers.unique_by(|server| server.argv[0].clone()).take(MOST_PROGRAMS);
+    programs.filter_map(|server| {
+        let failure = find_program(&server.argv, &server.env).err()?;
+        Some(format!(
+            "{} here; `vsweep run` starts it on its own machine",
+            failure.detail
+        ))
+    })
+}

@@ -1,0 +1,197 @@
+//! `vsweep init`: a commented plan to start from. What a plan may hold is the business of `plan`; here is only which plan suits
+//! which goal.
+
+use crate::cli::machine;
+use crate::cli::output;
+use crate::error::{Error, Exit, Result};
+use crate::load::ServerAddress;
+use crate::server::Server;
+use crate::shell::shell_line;
+use clap::ValueEnum;
+use clap::builder::NonEmptyStringValueParser;
+use minijinja::{Environment, context};
+use std::fs::File;
+use std::io::{Write, stdout};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Write a commented plan to start from
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Goal of the plan
+    #[arg(long, value_enum, default_value_t = Goal::Tune)]
+    goal: Goal,
+    /// Model to serve with `vllm serve`, a name or a folder
+    #[arg(long, value_parser = NonEmptyStringValueParser::new())]
+    model: Option<String>,
+    /// GPUs of the machine (default: 1)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    gpus: Option<u32>,
+    /// Measure the server that runs at this URL, instead of one that the plan starts
+    #[arg(long, conflicts_with_all = ["model", "gpus"])]
+    url: Option<String>,
+    /// File to write, which must not exist; default: standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, ValueEnum)]
+enum Goal {
+    /// Best server settings at every load
+    Tune,
+    /// The most users within latency targets
+    Capacity,
+    /// A new build against a base in CI, or the requirements of a server at a URL
+    Guard,
+    /// The demo on the built-in simulator: no model, no GPU
+    Demo,
+}
+
+const TEMPLATE: &str = include_str!("init/plan.toml.jinja");
+const DEMO: &str = include_str!("../../../plans/demo.toml");
+/// Tokens of a chat with some context, unless the model holds less.
+const INPUT_LEN: u64 = 1024;
+const OUTPUT_LEN: u64 = 256;
+/// Limit of the questions to a running server.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub fn run(args: Args) -> Result<Exit> {
+    let plan = match args.goal {
+        Goal::Demo if args.model.is_some() || args.url.is_some() || args.gpus.is_some() => {
+            return Err(Error::Usage(
+                "the demo has a simulated model of its own; leave out --model, --gpus and --url, or give another --goal".into(),
+            ));
+        }
+        Goal::Demo => DEMO.to_owned(),
+        _ => {
+            let (model, longest) = subject(&args)?;
+            render(&args, &model, longest)
+        }
+    };
+    match &args.output {
+        None => output::finish(stdout().write_all(plan.as_bytes())),
+        Some(path) => {
+            output::must_be_new(path)?;
+            let file = File::create_new(path).and_then(|mut file| file.write_all(plan.as_bytes()));
+            file.map(|()| Exit::Done).map_err(Error::io("write", path))
+        }
+    }
+}
+
+/// The model's name by the arguments, or by the server itself, which also says how many tokens its longest sequence has.
+fn subject(args: &Args) -> Result<(String, Option<u64>)> {
+    match (&args.model, &args.url) {
+        (Some(model), _) => Ok((model.clone(), None)),
+        (None, Some(url)) => ask(url),
+        (None, None) => Err(Error::Usage(
+            "what is to be measured? give --model MODEL, the --url of a running server, or --goal demo".into(),
+        )),
+    }
+}
+
+fn ask(url: &str) -> Result<(String, Option<u64>)> {
+    ServerAddress::parse(url).map_err(Error::Usage)?;
+    let identity = machine::runtime()?.block_on(async { Server::attach(url, PATIENCE, PATIENCE).ready().await });
+    let identity = identity.map_err(|failure| {
+        let detail = failure.detail;
+        Error::Fatal(format!(
+            "{url}: {detail}; start the server first, or give --model for one that the plan starts"
+        ))
+    })?;
+    Ok((identity.served_model, identity.max_model_len))
+}
+
+fn render(args: &Args, model: &str, longest: Option<u64>) -> String {
+    let fits = |tokens: u64, share: u64| longest.map_or(tokens, |longest| tokens.min(longest / share).max(1));
+    let goal = args.goal.to_possible_value().expect("no goal is skipped");
+    let goal = goal.get_name();
+    let context = context! {
+        goal => goal,
+        name => toml_text(&experiment(goal, model)),
+        url => args.url.as_deref().map(toml_text),
+        command => toml_text(&shell_line(["vllm", "serve", model])),
+        arguments => toml_text(&shell_line(["serve", model])).trim_matches('"').to_owned(),
+        axes => args.goal != Goal::Guard,
+        gpu_counts => gpu_counts(model, args.gpus.unwrap_or(1)),
+        input_len => fits(INPUT_LEN, 2),
+        output_len => fits(OUTPUT_LEN, 4),
+    };
+    let plan = Environment::new().render_str(TEMPLATE, context);
+    plan.expect("the template fits its values") + "\n"
+}
+
+/// Memory of a GPU that weights may take, in GB: most of the 80 GB that GPUs for this have, so that a KV cache fits as well.
+const ROOM_FOR_WEIGHTS_GB: f64 = 60.0;
+
+/// The parallel sizes to try on some GPUs: powers of two, without those on which weights of the size in the model's name do not fit.
+fn gpu_counts(model: &str, gpus: u32) -> Vec<u32> {
+    let least = weights_gb(model).map_or(1.0, |weights| weights / ROOM_FOR_WEIGHTS_GB);
+    let counts: Vec<u32> = (0..32)
+        .map(|power| 1 << power)
+        .take_while(|count| *count <= gpus)
+        .collect();
+    let fitting: Vec<u32> = counts
+        .iter()
+        .copied()
+        .filter(|count| f64::from(*count) >= least)
+        .collect();
+    match fitting.is_empty() {
+        true => counts.last().copied().into_iter().collect(),
+        false => fitting,
+    }
+}
+
+/// Size of a model's weights by its name, such as `70B` or `8x7B-AWQ`. `None` if the name says nothing.
+fn weights_gb(model: &str) -> Option<f64> {
+    let name = model.rsplit('/').next().unwrap_or(model).to_lowercase();
+    let words = name.split(['-', '_']);
+    let billions = words.filter_map(|word| {
+        let (experts, each) = word
+            .strip_suffix('b')?
+            .rsplit_once('x')
+            .unwrap_or(("1", word.strip_suffix('b')?));
+        Some(experts.parse::<f64>().ok()? * each.parse::<f64>().ok()?)
+    });
+    let bytes = match () {
+        () if ["awq", "gptq", "int4", "fp4", "w4a16"]
+            .iter()
+            .any(|kind| name.contains(kind)) =>
+        {
+            0.5
+        }
+        () if ["fp8", "int8", "w8a8"].iter().any(|kind| name.contains(kind)) => 1.0,
+        () => 2.0,
+    };
+    billions.reduce(f64::max).map(|billions| billions * bytes)
+}
+
+/// The last part of a model's name and the goal, as the name of a directory.
+fn experiment(goal: &str, model: &str) -> String {
+    let last = model.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+    let mut last = last.to_lowercase();
+    last.retain(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
+    match last.trim_start_matches(['.', '-', '_']) {
+        "" => goal.to_owned(),
+        last => format!("{last}-{goal}"),
+    }
+}
+
+/// A text as a plan holds it: quoted as in JSON, which TOML reads as well, and without variables.
+fn toml_text(text: &str) -> String {
+    serde_json::Value::from(text.replace("${", "$${")).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parallel_sizes_hold_the_model() {
+        assert_eq!(gpu_counts("meta-llama/Llama-3.3-70B-Instruct", 8), [4, 8]);
+        assert_eq!(gpu_counts("Llama-3.3-70B-Instruct-FP8", 8), [2, 4, 8]);
+        assert_eq!(gpu_counts("Qwen/Qwen3-8B", 6), [1, 2, 4]);
+        assert_eq!(gpu_counts("mistralai/Mixtral-8x7B-v0.1", 8), [2, 4, 8]);
+        assert_eq!(gpu_counts("a/405B", 8), [8], "what fits nowhere gets all");
+        assert_eq!(gpu_counts("facebook/opt-125m", 2), [1, 2]);
+    }
+}

@@ -1,0 +1,216 @@
+//! `vsweep rehearse`: what a plan will likely take, before anything is started.
+
+mod table;
+
+pub use table::{failing, failures_in_words, summary};
+
+use crate::agenda::Schedule;
+use crate::cli::experiment::{folder, print_damage, recorded};
+use crate::cli::machine::runtime;
+use crate::cli::output::{OutputFormat, print_note};
+use crate::cli::plan_file::PlanFile;
+use crate::error::{Error, Exit, Result};
+use crate::journal::{Directory, Shard, State};
+use crate::matrix::Matrix;
+use crate::plan::{Parallel, Plan};
+use crate::rehearse::twin::Known;
+use crate::rehearse::{Card, Forecast, Limits, Options, PlayCache, Rehearsal, needs_gpu, rehearse};
+use crate::report::terminal::width;
+use crate::sim::engine::gpu::{GPUS, Gpu};
+use crate::telemetry::gpu::{numbers, visible};
+use crate::units::show_many;
+use console::Term;
+use itertools::Itertools;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+/// Predict how long a plan takes, its disk use, and which servers will likely not fit
+///
+/// Plays the whole plan in virtual time on the simulated engine; starts nothing. If the plan's results directory is there,
+/// what it measured is learned from, and only what is left is predicted.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    file: PlanFile,
+    /// Directory of the results [default: results/<plan name>]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    /// Predict all of the plan, also what is recorded already
+    #[arg(long)]
+    fresh: bool,
+    /// Predict only what meets conditions, e.g. tensor_parallel_size=2,max_concurrency>=8
+    #[arg(long, value_name = "EXPR")]
+    only: Option<String>,
+    /// Predict only the I-th of N shares of the servers, e.g. 2/8
+    #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true)]
+    shard: Shard,
+    #[command(flatten)]
+    machine: AssumedMachine,
+    /// Format of the prediction
+    #[arg(long, value_enum, default_value = "text")]
+    format: OutputFormat,
+}
+
+/// Assumptions about the machine that will run the plan.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub struct AssumedMachine {
+    /// GPU to assume for vllm serve, and their number where servers run side by side, e.g. 8xh100 [default: this machine's if it
+    /// has them, else 8xh100] [possible names: h100, h200, a100, l40s, b200]
+    #[arg(long, value_name = "[N x]NAME", value_parser = read_gpus)]
+    gpu: Option<(Option<u32>, Gpu)>,
+    /// The model's config.json, where its name does not state its size
+    #[arg(long, value_name = "FILE")]
+    model_config: Option<PathBuf>,
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let (plan, mut matrix, is_doubtful) = args.file.open(|_| ())?;
+    if let Some(only) = &args.only {
+        matrix = matrix.only(only)?;
+    }
+    let directory = Directory::at(folder(args.output.as_deref(), &plan));
+    let record = recorded(&directory)?;
+    let nothing = State::default();
+    let done = if args.fresh { &nothing } else { &record };
+    let schedule = Schedule::new(&plan, &matrix, args.shard, false);
+    let options = Options {
+        known: Arc::new(Known::at(directory)),
+        ..args.machine.options(&plan, &matrix, Limits::default())
+    };
+    let working = print_progress_of(&options.plays);
+    let rehearsal = rehearse(schedule, done, &record, &options);
+    drop(working);
+    let rehearsal = rehearsal.map_err(|why| Error::Usage(format!("cannot rehearse the plan: {why}")))?;
+    let recorded = done.runs().count();
+    let table = || table::table(&rehearsal, recorded, width(&Term::stdout()));
+    args.format.print(table, || json(&rehearsal, recorded))?;
+    let exit = print_damage(&record.damage);
+    Ok(match is_doubtful || rehearsal.foresees_failures() {
+        true => exit.or(Exit::SomeFailed),
+        false => exit,
+    })
+}
+
+/// Interval between progress reports of a long rehearsal.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// Says on standard error how far a rehearsal has come, until the answer is dropped.
+fn print_progress_of(plays: &Arc<PlayCache>) -> Sender<()> {
+    let (working, ended) = mpsc::channel();
+    let plays = Arc::clone(plays);
+    let print_on = move || {
+        while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+            print_note(format_args!("rehearsing: {} played", show_many(plays.count(), "run")));
+        }
+    };
+    // Without a thread there are no reports.
+    let _ = std::thread::Builder::new().spawn(print_on);
+    working
+}
+
+impl AssumedMachine {
+    /// Options for the rehearsal of a plan; `limits` bound its computation.
+    pub fn options(&self, plan: &Plan, matrix: &Matrix, limits: Limits) -> Options {
+        let chosen = self.gpu.map(|(_, gpu)| (gpu, "as told"));
+        let known = chosen.or_else(|| Some((installed(plan, matrix)?, "as nvidia-smi says")));
+        let (gpu, whence) = known.unwrap_or((GPUS[0], "choose with --gpu"));
+        let chosen = self.gpu.and_then(|(count, _)| Some((count?, "as told")));
+        let count = chosen.or_else(|| Some((count_gpus(plan)?, "as this machine has")));
+        // Simulators need no GPU to run at the same time.
+        let assumed = match (plan.exec.parallel, needs_gpu(matrix)) {
+            (Parallel::Servers(_), false) => 0,
+            _ => NODE,
+        };
+        let (gpus, gpus_whence) = count.unwrap_or((assumed, "choose with --gpu 8xh100"));
+        Options {
+            card: Some(Card {
+                gpu,
+                whence,
+                is_assumed: known.is_none(),
+            }),
+            gpus,
+            gpus_whence,
+            model_config: self.model_config.clone(),
+            limits,
+            ..Options::default()
+        }
+    }
+}
+
+/// GPUs of a machine of which nothing is known.
+const NODE: u32 = 8;
+
+/// `h100`, or `8xh100`.
+fn read_gpus(text: &str) -> std::result::Result<(Option<u32>, Gpu), String> {
+    let text = text.to_ascii_lowercase();
+    let counted = text.split_once('x');
+    let counted = counted.and_then(|(count, name)| Some((Some(count.trim().parse::<u32>().ok()?), name)));
+    let (count, name) = counted.unwrap_or((None, &text));
+    let gpu = Gpu::named(name.trim()).filter(|_| count != Some(0));
+    gpu.map(|gpu| (count, gpu)).ok_or_else(|| {
+        let names = GPUS.map(|gpu| gpu.name).join(", ");
+        format!("write one of {names}, with their number before it if there are several: 8xh100")
+    })
+}
+
+/// The GPUs of this machine, if the plan's servers share them out and there are any.
+fn count_gpus(plan: &Plan) -> Option<u32> {
+    if plan.exec.parallel == Parallel::No {
+        return None;
+    }
+    let gpus = runtime().ok()?.block_on(numbers()).len() as u32;
+    (gpus > 0).then_some(gpus)
+}
+
+/// The GPU that the servers of a plan will get on this machine, if its figures are known and they need one.
+fn installed(plan: &Plan, matrix: &Matrix) -> Option<Gpu> {
+    if !needs_gpu(matrix) {
+        return None;
+    }
+    let visible = runtime().ok()?.block_on(visible(&plan.serve.env));
+    let mut names = visible.iter().map(|device| &device.name).unique();
+    Gpu::of_device(names.next()?).filter(|_| names.next().is_none())
+}
+
+/// A rehearsal for programs. Times in seconds.
+fn json(rehearsal: &Rehearsal, recorded: usize) -> Value {
+    let server = |(place, server): (usize, &Forecast)| {
+        let answers = server.answers.iter();
+        let answers = answers.map(|answer| json!({"target": answer.name(), "value": answer.load}));
+        json!({
+            "server": server.server,
+            "name": server.name,
+            "starts": server.starts,
+            "runs": server.runs,
+            "unknown_runs": server.unknown_runs,
+            "seconds": server.total.interval(),
+            "failure": server.failure,
+            "losses": server.losses,
+            "answers": answers.collect::<Vec<Value>>(),
+            "disk_bytes": server.disk_bytes,
+            "begins_seconds": rehearsal.packed.as_ref().map(|packed| packed.begins[place]),
+        })
+    };
+    json!({
+        "predicted": true,
+        "interval": 0.8,
+        "recorded_runs": recorded,
+        "starts": rehearsal.starts(),
+        "runs": rehearsal.runs(),
+        "unknown_runs": rehearsal.unknown_runs(),
+        "seconds": rehearsal.total.interval(),
+        "side_by_side": rehearsal.packed.as_ref().map(|packed| json!({"gpus": packed.capacity.gpus, "servers": packed.capacity.groups})),
+        "disk_bytes": rehearsal.disk_bytes,
+        "assumed": rehearsal.assumptions,
+        "learned_from": rehearsal.learned_from,
+        "twin": rehearsal.twin.as_ref().map(|twin| json!({
+            "runs": twin.runs(),
+            "median_error": twin.score().map(f64::exp_m1),
+            "constants": twin.fitted_constants(),
+        })),
+        "servers": rehearsal.servers.iter().enumerate().map(server).collect::<Vec<Value>>(),
+    })
+}

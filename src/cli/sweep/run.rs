@@ -1,0 +1,313 @@
+//! `vsweep run`: performs what the journal still lacks of a plan.
+
+mod display;
+mod dry_run;
+mod finish;
+mod preflight;
+mod tables;
+mod words;
+
+pub use display::counter;
+pub use preflight::{check_machine, look_around, noise_beside, settle_gpus, settle_margins};
+
+use display::{Display, eta};
+use preflight::{first_guesses, lengths, margins_in_words, predictions};
+
+use crate::agenda::{self, Ending};
+use crate::cli::countdown::Countdown;
+use crate::cli::experiment::{folder, must_not_be_another, ours, print_damage};
+use crate::cli::flags::one_of;
+use crate::cli::forecast;
+use crate::cli::machine;
+use crate::cli::output;
+use crate::cli::owner::Owner;
+use crate::cli::plan_file::PlanFile;
+use crate::error::{Error, Exit, Result};
+use crate::files::write_atomic;
+use crate::journal::{self, Check, Directory, Recorder, Shard, State};
+use crate::plan::Plan;
+use crate::report;
+use crate::report::progress::{Mode, Progress};
+use crate::run::{Changes, Interrupt, Sweep, Update, chosen_group};
+use crate::threads;
+use std::panic::resume_unwind;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Instant;
+use tables::Tables;
+
+/// Run a plan: start its servers, benchmark each, and write the results
+///
+/// Run again after a crash and it continues; run again after success and it does nothing.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    file: PlanFile,
+    /// Directory for results [default: results/<plan name>]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    owner: Owner,
+    /// Start over in a new directory; the old one is kept
+    #[arg(long, conflicts_with = "shard")]
+    fresh: bool,
+    /// Show what would be measured and start nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Measure failed runs again
+    #[arg(long)]
+    retry_failed: bool,
+    /// When all is measured, also start the servers again that the answer advises to, so that it is surer
+    #[arg(long, conflicts_with_all = ["only", "shard", "dry_run", "budget"])]
+    confirm: bool,
+    /// End with the table of the best points, as `vsweep report` prints it
+    #[arg(long)]
+    table: bool,
+    /// Measure only what meets conditions, e.g. tensor_parallel_size=2,max_concurrency>=8
+    #[arg(long, value_name = "EXPR")]
+    only: Option<String>,
+    /// Do only the I-th of N shares of the servers, e.g. 2/8
+    #[arg(long, value_name = "I/N", default_value = "1/1", hide_default_value = true)]
+    shard: Shard,
+    /// Format of progress: text (a live display on a terminal, plain lines otherwise), plain (one line an event), or json (the journal's
+    /// own line for each event)
+    #[arg(long, default_value = "text", hide_default_value = true, value_parser = one_of(MODES))]
+    format: Mode,
+}
+
+const MODES: [(&str, Mode); 3] = [("text", Mode::Auto), ("plain", Mode::Plain), ("json", Mode::Json)];
+
+/// Ends a command that was interrupted before it had begun anything.
+pub fn leave() {
+    output::print_note("interrupted before anything was begun");
+    std::process::exit(Exit::Interrupted as i32);
+}
+
+pub fn run(args: Args) -> Result<Exit> {
+    let began = Instant::now();
+    let mut interrupt = Interrupt::install_early(leave)?;
+    let (mut plan, whole, _) = args.file.open(|plan| args.settle_margins(plan))?;
+    let directory = choose_directory(&args, &plan)?;
+    args.owner.check(directory.root())?;
+    settle_gpus(&mut plan, &directory);
+    let part = args.only.as_deref().map(|only| whole.only(only)).transpose()?;
+    let wanted = part.as_ref().unwrap_or(&whole);
+    if let Some(what) = chosen_group(&plan).filter(|_| part.is_some() || args.shard != Shard::WHOLE) {
+        let why = format!("[{what}] chooses among all servers of the plan; leave out --only and --shard");
+        return Err(Error::Usage(why));
+    }
+    let node = if args.dry_run { None } else { look_around(&plan) };
+    let sweep = Sweep {
+        wanted,
+        shard: args.shard,
+        retry_failed: args.retry_failed,
+        node: node.as_ref(),
+        ..Sweep::of(&plan, &whole)
+    };
+    if args.dry_run {
+        return dry_run::show(&sweep, &directory);
+    }
+    let mode = match output::is_quiet() && args.format != Mode::Json {
+        true => Mode::Quiet,
+        false => args.format,
+    };
+    // Holds the lock of the directory until everything is written.
+    let (mut recorder, state, changes) = begin(&sweep, &directory)?;
+    let noise = noise_beside(&plan, &directory, &state);
+    let sweep = Sweep { noise: &noise, ..sweep };
+    let work = || {
+        let tables = Some(Tables::of(&directory, &plan.report)?);
+        let mut ending = perform(sweep, &state, changes, &mut recorder, mode, &mut interrupt, tables)?;
+        if args.confirm && matches!(ending, Ending::Finished | Ending::NothingLeft) {
+            ending = confirm(sweep, &mut recorder, mode, &mut interrupt)?;
+        }
+        let exit = conclude((ending, args.table), &plan, &directory, mode, &mut interrupt, began)?;
+        Ok((ending, exit))
+    };
+    let ended = work();
+    // The command at the end does not hold the directory.
+    drop(recorder);
+    finish::follow(&plan, &directory, &ended, &mut interrupt);
+    ended.map(|(_, exit)| exit)
+}
+
+/// Takes the directory, and says what is recorded there and what the plan changes. A new directory is made only for a sweep that can begin.
+fn begin(sweep: &Sweep<'_>, directory: &Directory) -> Result<(Recorder, State, Changes)> {
+    let plan = sweep.plan;
+    let is_new = directory.is_new();
+    if is_new {
+        check_machine(sweep, &State::default())?;
+    }
+    let mut recorder = Recorder::open(directory.clone(), sweep.shard)?;
+    recorder.hide(plan.secrets.clone());
+    if is_new {
+        // The points of a large plan take seconds, in which `vsweep status` knows of the sweep.
+        write_plan(plan, directory)?;
+        recorder.announce()?;
+    }
+    let mut state = recorder.state().clone();
+    let changes = Changes::between(&state, sweep.whole, plan);
+    if !is_new {
+        must_not_be_another(directory, &changes, &state, ", or begin a new one with --fresh")?;
+        sweep.imagine_anew(&mut state);
+        check_machine(sweep, &state)?;
+        write_plan(plan, directory)?;
+    }
+    Ok((recorder, state, changes))
+}
+
+/// Performs the starts that the answer advises.
+fn confirm(sweep: Sweep<'_>, recorder: &mut Recorder, mode: Mode, interrupt: &mut Interrupt) -> Result<Ending> {
+    let state = recorder.state().clone();
+    let advised = agenda::advised(sweep.plan, sweep.whole, &state);
+    if advised.servers.is_empty() {
+        output::inform("more starts would not make the answer surer, so none is added");
+        return Ok(Ending::NothingLeft);
+    }
+    let sweep = Sweep {
+        advised: Some(&advised),
+        ..sweep
+    };
+    let changes = Changes::between(&state, sweep.whole, sweep.plan);
+    let tables = Tables::of(recorder.directory(), &sweep.plan.report)?;
+    perform(sweep, &state, changes, recorder, mode, interrupt, Some(tables))
+}
+
+/// Brings tables and charts up to date, and says how it all ended.
+fn conclude(
+    (ending, table): (Ending, bool),
+    plan: &Plan,
+    directory: &Directory,
+    mode: Mode,
+    interrupt: &mut Interrupt,
+    began: Instant,
+) -> Result<Exit> {
+    // Reads from disk again, because other shards may have recorded meanwhile.
+    let state = journal::load(directory, Check::Hashes)?;
+    let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
+    let last_words = |ending| words::last(ending, directory, &state, began.elapsed());
+    let has_results = state.runs().next().is_some() || directory.summary_csv().exists();
+    let judged = if has_results && !report::is_current(directory, &state) {
+        let (root, recorded, options) = (directory.clone(), state.clone(), plan.report.clone());
+        let write = move || report::write_all(&root, &recorded, &options);
+        let Some(written) = machine::runtime()?.block_on(unless_interrupted(write, interrupt)) else {
+            let last_words = last_words(Ending::Interrupted);
+            output::print_note(format_args!("{last_words}; tables and charts are not all written"));
+            // Files are replaced atomically, so the writer thread can be abandoned.
+            std::process::exit(Exit::Interrupted as i32);
+        };
+        let written = written?;
+        written.problems.iter().for_each(output::print_note);
+        written.notes.iter().for_each(output::inform);
+        if is_shown {
+            let text = if table { written.summary } else { written.ending };
+            output::say(text.trim_end());
+        }
+        written.requirements
+    } else {
+        report::judge(directory, &state, &plan.report)
+    };
+    let damage = print_damage(&state.damage);
+    let required = output::print_requirements(&judged, is_shown);
+    if ending == Ending::Interrupted {
+        output::print_note(last_words(ending));
+    } else if is_shown {
+        output::say(last_words(ending));
+    }
+    Ok(match ending {
+        Ending::Interrupted => Exit::Interrupted,
+        Ending::Superseded => Exit::CannotGoOn,
+        _ if state.failures() > 0 || state.searches_given_up() > 0 => required.or(Exit::SomeFailed),
+        _ => required.or(damage),
+    })
+}
+
+/// Returns the result of some work, or `None` as soon as the user asks to end.
+async fn unless_interrupted<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+    interrupt: &mut Interrupt,
+) -> Option<T> {
+    if !threads::is_allowed() {
+        // Without another thread, the user's signal cannot be awaited meanwhile.
+        return Some(work());
+    }
+    tokio::select! {
+        done = tokio::task::spawn_blocking(work) => Some(done.unwrap_or_else(|error| resume_unwind(error.into_panic()))),
+        () = interrupt.pressed_again() => None,
+    }
+}
+
+/// Performs a sweep, with what can be foreseen of it from this state.
+pub fn perform(
+    sweep: Sweep<'_>,
+    state: &State,
+    changes: Changes,
+    recorder: &mut Recorder,
+    mode: Mode,
+    interrupt: &mut Interrupt,
+    tables: Option<Tables>,
+) -> Result<Ending> {
+    let options = forecast::options_at(sweep.plan, sweep.wanted, recorder.directory());
+    let forecasts = first_guesses(&sweep, state, &options);
+    let lengths = lengths(&sweep, state, &options);
+    let predictions = predictions(&sweep, state, &options);
+    let sweep = Sweep {
+        forecasts: &forecasts,
+        lengths: &lengths,
+        predictions: &predictions,
+        ..sweep
+    };
+    let is_shown = matches!(mode, Mode::Auto | Mode::Plain);
+    // A worker among several does not know its share of the work.
+    if is_shown && sweep.share.is_none() {
+        forecast::print_forecast(&sweep, state, &options);
+    }
+    if let Some(margins) =
+        margins_in_words(sweep.plan).filter(|_| !matches!(mode, Mode::Quiet) && sweep.share.is_none())
+    {
+        output::print_note(margins);
+    }
+    let progress = Progress::new(mode, eta(&sweep, recorder.state(), &options));
+    // A forecast takes a while; until here a signal ends the command at once.
+    interrupt.heed();
+    thread::scope(|scope| {
+        let counts = sweep.wanted.counts();
+        // Of an optimisation nobody knows how many starts it takes.
+        let is_foreseen = is_shown
+            && sweep.plan.optimize.is_none()
+            && forecast::is_playable(counts.runs, counts.searches, counts.servers);
+        let countdown = is_foreseen.then(|| Countdown::start(scope, sweep.schedule(), &options));
+        let mut display = Display::new(sweep, progress, countdown, tables);
+        let mut observer = |update: Update<'_>, recorder: &Recorder| display.show(update, recorder);
+        let performed = sweep.perform(changes, recorder, interrupt, &mut observer);
+        let ended = machine::runtime()?.block_on(performed);
+        let written = display.end();
+        ended.and_then(|ending| written.map(|()| ending))
+    })
+}
+
+impl Args {
+    fn settle_margins(&self, plan: &mut Plan) {
+        let directory = Directory::at(folder(self.output.as_deref(), plan));
+        settle_margins(plan, &directory, !self.fresh);
+    }
+}
+
+pub fn write_plan(plan: &Plan, directory: &Directory) -> Result<()> {
+    let is_json = plan.format == crate::plan::Format::Json;
+    write_atomic(&directory.plan(is_json), plan.redacted_text().as_bytes())
+}
+
+/// The directory to work in. `--fresh` takes the first free name with a number behind it.
+fn choose_directory(args: &Args, plan: &Plan) -> Result<Directory> {
+    let wanted = folder(args.output.as_deref(), plan);
+    if args.fresh && wanted.exists() {
+        let name = wanted.file_name().unwrap_or_default().to_string_lossy();
+        let mut numbered = (2u32..).map(|number| wanted.with_file_name(format!("{name}-{number}")));
+        let free = numbered.find(|path| !path.exists());
+        let free = free.expect("one of four billion names is free");
+        output::inform(format_args!("starting over in {}", free.display()));
+        return Ok(Directory::at(free));
+    }
+    ours(&wanted)
+}

@@ -1,4 +1,4 @@
-//! How sure it is that the best known candidate is the best of all, and when that is enough.
+//! The certainty that the best known candidate is the best of all, and the end when it suffices.
 
 use super::estimate::Judged;
 use super::state::Optimized;

@@ -1,4 +1,4 @@
-//! What starts cost, and when a budget is spent.
+//! The cost of starts, and the end of a budget.
 
 use super::rules::Budget;
 use super::state::Optimized;

@@ -1,6 +1,6 @@
 //! The effect of an edited plan on earlier measurements: points that stay, points that are new and why, and points that leave the tables.
 
-use crate::ids::{PointId, ServerId};
+use crate::ids::{PointId, SearchId, ServerId};
 use crate::journal::{RecordedPlan, State};
 use crate::matrix::{Matrix, ServerConfig};
 use crate::plan::{Plan, Secrets};
@@ -29,27 +29,16 @@ impl Changes {
         // The environment and local files also decide identities, so recorded points are compared even if the text is
         // the same.
         let recorded: BTreeSet<&PointId> = state.recorded_points();
-        let mut unknown_servers: BTreeMap<ServerId, ServerConfig> = BTreeMap::new();
+        let servers: Vec<ServerConfig> = matrix.servers().collect();
+        let searches: BTreeSet<SearchId> = servers.iter().flat_map(|server| matrix.search_ids_of(server)).collect();
         let mut present: BTreeSet<PointId> = BTreeSet::new();
-        let mut new_names = Vec::new();
-        let (mut new, mut points, mut searches) = (0, Vec::new(), BTreeSet::new());
-        for server in matrix.servers() {
-            searches.extend(matrix.search_ids_of(&server));
-            if !state.servers.contains_key(&server.id) {
-                unknown_servers.insert(server.id.clone(), server.clone());
+        let (mut new, mut points) = (Vec::new(), Vec::new());
+        for (server, load, id) in matrix.point_ids(&servers) {
+            match recorded.contains(&id) {
+                true => drop(present.insert(id.clone())),
+                false => new.push((server, load)),
             }
-            for (place, id) in matrix.point_ids_of(&server).enumerate() {
-                if recorded.contains(&id) {
-                    present.insert(id.clone());
-                } else {
-                    new += 1;
-                    if new_names.len() < MOST_NAMED {
-                        let point = matrix.points_of(&server).nth(place).expect("it has an id");
-                        new_names.push(format!("{}, {}", server.name, point.name));
-                    }
-                }
-                points.push(id);
-            }
+            points.push(id);
         }
         let plan_of = RecordedPlan::new(&plan.name, plan.redacted_text(), &points, &searches);
         let last = state.planning_session();
@@ -73,8 +62,10 @@ impl Changes {
                 }
             }
             changes.has_dropped = !dropped.is_empty();
+            let unknown = servers.iter().filter(|server| !state.servers.contains_key(&server.id));
+            let unknown: BTreeMap<&ServerId, &ServerConfig> = unknown.map(|server| (&server.id, server)).collect();
             reasons.extend(
-                unknown_servers
+                unknown
                     .values()
                     .filter_map(|server| reason(server, state, &plan.secrets)),
             );
@@ -82,11 +73,15 @@ impl Changes {
         if !is_edited && dropped.is_empty() && restored == 0 {
             return changes;
         }
+        new.sort_unstable();
+        let named = new.iter().take(MOST_NAMED);
+        let named = named.map(|(server, load)| format!("{}, {}", servers[*server].name, matrix.name_of_load(*load)));
+        let count = new.len() as u64;
         changes.notes.push(format!(
             "the plan changed since the last session: {} already recorded and kept, {} new{}",
             show_many(changes.kept as u64, "point"),
-            show_count(new),
-            listed(&new_names, new)
+            show_count(count),
+            listed(&named.collect::<Vec<_>>(), count)
         ));
         if !dropped.is_empty() {
             let count = dropped.len() as u64;

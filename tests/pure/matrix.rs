@@ -97,6 +97,9 @@ proptest! {
         prop_assert_eq!(counts.points + removed, counts.pairs);
         let ids: HashSet<_> = matrix.points().map(|point| point.id).collect();
         prop_assert_eq!(ids.len() as u64, counts.points);
+        let servers: Vec<_> = matrix.servers().collect();
+        let load_by_load: HashSet<_> = matrix.point_ids(&servers).map(|(.., id)| id).collect();
+        prop_assert_eq!(load_by_load, ids);
         prop_assert!(matrix.servers().all(|server| matrix.points_of(&server).next().is_some()));
 
         let narrowed: Vec<_> = expected.into_iter().filter(|(s, _)| s["s0"].as_u64() >= Some(only.into())).collect();

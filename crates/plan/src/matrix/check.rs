@@ -1,11 +1,12 @@
 //! Checks that need both sides of a plan expanded: size, duplicates, and that at least one pair is left.
 
 use super::space::{MOST_PAIRS, Sides, Space, zip_group};
-use super::{FilterKind, Matrix, side_identity};
+use super::{FilterKind, Matrix};
+use crate::ids::ServerId;
 use crate::plan::{Condition, Diagnostics, Link, Parallel, Plan, Problem, Side, Span, equality_key};
 use crate::units::{show_count, show_duration};
 use serde_json::Value;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Returns true if the matrix is not too large.
 pub(super) fn size(plan: &Plan, sides: &Sides, found: &mut Diagnostics) -> bool {
@@ -79,6 +80,9 @@ pub(super) fn duplicates(plan: &Plan, matrix: &Matrix, tied: &Link, found: &mut 
 /// Two positions along a dimension that come to the same identity, or to values that are equal (`1` and `1.0`).
 fn twins(matrix: &Matrix, side: Side, dimension: usize) -> Option<(usize, usize)> {
     let space = matrix.sides.of(side);
+    if side == Side::Bench && are_other_numbers(matrix, dimension) {
+        return None;
+    }
     let mut seen: HashMap<String, usize> = HashMap::with_capacity(space.lengths[dimension]);
     (0..space.lengths[dimension]).find_map(|position| {
         let index = space.index_at(dimension, position);
@@ -86,6 +90,37 @@ fn twins(matrix: &Matrix, side: Side, dimension: usize) -> Option<(usize, usize)
         let values = equality_key(&Value::Object(space.params(index)));
         let earlier = seen.insert(identity, position);
         earlier.or(seen.insert(values, position)).map(|first| (first, position))
+    })
+}
+
+/// Identity of one side's configuration, used to find duplicates.
+fn side_identity(matrix: &Matrix, side: Side, index: usize) -> String {
+    match side {
+        Side::Serve => {
+            let server = matrix.server(index);
+            match matrix.plan.bench.runner.offline() {
+                None => server.id.0,
+                // Flags of the HTTP server have no effect here.
+                Some(offline) => format!("{:?} {:?}", matrix.without_server(offline, &server.argv), server.env),
+            }
+        }
+        Side::Bench => matrix.point(index, &ServerId(String::new())).id.0,
+    }
+}
+
+/// True if a parameter takes a number of its own at each position along a dimension of the loads, which then all differ: a load's identity
+/// holds its parameters, but for secrets. An axis may have a million values.
+fn are_other_numbers(matrix: &Matrix, dimension: usize) -> bool {
+    let mut slots = matrix
+        .sides
+        .bench
+        .slots
+        .iter()
+        .filter(|slot| slot.dimension == Some(dimension));
+    slots.any(|slot| {
+        let values = slot.axis.values();
+        let are_numbers = !matrix.secrets.announces(&slot.name) && values.iter().all(Value::is_number);
+        are_numbers && values.iter().map(equality_key).collect::<HashSet<String>>().len() == values.len()
     })
 }
 

@@ -64,11 +64,11 @@ impl SharedLoad {
         }
     }
 
-    pub fn point_id(&self, server: &ServerId, params: &Params, argv: Option<&[String]>, secrets: &Secrets) -> PointId {
+    pub fn content(&self, params: &Params, argv: Option<&[String]>, secrets: &Secrets) -> LoadContent {
         let mut params_of_id = Value::Object(secrets.redact_params(params));
         params_of_id.sort_all_objects();
         let of_classes = params.get(MIX).into_iter().flat_map(paths_of_classes);
-        let content = PointContent {
+        let before_server = BeforeServer {
             argv: argv.map(|argv| secrets.redact_argv(argv)),
             dataset: dataset_path(params).and_then(|path| self.datasets.get(path)),
             datasets: of_classes
@@ -77,17 +77,35 @@ impl SharedLoad {
             env: open_env(&self.env, secrets),
             params: params_of_id,
             runner: self.runner,
-            server: &server.0,
-            warmup_prompts: self.warmup_prompts,
         };
-        let text = serde_json::to_string(&content).expect("plain data always serialises");
-        PointId(short_digest(&text))
+        let mut before = serde_json::to_string(&before_server).expect("plain data always serialises");
+        before.pop();
+        before.push_str(r#","server":""#);
+        LoadContent {
+            before,
+            after: format!(r#"","warmup_prompts":{}}}"#, json!(self.warmup_prompts)),
+        }
     }
 }
 
-/// The content of a point's id in canonical JSON: its fields are in the order of their names. Plans have millions of points.
+/// The text from which the ids of one load's points are made: the canonical JSON before and after the server's id. A plan has a million
+/// points, and often only a thousand loads.
+#[derive(Debug)]
+pub(super) struct LoadContent {
+    before: String,
+    after: String,
+}
+
+impl LoadContent {
+    /// The id of the point on this server.
+    pub fn point_id(&self, server: &ServerId) -> PointId {
+        PointId(short_digest(&[&self.before, server.0.as_str(), &self.after].concat()))
+    }
+}
+
+/// The fields before the server's id, in the order of their names.
 #[derive(Serialize)]
-struct PointContent<'a> {
+struct BeforeServer<'a> {
     argv: Option<Vec<String>>,
     dataset: Option<&'a String>,
     /// Of the classes of a mix, by path.
@@ -97,8 +115,6 @@ struct PointContent<'a> {
     params: Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     runner: Option<&'static str>,
-    server: &'a str,
-    warmup_prompts: Option<u32>,
 }
 
 /// The parameter that names the file a dataset is read from.

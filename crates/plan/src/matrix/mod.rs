@@ -24,8 +24,9 @@ use crate::plan::{
 };
 use crate::printable::printable;
 use filter::Agreement;
-use identity::SharedLoad;
+use identity::{LoadContent, SharedLoad};
 use space::{Sides, Space};
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 
 /// One server config: a command line and an environment, with the parameters that made it.
@@ -164,11 +165,35 @@ impl Matrix {
     /// The ids of the points of one server, in the order of the plan, without the rest of them.
     pub fn point_ids_of(&self, server: &ServerConfig) -> impl Iterator<Item = PointId> {
         let kept = (!self.finds_its_loads()).then(|| self.kept_loads(server.index));
-        kept.into_iter().flatten().map(|bench| {
-            let params = self.sides.bench.params(bench);
-            let argv = self.bench_argv(&params);
-            self.load.point_id(&server.id, &params, argv.as_deref(), &self.secrets)
+        kept.into_iter()
+            .flatten()
+            .map(|bench| self.load_content(bench).point_id(&server.id))
+    }
+
+    /// The ids of all points of these servers, load by load, each with the place of its server in the list and of its load in the plan.
+    pub fn point_ids<'a>(&'a self, servers: &'a [ServerConfig]) -> impl Iterator<Item = (usize, usize, PointId)> {
+        let loads = if self.finds_its_loads() {
+            0
+        } else {
+            self.sides.bench.len()
+        };
+        (0..loads).flat_map(move |bench| {
+            let content = LazyCell::new(move || self.load_content(bench));
+            let kept = servers.iter().enumerate();
+            let kept = kept.filter(move |(_, server)| self.keeps(server.index, bench));
+            kept.map(move |(place, server)| (place, bench, content.point_id(&server.id)))
         })
+    }
+
+    /// Name of the load at a place in the plan.
+    pub fn name_of_load(&self, bench: usize) -> String {
+        self.name(&self.sides.bench, bench)
+    }
+
+    fn load_content(&self, bench: usize) -> LoadContent {
+        let params = self.sides.bench.params(bench);
+        let argv = self.bench_argv(&params);
+        self.load.content(&params, argv.as_deref(), &self.secrets)
     }
 
     /// Number of the points of one server, without making them.
@@ -304,7 +329,10 @@ impl Matrix {
     fn point_with(&self, index: usize, params: Params, name: String, server: &ServerId) -> Point {
         let argv = self.bench_argv(&params);
         Point {
-            id: self.load.point_id(server, &params, argv.as_deref(), &self.secrets),
+            id: self
+                .load
+                .content(&params, argv.as_deref(), &self.secrets)
+                .point_id(server),
             server: server.clone(),
             name,
             params,
@@ -355,21 +383,6 @@ impl Matrix {
         for (filter, pairs) in self.filters.iter_mut().zip(removed) {
             filter.removed.pairs = pairs;
         }
-    }
-}
-
-/// Identity of one side's configuration, used to find duplicates.
-fn side_identity(matrix: &Matrix, side: Side, index: usize) -> String {
-    match side {
-        Side::Serve => {
-            let server = matrix.server(index);
-            match matrix.plan.bench.runner.offline() {
-                None => server.id.0,
-                // Flags of the HTTP server have no effect here.
-                Some(offline) => format!("{:?} {:?}", matrix.without_server(offline, &server.argv), server.env),
-            }
-        }
-        Side::Bench => matrix.point(index, &ServerId(String::new())).id.0,
     }
 }
 

@@ -58,8 +58,12 @@ impl Secrets {
 
     /// Returns true if the value of this name is a secret. False for `HF_TOKENS = 5` and `api_key = true`.
     pub fn is_secret(&self, name: &str, value: &str) -> bool {
-        let is_nothing = ["", HIDDEN, "true", "false", "none", "null"].contains(&value.to_ascii_lowercase().as_str());
-        !is_nothing && self.announces(name) && !(names::may_count(name) && value.parse::<f64>().is_ok())
+        let is_nothing = || {
+            ["", HIDDEN, "true", "false", "none", "null"]
+                .iter()
+                .any(|it| it.eq_ignore_ascii_case(value))
+        };
+        self.announces(name) && !is_nothing() && !(names::may_count(name) && value.parse::<f64>().is_ok())
     }
 
     /// Remembers a value if its name announces a secret, and what in it announces itself (`http://user:password@proxy`).

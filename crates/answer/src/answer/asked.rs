@@ -12,7 +12,8 @@ pub struct Question {
     pub workload: String,
     /// Only points at this load compete; none if all do.
     pub load: Option<String>,
-    /// The name of an earlier question about the workload, at whose winner's load points compete. Without such a winner it is not asked.
+    /// The name of an earlier question about the workload that refers to no other, at whose winner's load points compete. Without such a
+    /// winner it is not asked.
     #[serde(default)]
     pub load_of: Option<String>,
     /// By which figure entrants are compared.

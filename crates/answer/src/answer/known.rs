@@ -3,11 +3,11 @@
 use super::Random;
 use super::document::{Estimate, MetricNoise};
 use super::experiment::{Experiment, Metric};
-use super::model::{Observations, Posterior, shrink};
+use super::model::{Draws, Observations, Posterior, shrink};
 use super::plain::plain;
-use std::cell::OnceCell;
 use std::collections::BTreeMap;
-use std::thread;
+use std::sync::OnceLock;
+use vsweep_metrics::threads;
 use vsweep_strategy::stats::Better;
 
 /// Most draws of the model, and fewest.
@@ -45,25 +45,15 @@ pub struct Figures<'e> {
     /// Mean and standard deviation of each point on the scale.
     moments: Vec<Option<(f64, f64)>>,
     /// Draws of each point on the scale; empty for one that was not measured.
-    drawn: OnceCell<Vec<Vec<f64>>>,
+    drawn: OnceLock<Draws>,
 }
 
 impl<'e> Known<'e> {
     /// Fits every metric of an experiment that is in order; `fit` finds the posterior of a metric.
     pub fn of(experiment: &'e Experiment, fit: &Fit<'_>) -> Known<'e> {
-        let cores = thread::available_parallelism().map_or(1, usize::from);
-        let each = experiment.metrics.len().div_ceil(cores).max(1);
-        let figures = |metrics: &'e [Metric]| {
-            let figures = metrics.iter().map(|metric| Figures::of(experiment, metric, fit));
-            figures.collect::<Vec<Figures<'e>>>()
-        };
-        let metrics = thread::scope(|scope| {
-            let parts = experiment.metrics.chunks(each);
-            let parts: Vec<_> = parts.map(|metrics| scope.spawn(move || figures(metrics))).collect();
-            let parts = parts.into_iter();
-            let joined = parts.flat_map(|part| part.join().expect("fitting a model does not panic"));
-            joined.collect()
-        });
+        let figures = |metric: &&'e Metric| Figures::of(experiment, metric, fit);
+        let metrics: Vec<&'e Metric> = experiment.metrics.iter().collect();
+        let metrics = threads::map(threads::cores(), &metrics, figures);
         Known { experiment, metrics }
     }
 
@@ -103,7 +93,7 @@ impl<'e> Figures<'e> {
             estimates,
             experiment,
             moments,
-            drawn: OnceCell::new(),
+            drawn: OnceLock::new(),
         }
     }
 
@@ -117,7 +107,7 @@ impl<'e> Figures<'e> {
     /// empty for other points. For probabilities.
     pub fn shrunk(&self, workload: &str) -> Vec<Vec<f64>> {
         let drawn = self.drawn();
-        let mut shrunk = vec![Vec::new(); drawn.len()];
+        let mut shrunk = vec![Vec::new(); drawn.points()];
         let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         let points = self.experiment.points.iter().enumerate();
         for (at, point) in points.filter(|(at, point)| point.workload == workload && !drawn[*at].is_empty()) {
@@ -126,7 +116,7 @@ impl<'e> Figures<'e> {
         let observations = &self.posterior.observations;
         for (load, members) in groups {
             let moments: Vec<(f64, f64)> = members.iter().filter_map(|at| self.moments[*at]).collect();
-            let mut own: Vec<Vec<f64>> = members.iter().map(|at| drawn[*at].clone()).collect();
+            let mut own: Vec<Vec<f64>> = members.iter().map(|at| drawn[*at].to_vec()).collect();
             let names = ["shrink", &observations.metric, workload, load];
             let mut random = Random::of(self.experiment.seed, &names);
             shrink(&moments, &mut own, observations.size(), &mut random);
@@ -138,7 +128,7 @@ impl<'e> Figures<'e> {
         shrunk
     }
 
-    fn drawn(&self) -> &[Vec<f64>] {
+    fn drawn(&self) -> &Draws {
         let draw = || self.posterior.draw(self.experiment.seed, draws_of(self.experiment));
         self.drawn.get_or_init(draw)
     }

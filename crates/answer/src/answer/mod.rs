@@ -42,6 +42,7 @@ use known::{Figures, Fit, Known};
 use model::{Noise, Posterior};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use vsweep_metrics::threads;
 
 /// Answers all questions of an experiment.
 pub fn answer(experiment: Experiment) -> Answer {
@@ -61,13 +62,10 @@ pub fn answer_knowing(experiment: Experiment, noise: &BTreeMap<String, Noise>) -
 fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
     let experiment = experiment.in_order();
     let known = Known::of(&experiment, fit);
-    let mut settled: Vec<rules::Settled> = Vec::new();
-    for question in &experiment.questions {
-        if let Some(question) = at_its_load(question, &settled) {
-            settled.push(rules::settle(&known, &question));
-        }
-    }
-    let frontiers = experiment.frontiers.iter();
+    let settled = settle_all(&known);
+    let frontiers = threads::map(threads::cores(), &experiment.frontiers, |question| {
+        rules::frontier(&known, question)
+    });
     Answer {
         version: VERSION,
         margin: experiment.margin,
@@ -78,20 +76,40 @@ fn answer_with(experiment: Experiment, fit: &Fit<'_>) -> Answer {
         optimization: None,
         together: rules::together(&known, &settled),
         questions: settled.into_iter().map(|settled| settled.answered).collect(),
-        frontiers: frontiers
-            .filter_map(|question| rules::frontier(&known, question))
-            .collect(),
+        frontiers: frontiers.into_iter().flatten().collect(),
         noise: known.metrics().iter().map(Figures::noise).collect(),
         estimates: estimates(&known),
     }
 }
 
+/// The questions in their order, several answered at once: those that refer to the winner of an earlier one after all others.
+fn settle_all(known: &Known<'_>) -> Vec<rules::Settled> {
+    let all = &known.experiment.questions;
+    let (referring, others): (Vec<usize>, Vec<usize>) = (0..all.len()).partition(|at| all[*at].load_of.is_some());
+    let mut settled: BTreeMap<usize, rules::Settled> = BTreeMap::new();
+    for places in [others, referring] {
+        let asked = |at: usize| {
+            Some((
+                at,
+                at_its_load(&all[at], settled.range(..at).map(|(_, earlier)| earlier))?,
+            ))
+        };
+        let asked: Vec<(usize, Cow<'_, Question>)> = places.into_iter().filter_map(asked).collect();
+        let answer = |(at, question): &(usize, Cow<'_, Question>)| (*at, rules::settle(known, question));
+        settled.extend(threads::map(threads::cores(), &asked, answer));
+    }
+    settled.into_values().collect()
+}
+
 /// The question with the load of the winner that it refers to; none without such a winner.
-fn at_its_load<'q>(question: &'q Question, settled: &[rules::Settled]) -> Option<Cow<'q, Question>> {
+fn at_its_load<'q, 's>(
+    question: &'q Question,
+    earlier: impl Iterator<Item = &'s rules::Settled>,
+) -> Option<Cow<'q, Question>> {
     let Some(name) = &question.load_of else {
         return Some(Cow::Borrowed(question));
     };
-    let mut earlier = settled.iter().map(|settled| &settled.answered);
+    let mut earlier = earlier.map(|settled| &settled.answered);
     let earlier = earlier.find(|own| own.question == *name && own.workload == question.workload)?;
     let load = earlier.winner.as_ref()?.load.clone();
     Some(Cow::Owned(Question {

@@ -474,7 +474,7 @@ mod tests {
     fn draws_have_the_moments_of_the_posterior() {
         let own = Posterior::fit(observations(), &NoisePrior::THROUGHPUT);
         let (draws, parts) = (own.draw(1, 4000), own.parts());
-        for (point, draws) in draws.iter().enumerate() {
+        for (point, draws) in (0..draws.points()).map(|point| (point, &draws[point])) {
             let (mean, deviation) = parts.moments(point).expect("measured");
             let drawn = draws.iter().sum::<f64>() / draws.len() as f64;
             let spread = draws.iter().map(|draw| (draw - drawn).powi(2)).sum::<f64>() / draws.len() as f64;

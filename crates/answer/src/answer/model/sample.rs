@@ -2,19 +2,63 @@
 
 use super::super::Random;
 use super::fit::{Posterior, States};
+use std::ops::Index;
+
+/// Draws of every point; none of one that was not measured. They stand in one piece of memory, which the system gets back as a whole: a
+/// large experiment has millions.
+#[derive(Debug)]
+pub struct Draws {
+    /// Draws of a point.
+    count: usize,
+    /// The place of each point among the measured ones.
+    places: Vec<Option<usize>>,
+    values: Vec<f64>,
+}
+
+impl Draws {
+    fn zero(count: usize, is_measured: impl Iterator<Item = bool>) -> Draws {
+        let mut measured = 0;
+        let place = |is_measured: bool| {
+            measured += usize::from(is_measured);
+            is_measured.then_some(measured - 1)
+        };
+        let places = is_measured.map(place).collect();
+        let values = vec![0.0; measured * count];
+        Draws { count, places, values }
+    }
+
+    /// Number of points.
+    pub fn points(&self) -> usize {
+        self.places.len()
+    }
+
+    fn set(&mut self, point: usize, draw: usize, value: f64) {
+        if let Some(place) = self.places[point] {
+            self.values[place * self.count + draw] = value;
+        }
+    }
+}
+
+/// The draws of a point.
+impl Index<usize> for Draws {
+    type Output = [f64];
+
+    fn index(&self, point: usize) -> &[f64] {
+        match self.places[point] {
+            Some(place) => &self.values[place * self.count..][..self.count],
+            None => &[],
+        }
+    }
+}
 
 impl Posterior {
-    /// Draws of every point, on the metric's scale: `[point][draw]`; empty for one that was not measured.
+    /// Draws of every point, on the metric's scale.
     ///
     /// Sizes of noise are drawn in proportion to their probabilities, in random order. Each config has a stream of random numbers of its
     /// own, so another config hardly moves its draws.
-    pub fn draw(&self, seed: u64, count: usize) -> Vec<Vec<f64>> {
+    pub fn draw(&self, seed: u64, count: usize) -> Draws {
         let own = &self.observations;
-        let mut drawn: Vec<Vec<f64>> = own
-            .places
-            .iter()
-            .map(|place| vec![0.0; place.map_or(0, |_| count)])
-            .collect();
+        let mut drawn = Draws::zero(count, own.places.iter().map(Option::is_some));
         let by_block: Vec<Vec<usize>> = (0..own.blocks.len()).map(|block| self.points_of(block)).collect();
         let mut streams: Vec<Random> = own
             .blocks
@@ -45,7 +89,8 @@ impl Posterior {
                         let (mean, weight) = reduced.means[point];
                         let shares = reduced.shares[point].iter().enumerate();
                         let effect = shares.map(|(s, share)| share * (solved.start() * starts[s] + effects[nodes[s]]));
-                        drawn[*place][*draw] = mean - effect.sum::<f64>() + random.normal() / weight.sqrt();
+                        let value = mean - effect.sum::<f64>() + random.normal() / weight.sqrt();
+                        drawn.set(*place, *draw, value);
                     }
                 }
             }

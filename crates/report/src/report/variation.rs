@@ -3,7 +3,7 @@
 use super::words::{SIZING, short_name, short_setting};
 use crate::report::ordered::Order;
 use itertools::Itertools;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use vsweep_record::table::{Cell, Column, Points, Section, Workload};
 
 /// The parameters that a sweep is run for; where several vary, labels name them first and in this order.
@@ -25,9 +25,11 @@ pub fn varying<'t>(points: &Points<'t>) -> Vec<&'t Column> {
             columns.filter(|column| column.section == Section::Bench && (is_load(column) || length(column).is_some()));
         return of_load.filter(|column| !column.cells[point.row].is_missing()).collect();
     }
-    let params = points.runs.columns().iter().filter(|column| {
-        matches!(column.section, Section::Serve | Section::Bench) && distinct(points, column).len() > 1
-    });
+    let params = points
+        .runs
+        .columns()
+        .iter()
+        .filter(|column| matches!(column.section, Section::Serve | Section::Bench) && varies(points, column));
     let mut params: Vec<&Column> = params.collect();
     params.order_by_key(|column| {
         let place = FOREMOST.iter().position(|name| bare_name(column) == *name);
@@ -84,15 +86,16 @@ pub fn within<'t>(varied: &[&'t Column], workload: &Workload<'_>) -> impl Iterat
 /// The parameter along the x axis: the load with the most values, else the first other numeric parameter, bench before
 /// serve.
 pub fn swept<'t>(points: &Points<'t>, varying: &[&'t Column]) -> Option<&'t Column> {
-    let numbers = |column: &Column| {
-        let cells = distinct(points, column).into_values();
-        cells.filter(|cell| cell.number().is_some()).count()
-    };
-    let numeric: Vec<&Column> = varying.iter().copied().filter(|column| numbers(column) > 1).collect();
-    let loads = numeric.iter().copied().filter(|column| is_load(column));
+    let counted = varying.iter().map(|column| (*column, count_numbers(points, column)));
+    let numeric: Vec<(&Column, usize)> = counted.filter(|(_, numbers)| *numbers > 1).collect();
+    let loads = numeric.iter().filter(|(column, _)| is_load(column));
     // `max_by_key` takes the last of equals; reversed, the foremost wins.
-    let load = loads.rev().max_by_key(|column| numbers(column));
-    let side = |section| numeric.iter().copied().find(move |column| column.section == section);
+    let load = loads
+        .rev()
+        .max_by_key(|(_, numbers)| *numbers)
+        .map(|(column, _)| *column);
+    let columns = || numeric.iter().map(|(column, _)| *column);
+    let side = |section| columns().find(|column| column.section == section);
     load.or_else(|| side(Section::Bench)).or_else(|| side(Section::Serve))
 }
 
@@ -167,10 +170,24 @@ fn length(column: &Column) -> Option<String> {
     is_length.then_some(short)
 }
 
-/// The values a parameter takes among the points, by their text.
-fn distinct<'t>(points: &Points<'t>, column: &'t Column) -> BTreeMap<String, &'t Cell> {
-    let cells = points.points.iter().map(|point| &column.cells[point.row]);
-    cells.map(|cell| (cell.to_string(), cell)).collect()
+/// True if a parameter takes values of different texts among the points.
+fn varies(points: &Points<'_>, column: &Column) -> bool {
+    let mut cells = points.points.iter().map(|point| &column.cells[point.row]);
+    let Some(first) = cells.next().filter(|_| column.cells.same().is_none()) else {
+        return false;
+    };
+    let text = first.to_string();
+    cells.any(|cell| cell != first && cell.to_string() != text)
+}
+
+/// The number of numbers that a parameter takes among the points.
+fn count_numbers(points: &Points<'_>, column: &Column) -> usize {
+    let numbers = points.points.iter().filter_map(|point| match &column.cells[point.row] {
+        Cell::Integer(whole) => Some((false, whole.cast_unsigned())),
+        Cell::Float(number) => Some((true, number.to_bits())),
+        Cell::Missing | Cell::Bool(_) | Cell::Text(_) => None,
+    });
+    numbers.collect::<HashSet<(bool, u64)>>().len()
 }
 
 /// A column's name as vLLM spells settings in Python, without its side.

@@ -46,7 +46,7 @@ impl PlayCache {
         }
     }
 
-    /// Runs that were played so far, for a display.
+    /// Runs that were predicted so far, for a display.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }

@@ -231,6 +231,7 @@ impl VirtualStage<'_> {
     fn run(&mut self, job: &Run) -> Result<ActionOutcome, Unknown> {
         let (point, calibration) = (&job.task.point, self.rehearsers.calibration);
         let is_of_grid = job.task.reader.is_none();
+        self.rehearsers.options.plays.note();
         if is_of_grid && let Some(seconds) = calibration.measured(&point.id) {
             self.count(point, 0, [REPEATED.time(seconds), calibration.pause.time(PAUSE_S)]);
             return Ok(ran(Ok(MeasuredRun::default()), seconds));
@@ -260,7 +261,6 @@ impl VirtualStage<'_> {
         let Some(params) = params else {
             return Ok(self.pass_over(job));
         };
-        self.rehearsers.options.plays.note();
         let played = self.player.play(Play {
             params: &params,
             warmup: job.warmup,

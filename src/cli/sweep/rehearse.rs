@@ -18,14 +18,14 @@ use crate::rehearse::{Card, Forecast, Limits, Options, PlayCache, Rehearsal, nee
 use crate::report::terminal::width;
 use crate::sim::engine::gpu::{GPUS, Gpu};
 use crate::telemetry::gpu::{numbers, visible};
-use crate::units::show_many;
+use crate::units::{show_count, show_duration, show_many};
 use console::Term;
 use itertools::Itertools;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Predict how long a plan takes, its disk use, and which servers will likely not fit
 ///
@@ -80,7 +80,9 @@ pub fn run(args: Args) -> Result<Exit> {
         known: Arc::new(Known::at(directory)),
         ..args.machine.options(&plan, &matrix, Limits::default())
     };
-    let working = print_progress_of(&options.plays);
+    // How many runs searches take is not known before; of a record or a share, fewer are left.
+    let is_whole = done.runs().next().is_none() && args.shard == Shard::WHOLE && !matrix.finds_its_loads();
+    let working = print_progress_of(&options.plays, is_whole.then(|| matrix.counts().runs));
     let rehearsal = rehearse(schedule, done, &record, &options);
     drop(working);
     let rehearsal = rehearsal.map_err(|why| Error::Usage(format!("cannot rehearse the plan: {why}")))?;
@@ -97,18 +99,35 @@ pub fn run(args: Args) -> Result<Exit> {
 /// Interval between progress reports of a long rehearsal.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Says on standard error how far a rehearsal has come, until the answer is dropped.
-fn print_progress_of(plays: &Arc<PlayCache>) -> Sender<()> {
+/// Says on standard error how far a rehearsal of so many runs has come, until the answer is dropped.
+fn print_progress_of(plays: &Arc<PlayCache>, total: Option<u64>) -> Sender<()> {
     let (working, ended) = mpsc::channel();
     let plays = Arc::clone(plays);
     let print_on = move || {
+        let began = Instant::now();
         while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
-            print_note(format_args!("rehearsing: {} played", show_many(plays.count(), "run")));
+            print_note(format_args!("{}", progress(plays.count(), total, began.elapsed())));
         }
     };
     // Without a thread there are no reports.
     let _ = std::thread::Builder::new().spawn(print_on);
     working
+}
+
+/// `rehearsed 310 of 704 runs, about 12.4 s left`; servers that fail end it sooner.
+fn progress(count: u64, total: Option<u64>, passed: Duration) -> String {
+    match total {
+        Some(total) if (1..=total).contains(&count) => {
+            let left = passed.mul_f64((total - count) as f64 / count as f64);
+            format!(
+                "rehearsed {} of {}, about {} left",
+                show_count(count),
+                show_many(total, "run"),
+                show_duration(left)
+            )
+        }
+        _ => format!("rehearsed {}", show_many(count, "run")),
+    }
 }
 
 impl AssumedMachine {
@@ -213,4 +232,18 @@ fn json(rehearsal: &Rehearsal, recorded: usize) -> Value {
         })),
         "servers": rehearsal.servers.iter().enumerate().map(server).collect::<Vec<Value>>(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn progress_has_a_total_and_the_time_left_where_they_are_known() {
+        let after = |count, total| progress(count, total, Duration::from_secs(30));
+        assert_eq!(after(300, Some(400)), "rehearsed 300 of 400 runs, about 10.0 s left");
+        assert_eq!(after(0, Some(400)), "rehearsed 0 runs");
+        assert_eq!(after(401, Some(400)), "rehearsed 401 runs");
+        assert_eq!(after(7, None), "rehearsed 7 runs");
+    }
 }

@@ -213,9 +213,9 @@ impl WorkloadAnswer {
     }
 }
 
-/// The mark of a point whose figures are in doubt: `suspect: generator_stalled`; nothing for any other.
+/// The mark of a point whose figures are in doubt: `suspect: generator stalled`; nothing for any other.
 pub fn mark(point: &Point) -> Option<String> {
     point
         .is_suspect()
-        .then(|| format!("suspect: {}", point.codes.iter().join(", ")))
+        .then(|| format!("suspect: {}", point.codes.iter().join(", ").replace('_', " ")))
 }

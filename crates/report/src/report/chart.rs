@@ -60,6 +60,9 @@ pub struct Axis {
     pub ticks: Vec<Tick>,
     /// Values that the axis must reach although the panel may not have them: panels to compare share their extent.
     pub covers: Option<(f64, f64)>,
+    /// True if a linear axis may leave out zero where all values are far from it.
+    #[serde(skip)]
+    pub floats: bool,
 }
 
 impl Axis {
@@ -70,6 +73,7 @@ impl Axis {
             scale,
             ticks: Vec::new(),
             covers: None,
+            floats: false,
         }
     }
 
@@ -77,6 +81,11 @@ impl Axis {
     pub fn with_ticks(self, ticks: impl IntoIterator<Item = Tick>) -> Axis {
         let ticks = ticks.into_iter().collect();
         Axis { ticks, ..self }
+    }
+
+    /// Lets the axis leave out zero.
+    pub fn floating(self) -> Axis {
+        Axis { floats: true, ..self }
     }
 
     /// Makes the axis cover these values.

@@ -25,7 +25,15 @@ pub fn facts(manifest: &Value, state: &State) -> Vec<(String, String)> {
             (_, Value::Bool(flag)) => if *flag { "yes" } else { "no" }.to_owned(),
             (_, other) => show(other),
         };
-        facts.push((name.trim_end_matches("_bytes").replace('_', " "), shown));
+        let name = match name.trim_end_matches("_bytes") {
+            "cpu" => "CPU".to_owned(),
+            "cpus" => "CPUs".to_owned(),
+            "gpus" => "GPUs".to_owned(),
+            "gpu_driver" => "GPU driver".to_owned(),
+            "os" => "OS".to_owned(),
+            name => name.replace('_', " "),
+        };
+        facts.push((name, shown));
     }
     let versions = Some(versions(state)).filter(|versions| !versions.is_empty());
     facts.extend(versions.map(|versions| ("server version".to_owned(), versions)));
@@ -70,10 +78,13 @@ pub fn sign(mut chart: Chart, manifest: &Value, state: &State) -> Chart {
     chart
 }
 
-/// Like `origin`, with the time that measuring took.
+/// Like `origin`, with the time that the sweep took.
 pub fn head(manifest: &Value, state: &State) -> Vec<String> {
     let mut facts = origin(manifest, state);
-    facts.push(format!("{} measuring", time_measuring(state)));
+    facts.push(starts::took(state).map_or_else(
+        || format!("{} measuring", time_measuring(state)),
+        |took| format!("took {}", show_duration(took)),
+    ));
     facts
 }
 
@@ -109,7 +120,7 @@ mod tests {
         assert_eq!(
             shown,
             [
-                "gpus: 2 × H100",
+                "GPUs: 2 × H100",
                 "memory: 32 GiB",
                 "git dirty: no",
                 "time spent measuring: 0 ms"

@@ -56,6 +56,7 @@ pub mod variation;
 pub mod verify;
 mod vllm_tree;
 pub mod words;
+mod worries;
 mod write;
 mod yaml;
 

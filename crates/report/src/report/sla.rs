@@ -18,7 +18,7 @@ use vsweep_strategy::search::{Answer, DOUBT, Found, Probe, RISK, Vary, Verdict};
 /// Meaning of the interval of an answer.
 pub fn explain_interval() -> String {
     format!(
-        "by the search's model, the true limit lies below the interval in {} % of cases, and above it in {} %",
+        "the risk that the true limit lies below the interval is {} %, and that it lies above it {} %",
         show_number(RISK * 100.0),
         show_number(DOUBT * 100.0)
     )

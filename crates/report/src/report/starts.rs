@@ -7,6 +7,7 @@ use crate::report::ordered::Ordered;
 use itertools::Itertools;
 use jiff::Timestamp;
 use std::collections::HashMap;
+use std::time::Duration;
 use vsweep_plan::cause::Cause;
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::units::show_many;
@@ -142,6 +143,23 @@ pub fn to_csv(state: &State) -> Option<Vec<u8>> {
     files::to_csv(&taken(state).into_iter().map(row).collect_vec())
 }
 
+/// The time during which servers were up or starting, as far as known; none if there were none.
+pub(super) fn took(state: &State) -> Option<Duration> {
+    let spans = taken(state).into_iter().filter_map(|taken| taken.span);
+    let seconds = covered_s(spans.collect());
+    (seconds > 0.0).then(|| Duration::from_secs_f64(seconds))
+}
+
+/// The time that spans cover together.
+fn covered_s(spans: Vec<(Timestamp, Timestamp)>) -> f64 {
+    let merged = spans.into_iter().ordered().coalesce(|one, next| match next.0 <= one.1 {
+        true => Ok((one.0, one.1.max(next.1))),
+        false => Err((one, next)),
+    });
+    // A clock may have been set back.
+    merged.map(|(from, to)| to.duration_since(from).as_secs_f64().max(0.0)).sum()
+}
+
 /// The GPU-hours that starts of real servers took, as far as known; none if there are none.
 pub(super) fn gpu_hours(state: &State) -> Option<f64> {
     let hours: f64 = real(state).iter().filter_map(StartUsage::gpu_hours).sum();
@@ -196,12 +214,7 @@ fn held_share(taken: &[StartUsage<'_>]) -> Option<(usize, f64)> {
     let (mut count, mut held, mut could) = (0, 0.0, 0.0);
     for own in given_out.into_group_map_by(|taken| &taken.node).into_values() {
         let gpus = own.iter().flat_map(|taken| &taken.start.gpus).unique().count();
-        let spans = own.iter().filter_map(|taken| taken.span).ordered();
-        let spans = spans.coalesce(|one, next| match next.0 <= one.1 {
-            true => Ok((one.0, one.1.max(next.1))),
-            false => Err((one, next)),
-        });
-        let covered_s: f64 = spans.map(|(from, to)| to.duration_since(from).as_secs_f64()).sum();
+        let covered_s = covered_s(own.iter().filter_map(|taken| taken.span).collect());
         let held_s = own
             .iter()
             .map(|taken| taken.held_s().unwrap_or_default() * taken.start.gpus.len() as f64);

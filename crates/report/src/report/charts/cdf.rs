@@ -63,7 +63,7 @@ fn draw(
     };
     let panels: Vec<Panel> = LATENCIES.into_iter().filter_map(panel).collect();
     let title = of_workload("How latencies are distributed", &answer.name);
-    let note = "The share of requests (of gaps between tokens for ITL) that took at most so long, at the best points and the knee, over \
+    let note = "Share of requests (ITL: of gaps between tokens) finished within a given time, at the best points and the knee, over \
                 all runs. Further left is better.";
     (!panels.is_empty()).then(|| subject.chart(title, note.to_owned(), panels))
 }

@@ -1,7 +1,7 @@
 //! Line charts over a swept parameter: a picture for each workload, a curve for each combination of settings, in several panels before
 //! they become unreadable. What is not asked for is drawn as its median, in a band from the lowest to the highest.
 
-use super::multiples::{Arranged, Curve, arrange, groups};
+use super::multiples::{Arranged, Curve, arrange, count, groups, without};
 use super::x_axis::{XAxis, scale_of_figures};
 use super::{ChartContext, bar_of, numbered, of_workload, share_extent};
 use crate::report::chart::{Axis, Chart, Mark, Panel, Scale, Series, Style};
@@ -30,6 +30,10 @@ pub struct Lines<'a> {
     pub is_asked: bool,
 }
 
+/// Curves that are read at once; of more, those that agree are merged.
+const MOST_READ: usize = 6;
+/// Part of the places at which curves agree within their intervals, if they are alike.
+const ALIKE: f64 = 0.9;
 /// Greatest number of panels in a row if there is only one metric.
 const MOST_COLUMNS: usize = 3;
 
@@ -59,7 +63,6 @@ fn picture(
     ranked: &[String],
 ) -> Chart {
     let points = subject.points;
-    let arranged = arrange(own, columns(lines, workload, own, ranked));
     // Metrics that were not measured under this workload, or do not apply to it, have no panel.
     let metric_set = MetricSet::of(points, workload);
     let is_drawn = |y: &&String| metric_set.knows(y) && own.iter().any(|point| points.spread(point, y).is_some());
@@ -73,6 +76,11 @@ fn picture(
             false => swept(points, varied),
         },
     };
+    let mut by = columns(lines, workload, own, ranked);
+    if !lines.is_asked {
+        sketch.merge_alike(&mut by, own, &ys);
+    }
+    let arranged = arrange(own, by);
     let groups = arranged.panels.iter();
     let mut panels: Vec<Panel> = groups
         .flat_map(|(title, curves)| ys.iter().map(|y| sketch.panel(title, curves, y)))
@@ -94,9 +102,13 @@ fn picture(
 
 /// The parameters that make curves in this workload, the one that matters most first.
 fn columns<'a>(lines: &Lines<'a>, workload: &Workload<'_>, own: &[&Point], ranked: &[String]) -> Vec<&'a Column> {
-    // A parameter that is unset wherever something was measured distinguishes no curves.
-    let is_set = |column: &&Column| own.iter().any(|point| !column.cells[point.row].is_missing());
-    let mut columns: Vec<&Column> = within(&lines.curve_by, workload).filter(is_set).collect();
+    // A parameter that is unset, or the same, wherever something was measured distinguishes no curves.
+    let differs = |column: &&Column| {
+        let mut set = own.iter().map(|point| &column.cells[point.row]);
+        let is_set = set.clone().any(|cell| !cell.is_missing());
+        is_set && !set.all_equal()
+    };
+    let mut columns: Vec<&Column> = within(&lines.curve_by, workload).filter(differs).collect();
     if !lines.is_asked {
         sort(&mut columns, ranked);
     }
@@ -156,6 +168,32 @@ struct CurveChart<'a> {
 }
 
 impl CurveChart<'_> {
+    /// Leaves out settings that curves cannot be told apart by, the least important first, while there are more curves than one reads.
+    fn merge_alike(&self, by: &mut Vec<&Column>, own: &[&Point], ys: &[&String]) {
+        let Some(traced) = self.traced else { return };
+        for column in by.clone().into_iter().rev() {
+            let rest = without(by, Some(column));
+            if count(own, by) <= MOST_READ || rest.is_empty() {
+                return;
+            }
+            let along = rest.iter().copied().chain([traced]).collect_vec();
+            let places = groups(own, &along, |point| point.row);
+            let merged = || places.iter().filter(|points| points.len() > 1).cartesian_product(ys);
+            let alike = merged().filter(|(points, y)| self.are_alike(points, y)).count();
+            if alike as f64 >= ALIKE * merged().count() as f64 {
+                *by = rest;
+            }
+        }
+    }
+
+    /// True if the intervals of a figure have a value in common at all these points.
+    fn are_alike(&self, points: &[&Point], y: &str) -> bool {
+        let spreads = points.iter().filter_map(|point| self.points.spread(point, y));
+        let reach = spreads.map(|spread| spread.reach());
+        let (low, high) = reach.fold((f64::MIN, f64::MAX), |(low, high), own| (low.max(own.0), high.min(own.1)));
+        low <= high
+    }
+
     fn panel(&self, title: &str, curves: &[Curve<'_>], y: &str) -> Panel {
         let (mut bands, mut lines) = (Vec::new(), Vec::new());
         for curve in curves {

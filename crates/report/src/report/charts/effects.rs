@@ -6,9 +6,9 @@ use crate::report::answer::Answers;
 use crate::report::chart::{Chart, Panel};
 use crate::report::sentences::choice;
 use itertools::Itertools;
-use vsweep_answer::answer::Effect;
+use vsweep_answer::answer::{Effect, Verdict};
 
-/// The chart of each workload, in their order; none for those whose winner differs in no single setting from another config.
+/// The chart of each workload, in their order; none for those whose winner is not known to be better or the same in a single setting.
 pub fn of_each(subject: &ChartContext<'_>, answers: &Answers) -> Vec<Option<Chart>> {
     let workloads = answers.workloads.iter();
     let chart = |workload: &crate::report::answer::WorkloadAnswer| {
@@ -34,5 +34,7 @@ fn draw(subject: &ChartContext<'_>, workload: &str, effects: &[Effect]) -> Optio
     let title = of_workload("Effect of each setting", workload);
     let note = "The recommended server against those that differ from it in this setting alone, at the recommended load. Lines: 95 % \
                 intervals.";
-    (!panels.is_empty()).then(|| subject.chart(title, note.to_owned(), panels))
+    // Where nothing is known, bars would look like results.
+    let is_known = effects.iter().any(|effect| effect.verdict != Verdict::Undecided);
+    is_known.then(|| subject.chart(title, note.to_owned(), panels))
 }

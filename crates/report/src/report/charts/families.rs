@@ -17,6 +17,8 @@ use vsweep_record::table::{Column, Measure, PlacedPoint, Section, Tradeoff};
 const MOST_OWN: usize = 6;
 /// Servers that stay in the background.
 const MOST_FAINT: usize = 40;
+/// Part of the chart within which two points lie on each other.
+const NEAR: f64 = 0.02;
 /// Greatest number of points of a curve that are labelled with their load.
 const MOST_LABELS: usize = 10;
 
@@ -98,9 +100,28 @@ fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, ranked: &[String]) 
             (false, false) => "U",
         },
     );
-    let panel = Panel::of(axis(&tradeoff.x), axis(&tradeoff.y), series);
+    name_once(&mut series);
+    let panel = Panel::of(axis(&tradeoff.x).floating(), axis(&tradeoff.y), series);
     let title = of_workload("Each server: throughput per GPU against speed per user", &workload);
     Some(subject.chart(title, note, vec![panel]))
+}
+
+/// Where two curves lie on each other, the load is written once.
+fn name_once(series: &mut [Series]) {
+    let most = |of: fn(&Mark) -> f64| series.iter().flat_map(|own| &own.points).map(of).fold(0.0, f64::max);
+    let (wide, high) = (most(|mark| mark.x), most(|mark| mark.y));
+    let mut named: Vec<Mark> = Vec::new();
+    for mark in series.iter_mut().flat_map(|own| &mut own.points) {
+        let is_near = |other: &Mark| {
+            let (across, up) = ((other.x - mark.x).abs(), (other.y - mark.y).abs());
+            other.label == mark.label && across <= NEAR * wide && up <= NEAR * high
+        };
+        if named.iter().any(is_near) {
+            mark.label = Vec::new();
+        } else if !mark.label.is_empty() {
+            named.push(mark.clone());
+        }
+    }
 }
 
 /// Returns the points of a server config. Some of them are labelled with their load, if it is given.

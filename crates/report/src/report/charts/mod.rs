@@ -10,7 +10,7 @@ pub mod grid;
 pub(super) mod multiples;
 pub mod pareto;
 mod roofline;
-mod sla;
+pub mod sla;
 mod standard;
 mod startup;
 mod x_axis;

@@ -78,7 +78,7 @@ pub fn arrange<'a>(points: &[&'a Point], columns: Vec<&'a Column>) -> Arranged<'
     }
 }
 
-fn without<'a>(columns: &[&'a Column], but: Option<&Column>) -> Vec<&'a Column> {
+pub fn without<'a>(columns: &[&'a Column], but: Option<&Column>) -> Vec<&'a Column> {
     let own = columns.iter().copied();
     own.filter(|column| but.is_none_or(|but| but.name != column.name))
         .collect()
@@ -102,7 +102,7 @@ fn grouped<'a>(points: &[&'a Point], by: &[&Column]) -> Vec<Vec<&'a Point>> {
     groups(points, by, |point| point.row)
 }
 
-fn count(points: &[&Point], columns: &[&Column]) -> usize {
+pub fn count(points: &[&Point], columns: &[&Column]) -> usize {
     grouped(points, columns).len()
 }
 

@@ -87,7 +87,7 @@ pub fn draw(subject: &ChartContext<'_>, tradeoff: &Tradeoff<'_>, label_by: &[Str
         ),
     ];
     let axis = |measure: &Measure| Axis::of(axis_title(&measure.metric), Scale::Linear);
-    let panel = Panel::of(axis(&tradeoff.x), axis(&tradeoff.y), series);
+    let panel = Panel::of(axis(&tradeoff.x).floating(), axis(&tradeoff.y), series);
     let workload = name_workload(subject.points, &tradeoff.workload);
     let title = of_workload(&plain_title(tradeoff), &workload);
     Chart {

@@ -8,37 +8,45 @@ use crate::report::sla::search_name;
 use crate::report::words::{axis_title, show_number};
 use itertools::Itertools;
 use vsweep_record::journal::{SearchRecord, State};
-use vsweep_strategy::search::{Answer, Criterion, Found, Quantity, Reading, Target};
+use vsweep_strategy::search::{Answer, Criterion, Found, Operator, Quantity, Reading, Target};
 
 /// Ratio of the largest to the smallest figure from which an axis is logarithmic.
 const WIDE_FIGURES: f64 = 20.0;
+const NOTE: &str = "Each point is one tested load (grey: stopped early). Ring: highest load that passes. Dashed: limit.";
 
 /// Draws one chart for each target, split if there are more searches than curves that can be distinguished.
 pub fn charts(subject: &ChartContext<'_>, state: &State) -> Vec<Chart> {
+    let all = by_target(subject, state).into_iter();
+    all.flat_map(|(_, charts)| charts).collect()
+}
+
+/// The name of each target with its first chart.
+pub fn of_each(subject: &ChartContext<'_>, state: &State) -> Vec<(String, Option<Chart>)> {
+    let all = by_target(subject, state).into_iter();
+    all.map(|(target, charts)| (target.name.clone(), charts.into_iter().next())).collect()
+}
+
+fn by_target<'s>(subject: &ChartContext<'_>, state: &'s State) -> Vec<(&'s Target, Vec<Chart>)> {
     let searches: Vec<&SearchRecord> = state.searches().collect();
     let targets = searches.iter().flat_map(|record| &record.started.targets);
-    let targets: Vec<&Target> = targets.unique_by(|target| &target.name).collect();
-    let mut charts = Vec::new();
-    for (position, target) in targets.iter().enumerate() {
-        let having: Vec<&SearchRecord> = searches
-            .iter()
-            .copied()
+    let targets = targets.unique_by(|target| &target.name);
+    let charts_of = |(position, target): (usize, &'s Target)| {
+        let having = searches.iter().copied();
+        let having: Vec<&SearchRecord> = having
             .filter(|record| record.started.targets.contains(target))
             .collect();
-        for (part, searches) in having.chunks(MOST_CURVES).enumerate() {
+        let parts = having.chunks(MOST_CURVES).enumerate();
+        let charts = parts.filter_map(|(part, searches)| {
             let panels = target.criteria.iter();
             let panels: Vec<Panel> = panels
                 .filter_map(|criterion| panel(criterion, target, searches, state))
                 .collect();
-            if panels.is_empty() {
-                continue;
-            }
-            let note = "Points are probes (means of repeats), grey ones stopped early; rings are the answers, the dashed line the limit.";
             let name = format!("sla_{}", position + 1);
-            charts.push(subject.search_chart(&name, part, title_of(target), note, panels));
-        }
-    }
-    charts
+            (!panels.is_empty()).then(|| subject.search_chart(&name, part, title_of(target), NOTE, panels))
+        });
+        (target, charts.collect())
+    };
+    targets.enumerate().map(charts_of).collect()
 }
 
 /// The target's name, and its criteria where the name does not say them already.
@@ -50,12 +58,26 @@ fn title_of(target: &Target) -> String {
     }
 }
 
-/// A criterion in a title: `p99_ttft_ms<=500`, `e2el_ms<500 for 95 % of requests`.
+/// A criterion in a title: `p99 TTFT <= 500 ms`, `E2EL < 500 ms for 95 % of requests`.
 fn phrase(criterion: &Criterion) -> String {
     match &criterion.quantity {
-        Quantity::Metric(_) => criterion.to_string(),
-        Quantity::Attainment(limits) => format!("{} for {}", limits.iter().join(" and "), requests(criterion)),
+        Quantity::Metric(_) => bound(&criterion.figure(), criterion.operator, criterion.limit),
+        Quantity::Attainment(limits) => {
+            let limits = limits.iter().map(|limit| {
+                let latency = limit.latency.name().trim_end_matches("_ms").to_uppercase();
+                format!("{latency} {} {} ms", limit.operator, show_number(limit.limit_ms))
+            });
+            format!("{} for {}", limits.collect_vec().join(" and "), requests(criterion))
+        }
     }
+}
+
+/// A bound of a figure with its unit.
+fn bound(figure: &str, operator: Operator, limit: f64) -> String {
+    let title = axis_title(figure);
+    let (name, unit) = title.rsplit_once(" (").unwrap_or((&title, ""));
+    let unit = unit.trim_end_matches(')');
+    format!("{name} {operator} {} {unit}", show_number(limit)).trim_end().to_owned()
 }
 
 /// The share of requests that an attainment asks for: `95 % of requests of chat`.

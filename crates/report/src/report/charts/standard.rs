@@ -5,7 +5,7 @@ use super::curves::{Lines, draw};
 use crate::report::chart::Chart;
 use crate::report::ranking::Ranking;
 use crate::report::variation::{curves_along, swept, varying};
-use crate::report::words::axis_title;
+use crate::report::sentences::parts::{name, title};
 use itertools::Itertools;
 use vsweep_plan::plan::Plot;
 use vsweep_record::table::Column;
@@ -143,7 +143,7 @@ pub fn requested(
     }
     let lines = Lines {
         name: format!("plot_{number}"),
-        title: format!("{} against {}", axis_title(&y.name), axis_title(&x.name)),
+        title: format!("{} against {}", title(&y.name), name(&x.name)),
         x,
         ys: std::slice::from_ref(&y.name),
         is_asked: !asked.is_empty(),

@@ -65,7 +65,7 @@ pub fn replicas(answered: &Answered) -> Option<u32> {
 }
 
 /// The command lines of the point of a row: what launches its server, where that is a command of its own, and the benchmark.
-fn commands(inputs: &Inputs<'_>, row: usize) -> Option<[Option<String>; 2]> {
+pub fn commands(inputs: &Inputs<'_>, row: usize) -> Option<[Option<String>; 2]> {
     let run = inputs.state.runs().nth(row)?;
     let server = inputs.state.servers.get(&run.server);
     let bench = inputs.bench_command(server.map_or(&[], |server| &server.argv), &run.params);

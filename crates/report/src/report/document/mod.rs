@@ -1,6 +1,7 @@
 //! The report as one document: the input of the templates for the page, the text for a pull request and the terminal.
 
 mod card;
+mod picks;
 pub mod points;
 mod targets;
 mod workloads;
@@ -13,12 +14,15 @@ use super::failures::Group;
 use super::inputs::Inputs;
 use super::remarks::remarks;
 use super::status::unfinished;
+use super::starts;
 use super::variation::settings;
+use super::words::show_number;
+use super::worries::{self, first_clause};
 use super::{bound, sentences, sla};
 use itertools::Itertools;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
-use vsweep_plan::units::show_many;
+use vsweep_plan::units::{show_duration, show_many};
 use vsweep_record::table::{Cell, Point, Points};
 use vsweep_strategy::stats::Requirement;
 
@@ -42,6 +46,7 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
     );
     let listed = inputs.answers.workloads.iter();
     let shown = listed.flat_map(|workload| workload.frontier.iter().copied().chain(workload.bests()));
+    let bound = bound::sentence(&inputs.answers.document, state, points);
     context! {
         name => inputs.experiment.as_str(),
         live => inputs.live,
@@ -72,7 +77,11 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         configs => configs.iter().map(|config| config.file.clone()).collect_vec(),
         compete => inputs.answers.workloads.len() > 1,
         together => Serde(sentences::together(&inputs.answers.document)),
-        bound => bound::sentence(&inputs.answers.document, state, points),
+        picks => picks::parts(inputs),
+        bound => bound.as_deref(),
+        limit => bound.as_deref().map(first_clause),
+        spent => spent(inputs),
+        worries => worries::parts(inputs, &inputs.failures),
         remarks => Serde(remarks(state, points)),
         losers => sentences::losers(&inputs.answers.document),
         has_deaths => inputs.answers.document.configs.iter().any(|config| config.facts.deaths > 0),
@@ -82,6 +91,17 @@ pub fn of(inputs: &Inputs<'_>, configs: &[Config]) -> Value {
         failures => failures.map(|(group, excerpt)| failure(inputs, group, excerpt.as_deref())).collect_vec(),
         environment => facts(&inputs.manifest, state),
         plan => inputs.plan.as_str(),
+    }
+}
+
+/// The time and the GPU-hours that the sweep took, with their price where that is known.
+fn spent(inputs: &Inputs<'_>) -> Value {
+    let hours = starts::gpu_hours(inputs.state);
+    let price = inputs.options.price_per_gpu_hour;
+    context! {
+        took => starts::took(inputs.state).map(show_duration),
+        gpu_hours => hours.map(show_number),
+        money => hours.zip(price).map(|(hours, price)| format!("${}", show_number(hours * price))),
     }
 }
 

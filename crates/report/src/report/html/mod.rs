@@ -7,17 +7,18 @@ mod data;
 mod pictures;
 pub(super) mod text;
 
-use super::charts::{ChartContext, effects, families};
+use super::charts::{ChartContext, effects, families, sla};
+use super::chart::Chart;
 use super::inputs::Inputs;
-use itertools::Itertools;
 use minijinja::{Value, context};
-use pictures::{MOST_FRONT, pictures};
+use pictures::pictures;
+use std::collections::HashMap;
 use text::safe;
 
 const PAGE: &str = include_str!("page.html.jinja");
 
 /// The script in the order in which its parts build on each other; one scope for all.
-const SCRIPT: [&str; 14] = [
+const SCRIPT: [&str; 15] = [
     include_str!("script/dom.js"),
     include_str!("script/data.js"),
     include_str!("script/pareto.js"),
@@ -28,6 +29,7 @@ const SCRIPT: [&str; 14] = [
     include_str!("script/scale.js"),
     include_str!("script/chart.js"),
     include_str!("script/explore.js"),
+    include_str!("script/answer.js"),
     include_str!("script/sides.js"),
     include_str!("script/runs.js"),
     include_str!("script/timeline.js"),
@@ -51,15 +53,13 @@ pub fn render(inputs: &Inputs<'_>, document: Value) -> String {
         experiment: &inputs.experiment,
         points: inputs.points,
     };
-    let families = pictures(families::of_each(&subject, &inputs.ranking));
-    let measured = inputs.answers.workloads.iter().positions(|answer| answer.is_measured);
+    let (names, searched): (Vec<String>, Vec<Option<Chart>>) = sla::of_each(&subject, inputs.state).into_iter().unzip();
+    let searched: HashMap<String, Option<Value>> = names.into_iter().zip(pictures(searched)).collect();
     let parts = context! {
         data => safe(data::encode(inputs)),
         script => safe(script),
-        front => MOST_FRONT,
-        // The chart of the first workload that has one is shown next to the common text.
-        charted => measured.take(MOST_FRONT).find(|place| families[*place].is_some()),
-        families,
+        families => pictures(families::of_each(&subject, &inputs.ranking)),
+        searched,
         effects => pictures(effects::of_each(&subject, &inputs.answers)),
         ..document
     };

@@ -5,8 +5,8 @@ use crate::report::chart::{Chart, Panel, Style};
 use crate::report::picture::to_svg;
 use minijinja::{Value, context};
 
-/// Workloads whose answer and chart are shown at the top.
-pub const MOST_FRONT: usize = 3;
+/// Workloads or targets whose charts are on the page.
+const MOST_FRONT: usize = 3;
 /// Greatest number of points of such a chart. A larger chart is only in `charts/`, so that the page stays small.
 const MOST_MARKS: usize = 600;
 /// Size of a panel of such a chart: small, so that its letters are readable next to text and on a phone.
@@ -59,7 +59,7 @@ fn picture(chart: &Chart) -> Option<Value> {
     };
     let panels = match is_bars {
         true => chart.panels.iter().map(alone).collect(),
-        false => vec![draw(chart.title.clone(), &chart.panels, chart.columns)],
+        false => vec![draw(chart.title.clone(), &chart.panels, 1)],
     };
     Some(context! {
         title => chart.title.as_str(),

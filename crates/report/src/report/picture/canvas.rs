@@ -147,7 +147,7 @@ impl Canvas {
 }
 
 /// Smallest factor by which letters may shrink so that a text fits.
-const SMALLEST: f64 = 0.7;
+pub const SMALLEST: f64 = 0.7;
 
 /// The text, or as much of its beginning and end as fits the width, with an ellipsis between.
 pub fn fit(text: &str, kind: Type, width: f64) -> String {

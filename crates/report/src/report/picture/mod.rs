@@ -99,8 +99,13 @@ fn draw(chart: &Chart, panel: Option<(f64, f64)>) -> Canvas {
     let right = width - MARGIN;
     let legend = legend::Legend::of(chart, right - MARGIN);
     let notes = wrap(&chart.note, NOTE, right - MARGIN);
+    let badge = if chart.simulated { badge_width() + 20.0 } else { 0.0 };
+    let titles = title_lines(&chart.title, right - MARGIN - badge);
     // A chart within text has no title of its own: the text says it.
-    let head = if chart.title.is_empty() { 16.0 } else { 118.0 };
+    let head = match titles.len() {
+        0 => 16.0,
+        lines => 118.0 + (lines - 1) as f64 * 40.0,
+    };
     let foot = if chart.footer.is_empty() {
         0.0
     } else {
@@ -119,15 +124,15 @@ fn draw(chart: &Chart, panel: Option<(f64, f64)>) -> Canvas {
         size: (width, height),
         ..Canvas::default()
     };
-    let badge = if chart.simulated {
-        draw_badge(&mut canvas, right)
-    } else {
-        0.0
-    };
-    let room = right - MARGIN - badge - 20.0;
-    canvas.text_within((MARGIN, 62.0), &chart.title, TITLE, Align::Left, room);
+    if chart.simulated {
+        draw_badge(&mut canvas, right);
+    }
+    let room = right - MARGIN - badge;
+    for (i, line) in titles.iter().enumerate() {
+        canvas.text_within((MARGIN, 62.0 + i as f64 * 40.0), line, TITLE, Align::Left, room);
+    }
     for (i, line) in notes.iter().enumerate() {
-        canvas.text((MARGIN, 108.0 + i as f64 * 31.0), line, NOTE, Align::Left);
+        canvas.text((MARGIN, head - 10.0 + i as f64 * 31.0), line, NOTE, Align::Left);
     }
     let wide = (right - MARGIN - GUTTER * (columns - 1.0)) / columns;
     let high = (panels_bottom - panels_top - ROW_GAP * (rows - 1.0)) / rows;
@@ -143,12 +148,24 @@ fn draw(chart: &Chart, panel: Option<(f64, f64)>) -> Canvas {
     canvas
 }
 
-/// Draws the mark of simulated figures in the upper right corner and returns its width.
-fn draw_badge(canvas: &mut Canvas, right: f64) -> f64 {
-    let width = text_width("SIMULATED", BADGE) + 36.0;
+/// The lines of a title: one in smaller letters where it nearly fits, else as many as it takes.
+fn title_lines(title: &str, room: f64) -> Vec<String> {
+    match text_width(title, TITLE) * canvas::SMALLEST <= room {
+        true if title.is_empty() => Vec::new(),
+        true => vec![title.to_owned()],
+        false => wrap(title, TITLE, room),
+    }
+}
+
+fn badge_width() -> f64 {
+    text_width("SIMULATED", BADGE) + 36.0
+}
+
+/// Draws the mark of simulated figures in the upper right corner.
+fn draw_badge(canvas: &mut Canvas, right: f64) {
+    let width = badge_width();
     canvas.rectangle((right - width, 40.0), (right, 84.0), SIMULATED);
     canvas.text((right - width / 2.0, 62.0), "SIMULATED", BADGE, Align::Centre);
-    width
 }
 
 /// Breaks a text into lines of at most this width.

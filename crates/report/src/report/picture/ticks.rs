@@ -4,6 +4,9 @@ use crate::report::chart::{Axis, Scale, Tick};
 use crate::report::words::{show_alike, show_number};
 use itertools::Itertools;
 
+/// Part of the largest value above which all values are far from zero.
+const FAR: f64 = 0.6;
+
 /// An axis with its extent: turns values into fractions from 0 (its start) to 1 (its end).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Span {
@@ -34,6 +37,10 @@ impl Span {
                 let room = (most - least) * 0.05;
                 let from = if least < 0.0 { unbend(least - room) } else { 0.0 };
                 (from.max(f64::MIN), unbend(most + room).min(f64::MAX))
+            }
+            Scale::Linear if axis.floats && least > FAR * most => {
+                let room = ((most - least) * 0.07).max(most * 1e-3);
+                (least - room, most + room)
             }
             Scale::Linear => {
                 let from = least.min(0.0);
@@ -155,7 +162,18 @@ mod tests {
             scale,
             ticks: Vec::new(),
             covers: None,
+            floats: false,
         }
+    }
+
+    #[test]
+    fn an_axis_may_leave_out_zero_far_below_all_values() {
+        let from = |axis: Axis, values: [f64; 2]| Span::of(&axis, values.into_iter()).fraction(values[0]);
+        let floating = || axis(Scale::Linear).floating();
+        assert!(from(axis(Scale::Linear), [90.0, 100.0]) > 0.8);
+        assert!(from(floating(), [90.0, 100.0]) < 0.1);
+        assert!(from(floating(), [10.0, 100.0]) < 0.1);
+        assert!(from(floating(), [40.0, 100.0]) > 0.3);
     }
 
     #[test]

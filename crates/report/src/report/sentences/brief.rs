@@ -1,7 +1,9 @@
-//! The answer in a few lines, made of the document alone: the recommendation, how sure it is, and what made the difference.
+//! The answer in a few lines, made of the document alone: the recommendations, how sure they are, and what made the difference.
 
 use super::effects::briefly;
-use super::{capital, cost, figure, lower, near, none, parts, percent, server, so_far, unit, warnings};
+use super::{
+    capital, cost, difference, figure, lower, near, next, none, parts, percent, sentence, server, so_far, unit, warnings,
+};
 use itertools::Itertools;
 use serde::Serialize;
 use vsweep_answer::answer::{Answer, Answered, Warning, Winner};
@@ -9,8 +11,42 @@ use vsweep_plan::units::{show_duration, show_many};
 
 /// Recommendations that have a line each.
 const MOST: usize = 4;
+/// Recommendations up to which each has its reason.
+const MOST_REASONS: usize = 2;
 /// Ties that are named.
 const MOST_TIES: usize = 2;
+
+/// The recommendation for one leading question, and what decides on it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Pick {
+    /// `For the highest throughput, run`.
+    pub lead: String,
+    /// The target, or the workload: `Target chat`, `512 in, 16 out`.
+    pub title: String,
+    /// The server; empty where none is recommended or there is one only.
+    pub server: String,
+    /// Its figure at its load, or the reason why nothing is recommended.
+    pub figure: String,
+    /// Its cost, where GPUs have a price.
+    pub cost: Option<String>,
+    /// Its certainty.
+    pub sure: Option<String>,
+    /// The settings that made the difference to it, and those that made none; else how far the next server is behind.
+    pub why: Option<String>,
+    /// The other questions about its workload that other servers win.
+    pub others: Vec<Alternative>,
+    /// Warnings about its server.
+    pub warnings: Vec<String>,
+}
+
+/// The winner of another question.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Alternative {
+    /// `lowest latency at concurrency 64`.
+    pub question: String,
+    /// `TP 2, p99 E2EL 479 ms (431 to 533)`.
+    pub text: String,
+}
 
 /// The lines.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -21,12 +57,14 @@ pub struct Brief {
     pub more: usize,
     /// Certainty of a single recommendation.
     pub sure: Option<String>,
-    /// The settings that made the difference to it, and those that made none.
-    pub why: Option<String>,
+    /// The settings that made the difference to one or two recommendations, and those that made none.
+    pub why: Vec<String>,
     /// The other questions about a single workload that other servers win.
     pub other: Option<String>,
     /// Warnings about the recommended servers.
     pub warnings: Vec<String>,
+    /// A remark on figures of servers of different sizes.
+    pub unit: Option<&'static str>,
 }
 
 /// The best server of a sweep that goes on.
@@ -50,30 +88,80 @@ pub fn best(answer: &Answer) -> Option<Best> {
     })
 }
 
+/// The recommendations, in the order of the leading questions.
+pub fn picks(answer: &Answer) -> Vec<Pick> {
+    let leading = answer.leading().into_iter();
+    leading.map(|answered| pick(answer, answered)).collect()
+}
+
+fn pick(answer: &Answer, answered: &Answered) -> Pick {
+    let winner = answered.winner.as_ref();
+    let sentence = sentence(answer, answered);
+    Pick {
+        lead: sentence.lead.trim_end_matches(',').to_owned(),
+        title: match answered.is_load() {
+            true => capital(&answered.title()),
+            false => answered.workload.clone(),
+        },
+        server: sentence.server,
+        figure: winner.map_or_else(|| none(answer, answered), |winner| measured(answer, answered, winner)),
+        cost: winner.and_then(|winner| paid(answer, answered, winner)),
+        sure: winner.and_then(|winner| sureness(answer, answered, winner)),
+        why: winner.and_then(|winner| briefly(answered).or_else(|| next_best(answer, answered, winner))),
+        others: winner.map_or_else(Vec::new, |_| others(answer, answered)),
+        warnings: about_servers(&[answered]),
+    }
+}
+
 /// The brief answer.
 pub fn brief(answer: &Answer) -> Brief {
     let leading = answer.leading();
     let single = leading.iter().exactly_one().ok();
-    let won = |answered: &&&Answered| answered.winner.is_some();
+    let picks = leading.iter().take(MOST_REASONS + 1);
+    let picks = picks.map(|answered| pick(answer, answered)).collect_vec();
+    let why = match picks.len() {
+        ..=MOST_REASONS => picks.iter().filter_map(|own| reason(own, single.is_some())).collect(),
+        _ => Vec::new(),
+    };
+    let pick = picks.into_iter().exactly_one().ok();
+    let (sure, others) = pick.map_or_else(Default::default, |pick| (pick.sure, pick.others));
+    let others = others.iter().map(|other| format!("{}: {}", other.question, other.text));
+    let other = capital(&others.collect_vec().join("; "));
     let shown = leading.iter().take(MOST);
     Brief {
         run: shown
             .map(|answered| recommendation(answer, answered, single.is_some()))
             .collect(),
         more: leading.len().saturating_sub(MOST),
-        sure: single.and_then(|answered| sureness(answer, answered, answered.winner.as_ref()?)),
-        why: single.filter(won).and_then(|answered| briefly(answered)),
-        other: single.filter(won).and_then(|answered| others(answer, answered)),
-        warnings: warnings::sentences(
-            leading
-                .iter()
-                .flat_map(|answered| &answered.warnings)
-                .filter(is_about_servers),
-        )
-        .into_iter()
-        .unique()
-        .collect(),
+        sure,
+        why,
+        other: (!other.is_empty()).then_some(other),
+        warnings: about_servers(&leading),
+        unit: unit(answer),
     }
+}
+
+/// What made the difference to a recommendation, with its title where there are several.
+fn reason(pick: &Pick, is_single: bool) -> Option<String> {
+    let why = pick.why.as_ref()?;
+    Some(match is_single {
+        true => why.clone(),
+        false => format!("{}: {why}", pick.title),
+    })
+}
+
+/// `1.2 times the next server, TP 2`; nothing where no other server is known to be worse.
+fn next_best(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
+    let next = next(answered, winner)?;
+    let ratio = difference(next.winner_over?.value, answered.better);
+    Some(format!("{ratio} the next server, {}", answer.name_of(&next.config)))
+}
+
+/// The warnings about the servers that win some questions, each once.
+fn about_servers(questions: &[&Answered]) -> Vec<String> {
+    let all = questions.iter().flat_map(|answered| &answered.warnings);
+    let sentences = warnings::sentences(all.filter(is_about_servers));
+    sentences.into_iter().unique().collect()
 }
 
 /// False of what is said with the sureness.
@@ -117,15 +205,25 @@ fn recommendation(answer: &Answer, answered: &Answered, is_single: bool) -> Stri
 
 /// The winner's figure, its load, the GPUs and the cost.
 fn result(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
+    let cost = paid(answer, answered, winner);
+    let cost = cost.map_or(String::new(), |cost| format!(", {cost}"));
+    measured(answer, answered, winner) + &cost
+}
+
+/// `$0.036 per million output tokens`.
+fn paid(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<String> {
+    cost(answer, answered, winner).map(|cost| format!("${cost} per million output tokens"))
+}
+
+/// The winner's figure, its load and the GPUs.
+fn measured(answer: &Answer, answered: &Answered, winner: &Winner) -> String {
     let at = match answered.is_load() {
         true => String::new(),
         false => parts::at_load(&winner.load),
     };
     let gpus = answer.gpus.filter(|_| winner.replicas > 1);
     let gpus = gpus.map_or(String::new(), |gpus| format!(" on {gpus} GPUs"));
-    let cost = cost(answer, answered, winner);
-    let cost = cost.map_or(String::new(), |cost| format!(", ${cost} per million output tokens"));
-    figure(answered, winner) + &at + &gpus + &cost
+    figure(answered, winner) + &at + &gpus
 }
 
 /// Describes the certainty: `97 % within 1 % of the best of 32 servers; not told apart from it: TP 4`.
@@ -144,9 +242,6 @@ fn sureness(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<Str
         show_many(answered.entrants.len() as u64, kind),
         so_far(answer)
     );
-    if unit(answer).is_some() {
-        text += "; figures are of one server each: name your GPUs with `gpus` in [report]";
-    }
     if !answered.ties.is_empty() {
         let named = answered.ties.iter().take(MOST_TIES).map(|tie| answer.name_of(tie));
         text += &format!("; not told apart from it: {}", named.format("; "));
@@ -175,13 +270,13 @@ fn sureness(answer: &Answer, answered: &Answered, winner: &Winner) -> Option<Str
 }
 
 /// The questions about the same workload that another server wins.
-fn others(answer: &Answer, leading: &Answered) -> Option<String> {
+fn others(answer: &Answer, leading: &Answered) -> Vec<Alternative> {
     let config = |answered: &Answered| answered.winner.as_ref().map(|winner| winner.config.clone());
     let others = answer
         .questions
         .iter()
         .filter(|other| !other.is_load() && other.workload == leading.workload);
-    let mut others = others
+    let others = others
         .filter(|other| config(other) != config(leading))
         .filter_map(|other| {
             let winner = other.winner.as_ref()?;
@@ -190,12 +285,10 @@ fn others(answer: &Answer, leading: &Answered) -> Option<String> {
                 Some(_) => figure(other, winner),
                 None => result(answer, other, winner),
             };
-            Some(format!(
-                "{}{at}: {}, {figure}",
-                lower(&other.question),
-                server(answer, winner)
-            ))
+            Some(Alternative {
+                question: lower(&other.question) + &at,
+                text: format!("{}, {figure}", server(answer, winner)),
+            })
         });
-    let text = others.join("; ");
-    (!text.is_empty()).then(|| capital(&text))
+    others.collect()
 }

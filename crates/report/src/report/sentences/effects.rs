@@ -52,7 +52,7 @@ pub fn findings(answered: &Answered) -> Vec<Finding> {
 /// Settings that are named in a brief answer.
 const MOST: usize = 3;
 
-/// The effects on the first metric in a line, the largest first: `TP 2 instead of TP 1 +71 %; no difference: seqs 64 instead of seqs 8`.
+/// The effects on the first metric in a line, the largest first: `TP 2 instead of 1 +71 %; no difference: seqs`.
 pub fn briefly(answered: &Answered) -> Option<String> {
     let metric = &answered.effects.first()?.metric;
     let own = answered.effects.iter().filter(|effect| effect.metric == *metric);
@@ -73,7 +73,7 @@ fn is_known(effect: &Effect) -> bool {
     matches!(effect.verdict, Verdict::Improved | Verdict::Regressed)
 }
 
-/// `seqs 64 instead of seqs 8: +137 % (+120 to +150 %), better`.
+/// `seqs 64 instead of 8: +137 % (+120 to +150 %), better`.
 fn difference(effect: &Effect) -> String {
     let word = if effect.verdict == Verdict::Improved {
         "better"
@@ -83,12 +83,13 @@ fn difference(effect: &Effect) -> String {
     format!("{}: {}, {word}", choice(effect), change(effect.ratio))
 }
 
-/// The winner's value of a setting against the other: `seqs 64 instead of seqs 8`.
+/// The winner's value of a setting against the other: `seqs 64 instead of 8`.
 pub fn choice(effect: &Effect) -> String {
     let name = short_name(&effect.setting);
-    let value = |value: &Option<String>| match value {
+    let value = |value: &Option<String>| value.clone().unwrap_or_else(|| "unset".to_owned());
+    let own = match effect.own.as_deref() {
         Some(value) => say_setting(&name, value),
         None => format!("{name} unset"),
     };
-    format!("{} instead of {}", value(&effect.own), value(&effect.other))
+    format!("{own} instead of {}", value(&effect.other))
 }

@@ -7,7 +7,7 @@ mod optimization;
 pub(super) mod parts;
 mod warnings;
 
-pub use brief::{Best, best, brief};
+pub use brief::{Best, Pick, best, brief, picks};
 pub use effects::{choice, findings};
 pub use optimization::optimization;
 pub use warnings::losers;
@@ -137,9 +137,7 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&War
             context! { name => answer.name_of(&other.config), ratio => difference(ratio.value, answered.better), load },
         )
     };
-    let next = others().find(|other| other.meets && other.winner_over.is_some());
-    // Of a server that is not told apart from it, no ratio is known.
-    let next = next.filter(|next| !answered.ties.contains(&next.config));
+    let next = next(answered, winner);
     let default = others().find(|other| other.is_default && other.winner_over.is_some());
     let own = answered.entrants.iter().find(|own| own.config == winner.config);
     let has_defaults = own.is_some_and(|own| own.is_default);
@@ -182,6 +180,14 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&War
         advice,
     };
     plain(include_str!("sentence.txt.jinja"), parts)
+}
+
+/// The best of the other servers, if it is told apart from the winner.
+fn next<'a>(answered: &'a Answered, winner: &Winner) -> Option<&'a Entrant> {
+    let mut others = answered.entrants.iter().filter(|other| other.config != winner.config);
+    let next = others.find(|other| other.meets && other.winner_over.is_some());
+    // Of a server that is not told apart from it, no ratio is known.
+    next.filter(|next| !answered.ties.contains(&next.config))
 }
 
 /// The warnings that no earlier question about the workload has of the same server. Assumed noise is reported once.

@@ -121,9 +121,9 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = "Copy"; }, 1500);
 });
 
-// On paper nothing can be opened: the winners' command lines are.
+// On paper nothing can be opened: what is decided on is.
 addEventListener("beforeprint", () => {
-  const closed = [...document.querySelectorAll("#answer .card details:first-of-type:not([open])")];
+  const closed = [...document.querySelectorAll("#answer .frontier:not([open]), #failures:not([open]), #environment:not([open])")];
   for (const each of closed) each.open = true;
   addEventListener("afterprint", () => { for (const each of closed) each.open = false; }, { once: true });
 });

@@ -23,7 +23,8 @@ function buildFilters(host) {
     for (const box of host.querySelectorAll("input")) box.checked = true;
     filter.changed();
   } }, "Show all");
-  const filterable = [...varying, columnByName.get("outcome")].filter(Boolean);
+  // The tabs of the workloads choose their settings.
+  const filterable = [...varying.filter((column) => !ofWorkload.includes(column)), columnByName.get("outcome")].filter(Boolean);
   const menus = filterable.map(filterMenu).filter(Boolean);
   host.append(el("span", { class: "label" }, "Filter"), ...menus, reset, count);
   const tell = () => {

@@ -13,11 +13,11 @@ function showNow(now) {
   const passed = (moment) => showSeconds(Math.max(0, (Date.parse(now.at) - Date.parse(moment)) / 1000));
   place("count").textContent = now.count;
   const doing = now.doing.map((one) => el("li", {}, el("strong", {}, one.server), `: ${one.what}${one.since ? `, for ${passed(one.since)}` : ""}`));
-  place("doing").replaceChildren(...(doing.length ? doing : [el("li", {}, now.working ? "between two servers" : "no vsweep works on the directory")]));
+  place("doing").replaceChildren(...(doing.length ? doing : [el("li", {}, now.working ? "between two servers" : "not running")]));
   const text = JSON.stringify([now.recent, now.last]);
   if (text === seen) return;
   seen = text;
-  place("last").replaceChildren(...now.last.map((run) => el("li", {}, el("span", { class: `tag ${run.outcome}` }, run.outcome), ` ${run.name}, ${passed(run.at)} before`)));
+  place("last").replaceChildren(...now.last.map((run) => el("li", {}, el("span", { class: `tag ${run.outcome}` }, run.outcome), ` ${run.name}, ${passed(run.at)} ago`)));
   place("charts").replaceChildren(...(now.recent.length
     ? now.recent.flatMap(({ server, read }) => [server && el("h3", {}, server), watchedCharts(read)]).filter(Boolean)
     : [el("p", { class: "empty" }, "Nothing was read in the last minutes.")]));

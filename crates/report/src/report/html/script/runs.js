@@ -64,6 +64,7 @@ class Table {
     this.redraw = whenSeen(host, () => this.draw());
     filter.listeners.push(() => this.update());
     this.build();
+    host.closest("details").addEventListener("toggle", () => this.draw());
     addEventListener("beforeprint", () => this.draw(MOST_PRINTED));
     addEventListener("afterprint", () => this.draw());
   }

@@ -11,6 +11,8 @@ const targets = {
   workload: 0,
   /** Column to the worst value that is allowed. */
   limits: new Map(),
+  /** What hears of another workload. */
+  chosen: [],
   shows(point) {
     return !isSeveral || point.workload === this.workload;
   },
@@ -44,34 +46,42 @@ const ofWorkload = isSeveral ? varying.filter((column) => column.kind === "bench
 const serverText = (point) => settingsText(point.rows[0], varying.filter((column) => column.kind === "bench"));
 const loadText = (point) => settingsText(point.rows[0], [...varying.filter((column) => column.kind === "serve"), ...ofWorkload]);
 
+/** Shows another workload. */
+function chooseWorkload(place) {
+  if (!isSeveral || place === targets.workload) return;
+  targets.workload = place;
+  remember("workload", place, 0);
+  for (const listener of targets.chosen) listener(place);
+  filter.changed();
+}
+
 /** Buttons that choose the workload. */
 function buildWorkloads(host) {
   if (!isSeveral) return;
   const kept = Number(recall("workload") ?? 0);
   if (data.workloads[kept]) targets.workload = kept;
-  const buttons = data.workloads.map((_, place) => el("button", { type: "button", click: () => {
-    targets.workload = place;
-    remember("workload", place, 0);
-    tell();
-    filter.changed();
-  } }, workloadName(place)));
+  const buttons = data.workloads.map((_, place) => el("button", { type: "button", click: () => chooseWorkload(place) }, workloadName(place)));
   const tell = () => buttons.forEach((button, place) => button.setAttribute("aria-pressed", String(place === targets.workload)));
+  targets.chosen.push(tell);
   host.append(el("span", { class: "label" }, "Workload"), ...buttons);
   tell();
 }
 
-/** A slider over the values that were measured; its last place allows everything. */
+/** A slider over the values that were measured, and one place more that allows everything. */
 function limitSlider(column) {
   const isFloor = higherIsBetter(column) === true;
-  const values = [...new Set(points.filter((point) => point.used.length).map((point) => spreadOf(point, column)?.median).filter(Number.isFinite))].sort((a, b) => (isFloor ? b - a : a - b));
+  const values = [...new Set(points.filter((point) => point.used.length).map((point) => spreadOf(point, column)?.median).filter(Number.isFinite))].sort((a, b) => a - b);
   if (values.length < 2) return null;
   const output = el("output", {});
   const key = `target.${column.name}`;
   const kept = Number(recall(key));
-  const at = recall(key) == null ? values.length : values.findIndex((value) => (isFloor ? value <= kept : value >= kept) || Math.abs(value - kept) <= 1e-6 * kept);
-  const input = el("input", { type: "range", min: 0, max: values.length, value: at < 0 ? values.length : at });
+  // A limit grows to the right: of one from above the last place allows everything, of one from below the first.
+  const any = isFloor ? 0 : values.length;
+  const limits = isFloor ? [null, ...values] : [...values, null];
+  const at = recall(key) == null ? any : limits.findIndex((limit) => limit != null && (limit >= kept || Math.abs(limit - kept) <= 1e-4 * kept));
+  const input = el("input", { type: "range", min: 0, max: values.length, value: at < 0 ? any : at });
   const read = () => {
-    const limit = values[Number(input.value)];
+    const limit = limits[Number(input.value)];
     if (limit == null) targets.limits.delete(column);
     else targets.limits.set(column, limit);
     const text = limit == null ? "any" : `${isFloor ? "at least" : "at most"} ${showNumber(limit)}`;
@@ -80,12 +90,13 @@ function limitSlider(column) {
   };
   input.addEventListener("input", () => {
     read();
-    remember(key, targets.limits.get(column));
+    const limit = targets.limits.get(column);
+    remember(key, limit == null ? null : +limit.toPrecision(6));
     filter.changed();
   });
   read();
   return { label: el("label", { class: "slider" }, el("span", {}, column.title), input, output), clear: () => {
-    input.value = values.length;
+    input.value = any;
     read();
     remember(key, null);
   } };
@@ -103,10 +114,10 @@ function buildTargets(host) {
   const reset = el("button", { type: "button", click: () => {
     for (const slider of sliders) slider.clear();
     filter.changed();
-  } }, "Any");
+  } }, "Reset");
   host.append(el("div", { class: "sliders" }, sliders.map((slider) => slider.label)), reset, answer);
   const tell = () => {
-    reset.hidden = !targets.limits.size;
+    reset.disabled = !targets.limits.size;
     answer.replaceChildren(...winnerOf(targets.workload, meeting()));
   };
   filter.listeners.push(tell);
@@ -130,7 +141,7 @@ function winnerOf(place, ranked) {
   ];
 }
 
-/** For so many users: what each server takes, with room to spare. */
+/** How many GPUs a number of users takes with each server, with room to spare. */
 function buildUsers(host) {
   const [users, gpus] = ["user_count_estimate", "gpu_count"].map((name) => columnByName.get(name));
   const speed = columnByName.get("tokens_per_user");
@@ -147,7 +158,7 @@ function buildUsers(host) {
     return { input, label: el("label", {}, label, input) };
   };
   const fields = [field("users", "Users at once", 1000, 1), field("headroom", "Headroom (%)", 20, 1), field("price", "Price per GPU and hour ($)", data.price ?? "", 0.01)];
-  const port = el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "Servers for so many users" });
+  const port = el("div", { class: "wide", tabindex: 0, role: "region", "aria-label": "GPUs for that many users" });
   const note = el("p", { class: "note" });
   const asked = el("p", { role: "status" });
   host.append(el("div", { class: "controls" }, fields.map((one) => one.label)), asked, port, note);
@@ -171,9 +182,9 @@ function buildUsers(host) {
     const ranked = [...best.values()].sort((a, b) => a.safe - b.safe || a.gpus - b.gpus);
     const rows = ranked.slice(0, MOST_SERVERS);
     const more = ranked.length > rows.length ? ` ${showCount(ranked.length - rows.length)} more servers need no fewer.` : "";
-    note.textContent = `The load of each server that needs the fewest GPUs and meets the targets above.${more} Users each: those that one server holds at that load. Spare: with the headroom, and one server more, so that one may fail. Cost: of the GPUs with headroom and spare, at the tokens that so many users get.`;
+    note.textContent = `The load of each server that needs the fewest GPUs and meets the targets above.${more} With spare: the headroom is added, and one standby server. Cost covers those GPUs; the cost per million tokens assumes exactly that many users.`;
     const money = (value) => (value == null ? "–" : `$${showNumber(value)}`);
-    const heads = ["Server", "Load", "Users each", "Servers", "GPUs", "GPUs with spare", "Cost per hour", "Cost per million output tokens"];
+    const heads = ["Server", "Load", "Users per server", "Servers", "GPUs", "GPUs with spare", "Cost per hour", "Cost per million output tokens"];
     const cells = rows.map((row) => [loadText(row.point), showNumber(row.own), showCount(row.servers), showCount(row.gpus), showCount(row.safe), money(row.hour), money(row.million)]);
     port.replaceChildren(el("table", {}, el("thead", {}, el("tr", {}, heads.map((head) => el("th", { scope: "col" }, head)))),
       el("tbody", {}, rows.length

@@ -43,7 +43,7 @@ function smallChart(chart, seconds) {
 function buildTelemetry(host) {
   const { runs, left_out: leftOut, missing } = data.telemetry;
   if (!runs.length) {
-    host.append(el("p", { class: "empty" }, "No readings were kept beside the runs."));
+    host.append(el("p", { class: "empty" }, "No readings were kept with the runs."));
     return;
   }
   const port = el("div", {});
@@ -54,11 +54,14 @@ function buildTelemetry(host) {
   const select = el("select", { change: () => show(Number(select.value)) }, options);
   const told = [
     "Seconds since t0. One reading a second; of a long run, means of several.",
-    leftOut ? `${showCount(leftOut)} more points have readings that found no room here; they are in runs/.` : "",
+    leftOut ? `Readings of ${showCount(leftOut)} more points are in runs/.` : "",
     missing ? `${showCount(missing)} points have none.` : "",
   ];
   host.append(el("div", { class: "controls" }, el("label", {}, "Run", select)), port, el("p", { class: "note" }, told.filter(Boolean).join(" ")));
-  show(runs[0].row);
+  // The longest run shows most.
+  const longest = runs.reduce((most, run) => (run.seconds.length > most.seconds.length ? run : most));
+  select.value = longest.row;
+  show(longest.row);
 }
 
 buildTelemetry(document.getElementById("watched"));

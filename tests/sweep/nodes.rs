@@ -135,7 +135,7 @@ fn alike_nodes_are_named() {
     assert!(!text.contains("unlike"), "{text}");
     let compared = harness.run(&["compare", "out", "out"]);
     assert!(compared.status.success(), "{}", said(&compared));
-    let told = "compare nodes, too";
+    let told = "were measured on different nodes";
     assert!(!said(&compared).contains(told), "each point is compared with itself");
 
     let (other, groups) = submitted(PLAN);
@@ -154,7 +154,7 @@ fn alike_nodes_are_named() {
     let other = other.folder.path().join("out");
     for format in ["text", "markdown", "html", "json"] {
         let compared = harness.run(&["compare", "out", other.to_str().expect("plain"), "--format", format]);
-        let told = "2 of 2 points compare nodes, too (n0, n1: GPU driver 550.54 and 570.12)";
+        let told = "2 of 2 points were measured on different nodes (n0, n1: GPU driver 550.54 and 570.12)";
         assert!(said(&compared).contains(told), "{format}: {}", said(&compared));
     }
 }

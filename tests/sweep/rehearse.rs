@@ -323,7 +323,7 @@ fn what_does_not_fit_is_named_with_its_cause() {
         "will likely fail: oom_at_load",
         "predicted: about",
         "assumed: GPU h100",
-        "nothing of it is measured",
+        "nothing was measured",
     ] {
         assert!(text.contains(words), "{words} is missing in:\n{text}");
     }

@@ -32,9 +32,9 @@ pub(super) fn too_short(seen: RunFigures<'_>) -> Option<Doubt> {
     let duration_s = seen.duration_s().filter(|_| seen.is_whole)?;
     let (completed, slots) = (seen.number("completed"), seen.slots());
     let detail = match short(duration_s, completed, slots)? {
-        Short::Time => format!("it took {:.0} ms", duration_s * 1000.0),
+        Short::Time => format!("its load lasted {:.0} ms", duration_s * 1000.0),
         Short::Requests => format!(
-            "{} requests for {} at once: few were sent while others were under way",
+            "{} requests are too few for a steady state with {} at once",
             completed.unwrap_or(0.0),
             slots.unwrap_or(0.0)
         ),
@@ -64,7 +64,7 @@ pub(super) fn too_small(seen: RunFigures<'_>) -> Option<Doubt> {
     let lacking: Vec<_> = lacking.collect();
     let (percent, count, needed, key) = lacking.iter().max_by(|a, b| a.0.total_cmp(&b.0))?;
     let class = split_class(key).0.map_or(String::new(), |class| format!(" of {class}"));
-    let detail = format!("p{percent} of {count} requests{class}; it takes {needed}");
+    let detail = format!("p{percent} of {count} requests{class}; at least {needed} are needed");
     let figures = lacking.iter().map(|(.., key)| String::clone(key)).collect();
     Some(Doubt::new(Code::SampleTooSmall, detail).about(figures))
 }
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn a_percentile_needs_requests_beyond_it() {
         let of = |completed: u64| judge(json!({"completed": completed, "p90_ttft_ms": 1.0, "p99_ttft_ms": 2.0}));
-        assert_eq!(of(4), ["sample_too_small: p99 of 4 requests; it takes 100"]);
+        assert_eq!(of(4), ["sample_too_small: p99 of 4 requests; at least 100 are needed"]);
         assert_eq!(of(99).len(), 1);
         assert!(of(100).is_empty());
         let gaps = json!({"completed": 4, "total_output_tokens": 204, "p99_itl_ms": 1.0, "p100_e2el_ms": 2.0});

@@ -52,9 +52,9 @@ pub fn telemetry(figures: &Params, course: &Course) -> Vec<Doubt> {
 /// each, is used instead.
 fn changed(seen: RunFigures<'_>, course: &Course) -> Option<Doubt> {
     let series = [
-        ("tokens a second", &course.rates),
+        ("tokens per second", &course.rates),
         ("requests at the server", &course.in_flight),
-        ("tokens a second of each request", &course.speeds),
+        ("tokens per second of each request", &course.speeds),
     ];
     let shown = if seen.is_open_loop() { series.len() } else { 1 };
     let found = series[..shown]

@@ -26,7 +26,7 @@ pub struct Args {
     /// Take this start of a server alone, such as 3f5a91c2d4e6b708-0, or `compare` or `optimize` for the whole of a comparison or an optimisation
     #[arg(long, value_name = "ID")]
     group: Option<String>,
-    /// Measure its failed runs again. Only with --group: of all starts, every worker would do so for each
+    /// Measure the failed runs of the --group again; without one, every worker would repeat all of them
     #[arg(long, requires = "group")]
     retry_failed: bool,
 }

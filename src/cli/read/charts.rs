@@ -147,7 +147,7 @@ pub fn list(names: &str) -> impl Iterator<Item = &str> {
 
 /// A price that a GPU can have.
 pub fn price(text: &str) -> Result<f64, String> {
-    let wants = "must be a positive number: what one GPU costs an hour";
+    let wants = "must be a positive number: what one GPU costs per hour";
     number(text, wants, |price| price > 0.0 && price.is_finite())
 }
 

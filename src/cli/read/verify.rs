@@ -9,7 +9,7 @@ use crate::report::verify::verify;
 use crate::units::show_many;
 use std::path::PathBuf;
 
-/// Recompute every number of tables and reports from journals and run files, and name what differs
+/// Check every number of tables and reports against the raw records, and name what differs
 ///
 /// Also checks every line and every run file against its checksum. Changes nothing.
 #[derive(Debug, clap::Args)]

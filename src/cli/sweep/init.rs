@@ -84,7 +84,7 @@ fn subject(args: &Args) -> Result<(String, Option<u64>)> {
         (Some(model), _) => Ok((model.clone(), None)),
         (None, Some(url)) => ask(url),
         (None, None) => Err(Error::Usage(
-            "what is to be measured? give --model MODEL, the --url of a running server, or --goal demo".into(),
+            "nothing to measure: give --model MODEL, the --url of a running server, or --goal demo".into(),
         )),
     }
 }

@@ -57,7 +57,7 @@ pub struct Args {
     /// Measure failed runs again
     #[arg(long)]
     retry_failed: bool,
-    /// When all is measured, also start the servers again that the answer advises to, so that it is surer
+    /// At the end, start those servers again that make the answer surer
     #[arg(long, conflicts_with_all = ["only", "shard", "dry_run", "budget"])]
     confirm: bool,
     /// End with the table of the best points, as `vsweep report` prints it

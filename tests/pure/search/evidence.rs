@@ -134,7 +134,7 @@ fn a_rate_that_lasts_for_a_moment_and_outruns_the_server_is_said_to() {
     assert_eq!(answers[0].found, Found::Beyond(400.0), "{answers:?}");
     let has = |text: &str| answers[0].notes.iter().any(|note| note.contains(text));
     assert!(has("within 0.1 s"), "{answers:?}");
-    assert!(has("only 75.0 of 400 requests a second were answered"), "{answers:?}");
+    assert!(has("only 75.0 of 400 requests per second were answered"), "{answers:?}");
 }
 
 #[test]

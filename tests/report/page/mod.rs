@@ -134,6 +134,12 @@ fn set_width(browser: &Browser, width: u32, phone: bool) {
     browser.devtools("Emulation.setDeviceMetricsOverride", &metrics);
 }
 
+/// Opens a page with all of its sections.
+fn open_whole(browser: &Browser, page: &Path) {
+    browser.open(page);
+    browser.run("for (const part of document.querySelectorAll('details:not(.menu)')) part.open = true");
+}
+
 /// Where a point of a panel is in the window, once it is scrolled into view.
 fn place_of_mark(browser: &Browser, panel: &str, at: usize) -> (f64, f64) {
     let place = browser.run(&format!(
@@ -165,7 +171,7 @@ fn the_page_works_by_mouse_and_keyboard() {
     let browser = Browser::start();
     let (_folder, directory) = write(&realistic());
     let page = directory.report_html();
-    browser.open(&page);
+    open_whole(&browser, &page);
     keep_pictures(&browser, "desktop");
 
     // The script and the library agree on the frontier and the knee.
@@ -384,7 +390,7 @@ fn targets_users_and_two_points_are_explored_and_the_address_keeps_them() {
         ..realistic()
     });
     let page = directory.report_html();
-    browser.open(&page);
+    open_whole(&browser, &page);
     browser.wait("return vsweep.panels.pareto.chart.marks?.length > 10");
     let all = browser.run("return vsweep.data.workloads.map(({ points }) => points.length).reduce((a, b) => a + b)");
     assert_eq!(all, json!(108));
@@ -500,15 +506,25 @@ fn the_answer_and_its_chart_are_seen_at_once() {
     set_width(&browser, 1400, false);
     browser.open(&directory.report_html());
     keep_pictures(&browser, "fold");
-    for part in [".front .says", ".front .picture svg"] {
+    for part in [".says", ".worries", ".front .picture svg"] {
         let bottom = bottom_of(&browser, part);
         assert!(bottom <= 900.0, "{part} ends at {bottom}");
     }
+    // Each workload has its recommendation and its chart; one of them is shown, and the address keeps which.
+    let shown = "return ['.pick', '.front .picture'].map((parts) => [...document.querySelectorAll(parts)].findIndex((part) => part.clientHeight > 0))";
+    assert_eq!(browser.run(shown), json!([0, 0]));
+    browser.click("#picks button:nth-of-type(2)");
+    assert_eq!(browser.run(shown), json!([1, 1]));
+    assert_eq!(browser.run("return vsweep.targets.workload"), json!(1));
+    browser.run("document.querySelector('#workloads button').click()");
+    assert_eq!(browser.run(shown), json!([0, 0]));
     set_width(&browser, 390, true);
     browser.open(&directory.report_html());
     keep_pictures(&browser, "fold-phone");
-    let bottom = bottom_of(&browser, ".front .lead");
-    assert!(bottom <= 844.0, "the first sentence ends at {bottom}");
+    let bottom = bottom_of(&browser, ".pick .lines > div");
+    assert!(bottom <= 844.0, "the server, its command and how sure it is end at {bottom}");
+    let before = browser.run("return document.getElementById('explore').getBoundingClientRect().top / 844");
+    assert!(before.as_f64() < Some(6.0), "{before} screens before Explore");
     let letters = "return document.querySelector('.front .picture svg text').getBoundingClientRect().height";
     assert!(
         browser.run(letters).as_f64() >= Some(9.0),
@@ -555,7 +571,7 @@ fn it_is_read_in_the_dark_on_a_phone_and_on_paper() {
         &json!({"features": [{"name": "prefers-color-scheme", "value": "light"}]}),
     );
     set_width(&browser, 360, true);
-    browser.open(&page);
+    open_whole(&browser, &page);
     browser.wait("return document.querySelector('#pareto svg').clientWidth < 360");
     assert_eq!(browser.run("return document.documentElement.scrollWidth"), json!(360));
     browser.run("vsweep.panels.curves.chart.select(3)");
@@ -583,7 +599,7 @@ fn ten_thousand_runs_stay_usable() {
     let page = directory.report_html();
     let size = fs::metadata(&page).expect("there").len();
     assert!(size < 3_000_000, "{size} bytes");
-    browser.open(&page);
+    open_whole(&browser, &page);
     assert_eq!(
         browser.run("return document.querySelector('#table [role=status]').textContent"),
         json!("10,000 points")
@@ -662,7 +678,7 @@ fn readings_are_drawn_for_the_run_that_is_chosen() {
     fs::remove_file(missing).expect("was there");
     write_report(&directory);
     let page = directory.report_html();
-    browser.open(&page);
+    open_whole(&browser, &page);
     browser.wait("return window.vsweep?.openRun != null");
     let titles = browser.run(
         "return [...document.querySelectorAll('#watched figcaption')].map((title) => title.textContent).join(', ')",
@@ -800,7 +816,7 @@ fn a_night_on_several_gpus_has_a_lane_for_each_and_one_for_each_server() {
         servers: times(&realistic().servers, "long_prefill_token_threshold", &values),
         ..realistic()
     });
-    browser.open(&directory.report_html());
+    open_whole(&browser, &directory.report_html());
     let all: Vec<String> = (0..8).map(|gpu| format!("GPU {gpu}")).collect();
     browser.wait("return document.querySelectorAll('#lanes .lane').length > 1");
     assert_eq!(lanes(&browser), all);

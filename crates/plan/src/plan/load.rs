@@ -194,8 +194,7 @@ fn override_tree(setting: &str, source: usize, reader: &mut Reader<'_>) -> Optio
     // JSON for a flag is a text, as it is within a plan.
     let is_json = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(value).is_ok();
     if value.trim().starts_with(['[', '{', '"', '\'']) && !is_json {
-        let message =
-            "the value of this override begins like a list, a table or a quoted text, but does not end like one";
+        let message = "this value begins like a list, a table or a quoted text, and is not closed";
         return reader.refuse(
             span,
             message,

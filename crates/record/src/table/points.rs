@@ -433,7 +433,7 @@ mod tests {
 
     #[test]
     fn size_and_duration_are_judged_once_for_the_point() {
-        let small = Doubt::new(Code::SampleTooSmall, "p99 of 60 requests; it takes 100");
+        let small = Doubt::new(Code::SampleTooSmall, "p99 of 60 requests; at least 100 are needed");
         let small = small.about(vec!["p99_ttft_ms".to_owned(), "p99.9_ttft_ms".to_owned()]);
         let doubts = [Doubt::new(Code::RunTooShort, "it took 300 ms"), small];
         let metrics = [("duration", 0.3), ("completed", 60.0), ("p99_ttft_ms", 9.0)];

@@ -26,7 +26,7 @@ pub fn explain_interval() -> String {
 
 /// Remedy for answers that are less precise than the requested tolerance.
 pub const COARSE: &str = "answers \"within N %\" had too few runs to reach sla.tolerance; raise \
-                          sla.max_probes, or send more requests a run (num_prompts)";
+                          sla.max_probes, or send more requests per run (num_prompts)";
 
 /// Rows of the table in the terminal.
 const MOST_ROWS: usize = 20;

@@ -157,7 +157,9 @@ fn covered_s(spans: Vec<(Timestamp, Timestamp)>) -> f64 {
         false => Err((one, next)),
     });
     // A clock may have been set back.
-    merged.map(|(from, to)| to.duration_since(from).as_secs_f64().max(0.0)).sum()
+    merged
+        .map(|(from, to)| to.duration_since(from).as_secs_f64().max(0.0))
+        .sum()
 }
 
 /// The GPU-hours that starts of real servers took, as far as known; none if there are none.

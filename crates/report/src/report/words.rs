@@ -42,10 +42,11 @@ pub fn server_name(server: &ServerId, state: &State) -> String {
         .unwrap_or_else(|| server.to_string())
 }
 
-/// A setting by its short name, which may be empty, and its value: `TP 2`, `eager`, `no eager`.
+/// A setting by its short name, which may be empty, and its value: `TP 2`, `eager`, `no eager`; of a named command line its name.
 pub fn say_setting(name: &str, value: &str) -> String {
     match (name, value) {
-        ("", value) => value.to_owned(),
+        // The name of a command line says enough.
+        ("" | "command", value) => value.to_owned(),
         (name, "true") => name.to_owned(),
         (name, "false") => format!("no {name}"),
         (name, value) => format!("{name} {value}"),

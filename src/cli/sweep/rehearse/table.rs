@@ -47,7 +47,7 @@ pub fn table(rehearsal: &Rehearsal, recorded: usize, columns: Option<usize>) -> 
     if !rehearsal.learned_from.is_empty() {
         lines.push(format!("learned from {}", rehearsal.learned_from.join(" and ")));
     }
-    lines.push("all of this is predicted with a simulated engine, nothing of it is measured".to_owned());
+    lines.push("prediction only, with a simulated engine: nothing was measured".to_owned());
     lines.join("\n") + "\n"
 }
 

@@ -64,7 +64,7 @@ pub fn margins_in_words(plan: &Plan) -> Option<String> {
         .collect();
     (!own.is_empty()).then(|| {
         format!(
-            "changes within this machine's own noise do not matter: {}; margin in [compare] states another",
+            "changes below this machine's noise count as equal: {}; change it with margin in [compare]",
             own.join(", ")
         )
     })

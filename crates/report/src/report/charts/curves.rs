@@ -32,8 +32,10 @@ pub struct Lines<'a> {
 
 /// Curves that are read at once; of more, those that agree are merged.
 const MOST_READ: usize = 6;
-/// Part of the places at which curves agree within their intervals, if they are alike.
-const ALIKE: f64 = 0.9;
+/// Part of the places at which alike curves agree.
+const ALIKE: f64 = 0.8;
+/// Greatest ratio between intervals of figures that agree: in a chart they lie on each other.
+const NEARLY: f64 = 1.1;
 /// Greatest number of panels in a row if there is only one metric.
 const MOST_COLUMNS: usize = 3;
 
@@ -186,12 +188,14 @@ impl CurveChart<'_> {
         }
     }
 
-    /// True if the intervals of a figure have a value in common at all these points.
+    /// True if the intervals of a figure have a value in common at all these points, or nearly so.
     fn are_alike(&self, points: &[&Point], y: &str) -> bool {
         let spreads = points.iter().filter_map(|point| self.points.spread(point, y));
         let reach = spreads.map(|spread| spread.reach());
-        let (low, high) = reach.fold((f64::MIN, f64::MAX), |(low, high), own| (low.max(own.0), high.min(own.1)));
-        low <= high
+        let (low, high) = reach.fold((f64::MIN, f64::MAX), |(low, high), own| {
+            (low.max(own.0), high.min(own.1))
+        });
+        low <= high * NEARLY
     }
 
     fn panel(&self, title: &str, curves: &[Curve<'_>], y: &str) -> Panel {

@@ -12,7 +12,8 @@ use vsweep_strategy::search::{Answer, Criterion, Found, Operator, Quantity, Read
 
 /// Ratio of the largest to the smallest figure from which an axis is logarithmic.
 const WIDE_FIGURES: f64 = 20.0;
-const NOTE: &str = "Each point is one tested load (grey: stopped early). Ring: highest load that passes. Dashed: limit.";
+const NOTE: &str =
+    "Each point is one tested load (grey: stopped early). Ring: highest load that passes. Dashed: limit.";
 
 /// Draws one chart for each target, split if there are more searches than curves that can be distinguished.
 pub fn charts(subject: &ChartContext<'_>, state: &State) -> Vec<Chart> {
@@ -23,7 +24,8 @@ pub fn charts(subject: &ChartContext<'_>, state: &State) -> Vec<Chart> {
 /// The name of each target with its first chart.
 pub fn of_each(subject: &ChartContext<'_>, state: &State) -> Vec<(String, Option<Chart>)> {
     let all = by_target(subject, state).into_iter();
-    all.map(|(target, charts)| (target.name.clone(), charts.into_iter().next())).collect()
+    all.map(|(target, charts)| (target.name.clone(), charts.into_iter().next()))
+        .collect()
 }
 
 fn by_target<'s>(subject: &ChartContext<'_>, state: &'s State) -> Vec<(&'s Target, Vec<Chart>)> {
@@ -77,7 +79,9 @@ fn bound(figure: &str, operator: Operator, limit: f64) -> String {
     let title = axis_title(figure);
     let (name, unit) = title.rsplit_once(" (").unwrap_or((&title, ""));
     let unit = unit.trim_end_matches(')');
-    format!("{name} {operator} {} {unit}", show_number(limit)).trim_end().to_owned()
+    format!("{name} {operator} {} {unit}", show_number(limit))
+        .trim_end()
+        .to_owned()
 }
 
 /// The share of requests that an attainment asks for: `95 % of requests of chat`.

@@ -50,7 +50,7 @@ pub fn of_nodes(base: &Side, new: &Side, pairs: &[PointPair<'_>]) -> Option<Stri
     let points = show_many(pairs.len() as u64, "point");
     (!mixed.is_empty()).then(|| {
         format!(
-            "{} of {points} compare nodes, too ({named}{how}), so what differs may be the nodes; measure both sides on one node to tell",
+            "{} of {points} were measured on different nodes ({named}{how}), which may be the difference; measure both sides on one node",
             mixed.len()
         )
     })

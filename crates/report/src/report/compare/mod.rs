@@ -392,7 +392,7 @@ fn tally(comparison: &Comparison) -> String {
     match own.is_empty() {
         true => format!("{counts}; changes within {} % do not matter", comparison.margin_percent),
         false => format!(
-            "{counts}; changes within the machine's own noise do not matter ({}; --margin states another)",
+            "{counts}; changes below this machine's noise count as equal ({}; change it with --margin)",
             own.join("; ")
         ),
     }

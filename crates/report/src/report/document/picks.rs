@@ -11,7 +11,9 @@ use vsweep_answer::answer::{Answered, Goal};
 pub fn parts(inputs: &Inputs<'_>) -> Vec<Value> {
     let document = &inputs.answers.document;
     let leading = document.leading().into_iter().zip(picks(document));
-    leading.map(|(answered, pick)| of_question(inputs, answered, pick)).collect()
+    leading
+        .map(|(answered, pick)| of_question(inputs, answered, pick))
+        .collect()
 }
 
 fn of_question(inputs: &Inputs<'_>, answered: &Answered, pick: Pick) -> Value {

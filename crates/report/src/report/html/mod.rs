@@ -7,8 +7,8 @@ mod data;
 mod pictures;
 pub(super) mod text;
 
-use super::charts::{ChartContext, effects, families, sla};
 use super::chart::Chart;
+use super::charts::{ChartContext, effects, families, sla};
 use super::inputs::Inputs;
 use minijinja::{Value, context};
 use pictures::pictures;

@@ -2,7 +2,8 @@
 
 use super::effects::briefly;
 use super::{
-    capital, cost, difference, figure, lower, near, next, none, parts, percent, sentence, server, so_far, unit, warnings,
+    capital, cost, difference, figure, lower, near, next, none, parts, percent, sentence, server, so_far, unit,
+    warnings,
 };
 use itertools::Itertools;
 use serde::Serialize;
@@ -31,8 +32,10 @@ pub struct Pick {
     pub cost: Option<String>,
     /// Its certainty.
     pub sure: Option<String>,
-    /// The settings that made the difference to it, and those that made none; else how far the next server is behind.
+    /// The settings that made the difference to it, and those that made none.
     pub why: Option<String>,
+    /// How far the next server is behind, if no setting is known to make a difference.
+    pub lead_over: Option<String>,
     /// The other questions about its workload that other servers win.
     pub others: Vec<Alternative>,
     /// Warnings about its server.
@@ -42,7 +45,7 @@ pub struct Pick {
 /// The winner of another question.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Alternative {
-    /// `lowest latency at concurrency 64`.
+    /// `lowest latency at concurrency 64`; several questions with the same winner are `most throughput per GPU, cheapest tokens`.
     pub question: String,
     /// `TP 2, p99 E2EL 479 ms (431 to 533)`.
     pub text: String,
@@ -96,6 +99,7 @@ pub fn picks(answer: &Answer) -> Vec<Pick> {
 
 fn pick(answer: &Answer, answered: &Answered) -> Pick {
     let winner = answered.winner.as_ref();
+    let why = winner.and_then(|_| briefly(answered));
     let sentence = sentence(answer, answered);
     Pick {
         lead: sentence.lead.trim_end_matches(',').to_owned(),
@@ -107,7 +111,10 @@ fn pick(answer: &Answer, answered: &Answered) -> Pick {
         figure: winner.map_or_else(|| none(answer, answered), |winner| measured(answer, answered, winner)),
         cost: winner.and_then(|winner| paid(answer, answered, winner)),
         sure: winner.and_then(|winner| sureness(answer, answered, winner)),
-        why: winner.and_then(|winner| briefly(answered).or_else(|| next_best(answer, answered, winner))),
+        lead_over: winner
+            .filter(|_| why.is_none())
+            .and_then(|winner| next_best(answer, answered, winner)),
+        why,
         others: winner.map_or_else(Vec::new, |_| others(answer, answered)),
         warnings: about_servers(&[answered]),
     }
@@ -143,7 +150,7 @@ pub fn brief(answer: &Answer) -> Brief {
 
 /// What made the difference to a recommendation, with its title where there are several.
 fn reason(pick: &Pick, is_single: bool) -> Option<String> {
-    let why = pick.why.as_ref()?;
+    let why = pick.why.as_ref().or(pick.lead_over.as_ref())?;
     Some(match is_single {
         true => why.clone(),
         false => format!("{}: {why}", pick.title),
@@ -285,10 +292,25 @@ fn others(answer: &Answer, leading: &Answered) -> Vec<Alternative> {
                 Some(_) => figure(other, winner),
                 None => result(answer, other, winner),
             };
-            Some(Alternative {
+            let alternative = Alternative {
                 question: lower(&other.question) + &at,
                 text: format!("{}, {figure}", server(answer, winner)),
-            })
+            };
+            Some(((winner.config.clone(), winner.load.clone()), alternative))
         });
-    others.collect()
+    others.coalesce(joined).map(|(_, other)| other).collect()
 }
+
+/// Questions with the same winner as one, with the figure of the first.
+fn joined(one: Won, next: Won) -> Result<Won, (Won, Won)> {
+    match one.0 == next.0 {
+        true => {
+            let question = format!("{}, {}", one.1.question, next.1.question);
+            Ok((one.0, Alternative { question, ..one.1 }))
+        }
+        false => Err((one, next)),
+    }
+}
+
+/// A config and its load, with the question that it wins.
+type Won = ((String, String), Alternative);

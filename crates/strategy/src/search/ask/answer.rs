@@ -178,7 +178,7 @@ impl View<'_> {
             ));
         }
         Some(match self.spoilt() {
-            0 => format!("{known}; raise sla.max_probes (now {most}), or send more requests a run (num_prompts)"),
+            0 => format!("{known}; raise sla.max_probes (now {most}), or send more requests per run (num_prompts)"),
             spoilt => format!(
                 "{known}; {spoilt} runs missed the target while something disturbed them, which shows nothing: measure again \
                  on a calm machine, or raise sla.max_probes (now {most})"
@@ -209,7 +209,7 @@ impl View<'_> {
             .reduce(f64::max)?;
         (served < KEEPS_UP * value).then(|| {
             format!(
-                "only {served:.1} of {value} requests a second were answered: the queue was still growing, or the run was \
+                "only {served:.1} of {value} requests per second were answered: the queue was still growing, or the run was \
                  too short to tell; send more (num_prompts) before you plan for this rate"
             )
         })

@@ -66,7 +66,7 @@ function fileOf(row) {
 /** `TP 2`, `concurrency 32`, `no enable_x`. */
 function settingText(column, value) {
   if (value == null) return `${column.short} unset`;
-  if (column.short === "combo") return showValue(value); // its name says enough
+  if (column.short === "combo" || column.name === "command") return showValue(value); // its name says enough
   if (value === true) return column.short;
   if (value === false) return `no ${column.short}`;
   return `${column.short} ${showValue(value)}`;

@@ -238,8 +238,9 @@ fn points_compete_within_their_workload() {
         );
     }
     let page = text(&directory.report_html());
-    // Each heading is above its answer and its cards.
-    assert_eq!(page.matches("<h3 class=\"workload\">").count(), 4);
+    // Each workload has a recommendation, and a heading above its cards.
+    assert_eq!(page.matches("<div class=\"pick\"").count(), 2);
+    assert_eq!(page.matches("<h3 class=\"workload\">").count(), 2);
     assert_eq!(text(&directory.report_markdown()).matches(" out\n").count(), 2);
 }
 
@@ -454,7 +455,33 @@ fn what_a_plot_is_not_asked_for_is_a_median_in_a_band() {
         assert_eq!(band.bar.unwrap_or((mark.y, mark.y)), (figures[0], figures[7]));
     }
 
-    // Where everything is asked for, a panel for each value of what matters most, and not one point is lost.
+    // Of many curves those that agree are one: the KV cache makes no difference here.
+    let throughput = |charts: &[Chart]| {
+        let mut charts = charts.iter();
+        charts.find(|chart| chart.name == "throughput").cloned().expect("the chart")
+    };
+    let chart = throughput(&charts);
+    assert!(chart.note.contains("medians over KV cache"), "{}", chart.note);
+    let named = |name: &str| chart.panels[0].series.iter().any(|series| series.name.contains(name));
+    assert!(named("seqs 256") && !named("KV cache"));
+}
+
+#[test]
+fn curves_that_differ_have_panels_and_lose_no_point() {
+    let (_folder, directory) = write(&Experiment {
+        figures: |server, load| {
+            let number = |own: &Value, name: &str| own[name].as_f64().expect("a number");
+            let cache = if server["kv_cache_dtype"] == "fp8" { 2.0 } else { 1.0 };
+            let slots = number(server, "max_num_seqs").sqrt() * number(load, "max_concurrency").sqrt();
+            let speed = cache * slots * number(server, "tensor_parallel_size");
+            json!({"output_throughput": 100.0 * speed, "request_throughput": speed})
+        },
+        ..crowded()
+    });
+    let state = journal::load(&directory, Check::Hashes).expect("a sound journal");
+    let runs = read_runs(&directory, &state);
+    let points = Points::of(&runs.table);
+    let charts = charts_of(&directory, &ReportOptions::default());
     let chart = charts
         .iter()
         .find(|chart| chart.name == "throughput")

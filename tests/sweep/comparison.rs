@@ -55,7 +55,7 @@ fn a_regression_is_found_by_pairs_of_starts_across_a_kill() {
     let output = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert_eq!(output.status.code(), Some(4), "{}", said(&output));
     assert!(
-        said(&output).contains("output_throughput: regressed: -"),
+        said(&output).contains("output throughput: regressed: -"),
         "{}",
         said(&output)
     );
@@ -105,7 +105,7 @@ fn what_cannot_be_decided_says_so() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     assert!(said(&output).contains("max_time is spent"), "{}", said(&output));
     assert!(
-        said(&output).contains("output_throughput: undecided"),
+        said(&output).contains("output throughput: undecided"),
         "{}",
         said(&output)
     );

@@ -219,7 +219,7 @@ fn the_page_works_by_mouse_and_keyboard() {
 
     // A winner's settings are a file to take along.
     browser.click("#answer .card details:last-of-type summary");
-    let link = browser.run("return document.querySelector('#answer .card a').getAttribute('href')");
+    let link = browser.run("return document.querySelector('#answer .bests .card a').getAttribute('href')");
     let path = directory.root().join(link.as_str().expect("a link"));
     let file = fs::read_to_string(path).expect("the file that the page names");
     browser.click("#answer .card details:last-of-type .copy");

@@ -1,6 +1,8 @@
 //! Describes the result of a plan's comparison.
 
 use super::compare::{between_servers, word};
+use super::sentences::parts::name;
+use super::words::short_label;
 use itertools::Itertools;
 use vsweep_plan::units::show_many;
 use vsweep_record::journal::{AskedMetric, Compared, ComparisonFound, ComparisonProgress, Conclusion, Entrant, State};
@@ -60,7 +62,7 @@ pub(super) fn findings(compared: &Compared, state: &State) -> Vec<Finding> {
 
 fn names(compared: &Compared) -> String {
     match compared.entrants.as_slice() {
-        [base, new] => format!("{} with {}", new.name, base.name),
+        [base, new] => format!("{} with {}", short_label(&new.name), short_label(&base.name)),
         all => show_many(all.len() as u64, "server"),
     }
 }
@@ -82,7 +84,7 @@ fn pairs(compared: &Compared, outcome: &PairedOutcome, conclusion: &Conclusion) 
         let more = finding.more_starts.map(|more| show_many(more as u64, "more start"));
         let more = more.map_or(String::new(), |more| format!("; about {more} would likely decide"));
         let ratio = ratio(Some(finding));
-        said.push(format!("{}{load}: {verdict}: {ratio}{more}", asked.metric));
+        said.push(format!("{}{load}: {verdict}: {ratio}{more}", name(&asked.metric)));
     }
     said
 }
@@ -145,7 +147,7 @@ fn differing(old: &Entrant, new: &Entrant, state: &State) -> Option<String> {
 pub(super) fn at_load(compared: &Compared, asked: &AskedMetric) -> String {
     match compared.loads.len() {
         1 => String::new(),
-        _ => format!(" at {}", compared.loads[asked.load]),
+        _ => format!(" at {}", short_label(&compared.loads[asked.load])),
     }
 }
 

@@ -30,9 +30,9 @@ const MOST_LOADS: usize = 40;
 /// Facts about the measurement for readers of the file; the report has the rest.
 const FACTS: [&str; 7] = [
     "host",
-    "cpu",
-    "gpus",
-    "gpu driver",
+    "CPU",
+    "GPUs",
+    "GPU driver",
     "nodes",
     "git commit",
     "server version",

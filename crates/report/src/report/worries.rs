@@ -24,6 +24,7 @@ pub fn parts(inputs: &Inputs<'_>, reasons: &[Group]) -> Value {
     context! {
         warnings => warnings.collect_vec(),
         doubts => unit.into_iter().chain(losers(answer)).chain(doubts).collect_vec(),
+        lost => failed.iter().map(|group| lost(group)).collect_vec(),
         failed => failed.into_iter().map(failure).collect_vec(),
     }
 }
@@ -34,10 +35,14 @@ fn doubt(group: &Group) -> String {
     format!("{runs} {} ({})", group.verb(), group.in_words())
 }
 
+/// `8 runs (GPU out of memory)`.
+fn lost(group: &Group) -> String {
+    format!("{} ({})", show_many(group.runs as u64, "run"), group.in_words())
+}
+
 /// `8 runs (GPU out of memory): lower gpu_memory_utilization`.
 fn failure(group: &Group) -> String {
-    let runs = show_many(group.runs as u64, "run");
-    format!("{runs} ({}): {}", group.in_words(), first_clause(&group.advice))
+    format!("{}: {}", lost(group), first_clause(&group.advice))
 }
 
 /// The text before its first semicolon; the report has the rest.

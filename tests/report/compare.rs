@@ -441,7 +441,10 @@ fn what_a_machine_showed_before_is_the_margin() {
     let days = [1.0, 1.004, 0.997, 1.003, 0.999];
     experiments(folder.path(), "node7", &days);
     let compared = vsweep(folder.path(), &["compare", "day0", "day1"]);
-    assert!(compared.contains("below this machine's noise count as equal ("), "{compared}");
+    assert!(
+        compared.contains("below this machine's noise count as equal ("),
+        "{compared}"
+    );
     let json: serde_json::Value =
         serde_json::from_str(&vsweep(folder.path(), &["compare", "day0", "day1", "--format", "json"])).expect("JSON");
     let own = json["own_margins"]["output_throughput"].as_f64().expect("a margin");

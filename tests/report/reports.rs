@@ -458,7 +458,10 @@ fn what_a_plot_is_not_asked_for_is_a_median_in_a_band() {
     // Of many curves those that agree are one: the KV cache makes no difference here.
     let throughput = |charts: &[Chart]| {
         let mut charts = charts.iter();
-        charts.find(|chart| chart.name == "throughput").cloned().expect("the chart")
+        charts
+            .find(|chart| chart.name == "throughput")
+            .cloned()
+            .expect("the chart")
     };
     let chart = throughput(&charts);
     assert!(chart.note.contains("medians over KV cache"), "{}", chart.note);

@@ -218,7 +218,6 @@ fn the_page_works_by_mouse_and_keyboard() {
     );
 
     // A winner's settings are a file to take along.
-    browser.click("#answer .card details:last-of-type summary");
     let link = browser.run("return document.querySelector('#answer .bests .card a').getAttribute('href')");
     let path = directory.root().join(link.as_str().expect("a link"));
     let file = fs::read_to_string(path).expect("the file that the page names");
@@ -522,7 +521,10 @@ fn the_answer_and_its_chart_are_seen_at_once() {
     browser.open(&directory.report_html());
     keep_pictures(&browser, "fold-phone");
     let bottom = bottom_of(&browser, ".pick .lines > div");
-    assert!(bottom <= 844.0, "the server, its command and how sure it is end at {bottom}");
+    assert!(
+        bottom <= 844.0,
+        "the server, its command and how sure it is end at {bottom}"
+    );
     let before = browser.run("return document.getElementById('explore').getBoundingClientRect().top / 844");
     assert!(before.as_f64() < Some(6.0), "{before} screens before Explore");
     let letters = "return document.querySelector('.front .picture svg text').getBoundingClientRect().height";

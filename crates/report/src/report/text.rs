@@ -8,9 +8,11 @@ use super::failures::{Group, describe_reasons};
 use super::inputs::Inputs;
 use super::sentences::{Sentence, sentences};
 use super::template::plain;
+use super::terminal::width;
 use super::variation::varying_within;
-use super::words::{axis_title, show_number};
+use super::words::{axis_title, short_name, show_number};
 use crate::report::ordered::Order;
+use console::Term;
 use itertools::Itertools;
 use minijinja::{Value, context};
 use vsweep_record::evidence::FRONTIER;
@@ -22,6 +24,8 @@ const MILLISECONDS: &str = " ms";
 const IN_MILLISECONDS: &str = " (ms)";
 /// Rows of the table of points.
 const MOST_ROWS: usize = 10;
+/// Columns before a row, for the mark of the frontier.
+const MARGIN: usize = 2;
 /// Letters of the settings of a row.
 const MOST_LETTERS: usize = 100;
 /// Causes of failures and codes of doubts that are explained.
@@ -44,7 +48,8 @@ pub fn render(inputs: &Inputs<'_>, document: Value, reasons: &[Group]) -> String
     )
 }
 
-/// The Pareto frontier and every point that won something; none where there is nothing to say.
+/// The Pareto frontier and every point that won something, with settings by their values alone where lines would break; none where there
+/// is nothing to say.
 fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) -> Option<Value> {
     let points = inputs.points;
     let words = PointWords {
@@ -84,19 +89,41 @@ fn table(inputs: &Inputs<'_>, workload: &Workload<'_>, answer: &WorkloadAnswer) 
             .iter()
             .map(|(title, _)| title.trim_end_matches(IN_MILLISECONDS)),
     );
-    let heads = heads.chain(has_goals.then_some("meets")).chain(["settings"]);
-    let mut rows = vec![heads.map(str::to_owned).collect_vec()];
-    for at in listed.iter().copied() {
-        let figures = shown.iter().map(|shown| shown.metric);
-        let figures = figures.chain(of_classes.iter().map(|(_, name)| *name));
-        let figures = figures.map(|name| figure(at, name));
-        let meets = has_goals.then(|| inputs.goals.met_by(at));
-        let settings: String = words.settings(at).chars().take(MOST_LETTERS).collect();
-        let doubt = mark(&points.points[at]).map_or(String::new(), |mark| format!(" ({mark})"));
-        rows.push(figures.chain(meets).chain([settings + &doubt]).collect());
-    }
+    let heads = heads
+        .chain(has_goals.then_some("meets"))
+        .map(str::to_owned)
+        .collect_vec();
+    let table = |heading: String, settings: &dyn Fn(usize) -> String| {
+        let mut rows = vec![heads.iter().cloned().chain([heading]).collect_vec()];
+        for at in listed.iter().copied() {
+            let figures = shown.iter().map(|shown| shown.metric);
+            let figures = figures.chain(of_classes.iter().map(|(_, name)| *name));
+            let figures = figures.map(|name| figure(at, name));
+            let meets = has_goals.then(|| inputs.goals.met_by(at));
+            rows.push(figures.chain(meets).chain([settings(at)]).collect());
+        }
+        align(&rows)
+    };
     let is_front = |row: usize| row > 0 && answer.frontier.contains(&listed[row - 1]);
-    let aligned = align(&rows);
+    let whole = table("settings".to_owned(), &|at| {
+        let settings: String = words.settings(at).chars().take(MOST_LETTERS).collect();
+        settings + &mark(&points.points[at]).map_or(String::new(), |mark| format!(" ({mark})"))
+    });
+    let longest = whole.lines().map(|line| line.chars().count() + MARGIN).max();
+    let aligned = match longest > width(&Term::stdout()).or(Some(usize::MAX)) {
+        true => {
+            let names = words.params.iter().map(|column| short_name(&column.name));
+            table(names.collect_vec().join("/"), &|at| {
+                let doubt = if points.points[at].is_suspect() {
+                    " (suspect)"
+                } else {
+                    ""
+                };
+                words.values(at) + doubt
+            })
+        }
+        false => whole,
+    };
     let lines = aligned.lines().map(str::to_owned).enumerate();
     Some(context! {
         name,

@@ -4,8 +4,9 @@ use crate::report::answer::mark;
 use crate::report::goals::Goals;
 use crate::report::variation::settings;
 use crate::report::words::show_number;
+use itertools::Itertools;
 use minijinja::{Value, context};
-use vsweep_record::table::{Column, Points};
+use vsweep_record::table::{Cell, Column, Points};
 
 /// Context for describing points.
 pub struct PointWords<'a> {
@@ -21,6 +22,17 @@ impl PointWords<'_> {
     /// Settings that distinguish a point from the others.
     pub fn settings(&self, at: usize) -> String {
         settings(&self.params, self.points.points[at].row)
+    }
+
+    /// The values of the settings without their names, for a table with the names in its heading: `64/2/fp8`.
+    pub fn values(&self, at: usize) -> String {
+        let row = self.points.points[at].row;
+        let value = |column: &&Column| match &column.cells[row] {
+            Cell::Missing => "-".to_owned(),
+            Cell::Float(number) => show_number(*number),
+            other => other.to_string(),
+        };
+        self.params.iter().map(value).join("/")
     }
 
     /// A point as templates take it.

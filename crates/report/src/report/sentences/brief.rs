@@ -298,19 +298,13 @@ fn others(answer: &Answer, leading: &Answered) -> Vec<Alternative> {
             };
             Some(((winner.config.clone(), winner.load.clone()), alternative))
         });
-    others.coalesce(joined).map(|(_, other)| other).collect()
-}
-
-/// Questions with the same winner as one, with the figure of the first.
-fn joined(one: Won, next: Won) -> Result<Won, (Won, Won)> {
-    match one.0 == next.0 {
-        true => {
-            let question = format!("{}, {}", one.1.question, next.1.question);
-            Ok((one.0, Alternative { question, ..one.1 }))
+    // Questions with the same winner are one, with the figure of the first.
+    let mut together: Vec<((String, String), Alternative)> = Vec::new();
+    for (won, other) in others {
+        match together.last_mut() {
+            Some((last, known)) if *last == won => known.question += &format!(", {}", other.question),
+            _ => together.push((won, other)),
         }
-        false => Err((one, next)),
     }
+    together.into_iter().map(|(_, other)| other).collect()
 }
-
-/// A config and its load, with the question that it wins.
-type Won = ((String, String), Alternative);

@@ -170,7 +170,7 @@ struct CurveChart<'a> {
 }
 
 impl CurveChart<'_> {
-    /// Leaves out settings that curves cannot be told apart by, the least important first, while there are more curves than one reads.
+    /// Leaves out settings that make no difference to curves, the least important first, while there are more curves than one reads.
     fn merge_alike(&self, by: &mut Vec<&Column>, own: &[&Point], ys: &[&String]) {
         let Some(traced) = self.traced else { return };
         for column in by.clone().into_iter().rev() {

@@ -34,7 +34,7 @@ pub struct Pick {
     pub sure: Option<String>,
     /// The settings that made the difference to it, and those that made none.
     pub why: Option<String>,
-    /// How far the next server is behind, if no setting is known to make a difference.
+    /// The distance to the next server, if no setting is known to make a difference.
     pub lead_over: Option<String>,
     /// The other questions about its workload that other servers win.
     pub others: Vec<Alternative>,
@@ -148,7 +148,7 @@ pub fn brief(answer: &Answer) -> Brief {
     }
 }
 
-/// What made the difference to a recommendation, with its title where there are several.
+/// The reason for a recommendation, with its title where there are several.
 fn reason(pick: &Pick, is_single: bool) -> Option<String> {
     let why = pick.why.as_ref().or(pick.lead_over.as_ref())?;
     Some(match is_single {

@@ -182,7 +182,7 @@ fn why(answer: &Answer, answered: &Answered, winner: &Winner, warnings: Vec<&War
     plain(include_str!("sentence.txt.jinja"), parts)
 }
 
-/// The best of the other servers, if it is told apart from the winner.
+/// The best of the other servers, if it differs from the winner by more than noise.
 fn next<'a>(answered: &'a Answered, winner: &Winner) -> Option<&'a Entrant> {
     let mut others = answered.entrants.iter().filter(|other| other.config != winner.config);
     let next = others.find(|other| other.meets && other.winner_over.is_some());

@@ -4,8 +4,8 @@
 //! A vLLM command without `--host` would listen on every interface of the machine; vsweep adds `--host 127.0.0.1`, so
 //! that a benchmark's server is never offered to the network unless the plan says so.
 
-use super::procfs::{self, Listener};
-use super::trees;
+use super::process::procfs::{self, Listener};
+use super::process::trees;
 use crate::cause::{Cause, Failure};
 use crate::plan::ServeCommand;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, ToSocketAddrs};

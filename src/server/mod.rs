@@ -8,26 +8,19 @@ pub mod answers;
 pub mod claim;
 pub mod cpus;
 pub mod diagnose;
-pub mod errand;
-pub mod guard;
-pub mod guarded;
 pub mod http;
 mod identity;
 pub mod installed;
-mod leftovers;
 pub mod members;
-pub mod orphans;
-mod procfs;
+pub mod process;
 mod program;
 mod ready;
 pub mod reset;
 pub mod settle;
 pub mod startup;
-mod stop_command;
-mod trees;
 mod watch;
 
-pub use procfs::fault as fault_of_proc;
+pub use process::procfs::fault as fault_of_proc;
 pub use program::{find_program, this_program, use_program};
 
 use crate::cause::{Cause, Failure};
@@ -38,8 +31,8 @@ use address::Address;
 use cpus::Cpus;
 use diagnose::Phase;
 use futures_util::future::{join_all, select_all};
-use guarded::{Guarded, Order};
 use http::Http;
+use process::guarded::{Guarded, Order};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -296,7 +289,7 @@ impl Process {
     }
 
     /// The cause from what it wrote and, if it has ended, how.
-    fn diagnose(&self, exit: Option<guard::Exit>) -> Failure {
+    fn diagnose(&self, exit: Option<process::guard::Exit>) -> Failure {
         let log = diagnose::read_log(&self.launch.log, self.ready_at.unwrap_or(0));
         diagnose::diagnose(self.phase(), exit, &log)
     }

@@ -2,7 +2,7 @@
 
 use super::http::{Http, HttpAnswer};
 use super::identity::{read_version, text};
-use super::procfs::{self, Listener};
+use super::process::procfs::{self, Listener};
 use super::{Identity, Launch, Process, Server};
 use crate::cause::{Cause, Failure};
 use crate::plan::ServeCommand;

@@ -1,8 +1,8 @@
 //! Putting a server's caches back to empty between runs, through its development routes or by a command of the user's.
 
-use super::errand;
-use super::guarded::Order;
 use super::http::Http;
+use super::process::errand;
+use super::process::guarded::Order;
 use crate::shell::shell_line;
 use reqwest::StatusCode;
 use std::collections::BTreeMap;

@@ -4,9 +4,9 @@
 
 use super::address::Address;
 use super::claim::{Claim, Presence};
-use super::leftovers;
-use super::orphans::Remains;
-use super::procfs;
+use super::process::leftovers;
+use super::process::orphans::Remains;
+use super::process::procfs;
 use crate::cause::{Cause, Failure};
 use crate::telemetry::gpu::{self, Gpu, Holder};
 use crate::units::show_duration;

@@ -3,7 +3,7 @@
 use crate::cli::output::print_note;
 use crate::error::{Error, Exit, Result};
 use crate::server::cpus::Cpus;
-use crate::server::guard;
+use crate::server::process::guard;
 use std::ffi::OsString;
 use std::time::Duration;
 

@@ -14,7 +14,7 @@ use crate::rehearse::Options;
 use crate::report::status::{Cluster, Orphan, Status, Worker};
 use crate::report::terminal::show;
 use crate::run::signs;
-use crate::server::orphans::Remains;
+use crate::server::process::orphans::Remains;
 use console::Term;
 use std::io::Write;
 use std::path::PathBuf;

@@ -8,7 +8,7 @@ mod patterns;
 #[cfg(test)]
 mod tests;
 
-use super::guard::{Exit, NOT_EXECUTED};
+use super::process::guard::{Exit, NOT_EXECUTED};
 use crate::cause::{Cause, Failure};
 use crate::files;
 use crate::printable::printable;

@@ -12,7 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use vsweep::cause::Cause;
 use vsweep::server::cpus::Cpus;
-use vsweep::server::guard::Exit;
+use vsweep::server::process::guard::Exit;
 
 const SHORT: Duration = Duration::from_millis(300);
 const LONG: Duration = Duration::from_secs(600);

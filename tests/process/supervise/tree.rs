@@ -7,7 +7,7 @@ use std::sync::Once;
 use std::time::{Duration, Instant};
 use vsweep::cause::Failure;
 use vsweep::server::cpus::Cpus;
-use vsweep::server::guarded::{Guarded, Order};
+use vsweep::server::process::guarded::{Guarded, Order};
 use vsweep::server::{Launch, Server, create_log};
 
 pub const VSWEEP: &str = env!("CARGO_BIN_EXE_vsweep");

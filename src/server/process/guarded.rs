@@ -2,13 +2,14 @@
 //! the guard's pipe, which ends the tree as [`Guarded::stop`] would, without anyone waiting for it. If the guard is killed,
 //! what it owned falls to us, and we end it here.
 
-use super::cpus::Cpus;
 use super::guard::{self, Exit, Report};
 use super::leftovers::Leftovers;
+use super::procfs;
 use super::stop_command;
 use super::trees::{GUARD, TREE, new_mark};
-use super::{procfs, program};
 use crate::cause::{Cause, Failure};
+use crate::server::cpus::Cpus;
+use crate::server::program;
 use nix::sys::prctl;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, waitpid};

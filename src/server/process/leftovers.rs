@@ -227,20 +227,20 @@ impl Leftovers {
 }
 
 /// Writes down what these processes hold, before somebody ends them because their vsweep and their guard are dead.
-pub(super) fn note_held(left: impl Iterator<Item = i32> + Clone) {
+pub(in crate::server) fn note_held(left: impl Iterator<Item = i32> + Clone) {
     for mut tree in ownerless().iter().filter_map(|mark| Leftovers::of(mark)) {
         tree.look_at(left.clone());
     }
 }
 
 /// Returns true if there is an inventory of a dead vsweep, so that something must be removed or awaited.
-pub(super) fn are_noted() -> bool {
+pub(in crate::server) fn are_noted() -> bool {
     !ownerless().is_empty()
 }
 
 /// Removes what trees have left of which everybody is dead: their vsweep, their guard and every process of theirs. Returns
 /// what was removed.
-pub(super) fn remove_abandoned() -> Vec<String> {
+pub(in crate::server) fn remove_abandoned() -> Vec<String> {
     let marks = ownerless();
     if marks.is_empty() {
         return Vec::new();

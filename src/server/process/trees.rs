@@ -18,7 +18,7 @@ pub(super) fn owner(mark: &str) -> Option<&str> {
 }
 
 /// Returns true if the process belongs to a tree that will be cleaned up anyway: one of ours, or of a dead vsweep.
-pub(super) fn will_end(pid: i32) -> bool {
+pub(in crate::server) fn will_end(pid: i32) -> bool {
     let mark = procfs::environment(pid, TREE);
     let owner = mark.as_deref().and_then(owner);
     owner.is_some_and(|owner| owner == this_process() || is_process_dead(owner))

@@ -14,9 +14,9 @@ mod log;
 
 use crate::server::claim::Presence;
 use crate::server::cpus::Cpus;
-use crate::server::leftovers::{self, Leftovers};
-use crate::server::procfs;
-use crate::server::trees::GUARD;
+use crate::server::process::leftovers::{self, Leftovers};
+use crate::server::process::procfs;
+use crate::server::process::trees::GUARD;
 use log::Log;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

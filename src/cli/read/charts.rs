@@ -213,6 +213,7 @@ mod tests {
             scale: Scale::Linear,
             ticks: Vec::new(),
             covers: None,
+            floats: false,
         };
         let series = |style, count| Series {
             name: String::new(),

@@ -33,7 +33,7 @@ pub use model::{Basis, NoiseKnown};
 pub use optimization::*;
 pub use plain::plain;
 pub use planned::*;
-pub use rules::{Standing, standings};
+pub use rules::{SURE, Standing, standings};
 pub use run_figures::{Figure, RunFigures};
 pub use vsweep_strategy::search::Operator;
 pub use vsweep_strategy::stats::{Better, Random, Requirement, Verdict};

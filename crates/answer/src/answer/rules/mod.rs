@@ -13,6 +13,7 @@ mod standings;
 mod together;
 mod warnings;
 
+pub use contest::SURE;
 pub(super) use frontier::frontier;
 pub(super) use question::{Settled, settle};
 pub use standings::{Standing, standings};

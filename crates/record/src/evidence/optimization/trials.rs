@@ -4,7 +4,7 @@ use crate::evidence::Recorded;
 use crate::journal::{Objective, Optimization, RunRecord, SearchEnd, SearchRecord, ServerRecord, StartRecord, State};
 use crate::table::count_gpus;
 use std::collections::{BTreeMap, HashMap};
-use vsweep_answer::answer::{Answer, Better, Experiment, Goal, Standing, answer, standings};
+use vsweep_answer::answer::{Answer, Better, Experiment, Goal, SURE, Standing, answer, standings};
 use vsweep_plan::cause::{Cause, Outcome};
 use vsweep_plan::ids::ServerId;
 use vsweep_plan::plan::{Params, Requirement};
@@ -190,10 +190,16 @@ impl<'a> Trials<'a> {
 
 /// The winner of the first question of an answer, which is that of the optimisation.
 pub(super) fn judged(record: &Optimization, answer: &Answer) -> Option<Judged> {
-    let winner = answer.questions.first()?.winner.as_ref()?;
+    let answered = answer.questions.first()?;
+    let winner = answered.winner.as_ref()?;
+    let certainty = record.rules.certainty.min(SURE);
     Some(Judged {
         winner: record.position(&ServerId(winner.config.clone()))?,
         probability: winner.probability,
+        is_decidable: match &answered.advice {
+            Some(advice) => advice.expected >= certainty,
+            None => winner.probability >= certainty,
+        },
     })
 }
 

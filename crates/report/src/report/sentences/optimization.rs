@@ -27,6 +27,9 @@ fn started(found: &OptimizationFound) -> String {
         None => "not ended yet".to_owned(),
         Some(Ended::Certain) => "ended because the best is known".to_owned(),
         Some(Ended::Budget) => "ended because the budget is spent".to_owned(),
+        Some(Ended::Exhausted) if found.probability < found.certainty => {
+            "ended because more starts would hardly tell the best apart".to_owned()
+        }
         Some(Ended::Exhausted) => "ended because no other server may win".to_owned(),
     };
     format!(
@@ -73,8 +76,8 @@ fn sure(answer: &Answer, found: &OptimizationFound) -> Option<String> {
 /// `Not started: 160 cannot win, 12 lack memory, 11 may still win; see optimize.csv`.
 fn left_out(found: &OptimizationFound) -> Option<String> {
     let open = match found.ended {
-        Some(Ended::Certain) => "are unlikely to win",
-        _ => "may still win",
+        Some(Ended::Certain | Ended::Exhausted) => "are unlikely to win",
+        Some(Ended::Budget) | None => "may still win",
     };
     let states = [
         (CandidateState::CannotWin, "cannot win"),

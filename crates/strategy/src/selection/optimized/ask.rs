@@ -50,6 +50,6 @@ pub enum Ended {
     Certain,
     /// The budget is spent.
     Budget,
-    /// Nothing is left to start.
+    /// No start is left that is expected to help.
     Exhausted,
 }

@@ -45,6 +45,11 @@ impl Optimized {
         self.has_enough_starts() && self.judged.is_some_and(|judged| is_unbeaten(judged.winner))
     }
 
+    /// True if only more starts of the measured candidates can help, and these are not expected to suffice.
+    pub(super) fn is_undecidable(&self) -> bool {
+        self.judged.is_some_and(|judged| !judged.is_decidable) && self.is_decided_among_measured()
+    }
+
     fn has_enough_starts(&self) -> bool {
         self.trials.len() >= FEWEST_STARTS.min(self.candidates.len() * 2 / 3)
     }

@@ -81,6 +81,8 @@ impl Optimized {
                 proposals.push(proposal);
             } else if self.is_certain() {
                 ended = Some(Ended::Certain);
+            } else if self.is_undecidable() {
+                ended = Some(Ended::Exhausted);
             } else {
                 let most = free - proposals.len();
                 let finalists = self.is_decided_among_measured().then(|| self.measured());

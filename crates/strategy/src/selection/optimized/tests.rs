@@ -185,6 +185,15 @@ fn nothing_ends_while_starts_are_under_way() {
     assert_eq!(optimized.best(), Some(10));
 }
 
+fn judged(winner: usize, probability: f64) -> Judged {
+    let is_decidable = true;
+    Judged {
+        winner,
+        probability,
+        is_decidable,
+    }
+}
+
 /// The better informed judge may be less sure of the measured ones; then only more starts of these help.
 #[test]
 fn a_doubt_among_the_measured_asks_for_finalists_alone() {
@@ -193,24 +202,27 @@ fn a_doubt_among_the_measured_asks_for_finalists_alone() {
     let winner = optimized.best().expect("measured");
     let known = optimized.measured();
     for probability in [0.97, 0.6] {
-        optimized.judge(Some(Judged { winner, probability }));
+        optimized.judge(Some(judged(winner, probability)));
         assert!(optimized.chance_of_best() <= probability);
     }
     let Ask::Start(next) = optimized.ask(1, &[]) else {
         panic!("it is not sure");
     };
     assert_eq!(next[0].reason, Reason::Finalist);
-    let other = known.iter().find(|at| **at != winner).expect("several were measured");
     optimized.judge(Some(Judged {
-        winner: *other,
-        probability: 1.0,
+        is_decidable: false,
+        ..judged(winner, 0.6)
     }));
+    assert_eq!(
+        optimized.ask(1, &[]),
+        Ask::Ended(Ended::Exhausted),
+        "more starts would not tell"
+    );
+    let other = known.iter().find(|at| **at != winner).expect("several were measured");
+    optimized.judge(Some(judged(*other, 1.0)));
     assert_eq!(optimized.best(), Some(*other));
     let unknown = (0..32).find(|at| !known.contains(at)).expect("not all were started");
-    optimized.judge(Some(Judged {
-        winner: unknown,
-        probability: 1.0,
-    }));
+    optimized.judge(Some(judged(unknown, 1.0)));
     assert_eq!(optimized.best(), Some(winner), "what was not measured cannot have won");
 }
 

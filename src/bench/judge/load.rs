@@ -93,7 +93,10 @@ mod tests {
 
     #[test]
     fn a_run_of_milliseconds_or_of_one_wave_is_short() {
-        assert_eq!(judge(json!({"duration": 0.035})), ["run_too_short: its load lasted 35 ms"]);
+        assert_eq!(
+            judge(json!({"duration": 0.035})),
+            ["run_too_short: its load lasted 35 ms"]
+        );
         let loops = |completed: u64, slots: u64| {
             judge(json!({"duration": 9.0, "completed": completed, "max_concurrency": slots, "request_rate": "inf"}))
         };

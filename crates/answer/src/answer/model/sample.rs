@@ -19,8 +19,9 @@ impl Draws {
     fn zero(count: usize, is_measured: impl Iterator<Item = bool>) -> Draws {
         let mut measured = 0;
         let place = |is_measured: bool| {
+            let place = is_measured.then_some(measured);
             measured += usize::from(is_measured);
-            is_measured.then_some(measured - 1)
+            place
         };
         let places = is_measured.map(place).collect();
         let values = vec![0.0; measured * count];

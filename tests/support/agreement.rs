@@ -512,7 +512,16 @@ impl Outputs<'_> {
 /// The words of every sentence about a finding, in their order.
 fn of_finding(finding: &PairedFinding) -> Vec<String> {
     let verdict = serde_json::to_value(finding.verdict).expect("a word");
-    let mut facts = vec![finding.metric.clone(), format!(": {}: ", own_text(&verdict))];
+    let words = finding
+        .metric
+        .trim_end_matches("_ms")
+        .split('_')
+        .map(|word| match word {
+            "ttft" | "tpot" | "itl" | "e2el" => word.to_uppercase(),
+            _ => word.to_owned(),
+        });
+    let metric = words.collect::<Vec<_>>().join(" ");
+    let mut facts = vec![metric, format!(": {}: ", own_text(&verdict))];
     let percent = |ratio: f64| format!("{:+.1} %", (ratio - 1.0) * 100.0);
     facts.extend(finding.ratio.map(|ratio| {
         format!(

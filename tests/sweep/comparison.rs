@@ -197,7 +197,7 @@ fn the_machines_own_noise_is_the_margin_and_stays_it() {
     harness.write("plan.toml", &compared);
     let output = harness.run(&["run", "plan.toml", "-o", "out"]);
     assert!(
-        said(&output).contains("this machine's own noise do not matter: "),
+        said(&output).contains("below this machine's noise count as equal: "),
         "{}",
         said(&output)
     );

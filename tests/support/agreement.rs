@@ -467,7 +467,6 @@ impl Outputs<'_> {
         self.found.extend(wrong);
     }
 
-    /// The findings of the plan's own comparison are in the terminal, on the page and in report.md.
     /// An optimisation ends with the answer's winner, and is no surer of it among all servers than the answer among the measured ones.
     fn optimization(&mut self) {
         let Some(found) = self.answer.optimization.as_deref() else {
@@ -485,6 +484,7 @@ impl Outputs<'_> {
         }
     }
 
+    /// The findings of the plan's own comparison are in the terminal, on the page and in report.md.
     fn comparison(&mut self, said: &str) {
         let Some(comparison) = &self.answer.comparison else {
             return;
@@ -497,7 +497,9 @@ impl Outputs<'_> {
         for finding in &comparison.findings {
             let facts = of_finding(finding);
             for (name, text) in [("terminal", said), ("report.html", &*page), ("report.md", &*markdown)] {
-                if !text.lines().any(|line| in_order(line, &facts)) {
+                // A sentence may begin with the metric.
+                let is_said = |line: &str| in_order(line, &facts) || in_order(line, &capital(&facts));
+                if !text.lines().any(is_said) {
                     wrong.push(format!("{name} lacks {facts:?}"));
                 }
             }
@@ -532,6 +534,15 @@ fn of_finding(finding: &PairedFinding) -> Vec<String> {
             finding.pairs
         )
     }));
+    facts
+}
+
+/// The facts with a capital letter at their beginning.
+fn capital(facts: &[String]) -> Vec<String> {
+    let mut facts = facts.to_vec();
+    if let Some(first) = facts.first_mut().and_then(|fact| fact.get_mut(..1)) {
+        first.make_ascii_uppercase();
+    }
     facts
 }
 

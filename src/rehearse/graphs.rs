@@ -19,8 +19,8 @@ pub struct SharedGraphs {
     pub is_compiled: bool,
 }
 
-/// The servers that find compiled graphs at their first start, if those that were never ready start in the order of the plan.
-pub(super) fn compiled(
+/// The servers that were never ready and find the graphs of another one, if they start in the order of the plan.
+pub(super) fn compiled_by_others(
     schedule: &Schedule<'_>,
     done: &State,
     calibration: &Calibration,
@@ -35,8 +35,9 @@ pub(super) fn compiled(
         .servers()
         .filter_map(graphs)
         .partition(|(_, server)| is_ready(server));
-    let mut known: HashSet<String> = ready.iter().map(|(graphs, _)| graphs.clone()).collect();
-    let others = others.into_iter().filter(|(graphs, _)| !known.insert(graphs.clone()));
-    let others: Vec<ServerId> = others.map(|(_, server)| server).collect();
-    ready.into_iter().map(|(_, server)| server).chain(others).collect()
+    let mut known: HashSet<String> = ready.into_iter().map(|(graphs, _)| graphs).collect();
+    let others = others
+        .into_iter()
+        .filter_map(|(graphs, server)| (!known.insert(graphs)).then_some(server));
+    others.collect()
 }

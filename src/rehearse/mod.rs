@@ -226,8 +226,8 @@ struct Rehearsers<'a> {
     budget: &'a Budget,
     /// The optimisation, if it has not begun.
     optimization: Option<Optimization>,
-    /// Servers whose graphs are compiled before their first start.
-    compiled: HashSet<ServerId>,
+    /// Servers that were never ready, and whose graphs another one compiles before their first start.
+    compiled_by_others: HashSet<ServerId>,
 }
 
 /// Rehearses what the schedule still has to do after `done`, learning from `record`.
@@ -256,7 +256,7 @@ pub fn rehearse(schedule: Schedule<'_>, done: &State, record: &State, options: &
             None => optimization(plan, matrix, None, &Predictions::new()),
             Some(_) => None,
         },
-        compiled: graphs::compiled(&schedule, done, &calibration, options),
+        compiled_by_others: graphs::compiled_by_others(&schedule, done, &calibration, options),
     };
     rehearsal.servers = rehearsers.perform(done)?;
     for forecast in &rehearsal.servers {
@@ -302,7 +302,7 @@ pub fn foresee(schedule: Schedule<'_>, done: &State, options: &Options) -> Forec
             calibration: &calibration,
             budget: &budget,
             optimization: None,
-            compiled: HashSet::new(),
+            compiled_by_others: HashSet::new(),
         };
         let open = group
             .searches

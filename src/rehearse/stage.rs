@@ -107,7 +107,7 @@ fn play(
     let server = &group.server;
     let is_up = rehearsers.options.at_work && is_up(state, &server.id, group.slot);
     let was_ready = state.servers.get(&server.id).is_some_and(ServerRecord::was_ready);
-    let is_compiled = group.slot > FIRST_SLOT || was_ready || rehearsers.compiled.contains(&server.id);
+    let is_compiled = group.slot > FIRST_SLOT || was_ready || rehearsers.compiled_by_others.contains(&server.id);
     let start = &rehearsers.calibration.start;
     let saved_s = start.time(stand_in.start_s).likely - start.time(stand_in.warm_start_s).likely;
     let shared = stand_in.graphs().map(|key| SharedGraphs {

@@ -147,12 +147,8 @@ pub fn predictions(sweep: &Sweep<'_>, state: &State, options: &Options) -> Predi
     let prediction = |(forecast, value): (Forecast, Option<Predicted>)| {
         let lacks_memory = |failure: &Failure| matches!(failure.cause, Cause::OomAtLoad | Cause::KvCacheTooSmall);
         let shared = forecast.shared.as_ref();
-        let saved_s = |is_compiled| {
-            shared
-                .filter(|own| own.is_compiled == is_compiled)
-                .map_or(0.0, |own| own.saved_s)
-        };
-        let start_s = forecast.total.starts.likely + saved_s(true);
+        let saved_s = shared.filter(|own| own.is_compiled).map_or(0.0, |own| own.saved_s);
+        let start_s = forecast.total.starts.likely + saved_s;
         let prediction = Prediction {
             start_s,
             warm: shared.map(|own| (own.key.clone(), start_s - own.saved_s)),

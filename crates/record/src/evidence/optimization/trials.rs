@@ -19,6 +19,8 @@ const LEAST_LOAD: f64 = 0.005;
 /// The results of the starts of an optimisation.
 pub(super) struct Trials<'a> {
     record: &'a Optimization,
+    /// The settings of all servers, and the GPUs of each.
+    servers: BTreeMap<ServerId, (Params, f64)>,
     /// Worth of each server on each start, by its slot.
     standings: BTreeMap<u32, BTreeMap<String, Standing>>,
     /// Seconds of runs, and the cause of the last failure, by server and slot.
@@ -48,6 +50,7 @@ impl<'a> Trials<'a> {
         }
         let mut trials = Trials {
             record,
+            servers: servers(state),
             standings: BTreeMap::new(),
             tallies,
             better: Better::Higher,
@@ -64,12 +67,11 @@ impl<'a> Trials<'a> {
 
     /// Ranks the servers by the first question, start by start.
     fn judge(&mut self, state: &State, requirements: &[Requirement]) {
-        let servers = servers(state);
         let mut slots: Vec<u32> = self.tallies.keys().map(|(_, slot)| *slot).collect();
         slots.sort_unstable();
         slots.dedup();
         for slot in slots {
-            let recorded = self.recorded(state, &servers, requirements);
+            let recorded = self.recorded(state, requirements);
             let experiment = recorded.experiment(|run: &RunRecord| run.slot == slot);
             let found = self.rank(&experiment);
             self.standings.insert(slot, found);
@@ -78,22 +80,16 @@ impl<'a> Trials<'a> {
 
     /// The winner of the first question among the servers that were measured, as the answer finds it.
     pub fn winner(&self, state: &State, requirements: &[Requirement]) -> Option<Judged> {
-        let servers = servers(state);
-        let mut experiment = self.recorded(state, &servers, requirements).experiment(|_| true);
+        let mut experiment = self.recorded(state, requirements).experiment(|_| true);
         experiment.questions.truncate(1);
         experiment.frontiers.clear();
         judged(self.record, &answer(experiment))
     }
 
-    fn recorded<'s>(
-        &'s self,
-        state: &'s State,
-        servers: &'s BTreeMap<ServerId, (Params, f64)>,
-        requirements: &'s [Requirement],
-    ) -> Recorded<'s> {
+    fn recorded<'s>(&'s self, state: &'s State, requirements: &'s [Requirement]) -> Recorded<'s> {
         Recorded {
             state,
-            servers,
+            servers: &self.servers,
             starts: u32::MAX,
             requirements,
             margin: self.record.rules.margin.exp_m1(),

@@ -1,6 +1,6 @@
 //! The certainty that the best known candidate is the best of all, and the end when it suffices.
 
-use super::estimate::Judged;
+use super::estimate::{Judged, Outlook};
 use super::state::Optimized;
 
 /// Starts before which nothing is certain: little is known of the sizes of effects.
@@ -16,45 +16,41 @@ impl Optimized {
 
     /// The probability that the best known candidate lies within the margin of the best of all.
     pub fn chance_of_best(&self) -> f64 {
-        self.chance(usize::MAX)
+        let among_measured = self.judged.map_or(1.0, |judged| judged.probability);
+        self.best()
+            .map_or(0.0, |best| among_measured * self.chance(best, usize::MAX))
     }
 
-    fn chance(&self, rivals: usize) -> f64 {
-        let Some(best) = self.best() else { return 0.0 };
-        let draws = self.draws(best, rivals);
-        match self.judged {
-            None => draws.chance(best, self.rules.margin, &|_| true),
-            Some(judged) => judged.probability * draws.chance(best, self.rules.margin, &|at| self.is_unknown(at)),
+    pub(super) fn outlook(&self) -> Outlook {
+        let has_enough_starts = self.trials.len() >= FEWEST_STARTS.min(self.candidates.len() * 2 / 3);
+        let Some(best) = self.best().filter(|_| has_enough_starts) else {
+            return Outlook::Open;
+        };
+        let certainty = self.rules.certainty;
+        let Some(judged) = self.judged else {
+            let is_certain = |rivals| self.chance(best, rivals) >= certainty;
+            return match is_certain(FIRST_LOOK) && is_certain(usize::MAX) {
+                true => Outlook::Certain,
+                false => Outlook::Open,
+            };
+        };
+        let unbeaten = self.chance(best, usize::MAX);
+        let is_certain = |unbeaten: f64| judged.probability * unbeaten >= certainty;
+        if unbeaten < certainty {
+            Outlook::Open
+        } else if is_certain(unbeaten) && is_certain(self.chance(best, FIRST_LOOK)) {
+            Outlook::Certain
+        } else if judged.is_decidable {
+            Outlook::Finalists
+        } else {
+            Outlook::Undecidable
         }
     }
 
-    /// True if the best candidate is known well enough.
-    pub(super) fn is_certain(&self) -> bool {
-        let is_certain = |rivals| self.chance(rivals) >= self.rules.certainty;
-        self.has_enough_starts() && is_certain(FIRST_LOOK) && is_certain(usize::MAX)
-    }
-
-    /// True if no candidate that was not measured is likely to be better, so that only more starts of the measured ones can help.
-    pub(super) fn is_decided_among_measured(&self) -> bool {
-        let is_unbeaten = |best| {
-            let chance = self
-                .draws(best, usize::MAX)
-                .chance(best, self.rules.margin, &|at| self.is_unknown(at));
-            chance >= self.rules.certainty
-        };
-        self.has_enough_starts() && self.judged.is_some_and(|judged| is_unbeaten(judged.winner))
-    }
-
-    /// True if only more starts of the measured candidates can help, and these are not expected to suffice.
-    pub(super) fn is_undecidable(&self) -> bool {
-        self.judged.is_some_and(|judged| !judged.is_decidable) && self.is_decided_among_measured()
-    }
-
-    fn has_enough_starts(&self) -> bool {
-        self.trials.len() >= FEWEST_STARTS.min(self.candidates.len() * 2 / 3)
-    }
-
-    fn is_unknown(&self, candidate: usize) -> bool {
-        self.measured_mean(candidate).is_none()
+    /// The probability that a candidate lies within the margin of the best of so many rivals: of those that were not measured, if the
+    /// measured ones were judged.
+    fn chance(&self, best: usize, rivals: usize) -> f64 {
+        let is_rival = |at: usize| self.judged.is_none() || self.measured_mean(at).is_none();
+        self.draws(best, rivals).chance(best, self.rules.margin, &is_rival)
     }
 }

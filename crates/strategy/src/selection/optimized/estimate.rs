@@ -37,3 +37,16 @@ pub struct Judged {
     /// False if more starts of the measured ones are not expected to make that probability high enough.
     pub is_decidable: bool,
 }
+
+/// The starts that may still make the best candidate surer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outlook {
+    /// A start of any candidate.
+    Open,
+    /// Only more starts of the measured ones: no other is likely to be better.
+    Finalists,
+    /// Nothing: more starts of the measured ones are not expected to suffice.
+    Undecidable,
+    /// Nothing is needed: it is known well enough.
+    Certain,
+}

@@ -2,7 +2,7 @@
 
 use super::ask::{Ask, Ended, Proposal, Reason};
 use super::chance::{BOUND_SD, Draws};
-use super::estimate::{Estimate, Exclusion, Judged};
+use super::estimate::{Estimate, Exclusion, Judged, Outlook};
 use super::graphs::CompiledGraphs;
 use super::rules::Rules;
 use super::space::{Axis, Candidate, Space};
@@ -79,23 +79,11 @@ impl Optimized {
             } else if let Some(proposal) = self.first(&busy) {
                 busy.push(proposal.candidate);
                 proposals.push(proposal);
-            } else if self.is_certain() {
-                ended = Some(Ended::Certain);
-            } else if self.is_undecidable() {
-                ended = Some(Ended::Exhausted);
             } else {
-                let most = free - proposals.len();
-                let finalists = self.is_decided_among_measured().then(|| self.measured());
-                let found = self.most_promising(&busy, most, finalists);
-                if found.is_empty() {
-                    ended = Some(Ended::Exhausted);
+                match self.promising(&mut busy, free - proposals.len()) {
+                    Ok(found) => proposals.extend(found),
+                    Err(reason) => ended = Some(reason),
                 }
-                let found = found.into_iter().take_while(|proposal| {
-                    let is_within = !self.is_spent(&busy);
-                    busy.push(proposal.candidate);
-                    is_within
-                });
-                proposals.extend(found);
                 break;
             }
         }
@@ -196,6 +184,26 @@ impl Optimized {
         let trials = self.trials.iter().map(|(at, trial)| (*at, trial));
         let works = super::works::works(&self.space, &self.candidates, trials);
         works.iter().map(|works| works.fits * works.meets).collect()
+    }
+
+    /// The most promising starts that the budget allows, or the reason why there are none.
+    fn promising(&self, busy: &mut Vec<usize>, most: usize) -> Result<Vec<Proposal>, Ended> {
+        let among = match self.outlook() {
+            Outlook::Certain => return Err(Ended::Certain),
+            Outlook::Undecidable => return Err(Ended::Exhausted),
+            Outlook::Finalists => Some(self.measured()),
+            Outlook::Open => None,
+        };
+        let found = self.most_promising(busy, most, among);
+        if found.is_empty() {
+            return Err(Ended::Exhausted);
+        }
+        let within_budget = found.into_iter().take_while(|proposal| {
+            let is_within = !self.is_spent(busy);
+            busy.push(proposal.candidate);
+            is_within
+        });
+        Ok(within_budget.collect())
     }
 
     /// The candidates that promise most for their cost, at most `most`, and only of some if these are given.

@@ -1,6 +1,7 @@
 //! Loading a plan: its text, the plans it extends and the `--set` overrides become one tree, which is then read.
 
 use super::node::merge;
+use super::optimize::ON_REPEATED_STARTS;
 use super::{
     Diagnostics, Format, Kind, Node, Origin, Plan, Problem, Problems, Reader, Secrets, Sources, Span, World,
     param_conflicts, text, toml_text,
@@ -164,7 +165,7 @@ fn spend_at_most(budget: &str, root: &mut Node, reader: &mut Reader<'_>) {
     let setting = format!("{key}={budget}");
     let source = reader.sources.add("--budget", setting.as_str());
     if let Kind::Table(entries) = &mut root.kind {
-        entries.retain(|entry| is_comparison || !["starts", "repeat_first"].contains(&entry.key.as_str()));
+        entries.retain(|entry| is_comparison || !ON_REPEATED_STARTS.contains(&entry.key.as_str()));
     }
     if let Some(over) = override_tree(&setting, source, reader) {
         merge(root, over);

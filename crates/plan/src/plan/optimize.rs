@@ -1,11 +1,14 @@
 //! The `[optimize]` table: the plan's servers that are started are chosen one after another, so that the best is known after few starts.
 
 use super::{Node, Plan, Reader, Runs, Target, table};
+use std::iter;
 use std::time::Duration;
 use vsweep_strategy::search;
 
 /// Certainty of a plan that does not say how sure the answer is to be.
 const USUAL_CERTAINTY: f64 = 0.95;
+/// Keys on repeated starts, in place of which an optimisation decides itself what is started again.
+pub(super) const ON_REPEATED_STARTS: [&str; 2] = ["starts", "repeat_first"];
 /// Figures that follow from those of the result, and may be an objective.
 const DERIVED: [&str; 2] = ["tokens_per_gpu", "tokens_per_user"];
 
@@ -42,11 +45,8 @@ impl Plan {
             let message = "[optimize] needs the same number of runs on every start";
             refuse(message, "write a plain number, such as runs = 2");
         }
-        for (key, name) in [
-            ("compare", "[compare]"),
-            ("starts", "`starts`"),
-            ("repeat_first", "`repeat_first`"),
-        ] {
+        let conflicts = ON_REPEATED_STARTS.map(|key| (key, format!("`{key}`")));
+        for (key, name) in iter::once(("compare", "[compare]".to_owned())).chain(conflicts) {
             if root.child(key).is_some() {
                 let message = format!("[optimize] decides itself what is started, so it does not go with {name}");
                 refuse(&message, &format!("remove {name}, or write two plans"));
